@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+// As finds T, one of the interfaces below or any other, in v or in what v wraps:
+// it follows Unwrap methods that return an Enqueuer, a Consumer, a Queue or a
+// Handler. ok is false where nothing in the chain is a T.
+func As[T any](v any) (t T, ok bool) {
+	for v != nil {
+		if t, ok = v.(T); ok {
+			return t, true
+		}
+		switch u := v.(type) {
+		case interface{ Unwrap() Queue }:
+			v = u.Unwrap()
+		case interface{ Unwrap() Enqueuer }:
+			v = u.Unwrap()
+		case interface{ Unwrap() Consumer }:
+			v = u.Unwrap()
+		case interface{ Unwrap() Handler }:
+			v = u.Unwrap()
+		default:
+			return t, false
+		}
+	}
+	return t, false
+}
+
+// Waiter is a backend that can wake a sleeping worker when jobs arrive. A worker
+// whose claims come back empty calls Sleep, claims once more, and then sleeps until
+// it is woken, the next job is due, or its poll; the poll also covers a
+// wake-up that was missed.
+type Waiter interface {
+	// Listen calls wake whenever a job may have become due in one of the queues
+	// since worker last called Sleep, until ctx ends; then it returns nil. It
+	// reconnects by itself and calls wake after that, too. wake does not block.
+	// An error means that the backend cannot wake workers at all: they poll.
+	Listen(ctx context.Context, worker string, queues []string, wake func()) error
+
+	// Sleep announces that worker is about to sleep, which lasts until Listen has
+	// called its wake, and returns how long until the next scheduled job of the
+	// queues is due; below 0 where none is. It does not wait.
+	Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error)
+}
+
+// Status is where a job is in its life.
+type Status string
+
+// The statuses, by the names that the table uses.
+const (
+	StatusPending   Status = "pending"   // waiting to be due, or to be claimed
+	StatusRunning   Status = "running"   // held by a worker
+	StatusCompleted Status = "completed" // done
+	StatusFailed    Status = "failed"    // reserved by the documented schema; errand never sets it
+	StatusDead      Status = "dead"      // given up
+)
+
+// Record is a job as an Inspector shows it.
+type Record struct {
+	Job
+	Status    Status
+	LockedAt  time.Time // when it was claimed or its lease last extended; zero unless running
+	LeaseEnds time.Time // when its lease runs out; zero unless running
+	UpdatedAt time.Time // when it last changed
+}
+
+// Count says how many jobs of a queue have a status. Exact is false where the
+// backend estimates, as it may for counts beyond 10,000.
+type Count struct {
+	Queue  string
+	Status Status
+	Jobs   int64
+	Exact  bool
+}
+
+// Filter chooses jobs to list; a zero field chooses all. Jobs come newest (the
+// highest ID) first; the next page is the one Before the last ID of this one.
+type Filter struct {
+	Queue  string
+	Kind   string
+	Status Status
+	Key    string
+	Before int64 // only jobs with a lower ID; 0 means from the newest
+	Limit  int   // the most jobs to return; 0 means 100, at most 1,000
+}
+
+// Inspector is a backend whose jobs can be looked at.
+type Inspector interface {
+	// Counts counts jobs by queue and status, in that order, leaving out zeros. It
+	// stays fast however many jobs there are.
+	Counts(ctx context.Context) ([]Count, error)
+	// Jobs lists jobs.
+	Jobs(ctx context.Context, f Filter) ([]Record, error)
+	// Job returns the job of that ID; ok is false where there is none.
+	Job(ctx context.Context, id int64) (r Record, ok bool, err error)
+}
+
+// Redrive chooses dead jobs: the one with that ID, or all of a queue, of a kind,
+// or of both. At least one field must be set.
+type Redrive struct {
+	ID    int64
+	Queue string
+	Kind  string
+}
+
+// Check returns an [*InvalidError] where no field is set.
+func (r Redrive) Check() error {
+	if r == (Redrive{}) {
+		return invalid("Redrive", "empty: name an ID, a Queue or a Kind")
+	}
+	return nil
+}
+
+// Redriver is a backend that gives dead jobs another life.
+type Redriver interface {
+	// Redrive makes the chosen dead jobs pending, due now, with no attempts used
+	// and no last error, and returns how many. A job whose Key a live job has
+	// taken meanwhile stays dead.
+	Redrive(ctx context.Context, which Redrive) (n int, err error)
+}
+
+// Pruner is a backend that removes what has ended once its retention is over.
+type Pruner interface {
+	// Prune looks at a slice of the oldest jobs and removes those that are over.
+	// more says that there is another slice to look at; the next call looks at it.
+	Prune(ctx context.Context) (removed int, more bool, err error)
+}
+
+// Reclaimer is a backend that takes jobs back from workers that let their leases
+// run out. A backend without it does so by itself.
+type Reclaimer interface {
+	// Reclaim takes back at most limit jobs and returns them: pending again, at
+	// once due, or dead if that was their last attempt (Attempt tells).
+	// LastError says from which worker. It never takes a job whose lease lasts.
+	Reclaim(ctx context.Context, limit int) ([]*Job, error)
+}
+
+// TxClaimer is a backend that can claim without a lease: the claim and the work
+// are one transaction.
+type TxClaimer interface {
+	// ClaimTx claims one job within tx, the caller's transaction: committing it
+	// completes the job; rolling back, or a crash, returns the job at once, as if it had never
+	// been claimed. It returns nil where no job is due. req.Lease, req.Limit and
+	// req.Worker may be zero; they are not used. The job is locked, and invisible
+	// to other claimers, until the transaction ends: a prepared one included.
+	ClaimTx(ctx context.Context, tx DB, req ClaimRequest) (*Job, error)
+}

@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrLost is the cause of a handler's cancelled context when its worker no
+// longer holds the job: the lease ran out, or another has taken it.
+var ErrLost = errors.New("queue: job lost: its lease ran out or another worker took it")
+
+// ErrShutdown is the cause of a handler's cancelled context when the worker's
+// Grace has ended. The job is released, without costing an attempt, unless the
+// handler succeeds or gives a verdict of its own.
+var ErrShutdown = errors.New("queue: worker is shutting down")
+
+// Settled is returned by a handler that has settled its job itself, with
+// Settle in its own transaction: the worker then leaves the job alone.
+var Settled = errors.New("queue: settled by its handler")
+
+// InvalidError is the error for bad input: nothing was written.
+type InvalidError struct {
+	Field   string // the field of Job, ClaimRequest, Options or Worker, such as "Payload"
+	Problem string // what is wrong with its value, in words; never the payload's bytes
+	Err     error  // the cause, or nil
+}
+
+func (e *InvalidError) Error() string { return "queue: invalid " + e.Field + ": " + e.Problem }
+
+// Unwrap returns the cause.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+func invalid(field, format string, args ...any) *InvalidError {
+	return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// PanicError is what a handler's panic becomes: an error like another, with the
+// stack of the goroutine that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
+
+// Unwrap returns the panic's value where it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// verdict is how RetryAfter, Discard and Snooze travel through wrapping.
+type verdict struct {
+	verb  Verb
+	delay time.Duration
+	err   error
+}
+
+func (v *verdict) Error() string {
+	if v.err != nil {
+		return v.err.Error()
+	}
+	return fmt.Sprintf("queue: %v after %v", v.verb, v.delay)
+}
+
+func (v *verdict) Unwrap() error { return v.err }
+
+// RetryAfter says that the job failed with err and is to be tried again after d
+// instead of after the default back-off. It costs an attempt. A negative d means 0.
+func RetryAfter(d time.Duration, err error) error {
+	return &verdict{verb: Retry, delay: d, err: err}
+}
+
+// Discard says that the job failed with err and is not to be tried again: it is
+// dead, kept for a person to look at.
+func Discard(err error) error { return &verdict{verb: Dead, err: err} }
+
+// Snooze says that it is not yet time: the job is to be looked at again after d,
+// and this run does not count as an attempt. A negative d means 0.
+func Snooze(d time.Duration) error { return snooze(d, nil) }
+
+func snooze(d time.Duration, err error) error {
+	return &verdict{verb: Release, delay: d, err: err}
+}
+
+// maxErrorText is the longest error text, in bytes, that is stored with a job.
+const maxErrorText = 8 << 10
+
+// ErrorText returns err's message as backends store it: valid UTF-8 without NUL,
+// at most 8 KiB, and safe even if err's own Error method panics. It is "" for nil.
+func ErrorText(err error) (text string) {
+	if err == nil {
+		return ""
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			text = fmt.Sprintf("%T: its Error method panicked", err)
+		}
+	}()
+	text = err.Error()
+	if len(text) > maxErrorText {
+		text = text[:maxErrorText-len(ellipsis)] + ellipsis
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	return strings.ReplaceAll(text, "\x00", "\uFFFD")
+}
+
+const ellipsis = " …"

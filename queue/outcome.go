@@ -1,0 +1,101 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// Verb is what a run came to.
+type Verb uint8
+
+const (
+	// Done: the job is completed.
+	Done Verb = iota
+	// Retry: the job failed and becomes due again after the outcome's Delay, or
+	// is dead if this was the last of its MaxAttempts.
+	Retry
+	// Dead: the job is given up and kept for a person to look at.
+	Dead
+	// Release: the job is given back as if this run had not been, due after Delay.
+	Release
+)
+
+func (v Verb) String() string {
+	switch v {
+	case Done:
+		return "done"
+	case Retry:
+		return "retry"
+	case Dead:
+		return "dead"
+	case Release:
+		return "release"
+	}
+	return "unknown"
+}
+
+// Outcome is what a run came to, for one job, as Settle records it.
+type Outcome struct {
+	Job   *Job
+	Verb  Verb
+	Delay time.Duration // with Retry and Release: how long until the job is due again; below 0 means 0
+	Err   error         // with Retry and Dead: kept with the job as its last error
+}
+
+// Check returns an [*InvalidError] if the outcome cannot be settled. Backends
+// call it for every outcome before they settle any.
+func (o Outcome) Check() error {
+	if o.Job == nil {
+		return invalid("Outcome.Job", "nil")
+	}
+	if o.Verb > Release {
+		return invalid("Outcome.Verb", "%d: not a verb", o.Verb)
+	}
+	if o.Delay > maxDelay {
+		return invalid("Outcome.Delay", "%v: at most %v", o.Delay, maxDelay)
+	}
+	return nil
+}
+
+// OutcomeOf reads a handler's error, through any wrapping:
+//
+//	nil                  Done
+//	RetryAfter(d, err)   Retry after d
+//	Discard(err)         Dead
+//	Snooze(d)            Release for d, no attempt used
+//	Settled              nothing to do: ok is false
+//	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
+//
+// A plain error of a handler whose ctx was cancelled with [ErrShutdown] is taken
+// for the cancellation's echo: Release.
+func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
+	var v *verdict
+	switch {
+	case err == nil:
+		return Outcome{Job: job, Verb: Done}, true
+	case errors.Is(err, Settled):
+		return Outcome{Job: job}, false
+	case errors.As(err, &v):
+		o = Outcome{Job: job, Verb: v.verb, Delay: min(max(v.delay, 0), maxDelay), Err: err}
+	case errors.Is(context.Cause(ctx), ErrShutdown):
+		return Outcome{Job: job, Verb: Release}, true
+	default:
+		o = Outcome{Job: job, Verb: Retry, Delay: Backoff(job.Attempt), Err: err}
+	}
+	if o.Verb == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
+		o.Verb, o.Delay = Dead, 0
+	}
+	return o, true
+}
+
+// Backoff is how long a job waits by default after its attempt (from 1) failed:
+// 30 s doubled for each attempt before, plus 0 to 30 % at random, at most an hour.
+func Backoff(attempt int) time.Duration {
+	const base, limit = 30 * time.Second, time.Hour
+	shift := min(max(attempt-1, 0), 7) // 30 s << 7 is beyond the limit
+	d := base << shift
+	d += time.Duration(rand.Int64N(int64(d)*3/10 + 1))
+	return min(d, limit)
+}
