@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Claim implements [queue.Consumer] with sql/claim.sql.
+func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("postgres: claim: %w", err)
+	}
+	err = b.on(ctx, "claim", nil, func(db queue.DB) error {
+		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
+			microseconds(req.Lease), req.Worker)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	inOrder(jobs, req.Queues)
+	return jobs, nil
+}
+
+// ClaimTx implements [queue.TxClaimer] with sql/claim_tx.sql.
+func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
+	req.Limit, req.Lease, req.Worker = 1, time.Second, "transaction"
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("postgres: claim: %w", err)
+	}
+	if _, pool := tx.(*sql.DB); tx == nil || pool {
+		return nil, fmt.Errorf("postgres: claim: %w", invalid("DB", "%T: must be a transaction, which ends the job when it commits", tx))
+	}
+	var jobs []*queue.Job
+	err := b.on(ctx, "claim", tx, func(db queue.DB) (err error) {
+		jobs, err = queryJobs(ctx, db, "", 1, b.sql.claimTx, textArray(req.Queues), kinds(req), b.options.Retention.keepsDone())
+		return err
+	})
+	if err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	return jobs[0], nil
+}
+
+// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql.
+func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("postgres: reclaim: %w", invalid("Limit", "%d: at least 1", limit))
+	}
+	err = b.on(ctx, "reclaim", nil, func(db queue.DB) error {
+		jobs, err = queryJobs(ctx, db, "", 0, b.sql.reclaim, limit)
+		return err
+	})
+	return jobs, err
+}
+
+// Extend implements [queue.Consumer] with sql/extend.sql: one statement for the
+// jobs of each worker, which is one statement when a worker calls it.
+func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
+	if err := queue.CheckLease(lease); err != nil {
+		return nil, fmt.Errorf("postgres: extend: %w", err)
+	}
+	if slices.Contains(jobs, nil) {
+		return nil, fmt.Errorf("postgres: extend: %w", invalid("Job", "nil"))
+	}
+	for worker, held := range byWorker(jobs, func(j *queue.Job) *queue.Job { return j }) {
+		ids, fences := held.arrays()
+		err := b.on(ctx, "extend", nil, func(db queue.DB) error {
+			gone, err := queryIDs(ctx, db, b.sql.extend, ids, fences, worker, microseconds(lease))
+			lost = append(lost, held.withIDs(gone)...)
+			return err
+		})
+		if err != nil {
+			return lost, err
+		}
+	}
+	return lost, nil
+}
+
+// queryJobs reads the columns that sql/claim.sql returns.
+func queryJobs(ctx context.Context, db queue.DB, worker string, size int, query string, args ...any) ([]*queue.Job, error) {
+	var jobs []*queue.Job
+	block := make([]queue.Job, 0, min(size, 1000))
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		if len(block) == cap(block) {
+			block = make([]queue.Job, 0, 100)
+		}
+		block = append(block, queue.Job{Worker: worker})
+		job := &block[len(block)-1]
+		var headers []byte
+		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &job.Priority, &job.ScheduledAt,
+			&job.Attempt, &job.MaxAttempts, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError)
+		if err != nil {
+			return err
+		}
+		job.Headers = unmarshalHeaders(headers)
+		jobs = append(jobs, job)
+		return nil
+	}, query, args...)
+	return jobs, err
+}
+
+// unmarshalHeaders reads headers that errand wrote. What another client may have
+// put there instead never keeps a job from running: it is left out.
+func unmarshalHeaders(text []byte) map[string]string {
+	if text == nil {
+		return nil
+	}
+	var h map[string]string
+	if json.Unmarshal(text, &h) == nil {
+		return h
+	}
+	var values map[string]any
+	if json.Unmarshal(text, &values) != nil {
+		return nil
+	}
+	h = make(map[string]string, len(values))
+	for k, v := range values {
+		if s, ok := v.(string); ok {
+			h[k] = s
+		}
+	}
+	return h
+}
+
+// inOrder sorts claimed jobs, which the statement returns as they lie in the table.
+func inOrder(jobs []*queue.Job, queues []string) {
+	slices.SortFunc(jobs, func(a, b *queue.Job) int {
+		if a.Queue != b.Queue {
+			return cmp.Compare(slices.Index(queues, a.Queue), slices.Index(queues, b.Queue))
+		}
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.ScheduledAt.Compare(b.ScheduledAt), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+func kinds(req queue.ClaimRequest) any {
+	if len(req.Kinds) == 0 {
+		return nil
+	}
+	return textArray(req.Kinds)
+}

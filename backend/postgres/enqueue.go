@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Enqueue implements [queue.Enqueuer] with sql/enqueue.sql.
+func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
+	for i, job := range jobs {
+		if err := job.Check(b.options.MaxPayload); err != nil {
+			return fmt.Errorf("postgres: enqueue: job %d of %d: %w", i+1, len(jobs), err)
+		}
+	}
+	return b.on(ctx, "enqueue", db, func(db queue.DB) error { return b.write(ctx, db, jobs) })
+}
+
+// write enqueues jobs. One whose key was taken by a job that ended before its id
+// could be seen is written after all, by going round again.
+func (b *Backend) write(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
+	for try := 0; len(jobs) > 0; try++ {
+		if try == retryLimit {
+			return errors.New("jobs with the same key come and go faster than this one can be written")
+		}
+		again, err := b.writeOnce(ctx, db, jobs)
+		if err != nil {
+			return err
+		}
+		jobs = again
+	}
+	return nil
+}
+
+// writeOnce returns the jobs that were not written although no live job with
+// their key was seen.
+func (b *Backend) writeOnce(ctx context.Context, db queue.DB, jobs []*queue.Job) (again []*queue.Job, err error) {
+	i := 0
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		job := jobs[i]
+		i++
+		var live sql.NullInt64
+		var woken int64
+		if err := rows.Scan(&job.ID, &job.Duplicate, &live, &woken); err != nil {
+			return err
+		}
+		switch {
+		case job.Duplicate && !live.Valid:
+			again = append(again, job)
+		case job.Duplicate:
+			job.ID = live.Int64
+		}
+		return nil
+	}, b.sql.enqueue, b.columns(jobs)...)
+	if err == nil && i != len(jobs) {
+		err = fmt.Errorf("%d rows for %d jobs", i, len(jobs))
+	}
+	return again, err
+}
+
+// columns turns jobs into the statement's parameters, an array for each column.
+// A column in which every job has the default is nil.
+func (b *Backend) columns(jobs []*queue.Job) []any {
+	var queues array
+	for _, j := range jobs {
+		queues.string(cmp.Or(j.Queue, queue.DefaultQueue))
+	}
+	var kinds, payloads array
+	for _, j := range jobs {
+		kinds.string(j.Kind)
+		if j.Payload == nil {
+			payloads.string("null")
+		} else {
+			payloads.bytes(j.Payload)
+		}
+	}
+	return []any{
+		queues.String(), kinds.String(), payloads.String(),
+		column(jobs, func(j *queue.Job) bool { return j.Priority != 0 },
+			func(a *array, j *queue.Job) { a.int(int64(j.Priority)) }),
+		column(jobs, func(j *queue.Job) bool { return j.Delay != 0 },
+			func(a *array, j *queue.Job) { a.int(microseconds(j.Delay)) }),
+		column(jobs, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
+			func(a *array, j *queue.Job) { a.string(j.ScheduledAt.UTC().Format(time.RFC3339Nano)) }),
+		column(jobs, func(j *queue.Job) bool { return j.MaxAttempts != 0 },
+			func(a *array, j *queue.Job) { a.int(int64(j.MaxAttempts)) }),
+		column(jobs, func(j *queue.Job) bool { return j.Key != "" },
+			func(a *array, j *queue.Job) { a.string(j.Key) }),
+		column(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
+			func(a *array, j *queue.Job) { a.bytes(marshalHeaders(j.Headers)) }),
+		b.toNotify(jobs),
+	}
+}
+
+// column is one optional column: NULL for the jobs that do not have it.
+func column(jobs []*queue.Job, has func(*queue.Job) bool, put func(*array, *queue.Job)) any {
+	if !slices.ContainsFunc(jobs, has) {
+		return nil
+	}
+	var a array
+	for _, j := range jobs {
+		if has(j) {
+			put(&a, j)
+		} else {
+			a.null()
+		}
+	}
+	return a.String()
+}
+
+// toNotify lists the queues whose sleeping workers are to be woken.
+func (b *Backend) toNotify(jobs []*queue.Job) any {
+	if b.options.Silent {
+		return nil
+	}
+	var names []string
+	for _, j := range jobs {
+		name := cmp.Or(j.Queue, queue.DefaultQueue)
+		if len(names) == 0 || name != names[len(names)-1] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return textArray(slices.Compact(names))
+}
+
+func marshalHeaders(h map[string]string) []byte {
+	text, _ := json.Marshal(h) // a map of strings always marshals
+	return text
+}
+
+// microseconds is d as PostgreSQL counts time, never less than d: a delay does
+// not end early.
+func microseconds(d time.Duration) int64 {
+	return int64((d + time.Microsecond - 1) / time.Microsecond)
+}

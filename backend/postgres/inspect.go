@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// countable is the longest table, in bytes, that Counts reads as a whole; of a
+// longer one it reads as much for a sample.
+const countable = 32 << 20
+
+// Counts implements [queue.Inspector]: exactly with sql/count_all.sql while the
+// table is short, and otherwise with sql/count_sample.sql, whose estimates of
+// what is completed are from a sample of the table's pages.
+func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
+	err = b.on(ctx, "count", nil, func(db queue.DB) error {
+		for _, query := range []string{b.sql.countAll, b.sql.countSample} {
+			counts = nil
+			err := each(ctx, db, func(rows *sql.Rows) error {
+				var c queue.Count
+				err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
+				counts = append(counts, c)
+				return err
+			}, query, countable)
+			if err != nil || len(counts) > 0 {
+				return err
+			}
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// Jobs implements [queue.Inspector] with sql/list.sql.
+func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (records []queue.Record, err error) {
+	const usual, most = 100, 1000
+	if f.Limit < 0 || f.Limit > most {
+		return nil, fmt.Errorf("postgres: list: %w", invalid("Limit", "%d: between 0 (for %d) and %d", f.Limit, usual, most))
+	}
+	if f.Limit == 0 {
+		f.Limit = usual
+	}
+	err = b.on(ctx, "list", nil, func(db queue.DB) error {
+		records, err = queryRecords(ctx, db, b.sql.list,
+			orNull(f.Queue), orNull(f.Kind), orNull(string(f.Status)), orNull(f.Key), orNull(f.Before), f.Limit)
+		return err
+	})
+	return records, err
+}
+
+// Job implements [queue.Inspector] with sql/job.sql.
+func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
+	var records []queue.Record
+	err = b.on(ctx, "look", nil, func(db queue.DB) error {
+		records, err = queryRecords(ctx, db, b.sql.job, id)
+		return err
+	})
+	if err != nil || len(records) == 0 {
+		return queue.Record{}, false, err
+	}
+	return records[0], true, nil
+}
+
+// queryRecords reads the columns that sql/list.sql and sql/job.sql return.
+func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var r queue.Record
+		var headers []byte
+		var locked, until sql.NullTime
+		err := rows.Scan(&r.ID, &r.Queue, &r.Kind, (*[]byte)(&r.Payload), &r.Priority, &r.ScheduledAt,
+			&r.Attempt, &r.MaxAttempts, &r.Fence, &r.CreatedAt, &r.Key, &headers, &r.LastError,
+			&r.Worker, (*string)(&r.Status), &locked, &until, &r.UpdatedAt)
+		if err != nil {
+			return err
+		}
+		r.Headers = unmarshalHeaders(headers)
+		if r.Status == queue.StatusRunning {
+			r.LockedAt, r.LeaseEnds = locked.Time, until.Time
+		}
+		records = append(records, r)
+		return nil
+	}, query, args...)
+	return records, err
+}

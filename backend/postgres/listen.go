@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// errNoListen is what Listen says without Options.Listen: the worker polls.
+var errNoListen = errors.New("postgres: listen: Options.Listen is nil: workers poll")
+
+// Listen implements [queue.Waiter]: it listens on the channel that bears the
+// schema's name, whose notifications bear the names of queues. It holds one
+// connection of the *sql.DB meanwhile, or one of its own if that is how
+// Options.Listen works.
+func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+	if b.options.Listen == nil {
+		return errNoListen
+	}
+	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
+	pause := shortest
+	for ctx.Err() == nil {
+		ready := func() {
+			pause = shortest
+			wake() // what was notified before went unheard
+		}
+		// The connection broke, or there was none: that the database is away is
+		// the worker's claims' to tell, so the error is not passed on.
+		_ = b.options.Listen(ctx, b.db, b.options.Schema, ready, b.notified(ctx, worker, queues, wake))
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause)):
+			pause = min(2*pause, longest)
+		}
+	}
+	return nil
+}
+
+// notified wakes the worker and takes it off the list of those asleep, so that
+// enqueueing need not notify while it is awake.
+func (b *Backend) notified(ctx context.Context, worker string, queues []string, wake func()) func(string) {
+	names := textArray(queues)
+	return func(payload string) {
+		if !slices.Contains(queues, payload) {
+			return
+		}
+		wake()
+		// If this fails the worker stays on the list, and is woken once more than needed.
+		_, _ = b.db.ExecContext(ctx, b.sql.wake, names, worker)
+	}
+}
+
+// Sleep implements [queue.Waiter] with sql/sleep.sql.
+func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
+	var due sql.NullInt64
+	err = b.on(ctx, "sleep", nil, func(db queue.DB) error {
+		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due) }, b.sql.sleep, textArray(queues), worker)
+	})
+	if err != nil || !due.Valid {
+		return -1, err
+	}
+	return duration(due.Int64), nil
+}

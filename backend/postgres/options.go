@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Options are the same for every process that uses a queue. The zero value is
+// the schema errand, polling, and the default limits.
+type Options struct {
+	// Schema holds the tables; "" means errand. It is 1 to 48 letters, digits and
+	// underscores, not beginning with a digit; upper and lower case differ.
+	Schema string
+	// Listen wakes sleeping workers by LISTEN and NOTIFY: pgxlisten.Listen or
+	// pqlisten.New. nil means that this process's workers poll.
+	Listen Listen
+	// Silent keeps Enqueue from notifying, for transactions that will be
+	// prepared: PostgreSQL does not prepare one that has notified. Workers find
+	// the jobs by polling.
+	Silent bool
+	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
+	MaxPayload int
+	// Retention says how long ended jobs are kept.
+	Retention Retention
+}
+
+// Listen listens on a channel of db's database and calls notify with the payload
+// of each notification, and ready once when it has begun to listen, until ctx
+// ends or the connection breaks, which is an error. It blocks. Neither function
+// it calls blocks.
+type Listen func(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error
+
+// Retention says how long ended jobs are kept before Prune removes them.
+type Retention struct {
+	// Completed is for jobs that are done; 0 means 7 days. Below 0 they are not
+	// kept at all: settling deletes them, which is also the fastest.
+	Completed time.Duration
+	// Dead is for jobs that were given up; 0 means 30 days. Below 0 they are
+	// removed by the next Prune.
+	Dead time.Duration
+	// Archive moves jobs to the table jobs_archive instead of deleting them.
+	// Completed jobs are then never deleted by settling, but by the next Prune.
+	Archive bool
+}
+
+const (
+	defaultSchema        = "errand"
+	defaultKeepCompleted = 7 * 24 * time.Hour
+	defaultKeepDead      = 30 * 24 * time.Hour
+	maxSchema            = 48
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Schema == "" {
+		o.Schema = defaultSchema
+	}
+	if err := checkSchema(o.Schema); err != nil {
+		return o, err
+	}
+	if o.MaxPayload < 0 {
+		return o, invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
+	}
+	if o.MaxPayload == 0 {
+		o.MaxPayload = queue.DefaultMaxPayload
+	}
+	if o.Retention.Completed == 0 {
+		o.Retention.Completed = defaultKeepCompleted
+	}
+	if o.Retention.Dead == 0 {
+		o.Retention.Dead = defaultKeepDead
+	}
+	return o, nil
+}
+
+// keepsDone says whether settling keeps a job that is done.
+func (r Retention) keepsDone() bool { return r.Completed > 0 || r.Archive }
+
+func checkSchema(s string) error {
+	if len(s) > maxSchema {
+		return invalid("Schema", "%d bytes: at most %d", len(s), maxSchema)
+	}
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
+		digit := '0' <= c && c <= '9'
+		if !letter && (!digit || i == 0) {
+			return invalid("Schema", "%q: letters, digits and underscores, not beginning with a digit", s)
+		}
+	}
+	return nil
+}
+
+func invalid(field, format string, args ...any) error {
+	return &queue.InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,77 @@
+// Package pgxlisten lets a queue on pgx/v5/stdlib listen for notifications.
+package pgxlisten
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Listen is a value for the Listen option of package postgres. It takes one
+// connection out of db for as long as it listens, so a limit set with
+// SetMaxOpenConns must leave one for it, and puts none back: a connection that
+// has listened is closed. It does not work through a pooler in transaction mode,
+// where the connection is not the caller's own.
+func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("pgxlisten: %w", err)
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driverConn any) error {
+		c, ok := driverConn.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("a connection of type %T: open the database with pgx/v5/stdlib", driverConn)
+		}
+		defer c.Conn().Close(context.WithoutCancel(ctx))
+		return listen(ctx, c.Conn(), channel, ready, notify)
+	})
+	if err != nil {
+		return fmt.Errorf("pgxlisten: %w", err)
+	}
+	return nil
+}
+
+func listen(ctx context.Context, c *pgx.Conn, channel string, ready func(), notify func(payload string)) error {
+	if _, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return err
+	}
+	ready()
+	for {
+		n, err := wait(ctx, c)
+		if err != nil {
+			return err
+		}
+		notify(n.Payload)
+	}
+}
+
+const (
+	pingEvery   = 15 * time.Second // how often a silent connection is tried for being alive
+	pingTimeout = 5 * time.Second
+)
+
+// wait returns the next notification. A connection whose other end is gone would
+// keep it waiting for ever, so it is pinged now and then.
+func wait(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, error) {
+	for {
+		silent, cancel := context.WithTimeout(ctx, pingEvery)
+		n, err := c.WaitForNotification(silent)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return n, err
+		}
+		alive, cancel := context.WithTimeout(ctx, pingTimeout)
+		err = c.Ping(alive)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Backend is a queue in a PostgreSQL database. It is safe for concurrent use and
+// owns no goroutine and no connection but for the time of a call. Besides
+// [queue.Queue] it implements every optional interface of package queue.
+type Backend struct {
+	db      *sql.DB
+	options Options
+	sql     statements
+	pruned  atomic.Int64 // the last id that Prune looked at in this pass
+}
+
+var _ interface {
+	queue.Queue
+	queue.Waiter
+	queue.Inspector
+	queue.Redriver
+	queue.Pruner
+	queue.Reclaimer
+	queue.TxClaimer
+} = (*Backend)(nil)
+
+// New returns the queue in db, which stays the caller's to close, after any
+// worker's Run has returned. It does not touch the database; [Migrate] must have
+// been run with the same Options. The error is a [*queue.InvalidError].
+func New(db *sql.DB, o Options) (*Backend, error) {
+	if db == nil {
+		return nil, invalid("DB", "nil")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{db: db, options: o, sql: loadStatements(o.Schema)}, nil
+}
+
+// on runs f on db, or, where that is nil, on the backend's own handle: then
+// again, too, when the database asks for it.
+func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue.DB) error) error {
+	var err error
+	if own, bad := isNil(db); bad != nil {
+		return bad
+	} else if own {
+		err = retry(ctx, func() error { return f(b.db) })
+	} else {
+		err = f(db)
+	}
+	if err != nil {
+		return fmt.Errorf("postgres: %s: %w", verb, err)
+	}
+	return nil
+}
+
+// isNil tells the nil that means the backend's own handle from a nil pointer in
+// an interface, which is a mistake.
+func isNil(db queue.DB) (own bool, err error) {
+	typedNil := false
+	switch h := db.(type) {
+	case nil:
+		return true, nil
+	case *sql.Tx:
+		typedNil = h == nil
+	case *sql.DB:
+		typedNil = h == nil
+	case *sql.Conn:
+		typedNil = h == nil
+	}
+	if typedNil {
+		return false, invalid("DB", "a nil %T: pass nil itself for the backend's own handle", db)
+	}
+	return false, nil
+}
+
+// retryLimit bounds how often a statement is run that the database wants run again.
+const retryLimit = 20
+
+// retry runs f until it neither fails to serialize nor deadlocks, which happens
+// where the database's default isolation is stricter than read committed.
+func retry(ctx context.Context, f func() error) error {
+	for try := 1; ; try++ {
+		err := f()
+		if err == nil || try == retryLimit || !wantsRetry(err) {
+			return err
+		}
+		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(try, 6)))
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// wantsRetry says whether err is a serialization failure or a deadlock.
+func wantsRetry(err error) bool {
+	code := sqlState(err)
+	return code == "40001" || code == "40P01"
+}
+
+// sqlState returns the SQLSTATE code of err, which both drivers' errors tell, or "".
+func sqlState(err error) string {
+	var s interface{ SQLState() string }
+	if errors.As(err, &s) {
+		return s.SQLState()
+	}
+	return ""
+}
+
+// each runs a query and calls scan for every row.
+func each(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

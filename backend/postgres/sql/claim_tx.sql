@@ -1,0 +1,39 @@
+-- Claims one job and completes it in the same transaction, which is the caller's: $1 queues, $2 kinds or NULL,
+-- $3 whether to keep the row. Until the transaction ends the row is locked, so other claims skip it; a rollback leaves it pending.
+-- This is the guide's queue_in_tx; its DELETE is kept for when completed jobs are not.
+-- Index: jobs_pending_idx.
+WITH due AS MATERIALIZED (
+    SELECT d.ctid
+    FROM unnest($1::text::text[]) WITH ORDINALITY AS q (queue, rank)
+    CROSS JOIN LATERAL (
+        SELECT p.ctid
+        FROM errand.jobs p
+        WHERE p.queue = q.queue
+            AND p.status = 'pending'
+            AND p.scheduled_at <= statement_timestamp()
+            AND ($2::text IS NULL OR p.kind = ANY ($2::text::text[]))
+        ORDER BY p.priority, p.scheduled_at, p.id
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+    LIMIT 1
+), kept AS (
+    UPDATE errand.jobs AS j
+    SET status = 'completed', attempts = j.attempts + 1, updated_at = statement_timestamp()
+    WHERE $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
+    RETURNING j.*
+), dropped AS (
+    DELETE FROM errand.jobs AS j
+    WHERE NOT $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
+    RETURNING j.*
+)
+SELECT
+    id, queue, kind, payload, priority, scheduled_at, attempts, max_attempts,
+    fence, created_at, coalesce(job_key, ''), headers, coalesce(last_error, '')
+FROM (
+    SELECT * FROM kept
+    UNION ALL
+    SELECT id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts + 1, max_attempts,
+        last_error, created_at, updated_at, kind, headers, job_key, fence, locked_until
+    FROM dropped
+) AS taken;

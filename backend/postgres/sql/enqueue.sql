@@ -1,0 +1,38 @@
+-- Writes jobs and wakes sleeping workers, in one statement for one job or ten thousand.
+-- $1..$9 are arrays as text, one element a job; one that is NULL as a whole stands for the default throughout.
+-- $10 is the array of the distinct queues. Ids are drawn in the order given, before the rows are written.
+-- A job whose key a live job holds is not written; live_id is then that job's id, or NULL where this statement's
+-- snapshot does not show it: ask again.
+-- Index: jobs_key_idx, for jobs that have a key.
+WITH input AS MATERIALIZED (
+    SELECT nextval('errand.jobs_id_seq') AS id, t.*
+    FROM unnest(
+        $1::text::text[], $2::text::text[], $3::text::text[], $4::text::integer[], $5::text::bigint[],
+        $6::text::timestamptz[], $7::text::integer[], $8::text::text[], $9::text::text[]
+    ) WITH ORDINALITY AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, job_key, headers, ord)
+), written AS (
+    INSERT INTO errand.jobs (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
+    SELECT
+        id, queue, kind, payload::jsonb, coalesce(priority, 0),
+        coalesce(scheduled_at, statement_timestamp() + coalesce(delay, 0) * interval '1 microsecond'),
+        coalesce(max_attempts, 5), job_key, headers::jsonb
+    FROM input
+    ORDER BY ord
+    ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING
+    RETURNING id
+), woken AS (
+    SELECT pg_notify('errand', q.queue)
+    FROM unnest($10::text::text[]) AS q (queue)
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue)
+), result AS (
+    SELECT id, queue, job_key, ord, job_key IS NOT NULL AND id NOT IN (SELECT id FROM written) AS duplicate
+    FROM input
+)
+SELECT id, duplicate,
+    CASE WHEN duplicate THEN (
+        SELECT live.id FROM errand.jobs live
+        WHERE live.queue = result.queue AND live.job_key = result.job_key AND live.status IN ('pending', 'running')
+    ) END AS live_id,
+    (SELECT count(*) FROM woken) AS woken
+FROM result
+ORDER BY ord;

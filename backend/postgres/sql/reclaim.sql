@@ -1,0 +1,25 @@
+-- Takes back at most $1 jobs whose leases ran out. A job that was claimed by the guide's own statement has no lease: it is stale
+-- ten minutes after it was locked, as the guide has it. A locked_until older than locked_at is left over from an earlier claim.
+-- Index: jobs_running_idx.
+UPDATE errand.jobs AS j
+SET
+    status = CASE WHEN j.attempts >= j.max_attempts THEN 'dead' ELSE 'pending' END::errand.job_status,
+    last_error = 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' ran out',
+    fence = 0,
+    locked_at = NULL,
+    locked_by = NULL,
+    locked_until = NULL,
+    updated_at = statement_timestamp()
+WHERE j.ctid = ANY (ARRAY(
+    SELECT r.ctid
+    FROM errand.jobs r
+    WHERE r.status = 'running'
+        AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE r.locked_at + interval '10 minutes' END
+            < statement_timestamp()
+    ORDER BY r.locked_at
+    LIMIT $1::integer
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING
+    j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,
+    j.fence, j.created_at, coalesce(j.job_key, ''), j.headers, coalesce(j.last_error, '');

@@ -1,0 +1,35 @@
+-- Gives at most $4 dead jobs another life: the one with id $1, or those of queue $2 and kind $3, each of which may be NULL
+-- for any. Ids up to $5 have been seen. Returns how many rows were looked at, how many were changed, and the last id looked at.
+-- Of jobs with the same key only the first gets it, and none if a live job has it.
+-- Index: jobs_dead_idx, jobs_key_idx.
+WITH dead AS MATERIALIZED (
+    SELECT d.id, d.queue, d.job_key
+    FROM errand.jobs d
+    WHERE d.status = 'dead'
+        AND ($1::bigint IS NULL OR d.id = $1::bigint)
+        AND ($2::text IS NULL OR d.queue = $2::text)
+        AND ($3::text IS NULL OR d.kind = $3::text)
+        AND d.id > $5::bigint
+    ORDER BY d.id
+    LIMIT $4::integer
+    FOR UPDATE SKIP LOCKED
+), free AS (
+    SELECT d.id, row_number() OVER (PARTITION BY d.queue, coalesce(d.job_key, d.id::text), d.job_key IS NULL ORDER BY d.id) AS nth
+    FROM dead d
+    WHERE d.job_key IS NULL OR NOT EXISTS (
+        SELECT FROM errand.jobs live
+        WHERE live.queue = d.queue AND live.job_key = d.job_key AND live.status IN ('pending', 'running'))
+), revived AS (
+    UPDATE errand.jobs
+    SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = statement_timestamp(), fence = 0,
+        locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp()
+    WHERE id = ANY (ARRAY(SELECT id FROM free WHERE nth = 1))
+    RETURNING queue
+), woken AS (
+    SELECT pg_notify('errand', r.queue)
+    FROM (SELECT DISTINCT queue FROM revived) AS r
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = r.queue)
+)
+SELECT
+    (SELECT count(*) FROM dead), (SELECT count(*) FROM revived), coalesce((SELECT max(id) FROM dead), 0),
+    (SELECT count(*) FROM woken);

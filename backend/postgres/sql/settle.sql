@@ -1,0 +1,51 @@
+-- Records outcomes: $1 ids of jobs that are done; $2 ids of all others, whose outcomes $3, a JSON object by id, holds as
+-- [verb, delay in microseconds, error]; $4 fences; $5 worker; $6 whether done jobs are kept. Returns the ids that are not the worker's any more.
+-- The arrays are sorted, and the index is walked in their order: rows are locked in the order of their ids.
+-- Nothing is joined: a join with the ids could be planned the wrong way round. The cast of status keeps the planner
+-- from taking jobs_running_idx and filtering it by every id.
+-- Index: jobs_pkey.
+WITH kept AS (
+    UPDATE errand.jobs
+    SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
+    WHERE $6::boolean
+        AND id = ANY ($1::text::bigint[])
+        AND fence = ANY ($4::text::bigint[])
+        AND locked_by = $5::text
+        AND status::text = 'running'
+    RETURNING id
+), dropped AS (
+    DELETE FROM errand.jobs
+    WHERE NOT $6::boolean
+        AND id = ANY ($1::text::bigint[])
+        AND fence = ANY ($4::text::bigint[])
+        AND locked_by = $5::text
+        AND status::text = 'running'
+    RETURNING id
+), other AS (
+    UPDATE errand.jobs AS j
+    SET (status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at) = (
+        SELECT
+            CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
+            CASE WHEN o.verb = 'release' THEN greatest(j.attempts - 1, 0) ELSE j.attempts END,
+            CASE WHEN o.dead THEN j.scheduled_at ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
+            CASE WHEN o.verb = 'release' THEN j.last_error ELSE o.error END,
+            NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp()
+        FROM (
+            SELECT
+                v.verb, v.delay, v.error,
+                v.verb = 'dead' OR v.verb = 'retry' AND j.attempts >= j.max_attempts AS dead
+            FROM (
+                SELECT doc ->> 0 AS verb, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error
+                FROM (SELECT (SELECT $3::text::jsonb) -> j.id::text AS doc) AS d
+            ) AS v
+        ) AS o
+    )
+    WHERE j.id = ANY ($2::text::bigint[])
+        AND j.fence = ANY ($4::text::bigint[])
+        AND j.locked_by = $5::text
+        AND j.status::text = 'running'
+    RETURNING j.id
+)
+SELECT want.id FROM unnest($1::text::bigint[] || $2::text::bigint[]) AS want (id)
+EXCEPT
+(SELECT id FROM kept UNION ALL SELECT id FROM dropped UNION ALL SELECT id FROM other);

@@ -1,0 +1,31 @@
+-- Registers $2, a worker of the queues $1, as asleep, and returns in how many microseconds their next scheduled job is
+-- due, or NULL. The priorities in use are found by skipping along the index, one look-up each.
+-- Index: jobs_pending_idx, sleepers_pkey.
+WITH RECURSIVE asleep AS (
+    INSERT INTO errand.sleepers (queue, worker, since)
+    SELECT DISTINCT q.queue, $2::text, statement_timestamp() FROM unnest($1::text::text[]) AS q (queue)
+    ORDER BY q.queue
+    ON CONFLICT (queue, worker) DO UPDATE SET since = excluded.since
+), line (queue, priority) AS (
+    SELECT q.queue, (
+        SELECT j.priority FROM errand.jobs j
+        WHERE j.queue = q.queue AND j.status = 'pending'
+        ORDER BY j.priority LIMIT 1)
+    FROM unnest($1::text::text[]) AS q (queue)
+    UNION ALL
+    SELECT l.queue, (
+        SELECT j.priority FROM errand.jobs j
+        WHERE j.queue = l.queue AND j.status = 'pending' AND j.priority > l.priority
+        ORDER BY j.priority LIMIT 1)
+    FROM line l
+    WHERE l.priority IS NOT NULL
+)
+SELECT (extract(epoch FROM min(next.scheduled_at) - statement_timestamp()) * 1000000)::bigint
+FROM line l
+CROSS JOIN LATERAL (
+    SELECT j.scheduled_at FROM errand.jobs j
+    WHERE j.queue = l.queue AND j.priority = l.priority AND j.status = 'pending'
+        AND j.scheduled_at > statement_timestamp()
+    ORDER BY j.scheduled_at LIMIT 1
+) AS next
+WHERE l.priority IS NOT NULL;

@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"embed"
+	"strings"
+)
+
+//go:embed sql
+var sqlFiles embed.FS
+
+// statements are the files of the sql folder with the schema in its place.
+type statements struct {
+	enqueue, claim, claimTx, extend, settle, reclaim, sleep, wake, redrive, prune string
+	countAll, countSample, list, job                                              string
+}
+
+func loadStatements(schema string) statements {
+	load := func(name string) string { return inSchema(readSQL("sql/"+name+".sql"), schema) }
+	return statements{
+		enqueue:     load("enqueue"),
+		claim:       load("claim"),
+		claimTx:     load("claim_tx"),
+		extend:      load("extend"),
+		settle:      load("settle"),
+		reclaim:     load("reclaim"),
+		sleep:       load("sleep"),
+		wake:        load("wake"),
+		redrive:     load("redrive"),
+		prune:       load("prune"),
+		countAll:    load("count_all"),
+		countSample: load("count_sample"),
+		list:        load("list"),
+		job:         load("job"),
+	}
+}
+
+func readSQL(name string) string {
+	text, err := sqlFiles.ReadFile(name)
+	if err != nil {
+		panic(err) // the files are part of the binary
+	}
+	return string(text)
+}
+
+// inSchema writes schema wherever text, a file of ours, says errand: as the
+// qualifier of a name, and as the name of the notification channel. checkSchema
+// has made sure that neither quoting needs escapes.
+func inSchema(text, schema string) string {
+	return strings.NewReplacer("'errand'", "'"+schema+"'", "errand.", quoted(schema)+".").Replace(text)
+}
+
+func quoted(schema string) string { return `"` + schema + `"` }
