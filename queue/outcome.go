@@ -68,8 +68,8 @@ func (o Outcome) Check() error {
 //	Settled              nothing to do: ok is false
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
 //
-// A plain error of a handler whose ctx was cancelled with [ErrShutdown] is taken
-// for the cancellation's echo: Release.
+// A plain error of a handler whose ctx was cancelled with [ErrShutdown] or
+// [ErrLost] is taken for the cancellation's echo: Release.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	var v *verdict
 	switch {
@@ -79,7 +79,7 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 		return Outcome{Job: job}, false
 	case errors.As(err, &v):
 		o = Outcome{Job: job, Verb: v.verb, Delay: min(max(v.delay, 0), maxDelay), Err: err}
-	case errors.Is(context.Cause(ctx), ErrShutdown):
+	case endedByWorker(ctx):
 		return Outcome{Job: job, Verb: Release}, true
 	default:
 		o = Outcome{Job: job, Verb: Retry, Delay: Backoff(job.Attempt), Err: err}
@@ -88,6 +88,11 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 		o.Verb, o.Delay = Dead, 0
 	}
 	return o, true
+}
+
+func endedByWorker(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, ErrShutdown) || errors.Is(cause, ErrLost)
 }
 
 // Backoff is how long a job waits by default after its attempt (from 1) failed:

@@ -47,12 +47,14 @@ type Consumer interface {
 	// returns none and no error. Bad input is an [*InvalidError].
 	Claim(ctx context.Context, req ClaimRequest) ([]*Job, error)
 
-	// Extend makes the leases of jobs last for lease from now. It returns those
-	// that the caller no longer holds, of which nothing was changed.
+	// Extend makes the leases of jobs last for lease from now. It returns those of
+	// jobs that the caller no longer holds, of which nothing was changed. It does
+	// not wait for a job that a transaction has locked, as the handler's own does that
+	// settles it: such a job stays as it is and is not lost.
 	Extend(ctx context.Context, lease time.Duration, jobs ...*Job) (lost []*Job, err error)
 
 	// Settle records outcomes through db: a transaction, in which they take effect
-	// when it commits, or nil for the backend's own handle. It returns the jobs
+	// when it commits, or nil for the backend's own handle. It returns those jobs
 	// that the caller no longer holds, among them those settled before: nothing
 	// was changed for these, so settling twice is harmless. Error texts are stored
 	// as [ErrorText] gives them. Outcomes for one job must not repeat in one call.

@@ -1,0 +1,140 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// maxClaim is the most jobs of one claim, and maxPrefetch the most that wait:
+	// beyond them a longer batch is no faster.
+	maxClaim    = 1000
+	maxPrefetch = 1000
+	// maxUnsettled is how many outcomes may wait to be settled before claiming
+	// stops, so that a slow database is not buried in work.
+	maxUnsettled = 5000
+	// claimPause is how long to wait after a claim that came back nearly empty:
+	// where jobs trickle in, claims of one or two would eat the machine.
+	claimPause = 3 * time.Millisecond
+	// claimTimeout bounds a claim that the network has swallowed.
+	claimTimeout = 10 * time.Second
+)
+
+// claim is the claim loop: claim as much as there is room for; when that comes
+// back short, pause; when it comes back empty, register as asleep, look once
+// more, and sleep. It returns when ctx has ended and the last claim is back.
+func (r *run) claim(ctx context.Context) {
+	db := r.watch("claim")
+	asleep := false
+	next := time.Duration(-1) // until the next scheduled job, once asleep
+	for ctx.Err() == nil {
+		n := r.freeRoom()
+		if n == 0 {
+			r.awaitRoom(ctx)
+			continue
+		}
+		jobs, err := r.claimOnce(ctx, n)
+		if pause := db.report(err); err != nil {
+			sleep(ctx, pause)
+			continue
+		}
+		r.start(jobs)
+		switch {
+		case len(jobs) == n:
+			asleep = false
+		case len(jobs) > 0:
+			asleep = false
+			sleep(ctx, claimPause)
+		case !asleep:
+			asleep = true
+			next = r.fallAsleep(ctx)
+		default:
+			asleep = false
+			r.awaitJobs(ctx, next)
+		}
+	}
+}
+
+// claimOnce makes one claim. It outlasts ctx: what a claim that is under way has
+// taken must be known, to be given back.
+func (r *run) claimOnce(ctx context.Context, n int) ([]*Job, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
+	before := time.Now()
+	jobs, err := r.Backend.Claim(ctx, r.request(r.kinds, n))
+	if err != nil {
+		return nil, err
+	}
+	r.hold(jobs, before.Add(r.Lease))
+	return jobs, nil
+}
+
+// freeRoom is how many jobs to claim now: those that free slots can take, and
+// those expected to start within Prefetch. Ahead of need it waits until half of
+// that has been used up, so that claims are few and large.
+func (r *run) freeRoom() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.finished) >= maxUnsettled {
+		return 0
+	}
+	ahead := r.pace.ahead(r.Prefetch, r.Concurrency)
+	if r.waiting > ahead/2 {
+		return 0
+	}
+	free := r.Concurrency + ahead - r.running - r.waiting
+	return max(min(free, maxClaim, cap(r.work)-len(r.work)), 0) // sending to work must not block
+}
+
+func (r *run) awaitRoom(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-r.room:
+	}
+}
+
+// fallAsleep announces to the backend that the worker will sleep, if it can be woken.
+func (r *run) fallAsleep(ctx context.Context) (next time.Duration) {
+	waiter, ok := As[Waiter](r.Backend)
+	if !ok {
+		return -1
+	}
+	select {
+	case <-r.wake: // what it announced has just been looked for
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	next, err := waiter.Sleep(ctx, r.Name, r.Queues)
+	if err != nil {
+		return -1 // the claim that follows meets the same trouble, and reports it
+	}
+	return next
+}
+
+// awaitJobs waits until there may be jobs: woken by the backend, when the next
+// scheduled one is due, or after Poll.
+func (r *run) awaitJobs(ctx context.Context, next time.Duration) {
+	d := r.Poll
+	if next >= 0 {
+		d = min(d, next)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.wake:
+	case <-timer.C:
+	}
+}
+
+// listen lets the backend wake the claim loop, if it can.
+func (r *run) listen(ctx context.Context) {
+	waiter, ok := As[Waiter](r.Backend)
+	if !ok {
+		return
+	}
+	if err := waiter.Listen(ctx, r.Name, r.Queues, func() { signal(r.wake) }); err != nil && ctx.Err() == nil {
+		r.Logger.Info("errand: worker polls", "worker", r.Name, "poll", r.Poll, "reason", err)
+	}
+}

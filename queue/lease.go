@@ -1,0 +1,130 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// maxBeat is the longest time between two extensions: the guide's statement
+	// for stale jobs takes those whose locked_at is ten minutes old.
+	maxBeat = 3 * time.Minute
+	// maxExtend is the most jobs of one Extend.
+	maxExtend = 5000
+)
+
+// extendLeases extends the lease of every held job each third of it, until ctx
+// ends; after a failure it tries again sooner.
+func (r *run) extendLeases(ctx context.Context) {
+	db := r.watch("extend")
+	beat := min(r.Lease/3, maxBeat)
+	pause := beat
+	for sleep(ctx, pause) {
+		err := r.extendAll(ctx)
+		pause = beat
+		if again := db.report(err); err != nil {
+			pause = min(again, beat/4)
+		}
+	}
+}
+
+func (r *run) extendAll(ctx context.Context) error {
+	jobs := r.toExtend()
+	for len(jobs) > 0 {
+		n := min(len(jobs), maxExtend)
+		if err := r.extend(ctx, jobs[:n]); err != nil {
+			return err
+		}
+		jobs = jobs[n:]
+	}
+	return nil
+}
+
+// toExtend lists the held jobs whose leases the next beat may find too short.
+// What is being settled is left out: two statements would meet on its row.
+func (r *run) toExtend() (jobs []*Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh := time.Now().Add(r.Lease - r.Lease/6)
+	for job, f := range r.held {
+		if !f.settling && !f.lost && f.lease.Before(fresh) {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
+}
+
+func (r *run) extend(ctx context.Context, jobs []*Job) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Lease/3)
+	defer cancel()
+	before := time.Now()
+	lost, err := r.Backend.Extend(ctx, r.Lease, jobs...)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, job := range jobs {
+		if f := r.held[job]; f != nil {
+			f.lease = before.Add(r.Lease)
+		}
+	}
+	for _, job := range lost {
+		r.lose(job)
+	}
+	return nil
+}
+
+// lose notes that another has the job. Called with r.mu held.
+func (r *run) lose(job *Job) {
+	f := r.held[job]
+	if f == nil || f.settling || f.lost || f.given {
+		return // settled meanwhile, or about to be: Settle will tell
+	}
+	r.Logger.Warn("errand: lease lost", jobAttrs(job)...)
+	f.lost = true
+	if f.slot == nil {
+		r.waiting--
+		delete(r.held, job)
+		return
+	}
+	f.cancel(ErrLost)
+}
+
+// guardLeases ends the contexts of handlers whose leases are about to run out
+// because they could not be extended, and reports handlers that ignore that
+// their context has ended, until ctx ends.
+func (r *run) guardLeases(ctx context.Context) {
+	tick := min(r.Lease/12, stuckAfter/2)
+	for sleep(ctx, tick) {
+		r.guard(time.Now(), 2*tick)
+	}
+}
+
+// guard ends what has less than margin of its lease left. The outcome is settled
+// all the same: whether another has the job by then, the fence decides.
+func (r *run) guard(now time.Time, margin time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for job, f := range r.held {
+		expired := f.lease.Before(now.Add(margin))
+		switch {
+		case f.slot != nil && f.ctx.Err() == nil && expired:
+			r.Logger.Warn("errand: lease could not be extended", jobAttrs(job)...)
+			f.cancel(ErrLost)
+		case f.slot != nil && f.ctx.Err() != nil:
+			r.noteStuck(f, now)
+		case f.slot == nil && !f.given && expired:
+			r.waiting--
+			r.give(f, Outcome{Job: job, Verb: Release})
+		}
+	}
+}
+
+func (r *run) noteStuck(f *flight, now time.Time) {
+	if f.ended.IsZero() {
+		f.ended = now
+	} else if now.Sub(f.ended) >= stuckAfter {
+		r.reportStuck(f)
+	}
+}

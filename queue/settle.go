@@ -1,0 +1,107 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// maxSettle is the most outcomes of one Settle.
+	maxSettle = 1000
+	// settleTimeout bounds a Settle that the network has swallowed.
+	settleTimeout = 10 * time.Second
+)
+
+// settleFinished settles whatever has finished whenever the settling before is
+// done: a lone job waits for nothing, and under load the batches grow by
+// themselves. It returns when the last outcome is settled, or ctx ends.
+//
+// What could not be settled is tried again, for as long as it takes; each failure
+// halves the next batch, so that an outcome that the backend cannot record ends
+// up alone and does not keep the others waiting.
+func (r *run) settleFinished(ctx context.Context) {
+	db := r.watch("settle")
+	size := maxSettle
+	for {
+		batch := r.takeFinished(size)
+		if len(batch) == 0 {
+			if !r.awaitFinished(ctx) {
+				return
+			}
+			continue
+		}
+		lost, err := r.settleBatch(ctx, batch)
+		pause := db.report(err)
+		if err == nil {
+			size = min(2*size, maxSettle)
+			r.forget(batch, lost)
+			continue
+		}
+		size = max(len(batch)/2, 1)
+		r.putBack(batch)
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// awaitFinished waits until there may be outcomes; false if none will come.
+func (r *run) awaitFinished(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.settle:
+		return true
+	case <-r.last:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.finished) > 0
+	}
+}
+
+func (r *run) settleBatch(ctx context.Context, batch []Outcome) (lost []*Job, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return r.Backend.Settle(ctx, nil, batch...)
+}
+
+// takeFinished takes at most n outcomes, the oldest first.
+func (r *run) takeFinished(n int) []Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = min(n, len(r.finished))
+	batch := r.finished[:n:n]
+	r.finished = r.finished[n:]
+	for _, o := range batch {
+		r.held[o.Job].settling = true
+	}
+	return batch
+}
+
+// putBack returns a batch that could not be settled, behind the others.
+func (r *run) putBack(batch []Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range batch {
+		f := r.held[o.Job]
+		f.settling, f.retried = false, true
+	}
+	r.finished = append(r.finished, batch...)
+}
+
+// forget drops what is settled, or was lost, from what the worker holds.
+func (r *run) forget(batch []Outcome, lost []*Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, job := range lost {
+		if f := r.held[job]; f != nil {
+			// After a failed try this is as likely to mean that it had succeeded.
+			r.Logger.Warn("errand: outcome not recorded: the job is not held any more",
+				append(jobAttrs(job), "tried_before", f.retried)...)
+		}
+	}
+	for _, o := range batch {
+		delete(r.held, o.Job)
+	}
+	signal(r.room)
+}

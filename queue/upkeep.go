@@ -1,0 +1,115 @@
+package queue
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// reclaimSlice is the most jobs taken back in one statement.
+	reclaimSlice = 1000
+	// pruneEvery is how often, on average, a worker prunes, and pruneTimeout what
+	// one slice of it may take.
+	pruneEvery   = time.Minute
+	pruneTimeout = 30 * time.Second
+	// prunePause between two slices leaves the database to others.
+	prunePause = 10 * time.Millisecond
+)
+
+// reclaim takes jobs back from workers whose leases ran out, every half a lease
+// or so. Each worker does it, so none has to lead, at times that drift apart.
+func (r *run) reclaim(ctx context.Context) {
+	reclaimer, ok := As[Reclaimer](r.Backend)
+	if !ok {
+		return
+	}
+	db := r.watch("reclaim")
+	for sleep(ctx, jitter(r.Lease/2)) {
+		jobs, err := reclaimAll(ctx, reclaimer)
+		if ctx.Err() == nil {
+			db.report(err)
+		}
+		for _, job := range jobs {
+			r.Logger.Warn("errand: lease ran out, job taken back",
+				append(jobAttrs(job), "error", job.LastError, "dead", job.Attempt >= job.MaxAttempts)...)
+		}
+		if len(jobs) > 0 {
+			signal(r.wake)
+		}
+	}
+}
+
+func reclaimAll(ctx context.Context, reclaimer Reclaimer) (all []*Job, err error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	for {
+		jobs, err := reclaimer.Reclaim(ctx, reclaimSlice)
+		all = append(all, jobs...)
+		if err != nil || len(jobs) < reclaimSlice {
+			return all, err
+		}
+	}
+}
+
+// prune removes what has ended and been kept for long enough, slice by slice.
+func (r *run) prune(ctx context.Context) {
+	pruner, ok := As[Pruner](r.Backend)
+	if !ok {
+		return
+	}
+	db := r.watch("prune")
+	for sleep(ctx, jitter(pruneEvery)) {
+		for more := true; more; more = more && sleep(ctx, prunePause) {
+			var err error
+			more, err = pruneOnce(ctx, pruner)
+			if ctx.Err() == nil {
+				db.report(err)
+			}
+		}
+	}
+}
+
+func pruneOnce(ctx context.Context, pruner Pruner) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
+	defer cancel()
+	_, more, err = pruner.Prune(ctx)
+	return more && err == nil, err
+}
+
+// jitter is d, give or take half of it.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// watch tells in the log when one of the worker's calls begins to fail and when it
+// works again, and how long to pause in between. It belongs to one goroutine.
+type watch struct {
+	log      *slog.Logger
+	verb     string
+	failures int
+	since    time.Time
+}
+
+func (r *run) watch(verb string) *watch {
+	return &watch{log: r.Logger.With("worker", r.Name), verb: verb}
+}
+
+// report notes what a call returned. The pause after a failure is 50 ms, doubled
+// for each failure before, at most 3 s, of which up to half is left out at random.
+func (w *watch) report(err error) (pause time.Duration) {
+	const shortest, longest = 50 * time.Millisecond, 3 * time.Second
+	switch {
+	case err != nil:
+		if w.failures == 0 {
+			w.since = time.Now()
+			w.log.Error("errand: "+w.verb+" fails, trying on", "error", err)
+		}
+		pause = min(shortest<<min(w.failures, 10), longest)
+		w.failures++
+		return pause - rand.N(pause/2)
+	case w.failures > 0:
+		w.log.Info("errand: "+w.verb+" works again", "failures", w.failures, "after", time.Since(w.since))
+		w.failures = 0
+	}
+	return 0
+}

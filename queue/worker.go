@@ -1,0 +1,276 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// Worker claims jobs, runs them and settles them. It is a struct literal with
+// useful zeros; only Backend and Handler are required.
+type Worker struct {
+	// Backend is where the jobs are. What it can do besides, such as waking the
+	// worker, is found with [As].
+	Backend Consumer
+	// Handler runs the jobs. If it is a [Mux], by itself or within a [Chain],
+	// only its kinds are claimed.
+	Handler Handler
+	// Queues to serve, in priority order: the first is emptied before a job of
+	// the second is claimed. Empty means [DefaultQueue].
+	Queues []string
+	// Concurrency is how many jobs run at once; 0 means 10.
+	Concurrency int
+	// Lease is how long a claim lasts without being extended, which happens every
+	// third of it (and at least every three minutes): a job of a worker that
+	// crashed runs again after one to two leases. 0 means 30 s.
+	Lease time.Duration
+	// Poll is how often to look for jobs when nothing else says that there are
+	// some; 0 means 1 s.
+	Poll time.Duration
+	// Prefetch is how far ahead to claim: never more jobs than are expected to
+	// start within it, and at most 1,000. It is what makes short jobs fast and
+	// leaves jobs to other workers where handlers are slow. 0 means 100 ms; below
+	// 0 nothing is claimed ahead.
+	Prefetch time.Duration
+	// Timeout ends a handler's context, unless its [Kind] has one of its own. 0
+	// means none.
+	Timeout time.Duration
+	// Grace is how long handlers may go on once Run's context has ended; 0 means
+	// 20 s. After it their contexts end with [ErrShutdown].
+	Grace time.Duration
+	// Halt, if not nil, ends Grace at once when it is closed: the second Ctrl-C.
+	Halt <-chan struct{}
+	// Name is the worker's, unique among those of a queue, shown as the holder of
+	// its jobs; "" means one made of host, process and a random part.
+	Name string
+	// Logger gets one record a failure; nil means [slog.Default]. Payloads are
+	// never logged.
+	Logger *slog.Logger
+}
+
+const (
+	defaultConcurrency = 10
+	defaultLease       = 30 * time.Second
+	defaultPoll        = time.Second
+	defaultPrefetch    = 100 * time.Millisecond
+	defaultGrace       = 20 * time.Second
+
+	// shortestLease is the shortest that can be extended in good time.
+	shortestLease = 100 * time.Millisecond
+	// stuckAfter is how long after its context has ended a handler is taken to
+	// ignore it, and how long Run waits for it after Grace.
+	stuckAfter = 5 * time.Second
+	// flushTimeout is how long Run tries to settle what is left.
+	flushTimeout = 10 * time.Second
+)
+
+// Run claims and runs jobs until ctx ends, and then stops in good order: it
+// gives back what has not been started, lets handlers finish for Grace, cancels
+// those that are left (with the cause [ErrShutdown]) and gives their jobs back
+// without costing an attempt, settles all, and returns nil. It blocks, owns every
+// goroutine it starts, and may be called again, also concurrently.
+//
+// While the database cannot be reached Run keeps trying, and keeps what has
+// finished until it can be settled. It returns an error at once for a bad field
+// ([*InvalidError]), and after ctx has ended if a handler still ran or an outcome could
+// not be settled; then those jobs run again when their leases have run out.
+func (w Worker) Run(ctx context.Context) error {
+	w, err := w.withDefaults()
+	if err != nil {
+		return err
+	}
+	return newRun(ctx, w).run(ctx)
+}
+
+func (w Worker) withDefaults() (Worker, error) {
+	w.Concurrency = cmp.Or(w.Concurrency, defaultConcurrency)
+	w.Lease = cmp.Or(w.Lease, defaultLease)
+	w.Poll = cmp.Or(w.Poll, defaultPoll)
+	w.Prefetch = max(cmp.Or(w.Prefetch, defaultPrefetch), 0)
+	w.Grace = cmp.Or(w.Grace, defaultGrace)
+	if len(w.Queues) == 0 {
+		w.Queues = []string{DefaultQueue}
+	}
+	if w.Name == "" {
+		w.Name = uniqueName()
+	}
+	if w.Logger == nil {
+		w.Logger = slog.Default()
+	}
+	return w, w.check()
+}
+
+func (w Worker) check() error {
+	switch {
+	case w.Backend == nil:
+		return invalid("Worker.Backend", "nil")
+	case w.Handler == nil:
+		return invalid("Worker.Handler", "nil")
+	case w.Concurrency < 1:
+		return invalid("Worker.Concurrency", "%d: at least 1, or 0 for %d", w.Concurrency, defaultConcurrency)
+	case w.Lease < shortestLease:
+		return invalid("Worker.Lease", "%v: at least %v, or 0 for %v", w.Lease, shortestLease, defaultLease)
+	case w.Poll < time.Millisecond:
+		return invalid("Worker.Poll", "%v: at least 1ms, or 0 for %v", w.Poll, defaultPoll)
+	case w.Timeout < 0:
+		return invalid("Worker.Timeout", "%v: at least 0", w.Timeout)
+	case w.Grace < 0:
+		return invalid("Worker.Grace", "%v: at least 0", w.Grace)
+	}
+	return w.request(nil, 1).Check()
+}
+
+func (w Worker) request(kinds []string, limit int) ClaimRequest {
+	return ClaimRequest{Queues: w.Queues, Kinds: kinds, Limit: limit, Lease: w.Lease, Worker: w.Name}
+}
+
+// uniqueName is a name that no other worker has, in which a person recognises
+// the process.
+func uniqueName() string {
+	host, _ := os.Hostname()
+	clean := []byte(host)
+	for i, c := range clean {
+		if c <= 0x20 || c > 0x7e {
+			clean[i] = '-'
+		}
+	}
+	return fmt.Sprintf("%.100s:%d:%s", clean, os.Getpid(), rand.Text()[:8])
+}
+
+// run is one call of Worker.Run: its state, and the goroutines that share it.
+//
+//	claiming ── start ──> slots (handlers) ── finish ──> settling
+//	                │                          │
+//	                └────── held flights ──────┘ <── leases: extending, guarding
+type run struct {
+	Worker
+	kinds    []string                 // what to claim; nil for every kind
+	timeouts map[string]time.Duration // of the kinds that have one of their own
+	handlers context.Context          // what handlers' contexts derive from
+	shutdown context.CancelCauseFunc  // ends handlers
+
+	room chan struct{} // signals claiming: a slot got free, or outcomes were settled
+	work chan *flight  // claimed jobs on their way to a slot
+	wake chan struct{} // signals claiming: the backend says that there may be jobs
+
+	mu       sync.Mutex
+	held     map[*Job]*flight // claimed and not yet settled
+	waiting  int              // of held: those not yet started
+	running  int              // of held: those whose handlers run
+	slots    int              // goroutines that run handlers, busy or not
+	pace     pace             // how long handlers take
+	finished []Outcome        // to be settled
+	idle     chan struct{}    // closed when stopping and nothing runs; nil before
+
+	serving sync.WaitGroup // the slots
+	settle  chan struct{}  // signals settling: there are outcomes
+	last    chan struct{}  // closed when the last outcome is in finished
+}
+
+func newRun(ctx context.Context, w Worker) *run {
+	r := &run{
+		Worker: w,
+		room:   make(chan struct{}, 1),
+		work:   make(chan *flight, maxPrefetch+w.Concurrency),
+		wake:   make(chan struct{}, 1),
+		settle: make(chan struct{}, 1),
+		last:   make(chan struct{}),
+		held:   make(map[*Job]*flight),
+	}
+	r.handlers, r.shutdown = context.WithCancelCause(context.WithoutCancel(ctx))
+	if mux, ok := As[*Mux](w.Handler); ok {
+		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()
+	}
+	return r
+}
+
+// run starts what a worker consists of, and stops it in the reverse order of
+// what depends on it: claiming, handlers, settling, leases.
+func (r *run) run(ctx context.Context) error {
+	if r.kinds != nil && len(r.kinds) == 0 {
+		return invalid("Worker.Handler", "a Mux without a handler")
+	}
+	var upkeep, settling, leases sync.WaitGroup
+	flushing, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	holding, letGo := context.WithCancel(context.WithoutCancel(ctx))
+	defer letGo()
+
+	leases.Go(func() { r.extendLeases(holding) })
+	leases.Go(func() { r.guardLeases(holding) })
+	settling.Go(func() { r.settleFinished(flushing) })
+	upkeep.Go(func() { r.listen(ctx) })
+	upkeep.Go(func() { r.reclaim(ctx) })
+	upkeep.Go(func() { r.prune(ctx) })
+
+	r.claim(ctx)
+	stuck := r.stop()
+	close(r.last)
+	defer time.AfterFunc(flushTimeout, abandon).Stop()
+	settling.Wait()
+	letGo()
+	leases.Wait()
+	upkeep.Wait()
+	return r.verdict(stuck)
+}
+
+// stop gives back what waits, lets handlers finish and then cancels them. It
+// returns how many ignored that.
+func (r *run) stop() (stuck int) {
+	r.releaseWaiting()
+	idle := r.whenIdle()
+	grace := time.NewTimer(r.Grace)
+	defer grace.Stop()
+	select {
+	case <-idle:
+	case <-grace.C:
+	case <-r.Halt:
+	}
+	r.shutdown(ErrShutdown)
+	last := time.NewTimer(stuckAfter)
+	defer last.Stop()
+	select {
+	case <-idle:
+	case <-last.C:
+		stuck = r.releaseStuck()
+	}
+	close(r.work)
+	if stuck == 0 {
+		r.serving.Wait()
+	}
+	return stuck
+}
+
+func (r *run) verdict(stuck int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if unsettled := len(r.finished); stuck > 0 || unsettled > 0 {
+		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, unsettled)
+	}
+	return nil
+}
+
+// signal makes a receive from c succeed, now or the next time.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits for d or the end of ctx, and says which: true after d.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
