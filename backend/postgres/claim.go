@@ -70,11 +70,14 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 	if slices.Contains(jobs, nil) {
 		return nil, fmt.Errorf("postgres: extend: %w", invalid("Job", "nil"))
 	}
-	for worker, held := range byWorker(jobs, func(j *queue.Job) *queue.Job { return j }) {
+	groups, lost := byWorker(jobs, func(j *queue.Job) *queue.Job { return j })
+	for worker, held := range groups {
 		ids, fences := held.arrays()
 		err := b.on(ctx, "extend", nil, func(db queue.DB) error {
 			gone, err := queryIDs(ctx, db, b.sql.extend, ids, fences, worker, microseconds(lease))
-			lost = append(lost, held.withIDs(gone)...)
+			if err == nil {
+				lost = append(lost, held.withIDs(gone)...)
+			}
 			return err
 		})
 		if err != nil {

@@ -9,42 +9,48 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// held are things about jobs that one worker holds, which a statement names by
-// id, fence and worker.
+// held are things about jobs that one worker says it holds, sorted by id, which
+// is the order in which rows are locked. A statement names each by id, fence
+// and worker.
 type held[T any] struct {
 	items []T
 	job   func(T) *queue.Job
 }
 
-// byWorker groups items by the worker that holds their job, and sorts each group
-// by id, the order in which rows are locked.
-func byWorker[T any](items []T, job func(T) *queue.Job) map[string]held[T] {
-	if len(items) == 0 {
-		return nil
+// byWorker groups items by the worker that holds their job. Where a worker brings
+// one job twice, from two claims, it can only hold what the later claim drew, the
+// higher fence: the other is stale.
+func byWorker[T any](items []T, job func(T) *queue.Job) (groups map[string]held[T], stale []*queue.Job) {
+	groups = make(map[string]held[T], 1)
+	sorted := slices.SortedStableFunc(slices.Values(items), func(a, b T) int {
+		j, k := job(a), job(b)
+		return cmp.Or(cmp.Compare(j.ID, k.ID), cmp.Compare(j.Worker, k.Worker), cmp.Compare(j.Fence, k.Fence))
+	})
+	for i, it := range sorted {
+		j := job(it)
+		if i+1 < len(sorted) && job(sorted[i+1]).ID == j.ID && job(sorted[i+1]).Worker == j.Worker {
+			stale = append(stale, j)
+			continue
+		}
+		g := groups[j.Worker]
+		groups[j.Worker] = held[T]{append(g.items, it), job}
 	}
-	groups := make(map[string]held[T], 1)
-	for _, it := range items {
-		g := groups[job(it).Worker]
-		groups[job(it).Worker] = held[T]{append(g.items, it), job}
-	}
-	for _, g := range groups {
-		slices.SortFunc(g.items, func(a, b T) int { return cmp.Compare(job(a).ID, job(b).ID) })
-	}
-	return groups
+	return groups, stale
 }
 
-// arrays are the ids and the distinct fences. One claim has one fence, so the
-// second is short.
+// only are those of the held for which ok is true.
+func (h held[T]) only(ok func(T) bool) held[T] {
+	return held[T]{slices.DeleteFunc(slices.Clone(h.items), func(it T) bool { return !ok(it) }), h.job}
+}
+
+// arrays are the ids in their order, and the fence of each.
 func (h held[T]) arrays() (ids, fences string) {
-	var id array
-	seen := make([]int64, 0, len(h.items))
+	var id, fence array
 	for _, it := range h.items {
-		j := h.job(it)
-		id.int(j.ID)
-		seen = append(seen, j.Fence)
+		id.int(h.job(it).ID)
+		fence.int(h.job(it).Fence)
 	}
-	slices.Sort(seen)
-	return id.String(), intArray(slices.Compact(seen))
+	return id.String(), fence.String()
 }
 
 // withIDs are the jobs that have one of the ids.

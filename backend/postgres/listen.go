@@ -49,17 +49,19 @@ func (b *Backend) notified(ctx context.Context, worker string, queues []string, 
 		if !slices.Contains(queues, payload) {
 			return
 		}
+		nap := b.naps.Load() // the worker may fall asleep again before the statement is through
 		wake()
 		// If this fails the worker stays on the list, and is woken once more than needed.
-		_, _ = b.db.ExecContext(ctx, b.sql.wake, names, worker)
+		_, _ = b.db.ExecContext(ctx, b.sql.wake, names, worker, nap)
 	}
 }
 
 // Sleep implements [queue.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
+	nap := b.naps.Add(1)
 	var due sql.NullInt64
 	err = b.on(ctx, "sleep", nil, func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due) }, b.sql.sleep, textArray(queues), worker)
+		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due) }, b.sql.sleep, textArray(queues), worker, nap)
 	})
 	if err != nil || !due.Valid {
 		return -1, err

@@ -20,6 +20,7 @@ type Backend struct {
 	options Options
 	sql     statements
 	pruned  atomic.Int64 // the last id that Prune looked at in this pass
+	naps    atomic.Int64 // counts calls of Sleep
 }
 
 var _ interface {
@@ -57,10 +58,14 @@ func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue
 	} else {
 		err = f(db)
 	}
-	if err != nil {
-		return fmt.Errorf("postgres: %s: %w", verb, err)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		// lib/pq passes on what the server says of it.
+		return fmt.Errorf("postgres: %s: %w: %w", verb, ctx.Err(), err)
 	}
-	return nil
+	return fmt.Errorf("postgres: %s: %w", verb, err)
 }
 
 // isNil tells the nil that means the backend's own handle from a nil pointer in

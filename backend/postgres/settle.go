@@ -17,12 +17,14 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			return nil, fmt.Errorf("postgres: settle: %w", err)
 		}
 	}
-	for worker, held := range byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job }) {
-		_, fences := held.arrays()
-		done, others, verdicts := split(held.items)
+	groups, lost := byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
+	for worker, held := range groups {
+		args := append(settleArgs(held), worker, b.options.Retention.keepsDone())
 		err := b.on(ctx, "settle", db, func(db queue.DB) error {
-			gone, err := queryIDs(ctx, db, b.sql.settle, done, others, verdicts, fences, worker, b.options.Retention.keepsDone())
-			lost = append(lost, held.withIDs(gone)...)
+			gone, err := queryIDs(ctx, db, b.sql.settle, args...)
+			if err == nil {
+				lost = append(lost, held.withIDs(gone)...)
+			}
 			return err
 		})
 		if err != nil {
@@ -32,22 +34,22 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	return lost, nil
 }
 
-// split separates what is done, of which the ids are all there is to say, from
-// the other outcomes, as the statement's parameters.
-func split(outcomes []queue.Outcome) (done, others, verdicts string) {
-	var doneIDs, otherIDs array
-	byID := make(map[string][3]any)
+// settleArgs separates what is done, of which there is no more to say, from the
+// other outcomes.
+func settleArgs(h held[queue.Outcome]) []any {
+	done := h.only(func(o queue.Outcome) bool { return o.Verb == queue.Done })
+	others := h.only(func(o queue.Outcome) bool { return o.Verb != queue.Done })
+	doneIDs, doneFences := done.arrays()
+	otherIDs, otherFences := others.arrays()
+	return []any{doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items)}
+}
+
+// verdicts is the JSON object that sql/settle.sql looks outcomes up in.
+func verdicts(outcomes []queue.Outcome) string {
+	byID := make(map[string][3]any, len(outcomes))
 	for _, o := range outcomes {
-		if o.Verb == queue.Done {
-			doneIDs.int(o.Job.ID)
-			continue
-		}
-		otherIDs.int(o.Job.ID)
 		byID[strconv.FormatInt(o.Job.ID, 10)] = [3]any{o.Verb.String(), microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
 	}
-	if len(byID) == 0 {
-		return doneIDs.String(), otherIDs.String(), "{}"
-	}
 	text, _ := json.Marshal(byID) // strings and numbers always marshal
-	return doneIDs.String(), otherIDs.String(), string(text)
+	return string(text)
 }

@@ -1,24 +1,25 @@
--- Records outcomes: $1 ids of jobs that are done; $2 ids of all others, whose outcomes $3, a JSON object by id, holds as
--- [verb, delay in microseconds, error]; $4 fences; $5 worker; $6 whether done jobs are kept. Returns the ids that are not the worker's any more.
--- The arrays are sorted, and the index is walked in their order: rows are locked in the order of their ids.
--- Nothing is joined: a join with the ids could be planned the wrong way round. The cast of status keeps the planner
--- from taking jobs_running_idx and filtering it by every id.
+-- Records outcomes: $1 ids in their order, and $2 fences, of jobs that are done; $3 ids and $4 fences of all others, whose
+-- outcomes $5, a JSON object by id, holds as [verb, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept.
+-- Returns the ids that are not the worker's any more.
+-- The index is walked in the order of the ids, so that is the order in which rows are locked. Nothing is joined: a join
+-- with the ids could be planned the wrong way round, so a row's fence is found by a binary search for its id. The cast
+-- of status keeps the planner from taking jobs_running_idx and filtering it by every id.
 -- Index: jobs_pkey.
 WITH kept AS (
     UPDATE errand.jobs
     SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
-    WHERE $6::boolean
+    WHERE $7::boolean
         AND id = ANY ($1::text::bigint[])
-        AND fence = ANY ($4::text::bigint[])
-        AND locked_by = $5::text
+        AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
+        AND locked_by = $6::text
         AND status::text = 'running'
     RETURNING id
 ), dropped AS (
     DELETE FROM errand.jobs
-    WHERE NOT $6::boolean
+    WHERE NOT $7::boolean
         AND id = ANY ($1::text::bigint[])
-        AND fence = ANY ($4::text::bigint[])
-        AND locked_by = $5::text
+        AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
+        AND locked_by = $6::text
         AND status::text = 'running'
     RETURNING id
 ), other AS (
@@ -36,16 +37,16 @@ WITH kept AS (
                 v.verb = 'dead' OR v.verb = 'retry' AND j.attempts >= j.max_attempts AS dead
             FROM (
                 SELECT doc ->> 0 AS verb, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error
-                FROM (SELECT (SELECT $3::text::jsonb) -> j.id::text AS doc) AS d
+                FROM (SELECT (SELECT $5::text::jsonb) -> j.id::text AS doc) AS d
             ) AS v
         ) AS o
     )
-    WHERE j.id = ANY ($2::text::bigint[])
-        AND j.fence = ANY ($4::text::bigint[])
-        AND j.locked_by = $5::text
+    WHERE j.id = ANY ($3::text::bigint[])
+        AND j.fence = (SELECT $4::text::bigint[])[width_bucket(j.id, (SELECT $3::text::bigint[]))]
+        AND j.locked_by = $6::text
         AND j.status::text = 'running'
     RETURNING j.id
 )
-SELECT want.id FROM unnest($1::text::bigint[] || $2::text::bigint[]) AS want (id)
+SELECT want.id FROM unnest($1::text::bigint[] || $3::text::bigint[]) AS want (id)
 EXCEPT
 (SELECT id FROM kept UNION ALL SELECT id FROM dropped UNION ALL SELECT id FROM other);

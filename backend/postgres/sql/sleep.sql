@@ -1,11 +1,11 @@
--- Registers $2, a worker of the queues $1, as asleep, and returns in how many microseconds their next scheduled job is
+-- Registers $2, a worker of the queues $1, as asleep for the $3rd time, and returns in how many microseconds their next scheduled job is
 -- due, or NULL. The priorities in use are found by skipping along the index, one look-up each.
 -- Index: jobs_pending_idx, sleepers_pkey.
 WITH RECURSIVE asleep AS (
-    INSERT INTO errand.sleepers (queue, worker, since)
-    SELECT DISTINCT q.queue, $2::text, statement_timestamp() FROM unnest($1::text::text[]) AS q (queue)
+    INSERT INTO errand.sleepers (queue, worker, nap)
+    SELECT DISTINCT q.queue, $2::text, $3::bigint FROM unnest($1::text::text[]) AS q (queue)
     ORDER BY q.queue
-    ON CONFLICT (queue, worker) DO UPDATE SET since = excluded.since
+    ON CONFLICT (queue, worker) DO UPDATE SET nap = excluded.nap, since = excluded.since
 ), line (queue, priority) AS (
     SELECT q.queue, (
         SELECT j.priority FROM errand.jobs j

@@ -57,6 +57,7 @@ CREATE TABLE errand.jobs_archive (LIKE errand.jobs);
 CREATE UNLOGGED TABLE errand.sleepers (
     queue  text NOT NULL,
     worker text NOT NULL,
+    nap    bigint NOT NULL, -- the worker's count of its sleeps
     since  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (queue, worker)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -1,0 +1,144 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/lib/pq"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/backend/postgres/pqlisten"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// way is one way to reach the server.
+type way struct {
+	name   string
+	driver string // as database/sql knows it
+	mode   string // pgx's default_query_exec_mode; "" for its default
+}
+
+// ways are both drivers, and pgx in each of its query modes.
+var ways = []way{
+	{"pgx", "pgx", ""},
+	{"pq", "postgres", ""},
+	{"pgx-simple_protocol", "pgx", "simple_protocol"},
+	{"pgx-cache_describe", "pgx", "cache_describe"},
+	{"pgx-describe_exec", "pgx", "describe_exec"},
+	{"pgx-exec", "pgx", "exec"},
+}
+
+// open connects to dsn in this way, and returns the option to listen in it.
+func (w way) open(t testing.TB, dsn string) (*sql.DB, postgres.Listen) {
+	t.Helper()
+	listen := postgres.Listen(pgxlisten.Listen)
+	if w.driver == "postgres" {
+		listen = pqlisten.New(dsn)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.mode != "" {
+		q := u.Query()
+		q.Set("default_query_exec_mode", w.mode)
+		u.RawQuery = q.Encode()
+	}
+	db, err := sql.Open(w.driver, u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxIdleConns(16)
+	t.Cleanup(func() { db.Close() })
+	return db, listen
+}
+
+// fresh is a queue on pgx in a database of its own.
+func fresh(t testing.TB, o postgres.Options) (*sql.DB, *postgres.Backend) {
+	t.Helper()
+	db := postgrestest.Open(t)
+	return db, backend(t, db, o)
+}
+
+func backend(t testing.TB, db *sql.DB, o postgres.Options) *postgres.Backend {
+	t.Helper()
+	q, err := postgres.New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func exec(t testing.TB, db queue.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// value reads the one value that a query returns.
+func value[T any](t testing.TB, db queue.DB, query string, args ...any) (v T) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		t.Fatalf("%s: no rows (%v)", query, rows.Err())
+	}
+	if err := rows.Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+func enqueue(t testing.TB, q queue.Enqueuer, jobs ...*queue.Job) {
+	t.Helper()
+	if err := q.Enqueue(t.Context(), nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func claim(t testing.TB, q queue.Consumer, n int) []*queue.Job {
+	t.Helper()
+	jobs, err := q.Claim(t.Context(), request(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
+func request(n int) queue.ClaimRequest {
+	return queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: n, Lease: time.Minute, Worker: "tester"}
+}
+
+func jobs(n int) []*queue.Job {
+	list := make([]*queue.Job, n)
+	for i := range list {
+		list[i] = &queue.Job{Kind: "test"}
+	}
+	return list
+}
+
+// eventually waits until ok, which is asked every few milliseconds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never came true: %s", what)
+		case <-tick.C:
+		}
+	}
+}

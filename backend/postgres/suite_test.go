@@ -1,0 +1,26 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// TestConformance runs the suite that every backend passes over both drivers, and
+// over pgx in each of its query modes.
+func TestConformance(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+				db, listen := w.open(t, postgrestest.DSN(t))
+				return queuetest.Harness{
+					Queue: backend(t, db, postgres.Options{Listen: listen}),
+					Begin: func(ctx context.Context) (queuetest.Tx, error) { return db.BeginTx(ctx, nil) },
+				}
+			})
+		})
+	}
+}
