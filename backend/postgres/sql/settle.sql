@@ -1,9 +1,10 @@
 -- Records outcomes: $1 ids in their order, and $2 fences, of jobs that are done; $3 ids and $4 fences of all others, whose
 -- outcomes $5, a JSON object by id, holds as [verb, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept.
 -- Returns the ids that are not the worker's any more.
--- The index is walked in the order of the ids, so that is the order in which rows are locked. Nothing is joined: a join
--- with the ids could be planned the wrong way round, so a row's fence is found by a binary search for its id. The cast
--- of status keeps the planner from taking jobs_running_idx and filtering it by every id.
+-- This is the one statement that waits for a locked row, which only its own worker's handlers lock; the others pass
+-- over what is locked, so none deadlocks with it. Nothing is joined: a join with the ids could be planned the wrong way round, so
+-- a row's fence is found by a binary search for its id. The cast of status keeps the planner from taking
+-- jobs_running_idx and filtering it by every id.
 -- Index: jobs_pkey.
 WITH kept AS (
     UPDATE errand.jobs

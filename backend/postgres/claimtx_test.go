@@ -1,0 +1,110 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestClaimTxTwoPhase claims in a transaction that is prepared: the job stays
+// locked, whatever becomes of the connection, until the other phase.
+func TestClaimTxTwoPhase(t *testing.T) {
+	for _, keep := range []time.Duration{0, -1} {
+		for _, end := range []string{"COMMIT PREPARED", "ROLLBACK PREPARED"} {
+			t.Run(end, func(t *testing.T) {
+				db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: keep}})
+				enqueue(t, q, jobs(1)...)
+				id := prepare(t, db, q)
+				if got := claim(t, q, 1); len(got) != 0 {
+					t.Errorf("%d jobs can be claimed beside the prepared transaction, want 0", len(got))
+				}
+				exec(t, db, end+" '"+id+"'")
+				left := claim(t, q, 1)
+				if want := end == "ROLLBACK PREPARED"; (len(left) == 1) != want {
+					t.Errorf("after %s %d jobs can be claimed", end, len(left))
+				}
+			})
+		}
+	}
+}
+
+// prepare claims a job on a connection of its own, prepares the transaction and
+// closes the connection.
+func prepare(t *testing.T, db *sql.DB, q *postgres.Backend) (id string) {
+	t.Helper()
+	id = value[string](t, db, `SELECT current_database()`)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	exec(t, conn, "BEGIN")
+	job, err := q.ClaimTx(t.Context(), conn, request(1))
+	if err != nil || job == nil {
+		t.Fatalf("ClaimTx: %v, %v", job, err)
+	}
+	exec(t, conn, "PREPARE TRANSACTION '"+id+"'")
+	return id
+}
+
+// TestClaimTxCrash: a connection that dies gives its job back at once.
+func TestClaimTxCrash(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(1)...)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	pid := value[int](t, tx, `SELECT pg_backend_pid()`)
+	if job, err := q.ClaimTx(t.Context(), tx, request(1)); err != nil || job == nil || job.Attempt != 1 {
+		t.Fatalf("ClaimTx: %v, %v", job, err)
+	}
+	exec(t, db, `SELECT pg_terminate_backend($1)`, pid)
+	eventually(t, "the job of the dead connection can be claimed", func() bool { return len(claim(t, q, 1)) == 1 })
+}
+
+// TestPreparedEnqueue: a silent backend enqueues in a transaction that is to be
+// prepared while a worker sleeps, where a notification would forbid it.
+func TestPreparedEnqueue(t *testing.T) {
+	db, q := fresh(t, postgres.Options{Silent: true})
+	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	id := value[string](t, db, `SELECT current_database()`)
+	exec(t, conn, "BEGIN")
+	if err := q.Enqueue(t.Context(), conn, jobs(1)...); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, conn, "PREPARE TRANSACTION '"+id+"'")
+	exec(t, conn, "COMMIT PREPARED '"+id+"'")
+	if got := claim(t, q, 1); len(got) != 1 {
+		t.Errorf("claimed %d jobs after COMMIT PREPARED, want 1", len(got))
+	}
+}
+
+func TestClaimTxNeedsATransaction(t *testing.T) {
+	db := postgrestest.Open(t)
+	q := backend(t, db, postgres.Options{})
+	enqueue(t, q, jobs(1)...)
+	for _, h := range []queue.DB{nil, db, (*sql.Tx)(nil)} {
+		var bad *queue.InvalidError
+		if _, err := q.ClaimTx(context.Background(), h, request(1)); !errors.As(err, &bad) || bad.Field != "DB" {
+			t.Errorf("ClaimTx with %T: %v, want an InvalidError for DB", h, err)
+		}
+	}
+	if got := claim(t, q, 1); len(got) != 1 {
+		t.Errorf("%d jobs left, want 1", len(got))
+	}
+}

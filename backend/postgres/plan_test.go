@@ -1,0 +1,117 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+)
+
+// planOf prepares a statement, makes its plan a generic one, and explains it.
+func planOf(t *testing.T, conn *sql.Conn, text string, args ...string) string {
+	t.Helper()
+	exec(t, conn, "SET plan_cache_mode = force_generic_plan")
+	exec(t, conn, "PREPARE planned AS "+text)
+	defer exec(t, conn, "DEALLOCATE planned")
+	rows, err := conn.QueryContext(t.Context(), "EXPLAIN (COSTS OFF) EXECUTE planned ("+strings.Join(args, ", ")+")")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&plan, line)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return plan.String()
+}
+
+// TestPlans: the hot statements walk the index that their file names, with the
+// statistics of an empty table, of a full one, and stale ones, when the plan is
+// made once for all parameters.
+func TestPlans(t *testing.T) {
+	db := postgrestest.Open(t)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	do := func(statements ...string) {
+		for _, s := range statements {
+			exec(t, conn, s)
+		}
+	}
+	check := func(state string) {
+		t.Helper()
+		for _, c := range []struct {
+			name, index string
+			args        []string
+		}{
+			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'"}},
+			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true"}},
+			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},
+		} {
+			plan := planOf(t, conn, postgres.Statement(c.name), c.args...)
+			if !strings.Contains(plan, c.index) || strings.Contains(plan, "Seq Scan on jobs") {
+				t.Errorf("%s, %s: want %s and no sequential scan, got\n%s", state, c.name, c.index, plan)
+			}
+		}
+	}
+	fill := `INSERT INTO errand.jobs (kind, status, locked_by) SELECT 'k', CASE WHEN i % 2 = 0 THEN 'pending' ELSE 'completed' END::errand.job_status, 'w'
+		FROM generate_series(1, 100000) i`
+	check("new")
+	do("VACUUM ANALYZE errand.jobs")
+	check("analyzed while empty")
+	do(fill)
+	check("filled, statistics of the empty table")
+	do("ANALYZE errand.jobs")
+	check("analyzed while full")
+	do("DELETE FROM errand.jobs", "VACUUM ANALYZE errand.jobs")
+	check("analyzed when emptied")
+	do(fill, "ANALYZE errand.jobs", "DELETE FROM errand.jobs WHERE status = 'pending'")
+	check("statistics of a queue that has been drained")
+}
+
+// TestLimitHoldsWhateverThePlan forces the planner's hand each way: a claim
+// never takes more than its limit, nor a row twice.
+func TestLimitHoldsWhateverThePlan(t *testing.T) {
+	for _, off := range []string{
+		"enable_tidscan", "enable_indexscan", "enable_seqscan", "enable_nestloop", "enable_hashjoin", "enable_mergejoin",
+		"enable_bitmapscan", "enable_sort", "enable_material",
+	} {
+		t.Run(off, func(t *testing.T) {
+			db := postgrestest.Open(t)
+			db.SetMaxOpenConns(1)
+			q := backend(t, db, postgres.Options{})
+			exec(t, db, "SET "+off+" = off")
+			enqueue(t, q, jobs(1000)...)
+			claimEverything(t, q, 1000)
+		})
+	}
+}
+
+func claimEverything(t *testing.T, q *postgres.Backend, n int) {
+	t.Helper()
+	seen := make(map[int64]bool)
+	for len(seen) < n {
+		got := claim(t, q, 100)
+		if len(got) == 0 || len(got) > 100 {
+			t.Fatalf("a claim of 100 took %d jobs, with %d left", len(got), n-len(seen))
+		}
+		for _, j := range got {
+			if seen[j.ID] {
+				t.Fatalf("job %d claimed twice", j.ID)
+			}
+			seen[j.ID] = true
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// pruneAll prunes until there is no more to look at.
+func pruneAll(t *testing.T, q *postgres.Backend) (removed int) {
+	t.Helper()
+	for range 1000 {
+		n, more, err := q.Prune(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if removed += n; !more {
+			return removed
+		}
+	}
+	t.Fatal("Prune never says that there is no more")
+	return 0
+}
+
+// aged writes jobs that ended and were created so many days ago.
+func aged(t *testing.T, db queue.DB, status string, days, n int) {
+	t.Helper()
+	exec(t, db, `INSERT INTO errand.jobs (kind, status, created_at, updated_at)
+		SELECT 'test', $1::text::errand.job_status, now() - $2::int * interval '1 day', now() - $2::int * interval '1 day'
+		FROM generate_series(1, $3::int)`, status, days, n)
+}
+
+func count(t *testing.T, db queue.DB, table string) int {
+	t.Helper()
+	return value[int](t, db, `SELECT count(*) FROM errand.`+table)
+}
+
+func TestPruneByAge(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	aged(t, db, "dead", 20, 1500) // older than what is pruned, and in its way
+	aged(t, db, "completed", 8, 2500)
+	aged(t, db, "dead", 31, 100)
+	aged(t, db, "pending", 100, 10)
+	aged(t, db, "completed", 6, 2000)
+	if got := pruneAll(t, q); got != 2600 {
+		t.Errorf("pruned %d jobs, want 2600", got)
+	}
+	if got := count(t, db, "jobs"); got != 3510 {
+		t.Errorf("%d jobs left, want 3510", got)
+	}
+	if got := pruneAll(t, q); got != 0 {
+		t.Errorf("pruned %d jobs in the next pass, want 0", got)
+	}
+	exec(t, db, `UPDATE errand.jobs SET created_at = created_at - interval '2 days', updated_at = updated_at - interval '2 days'`)
+	if got := pruneAll(t, q); got != 2000 {
+		t.Errorf("pruned %d jobs two days later, want 2000", got)
+	}
+}
+
+func TestPruneArchives(t *testing.T) {
+	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: time.Hour, Dead: -1, Archive: true}})
+	aged(t, db, "completed", 1, 1200)
+	aged(t, db, "dead", 0, 5)
+	if got := pruneAll(t, q); got != 1205 {
+		t.Errorf("pruned %d jobs, want 1205", got)
+	}
+	if jobs, archived := count(t, db, "jobs"), count(t, db, "jobs_archive"); jobs != 0 || archived != 1205 {
+		t.Errorf("%d jobs and %d archived, want 0 and 1205", jobs, archived)
+	}
+}
+
+// TestNotKept: with a negative retention settling deletes what is done, and only that.
+func TestNotKept(t *testing.T) {
+	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: -1}})
+	enqueue(t, q, jobs(3)...)
+	held := claim(t, q, 3)
+	lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Retry}, queue.Outcome{Job: held[2], Verb: queue.Dead})
+	if err != nil || len(lost) != 0 {
+		t.Fatalf("Settle: lost %v, %v", lost, err)
+	}
+	if got := value[string](t, db, `SELECT string_agg(status::text, ' ' ORDER BY id) FROM errand.jobs`); got != "pending dead" {
+		t.Errorf("left: %s, want pending dead", got)
+	}
+}
+
+// TestRedriveMany redrives more than fit in a statement, and keys that meet.
+func TestRedriveMany(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	aged(t, db, "dead", 1, 2500)
+	exec(t, db, `UPDATE errand.jobs SET job_key = 'same' WHERE id % 100 = 0`)
+	n, err := q.Redrive(t.Context(), queue.Redrive{Queue: "default"})
+	if want := 2500 - 25 + 1; err != nil || n != want {
+		t.Errorf("Redrive: %d, %v, want %d: one of the 25 that share a key", n, err, want)
+	}
+}
+
+// TestCountsOfLongTable: beyond what is counted row by row, live and dead jobs
+// are counted exactly while they are few, and completed ones estimated.
+func TestCountsOfLongTable(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	const completed = 400_000
+	aged(t, db, "completed", 1, completed)
+	aged(t, db, "dead", 1, 30)
+	aged(t, db, "pending", 1, 12_000)
+	exec(t, db, `UPDATE errand.jobs SET queue = 'few' WHERE status = 'pending' AND id % 1000 = 0`)
+	if size := value[int64](t, db, `SELECT pg_relation_size('errand.jobs')`); size <= 32<<20 {
+		t.Fatalf("the table has only %d bytes: it would be counted row by row", size)
+	}
+	counts, err := q.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]queue.Count)
+	for _, c := range counts {
+		got[c.Queue+" "+string(c.Status)] = c
+	}
+	if c := got["default dead"]; c.Jobs != 30 || !c.Exact {
+		t.Errorf("dead: %+v, want exactly 30", c)
+	}
+	if c := got["few pending"]; c.Jobs != 12 || !c.Exact {
+		t.Errorf("pending in the queue few: %+v, want exactly 12", c)
+	}
+	if c := got["default pending"]; c.Jobs < 10_000 || c.Jobs > 25_000 || c.Exact {
+		t.Errorf("pending: %+v, want an estimate of 11,988 that is at least 10,000", c)
+	}
+	if c := got["default completed"]; c.Jobs < completed*7/10 || c.Jobs > completed*13/10 || c.Exact {
+		t.Errorf("completed: %+v, want an estimate of %d", c, completed)
+	}
+	if len(got) != 4 {
+		t.Errorf("got %d counts, want 4: %+v", len(got), counts)
+	}
+}
