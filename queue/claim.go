@@ -79,11 +79,11 @@ func (r *run) freeRoom() int {
 		return 0
 	}
 	ahead := r.pace.ahead(r.Prefetch, r.Concurrency)
-	if r.waiting > ahead/2 {
+	beyond := r.running + r.waiting - r.Concurrency // jobs for which no slot is free; below 0, free slots
+	if beyond > ahead/2 {
 		return 0
 	}
-	free := r.Concurrency + ahead - r.running - r.waiting
-	return max(min(free, maxClaim, cap(r.work)-len(r.work)), 0) // sending to work must not block
+	return min(ahead-beyond, maxClaim, cap(r.work)-len(r.work)) // sending to work must not block
 }
 
 func (r *run) awaitRoom(ctx context.Context) {

@@ -73,7 +73,6 @@ func (r *run) serve() {
 		if r.begin(f, s) {
 			r.fly(f)
 		}
-		signal(r.room)
 	}
 	ended = true
 }

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The entry point of the images that docker.sh builds: the part of the official
+# image's that tests need. On the first start it makes a cluster, with
+# POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB, POSTGRES_HOST_AUTH_METHOD and
+# POSTGRES_INITDB_ARGS; then it becomes the server, with the arguments given.
+set -eu
+
+case ${1:-} in
+'' | -*) set -- postgres "$@" ;;
+esac
+[ "$1" = postgres ] || exec "$@"
+
+export PGDATA="${PGDATA:-/var/lib/postgresql/data}"
+user=${POSTGRES_USER:-postgres}
+db=${POSTGRES_DB:-$user}
+as_postgres() { setpriv --reuid=postgres --regid=postgres --init-groups "$@"; }
+
+if [ ! -s "$PGDATA/PG_VERSION" ]; then
+	: "${POSTGRES_PASSWORD:?must be set on the first start}"
+	install -d -o postgres -g postgres -m 700 "$PGDATA"
+	pwfile=$(as_postgres mktemp)
+	printf '%s\n' "$POSTGRES_PASSWORD" >"$pwfile"
+	# POSTGRES_INITDB_ARGS is a list of words.
+	as_postgres initdb --username="$user" --pwfile="$pwfile" --encoding=UTF8 --auth=trust ${POSTGRES_INITDB_ARGS:-}
+	rm "$pwfile"
+	echo "host all all all ${POSTGRES_HOST_AUTH_METHOD:-scram-sha-256}" >>"$PGDATA/pg_hba.conf"
+	if [ "$db" != postgres ]; then
+		printf 'CREATE DATABASE "%s";\n' "$db" | as_postgres postgres --single -j postgres >/dev/null
+	fi
+fi
+[ -d /var/run/postgresql ] || install -d -o postgres -g postgres /var/run/postgresql
+shift
+exec setpriv --reuid=postgres --regid=postgres --init-groups postgres -c listen_addresses='*' "$@"

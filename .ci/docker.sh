@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Brings up Docker with an image postgres:NN for each version named (default:
+# 13 15 17 18). On a machine that has both it only looks.
+#
+# Where no Docker answers, and it runs as root on a Debian, it installs Debian's
+# and starts dockerd in the background. Where an image can be neither found nor
+# pulled, it is made from Debian's own packages.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+log() { echo "docker.sh: $*" >&2; }
+
+answers() { docker version >/dev/null 2>&1; }
+
+# install PACKAGE...: from Debian, without what they only recommend.
+install() {
+	local out
+	apt-get update -qq || log "apt-get update: not all of it worked"
+	out=$(DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" 2>&1) ||
+		{ echo "$out" >&2; return 1; }
+}
+
+start_docker() {
+	local logfile=${TMPDIR:-/tmp}/errand-dockerd.log
+	command -v dockerd iptables >/dev/null || { log "installing Docker"; install docker.io iptables; }
+	log "starting dockerd, its log is $logfile"
+	setsid dockerd >"$logfile" 2>&1 </dev/null &
+	for _ in $(seq 300); do # 60 s
+		answers && return
+		kill -0 $! 2>/dev/null || break
+		sleep 0.2
+	done
+	tail -n 20 "$logfile" >&2
+	log "dockerd does not answer"
+	return 1
+}
+
+# suite VERSION: the Debian release that has it.
+suite() {
+	case $1 in
+	13) echo bullseye ;;
+	15) echo bookworm ;;
+	17) echo trixie ;;
+	18) echo testing ;;
+	*) log "no Debian release is known to have PostgreSQL $1"; return 1 ;;
+	esac
+}
+
+# build VERSION: makes postgres:VERSION, which takes the same environment and
+# arguments as the official image, as far as docker-entrypoint.sh says.
+build() (
+	version=$1
+	release=$(suite "$version")
+	command -v debootstrap >/dev/null || install debootstrap
+	dir=$(mktemp -d)
+	trap 'rm -rf --one-file-system "$dir"' EXIT
+	chmod 755 "$dir" # it becomes the image's root directory
+	log "building postgres:$version from Debian $release"
+	debootstrap --variant=minbase --include="postgresql-$version" "$release" "$dir" >"$dir.log" 2>&1 ||
+		{ tail -n 20 "$dir.log" >&2; return 1; }
+	rm -rf "$dir.log" "$dir"/var/lib/postgresql/* "$dir"/var/{cache/apt,lib/apt/lists}/* "$dir"/usr/share/{doc,man,locale}/*
+	cp docker-entrypoint.sh "$dir/usr/local/bin/docker-entrypoint.sh"
+	tar -C "$dir" -c . | docker import \
+		--change 'ENTRYPOINT ["docker-entrypoint.sh"]' \
+		--change 'CMD ["postgres"]' \
+		--change 'EXPOSE 5432' \
+		--change 'VOLUME /var/lib/postgresql' \
+		--change "ENV PATH=/usr/lib/postgresql/$version/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8" \
+		- "postgres:$version" >/dev/null
+)
+
+# image VERSION: sees to it that postgres:VERSION is there.
+image() {
+	docker image inspect "postgres:$1" >/dev/null 2>&1 && return
+	log "pulling postgres:$1"
+	docker pull -q "postgres:$1" >/dev/null || build "$1"
+}
+
+answers || start_docker
+for version in ${*:-13 15 17 18}; do
+	image "$version"
+	log "postgres:$version is there"
+done

@@ -1,0 +1,255 @@
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// localScript makes a cluster in the directory $1 with the binaries in $2 and
+// initdb's further arguments in $3, runs it with the arguments that follow, and
+// removes the directory. The first line of its input is the password.
+const localScript = `
+umask 077
+cd "$1" || exit
+dir=$1 bin=$2 initdb_args=$3
+shift 3
+exec 3<&0
+read -r password
+echo "$password" >password
+if "$bin/initdb" -D data -U errand --pwfile=password --auth=password --locale=C $initdb_args </dev/null; then
+	set -- "$bin/postgres" -D data "$@"
+` + superviseScript + `
+fi
+cd /
+rm -rf "$dir"
+`
+
+// binaryDirs is where packagers put initdb and postgres, outside PATH: Debian,
+// Red Hat, Homebrew on either kind of Mac, Postgres.app.
+var binaryDirs = []string{
+	"/usr/lib/postgresql/*/bin",
+	"/usr/pgsql-*/bin",
+	"/opt/homebrew/opt/postgresql@*/bin",
+	"/usr/local/opt/postgresql@*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+}
+
+// startLocal starts a server from the binaries on this machine.
+func startLocal(ctx context.Context, o Options) (*Server, error) {
+	bin, err := findBinaries(filepath.SplitList(os.Getenv("PATH")), binaryDirs)
+	if err != nil {
+		return nil, err
+	}
+	account, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		s, err := launch(ctx, o, bin, account)
+		// The port was free when it was picked; now and then it is not when it is used.
+		if err == nil || try == 3 || !strings.Contains(err.Error(), "could not bind") {
+			return s, err
+		}
+	}
+}
+
+// launch makes a cluster in a directory of its own and starts it on a free port.
+func launch(ctx context.Context, o Options, bin string, account *syscall.Credential) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(dataParent(o), "errand-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	if account != nil {
+		if err := os.Chown(dir, int(account.Uid), int(account.Gid)); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	password := rand.Text()
+	args := append([]string{dir, bin, strings.Join(o.initdbArgs(), " "),
+		"-c", "listen_addresses=127.0.0.1", "-c", "port=" + port, "-c", "unix_socket_directories=" + dir}, o.args()...)
+	p, err := supervise(dir, password, account, args)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s := &Server{
+		base:  baseURL(net.JoinHostPort("127.0.0.1", port), password),
+		where: "from " + bin + ", data in " + filepath.Join(dir, "data"),
+		// The shell has removed dir, unless its account may not write in the parent.
+		stop: func() error { return errors.Join(p.stop(), os.RemoveAll(dir)) },
+	}
+	if err := p.ready(ctx, s.base); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", bin, err), s.stop())
+	}
+	return s, nil
+}
+
+// dataParent is where the cluster's directory is to be, "" for the usual place for
+// temporary files. Hundreds of small files for each database come and go in
+// memory in a tenth of the time that they can take on disk.
+func dataParent(o Options) string {
+	const memory, plenty = "/dev/shm", 4 << 30
+	var fs syscall.Statfs_t
+	if o.Durable || os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &fs) != nil {
+		return ""
+	}
+	if uint64(fs.Bavail)*uint64(fs.Bsize) < plenty {
+		return ""
+	}
+	return memory
+}
+
+// supervise starts localScript in a session of its own, out of ctrl-C's reach.
+func supervise(dir, password string, account *syscall.Credential, args []string) (*process, error) {
+	log, err := os.Create(filepath.Join(dir, "log")) // stays readable when it is removed
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", localScript, "sh"}, args...)...)
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: account}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	p := &process{stdin: stdin, done: make(chan struct{}), log: func() string { return tail(log) }}
+	go func() {
+		defer close(p.done)
+		_ = cmd.Wait() // what there is to say is in the log
+	}()
+	_, err = fmt.Fprintln(stdin, password)
+	return p, err
+}
+
+// tail returns the last few kilobytes of f.
+func tail(f *os.File) string {
+	const size = 4 << 10
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err.Error()
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, max(0, end-size), size))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// baseURL is the URL of the database postgres on a server that we start.
+func baseURL(host, password string) *url.URL {
+	return &url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword("errand", password),
+		Host:     host,
+		Path:     "/postgres",
+		RawQuery: "sslmode=disable",
+	}
+}
+
+// findBinaries returns the directory with initdb and postgres: the first in path
+// that has both, or the newest that one of the patterns matches.
+func findBinaries(path, patterns []string) (string, error) {
+	for _, dir := range path {
+		if hasBinaries(dir) {
+			initdb, err := filepath.EvalSymlinks(filepath.Join(dir, "initdb"))
+			return filepath.Dir(initdb), err
+		}
+	}
+	best, newest := "", -1.0
+	for _, pattern := range patterns {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", err
+		}
+		for _, dir := range dirs {
+			if v := pathVersion(dir); v > newest && hasBinaries(dir) {
+				best, newest = dir, v
+			}
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("initdb and postgres are neither in PATH nor in %s", strings.Join(patterns, ", "))
+	}
+	return best, nil
+}
+
+// hasBinaries reports whether initdb and postgres are in dir.
+func hasBinaries(dir string) bool {
+	for _, name := range []string{"initdb", "postgres"} {
+		if _, err := exec.LookPath(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+
+// pathVersion is the last number in a path, or 0: 15 for /usr/lib/postgresql/15/bin.
+func pathVersion(path string) float64 {
+	found := numbers.FindAllString(path, -1)
+	if len(found) == 0 {
+		return 0
+	}
+	v, err := strconv.ParseFloat(found[len(found)-1], 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// unprivileged returns the account to run Postgres under, which refuses to be
+// root's: nil, our own, unless we are root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody")
+}
+
+// freePort returns a TCP port that is free at this moment.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}

@@ -1,0 +1,96 @@
+package postgrestest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+)
+
+// testSettings are for speed, nothing here outlives its test, and for room:
+// many tests at once, some of which prepare transactions.
+var testSettings = map[string]string{
+	"max_connections":           "200",
+	"max_prepared_transactions": "20",
+}
+
+// dropTimeout is how long the end of a test may wait for its database to go.
+const dropTimeout = time.Minute
+
+// Open returns a fresh, migrated database for this test alone, opened with
+// pgx/v5/stdlib. When the test ends the handle is closed and the database dropped,
+// with whatever still uses it. It ends the test if there is no server to be had.
+//
+// The first call in a process starts the server and blocks for a second or two,
+// or for as long as Docker takes to pull an image; later ones take tens of
+// milliseconds. Tests may call it in parallel.
+func Open(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", DSN(t))
+	if err != nil {
+		t.Fatal("postgrestest: ", err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// DSN is [Open] for tests that open the database themselves, such as with lib/pq:
+// it returns its URL, postgres://user:password@host:port/database?sslmode=disable.
+func DSN(t testing.TB) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := s.create(t.Context(), s.name)
+	if err != nil {
+		t.Fatal("postgrestest: ", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
+		defer cancel()
+		if err := s.drop(ctx, name); err != nil {
+			t.Error("postgrestest: ", err)
+		}
+	})
+	return s.dsn(name)
+}
+
+// shared is this process's server, with the program's database as the template.
+// Nobody closes it: it ends with the process.
+var shared = sync.OnceValues(func() (*Server, error) {
+	ctx := context.Background()
+	s, err := Start(ctx, Options{Settings: testSettings})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(os.Stderr, "postgrestest:", s.Description)
+	if err := s.makeTemplate(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("postgrestest: template database: %w", err)
+	}
+	return s, nil
+})
+
+// makeTemplate migrates the program's database and then closes it to all
+// connections, because one that is in use cannot be cloned.
+func (s *Server) makeTemplate(ctx context.Context) error {
+	db, err := sql.Open("pgx", s.DSN)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := postgres.Migrate(ctx, db, postgres.Options{}); err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	_, err = s.admin.ExecContext(ctx, "ALTER DATABASE "+s.name+" ALLOW_CONNECTIONS false")
+	return err
+}

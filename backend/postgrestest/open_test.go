@@ -1,0 +1,144 @@
+package postgrestest
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/lib/pq" // the driver "postgres"
+)
+
+func TestOpenIsMigrated(t *testing.T) {
+	db := Open(t)
+	var jobs int
+	if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM errand.jobs").Scan(&jobs); err != nil {
+		t.Fatal(err)
+	}
+	if jobs != 0 {
+		t.Errorf("got %d jobs, want none", jobs)
+	}
+}
+
+func TestOpenIsIsolated(t *testing.T) {
+	one, other := Open(t), Open(t)
+	run(t, one, "CREATE TABLE mine ()")
+	var found sql.NullString
+	if err := other.QueryRowContext(t.Context(), "SELECT to_regclass('mine')").Scan(&found); err != nil {
+		t.Fatal(err)
+	}
+	if found.Valid {
+		t.Error("a table of one database is in the other")
+	}
+}
+
+func TestOpenInParallel(t *testing.T) {
+	const n = 12
+	var mu sync.Mutex
+	names := map[string]bool{}
+	t.Run("group", func(t *testing.T) {
+		for range n {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				name := currentDatabase(t, Open(t))
+				mu.Lock()
+				defer mu.Unlock()
+				names[name] = true
+			})
+		}
+	})
+	if len(names) != n {
+		t.Errorf("got %d databases, want %d", len(names), n)
+	}
+}
+
+func TestOpenDropsAtTheEnd(t *testing.T) {
+	var name string
+	t.Run("test", func(t *testing.T) {
+		db := Open(t)
+		name = currentDatabase(t, db)
+		// A connection that is still in use is no reason to stay.
+		conn, err := sql.Open("postgres", DSN(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, conn, "SELECT 1")
+		if !exists(t, name) {
+			t.Errorf("database %s does not exist during its test", name)
+		}
+	})
+	if exists(t, name) {
+		t.Errorf("database %s exists after its test", name)
+	}
+}
+
+func TestDSNWorksWithBothDrivers(t *testing.T) {
+	dsn := DSN(t)
+	for _, driver := range []string{"pgx", "postgres"} {
+		db, err := sql.Open(driver, dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if got, want := currentDatabase(t, db), "errand_test_"; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got database %s, want %s…", driver, got, want)
+		}
+	}
+}
+
+func TestOpenIsCheap(t *testing.T) {
+	Open(t) // starts the server, if this is the first test
+	const n = 10
+	start := time.Now()
+	t.Run("clones", func(t *testing.T) {
+		for range n {
+			DSN(t)
+		}
+		t.Logf("created in %v each", time.Since(start)/n)
+	})
+	each := time.Since(start) / n
+	t.Logf("created and dropped in %v each", each)
+	if each > time.Second {
+		t.Errorf("created and dropped in %v each, want tens of milliseconds", each)
+	}
+}
+
+// run runs a statement.
+func run(t *testing.T, db *sql.DB, query string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// currentDatabase returns the name of the database that db is connected to.
+func currentDatabase(t *testing.T, db *sql.DB) (name string) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// exists reports whether the server of this process's tests has the database.
+func exists(t *testing.T, name string) (found bool) {
+	t.Helper()
+	s := testServer(t)
+	err := s.admin.QueryRowContext(context.Background(), "SELECT count(*) > 0 FROM pg_database WHERE datname = $1", name).Scan(&found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// testServer is the server that Open uses.
+func testServer(t *testing.T) *Server {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,70 @@
+package postgrestest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+)
+
+// superviseScript is the end of a POSIX shell script. It runs the server, "$@",
+// until file descriptor 3 is at its end, and then, or when the server has ended
+// by itself, goes on behind. Only our process has the other end of 3, so whatever
+// ends that process, kill -9 too, ends the server. The signal, which shuts
+// Postgres down at once, is repeated because it does not reach a program that
+// has yet to start.
+const superviseScript = `
+"$@" </dev/null 3<&- &
+server=$!
+{
+	while read -r _; do :; done
+	while kill -QUIT $server; do sleep 0.1; done
+} <&3 2>/dev/null &
+wait $server
+kill $!
+`
+
+const (
+	startTimeout = 2 * time.Minute  // for initdb and recovery, on a busy machine
+	stopTimeout  = 30 * time.Second // for an immediate shutdown and rm
+)
+
+// process is a server under superviseScript.
+type process struct {
+	stdin io.Closer     // closing it ends the server
+	done  chan struct{} // closed when the server has ended and is tidied up
+	log   func() string // the end of what it wrote
+}
+
+// ready waits until base can be connected to.
+func (p *process) ready(ctx context.Context, base *url.URL) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ping(ctx, base)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return fmt.Errorf("the server ended, saying:\n%s", p.log())
+		case <-ctx.Done():
+			return fmt.Errorf("the server cannot be connected to: %w; it said:\n%s", err, p.log())
+		}
+	}
+}
+
+// stop ends the server and waits for that.
+func (p *process) stop() error {
+	p.stdin.Close()
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("the server has not ended within %v", stopTimeout)
+	}
+}

@@ -1,0 +1,82 @@
+package postgrestest
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// onTestServer has Start use the server that there is by its URL.
+func onTestServer(t *testing.T) *Server {
+	s := testServer(t)
+	t.Setenv("ERRAND_POSTGRES", "url")
+	t.Setenv("DATABASE_URL", s.base.String())
+	return s
+}
+
+func TestURLStaysAsItWas(t *testing.T) {
+	onTestServer(t)
+	s, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !exists(t, s.name) {
+		t.Errorf("database %s does not exist", s.name)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if exists(t, s.name) {
+		t.Errorf("database %s exists after Close", s.name)
+	}
+}
+
+func TestURLDropsWhatTheDeadLeft(t *testing.T) {
+	const dead, stranger = "errand_test_000000000000_1", "errand_test_manually"
+	living := onTestServer(t)
+	for _, name := range []string{dead, stranger} {
+		run(t, living.admin, "CREATE DATABASE "+name)
+	}
+	defer run(t, living.admin, "DROP DATABASE "+stranger)
+	s, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, want := range map[string]bool{dead: false, stranger: true, living.name: true, s.name: true} {
+		if got := exists(t, name); got != want {
+			t.Errorf("database %s: got exists=%v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestURLUserMayNotCreate(t *testing.T) {
+	s := onTestServer(t)
+	run(t, s.admin, "CREATE ROLE errand_test_poor LOGIN PASSWORD 'secret'")
+	defer run(t, s.admin, "DROP ROLE errand_test_poor")
+	poor := *s.base
+	poor.User = url.UserPassword("errand_test_poor", "secret")
+	t.Setenv("DATABASE_URL", poor.String())
+	_, err := Start(t.Context(), Options{})
+	want := "the user errand_test_poor may not create databases, ALTER ROLE errand_test_poor CREATEDB would let it"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func TestURLIsOfNoUse(t *testing.T) {
+	t.Setenv("ERRAND_POSTGRES", "url")
+	for env, want := range map[string]string{
+		"":                                  "DATABASE_URL is not set",
+		"postgres://me:secret@host/%zz":     "DATABASE_URL is not a URL",
+		"mysql://me:secret@host/db":         "DATABASE_URL does not begin with postgres://",
+		"host=localhost password=secret":    "DATABASE_URL does not begin with postgres://",
+		"postgres://me:secret@127.0.0.1:1/": "DATABASE_URL: failed to connect",
+	} {
+		t.Setenv("DATABASE_URL", env)
+		_, err := Start(t.Context(), Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: got %v, want %q and no secret", env, err, want)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// Quickstart is a shop that runs on errand, and a bad day in its life:
+//
+//	go run ./examples/quickstart
+//
+// It finds or starts a PostgreSQL by itself. Customers place 2,000 orders over
+// HTTP; each order is written in one transaction with two jobs, a confirmation
+// and a webhook, and for every tenth the payment is declined and all of it rolled
+// back. Two worker processes run the jobs. The receiver of the webhooks
+// fails one request in ten and is down for two seconds, and one of the workers is
+// killed with kill -9. At the end an audit counts what has come of it all; the
+// exit status is 0 only if nothing was lost.
+//
+// Where to read: shop.go enqueues, worker.go handles. The rest is the bad day:
+// customers.go, receiver.go and crew.go act it out, audit.go adds it up.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgrestest"
+)
+
+// The day's plan.
+const (
+	ordersToPlace = 2000
+	declineEvery  = 10  // the payment of one order in ten is declined
+	failEvery     = 10  // the receiver fails one request in ten
+	killAfter     = 450 // webhooks delivered before a worker is killed
+	downAfter     = 900 // webhooks delivered before the receiver goes down
+	downFor       = 2 * time.Second
+
+	// patience is how long the day may last until the audit is held all the same.
+	patience = 30 * time.Second
+)
+
+func main() {
+	var err error
+	if len(os.Args) == 4 && os.Args[1] == "worker" {
+		err = workerMain(os.Args[2], os.Args[3])
+	} else {
+		err = shopMain()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+// shopMain is the first process. Ctrl-C ends it in good order, a second one at once.
+func shopMain() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer context.AfterFunc(ctx, stop)()
+	return run(ctx, newProgress(os.Stdout))
+}
+
+// run sets the stage, lets the day pass, and holds the audit. Whatever it starts
+// it stops, in reverse order, however it ends.
+func run(ctx context.Context, p *progress) (err error) {
+	server, err := postgrestest.Start(ctx, postgrestest.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	p.event("%s", server.Description)
+
+	shop, err := openShop(ctx, server.DSN)
+	if err != nil {
+		return err
+	}
+	defer shop.close()
+	receiver, err := openReceiver()
+	if err != nil {
+		return err
+	}
+	defer receiver.close()
+	workers, err := hire(server.DSN, receiver.url, "worker-1", "worker-2")
+	if err != nil {
+		return err
+	}
+	defer workers.dismiss()
+	p.event("shop at %s, webhooks go to %s, %s", shop.url, receiver.url, workers)
+
+	d := &day{shop: shop, receiver: receiver, workers: workers, customers: newCustomers(shop.url), progress: p, began: time.Now()}
+	if err := d.pass(ctx); err != nil {
+		return err
+	}
+	if err := workers.dismiss(); err != nil {
+		return err
+	}
+	facts, err := d.facts(ctx)
+	if err != nil {
+		return err
+	}
+	return report(p.out, audit(facts), facts.took)
+}
+
+// day is what goes on between opening and the audit.
+type day struct {
+	shop      *shop
+	receiver  *receiver
+	workers   *crew
+	customers *customers
+	progress  *progress
+	began     time.Time
+	held      map[int64]bool // orders whose webhooks the killed worker held
+}
+
+// pass returns when all orders are placed and all their jobs have ended.
+func (d *day) pass(ctx context.Context) error {
+	var ordering sync.WaitGroup
+	defer ordering.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ordered := make(chan error, 1)
+	ordering.Go(func() { ordered <- d.customers.placeAll(ctx) })
+
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	allOrdered := false
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-late:
+			d.progress.event("not done after %v", patience)
+			return nil // the audit tells what is missing
+		case err = <-ordered:
+			allOrdered = true
+		case worker := <-d.receiver.holding:
+			err = d.kill(ctx, worker)
+		case err = <-d.workers.quit:
+		case <-tick.C:
+			d.show()
+			if !allOrdered {
+				continue
+			}
+			if open, err := d.shop.openJobs(ctx); err != nil || open == 0 {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// kill is the worst that can happen to a worker. The receiver has the request of
+// one in its hands and does not answer: that worker has jobs in flight for sure.
+// Afterwards the database tells what it held; only that may be run again.
+func (d *day) kill(ctx context.Context, worker string) error {
+	if err := d.workers.kill(worker); err != nil {
+		return err
+	}
+	if err := d.shop.awaitGone(ctx, worker); err != nil {
+		return err
+	}
+	held, err := d.shop.webhooksOf(ctx, worker)
+	if err != nil {
+		return err
+	}
+	d.held = held
+	d.progress.event("%s was killed while it held %d webhooks", worker, len(held))
+	return nil
+}

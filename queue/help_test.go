@@ -1,0 +1,264 @@
+package queue_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// task is what the jobs of these tests carry. Its note is the marker that must not
+// be seen in any log.
+type task struct {
+	N    int
+	Note string
+}
+
+const secret = "s3cr3t-of-the-payload"
+
+var work = queue.NewKind[task]("test.work")
+
+func newTask(n int) *queue.Job { return work.New(task{N: n, Note: secret}) }
+
+func newTasks(n int) []*queue.Job {
+	jobs := make([]*queue.Job, n)
+	for i := range jobs {
+		jobs[i] = newTask(i)
+	}
+	return jobs
+}
+
+// newQueue returns the memory queue with n tasks in it.
+func newQueue(t *testing.T, n int) *queuetest.Queue {
+	t.Helper()
+	q := queuetest.New(queuetest.Options{})
+	enqueue(t, q, newTasks(n)...)
+	return q
+}
+
+func enqueue(t *testing.T, q queue.Enqueuer, jobs ...*queue.Job) {
+	t.Helper()
+	if err := q.Enqueue(t.Context(), nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// meddled is the memory queue with a hook that sees every call of a worker, may
+// take its time, and whose error is the call's.
+type meddled struct {
+	*queuetest.Queue
+	before func(ctx context.Context, c call) error
+}
+
+// call is one call of the backend: its verb and the jobs that it names.
+type call struct {
+	verb string
+	jobs []*queue.Job
+}
+
+func (m *meddled) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	if err := m.before(ctx, call{verb: "claim"}); err != nil {
+		return nil, err
+	}
+	return m.Queue.Claim(ctx, req)
+}
+
+func (m *meddled) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+	if err := m.before(ctx, call{"extend", jobs}); err != nil {
+		return nil, err
+	}
+	return m.Queue.Extend(ctx, lease, jobs...)
+}
+
+func (m *meddled) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {
+	jobs := make([]*queue.Job, len(outcomes))
+	for i, o := range outcomes {
+		jobs[i] = o.Job
+	}
+	if err := m.before(ctx, call{"settle", jobs}); err != nil {
+		return nil, err
+	}
+	return m.Queue.Settle(ctx, db, outcomes...)
+}
+
+func (m *meddled) Sleep(ctx context.Context, worker string, queues []string) (time.Duration, error) {
+	if err := m.before(ctx, call{verb: "sleep"}); err != nil {
+		return 0, err
+	}
+	return m.Queue.Sleep(ctx, worker, queues)
+}
+
+func (m *meddled) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
+	if err := m.before(ctx, call{verb: "reclaim"}); err != nil {
+		return nil, err
+	}
+	return m.Queue.Reclaim(ctx, limit)
+}
+
+func (m *meddled) Prune(ctx context.Context) (int, bool, error) {
+	if err := m.before(ctx, call{verb: "prune"}); err != nil {
+		return 0, false, err
+	}
+	return m.Queue.Prune(ctx)
+}
+
+// plain hides all that q can do beyond the four methods.
+func plain(q queue.Queue) queue.Queue { return struct{ queue.Queue }{q} }
+
+var errDown = errors.New("connection refused")
+
+// running is a worker that a test has started.
+type running struct {
+	t      *testing.T
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+	log    *logs
+}
+
+// start runs w until the test ends, at the latest.
+func start(t *testing.T, w queue.Worker) *running {
+	t.Helper()
+	r := &running{t: t, done: make(chan struct{}), log: newLogs(t)}
+	if w.Logger == nil {
+		w.Logger = slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.cancel = cancel
+	go func() {
+		defer close(r.done)
+		r.err = w.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-r.done })
+	return r
+}
+
+// wait waits for Run to return, and says with what and how long that took.
+func (r *running) wait() (took time.Duration, err error) {
+	from := time.Now()
+	<-r.done
+	return time.Since(from), r.err
+}
+
+// stop ends the worker's context and expects that Run returns nil.
+func (r *running) stop() (took time.Duration) {
+	r.t.Helper()
+	r.cancel()
+	took, err := r.wait()
+	if err != nil {
+		r.t.Errorf("Run: got %v, want nil", err)
+	}
+	return took
+}
+
+// until waits, in steps of a millisecond, until what is asked for is so.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 1_000_000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("waited in vain: %s", what)
+}
+
+// count returns how many jobs have that status.
+func count(t *testing.T, q queue.Inspector, status queue.Status) (n int) {
+	t.Helper()
+	counts, err := q.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counts {
+		if c.Status == status {
+			n += int(c.Jobs)
+		}
+	}
+	return n
+}
+
+func record(t *testing.T, q queue.Inspector, job *queue.Job) queue.Record {
+	t.Helper()
+	r, ok, err := q.Job(t.Context(), job.ID)
+	if err != nil || !ok {
+		t.Fatalf("job %d: found %v, error %v", job.ID, ok, err)
+	}
+	return r
+}
+
+// wantJob compares what shows of a job's way.
+func wantJob(t *testing.T, q queue.Inspector, job *queue.Job, status queue.Status, attempt int) {
+	t.Helper()
+	if r := record(t, q, job); r.Status != status || r.Attempt != attempt {
+		t.Errorf("job %d: got %s after attempt %d, want %s after attempt %d", job.ID, r.Status, r.Attempt, status, attempt)
+	}
+}
+
+// wantCount compares how many jobs have that status.
+func wantCount(t *testing.T, q queue.Inspector, status queue.Status, want int) {
+	t.Helper()
+	if got := count(t, q, status); got != want {
+		t.Errorf("jobs %s: got %d, want %d", status, got, want)
+	}
+}
+
+// logs keeps the records of a worker, as JSON lines.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// newLogs returns logs that fail the test, when it ends, if they show a payload.
+func newLogs(t *testing.T) *logs {
+	l := &logs{}
+	t.Cleanup(func() {
+		if strings.Contains(l.String(), secret) {
+			t.Errorf("the log shows a payload:\n%s", l)
+		}
+	})
+	return l
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// find returns the records whose message contains that text.
+func (l *logs) find(t *testing.T, msg string) (found []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(l.String()) {
+		var rec map[string]any
+		if err := json.Unmarshal([]byte(line), &rec); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(rec[slog.MessageKey].(string), msg) {
+			found = append(found, rec)
+		}
+	}
+	return found
+}
+
+// wantLogged compares how many records have that text in their message.
+func (l *logs) wantLogged(t *testing.T, want int, msg string) {
+	t.Helper()
+	if got := len(l.find(t, msg)); got != want {
+		t.Errorf("records %q: got %d, want %d; the log:\n%s", msg, got, want, l)
+	}
+}

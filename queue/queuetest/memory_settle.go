@@ -1,0 +1,80 @@
+package queuetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Settle implements [queue.Consumer]. It waits only for an open transaction that
+// has settled one of the jobs.
+func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
+	for _, o := range outcomes {
+		if err := o.Check(); err != nil {
+			return nil, err
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	tx := txOf(db)
+	err = q.do(ctx, "settle", tx, func() *memTx {
+		for _, o := range outcomes {
+			if r := q.held(tx, o.Job); r != nil && r.tx != nil && r.tx != tx {
+				return r.tx
+			}
+		}
+		at := now()
+		for _, o := range outcomes {
+			if r := q.held(tx, o.Job); r != nil {
+				q.write(tx, r, settled(*r.seen(tx), o, at))
+			} else {
+				lost = append(lost, o.Job)
+			}
+		}
+		return nil
+	})
+	return lost, err
+}
+
+// held returns the row of the job if whoever presents it holds it, else nil.
+func (q *Queue) held(tx *memTx, job *queue.Job) *row {
+	if r := q.rows[job.ID]; r != nil && holds(r.seen(tx), job) {
+		return r
+	}
+	return nil
+}
+
+// settled is the job after the outcome.
+func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
+	rec = unheld(rec, at)
+	switch o.Verb {
+	case queue.Done:
+		rec.Status = queue.StatusCompleted
+	case queue.Release:
+		rec.Attempt--
+		rec.Status = queue.StatusPending
+		rec.ScheduledAt = at.Add(max(o.Delay, 0))
+	case queue.Retry:
+		rec.LastError = queue.ErrorText(o.Err)
+		if rec.Attempt >= rec.MaxAttempts {
+			rec.Status = queue.StatusDead
+			break
+		}
+		rec.Status = queue.StatusPending
+		rec.ScheduledAt = at.Add(max(o.Delay, 0))
+	case queue.Dead:
+		rec.LastError = queue.ErrorText(o.Err)
+		rec.Status = queue.StatusDead
+	}
+	return rec
+}
+
+// unheld is the job without its claim.
+func unheld(rec queue.Record, at time.Time) queue.Record {
+	rec.Fence, rec.Worker = 0, ""
+	rec.LockedAt, rec.LeaseEnds = time.Time{}, time.Time{}
+	rec.UpdatedAt = at
+	return rec
+}

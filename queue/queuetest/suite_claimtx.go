@@ -1,0 +1,133 @@
+package queuetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var claimTxCases = []testCase{
+	{"commit completes", hasTxClaimer, testClaimTxCommit},
+	{"rollback gives back", hasTxClaimer, testClaimTxRollback},
+	{"order and kinds", hasTxClaimer, testClaimTxOrder},
+	{"nothing due", hasTxClaimer, testClaimTxNone},
+	{"two transactions claim two jobs", hasTxClaimer, testClaimTxTwo},
+	{"key", hasTxClaimer, testClaimTxKey},
+}
+
+// claimIn claims a job of the queue "q" in tx; nil where there is none.
+func claimIn(t *testing.T, h Harness, tx Tx, kinds ...string) *queue.Job {
+	t.Helper()
+	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	job, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"p", "q"}, Kinds: kinds})
+	if err != nil {
+		t.Fatalf("ClaimTx: %v", err)
+	}
+	return job
+}
+
+// wantClaimedTx checks that a claim in a transaction got that job.
+func wantClaimedTx(t *testing.T, what string, got, want *queue.Job) {
+	t.Helper()
+	switch {
+	case got == nil && want != nil:
+		t.Fatalf("ClaimTx %s: got none, want job %d", what, want.ID)
+	case got != nil && want == nil:
+		t.Fatalf("ClaimTx %s: got job %d, want none", what, got.ID)
+	case got != nil && got.ID != want.ID:
+		t.Fatalf("ClaimTx %s: got job %d, want %d", what, got.ID, want.ID)
+	}
+}
+
+func testClaimTxCommit(t *testing.T, h Harness) {
+	j, next := newJob(), newJob()
+	j.Headers = map[string]string{"a": "b"}
+	enqueue(t, h, j)
+	tx := begin(t, h)
+	got := claimIn(t, h, tx)
+	wantClaimedTx(t, "of one job", got, j)
+	if got.Attempt != 1 || got.Headers["a"] != "b" || got.Kind != "k" || got.Queue != "q" {
+		t.Errorf("ClaimTx: got %+v, want attempt 1, and the job's headers, kind and queue", got)
+	}
+	wantJSON(t, "payload", got.Payload, string(j.Payload))
+	enqueueIn(t, h, tx, next)
+	glance(t, h, "beside a claim in a transaction")
+	commit(t, tx)
+	wantIDs(t, "claim after the commit of one that also enqueued", claimAll(t, h, 1), []*queue.Job{next})
+	if rec, ok := lookUp(t, h, j.ID); ok && rec.Status != queue.StatusCompleted {
+		t.Errorf("status after commit: got %q, want completed, or no record", rec.Status)
+	}
+}
+
+func testClaimTxRollback(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	before := claimOne(t, h)
+	settle(t, h, queue.Outcome{Job: before, Verb: queue.Release})
+	rec, _ := lookUp(t, h, before.ID)
+	for range 3 {
+		tx := begin(t, h)
+		got := claimIn(t, h, tx)
+		wantClaimedTx(t, "of a job that was given back", got, before)
+		if got.Attempt != 1 {
+			t.Errorf("ClaimTx: got attempt %d, want 1", got.Attempt)
+		}
+		wantClaimedTx(t, "of a second job in the same transaction", claimIn(t, h, tx), nil)
+		rollback(t, tx)
+		wantUnchanged(t, h, "ClaimTx and a rollback", rec)
+	}
+	wantIDs(t, "claim after rollbacks", claimAll(t, h, 1), []*queue.Job{before})
+}
+
+func testClaimTxOrder(t *testing.T, h Harness) {
+	jobs := newJobs(4, nil)
+	jobs[1].Priority = -1
+	jobs[2].Kind = "other"
+	jobs[3].Queue, jobs[3].Priority = "p", 9
+	enqueue(t, h, jobs...)
+	tx := begin(t, h)
+	wantClaimedTx(t, "of the first queue", claimIn(t, h, tx), jobs[3])
+	wantClaimedTx(t, "of a kind", claimIn(t, h, tx, "other"), jobs[2])
+	wantClaimedTx(t, "by priority", claimIn(t, h, tx), jobs[1])
+	wantClaimedTx(t, "of the last", claimIn(t, h, tx), jobs[0])
+	commit(t, tx)
+	claimNone(t, h, "after all were claimed in a transaction")
+}
+
+func testClaimTxNone(t *testing.T, h Harness) {
+	running, later, other := newJob(), newJob(), newJob()
+	later.Delay, other.Queue = time.Hour, "o"
+	enqueue(t, h, running)
+	held := claimOne(t, h)
+	enqueue(t, h, later, other)
+	tx := begin(t, h)
+	wantClaimedTx(t, "where one is running, one due in an hour and one in another queue", claimIn(t, h, tx), nil)
+	commit(t, tx)
+	wantHeld(t, h, "of the running job", held)
+}
+
+func testClaimTxTwo(t *testing.T, h Harness) {
+	jobs := newJobs(3, nil)
+	enqueue(t, h, jobs...)
+	tx1, tx2 := begin(t, h), begin(t, h)
+	wantClaimedTx(t, "by the first transaction", claimIn(t, h, tx1), jobs[0])
+	wantClaimedTx(t, "by the second transaction", claimIn(t, h, tx2), jobs[1])
+	rollback(t, tx1)
+	commit(t, tx2)
+	wantIDs(t, "claim after one rollback and one commit", claimAll(t, h, 2), []*queue.Job{jobs[0], jobs[2]})
+}
+
+func testClaimTxKey(t *testing.T, h Harness) {
+	first, second := keyed("a"), keyed("a")
+	enqueue(t, h, first)
+	tx := begin(t, h)
+	wantClaimedTx(t, "of a job with a key", claimIn(t, h, tx), first)
+	rollback(t, tx)
+	enqueue(t, h, second)
+	wantDuplicate(t, "after a rolled back claim", second, first)
+	tx = begin(t, h)
+	wantClaimedTx(t, "of a job with a key", claimIn(t, h, tx), first)
+	commit(t, tx)
+	enqueue(t, h, second)
+	wantWritten(t, "after a committed claim", second)
+}
