@@ -7,69 +7,33 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// What the day and the audit want to know of the database.
+// What main.go and audit.go want to know of the database.
 
 // jobCounts counts the jobs by status.
 func (s *shop) jobCounts(ctx context.Context) (map[queue.Status]int, error) {
 	counts, err := s.jobs.Counts(ctx)
-	if err != nil {
-		return nil, err
-	}
 	byStatus := make(map[queue.Status]int)
 	for _, c := range counts {
 		byStatus[c.Status] += int(c.Jobs)
 	}
-	return byStatus, nil
+	return byStatus, err
 }
 
 // openJobs counts the jobs that have not ended.
 func (s *shop) openJobs(ctx context.Context) (int, error) {
-	counts, err := s.jobCounts(ctx)
-	return counts[queue.StatusPending] + counts[queue.StatusRunning], err
+	jobs, err := s.jobCounts(ctx)
+	return jobs[queue.StatusPending] + jobs[queue.StatusRunning], err
 }
 
-// webhooksOf lists the orders whose webhooks a worker holds.
-func (s *shop) webhooksOf(ctx context.Context, worker string) (map[int64]bool, error) {
-	jobs, err := s.jobs.Jobs(ctx, queue.Filter{Kind: OrderWebhook.Name, Status: queue.StatusRunning, Limit: 1000})
-	if err != nil {
-		return nil, err
-	}
-	orders := make(map[int64]bool)
-	for _, job := range jobs {
-		if job.Worker != worker {
-			continue
-		}
-		w, err := OrderWebhook.Args(&job.Job)
-		if err != nil {
-			return nil, err
-		}
-		orders[w.OrderID] = true
-	}
-	return orders, nil
+// heldBy tells of which orders a worker holds the webhook.
+func (s *shop) heldBy(ctx context.Context, worker string) (tally, error) {
+	const query = `SELECT (payload ->> 'order_id')::bigint FROM errand.jobs WHERE status = 'running' AND kind = $1 AND locked_by = $2`
+	return s.tally(ctx, query, OrderWebhook.Name, worker)
 }
 
-// awaitGone waits until the database has noticed that a worker is dead: the last
-// statements of a process that was killed may be carried out after its end.
-func (s *shop) awaitGone(ctx context.Context, worker string) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var gone bool
-		const query = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1)`
-		if err := s.db.QueryRowContext(ctx, query, worker).Scan(&gone); err != nil || gone {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-}
-
-// tally counts how often a query returns each order.
-func (s *shop) tally(ctx context.Context, query string) (tally, error) {
-	rows, err := s.db.QueryContext(ctx, query)
+// tally counts orders in what a query returns.
+func (s *shop) tally(ctx context.Context, query string, args ...any) (tally, error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -83,4 +47,23 @@ func (s *shop) tally(ctx context.Context, query string) (tally, error) {
 		t[order]++
 	}
 	return t, rows.Err()
+}
+
+// awaitGone waits until a dead worker's connections are gone: the database may
+// still be carrying out the last statements that it sent.
+func (s *shop) awaitGone(ctx context.Context, worker string) error {
+	const query = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var connections int
+		if err := s.db.QueryRowContext(ctx, query, worker).Scan(&connections); err != nil || connections == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
 }

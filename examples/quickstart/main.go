@@ -15,6 +15,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ type day struct {
 	customers *customers
 	progress  *progress
 	began     time.Time
-	held      map[int64]bool // orders whose webhooks the killed worker held
+	held      tally // orders whose webhooks the killed worker held
 }
 
 // pass returns when all orders are placed and all their jobs have ended.
@@ -124,50 +125,44 @@ func (d *day) pass(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(patience)
-	allOrdered := false
-	for {
+	open := ordersToPlace // orders, and then jobs
+	for open > 0 {
 		var err error
 		select {
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-late:
-			d.progress.event("not done after %v", patience)
-			return nil // the audit tells what is missing
 		case err = <-ordered:
-			allOrdered = true
+			ordered = nil
 		case worker := <-d.receiver.holding:
 			err = d.kill(ctx, worker)
 		case err = <-d.workers.quit:
 		case <-tick.C:
 			d.show()
-			if !allOrdered {
-				continue
+			if ordered == nil {
+				open, err = d.shop.openJobs(ctx)
 			}
-			if open, err := d.shop.openJobs(ctx); err != nil || open == 0 {
-				return err
-			}
+		case <-late:
+			d.progress.event("not done after %v", patience)
+			return nil // the audit tells what is missing
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		if err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err) // after Ctrl-C everything fails
 		}
 	}
+	return nil
 }
 
-// kill is the worst that can happen to a worker. The receiver has the request of
-// one in its hands and does not answer: that worker has jobs in flight for sure.
-// Afterwards the database tells what it held; only that may be run again.
-func (d *day) kill(ctx context.Context, worker string) error {
+// kill ends a worker as kill -9 does. The receiver has a request of this worker
+// and does not answer it, so there is a job in flight for sure. The database
+// tells what else the worker held: that may be delivered twice, and nothing else.
+func (d *day) kill(ctx context.Context, worker string) (err error) {
 	if err := d.workers.kill(worker); err != nil {
 		return err
 	}
 	if err := d.shop.awaitGone(ctx, worker); err != nil {
 		return err
 	}
-	held, err := d.shop.webhooksOf(ctx, worker)
-	if err != nil {
-		return err
-	}
-	d.held = held
-	d.progress.event("%s was killed while it held %d webhooks", worker, len(held))
-	return nil
+	d.held, err = d.shop.heldBy(ctx, worker)
+	d.progress.event("%s was killed while it held %d webhooks", worker, len(d.held))
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -106,21 +105,4 @@ func (r *receiver) String() string {
 		state = "down"
 	}
 	return fmt.Sprintf("webhooks %d, failed %d  receiver is %s", r.accepted, r.failed+r.hungUp, state)
-}
-
-// serve starts a server on a free port of this machine.
-func serve(h http.Handler) (s *http.Server, url string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", err
-	}
-	s = &http.Server{Handler: h}
-	go func() { _ = s.Serve(l) }() // ends with Close
-	return s, "http://" + l.Addr().String(), nil
-}
-
-// newClient returns a client that keeps as many connections as it uses at once;
-// the default is two.
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: customersAtOnce}}
 }

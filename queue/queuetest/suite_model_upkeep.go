@@ -95,7 +95,8 @@ func (m *model) crash(rt *rapid.T) {
 func (m *model) reclaimed(rt *rapid.T, got *queue.Job) {
 	j := m.jobs[got.ID]
 	if got.Attempt != j.Attempt || got.LastError == "" {
-		rt.Fatalf("Reclaim: got job %d in attempt %d, LastError %q; want attempt %d, and the reason", got.ID, got.Attempt, got.LastError, j.Attempt)
+		rt.Fatalf("Reclaim: got job %d in attempt %d, LastError %q; want attempt %d, and the reason",
+			got.ID, got.Attempt, got.LastError, j.Attempt)
 	}
 	m.drop(got.ID)
 	j.LastError, j.Status, j.due = got.LastError, queue.StatusPending, lately

@@ -1,0 +1,42 @@
+# Everything here needs Go alone: the tests find or start their own Postgres
+# (DATABASE_URL, Docker, or local binaries) and say which in one line.
+
+GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME = 10s
+
+.PHONY: help fmt lint test race cover fuzz bench quickstart
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+fmt: ## format the code
+	gofmt -w .
+
+lint: ## check formatting, vet, and run the linters of .golangci.yml
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run make fmt"; exit 1; }
+	go vet ./...
+	$(GOLANGCI) run ./...
+
+test: ## run every test
+	go test -timeout 20m ./...
+
+race: ## run every test under the race detector
+	go test -race -timeout 30m ./...
+
+cover: ## run every test and show the coverage of each function
+	go test -timeout 20m -coverpkg=./queue/...,./backend/... -coverprofile=coverage.out ./...
+	go tool cover -func=coverage.out
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@go list -f '{{.ImportPath}}' ./... | while read -r pkg; do \
+		for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
+			echo "$$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$pkg" || exit 1; \
+		done; \
+	done
+
+bench: ## run the benchmarks beside the code
+	go test -run '^$$' -bench . ./queue/... ./backend/...
+
+quickstart: ## run the README's example
+	go run ./examples/quickstart
