@@ -60,11 +60,3 @@ func textArray(list []string) string {
 	}
 	return a.String()
 }
-
-func intArray(list []int64) string {
-	var a array
-	for _, n := range list {
-		a.int(n)
-	}
-	return a.String()
-}

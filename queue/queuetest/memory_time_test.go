@@ -27,14 +27,14 @@ func TestLeaseOfHours(t *testing.T) {
 	bubble(t, queuetest.Options{}, func(t *testing.T, q *queuetest.Queue) {
 		enqueue(t, q, nil, job("k"))
 		held := claim(t, q, 1, 1)[0] // for an hour
-		time.Sleep(time.Hour - 1)
+		time.Sleep(time.Hour - time.Nanosecond)
 		reclaim(t, q, "a nanosecond before the lease's end", 0)
 		if lost, err := q.Extend(t.Context(), 3*time.Hour, held); err != nil || len(lost) != 0 {
 			t.Fatalf("Extend: lost %d, error %v", len(lost), err)
 		}
-		time.Sleep(3*time.Hour - 1)
+		time.Sleep(3*time.Hour - time.Nanosecond)
 		reclaim(t, q, "a nanosecond before the extended lease's end", 0)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		reclaim(t, q, "at the extended lease's end", 1)
 		if again := claim(t, q, 1, 1)[0]; again.Attempt != 2 {
 			t.Errorf("claimed again: got attempt %d, want 2", again.Attempt)
@@ -51,9 +51,9 @@ func TestDelayOfDays(t *testing.T) {
 			if err != nil || next != day {
 				t.Fatalf("Sleep: got next %v, error %v; want %v", next, err, day)
 			}
-			time.Sleep(next - 1)
+			time.Sleep(next - time.Nanosecond)
 			claim(t, q, 10, 0)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			claim(t, q, 10, 1)
 			if counts, _ := q.Counts(t.Context()); counts[0].Status == queue.StatusPending && counts[0].Jobs != int64(left) {
 				t.Errorf("Counts: got %+v, want %d pending", counts, left)
@@ -77,9 +77,9 @@ func TestRetention(t *testing.T) {
 		held := claim(t, q, 2, 2)
 		settle(t, q, nil, queue.Outcome{Job: held[0], Verb: queue.Done})
 		settle(t, q, nil, queue.Outcome{Job: held[1], Verb: queue.Dead})
-		time.Sleep(7*day - 1)
+		time.Sleep(7*day - time.Nanosecond)
 		prune(t, q, "before 7 days", 0, false)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		prune(t, q, "after 7 days", 1, false)
 		if n, err := q.Redrive(t.Context(), queue.Redrive{Kind: "dead"}); n != 1 || err != nil {
 			t.Fatalf("Redrive: got %d, error %v; want 1", n, err)
@@ -88,9 +88,9 @@ func TestRetention(t *testing.T) {
 		prune(t, q, "30 days after a dead job was revived", 0, false)
 		revived := claim(t, q, 2, 2)[1]
 		settle(t, q, nil, queue.Outcome{Job: revived, Verb: queue.Dead})
-		time.Sleep(30*day - 1)
+		time.Sleep(30*day - time.Nanosecond)
 		prune(t, q, "before 30 days", 0, false)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		prune(t, q, "after 30 days", 1, false)
 		if all, _ := q.Jobs(t.Context(), queue.Filter{}); len(all) != 1 || all[0].Kind != "live" {
 			t.Errorf("Jobs after Prune: got %+v, want the live one", all)

@@ -17,6 +17,7 @@ var txCases = []testCase{
 	{"a stale settle in it", hasTx, testStaleInTx},
 	{"settle and enqueue the next of a key", hasTx, testHandOver},
 	{"an open settle keeps the job from reclaim", hasTx, testOpenSettle},
+	{"extending beside an open settle", hasTx, testExtendBeside},
 	{"a second settle beside an open one", hasTx, testSettleBeside},
 	{"a key that is not yet committed", hasTx, testKeyBeside},
 }
@@ -224,6 +225,24 @@ func endWhile(t *testing.T, tx Tx, commits bool, do func()) {
 		rollback(t, tx)
 	}
 	<-done
+}
+
+// testExtendBeside extends a job while its handler is settling it, as a heartbeat
+// does: it is not lost. A backend in which that has to wait may run out of time.
+func testExtendBeside(t *testing.T, h Harness) {
+	enqueue(t, h, newJobs(2, nil)...)
+	held := claimAll(t, h, 2)
+	tx := begin(t, h)
+	settleIn(t, h, tx, queue.Outcome{Job: held[0], Verb: queue.Done})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	lost, err := h.Queue.Extend(ctx, longLease, held...)
+	if err != nil && ctx.Err() == nil {
+		t.Fatalf("Extend beside an open transaction: %v", err)
+	}
+	wantIDs(t, "lost by Extend beside an open transaction that settles the job", lost, nil)
+	rollback(t, tx)
+	wantHeld(t, h, "after the rollback", held...)
 }
 
 func testSettleBeside(t *testing.T, h Harness) {
