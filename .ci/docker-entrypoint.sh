@@ -19,7 +19,7 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
 	: "${POSTGRES_PASSWORD:?must be set on the first start}"
 	install -d -o postgres -g postgres -m 700 "$PGDATA"
 	pwfile=$(as_postgres mktemp)
-	printf '%s\n' "$POSTGRES_PASSWORD" >"$pwfile"
+	as_postgres sh -c 'printf "%s\n" "$POSTGRES_PASSWORD" >"$1"' sh "$pwfile"
 	# POSTGRES_INITDB_ARGS is a list of words.
 	as_postgres initdb --username="$user" --pwfile="$pwfile" --encoding=UTF8 --auth=trust ${POSTGRES_INITDB_ARGS:-}
 	rm "$pwfile"

@@ -12,8 +12,8 @@ log() { echo "docker.sh: $*" >&2; }
 
 answers() { docker version >/dev/null 2>&1; }
 
-# install PACKAGE...: from Debian, without what they only recommend.
-install() {
+# apt_install PACKAGE...: from Debian, without what they only recommend.
+apt_install() {
 	local out
 	apt-get update -qq || log "apt-get update: not all of it worked"
 	out=$(DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" 2>&1) ||
@@ -22,7 +22,7 @@ install() {
 
 start_docker() {
 	local logfile=${TMPDIR:-/tmp}/errand-dockerd.log
-	command -v dockerd iptables >/dev/null || { log "installing Docker"; install docker.io iptables; }
+	command -v dockerd >/dev/null || { log "installing Docker"; apt_install docker.io iptables; }
 	log "starting dockerd, its log is $logfile"
 	setsid dockerd >"$logfile" 2>&1 </dev/null &
 	for _ in $(seq 300); do # 60 s
@@ -51,7 +51,7 @@ suite() {
 build() (
 	version=$1
 	release=$(suite "$version")
-	command -v debootstrap >/dev/null || install debootstrap
+	command -v debootstrap >/dev/null || apt_install debootstrap
 	dir=$(mktemp -d)
 	trap 'rm -rf --one-file-system "$dir"' EXIT
 	chmod 755 "$dir" # it becomes the image's root directory
@@ -77,7 +77,8 @@ image() {
 }
 
 answers || start_docker
-for version in ${*:-13 15 17 18}; do
+[ $# -gt 0 ] || set -- 13 15 17 18
+for version; do
 	image "$version"
 	log "postgres:$version is there"
 done

@@ -19,10 +19,11 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// Where the server listens, and has its data, inside the container.
+// Where the server listens inside the container, and where it has data that need
+// not last, in memory: see dataParent.
 const (
 	containerPort docker.Port = "5432/tcp"
-	dataDir                   = "/pgdata"
+	memoryDir                 = "/pgdata"
 )
 
 // startDocker runs the official image, or what passes for it.
@@ -86,14 +87,13 @@ func dockerHost(client *docker.Client) (host, bind string) {
 // containerConfig has the image's own entry point run beneath superviseScript,
 // on an input that is closed when the first who attached to it is gone.
 func containerConfig(image, password string, o Options) *docker.Config {
-	return &docker.Config{
+	c := &docker.Config{
 		Image: image,
 		Env: []string{
 			"POSTGRES_USER=errand",
 			"POSTGRES_DB=postgres",
 			"POSTGRES_PASSWORD=" + password,
 			"POSTGRES_HOST_AUTH_METHOD=password",
-			"PGDATA=" + dataDir,
 			"POSTGRES_INITDB_ARGS=" + strings.Join(o.initdbArgs(), " "),
 		},
 		Entrypoint:   []string{"sh", "-c", "exec 3<&0\n" + superviseScript, "sh", "docker-entrypoint.sh", "postgres"},
@@ -106,17 +106,20 @@ func containerConfig(image, password string, o Options) *docker.Config {
 		AttachStdout: true,
 		AttachStderr: true,
 	}
+	if !o.Durable {
+		c.Env = append(c.Env, "PGDATA="+memoryDir)
+	}
+	return c
 }
 
-// hostConfig has the daemon remove the container when it has ended, and keep the
-// data in memory for tests: see dataParent.
+// hostConfig has the daemon remove the container when it has ended.
 func hostConfig(bind string, o Options) *docker.HostConfig {
 	c := &docker.HostConfig{
 		AutoRemove:   true,
 		PortBindings: map[docker.Port][]docker.PortBinding{containerPort: {{HostIP: bind}}},
 	}
 	if !o.Durable {
-		c.Tmpfs = map[string]string{dataDir: "rw"} // at most half the machine's memory
+		c.Tmpfs = map[string]string{memoryDir: "rw"} // half the machine's memory at most
 	}
 	return c
 }

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// superviseScript is the end of a POSIX shell script. It runs the server, "$@",
-// until file descriptor 3 is at its end, and then, or when the server has ended
-// by itself, goes on behind. Only our process has the other end of 3, so whatever
-// ends that process, kill -9 too, ends the server. The signal, which shuts
-// Postgres down at once, is repeated because it does not reach a program that
-// has yet to start.
+// superviseScript is the part of a POSIX shell script that runs the server, "$@".
+// It is over when the server has ended, by itself or because file descriptor 3
+// was at its end: only our process has the other end of that, so whatever ends
+// our process, kill -9 too, ends the server. The signal, which shuts Postgres
+// down at once, is repeated because it is lost on a program that has yet to start.
 const superviseScript = `
 "$@" </dev/null 3<&- &
 server=$!

@@ -73,7 +73,9 @@ func TestTxIsNoDatabase(t *testing.T) {
 	if _, err := tx.ExecContext(t.Context(), "DELETE FROM jobs"); err == nil {
 		t.Errorf("ExecContext: got no error")
 	}
-	if rows, err := tx.QueryContext(t.Context(), "SELECT 1"); err == nil {
+	rows, err := tx.QueryContext(t.Context(), "SELECT 1")
+	if err == nil {
+		defer rows.Close()
 		t.Errorf("QueryContext: got rows and no error: %v", rows.Err())
 	}
 	other := queuetest.New(queuetest.Options{})
