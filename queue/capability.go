@@ -41,8 +41,8 @@ type Waiter interface {
 	Listen(ctx context.Context, worker string, queues []string, wake func()) error
 
 	// Sleep announces that worker is about to sleep, which lasts until Listen has
-	// called its wake, and returns how long until the next scheduled job of the
-	// queues is due; below 0 where none is. It does not wait.
+	// called its wake, and returns how long until the next job of the queues that is
+	// not yet due will be; below 0 where there is none. It does not wait.
 	Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error)
 }
 
@@ -92,7 +92,7 @@ type Inspector interface {
 	// Counts counts jobs by queue and status, in that order, leaving out zeros. It
 	// stays fast however many jobs there are.
 	Counts(ctx context.Context) ([]Count, error)
-	// Jobs lists jobs.
+	// Jobs lists jobs. A Limit out of range is an [*InvalidError].
 	Jobs(ctx context.Context, f Filter) ([]Record, error)
 	// Job returns the job of that ID; ok is false where there is none.
 	Job(ctx context.Context, id int64) (r Record, ok bool, err error)
@@ -132,8 +132,8 @@ type Pruner interface {
 // Reclaimer is a backend that takes jobs back from workers that let their leases
 // run out. A backend without it does so by itself.
 type Reclaimer interface {
-	// Reclaim takes back at most limit jobs and returns them: pending again, at
-	// once due, or dead if that was their last attempt (Attempt tells).
+	// Reclaim takes back at most limit jobs (at least 1, or it is an
+	// [*InvalidError]) and returns them: pending again, at once due, or dead if that was their last attempt (Attempt tells).
 	// LastError says from which worker. It never takes a job whose lease lasts.
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }

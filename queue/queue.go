@@ -37,6 +37,9 @@ type Enqueuer interface {
 // the caller's too and are passed back to Extend and Settle unchanged in ID,
 // Fence and Worker, which together are the proof that the caller holds them.
 //
+// A job whose lease has run out is still its holder's until it is reclaimed. An
+// error because ctx ended is one that errors.Is finds to be ctx's.
+//
 // The backend does not retry what failed for lack of a connection: the caller
 // does. It does retry what the database asks to be retried, such as a
 // serialization failure, unless the statement ran in the caller's transaction.
@@ -50,7 +53,8 @@ type Consumer interface {
 	// Extend makes the leases of jobs last for lease from now. It returns those of
 	// jobs that the caller no longer holds, of which nothing was changed. It does
 	// not wait for a job that a transaction has locked, as the handler's own does that
-	// settles it: such a job stays as it is and is not lost.
+	// settles it: such a job stays as it is and is not lost. What it returns are elements
+	// of jobs. A nil job is an [*InvalidError].
 	Extend(ctx context.Context, lease time.Duration, jobs ...*Job) (lost []*Job, err error)
 
 	// Settle records outcomes through db: a transaction, in which they take effect

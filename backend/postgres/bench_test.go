@@ -54,7 +54,7 @@ func BenchmarkDrain(b *testing.B) {
 // BenchmarkClaimSettle is the pair of statements without the worker around them.
 // An operation is one job.
 func BenchmarkClaimSettle(b *testing.B) {
-	for _, n := range []int{1, 1000} {
+	for _, n := range []int{1, 1000, 10_000} {
 		b.Run(fmt.Sprintf("batch=%d", n), func(b *testing.B) {
 			_, q := fresh(b, postgres.Options{})
 			for left := b.N; left > 0; left -= 5000 {

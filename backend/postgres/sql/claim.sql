@@ -21,7 +21,7 @@ WHERE j.ctid = ANY (ARRAY(
         WHERE p.queue = q.queue
             AND p.status = 'pending'
             AND p.scheduled_at <= statement_timestamp()
-            AND ($2::text IS NULL OR p.kind = ANY ($2::text::text[]))
+            AND ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
         ORDER BY p.priority, p.scheduled_at, p.id
         LIMIT $3::integer
         FOR UPDATE SKIP LOCKED

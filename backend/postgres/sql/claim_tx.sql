@@ -11,7 +11,7 @@ WITH due AS MATERIALIZED (
         WHERE p.queue = q.queue
             AND p.status = 'pending'
             AND p.scheduled_at <= statement_timestamp()
-            AND ($2::text IS NULL OR p.kind = ANY ($2::text::text[]))
+            AND ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
         ORDER BY p.priority, p.scheduled_at, p.id
         LIMIT 1
         FOR UPDATE SKIP LOCKED

@@ -11,7 +11,7 @@ WITH extended AS (
         locked_until = statement_timestamp() + $4::bigint * interval '1 microsecond'
     WHERE id = ANY (ARRAY(
         SELECT id FROM errand.jobs
-        WHERE id = ANY ($1::text::bigint[])
+        WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
             AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
             AND locked_by = $3::text
             AND status::text = 'running'
@@ -22,7 +22,7 @@ WITH extended AS (
 SELECT want.id FROM unnest($1::text::bigint[]) AS want (id)
 EXCEPT
 SELECT id FROM errand.jobs
-WHERE id = ANY ($1::text::bigint[])
+WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
     AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
     AND locked_by = $3::text
     AND status::text = 'running';

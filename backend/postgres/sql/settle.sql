@@ -3,14 +3,15 @@
 -- Returns the ids that are not the worker's any more.
 -- This is the one statement that waits for a locked row, which only its own worker's handlers lock; the others pass
 -- over what is locked, so none deadlocks with it. Nothing is joined: a join with the ids could be planned the wrong way round, so
--- a row's fence is found by a binary search for its id. The cast of status keeps the planner from taking
--- jobs_running_idx and filtering it by every id.
+-- a row's fence is found by a binary search for its id. (SELECT $1…) is evaluated once, and its length is not known to
+-- the planner, so the plan is the same for every length. The cast of status keeps the planner from
+-- taking jobs_running_idx and filtering it by every id.
 -- Index: jobs_pkey.
 WITH kept AS (
     UPDATE errand.jobs
     SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
     WHERE $7::boolean
-        AND id = ANY ($1::text::bigint[])
+        AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $6::text
         AND status::text = 'running'
@@ -18,7 +19,7 @@ WITH kept AS (
 ), dropped AS (
     DELETE FROM errand.jobs
     WHERE NOT $7::boolean
-        AND id = ANY ($1::text::bigint[])
+        AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $6::text
         AND status::text = 'running'
@@ -42,7 +43,7 @@ WITH kept AS (
             ) AS v
         ) AS o
     )
-    WHERE j.id = ANY ($3::text::bigint[])
+    WHERE j.id = ANY ((SELECT $3::text::bigint[])::bigint[])
         AND j.fence = (SELECT $4::text::bigint[])[width_bucket(j.id, (SELECT $3::text::bigint[]))]
         AND j.locked_by = $6::text
         AND j.status::text = 'running'
