@@ -115,6 +115,7 @@ type day struct {
 
 // pass returns when all orders are placed and all their jobs have ended.
 func (d *day) pass(ctx context.Context) error {
+	defer d.progress.end()
 	var ordering sync.WaitGroup
 	defer ordering.Wait()
 	ctx, cancel := context.WithCancel(ctx)

@@ -41,6 +41,13 @@ func (p *progress) event(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
+// end leaves the line as it is, and goes on below it.
+func (p *progress) end() {
+	if p.terminal {
+		fmt.Fprintln(p.out)
+	}
+}
+
 // show shows how far the day has got.
 func (d *day) show() {
 	committed, declined := d.customers.told()

@@ -178,7 +178,9 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.status("one")
 	p.status("two")
 	p.event("three %d", 3)
-	if got, want := out.String(), eraseLine+"one"+eraseLine+"two"+eraseLine+"three 3\n"; got != want {
+	p.status("four")
+	p.end()
+	if got, want := out.String(), eraseLine+"one"+eraseLine+"two"+eraseLine+"three 3\n"+eraseLine+"four\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -194,6 +196,7 @@ func TestProgressInFile(t *testing.T) {
 	p.status("one")
 	p.status("two")
 	p.event("three")
+	p.end()
 	w.Close()
 	got, err := io.ReadAll(r)
 	if want := "one\nthree\n"; err != nil || string(got) != want {
