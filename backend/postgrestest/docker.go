@@ -19,12 +19,11 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// Where the server listens inside the container, and where it has data that need
-// not last, in memory: see dataParent.
-const (
-	containerPort docker.Port = "5432/tcp"
-	memoryDir                 = "/pgdata"
-)
+// containerPort is where the server listens inside the container.
+const containerPort docker.Port = "5432/tcp"
+
+// memoryDir is where, in there, it keeps data in memory: see dataParent.
+const memoryDir = "/pgdata"
 
 // startDocker runs the official image, or what passes for it.
 func startDocker(ctx context.Context, o Options) (*Server, error) {

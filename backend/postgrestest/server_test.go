@@ -42,8 +42,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestStartIsEmpty(t *testing.T) {
-	t.Setenv("ERRAND_POSTGRES", "url") // on the server that there is
-	t.Setenv("DATABASE_URL", testServer(t).base.String())
+	onTestServer(t)
 	s, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
