@@ -30,6 +30,9 @@
 // Servers of the docker and local kind end with the process that started them,
 // however it ends, and leave nothing behind: they run beneath a shell that waits
 // for the end of its standard input, whose other end only that process has.
-// Databases on a server of the url kind that a killed process leaves behind are
-// dropped by the next process that comes by.
+// What a process leaves on a server of the url kind, its template at least, the
+// next process drops.
+//
+// Servers started for tests are made for speed: nothing is synced, and the data is
+// in memory where there is plenty of it, unless TMPDIR names another place.
 package postgrestest

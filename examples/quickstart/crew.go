@@ -22,7 +22,7 @@ type member struct {
 	stdin io.Closer     // closing it asks the worker to stop
 	sent  chan struct{} // closed when it was sent away: killed or asked to stop
 	ended chan struct{} // closed when the process has ended
-	err   error         // how it ended; to be read after ended
+	err   error         // what went wrong when it was asked to stop; to be read after ended
 }
 
 // dismissTimeout is how long a worker may take to stop: well over its Grace.
@@ -57,10 +57,11 @@ func (c *crew) start(name string, cmd *exec.Cmd) error {
 	m := &member{name: name, cmd: cmd, stdin: stdin, sent: make(chan struct{}), ended: make(chan struct{})}
 	c.members = append(c.members, m)
 	go func() {
-		m.err = cmd.Wait()
-		close(m.ended)
+		defer close(m.ended)
+		err := cmd.Wait()
 		select {
 		case <-m.sent:
+			m.err = err
 		default:
 			c.quit <- fmt.Errorf("%s has ended: %v", name, cmd.ProcessState)
 		}
@@ -75,7 +76,7 @@ func (c *crew) kill(name string) error {
 			close(m.sent)
 			err := m.cmd.Process.Kill()
 			<-m.ended
-			m.err = nil // as expected
+			m.err = nil // it did not stop in good order, nor was it to
 			return err
 		}
 	}
@@ -106,6 +107,11 @@ func (c *crew) dismiss() error {
 		}
 	}
 	c.members = nil
+	select {
+	case err := <-c.quit: // one that has ended by itself since anyone looked
+		failed = append(failed, err)
+	default:
+	}
 	return errors.Join(failed...)
 }
 

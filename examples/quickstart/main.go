@@ -85,7 +85,7 @@ func run(ctx context.Context, p *progress) (err error) {
 	if err != nil {
 		return err
 	}
-	defer workers.dismiss()
+	defer func() { err = errors.Join(err, workers.dismiss()) }()
 	p.event("shop at %s, webhooks go to %s, %s", shop.url, receiver.url, workers)
 
 	d := &day{shop: shop, receiver: receiver, workers: workers, customers: newCustomers(shop.url), progress: p, began: time.Now()}

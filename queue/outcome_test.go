@@ -1,0 +1,111 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var errPlain = errors.New("plain")
+
+func TestOutcomeOf(t *testing.T) {
+	wrap := func(err error) error { return fmt.Errorf("sending: %w", errors.Join(errors.New("also this"), err)) }
+	for _, c := range []struct {
+		name    string
+		err     error
+		attempt int
+		verb    queue.Verb
+		delay   time.Duration
+	}{
+		{"nil", nil, 1, queue.Done, 0},
+		{"RetryAfter", queue.RetryAfter(time.Minute, errPlain), 1, queue.Retry, time.Minute},
+		{"RetryAfter, wrapped", wrap(queue.RetryAfter(time.Minute, errPlain)), 1, queue.Retry, time.Minute},
+		{"RetryAfter, negative", queue.RetryAfter(-time.Minute, errPlain), 1, queue.Retry, 0},
+		{"RetryAfter, last attempt", queue.RetryAfter(time.Minute, errPlain), 5, queue.Dead, 0},
+		{"Discard", queue.Discard(errPlain), 1, queue.Dead, 0},
+		{"Discard, wrapped", wrap(queue.Discard(errPlain)), 1, queue.Dead, 0},
+		{"Snooze", queue.Snooze(time.Hour), 1, queue.Release, time.Hour},
+		{"Snooze, last attempt", wrap(queue.Snooze(time.Hour)), 5, queue.Release, time.Hour},
+		{"plain, last attempt", errPlain, 5, queue.Dead, 0},
+	} {
+		job := &queue.Job{Attempt: c.attempt, MaxAttempts: 5}
+		o, ok := queue.OutcomeOf(t.Context(), job, c.err)
+		if !ok || o.Job != job || o.Verb != c.verb || o.Delay != c.delay {
+			t.Errorf("%s: got %v after %v (%v), want %v after %v", c.name, o.Verb, o.Delay, ok, c.verb, c.delay)
+		}
+	}
+	if _, ok := queue.OutcomeOf(t.Context(), &queue.Job{}, wrap(queue.Settled)); ok {
+		t.Error("Settled, wrapped: there is an outcome, want none")
+	}
+	if o, _ := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 1}, wrap(queue.RetryAfter(0, errPlain))); !errors.Is(o.Err, errPlain) {
+		t.Errorf("the outcome's error is %v, want one that is the handler's", o.Err)
+	}
+}
+
+func TestOutcomeOfPlainError(t *testing.T) {
+	o, ok := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 2, MaxAttempts: 5}, errPlain)
+	if !ok || o.Verb != queue.Retry || o.Delay < time.Minute || o.Delay > 78*time.Second {
+		t.Errorf("a plain error of attempt 2: %v after %v, want retry after 60 to 78 s", o.Verb, o.Delay)
+	}
+	for _, cause := range []error{queue.ErrShutdown, queue.ErrLost} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: 5, MaxAttempts: 5}, context.Canceled); o.Verb != queue.Release {
+			t.Errorf("after %v: %v, want release", cause, o.Verb)
+		}
+		if o, _ := queue.OutcomeOf(ctx, &queue.Job{}, queue.Discard(errPlain)); o.Verb != queue.Dead {
+			t.Errorf("a verdict after %v: %v, want dead", cause, o.Verb)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	for attempt, base := range map[int]time.Duration{
+		-1: 30 * time.Second, 0: 30 * time.Second, 1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute,
+		7: 32 * time.Minute, 8: time.Hour, 1000: time.Hour,
+	} {
+		for range 100 {
+			if d := queue.Backoff(attempt); d < base || d > min(base*13/10, time.Hour) {
+				t.Fatalf("attempt %d: %v, want %v to %v", attempt, d, base, min(base*13/10, time.Hour))
+			}
+		}
+	}
+}
+
+// rude is an error that cannot be asked.
+type rude struct{}
+
+func (*rude) Error() string { panic("no comment") }
+
+func TestErrorText(t *testing.T) {
+	for _, c := range []struct{ name, got, want string }{
+		{"nil", queue.ErrorText(nil), ""},
+		{"plain", queue.ErrorText(errPlain), "plain"},
+		{"NUL", queue.ErrorText(errors.New("a\x00b")), "a\uFFFDb"},
+		{"invalid UTF-8", queue.ErrorText(errors.New("a\xffb")), "a\uFFFDb"},
+		{"panicking", queue.ErrorText(&rude{}), "*queue_test.rude: its Error method panicked"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
+		}
+	}
+	for cut := range 4 { // somewhere within a rune
+		text := queue.ErrorText(errors.New(strings.Repeat("x", cut) + strings.Repeat("😀", 10_000)))
+		if !utf8.ValidString(text) || len(text) > 8<<10+8 || !strings.HasSuffix(text, "…") {
+			t.Errorf("a long text becomes %d bytes ending in %q", len(text), text[len(text)-8:])
+		}
+	}
+}
+
+func TestPanicError(t *testing.T) {
+	err := error(&queue.PanicError{Value: errPlain, Stack: []byte("stack")})
+	if !errors.Is(err, errPlain) || err.Error() != "panic: plain\n\nstack" {
+		t.Errorf("got %q, want its value and stack", err)
+	}
+}
