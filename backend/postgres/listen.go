@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 // errNoListen is what Listen says without Options.Listen: the worker polls.
-var errNoListen = errors.New("postgres: listen: Options.Listen is nil: workers poll")
+var errNoListen = errors.New("postgres: listen: Options.Listen is nil")
 
 // Listen implements [queue.Waiter]: it listens on the channel that bears the
 // schema's name, whose notifications bear the names of queues. It holds one
@@ -29,9 +30,12 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 			pause = shortest
 			wake() // what was notified before went unheard
 		}
-		// The connection broke, or there was none: that the database is away is
-		// the worker's claims' to tell, so the error is not passed on.
-		_ = b.options.Listen(ctx, b.db, b.options.Schema, ready, b.notified(ctx, worker, queues, wake))
+		err := b.options.Listen(ctx, b.db, b.options.Schema, ready, b.notified(ctx, worker, queues, wake))
+		if errors.Is(err, errors.ErrUnsupported) {
+			return fmt.Errorf("postgres: listen: %w", err)
+		}
+		// Else the connection broke, or there was none: that the database is away
+		// is the worker's claims' to tell.
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause)):

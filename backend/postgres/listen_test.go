@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
 )
@@ -110,4 +111,25 @@ func TestCrashedSleepersForgotten(t *testing.T) {
 	enqueue(t, q, jobs(1)...)
 	await(t, woken)
 	eventually(t, "the list is empty", func() bool { return value[int](t, db, `SELECT count(*) FROM errand.sleepers`) == 0 })
+}
+
+// TestListenUnsupported: what cannot listen says so, instead of trying for ever.
+func TestListenUnsupported(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	pq, _ := ways[1].open(t, dsn)
+	one, _ := ways[0].open(t, dsn)
+	one.SetMaxOpenConns(1)
+	for name, c := range map[string]struct {
+		db     *sql.DB
+		listen postgres.Listen
+	}{
+		"no Listen":      {pq, nil},
+		"another driver": {pq, pgxlisten.Listen},
+		"one connection": {one, pgxlisten.Listen},
+	} {
+		q := backend(t, c.db, postgres.Options{Listen: c.listen})
+		if err := q.Listen(t.Context(), "w", []string{"default"}, func() {}); err == nil {
+			t.Errorf("%s: Listen returns no error", name)
+		}
+	}
 }

@@ -30,8 +30,9 @@ type Options struct {
 
 // Listen listens on a channel of db's database and calls notify with the payload
 // of each notification, and ready once when it has begun to listen, until ctx
-// ends or the connection breaks, which is an error. It blocks. Neither function
-// it calls blocks.
+// ends or the connection breaks, which is an error; one that errors.Is finds to be
+// [errors.ErrUnsupported] says that another try is no use. It blocks. Neither
+// function it calls blocks.
 type Listen func(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error
 
 // Retention says how long ended jobs are kept before Prune removes them.

@@ -16,9 +16,13 @@ import (
 // Listen is a value for the Listen option of package postgres. It takes one
 // connection out of db for as long as it listens, so a limit set with
 // SetMaxOpenConns must leave one for it, and puts none back: a connection that
-// has listened is closed. It does not work through a pooler in transaction mode,
-// where the connection is not the caller's own.
+// has listened is closed. A database that was not opened with pgx/v5/stdlib, or is
+// limited to one connection, is [errors.ErrUnsupported]. It does not work through
+// a pooler in transaction mode, where the connection is not the caller's own.
 func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error {
+	if db.Stats().MaxOpenConnections == 1 {
+		return fmt.Errorf("pgxlisten: the database is limited to one connection, which listening would keep: %w", errors.ErrUnsupported)
+	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("pgxlisten: %w", err)
@@ -27,7 +31,7 @@ func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notif
 	err = conn.Raw(func(driverConn any) error {
 		c, ok := driverConn.(*stdlib.Conn)
 		if !ok {
-			return fmt.Errorf("a connection of type %T: open the database with pgx/v5/stdlib", driverConn)
+			return fmt.Errorf("a connection of type %T, not one of pgx/v5/stdlib: %w", driverConn, errors.ErrUnsupported)
 		}
 		defer c.Conn().Close(context.WithoutCancel(ctx))
 		return listen(ctx, c.Conn(), channel, ready, notify)
