@@ -73,6 +73,7 @@ func (r *run) serve() {
 		if r.begin(f, s) {
 			r.fly(f)
 		}
+		signal(r.room)
 	}
 	ended = true
 }
