@@ -20,16 +20,19 @@ func (r *run) extendLeases(ctx context.Context) {
 	beat := min(r.Lease/3, maxBeat)
 	pause := beat
 	for sleep(ctx, pause) {
-		err := r.extendAll(ctx)
 		pause = beat
+		jobs := r.toExtend()
+		if len(jobs) == 0 {
+			continue // says nothing of the database
+		}
+		err := r.extendAll(ctx, jobs)
 		if again := db.report(err); err != nil {
 			pause = min(again, beat/4)
 		}
 	}
 }
 
-func (r *run) extendAll(ctx context.Context) error {
-	jobs := r.toExtend()
+func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
 	for len(jobs) > 0 {
 		n := min(len(jobs), maxExtend)
 		if err := r.extend(ctx, jobs[:n]); err != nil {

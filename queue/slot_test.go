@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ func runForAMinute(t *testing.T, q queue.Queue, handler queue.HandlerFunc) (ran 
 		ran++
 		return handler(ctx, job)
 	})
-	err := queue.Worker{Backend: q, Handler: counting, Concurrency: 1, Prefetch: -1, Lease: 3 * time.Second}.Run(ctx)
+	err := queue.Worker{Backend: q, Handler: counting, Concurrency: 1, Prefetch: -1, Lease: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 	if err != nil {
 		t.Errorf("Run: %v", err)
 	}

@@ -1,0 +1,191 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+func exitGoroutine() { runtime.Goexit() }
+
+func wantText(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("want %q in %s", p, text)
+		}
+	}
+}
+
+// TestHeartbeat: leases of 30 s last for handlers of an hour, beside a worker that
+// would take what runs out.
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 30)
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(time.Hour)), Concurrency: 10})
+		rival := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(time.Hour)), Concurrency: 10})
+		time.Sleep(2*time.Hour + time.Minute)
+		w.stop()
+		rival.stop()
+		wantCount(t, q, queue.StatusCompleted, 30)
+		ran.wantEach(t, 30)
+	})
+}
+
+// TestHeartbeatCoversWhatWaits: jobs that were claimed ahead of short ones and then
+// wait for long ones are kept, too.
+func TestHeartbeatCoversWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 200)
+		var ran tally
+		handler := ran.handle(func(_ context.Context, job *queue.Job) error {
+			if job.ID > 100 {
+				time.Sleep(10 * time.Minute)
+			}
+			return nil
+		})
+		w := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: 20})
+		rival := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(time.Second)), Queues: []string{"another"}})
+		time.Sleep(2 * time.Hour)
+		w.stop()
+		rival.stop()
+		wantCount(t, q, queue.StatusCompleted, 200)
+		ran.wantEach(t, 200)
+	})
+}
+
+// waiting is a handler that waits for the end of its context and reports the cause.
+func waiting(cause chan error) queue.Handler {
+	return queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+		<-ctx.Done()
+		cause <- context.Cause(ctx)
+		return ctx.Err()
+	})
+}
+
+// TestLeaseLost: another has the job. The handler's context ends with ErrLost,
+// and what it says is not recorded.
+func TestLeaseLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stolen atomic.Bool
+		memory := newQueue(t, 1)
+		q := &meddled{Queue: memory, before: func(_ context.Context, c call) error {
+			if c.verb == "extend" && !stolen.Swap(true) {
+				// Settled by hand meanwhile: nobody holds it any more.
+				_, err := memory.Settle(context.Background(), nil, queue.Outcome{Job: c.jobs[0], Verb: queue.Dead, Err: errPlain})
+				return err
+			}
+			return nil
+		}}
+		cause := make(chan error, 1)
+		before := time.Now()
+		w := start(t, queue.Worker{Backend: q, Handler: waiting(cause)})
+		if err := <-cause; !errors.Is(err, queue.ErrLost) || time.Since(before) > 11*time.Second {
+			t.Errorf("context ended by %v after %v, want ErrLost at the first heartbeat", err, time.Since(before))
+		}
+		w.stop()
+		wantCount(t, q, queue.StatusDead, 1)
+		w.log.wantLogged(t, 1, "lease lost")
+		w.log.wantLogged(t, 0, "job failed")
+	})
+}
+
+// TestLeaseCannotBeExtended: the handler's context ends before its lease does, and
+// what waits is given back.
+func TestLeaseCannotBeExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &meddled{Queue: newQueue(t, 1), before: func(_ context.Context, c call) error {
+			if c.verb == "extend" {
+				return errDown
+			}
+			return nil
+		}}
+		cause := make(chan error, 1)
+		before := time.Now()
+		w := start(t, queue.Worker{Backend: q, Handler: waiting(cause), Lease: 30 * time.Second})
+		err := <-cause
+		if took := time.Since(before); !errors.Is(err, queue.ErrLost) || took < 15*time.Second || took >= 30*time.Second {
+			t.Errorf("context ended by %v after %v, want ErrLost shortly before the lease's end", err, took)
+		}
+		w.cancel()
+		_, _ = w.wait()
+		wantCount(t, q, queue.StatusPending, 1)
+		w.log.wantLogged(t, 1, "extend fails")
+		w.log.wantLogged(t, 1, "lease could not be extended")
+	})
+}
+
+// stubborn ignores its context until it is let go.
+func stubborn(let chan struct{}) queue.Handler {
+	return queue.HandlerFunc(func(context.Context, *queue.Job) error {
+		beStubborn(let)
+		return nil
+	})
+}
+
+func beStubborn(let chan struct{}) { <-let }
+
+// TestStuckHandlerReported: one that ignores its timeout is reported once, with
+// its stack, while the worker goes on.
+func TestStuckHandlerReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 1)
+		let := make(chan struct{})
+		w := start(t, queue.Worker{Backend: q, Handler: stubborn(let), Timeout: time.Second})
+		time.Sleep(time.Hour)
+		found := w.log.find(t, "ignores that its context has ended")
+		if len(found) != 1 {
+			t.Fatalf("reported %d times, want once; the log:\n%s", len(found), w.log)
+		}
+		if found[0]["kind"] != work.Name || found[0]["job"] != 1.0 {
+			t.Errorf("reported as %v, want kind and id of the job", found[0])
+		}
+		wantText(t, found[0]["stack"].(string), "beStubborn")
+		close(let)
+		w.stop()
+		wantCount(t, q, queue.StatusCompleted, 1)
+	})
+}
+
+func TestTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 0)
+		mux := queue.NewMux()
+		took := make(map[string]time.Duration)
+		for _, kind := range []queue.Kind[int]{
+			{Name: "the worker's"}, {Name: "longer", Timeout: time.Hour}, {Name: "shorter", Timeout: time.Second}, {Name: "none", Timeout: -1},
+		} {
+			kind.Handle(mux, func(ctx context.Context, job *queue.Job, _ int) error {
+				before := time.Now()
+				select {
+				case <-ctx.Done():
+					if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+						t.Errorf("%s: cause %v, want DeadlineExceeded", kind.Name, context.Cause(ctx))
+					}
+				case <-time.After(10 * time.Hour):
+				}
+				took[kind.Name] = time.Since(before)
+				return ctx.Err()
+			})
+			enqueue(t, q, kind.New(0))
+		}
+		w := start(t, queue.Worker{Backend: q, Handler: queue.Chain(mux), Timeout: time.Minute, Concurrency: 1})
+		time.Sleep(24 * time.Hour)
+		w.stop()
+		for name, want := range map[string]time.Duration{
+			"the worker's": time.Minute, "longer": time.Hour, "shorter": time.Second, "none": 10 * time.Hour,
+		} {
+			if took[name] != want {
+				t.Errorf("%s: ended after %v, want %v", name, took[name], want)
+			}
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package queue_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// TestOutage: the database is away for a while. Each verb says so once and once
+// again when it is back, tries at growing intervals meanwhile, and nothing is lost.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 2000
+		var down atomic.Bool
+		var mu sync.Mutex
+		var claims []time.Time // of the outage
+		q := &meddled{Queue: newQueue(t, n), before: func(_ context.Context, c call) error {
+			if !down.Load() {
+				return nil
+			}
+			if c.verb == "claim" {
+				mu.Lock()
+				claims = append(claims, time.Now())
+				mu.Unlock()
+			}
+			return errDown
+		}}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(10 * time.Millisecond)), Concurrency: 5})
+		time.Sleep(time.Second)
+		down.Store(true)
+		time.Sleep(20 * time.Second) // shorter than the lease: what has finished is settled after it
+		down.Store(false)
+		until(t, "all completed", func() bool { return count(t, q, queue.StatusCompleted) == n })
+		w.stop()
+		ran.wantEach(t, n)
+		for _, verb := range []string{"claim", "settle"} {
+			w.log.wantLogged(t, 1, "errand: "+verb+" fails")
+			w.log.wantLogged(t, 1, "errand: "+verb+" works again")
+		}
+		wantBackOff(t, claims)
+	})
+}
+
+// wantBackOff expects tries over 20 s that begin close together and end some
+// seconds apart, never the same.
+func wantBackOff(t *testing.T, tries []time.Time) {
+	t.Helper()
+	if len(tries) < 8 || len(tries) > 30 {
+		t.Fatalf("tried %d times in 20 s, want 8 to 30", len(tries))
+	}
+	var pauses []time.Duration
+	for i := 1; i < len(tries); i++ {
+		pauses = append(pauses, tries[i].Sub(tries[i-1]))
+	}
+	if first, last := pauses[0], pauses[len(pauses)-1]; first > 100*time.Millisecond || last < time.Second || last > 4*time.Second {
+		t.Errorf("pauses from %v to %v, want 25 to 50 ms growing to 1.5 to 3 s", first, last)
+	}
+	slices.Sort(pauses)
+	if same := len(pauses) - len(slices.Compact(pauses)); same > 0 {
+		t.Errorf("%d pauses are alike: no jitter", same)
+	}
+}
+
+// TestLongOutage outlasts leases: jobs run again, none is lost, and the worker
+// needs no one's help.
+func TestLongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 500
+		var down atomic.Bool
+		q := &meddled{Queue: newQueue(t, n), before: func(context.Context, call) error {
+			if down.Load() {
+				return errDown
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(50 * time.Millisecond), Concurrency: 5})
+		time.Sleep(time.Second)
+		for range 3 {
+			down.Store(true)
+			time.Sleep(10 * time.Minute)
+			down.Store(false)
+			time.Sleep(time.Second)
+		}
+		until(t, "all completed", func() bool { return count(t, q, queue.StatusCompleted) == n })
+		w.stop()
+	})
+}
+
+// TestStopDuringOutage: Run gives up after a bounded time, and says what it
+// could not settle.
+func TestStopDuringOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		q := &meddled{Queue: newQueue(t, 1), before: func(context.Context, call) error {
+			if down.Load() {
+				return errDown
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(2 * time.Second)})
+		time.Sleep(time.Second)
+		down.Store(true)
+		time.Sleep(5 * time.Second)
+		w.cancel()
+		took, err := w.wait()
+		if err == nil || took > 15*time.Second {
+			t.Fatalf("Run returned %v after %v, want an error within 15 s", err, took)
+		}
+		wantText(t, err.Error(), "1 outcomes not settled")
+	})
+}
+
+// TestPoisonOutcome: one that the backend cannot record does not keep the others
+// from being settled.
+func TestPoisonOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, poison = 1000, 500
+		q := &meddled{Queue: newQueue(t, n), before: func(_ context.Context, c call) error {
+			for _, j := range c.jobs {
+				if c.verb == "settle" && j.ID == poison {
+					return errPlain
+				}
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Millisecond), Concurrency: 20})
+		before := time.Now()
+		until(t, "all others completed", func() bool { return count(t, q, queue.StatusCompleted) == n-1 })
+		if took := time.Since(before); took > 20*time.Second {
+			t.Errorf("the others were settled after %v", took)
+		}
+		w.cancel()
+		_, err := w.wait()
+		if err == nil {
+			t.Error("Run returned nil, want an error for the outcome that was not settled")
+		}
+	})
+}
+
+// TestOutcomeOfLostJobLogged: a job that was taken while its outcome waited to be
+// settled is told of in the log, not retried.
+func TestOutcomeOfLostJobLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newQueue(t, 1)
+		var taken atomic.Bool
+		q := &meddled{Queue: memory, before: func(_ context.Context, c call) error {
+			if c.verb == "settle" && !taken.Swap(true) {
+				_, err := memory.Settle(context.Background(), nil, queue.Outcome{Job: c.jobs[0], Verb: queue.Dead})
+				return err
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(0)})
+		time.Sleep(time.Minute)
+		w.stop()
+		wantCount(t, q, queue.StatusDead, 1)
+		w.log.wantLogged(t, 1, "outcome not recorded")
+	})
+}

@@ -1,0 +1,126 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// TestShutdownWithinGrace: what runs may finish and is settled; what waits is
+// given back as if it had never been claimed.
+func TestShutdownWithinGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 100)
+		slow := false
+		handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {
+			if slow {
+				time.Sleep(5 * time.Second)
+			}
+			time.Sleep(time.Millisecond)
+			return nil
+		})
+		w := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: 4})
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		slow = true
+		time.Sleep(5 * time.Millisecond)
+		running := count(t, q, queue.StatusRunning)
+		if running <= 4 {
+			t.Fatalf("%d jobs are held, want some that wait", running)
+		}
+		if took := w.stop(); took > 6*time.Second {
+			t.Errorf("Run returned after %v, want within the 5 s that handlers take", took)
+		}
+		done := count(t, q, queue.StatusCompleted)
+		wantCount(t, q, queue.StatusPending, 100-done)
+		wantCount(t, q, queue.StatusRunning, 0)
+		records, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusPending})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			if r.Attempt != 0 {
+				t.Errorf("job %d was given back with attempt %d, want 0", r.ID, r.Attempt)
+			}
+		}
+	})
+}
+
+// TestShutdownAfterGrace: handlers are cancelled with ErrShutdown, and their jobs
+// given back without costing an attempt.
+func TestShutdownAfterGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 1)
+		cause := make(chan error, 1)
+		w := start(t, queue.Worker{Backend: q, Handler: waiting(cause), Grace: 7 * time.Second})
+		time.Sleep(time.Minute)
+		if took := w.stop(); took != 7*time.Second {
+			t.Errorf("Run returned after %v, want at the end of Grace, 7s", took)
+		}
+		if err := <-cause; !errors.Is(err, queue.ErrShutdown) {
+			t.Errorf("context ended by %v, want ErrShutdown", err)
+		}
+		wantCount(t, q, queue.StatusPending, 1)
+		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
+	})
+}
+
+func TestHaltEndsGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 1)
+		halt := make(chan struct{})
+		w := start(t, queue.Worker{Backend: q, Handler: waiting(make(chan error, 1)), Grace: time.Hour, Halt: halt})
+		time.Sleep(time.Minute)
+		w.cancel()
+		time.Sleep(3 * time.Second)
+		close(halt)
+		if took, err := w.wait(); took != 0 || err != nil {
+			t.Errorf("Run returned %v after another %v, want nil at once", err, took)
+		}
+		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
+	})
+}
+
+// TestSuccessAfterShutdown: work that is done is done.
+func TestSuccessAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 1)
+		handler := queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return nil
+		})
+		w := start(t, queue.Worker{Backend: q, Handler: handler, Grace: time.Second})
+		time.Sleep(time.Second)
+		w.stop()
+		wantCount(t, q, queue.StatusCompleted, 1)
+	})
+}
+
+// TestStuckAtShutdown: Run returns although a handler ignores the end of its
+// context, says so, and gives the job back.
+func TestStuckAtShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 1)
+		let := make(chan struct{})
+		w := start(t, queue.Worker{Backend: q, Handler: stubborn(let), Grace: time.Second})
+		time.Sleep(time.Second)
+		w.cancel()
+		took, err := w.wait()
+		if err == nil || took > 10*time.Second {
+			t.Errorf("Run returned %v after %v, want an error within Grace and a few seconds", err, took)
+		}
+		wantText(t, err.Error(), "1 handlers still running")
+		found := w.log.find(t, "ignores that its context has ended")
+		if len(found) != 1 {
+			t.Fatalf("reported %d times, want once", len(found))
+		}
+		wantText(t, found[0]["stack"].(string), "beStubborn")
+		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
+		close(let) // or the bubble could not end: the goroutine would leak
+	})
+}
