@@ -33,16 +33,16 @@ func (r *run) claim(ctx context.Context) {
 			r.awaitRoom(ctx)
 			continue
 		}
-		jobs, err := r.claimOnce(ctx, n)
+		got, err := r.claimOnce(ctx, n)
 		if pause := db.report(err); err != nil {
+			r.noteOutage()
 			sleep(ctx, pause)
 			continue
 		}
-		r.start(jobs)
 		switch {
-		case len(jobs) == n:
+		case got == n:
 			asleep = false
-		case len(jobs) > 0:
+		case got > 0:
 			asleep = false
 			sleep(ctx, claimPause)
 		case !asleep:
@@ -55,18 +55,18 @@ func (r *run) claim(ctx context.Context) {
 	}
 }
 
-// claimOnce makes one claim. It outlasts ctx: what a claim that is under way has
-// taken must be known, to be given back.
-func (r *run) claimOnce(ctx context.Context, n int) ([]*Job, error) {
+// claimOnce makes one claim, of n jobs, and starts those that it got. It outlasts
+// ctx: what a claim that is under way has taken must be known, to be given back.
+func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	before := time.Now()
 	jobs, err := r.Backend.Claim(ctx, r.request(r.kinds, n))
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	r.hold(jobs, before.Add(r.Lease))
-	return jobs, nil
+	r.start(jobs, before)
+	return len(jobs), nil
 }
 
 // freeRoom is how many jobs to claim now: those that free slots can take, and
@@ -75,7 +75,7 @@ func (r *run) claimOnce(ctx context.Context, n int) ([]*Job, error) {
 func (r *run) freeRoom() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.finished) >= maxUnsettled {
+	if r.unsettled >= maxUnsettled {
 		return 0
 	}
 	ahead := r.pace.ahead(r.Prefetch, r.Concurrency)

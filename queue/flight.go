@@ -4,17 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
 // flight is a job that the worker holds, from its claim until it is settled.
 type flight struct {
-	job    *Job
-	lease  time.Time // when it runs out, by this machine's clock
-	ctx    context.Context
-	cancel context.CancelCauseFunc // nil until the handler is started
+	job     *Job
+	claimed time.Time
+	lease   time.Time // when it runs out, by this machine's clock
+	ctx     context.Context
+	cancel  context.CancelCauseFunc // nil until the handler is started
 
 	// Guarded by run.mu.
 	slot     slot      // runs the handler; nil before and after
@@ -30,24 +33,17 @@ type flight struct {
 // dump of all stacks begins, such as "goroutine 7 [".
 type slot []byte
 
-// hold takes note of claimed jobs, so that their leases are extended from now on.
-func (r *run) hold(jobs []*Job, lease time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, job := range jobs {
-		r.held[job] = &flight{job: job, lease: lease}
-	}
-	r.waiting += len(jobs)
-}
-
-// start passes held jobs on to the slots, of which it makes more while
-// Concurrency allows and there are more jobs than idle ones.
-func (r *run) start(jobs []*Job) {
+// start takes note of claimed jobs, so that their leases are extended from now on,
+// and passes them on to the slots, of which it makes more while Concurrency allows
+// and there are more jobs than idle ones.
+func (r *run) start(jobs []*Job, claimed time.Time) {
 	r.mu.Lock()
 	flights := make([]*flight, len(jobs))
 	for i, job := range jobs {
-		flights[i] = r.held[job]
+		flights[i] = &flight{job: job, claimed: claimed, lease: claimed.Add(r.Lease)}
+		r.held[job] = flights[i]
 	}
+	r.waiting += len(jobs)
 	more := min(r.waiting+r.running, r.Concurrency) - r.slots
 	r.slots += max(more, 0)
 	r.mu.Unlock()
@@ -73,7 +69,6 @@ func (r *run) serve() {
 		if r.begin(f, s) {
 			r.fly(f)
 		}
-		signal(r.room)
 	}
 	ended = true
 }
@@ -121,39 +116,65 @@ func (r *run) begin(f *flight, s slot) bool {
 // finish turns what the handler said into an outcome, unless the job is no longer
 // this worker's.
 func (r *run) finish(f *flight, err error, took time.Duration) {
-	outcome, ok := OutcomeOf(f.ctx, f.job, err)
+	outcome, ok := outcomeOf(f, err)
 	f.cancel(nil)
+	if r.land(f, outcome, ok, took) {
+		logOutcome(r.Logger, outcome)
+	}
+	signal(r.room)
+}
+
+// land notes that a handler has returned. It says whether the outcome counts.
+func (r *run) land(f *flight, o Outcome, ok bool, took time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
 	r.pace.add(took)
 	f.slot = nil
+	defer r.noteIdle()
 	switch {
 	case f.given:
+		return false
 	case f.lost || !ok:
 		delete(r.held, f.job)
-	default:
-		r.logOutcome(outcome)
-		r.give(f, outcome)
+		return false
 	}
-	r.noteIdle()
+	r.give(f, o)
+	return true
+}
+
+// outcomeOf is OutcomeOf for any error, even one whose own methods panic, as those
+// of a nil pointer do that has become an error.
+func outcomeOf(f *flight, err error) (o Outcome, ok bool) {
+	defer func() {
+		if recover() != nil {
+			o, ok = OutcomeOf(f.ctx, f.job, errors.New(ErrorText(err)))
+		}
+	}()
+	return OutcomeOf(f.ctx, f.job, err)
 }
 
 // give hands an outcome to settling. Called with r.mu held.
 func (r *run) give(f *flight, o Outcome) {
 	f.given = true
+	r.unsettled++
 	r.finished = append(r.finished, o)
 	signal(r.settle)
+}
+
+// giveBack releases a job that has not been started. Called with r.mu held.
+func (r *run) giveBack(f *flight) {
+	r.waiting--
+	r.give(f, Outcome{Job: f.job, Verb: Release})
 }
 
 // releaseWaiting gives back the jobs that have not been started.
 func (r *run) releaseWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for job, f := range r.held {
-		if f.slot == nil && !f.given && !f.lost {
-			r.waiting--
-			r.give(f, Outcome{Job: job, Verb: Release})
+	for _, f := range r.held {
+		if f.slot == nil && !f.given {
+			r.giveBack(f)
 		}
 	}
 }
@@ -178,6 +199,7 @@ func (r *run) noteIdle() {
 
 // releaseStuck reports the handlers that still run and gives their jobs back.
 func (r *run) releaseStuck() (n int) {
+	stacks := sync.OnceValue(allStacks)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for job, f := range r.held {
@@ -185,7 +207,7 @@ func (r *run) releaseStuck() (n int) {
 			continue
 		}
 		n++
-		r.reportStuck(f)
+		r.reportStuck(f, stacks)
 		if !f.lost && !f.given {
 			r.give(f, Outcome{Job: job, Verb: Release})
 		}
@@ -195,28 +217,28 @@ func (r *run) releaseStuck() (n int) {
 
 // reportStuck logs, once, a handler that ignores the end of its context. Called
 // with r.mu held.
-func (r *run) reportStuck(f *flight) {
+func (r *run) reportStuck(f *flight, stacks func() []byte) {
 	if f.reported {
 		return
 	}
 	f.reported = true
 	r.Logger.Error("errand: handler ignores that its context has ended",
-		append(jobAttrs(f.job), "cause", context.Cause(f.ctx), "stack", f.slot.stack())...)
+		append(jobAttrs(f.job), "cause", context.Cause(f.ctx), "stack", f.slot.stackIn(stacks()))...)
 }
 
 // logOutcome logs what is not a success, one record each.
-func (r *run) logOutcome(o Outcome) {
+func logOutcome(log *slog.Logger, o Outcome) {
 	if o.Err == nil {
 		return
 	}
 	attrs := append(jobAttrs(o.Job), "error", ErrorText(o.Err))
 	switch o.Verb {
 	case Dead:
-		r.Logger.Error("errand: job is dead", attrs...)
+		log.Error("errand: job is dead", attrs...)
 	case Retry:
-		r.Logger.Warn("errand: job failed", append(attrs, "retry_in", o.Delay)...)
+		log.Warn("errand: job failed", append(attrs, "retry_in", o.Delay)...)
 	case Release:
-		r.Logger.Debug("errand: job given back", append(attrs, "due_in", o.Delay)...)
+		log.Debug("errand: job given back", append(attrs, "due_in", o.Delay)...)
 	}
 }
 
@@ -233,8 +255,19 @@ func currentSlot() slot {
 	return append(head, '[')
 }
 
-// stack returns what the goroutine is doing.
-func (s slot) stack() string {
+// stackIn returns what the goroutine is doing, in a dump of all stacks.
+func (s slot) stackIn(dump []byte) string {
+	_, entry, found := bytes.Cut(dump, append([]byte("\n\n"), s...))
+	if !found {
+		return string(s) + "gone]"
+	}
+	entry, _, _ = bytes.Cut(entry, []byte("\n\n"))
+	return string(s) + string(entry)
+}
+
+// allStacks dumps the stacks of all goroutines, the caller's first. It stops the
+// program for as long as that takes.
+func allStacks() []byte {
 	const most = 64 << 20
 	buf := make([]byte, 1<<20)
 	n := runtime.Stack(buf, true)
@@ -242,10 +275,5 @@ func (s slot) stack() string {
 		buf = make([]byte, 2*len(buf))
 		n = runtime.Stack(buf, true)
 	}
-	for entry := range bytes.SplitSeq(buf[:n], []byte("\n\n")) {
-		if bytes.HasPrefix(entry, s) {
-			return string(entry)
-		}
-	}
-	return string(s) + "gone]"
+	return buf[:n]
 }

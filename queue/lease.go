@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -17,7 +18,7 @@ const (
 // ends; after a failure it tries again sooner.
 func (r *run) extendLeases(ctx context.Context) {
 	db := r.watch("extend")
-	beat := min(r.Lease/3, maxBeat)
+	beat := r.beat()
 	pause := beat
 	for sleep(ctx, pause) {
 		pause = beat
@@ -26,11 +27,18 @@ func (r *run) extendLeases(ctx context.Context) {
 			continue // says nothing of the database
 		}
 		err := r.extendAll(ctx, jobs)
+		if ctx.Err() != nil {
+			return
+		}
 		if again := db.report(err); err != nil {
+			r.noteOutage()
 			pause = min(again, beat/4)
 		}
 	}
 }
+
+// beat is the time between two extensions.
+func (r *run) beat() time.Duration { return min(r.Lease/3, maxBeat) }
 
 func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
 	for len(jobs) > 0 {
@@ -48,7 +56,7 @@ func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
 func (r *run) toExtend() (jobs []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fresh := time.Now().Add(r.Lease - r.Lease/6)
+	fresh := time.Now().Add(r.Lease - r.beat()/2)
 	for job, f := range r.held {
 		if !f.settling && !f.lost && f.lease.Before(fresh) {
 			jobs = append(jobs, job)
@@ -89,6 +97,7 @@ func (r *run) lose(job *Job) {
 	if f.slot == nil {
 		r.waiting--
 		delete(r.held, job)
+		signal(r.room)
 		return
 	}
 	f.cancel(ErrLost)
@@ -107,6 +116,7 @@ func (r *run) guardLeases(ctx context.Context) {
 // guard ends what has less than margin of its lease left. The outcome is settled
 // all the same: whether another has the job by then, the fence decides.
 func (r *run) guard(now time.Time, margin time.Duration) {
+	stacks := sync.OnceValue(allStacks) // for all that are stuck
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for job, f := range r.held {
@@ -116,18 +126,24 @@ func (r *run) guard(now time.Time, margin time.Duration) {
 			r.Logger.Warn("errand: lease could not be extended", jobAttrs(job)...)
 			f.cancel(ErrLost)
 		case f.slot != nil && f.ctx.Err() != nil:
-			r.noteStuck(f, now)
+			r.noteStuck(f, now, stacks)
 		case f.slot == nil && !f.given && expired:
-			r.waiting--
-			r.give(f, Outcome{Job: job, Verb: Release})
+			r.giveBack(f)
+		case f.slot == nil && !f.given && now.Sub(f.claimed) > r.patience():
+			r.pace.slow(now.Sub(f.claimed))
+			r.giveBack(f)
 		}
 	}
 }
 
-func (r *run) noteStuck(f *flight, now time.Time) {
+// patience is how long a job that was expected to start within Prefetch may wait:
+// handlers have become slow since it was claimed, and others may be free for it.
+func (r *run) patience() time.Duration { return max(10*r.Prefetch, time.Second) }
+
+func (r *run) noteStuck(f *flight, now time.Time, stacks func() []byte) {
 	if f.ended.IsZero() {
 		f.ended = now
 	} else if now.Sub(f.ended) >= stuckAfter {
-		r.reportStuck(f)
+		r.reportStuck(f, stacks)
 	}
 }

@@ -17,12 +17,16 @@ func (p *pace) add(d time.Duration) {
 	p.mean += (d - p.mean) / 16
 }
 
+// slow notes that a job has waited for d: handlers take longer than the average of
+// those that have returned.
+func (p *pace) slow(d time.Duration) { p.mean = max(p.mean, d) }
+
 // ahead is how many jobs, beyond those that run, slots of them are expected to
 // start within d: none before the first has been timed, or if they take longer.
 func (p *pace) ahead(d time.Duration, slots int) int {
 	if !p.seen || p.mean > d || d <= 0 {
 		return 0
 	}
-	rounds := d / max(p.mean, time.Microsecond)
+	rounds := min(d/max(p.mean, time.Microsecond), maxPrefetch)
 	return int(min(rounds*time.Duration(slots), maxPrefetch))
 }

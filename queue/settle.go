@@ -18,7 +18,8 @@ const (
 //
 // What could not be settled is tried again, for as long as it takes; each failure
 // halves the next batch, so that an outcome that the backend cannot record ends
-// up alone and does not keep the others waiting.
+// up alone. If that is refused again after others have been recorded, it goes its
+// own way and does not keep them waiting.
 func (r *run) settleFinished(ctx context.Context) {
 	db := r.watch("settle")
 	size := maxSettle
@@ -31,6 +32,10 @@ func (r *run) settleFinished(ctx context.Context) {
 			continue
 		}
 		lost, err := r.settleBatch(ctx, batch)
+		if err != nil && db.failures == 0 && r.refusedBefore(batch) {
+			r.settling.Go(func() { r.settleAlone(ctx, batch, err) })
+			continue
+		}
 		pause := db.report(err)
 		if err == nil {
 			size = min(2*size, maxSettle)
@@ -40,6 +45,20 @@ func (r *run) settleFinished(ctx context.Context) {
 		size = max(len(batch)/2, 1)
 		r.putBack(batch)
 		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// settleAlone tries on, at long intervals, with an outcome that the backend refuses
+// while it records others.
+func (r *run) settleAlone(ctx context.Context, batch []Outcome, err error) {
+	job := batch[0].Job
+	r.Logger.Error("errand: outcome cannot be recorded, trying on", append(jobAttrs(job), "error", err)...)
+	for pause := longestPause; sleep(ctx, pause); pause = min(2*pause, time.Minute) {
+		if lost, err := r.settleBatch(ctx, batch); err == nil {
+			r.Logger.Info("errand: outcome recorded at last", jobAttrs(job)...)
+			r.forget(batch, lost)
 			return
 		}
 	}
@@ -89,6 +108,14 @@ func (r *run) putBack(batch []Outcome) {
 	r.finished = append(r.finished, batch...)
 }
 
+// refusedBefore says that the batch is a single outcome and not tried for the first
+// time.
+func (r *run) refusedBefore(batch []Outcome) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(batch) == 1 && r.held[batch[0].Job].retried
+}
+
 // forget drops what is settled, or was lost, from what the worker holds.
 func (r *run) forget(batch []Outcome, lost []*Job) {
 	r.mu.Lock()
@@ -103,5 +130,6 @@ func (r *run) forget(batch []Outcome, lost []*Job) {
 	for _, o := range batch {
 		delete(r.held, o.Job)
 	}
+	r.unsettled -= len(batch)
 	signal(r.room)
 }

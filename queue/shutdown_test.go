@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,9 @@ import (
 func TestShutdownWithinGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 100)
-		slow := false
+		var slow atomic.Bool
 		handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {
-			if slow {
+			if slow.Load() {
 				time.Sleep(5 * time.Second)
 			}
 			time.Sleep(time.Millisecond)
@@ -26,7 +27,7 @@ func TestShutdownWithinGrace(t *testing.T) {
 		w := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: 4})
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		slow = true
+		slow.Store(true)
 		time.Sleep(5 * time.Millisecond)
 		running := count(t, q, queue.StatusRunning)
 		if running <= 4 {

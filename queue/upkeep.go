@@ -16,10 +16,14 @@ const (
 	pruneTimeout = 30 * time.Second
 	// prunePause between two slices leaves the database to others.
 	prunePause = 10 * time.Millisecond
+	// longestPause is the longest that a failing call is not tried again.
+	longestPause = 3 * time.Second
 )
 
 // reclaim takes jobs back from workers whose leases ran out, every half a lease
-// or so. Each worker does it, so none has to lead, at times that drift apart.
+// or so. Each worker does it, so none has to lead, at times that drift apart. None
+// does it in the first seconds after an outage: leases ran out with nobody to
+// blame, and their holders are about to extend and settle what they hold.
 func (r *run) reclaim(ctx context.Context) {
 	reclaimer, ok := As[Reclaimer](r.Backend)
 	if !ok {
@@ -27,6 +31,9 @@ func (r *run) reclaim(ctx context.Context) {
 	}
 	db := r.watch("reclaim")
 	for sleep(ctx, jitter(r.Lease/2)) {
+		if r.outageWithin(2 * longestPause) {
+			continue
+		}
 		jobs, err := reclaimAll(ctx, reclaimer)
 		if ctx.Err() == nil {
 			db.report(err)
@@ -51,6 +58,19 @@ func reclaimAll(ctx context.Context, reclaimer Reclaimer) (all []*Job, err error
 			return all, err
 		}
 	}
+}
+
+// noteOutage notes that the database could not be reached just now.
+func (r *run) noteOutage() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outage = time.Now()
+}
+
+func (r *run) outageWithin(d time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.outage.IsZero() && time.Since(r.outage) < d
 }
 
 // prune removes what has ended and been kept for long enough, slice by slice.
@@ -97,14 +117,14 @@ func (r *run) watch(verb string) *watch {
 // report notes what a call returned. The pause after a failure is 50 ms, doubled
 // for each failure before, at most 3 s, of which up to half is left out at random.
 func (w *watch) report(err error) (pause time.Duration) {
-	const shortest, longest = 50 * time.Millisecond, 3 * time.Second
+	const shortest = 50 * time.Millisecond
 	switch {
 	case err != nil:
 		if w.failures == 0 {
 			w.since = time.Now()
 			w.log.Error("errand: "+w.verb+" fails, trying on", "error", err)
 		}
-		pause = min(shortest<<min(w.failures, 10), longest)
+		pause = min(shortest<<min(w.failures, 10), longestPause)
 		w.failures++
 		return pause - rand.N(pause/2)
 	case w.failures > 0:

@@ -158,18 +158,21 @@ type run struct {
 	work chan *flight  // claimed jobs on their way to a slot
 	wake chan struct{} // signals claiming: the backend says that there may be jobs
 
-	mu       sync.Mutex
-	held     map[*Job]*flight // claimed and not yet settled
-	waiting  int              // of held: those not yet started
-	running  int              // of held: those whose handlers run
-	slots    int              // goroutines that run handlers, busy or not
-	pace     pace             // how long handlers take
-	finished []Outcome        // to be settled
-	idle     chan struct{}    // closed when stopping and nothing runs; nil before
+	mu        sync.Mutex
+	held      map[*Job]*flight // claimed and not yet settled
+	waiting   int              // of held: those not yet started
+	running   int              // of held: those whose handlers run
+	unsettled int              // of held: those with an outcome
+	slots     int              // goroutines that run handlers, busy or not
+	pace      pace             // how long handlers take
+	finished  []Outcome        // to be settled
+	idle      chan struct{}    // closed when stopping and nothing runs; nil before
+	outage    time.Time        // when the database could last not be reached
 
-	serving sync.WaitGroup // the slots
-	settle  chan struct{}  // signals settling: there are outcomes
-	last    chan struct{}  // closed when the last outcome is in finished
+	serving  sync.WaitGroup // the slots
+	settling sync.WaitGroup // the settle loop, and what settleAlone is left with
+	settle   chan struct{}  // signals settling: there are outcomes
+	last     chan struct{}  // closed when the last outcome is in finished
 }
 
 func newRun(ctx context.Context, w Worker) *run {
@@ -195,7 +198,7 @@ func (r *run) run(ctx context.Context) error {
 	if r.kinds != nil && len(r.kinds) == 0 {
 		return invalid("Worker.Handler", "a Mux without a handler")
 	}
-	var upkeep, settling, leases sync.WaitGroup
+	var upkeep, leases sync.WaitGroup
 	flushing, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx))
@@ -203,7 +206,7 @@ func (r *run) run(ctx context.Context) error {
 
 	leases.Go(func() { r.extendLeases(holding) })
 	leases.Go(func() { r.guardLeases(holding) })
-	settling.Go(func() { r.settleFinished(flushing) })
+	r.settling.Go(func() { r.settleFinished(flushing) })
 	upkeep.Go(func() { r.listen(ctx) })
 	upkeep.Go(func() { r.reclaim(ctx) })
 	upkeep.Go(func() { r.prune(ctx) })
@@ -212,7 +215,7 @@ func (r *run) run(ctx context.Context) error {
 	stuck := r.stop()
 	close(r.last)
 	defer time.AfterFunc(flushTimeout, abandon).Stop()
-	settling.Wait()
+	r.settling.Wait()
 	letGo()
 	leases.Wait()
 	upkeep.Wait()
@@ -249,8 +252,8 @@ func (r *run) stop() (stuck int) {
 func (r *run) verdict(stuck int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if unsettled := len(r.finished); stuck > 0 || unsettled > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, unsettled)
+	if stuck > 0 || r.unsettled > 0 {
+		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.unsettled)
 	}
 	return nil
 }
