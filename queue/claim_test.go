@@ -55,6 +55,36 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
+// TestHandlersTurnSlow: what was claimed ahead of short jobs and then waits for long
+// ones is given back, to workers that are free for it.
+func TestHandlersTurnSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 0)
+		enqueue(t, q, newTasks(2100)...)
+		handler := queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+			if job.ID > 100 && job.ID <= 110 {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		})
+		w := start(t, queue.Worker{Backend: q, Handler: handler})
+		synctest.Wait()
+		if held := count(t, q, queue.StatusRunning); held < 500 {
+			t.Fatalf("%d jobs are held, want many that wait", held)
+		}
+		time.Sleep(5 * time.Second)
+		wantCount(t, q, queue.StatusRunning, 10)
+		wantJob(t, q, &queue.Job{ID: 200}, queue.StatusPending, 0)
+		free := start(t, queue.Worker{Backend: q, Handler: handler})
+		time.Sleep(5 * time.Second)
+		wantCount(t, q, queue.StatusCompleted, 2090)
+		free.stop()
+		time.Sleep(time.Hour)
+		w.stop()
+		wantCount(t, q, queue.StatusCompleted, 2100)
+	})
+}
+
 // startedAt records when handlers start.
 func startedAt(c chan time.Time) queue.Handler {
 	return queue.HandlerFunc(func(context.Context, *queue.Job) error {

@@ -48,7 +48,7 @@ func (r *run) start(jobs []*Job, claimed time.Time) {
 	r.slots += max(more, 0)
 	r.mu.Unlock()
 	for range more {
-		r.serving.Go(r.serve)
+		r.flying.Go(r.serve)
 	}
 	for _, f := range flights {
 		r.work <- f // never blocks: the channel holds as many as may wait
@@ -61,13 +61,15 @@ func (r *run) serve() {
 	ended := false
 	defer func() {
 		if !ended {
-			r.serving.Go(r.serve)
+			r.flying.Go(r.serve)
 		}
 	}()
 	s := currentSlot()
 	for f := range r.work {
 		if r.begin(f, s) {
 			r.fly(f)
+		} else {
+			signal(r.room) // it has left its place in work
 		}
 	}
 	ended = true
@@ -89,11 +91,11 @@ func (r *run) fly(f *flight) {
 var errGoexit = errors.New("queue: handler called runtime.Goexit")
 
 // begin gives a flight its context. It is false for a job that was lost or given
-// back while it waited.
+// back while it waited, or is about to be because the worker stops.
 func (r *run) begin(f *flight, s slot) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.lost || f.given {
+	if f.lost || f.given || r.serving.Err() != nil {
 		return false
 	}
 	r.waiting--
@@ -118,8 +120,11 @@ func (r *run) begin(f *flight, s slot) bool {
 func (r *run) finish(f *flight, err error, took time.Duration) {
 	outcome, ok := outcomeOf(f, err)
 	f.cancel(nil)
-	if r.land(f, outcome, ok, took) {
+	switch counts := r.land(f, outcome, ok, took); {
+	case counts:
 		logOutcome(r.Logger, outcome)
+	case ok && f.lost: // not so if the handler has settled it: then nobody else has it
+		logLost(r.Logger, f.job)
 	}
 	signal(r.room)
 }
@@ -240,6 +245,10 @@ func logOutcome(log *slog.Logger, o Outcome) {
 	case Release:
 		log.Debug("errand: job given back", append(attrs, "due_in", o.Delay)...)
 	}
+}
+
+func logLost(log *slog.Logger, job *Job) {
+	log.Warn("errand: lease lost", jobAttrs(job)...)
 }
 
 // jobAttrs says which job a record is about. Its payload is nobody's business.

@@ -86,15 +86,16 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
-// lose notes that another has the job. Called with r.mu held.
+// lose notes that another has the job, or that its handler has settled it and is
+// about to say so. Called with r.mu held.
 func (r *run) lose(job *Job) {
 	f := r.held[job]
 	if f == nil || f.settling || f.lost || f.given {
 		return // settled meanwhile, or about to be: Settle will tell
 	}
-	r.Logger.Warn("errand: lease lost", jobAttrs(job)...)
 	f.lost = true
 	if f.slot == nil {
+		logLost(r.Logger, job)
 		r.waiting--
 		delete(r.held, job)
 		signal(r.room)

@@ -52,13 +52,34 @@ func TestHeartbeatCoversWhatWaits(t *testing.T) {
 			}
 			return nil
 		})
-		w := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: 20})
+		w := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: 20, Prefetch: 10 * time.Minute})
 		rival := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(time.Second)), Queues: []string{"another"}})
+		time.Sleep(5 * time.Minute)
+		wantCount(t, q, queue.StatusRunning, 100) // 20 run, 80 wait
 		time.Sleep(2 * time.Hour)
 		w.stop()
 		rival.stop()
 		wantCount(t, q, queue.StatusCompleted, 200)
 		ran.wantEach(t, 200)
+	})
+}
+
+// TestLongLease: also where leases are long, locked_at is never ten minutes old, when
+// the documented statement for stale jobs would take them.
+func TestLongLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 1)
+		w := start(t, queue.Worker{Backend: q, Handler: taking(10 * time.Hour), Lease: 2 * time.Hour})
+		var oldest time.Duration
+		for range 9 * 60 {
+			time.Sleep(time.Minute)
+			oldest = max(oldest, time.Since(record(t, q, &queue.Job{ID: 1}).LockedAt))
+		}
+		if oldest > 6*time.Minute {
+			t.Errorf("not extended for %v, want at most 6m", oldest)
+		}
+		time.Sleep(2 * time.Hour)
+		w.stop()
 	})
 }
 
@@ -120,6 +141,37 @@ func TestLeaseCannotBeExtended(t *testing.T) {
 		wantCount(t, q, queue.StatusPending, 1)
 		w.log.wantLogged(t, 1, "extend fails")
 		w.log.wantLogged(t, 1, "lease could not be extended")
+	})
+}
+
+// TestWaitingJobsGivenBackWithTheirLeases: jobs that wait are given back before
+// leases run out that cannot be extended.
+func TestWaitingJobsGivenBackWithTheirLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stale atomic.Bool
+		q := &meddled{Queue: newQueue(t, 100), before: func(_ context.Context, c call) error {
+			if stale.Load() && c.verb == "extend" {
+				return errDown
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Minute), Concurrency: 10, Prefetch: time.Hour, Grace: time.Hour})
+		time.Sleep(90 * time.Second)
+		wantCount(t, q, queue.StatusRunning, 90)
+		stale.Store(true)
+		time.Sleep(28 * time.Second)
+		w.log.wantLogged(t, 10, "lease could not be extended")
+		w.log.wantLogged(t, 1, "extend fails")
+		w.cancel()
+		if _, err := w.wait(); err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
+		wantCount(t, q, queue.StatusRunning, 0)
+		for id := range int64(100) {
+			if r := record(t, q, &queue.Job{ID: id + 1}); r.Status == queue.StatusPending && r.Attempt != 0 {
+				t.Errorf("job %d: %d attempts used, want 0", r.ID, r.Attempt)
+			}
+		}
 	})
 }
 

@@ -117,11 +117,110 @@ func TestStopDuringOutage(t *testing.T) {
 	})
 }
 
+// TestOutageLongerThanLeases: two workers find the database gone for ten leases. What
+// they had finished is settled afterwards, and not taken from them by each other.
+func TestOutageLongerThanLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		q := &meddled{Queue: newQueue(t, 0), before: func(context.Context, call) error {
+			if down.Load() {
+				return errDown
+			}
+			return nil
+		}}
+		var ran tally
+		worker := queue.Worker{Backend: q, Handler: ran.handle(taking(20 * time.Second)), Lease: 30 * time.Second}
+		a, b := start(t, worker), start(t, worker)
+		const rounds, n = 20, 20
+		for range rounds {
+			jobs := newTasks(n)
+			for _, j := range jobs {
+				j.MaxAttempts = 1
+			}
+			enqueue(t, q, jobs...)
+			time.Sleep(10 * time.Second)
+			down.Store(true)
+			time.Sleep(5 * time.Minute)
+			down.Store(false)
+			time.Sleep(time.Minute)
+		}
+		a.stop()
+		b.stop()
+		wantCount(t, q, queue.StatusCompleted, rounds*n)
+		ran.wantEach(t, rounds*n)
+		for _, verb := range []string{"claim", "settle"} {
+			a.log.wantLogged(t, rounds, "errand: "+verb+" fails")
+			a.log.wantLogged(t, rounds, "errand: "+verb+" works again")
+		}
+	})
+}
+
+// TestUnsettledJobsAreBounded: while nothing can be settled, claiming stops.
+func TestUnsettledJobsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		down.Store(true)
+		q := &meddled{Queue: newQueue(t, 8000), before: func(_ context.Context, c call) error {
+			if c.verb == "settle" && down.Load() {
+				return errDown
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Millisecond), Concurrency: 100})
+		time.Sleep(time.Minute)
+		if held := count(t, q, queue.StatusRunning); held < 5000 || held > 6100 {
+			t.Errorf("%d jobs are held, want 5,000 and what had been claimed by then", held)
+		}
+		down.Store(false)
+		until(t, "all completed", func() bool { return count(t, q, queue.StatusCompleted) == 8000 })
+		w.stop()
+	})
+}
+
 // TestPoisonOutcome: one that the backend cannot record does not keep the others
-// from being settled.
+// from being settled, is told of without end only in long intervals, stays held, and
+// is recorded once it can be.
 func TestPoisonOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, poison = 1000, 500
+		var cured atomic.Bool
+		q := &meddled{Queue: newQueue(t, n), before: func(_ context.Context, c call) error {
+			for _, j := range c.jobs {
+				if c.verb == "settle" && j.ID == poison && !cured.Load() {
+					return errPlain
+				}
+			}
+			return nil
+		}}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(time.Millisecond)), Concurrency: 20})
+		before := time.Now()
+		until(t, "all others completed", func() bool { return count(t, q, queue.StatusCompleted) == n-1 })
+		if took := time.Since(before); took > 5*time.Second {
+			t.Errorf("the others were settled after %v", took)
+		}
+		for range 600 {
+			enqueue(t, q, newTasks(10)...)
+			time.Sleep(100 * time.Millisecond)
+		}
+		wantCount(t, q, queue.StatusCompleted, n-1+6000)
+		wantJob(t, q, &queue.Job{ID: poison}, queue.StatusRunning, 1)
+		w.log.wantLogged(t, 1, "outcome cannot be recorded")
+		if lines := len(w.log.find(t, "")); lines > 30 {
+			t.Errorf("%d records for one outcome, want a few; the log:\n%s", lines, w.log)
+		}
+		cured.Store(true)
+		time.Sleep(time.Minute)
+		w.stop()
+		wantCount(t, q, queue.StatusCompleted, n+6000)
+		ran.wantEach(t, n+6000)
+	})
+}
+
+// TestPoisonOutcomeAtShutdown: it is tried a last time, and Run says that it is left.
+func TestPoisonOutcomeAtShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, poison = 100, 50
 		q := &meddled{Queue: newQueue(t, n), before: func(_ context.Context, c call) error {
 			for _, j := range c.jobs {
 				if c.verb == "settle" && j.ID == poison {
@@ -130,17 +229,17 @@ func TestPoisonOutcome(t *testing.T) {
 			}
 			return nil
 		}}
-		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Millisecond), Concurrency: 20})
-		before := time.Now()
-		until(t, "all others completed", func() bool { return count(t, q, queue.StatusCompleted) == n-1 })
-		if took := time.Since(before); took > 20*time.Second {
-			t.Errorf("the others were settled after %v", took)
-		}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Millisecond)})
+		time.Sleep(10 * time.Second)
+		enqueue(t, q, newTasks(10)...)
+		time.Sleep(10 * time.Second)
 		w.cancel()
 		_, err := w.wait()
 		if err == nil {
-			t.Error("Run returned nil, want an error for the outcome that was not settled")
+			t.Fatal("Run: got nil, want an error for the outcome that was not settled")
 		}
+		wantText(t, err.Error(), "1 outcomes not settled")
+		wantCount(t, q, queue.StatusCompleted, n+9)
 	})
 }
 

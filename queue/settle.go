@@ -32,7 +32,7 @@ func (r *run) settleFinished(ctx context.Context) {
 			continue
 		}
 		lost, err := r.settleBatch(ctx, batch)
-		if err != nil && db.failures == 0 && r.refusedBefore(batch) {
+		if err != nil && db.failures == 0 && r.setAside(batch) {
 			r.settling.Go(func() { r.settleAlone(ctx, batch, err) })
 			continue
 		}
@@ -51,11 +51,17 @@ func (r *run) settleFinished(ctx context.Context) {
 }
 
 // settleAlone tries on, at long intervals, with an outcome that the backend refuses
-// while it records others.
+// while it records others; once more when the worker stops.
 func (r *run) settleAlone(ctx context.Context, batch []Outcome, err error) {
 	job := batch[0].Job
 	r.Logger.Error("errand: outcome cannot be recorded, trying on", append(jobAttrs(job), "error", err)...)
-	for pause := longestPause; sleep(ctx, pause); pause = min(2*pause, time.Minute) {
+	stopping := false
+	for pause := longestPause; !stopping; pause = min(2*pause, time.Minute) {
+		select {
+		case <-time.After(pause):
+		case <-r.last:
+			stopping = true
+		}
 		if lost, err := r.settleBatch(ctx, batch); err == nil {
 			r.Logger.Info("errand: outcome recorded at last", jobAttrs(job)...)
 			r.forget(batch, lost)
@@ -108,12 +114,19 @@ func (r *run) putBack(batch []Outcome) {
 	r.finished = append(r.finished, batch...)
 }
 
-// refusedBefore says that the batch is a single outcome and not tried for the first
-// time.
-func (r *run) refusedBefore(batch []Outcome) bool {
+// setAside says that the batch is a single outcome that was refused before. Its
+// lease is extended from now on, however long it takes.
+func (r *run) setAside(batch []Outcome) bool {
+	if len(batch) > 1 {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(batch) == 1 && r.held[batch[0].Job].retried
+	f := r.held[batch[0].Job]
+	if f.retried {
+		f.settling = false
+	}
+	return f.retried
 }
 
 // forget drops what is settled, or was lost, from what the worker holds.

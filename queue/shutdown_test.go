@@ -125,3 +125,46 @@ func TestStuckAtShutdown(t *testing.T) {
 		close(let) // or the bubble could not end: the goroutine would leak
 	})
 }
+
+// TestClaimUnderWayAtShutdown: what a claim takes that is still under way is given
+// back as if it had never been claimed.
+func TestClaimUnderWayAtShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &meddled{Queue: newQueue(t, 5), before: func(_ context.Context, c call) error {
+			if c.verb == "claim" {
+				time.Sleep(2 * time.Second)
+			}
+			return nil
+		}}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(0))})
+		time.Sleep(time.Second)
+		if took := w.stop(); took > 2*time.Second {
+			t.Errorf("Run returned after %v, want when the claim is back", took)
+		}
+		wantCount(t, q, queue.StatusPending, 5)
+		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
+	})
+}
+
+// TestShutdownIsNoFailure: what Run itself cuts short is not a trouble to log.
+func TestShutdownIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &meddled{Queue: newQueue(t, 1), before: func(ctx context.Context, c call) error {
+			if c.verb == "settle" {
+				return nil
+			}
+			select { // slow to answer, but heeds its context
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(5 * time.Second):
+				return nil
+			}
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(7 * time.Second)})
+		time.Sleep(11 * time.Second) // the job ends at 12 s, an Extend is under way from 10 s to 15 s
+		w.stop()
+		wantCount(t, q, queue.StatusCompleted, 1)
+		w.log.wantLogged(t, 0, "")
+	})
+}

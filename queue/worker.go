@@ -151,6 +151,7 @@ type run struct {
 	Worker
 	kinds    []string                 // what to claim; nil for every kind
 	timeouts map[string]time.Duration // of the kinds that have one of their own
+	serving  context.Context          // Run's: when it ends, nothing more is claimed or started
 	handlers context.Context          // what handlers' contexts derive from
 	shutdown context.CancelCauseFunc  // ends handlers
 
@@ -169,7 +170,7 @@ type run struct {
 	idle      chan struct{}    // closed when stopping and nothing runs; nil before
 	outage    time.Time        // when the database could last not be reached
 
-	serving  sync.WaitGroup // the slots
+	flying   sync.WaitGroup // the slots
 	settling sync.WaitGroup // the settle loop, and what settleAlone is left with
 	settle   chan struct{}  // signals settling: there are outcomes
 	last     chan struct{}  // closed when the last outcome is in finished
@@ -177,13 +178,14 @@ type run struct {
 
 func newRun(ctx context.Context, w Worker) *run {
 	r := &run{
-		Worker: w,
-		room:   make(chan struct{}, 1),
-		work:   make(chan *flight, maxPrefetch+w.Concurrency),
-		wake:   make(chan struct{}, 1),
-		settle: make(chan struct{}, 1),
-		last:   make(chan struct{}),
-		held:   make(map[*Job]*flight),
+		Worker:  w,
+		serving: ctx,
+		room:    make(chan struct{}, 1),
+		work:    make(chan *flight, maxPrefetch+w.Concurrency),
+		wake:    make(chan struct{}, 1),
+		settle:  make(chan struct{}, 1),
+		last:    make(chan struct{}),
+		held:    make(map[*Job]*flight),
 	}
 	r.handlers, r.shutdown = context.WithCancelCause(context.WithoutCancel(ctx))
 	if mux, ok := As[*Mux](w.Handler); ok {
@@ -244,7 +246,7 @@ func (r *run) stop() (stuck int) {
 	}
 	close(r.work)
 	if stuck == 0 {
-		r.serving.Wait()
+		r.flying.Wait()
 	}
 	return stuck
 }

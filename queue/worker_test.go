@@ -29,12 +29,6 @@ func (c *tally) add(job *queue.Job) {
 	c.runs[job.ID]++
 }
 
-func (c *tally) of(job *queue.Job) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.runs[job.ID]
-}
-
 // wantEach expects that so many jobs have run, each once.
 func (c *tally) wantEach(t *testing.T, jobs int) {
 	t.Helper()

@@ -1,0 +1,66 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// stub is a backend that costs nothing: it hands out jobs that are there already,
+// and calls drained when all are settled. A worker's claim loop and settle loop are
+// one goroutine each, so it needs no lock.
+type stub struct {
+	jobs    []*queue.Job
+	settled int
+	all     int
+	drained func()
+}
+
+func newStub(n int, drained func()) *stub {
+	backing := make([]queue.Job, n)
+	jobs := make([]*queue.Job, n)
+	for i := range jobs {
+		backing[i] = queue.Job{ID: int64(i + 1), Kind: work.Name, Queue: queue.DefaultQueue, Attempt: 1, MaxAttempts: 5}
+		jobs[i] = &backing[i]
+	}
+	return &stub{jobs: jobs, all: n, drained: drained}
+}
+
+func (s *stub) Claim(_ context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+	n := min(req.Limit, len(s.jobs))
+	jobs, s.jobs = s.jobs[:n:n], s.jobs[n:]
+	return jobs, nil
+}
+
+func (s *stub) Extend(context.Context, time.Duration, ...*queue.Job) ([]*queue.Job, error) {
+	return nil, nil
+}
+
+func (s *stub) Settle(_ context.Context, _ queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {
+	if s.settled += len(outcomes); s.settled == s.all {
+		s.drained()
+	}
+	return nil, nil
+}
+
+// BenchmarkWorker is the engine's own cost of a job, from its claim to its settling.
+func BenchmarkWorker(b *testing.B) {
+	mux := queue.NewMux()
+	mux.Handle(work.Name, queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
+	for _, concurrency := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("concurrency=%d", concurrency), func(b *testing.B) {
+			ctx, stop := context.WithCancel(b.Context())
+			defer stop()
+			w := queue.Worker{Backend: newStub(b.N, stop), Handler: mux, Concurrency: concurrency}
+			b.ReportAllocs()
+			b.ResetTimer()
+			if err := w.Run(ctx); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
