@@ -143,6 +143,25 @@ func TestPolls(t *testing.T) {
 	})
 }
 
+// deaf is a Waiter that cannot be woken.
+type deaf struct{ *queuetest.Queue }
+
+func (deaf) Listen(context.Context, string, []string, func()) error { return errPlain }
+
+// TestPollsWhereListenFails: a Waiter that cannot wake says so, and is polled.
+func TestPollsWhereListenFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 0)
+		w := start(t, queue.Worker{Backend: deaf{q}, Handler: taking(0), Poll: 5 * time.Second})
+		time.Sleep(time.Minute)
+		enqueue(t, q, newTask(1))
+		time.Sleep(6 * time.Second)
+		wantCount(t, q, queue.StatusCompleted, 1)
+		w.stop()
+		w.log.wantLogged(t, 1, "worker polls")
+	})
+}
+
 // TestUnknownKindsAreLeftAlone: in a rolling deploy the old workers do not touch
 // the new version's jobs.
 func TestUnknownKindsAreLeftAlone(t *testing.T) {

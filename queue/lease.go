@@ -140,11 +140,3 @@ func (r *run) guard(now time.Time, margin time.Duration) {
 // patience is how long a job that was expected to start within Prefetch may wait:
 // handlers have become slow since it was claimed, and others may be free for it.
 func (r *run) patience() time.Duration { return max(10*r.Prefetch, time.Second) }
-
-func (r *run) noteStuck(f *flight, now time.Time, stacks func() []byte) {
-	if f.ended.IsZero() {
-		f.ended = now
-	} else if now.Sub(f.ended) >= stuckAfter {
-		r.reportStuck(f, stacks)
-	}
-}

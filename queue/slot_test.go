@@ -52,6 +52,32 @@ func (thief) Extend(_ context.Context, _ time.Duration, jobs ...*queue.Job) ([]*
 	return jobs, nil
 }
 
+// TestLostBeforeStarted: jobs that were lost while they waited for a slot do not run.
+func TestLostBeforeStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newQueue(t, 20)
+		q := &meddled{Queue: memory, before: func(ctx context.Context, c call) error {
+			for _, job := range c.jobs {
+				if c.verb == "extend" && job.ID > 2 { // another has dealt with it
+					if _, err := memory.Settle(ctx, nil, queue.Outcome{Job: job, Verb: queue.Dead}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(12 * time.Second)), Concurrency: 1, Prefetch: time.Hour})
+		time.Sleep(13 * time.Second)
+		wantCount(t, q, queue.StatusRunning, 19) // the second runs, the others wait
+		time.Sleep(time.Minute)
+		w.stop()
+		ran.wantEach(t, 2)
+		wantCount(t, q, queue.StatusCompleted, 2)
+		w.log.wantLogged(t, 18, "lease lost")
+	})
+}
+
 // TestLostFreesSlot: so does one whose job was lost.
 func TestLostFreesSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
