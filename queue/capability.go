@@ -87,12 +87,29 @@ type Filter struct {
 	Limit  int   // the most jobs to return; 0 means 100, at most 1,000
 }
 
+// Checked returns f with its default Limit, or an [*InvalidError] if a field is out
+// of range. Backends begin Jobs with it.
+func (f Filter) Checked() (Filter, error) {
+	const usual, most = 100, 1000
+	if f.Limit < 0 || f.Limit > most {
+		return f, invalid("Limit", "%d: between 0 (for %d) and %d", f.Limit, usual, most)
+	}
+	if f.Limit == 0 {
+		f.Limit = usual
+	}
+	switch f.Status {
+	case "", StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusDead:
+		return f, nil
+	}
+	return f, invalid("Status", "%q: not a status", f.Status)
+}
+
 // Inspector is a backend whose jobs can be looked at.
 type Inspector interface {
 	// Counts counts jobs by queue and status, in that order, leaving out zeros. It
 	// stays fast however many jobs there are.
 	Counts(ctx context.Context) ([]Count, error)
-	// Jobs lists jobs. A Limit out of range is an [*InvalidError].
+	// Jobs lists jobs. A bad filter is an [*InvalidError].
 	Jobs(ctx context.Context, f Filter) ([]Record, error)
 	// Job returns the job of that ID; ok is false where there is none.
 	Job(ctx context.Context, id int64) (r Record, ok bool, err error)

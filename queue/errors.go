@@ -17,7 +17,9 @@ var ErrLost = errors.New("queue: job lost: its lease ran out or another worker t
 var ErrShutdown = errors.New("queue: worker is shutting down")
 
 // Settled is returned by a handler that has settled its job itself, with
-// Settle in its own transaction: the worker then leaves the job alone.
+// Settle in its own transaction: the worker then leaves the job alone. It should
+// return soon after it has committed, because its worker may see meanwhile that
+// the job is not held any more, and end its context.
 var Settled = errors.New("queue: settled by its handler")
 
 // InvalidError is the error for bad input: nothing was written.
@@ -100,11 +102,14 @@ func ErrorText(err error) (text string) {
 		}
 	}()
 	text = err.Error()
-	if len(text) > maxErrorText {
-		text = text[:maxErrorText-len(ellipsis)] + ellipsis
+	long := len(text) > maxErrorText
+	text = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\uFFFD")
+	text = strings.ReplaceAll(text, "\x00", "\uFFFD") // longer than what it replaces
+	if long || len(text) > maxErrorText {
+		text = text[:min(len(text), maxErrorText-len(ellipsis))]
+		text = strings.ToValidUTF8(text, "") + ellipsis // without the rune that was cut in two
 	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	return strings.ReplaceAll(text, "\x00", "\uFFFD")
+	return text
 }
 
 const ellipsis = " …"

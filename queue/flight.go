@@ -111,7 +111,7 @@ func (r *run) begin(f *flight, s slot) bool {
 // finish turns what the handler said into an outcome, unless the job is no longer
 // this worker's.
 func (r *run) finish(f *flight, err error, took time.Duration) {
-	outcome, ok := outcomeOf(f, err)
+	outcome, ok := OutcomeOf(f.ctx, f.job, err)
 	f.cancel(nil)
 	switch counts := r.land(f, outcome, ok, took); {
 	case counts:
@@ -139,17 +139,6 @@ func (r *run) land(f *flight, o Outcome, ok bool, took time.Duration) bool {
 	}
 	r.give(f, o)
 	return true
-}
-
-// outcomeOf is OutcomeOf for any error, even one whose own methods panic, as those
-// of a nil pointer do that has become an error.
-func outcomeOf(f *flight, err error) (o Outcome, ok bool) {
-	defer func() {
-		if recover() != nil {
-			o, ok = OutcomeOf(f.ctx, f.job, errors.New(ErrorText(err)))
-		}
-	}()
-	return OutcomeOf(f.ctx, f.job, err)
 }
 
 // give hands an outcome to settling. Called with r.mu held.

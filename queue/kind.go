@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -44,7 +45,8 @@ func (k Kind[T]) New(v T) *Job {
 	return job
 }
 
-// Args reads a job's payload back.
+// Args reads a job's payload back. Where that does not fit T the error is an
+// [*InvalidError], whose text shows nothing of the payload.
 func (k Kind[T]) Args(job *Job) (T, error) {
 	var v T
 	payload := job.Payload
@@ -52,9 +54,19 @@ func (k Kind[T]) Args(job *Job) (T, error) {
 		payload = json.RawMessage("null")
 	}
 	if err := json.Unmarshal(payload, &v); err != nil {
-		return v, fmt.Errorf("queue: payload of kind %q: %w", k.Name, err)
+		return v, &InvalidError{Field: "Payload", Problem: fmt.Sprintf("of kind %q: %s", k.Name, misfit(err)), Err: err}
 	}
 	return v, nil
+}
+
+// misfit says why a payload does not fit. The texts of encoding/json, and of what
+// implements its Unmarshaler, quote what they have read.
+func misfit(err error) string {
+	var t *json.UnmarshalTypeError
+	if errors.As(err, &t) {
+		return fmt.Sprintf("does not fit %v %s at byte %d", t.Type, t.Field, t.Offset)
+	}
+	return fmt.Sprintf("does not fit (%T)", err)
 }
 
 // Handle registers fn for the kind's jobs. A payload that does not fit T

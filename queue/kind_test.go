@@ -70,6 +70,24 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 	wantJob(t, q, job, queue.StatusDead, 1)
 }
 
+// TestMisfitShowsNothing: the error says where the payload does not fit, and nothing
+// of what stands there.
+func TestMisfitShowsNothing(t *testing.T) {
+	job := &queue.Job{Payload: []byte(`{"Card":"` + secret + `"}`)}
+	_, when := queue.Kind[struct{ Card time.Time }]{Name: "k"}.Args(job)
+	_, number := queue.Kind[struct {
+		Card int `json:",string"`
+	}]{Name: "k"}.Args(job)
+	_, typed := queue.Kind[struct{ Card int }]{Name: "k"}.Args(job)
+	for _, err := range []error{when, number, typed} {
+		var bad *queue.InvalidError
+		if !errors.As(err, &bad) || bad.Field != "Payload" || strings.Contains(err.Error(), secret) {
+			t.Errorf("got %v, want an InvalidError for Payload that does not show it", err)
+		}
+	}
+	wantText(t, typed.Error(), "Card", "int")
+}
+
 func TestKindOfNothing(t *testing.T) {
 	none := queue.NewKind[*int]("none")
 	if v, err := none.Args(&queue.Job{}); v != nil || err != nil {
@@ -89,6 +107,9 @@ func TestMuxRefusesTwoHandlers(t *testing.T) {
 		if strings.Count(message, "kind_test.go:") != 2 || !strings.Contains(message, work.Name) {
 			t.Errorf("%s again: panic %q, want one that names the kind and both places", name, message)
 		}
+	}
+	if message, _ := panicOf(func() { mux.Handle("another", nil) }).(string); !strings.Contains(message, `"another"`) {
+		t.Errorf("Handle of nil: panic %q, want one that names the kind", message)
 	}
 	if _, ok := panicOf(func() { mux.Handle("", queue.HandlerFunc(nil)) }).(*queue.InvalidError); !ok {
 		t.Error("Handle of an empty name does not panic with an InvalidError")

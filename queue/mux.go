@@ -32,14 +32,17 @@ type route struct {
 // NewMux returns an empty Mux.
 func NewMux() *Mux { return &Mux{routes: make(map[string]route)} }
 
-// Handle registers h for the kind. It panics if the name is not a valid one or
-// already has a handler; the message names the places of both registrations.
+// Handle registers h for the kind. It panics if h is nil, and if the name is not a
+// valid one or already has a handler; the message names the places of both registrations.
 func (m *Mux) Handle(kind string, h Handler) { m.register(kind, 0, h) }
 
 // register is called by Handle and Kind.Handle, whose caller is the place to name.
 func (m *Mux) register(kind string, timeout time.Duration, h Handler) {
 	if err := checkName("Kind", kind); err != nil {
 		panic(err)
+	}
+	if h == nil {
+		panic(fmt.Sprintf("queue: the handler of kind %q is nil", kind))
 	}
 	place := "unknown"
 	if _, file, line, ok := runtime.Caller(2); ok {

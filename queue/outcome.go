@@ -69,8 +69,14 @@ func (o Outcome) Check() error {
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
 //
 // A plain error of a handler whose ctx was cancelled with [ErrShutdown] or
-// [ErrLost] is taken for the cancellation's echo: Release.
+// [ErrLost] is taken for the cancellation's echo: Release. An error whose own methods
+// panic, as a nil pointer's may, is a plain one.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
+	defer func() {
+		if recover() != nil {
+			o, ok = OutcomeOf(ctx, job, errors.New(ErrorText(err)))
+		}
+	}()
 	var v *verdict
 	switch {
 	case err == nil:

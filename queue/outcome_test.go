@@ -96,10 +96,15 @@ func TestErrorText(t *testing.T) {
 		}
 	}
 	for cut := range 4 { // somewhere within a rune
-		text := queue.ErrorText(errors.New(strings.Repeat("x", cut) + strings.Repeat("😀", 10_000)))
-		if !utf8.ValidString(text) || len(text) > 8<<10+8 || !strings.HasSuffix(text, "…") {
-			t.Errorf("a long text becomes %d bytes ending in %q", len(text), text[len(text)-8:])
+		for _, long := range []string{"😀", "a\xff", "\x00", "a\x00", "é"} {
+			text := queue.ErrorText(errors.New(strings.Repeat("x", cut) + strings.Repeat(long, 10_000)))
+			if !utf8.ValidString(text) || len(text) > 8<<10 || len(text) < 8<<10-8 || !strings.HasSuffix(text, " …") {
+				t.Errorf("%d and many %q become %d bytes ending in %q", cut, long, len(text), text[len(text)-8:])
+			}
 		}
+	}
+	if got := queue.ErrorText(errors.New(strings.Repeat("x", 8<<10))); len(got) != 8<<10 || !strings.HasSuffix(got, "x") {
+		t.Errorf("a text of 8 KiB: got %d bytes, want it as it is", len(got))
 	}
 }
 

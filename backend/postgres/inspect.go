@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -36,16 +37,16 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 
 // Jobs implements [queue.Inspector] with sql/list.sql.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (records []queue.Record, err error) {
-	const usual, most = 100, 1000
-	if f.Limit < 0 || f.Limit > most {
-		return nil, fmt.Errorf("postgres: list: %w", invalid("Limit", "%d: between 0 (for %d) and %d", f.Limit, usual, most))
+	f, err = f.Checked()
+	if err != nil {
+		return nil, fmt.Errorf("postgres: list: %w", err)
 	}
-	if f.Limit == 0 {
-		f.Limit = usual
+	query := b.sql.list
+	if f.Status != "" { // Checked: one of those there are
+		query = strings.Replace(query, "\n    AND true\n", "\n    AND status = '"+string(f.Status)+"'\n", 1)
 	}
 	err = b.on(ctx, "list", nil, func(db queue.DB) error {
-		records, err = queryRecords(ctx, db, b.sql.list,
-			orNull(f.Queue), orNull(f.Kind), orNull(string(f.Status)), orNull(f.Key), orNull(f.Before), f.Limit)
+		records, err = queryRecords(ctx, db, query, orNull(f.Queue), orNull(f.Kind), orNull(f.Key), orNull(f.Before), f.Limit)
 		return err
 	})
 	return records, err

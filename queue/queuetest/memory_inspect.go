@@ -3,7 +3,6 @@ package queuetest
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/errandhq/errand/queue"
@@ -42,13 +41,9 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 // Jobs implements [queue.Inspector]. In a user's test, the zero Filter shows the
 // newest hundred jobs.
 func (q *Queue) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, error) {
-	const usual, most = 100, 1000
-	if f.Limit < 0 || f.Limit > most {
-		problem := fmt.Sprintf("%d: between 0 (for %d) and %d", f.Limit, usual, most)
-		return nil, &queue.InvalidError{Field: "Limit", Problem: problem}
-	}
-	if f.Limit == 0 {
-		f.Limit = usual
+	f, err := f.Checked()
+	if err != nil {
+		return nil, failed("list", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, failed("list", err)

@@ -232,6 +232,8 @@ func testBadFilter(t *testing.T, h Harness) {
 		_, err := inspector.Jobs(t.Context(), queue.Filter{Limit: limit})
 		wantInvalid(t, fmt.Sprintf("Jobs with Limit %d", limit), err, "Limit")
 	}
+	_, err := inspector.Jobs(t.Context(), queue.Filter{Status: "asleep' OR true --"})
+	wantInvalid(t, "Jobs with a Status that there is not", err, "Status")
 }
 
 func testBadClaimTx(t *testing.T, h Harness) {
