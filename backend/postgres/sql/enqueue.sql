@@ -1,6 +1,8 @@
 -- Writes jobs and wakes sleeping workers, in one statement for one job or ten thousand.
 -- $1..$9 are arrays as text, one element a job; one that is NULL as a whole stands for the default throughout.
--- $10 is the array of the distinct queues. Ids are drawn in the order given, before the rows are written.
+-- $10 is the array of the distinct queues. Ids are drawn in the order given, before the rows are written. They are
+-- written in the order of their keys: a row waits for another transaction that writes the same key, so two batches
+-- that met each other's keys in different orders would deadlock.
 -- A job whose key a live job holds is not written; live_id is then that job's id, or NULL where this statement's
 -- snapshot does not show it: ask again.
 -- Index: jobs_key_idx, for jobs that have a key.
@@ -17,7 +19,7 @@ WITH input AS MATERIALIZED (
         coalesce(scheduled_at, statement_timestamp() + coalesce(delay, 0) * interval '1 microsecond'),
         coalesce(max_attempts, 5), job_key, headers::jsonb
     FROM input
-    ORDER BY ord
+    ORDER BY job_key COLLATE "C", queue COLLATE "C", ord
     ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING
     RETURNING id
 ), woken AS (
