@@ -18,7 +18,9 @@ const (
 	Retry
 	// Dead: the job is given up and kept for a person to look at.
 	Dead
-	// Release: the job is given back as if this run had not been, due after Delay.
+	// Release: the job is given back and this run does not count as an attempt. It
+	// becomes due again after Delay, which puts it behind the jobs of its priority
+	// that are due by then.
 	Release
 )
 
