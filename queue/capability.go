@@ -115,6 +115,20 @@ type Inspector interface {
 	Job(ctx context.Context, id int64) (r Record, ok bool, err error)
 }
 
+// Backlog is what waits in a queue although it is due.
+type Backlog struct {
+	Queue string
+	Age   time.Duration // how long ago the job that has waited longest became due
+}
+
+// Backlogger is a backend that tells how far its workers are behind.
+type Backlogger interface {
+	// Backlogs returns, for each queue with jobs that are pending and due, how
+	// long the oldest of them has waited, by the backend's clock, in the order of the
+	// queues' names. It stays fast however many jobs there are.
+	Backlogs(ctx context.Context) ([]Backlog, error)
+}
+
 // Redrive chooses dead jobs: the one with that ID, or all of a queue, of a kind,
 // or of both. At least one field must be set.
 type Redrive struct {

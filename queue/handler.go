@@ -38,3 +38,33 @@ type chain struct {
 }
 
 func (c chain) Unwrap() Handler { return c.inner }
+
+// EnqueuerFunc is a function as an Enqueuer.
+type EnqueuerFunc func(ctx context.Context, db DB, jobs ...*Job) error
+
+// Enqueue calls f.
+func (f EnqueuerFunc) Enqueue(ctx context.Context, db DB, jobs ...*Job) error {
+	return f(ctx, db, jobs...)
+}
+
+// EnqueueMiddleware wraps an Enqueuer in another: what [Middleware] is to a
+// Handler. It leaves the caller's jobs as they are but for what Enqueue fills in.
+type EnqueueMiddleware func(Enqueuer) Enqueuer
+
+// ChainEnqueuer wraps e in the middleware, the first outermost:
+// ChainEnqueuer(e, a, b) runs a, then b, then e. What it returns remembers e, so
+// that [As] still finds what e can do besides.
+func ChainEnqueuer(e Enqueuer, middleware ...EnqueueMiddleware) Enqueuer {
+	outer := e
+	for i := len(middleware) - 1; i >= 0; i-- {
+		outer = middleware[i](outer)
+	}
+	return enqueuerChain{Enqueuer: outer, inner: e}
+}
+
+type enqueuerChain struct {
+	Enqueuer
+	inner Enqueuer
+}
+
+func (c enqueuerChain) Unwrap() Enqueuer { return c.inner }
