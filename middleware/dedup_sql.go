@@ -1,0 +1,86 @@
+package middleware
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// SQLDedup is a [DedupStore] in a table of a PostgreSQL database. It works within
+// [Tx], in whose transaction it remembers: the key is kept if and only if the
+// effect is, whichever process had the job. Outside of Tx it returns an error.
+// The zero value is ready for use, once the table is there.
+type SQLDedup struct {
+	// Table holds the keys; "" means errand_dedup. It is a name of letters, digits
+	// and underscores, or two of them joined by a dot.
+	Table string
+}
+
+//go:embed dedup_table.sql
+var dedupTable string
+
+//go:embed dedup_once.sql
+var dedupOnce string
+
+// Schema returns the statements that make the table where there is none, for your
+// migrations. It panics where Table is not a name.
+func (s SQLDedup) Schema() string {
+	text, err := s.in(dedupTable)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// Once implements [DedupStore]. The window begins when f does, by the database's
+// clock. The key of another transaction that is still open is waited for.
+func (s SQLDedup) Once(ctx context.Context, key string, window time.Duration, f func(context.Context) error) (ran bool, err error) {
+	fresh, err := s.remember(ctx, key, window)
+	if err != nil {
+		return false, fmt.Errorf("middleware: SQLDedup: %w", err)
+	}
+	if !fresh {
+		return false, nil
+	}
+	return true, f(ctx)
+}
+
+// remember writes the key, and is false if it is there and not over.
+func (s SQLDedup) remember(ctx context.Context, key string, window time.Duration) (fresh bool, err error) {
+	tx, ok := TxFrom(ctx)
+	if !ok {
+		return false, errNoTx
+	}
+	query, err := s.in(dedupOnce)
+	if err != nil {
+		return false, err
+	}
+	rows, err := tx.QueryContext(ctx, query, key, window.Microseconds())
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	fresh = rows.Next()
+	return fresh, rows.Err()
+}
+
+var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
+
+// in writes the table's name, quoted, into a statement of ours.
+func (s SQLDedup) in(statement string) (string, error) {
+	name := s.Table
+	if name == "" {
+		name = "errand_dedup"
+	}
+	if !tableName.MatchString(name) {
+		return "", fmt.Errorf("SQLDedup.Table %q: a name of letters, digits and underscores, or two joined by a dot", name)
+	}
+	index := name[strings.LastIndex(name, ".")+1:] + "_until_idx" // in the schema of its table
+	return strings.NewReplacer(
+		"errand_dedup_until_idx", `"`+index+`"`,
+		"errand_dedup", `"`+strings.ReplaceAll(name, ".", `"."`)+`"`,
+	).Replace(statement), nil
+}

@@ -1,0 +1,125 @@
+package middleware
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// TxOptions are the choices of [Tx]; the zero value is good.
+type TxOptions struct {
+	// SQL is what BeginTx gets; nil means the database's defaults.
+	SQL *sql.TxOptions
+	// SettleFirst settles the job before the handler runs instead of after it.
+	// The row is then locked, so the job cannot be lost while its transaction is
+	// open, and the transaction may be REPEATABLE READ or SERIALIZABLE although the
+	// handler outlasts a heartbeat. The price: a process that freezes, or whose
+	// connection is half open, keeps its job until the server ends the
+	// transaction (see idle_in_transaction_session_timeout).
+	SettleFirst bool
+}
+
+// Tx runs each job in a transaction of its own that also settles it, so that what
+// the handler writes in it happens exactly once, however often the job is
+// delivered: it begins, hands the transaction to the handler ([InTx], [TxFrom]),
+// settles the job as done behind its fence, commits, and returns [queue.Settled].
+// Jobs that the handler enqueues in the transaction appear when it commits.
+//
+// If the handler returns an error or panics, all of it is rolled back and the
+// error passed on. So it is, with [queue.ErrLost], if the worker no longer
+// holds the job. A commit whose connection broke may have happened; then the
+// fence keeps the job from running again. A handler that returns
+// [queue.Settled] has settled the job itself, in this transaction: it is committed.
+//
+// q is the queue that the job was claimed from, in the same database as db. The
+// transaction ends with the handler's context: after its Timeout nothing is
+// written. It holds a connection for as long as the handler runs, so db
+// needs one for each of the worker's Concurrency, and a few.
+//
+// The heartbeat changes the job's row. A transaction of REPEATABLE READ or
+// SERIALIZABLE that began before it cannot settle the job after it, which
+// PostgreSQL reports as a serialization failure: set SettleFirst where handlers
+// may take a third of the lease or longer.
+//
+// Tx panics if db or q is nil.
+func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
+	if db == nil {
+		panic("middleware: Tx: db is nil")
+	}
+	if q == nil {
+		panic("middleware: Tx: q is nil")
+	}
+	return func(next queue.Handler) queue.Handler {
+		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+			tx, err := db.BeginTx(ctx, o.SQL)
+			if err != nil {
+				return fmt.Errorf("middleware: Tx: begin: %w", err)
+			}
+			defer tx.Rollback() // also when the handler panics; nothing once it is committed
+			if err := o.run(context.WithValue(ctx, txKey{}, tx), tx, q, next, job); err != nil {
+				return err
+			}
+			if err := tx.Commit(); err != nil {
+				return fmt.Errorf("middleware: Tx: commit: %w", err)
+			}
+			return queue.Settled
+		})
+	}
+}
+
+// run is what happens in the transaction; nil means that it is to be committed.
+func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next queue.Handler, job *queue.Job) error {
+	if o.SettleFirst {
+		if err := settle(ctx, tx, q, job); err != nil {
+			return err
+		}
+	}
+	err := next.HandleJob(ctx, job)
+	switch {
+	case errors.Is(err, queue.Settled):
+		return nil
+	case err != nil || o.SettleFirst:
+		return err
+	}
+	return settle(ctx, tx, q, job)
+}
+
+func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) error {
+	lost, err := q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+	if err != nil {
+		return fmt.Errorf("middleware: Tx: settle: %w", err)
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("middleware: Tx: rolled back: %w", queue.ErrLost)
+	}
+	return nil
+}
+
+type txKey struct{}
+
+// TxFrom returns the transaction that [Tx] has begun for this job; ok is false
+// outside of Tx. It must not be committed or rolled back.
+func TxFrom(ctx context.Context) (tx *sql.Tx, ok bool) {
+	tx, ok = ctx.Value(txKey{}).(*sql.Tx)
+	return tx, ok
+}
+
+// errNoTx is not the job's fault: it is tried again, once the chain is mended.
+var errNoTx = errors.New("no transaction in the context: the chain needs Tx outside of this")
+
+// InTx makes a function for [queue.Kind.Handle] of one that also takes the
+// transaction of [Tx]. Outside of Tx it returns an error.
+//
+//	WelcomeEmail.Handle(mux, middleware.InTx(func(ctx context.Context, tx *sql.Tx, job *queue.Job, w Welcome) error {
+func InTx[T any](fn func(ctx context.Context, tx *sql.Tx, job *queue.Job, v T) error) func(context.Context, *queue.Job, T) error {
+	return func(ctx context.Context, job *queue.Job, v T) error {
+		tx, ok := TxFrom(ctx)
+		if !ok {
+			return fmt.Errorf("middleware: InTx: %w", errNoTx)
+		}
+		return fn(ctx, tx, job, v)
+	}
+}
