@@ -74,28 +74,58 @@ func (o Outcome) Check() error {
 // [ErrLost] is taken for the cancellation's echo: Release. An error whose own methods
 // panic, as a nil pointer's may, is a plain one.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
-	defer func() {
-		if recover() != nil {
-			o, ok = OutcomeOf(ctx, job, errors.New(ErrorText(err)))
-		}
-	}()
-	var v *verdict
+	v, err := read(err)
 	switch {
-	case err == nil:
-		return Outcome{Job: job, Verb: Done}, true
-	case errors.Is(err, Settled):
+	case v == settled:
 		return Outcome{Job: job}, false
-	case errors.As(err, &v):
-		o = Outcome{Job: job, Verb: v.verb, Delay: min(max(v.delay, 0), maxDelay), Err: err}
-	case endedByWorker(ctx):
+	case v == plain && endedByWorker(ctx):
 		return Outcome{Job: job, Verb: Release}, true
-	default:
+	case v == plain:
 		o = Outcome{Job: job, Verb: Retry, Delay: Backoff(job.Attempt), Err: err}
+	default:
+		o = Outcome{Job: job, Verb: v.verb, Delay: min(max(v.delay, 0), maxDelay), Err: err}
 	}
 	if o.Verb == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
 		o.Verb, o.Delay = Dead, 0
 	}
 	return o, true
+}
+
+// Verdict reads what a handler's error itself says, through any wrapping: Done
+// for nil and [Settled], Retry for [RetryAfter], Dead for [Discard], Release for
+// [Snooze]. A plain error, and one whose own methods panic, is Retry with ok
+// false: [OutcomeOf] decides, and so may middleware, which leaves verdicts as
+// they are.
+func Verdict(err error) (verb Verb, ok bool) {
+	v, _ := read(err)
+	return v.verb, v != plain
+}
+
+// What an error says that is not made by RetryAfter, Discard or Snooze.
+var (
+	done    = &verdict{verb: Done}
+	settled = &verdict{verb: Done}
+	plain   = &verdict{verb: Retry}
+)
+
+// read finds the verdict in err, and returns err; where its own methods panic, an
+// error of its text.
+func read(err error) (v *verdict, readable error) {
+	if err == nil {
+		return done, nil
+	}
+	defer func() {
+		if recover() != nil {
+			v, readable = plain, errors.New(ErrorText(err))
+		}
+	}()
+	if errors.Is(err, Settled) {
+		return settled, err
+	}
+	if said, ok := errors.AsType[*verdict](err); ok {
+		return said, err
+	}
+	return plain, err
 }
 
 func endedByWorker(ctx context.Context) bool {

@@ -65,6 +65,45 @@ func TestOutcomeOfPlainError(t *testing.T) {
 	}
 }
 
+// TestVerdict: what an error says for itself, whatever the attempts and the context.
+func TestVerdict(t *testing.T) {
+	wrap := func(err error) error { return fmt.Errorf("sending: %w", errors.Join(errors.New("also this"), err)) }
+	for _, c := range []struct {
+		name string
+		err  error
+		verb queue.Verb
+		ok   bool
+	}{
+		{"nil", nil, queue.Done, true},
+		{"Settled", wrap(queue.Settled), queue.Done, true},
+		{"RetryAfter", wrap(queue.RetryAfter(time.Minute, errPlain)), queue.Retry, true},
+		{"Discard", wrap(queue.Discard(errPlain)), queue.Dead, true},
+		{"Snooze", wrap(queue.Snooze(time.Hour)), queue.Release, true},
+		{"the outermost of two", queue.Discard(queue.RetryAfter(time.Minute, errPlain)), queue.Dead, true},
+		{"plain", wrap(errPlain), queue.Retry, false},
+		{"plain, the worker's cancellation", queue.ErrShutdown, queue.Retry, false},
+		{"panicking", (*nilError)(nil), queue.Retry, false},
+	} {
+		if verb, ok := queue.Verdict(c.err); verb != c.verb || ok != c.ok {
+			t.Errorf("%s: got %v, %v, want %v, %v", c.name, verb, ok, c.verb, c.ok)
+		}
+	}
+}
+
+// nilError is an error whose nil pointer cannot be unwrapped.
+type nilError struct{ cause error }
+
+func (e *nilError) Error() string { return "nil error" }
+func (e *nilError) Unwrap() error { return e.cause }
+
+// TestOutcomeOfPanickingError: it is plain, and what is kept of it can be asked.
+func TestOutcomeOfPanickingError(t *testing.T) {
+	o, ok := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 1, MaxAttempts: 5}, (*nilError)(nil))
+	if !ok || o.Verb != queue.Retry || errors.Is(o.Err, errPlain) || o.Err.Error() != "nil error" {
+		t.Errorf("got %v with error %q (%v), want retry with its text", o.Verb, queue.ErrorText(o.Err), ok)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	for attempt, base := range map[int]time.Duration{
 		-1: 30 * time.Second, 0: 30 * time.Second, 1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute,

@@ -1,0 +1,207 @@
+package middleware
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Backoff says how long a job that failed waits until it is tried again, as
+// [queue.RetryAfter] does, instead of [queue.Backoff]'s 30 s and more. How often
+// it is tried is not Backoff's to say: see [Retry] and [queue.Job].MaxAttempts.
+//
+// An error in which errors.As finds a
+//
+//	interface{ RetryAfter() time.Duration }
+//
+// that returns more than 0 waits exactly that long instead, beyond any Cap too: what
+// a server said with 429 Too Many Requests or 503 Service Unavailable.
+//
+// Backoff leaves alone what says itself what is to become of the job
+// ([queue.RetryAfter], [queue.Discard], [queue.Snooze], [queue.Settled]), so the
+// innermost of two Backoffs decides. So it does errors of handlers whose context
+// ended with [queue.ErrShutdown] or [queue.ErrLost].
+//
+// Backoff panics if p is nil or a field of a policy of this package is out of range.
+func Backoff(p Policy) queue.Middleware {
+	if p == nil {
+		panic("middleware: Backoff: p is nil")
+	}
+	if c, ok := p.(checker); ok {
+		if err := c.check(); err != nil {
+			panic(fmt.Sprintf("middleware: Backoff: %v", err))
+		}
+	}
+	return func(next queue.Handler) queue.Handler {
+		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+			err := next.HandleJob(ctx, job)
+			if _, said := queue.Verdict(err); said || endedByWorker(ctx) {
+				return err
+			}
+			d, err := examine(err, askedFor)
+			if d <= 0 {
+				d = p.Delay(max(job.Attempt, 1))
+			}
+			return &paced{queue.RetryAfter(d, err)}
+		})
+	}
+}
+
+// askedFor is how long the error itself asks to wait; 0 if it does not.
+func askedFor(err error) time.Duration {
+	var asks interface{ RetryAfter() time.Duration }
+	if errors.As(err, &asks) {
+		return asks.RetryAfter()
+	}
+	return 0
+}
+
+// paced marks the RetryAfter that Backoff made of a plain error: it says how long
+// to wait, and leaves to Retry whether to try again at all.
+type paced struct{ error }
+
+func (p *paced) Unwrap() error { return p.error }
+
+func isPaced(err error) bool {
+	_, ok := errors.AsType[*paced](err)
+	return ok
+}
+
+// Policy is a way to choose delays.
+type Policy interface {
+	// Delay returns how long a job waits after its attempt, from 1, has failed;
+	// below 0 means 0. It is called concurrently and does not block.
+	Delay(attempt int) time.Duration
+}
+
+// checker is a policy whose fields can be out of range.
+type checker interface{ check() error }
+
+const (
+	defaultBase   = 30 * time.Second
+	defaultFactor = 2
+	defaultCap    = time.Hour
+)
+
+// Exponential is a [Policy] whose delays grow by a factor: Base, Base·Factor,
+// Base·Factor², and so on up to Cap. The zero value is what [queue.Backoff] does.
+type Exponential struct {
+	Base   time.Duration // the first delay; 0 means 30 s
+	Factor float64       // from one delay to the next, at least 1; 0 means 2
+	Cap    time.Duration // the longest delay, jitter included, at least Base; 0 means an hour
+	Jitter Jitter
+}
+
+// Delay implements [Policy]. An attempt below 1 counts as 1.
+func (p Exponential) Delay(attempt int) time.Duration {
+	base, limit := cmp.Or(p.Base, defaultBase), cmp.Or(p.Cap, defaultCap)
+	d := limit
+	grown := float64(base) * math.Pow(cmp.Or(p.Factor, defaultFactor), float64(max(attempt, 1)-1))
+	if grown < float64(limit) { // not so for +Inf either
+		d = time.Duration(grown)
+	}
+	return p.Jitter.spread(d, limit)
+}
+
+func (p Exponential) check() error {
+	if p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= math.MaxFloat64) { // not so for NaN either
+		return fmt.Errorf("Exponential.Factor %v: at least 1 and finite, or 0 for %d", p.Factor, defaultFactor)
+	}
+	return checkDelays("Exponential", p.Base, p.Cap, p.Jitter)
+}
+
+// Linear is a [Policy] whose delays grow by a constant: Base, Base+Step,
+// Base+2·Step, and so on up to Cap.
+type Linear struct {
+	Base   time.Duration // the first delay; 0 means 30 s
+	Step   time.Duration // from one delay to the next; 0 means Base
+	Cap    time.Duration // the longest delay, jitter included, at least Base; 0 means an hour
+	Jitter Jitter
+}
+
+// Delay implements [Policy]. An attempt below 1 counts as 1.
+func (p Linear) Delay(attempt int) time.Duration {
+	base, limit := cmp.Or(p.Base, defaultBase), cmp.Or(p.Cap, defaultCap)
+	step := cmp.Or(p.Step, base)
+	d := limit
+	if steps := time.Duration(max(attempt, 1) - 1); steps <= (limit-base)/step {
+		d = base + steps*step
+	}
+	return p.Jitter.spread(d, limit)
+}
+
+func (p Linear) check() error {
+	if p.Step < 0 {
+		return fmt.Errorf("Linear.Step %v: at least 0", p.Step)
+	}
+	return checkDelays("Linear", p.Base, p.Cap, p.Jitter)
+}
+
+// Fixed is a [Policy] whose delays are all the same, but for their jitter.
+type Fixed struct {
+	Base   time.Duration // the delay; 0 means 30 s
+	Jitter Jitter
+}
+
+// Delay implements [Policy].
+func (p Fixed) Delay(int) time.Duration {
+	return p.Jitter.spread(cmp.Or(p.Base, defaultBase), math.MaxInt64)
+}
+
+func (p Fixed) check() error { return checkDelays("Fixed", p.Base, math.MaxInt64, p.Jitter) }
+
+// checkDelays checks what the policies have in common.
+func checkDelays(policy string, base, limit time.Duration, j Jitter) error {
+	switch {
+	case base < 0:
+		return fmt.Errorf("%s.Base %v: at least 0", policy, base)
+	case limit < 0:
+		return fmt.Errorf("%s.Cap %v: at least 0", policy, limit)
+	case cmp.Or(base, defaultBase) > cmp.Or(limit, defaultCap):
+		return fmt.Errorf("%s.Cap %v: at least Base, %v", policy, cmp.Or(limit, defaultCap), cmp.Or(base, defaultBase))
+	case j > NoJitter:
+		return fmt.Errorf("%s.Jitter %d: not a Jitter", policy, j)
+	}
+	return nil
+}
+
+// Jitter is how delays are spread at random, so that jobs that failed together do
+// not come back together. No delay exceeds its policy's Cap.
+type Jitter uint8
+
+const (
+	// ProportionalJitter adds up to 30 % to a delay. It is the zero value.
+	ProportionalJitter Jitter = iota
+	// FullJitter makes it anything from 0 to the delay.
+	FullJitter
+	// EqualJitter makes it anything from half the delay to the delay.
+	EqualJitter
+	// NoJitter leaves it as it is.
+	NoJitter
+)
+
+// spread applies the jitter to d, which is at most limit.
+func (j Jitter) spread(d, limit time.Duration) time.Duration {
+	limit = max(limit, 0)
+	d = min(max(d, 0), limit)
+	switch j {
+	case ProportionalJitter:
+		d += min(upTo(d/10*3+d%10*3/10), limit-d)
+	case FullJitter:
+		d = upTo(d)
+	case EqualJitter:
+		d = d/2 + upTo(d-d/2)
+	}
+	return d
+}
+
+// upTo draws from 0 to most, both included.
+func upTo(most time.Duration) time.Duration {
+	return time.Duration(rand.Uint64N(uint64(max(most, 0)) + 1))
+}

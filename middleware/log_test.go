@@ -1,0 +1,223 @@
+package middleware_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/middleware"
+	"github.com/errandhq/errand/queue"
+)
+
+func ExampleLog() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		Level: slog.LevelInfo, // LevelDebug shows the starts, too
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "took" {
+				return slog.Attr{} // another one each time
+			}
+			return a
+		},
+	}))
+	handler := queue.Chain(
+		queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+			if job.Attempt == 1 {
+				return queue.RetryAfter(time.Minute, errors.New("mail server is busy"))
+			}
+			return nil
+		}),
+		middleware.Log(logger),
+	)
+	for attempt := 1; attempt <= 2; attempt++ {
+		job := &queue.Job{ID: 42, Kind: "email.welcome", Queue: "default", Attempt: attempt, MaxAttempts: 5}
+		_ = handler.HandleJob(context.Background(), job)
+	}
+	// Output:
+	// level=WARN msg="errand: job failed" job=42 kind=email.welcome queue=default attempt=1 error="mail server is busy" retry_in=1m0s
+	// level=INFO msg="errand: job done" job=42 kind=email.welcome queue=default attempt=2
+}
+
+// basicLog keeps records as JSON lines.
+func basicLog(level slog.Level) (*slog.Logger, *bytes.Buffer) {
+	text := &bytes.Buffer{}
+	return slog.New(slog.NewJSONHandler(text, &slog.HandlerOptions{Level: level})), text
+}
+
+// basicRecords are the log's records, without their time.
+func basicRecords(t *testing.T, text *bytes.Buffer) (records []map[string]any) {
+	t.Helper()
+	if strings.Contains(text.String(), basicSecret) {
+		t.Errorf("the log shows what it must not:\n%s", text)
+	}
+	for line := range strings.Lines(text.String()) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatal(err)
+		}
+		delete(record, slog.TimeKey)
+		records = append(records, record)
+	}
+	return records
+}
+
+// basicRecord is a record about basicJob(1), with further attributes.
+func basicRecord(level, msg string, further map[string]any) map[string]any {
+	record := map[string]any{"level": level, "msg": "errand: " + msg, "job": 7.0, "kind": "mail", "queue": "slow", "attempt": 1.0}
+	maps.Copy(record, further)
+	return record
+}
+
+// TestLog: one record when a job starts and one when it has ended.
+func TestLog(t *testing.T) {
+	const took = float64(3 * time.Second)
+	type attrs = map[string]any
+	for _, c := range []struct {
+		name  string
+		cause error // of the context's end
+		err   error
+		want  map[string]any
+	}{
+		{"done", nil, nil, basicRecord("INFO", "job done", attrs{"took": took})},
+		{"settled", nil, basicWrap(queue.Settled), basicRecord("INFO", "job settled by its handler", attrs{"took": took})},
+		{"snoozed", nil, queue.Snooze(time.Hour), basicRecord("INFO", "job given back",
+			attrs{"took": took, "error": "queue: release after 1h0m0s", "due_in": float64(time.Hour)})},
+		{"released", queue.ErrShutdown, context.Canceled, basicRecord("INFO", "job given back",
+			attrs{"took": took, "error": "context canceled", "due_in": 0.0})},
+		{"failed", nil, errBasic, basicRecord("WARN", "job failed", attrs{"took": took, "error": "basic failure"})},
+		{"failed, with a delay", nil, queue.RetryAfter(time.Minute, errBasic), basicRecord("WARN", "job failed",
+			attrs{"took": took, "error": "basic failure", "retry_in": float64(time.Minute)})},
+		{"dead", nil, queue.Discard(errBasic), basicRecord("ERROR", "job is dead", attrs{"took": took, "error": "basic failure"})},
+		{"an error without a text", nil, &basicMute{}, basicRecord("WARN", "job failed",
+			attrs{"took": took, "error": "*middleware_test.basicMute: its Error method panicked"})},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			logger, text := basicLog(slog.LevelDebug)
+			ctx := t.Context()
+			if c.cause != nil {
+				ctx = basicEnded(t, c.cause)
+			}
+			var cause error
+			err := middleware.Log(logger)(basicSlow(3*time.Second, c.err, &cause)).HandleJob(ctx, basicJob(1))
+			if !basicSame(err, c.err) {
+				t.Errorf("%s: got %v, want %v as it is", c.name, err, c.err)
+			}
+			records := basicRecords(t, text)
+			if len(records) != 2 || !maps.Equal(records[0], basicRecord("DEBUG", "job started", nil)) || !maps.Equal(records[1], c.want) {
+				t.Errorf("%s: got %v, want a start and %v", c.name, records, c.want)
+			}
+		})
+	}
+}
+
+// TestLogLastAttempt: what MaxAttempts makes of an error shows.
+func TestLogLastAttempt(t *testing.T) {
+	logger, text := basicLog(slog.LevelInfo)
+	err := queue.RetryAfter(time.Minute, errBasic)
+	_ = middleware.Log(logger)(basicReturns(err)).HandleJob(t.Context(), basicJob(10))
+	records := basicRecords(t, text)
+	if len(records) != 1 || records[0]["level"] != "ERROR" || records[0]["retry_in"] != nil {
+		t.Errorf("got %v, want one error without a delay", records)
+	}
+}
+
+// TestLogPanic: a panic is logged, once, and goes on as it was.
+func TestLogPanic(t *testing.T) {
+	logger, text := basicLog(slog.LevelInfo)
+	func() {
+		defer func() {
+			if v := recover(); v != any(errBasic) {
+				t.Errorf("got panic %v, want %v as it is", v, errBasic)
+			}
+		}()
+		_ = middleware.Log(logger)(basicPanics(errBasic)).HandleJob(t.Context(), basicJob(1))
+	}()
+	wantBroken(t, text, "errand: handler panicked", "panic: basic failure\n", "basicPanics")
+}
+
+// TestLogPanicStack: what recovers outside of Log still finds the handler's stack.
+func TestLogPanicStack(t *testing.T) {
+	logger, _ := basicLog(slog.LevelInfo)
+	err := queue.Chain(basicPanics("boom"), middleware.Recover, middleware.Log(logger)).HandleJob(t.Context(), basicJob(1))
+	var p *queue.PanicError
+	if !errors.As(err, &p) || p.Value != "boom" || !strings.Contains(string(p.Stack), "basicPanics") {
+		t.Errorf("got %v, want the handler's panic and stack", err)
+	}
+}
+
+func TestLogGoexit(t *testing.T) {
+	logger, text := basicLog(slog.LevelInfo)
+	returned := false
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h := middleware.Log(logger)(queue.HandlerFunc(func(context.Context, *queue.Job) error {
+			runtime.Goexit()
+			return nil
+		}))
+		_ = h.HandleJob(context.Background(), basicJob(1))
+		returned = true
+	}()
+	<-done
+	if returned {
+		t.Error("the goroutine went on after runtime.Goexit")
+	}
+	wantBroken(t, text, "errand: handler called runtime.Goexit")
+}
+
+// wantBroken expects one record of an error, with that message and error text.
+func wantBroken(t *testing.T, text *bytes.Buffer, msg string, parts ...string) {
+	t.Helper()
+	records := basicRecords(t, text)
+	if len(records) != 1 || records[0]["level"] != "ERROR" || records[0]["msg"] != msg || records[0]["took"] == nil {
+		t.Fatalf("got %v, want one error %q", records, msg)
+	}
+	for _, part := range parts {
+		if got, _ := records[0]["error"].(string); !strings.Contains(got, part) {
+			t.Errorf("error: got %q, want one with %q", got, part)
+		}
+	}
+}
+
+// TestLogDefault: nil is slog's default at the time of the call.
+func TestLogDefault(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	h := middleware.Log(nil)(basicReturns(nil))
+	logger, text := basicLog(slog.LevelInfo)
+	slog.SetDefault(logger)
+	_ = h.HandleJob(t.Context(), basicJob(1))
+	if records := basicRecords(t, text); len(records) != 1 {
+		t.Errorf("got %v, want one record", records)
+	}
+}
+
+type basicTraceKey struct{}
+
+// basicTracing adds to records what it finds in the context.
+type basicTracing struct{ slog.Handler }
+
+func (h basicTracing) Handle(ctx context.Context, r slog.Record) error {
+	r.AddAttrs(slog.Any("trace", ctx.Value(basicTraceKey{})))
+	return h.Handler.Handle(ctx, r)
+}
+
+// TestLogContext: records carry what the logger's handler finds in the context.
+func TestLogContext(t *testing.T) {
+	logger, text := basicLog(slog.LevelDebug)
+	ctx := context.WithValue(t.Context(), basicTraceKey{}, "t1")
+	_ = middleware.Log(slog.New(basicTracing{logger.Handler()}))(basicReturns(nil)).HandleJob(ctx, basicJob(1))
+	for _, record := range basicRecords(t, text) {
+		if record["trace"] != "t1" {
+			t.Errorf("got %v, want the context's trace", record)
+		}
+	}
+}
