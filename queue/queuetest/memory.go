@@ -24,11 +24,24 @@ type Options struct {
 	Retention Retention
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
 	MaxPayload int
+	// Inline, where not nil, runs jobs without a worker: before Enqueue returns, or
+	// where they are in a [Tx], before its Commit does, whatever is due is run as by
+	// [Queue.Drain], in the caller's goroutine. What a job comes to is recorded with
+	// it and is not Enqueue's error: one that failed waits for its back-off, and one
+	// that is delayed for its time, until a Drain, or the next Enqueue, comes after that.
+	//
+	// As in production, a handler's context has neither the values nor the end of the
+	// enqueuer's. What it enqueues with that context is run after it has
+	// returned, so that a chain of jobs may be of any length; one that snoozes for no time
+	// has no end. Where goroutines enqueue at the same time, one may run the job of
+	// another, whose Enqueue does not wait for it.
+	Inline queue.Handler
 }
 
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do, with
-// all optional powers: [queue.Waiter], [queue.Inspector], [queue.Redriver],
-// [queue.Pruner], [queue.Reclaimer] and [queue.TxClaimer]. Make one with [New].
+// all optional powers: [queue.Waiter], [queue.Inspector], [queue.Backlogger],
+// [queue.Redriver], [queue.Pruner], [queue.Reclaimer] and [queue.TxClaimer]. Make
+// one with [New].
 //
 // Its clock is [time.Now], so within testing/synctest its time is the bubble's.
 // It may be used concurrently, starts no goroutines, and keeps copies: changing
@@ -56,6 +69,7 @@ var _ interface {
 	queue.Queue
 	queue.Waiter
 	queue.Inspector
+	queue.Backlogger
 	queue.Redriver
 	queue.Pruner
 	queue.Reclaimer
@@ -86,6 +100,7 @@ type lockKey struct{ queue, key string }
 type row struct {
 	id        int64
 	key       lockKey
+	through   queue.DB      // the handle that it was enqueued through, for the option Through
 	committed queue.Record  // what everyone sees; its Status is "" until its insertion commits
 	tx        *memTx        // the open transaction that has locked the row, or nil
 	draft     *queue.Record // what tx has made of it; nil without tx

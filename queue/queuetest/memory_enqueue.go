@@ -23,7 +23,7 @@ func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) er
 		return nil
 	}
 	tx := txOf(db)
-	return q.do(ctx, "enqueue", tx, func() *memTx {
+	err := q.do(ctx, "enqueue", tx, func() *memTx {
 		for _, j := range jobs {
 			if _, busy := q.holder(tx, keyOf(j)); busy != nil {
 				return busy
@@ -31,20 +31,24 @@ func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) er
 		}
 		at := now()
 		for _, j := range jobs {
-			q.insert(tx, j, at)
+			q.insert(tx, db, j, at)
 		}
 		return nil
 	})
+	if err == nil && tx == nil {
+		q.runInline(ctx)
+	}
+	return err
 }
 
-func (q *Queue) insert(tx *memTx, j *queue.Job, at time.Time) {
+func (q *Queue) insert(tx *memTx, db queue.DB, j *queue.Job, at time.Time) {
 	if r, _ := q.holder(tx, keyOf(j)); r != nil {
 		j.ID, j.Duplicate = r.id, true
 		return
 	}
 	q.lastID++
 	j.ID, j.Duplicate = q.lastID, false
-	r := &row{id: j.ID, key: keyOf(j)}
+	r := &row{id: j.ID, key: keyOf(j), through: db}
 	q.rows[r.id] = r
 	q.write(tx, r, newRecord(j, at))
 }

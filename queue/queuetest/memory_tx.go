@@ -86,7 +86,11 @@ func (tx *memTx) Commit() error {
 		return err
 	}
 	tx.stop()
-	return tx.end(true)
+	if err := tx.end(true); err != nil {
+		return err
+	}
+	tx.q.runInline(tx.ctx)
+	return nil
 }
 
 // Rollback forgets everything done in tx.

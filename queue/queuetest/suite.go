@@ -21,12 +21,13 @@ type Harness struct {
 }
 
 // power is a set of what a backend may have beyond the four methods of a Queue.
-type power uint8
+type power uint16
 
 const (
 	hasTx power = 1 << iota
 	hasWakeUps
 	hasInspector
+	hasBacklogger
 	hasRedriver
 	hasPruner
 	hasReclaimer
@@ -39,8 +40,9 @@ var powerNames = []struct {
 	power power
 	name  string
 }{
-	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasRedriver, "Redriver"},
-	{hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"}, {isPolling, "Polls"},
+	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
+	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
+	{isPolling, "Polls"},
 }
 
 func powersOf(h Harness) (p power) {
@@ -54,6 +56,7 @@ func powersOf(h Harness) (p power) {
 	add(waits && !h.Polls, hasWakeUps)
 	add(waits && h.Polls, isPolling)
 	add(can[queue.Inspector](h), hasInspector)
+	add(can[queue.Backlogger](h), hasBacklogger)
 	add(can[queue.Redriver](h), hasRedriver)
 	add(can[queue.Pruner](h), hasPruner)
 	add(can[queue.Reclaimer](h), hasReclaimer)
@@ -93,6 +96,7 @@ var themes = []theme{
 	{"tx", false, txCases},
 	{"claimtx", false, claimTxCases},
 	{"inspect", false, inspectCases},
+	{"backlog", false, backlogCases},
 	{"redrive", false, redriveCases},
 	{"model", false, modelCases},
 }

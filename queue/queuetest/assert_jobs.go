@@ -1,0 +1,111 @@
+package queuetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// stored is a job as the assertions see it.
+type stored struct {
+	queue.Record
+	through queue.DB // the handle that it was enqueued through, where the queue remembers it
+	open    bool     // that handle is a transaction that has not ended
+}
+
+// memory is the queue in memory, or what embeds it.
+type memory interface {
+	stored(kind string) []stored
+}
+
+// list returns the jobs of the kind, or all where that is "", newest first.
+func (s *search) list(ctx context.Context, kind string) (jobs []stored, err error) {
+	if s.memory != nil {
+		return s.memory.stored(kind), nil
+	}
+	inspector, ok := queue.As[queue.Inspector](s.q)
+	if !ok {
+		return nil, fmt.Errorf("queuetest: %T is no queue.Inspector and wraps none", s.q)
+	}
+	filter := queue.Filter{Kind: kind, Limit: 1000}
+	for {
+		page, err := inspector.Jobs(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return jobs, err
+		}
+		for _, r := range page {
+			jobs = append(jobs, stored{Record: r})
+		}
+		filter.Before = page[len(page)-1].ID
+	}
+}
+
+// stored returns, besides what Jobs lists, the jobs that open transactions have enqueued.
+func (q *Queue) stored(kind string) (jobs []stored) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.rows {
+		open := r.committed.Status == ""
+		rec := *r.seen(r.tx)
+		if !open {
+			rec = r.committed
+		}
+		if kind == "" || kind == rec.Kind {
+			rec.Job = copyOf(rec.Job)
+			jobs = append(jobs, stored{rec, r.through, open})
+		}
+	}
+	slices.SortFunc(jobs, func(a, b stored) int { return cmp.Compare(b.ID, a.ID) })
+	return jobs
+}
+
+// miss is a job of the kind that is not meant, and each reason why not.
+type miss struct {
+	stored
+	why []string
+}
+
+// sift tells the jobs that are meant from the others, which it puts in the order of
+// how many reasons there are.
+func (s *search) sift(jobs []stored) (found []stored, misses []miss, err error) {
+	for _, j := range jobs {
+		why, err := s.why(j)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(why) == 0 {
+			found = append(found, j)
+		} else {
+			misses = append(misses, miss{j, why})
+		}
+	}
+	slices.SortStableFunc(misses, func(a, b miss) int { return cmp.Compare(len(a.why), len(b.why)) })
+	return found, misses, nil
+}
+
+// why returns the reasons why the job is not meant; none where it is.
+func (s *search) why(j stored) (reasons []string, err error) {
+	if s.shown != "" {
+		args, err := decode(j.Payload)
+		if err != nil {
+			return nil, fmt.Errorf("queuetest: payload of job %d: %w", j.ID, err)
+		}
+		for _, d := range diff("", args, s.args) {
+			if !slices.ContainsFunc(s.except, func(path string) bool { return within(d.path, path) }) {
+				reasons = append(reasons, d.String())
+			}
+		}
+	}
+	if j.open && !s.through {
+		reasons = append(reasons, "in a transaction that has not committed")
+	}
+	for _, check := range s.checks {
+		if reason := check(j); reason != "" {
+			reasons = append(reasons, reason)
+		}
+	}
+	return reasons, nil
+}
