@@ -27,6 +27,7 @@ var _ interface {
 	queue.Queue
 	queue.Waiter
 	queue.Inspector
+	queue.Backlogger
 	queue.Redriver
 	queue.Pruner
 	queue.Reclaimer

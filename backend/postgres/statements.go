@@ -11,7 +11,7 @@ var sqlFiles embed.FS
 // statements are the files of the sql folder with the schema in its place.
 type statements struct {
 	enqueue, claim, claimTx, extend, settle, reclaim, sleep, wake, redrive, prune string
-	countAll, countSample, list, job                                              string
+	countAll, countSample, backlog, list, job                                     string
 }
 
 func loadStatements(schema string) statements {
@@ -29,6 +29,7 @@ func loadStatements(schema string) statements {
 		prune:       load("prune"),
 		countAll:    load("count_all"),
 		countSample: load("count_sample"),
+		backlog:     load("backlog"),
 		list:        load("list"),
 		job:         load("job"),
 	}
