@@ -1,0 +1,214 @@
+package middleware
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Keys are AES keys by their ids: 16, 24 or 32 random bytes each, for AES-128, -192
+// and -256. An id is written beside each payload that its key has encrypted; it is 1 to
+// 100 printable ASCII characters without spaces, commas and semicolons.
+//
+// Neither fmt nor log/slog nor encoding/json shows the keys, but the ids; except that
+// fmt shows everything within a struct's unexported field.
+type Keys map[string][]byte
+
+// EncryptOptions are the choices of [NewEncrypt].
+type EncryptOptions struct {
+	// Keys holds the key that new jobs are encrypted with and the older ones that
+	// jobs in the table may still need.
+	Keys Keys
+	// Current is the id of the key that new jobs are encrypted with.
+	Current string
+	// AllowPlain lets jobs through to the handlers that are not encrypted, for as
+	// long as there are some from before. Whoever can write to the table can
+	// then make up jobs, for which a key is needed otherwise.
+	AllowPlain bool
+}
+
+// Encrypt encrypts payloads with AES-GCM: Enqueuer on the side that enqueues,
+// Handler on the side of the workers. Make one with [NewEncrypt]; without it the
+// methods panic. It is safe for concurrent use.
+//
+// Only the payload is encrypted. Queue, kind, key, headers and times stay readable, and
+// so do the payload's length and the errors of handlers, which are kept with the job.
+//
+// A payload opens only in a job of the queue and kind that it was enqueued with, and
+// under the same [EncodingHeader]. Who can write to the table can still delete jobs,
+// run them again, and exchange payloads between jobs of one queue and kind.
+//
+// To change keys, first give the new one to all workers, then make it Current for all
+// who enqueue, and take the old one away when no job needs it any more. A key is good
+// for 2^32 payloads, since their nonces are random (NIST SP 800-38D, section 8.3):
+// at a thousand a second these are 49 days.
+//
+// To begin with encryption, first give the Handler to all workers, with AllowPlain, then
+// the Enqueuer to all who enqueue, and take AllowPlain away when no plain job is left.
+type Encrypt struct {
+	// A pointer for each key, because fmt does not follow those within a struct.
+	keys       map[string]*sealer
+	current    string
+	allowPlain bool
+}
+
+type sealer struct{ cipher.AEAD }
+
+const (
+	gcmName  = "aes-gcm"
+	gcmEntry = gcmName + ";key=" // and the key's id
+)
+
+// NewEncrypt returns the pair of middleware with these keys, of which it keeps
+// no reference. A bad option is a [*queue.InvalidError] that names it, and
+// shows nothing of a key.
+func NewEncrypt(o EncryptOptions) (*Encrypt, error) {
+	if len(o.Keys) == 0 {
+		return nil, &queue.InvalidError{Field: "Keys", Problem: "empty: give at least one key"}
+	}
+	c := &Encrypt{keys: make(map[string]*sealer, len(o.Keys)), current: o.Current, allowPlain: o.AllowPlain}
+	ids := slices.Sorted(maps.Keys(o.Keys))
+	for _, id := range ids {
+		if problem := idProblem(id); problem != "" {
+			return nil, &queue.InvalidError{Field: "Keys", Problem: problem}
+		}
+		aead, err := newAEAD(o.Keys[id])
+		if err != nil {
+			return nil, &queue.InvalidError{Field: "Keys", Err: err,
+				Problem: fmt.Sprintf("the key %q has %d bytes: 16, 24 or 32", id, len(o.Keys[id]))}
+		}
+		c.keys[id] = &sealer{aead}
+	}
+	if c.keys[o.Current] == nil {
+		return nil, &queue.InvalidError{Field: "Current", Problem: fmt.Sprintf("not one of the Keys, whose ids are %q", ids)}
+	}
+	return c, nil
+}
+
+// idProblem says what is wrong with a key's id. It does not show it: who has mixed
+// up ids and keys gets this error.
+func idProblem(id string) string {
+	const most = 100
+	if id == "" || len(id) > most {
+		return fmt.Sprintf("an id of %d bytes: between 1 and %d", len(id), most)
+	}
+	for _, c := range []byte(id) {
+		if c <= ' ' || c > '~' || c == ',' || c == ';' {
+			return "an id with a character that is a space, a comma, a semicolon or not printable ASCII"
+		}
+	}
+	return ""
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// Enqueuer is the [queue.EnqueueMiddleware]. It makes n bytes of payload 4n/3 + 40,
+// which is what the backend's limit then applies to. A job that is encrypted
+// already is a [*queue.InvalidError].
+func (c *Encrypt) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
+	c.mustBeMade()
+	return encodeJobs(next, c.seal)
+}
+
+// Handler is the [queue.Middleware]. A job that is not encrypted (see AllowPlain), or
+// does not open with the key that it names, is dead at once. One that names a key
+// that c does not have fails and is tried again, because the key may be on its
+// way; so does one that has been encoded once more since, because the handler's
+// middleware stands in the wrong order.
+func (c *Encrypt) Handler(next queue.Handler) queue.Handler {
+	c.mustBeMade()
+	return decodeJob(next, c.open)
+}
+
+func (c *Encrypt) mustBeMade() {
+	if c == nil || len(c.keys) == 0 {
+		panic("middleware: Encrypt without keys: make it with NewEncrypt")
+	}
+}
+
+func (c *Encrypt) seal(job *queue.Job) error {
+	e := encodingsOf(job)
+	if e.has(gcmEntry) {
+		return &queue.InvalidError{Field: "Headers", Problem: EncodingHeader + " says that the payload is already encrypted"}
+	}
+	data, err := payloadBytes(e, job.Payload)
+	if err != nil {
+		return &queue.InvalidError{Field: "Payload", Problem: err.Error()}
+	}
+	e = e.push(gcmEntry + c.current)
+	setPayload(job, e, c.keys[c.current].Seal(nil, nil, data, associated(job, e)))
+	return nil
+}
+
+var (
+	errPlain     = errors.New("middleware: the payload is not encrypted, and EncryptOptions.AllowPlain is not set")
+	errNotOpened = errors.New("it, the job's queue or kind, or its " + EncodingHeader + " header is not as it was encrypted")
+)
+
+func (c *Encrypt) open(job *queue.Job) error {
+	e := encodingsOf(job)
+	below, last := e.pop()
+	id, encrypted := strings.CutPrefix(last, gcmEntry)
+	switch {
+	case encrypted:
+	case e.has(gcmEntry):
+		return misplaced(last, "Encrypt")
+	case c.allowPlain:
+		return nil
+	default:
+		return queue.Discard(errPlain)
+	}
+	key := c.keys[id]
+	if key == nil {
+		return fmt.Errorf("middleware: the payload is encrypted with the key %q, which Encrypt does not have", id)
+	}
+	sealed, err := payloadBytes(e, job.Payload)
+	if err != nil {
+		return queue.Discard(fmt.Errorf("middleware: %w", err))
+	}
+	data, err := key.Open(nil, nil, sealed, associated(job, e))
+	if err != nil {
+		return queue.Discard(fmt.Errorf("middleware: the payload does not open with the key %q: %w", id, errNotOpened))
+	}
+	setPayload(job, below, data)
+	return nil
+}
+
+// associated is what the payload is bound to. Each part is preceded by its length,
+// so that no two jobs have the same.
+func associated(job *queue.Job, e encodings) []byte {
+	name := job.Queue
+	if name == "" {
+		name = queue.DefaultQueue
+	}
+	var data []byte
+	for _, part := range []string{"errand", name, job.Kind, string(e)} {
+		data = binary.AppendUvarint(data, uint64(len(part)))
+		data = append(data, part...)
+	}
+	return data
+}
+
+// Format implements [fmt.Formatter]: it shows the ids, whatever the verb.
+func (k Keys) Format(f fmt.State, _ rune) { fmt.Fprint(f, k.ids()) }
+
+// MarshalText implements [encoding.TextMarshaler], for encoding/json and log/slog:
+// it shows the ids.
+func (k Keys) MarshalText() ([]byte, error) { return []byte(k.ids()), nil }
+
+func (k Keys) ids() string {
+	return fmt.Sprintf("middleware.Keys%q", slices.Sorted(maps.Keys(k)))
+}
