@@ -1,0 +1,118 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Enqueuer is [queue.EnqueueMiddleware], for programs that only enqueue: it makes a span
+// of each Enqueue, whose context the jobs take along in their headers, and measures it. The
+// caller's jobs stay as they are but for what Enqueue fills in. It panics if next is nil.
+//
+// In a caller's transaction the span and the measurements are there also when it rolls back.
+func (t *Telemetry) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
+	if next == nil {
+		panic("telemetry: Enqueuer: next is nil")
+	}
+	return &enqueuer{t: t, next: next}
+}
+
+type enqueuer struct {
+	t    *Telemetry
+	next queue.Enqueuer
+}
+
+func (e *enqueuer) Unwrap() queue.Enqueuer { return e.next }
+
+func (e *enqueuer) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
+	if len(jobs) == 0 {
+		return e.next.Enqueue(ctx, db)
+	}
+	began := time.Now()
+	ctx, span := e.t.startEnqueue(ctx, jobs)
+	defer span.End()
+	err := e.t.withContext(ctx, jobs, func(jobs []*queue.Job) error {
+		return e.next.Enqueue(ctx, db, jobs...)
+	})
+	if err == nil {
+		describe(span, jobs)
+		noteDuplicates(span, jobs)
+	}
+	fail(span, err)
+	e.t.measure(ctx, e.t.series.of(opEnqueue, commonQueue(jobs), "", ""), began, len(jobs), err)
+	if bad := (*queue.InvalidError)(nil); !errors.As(err, &bad) { // what was refused has not been sent
+		e.t.count(ctx, e.t.instruments.sent, opEnqueue, jobs, err)
+	}
+	return err
+}
+
+// startEnqueue starts the span of an Enqueue. It is a producer's unless every job brings
+// a creation context.
+func (t *Telemetry) startEnqueue(ctx context.Context, jobs []*queue.Job) (context.Context, trace.Span) {
+	s := t.series.of(opEnqueue, commonQueue(jobs), commonKind(jobs), "")
+	links := t.links(jobs)
+	kind := asProducer
+	if len(links) == len(jobs) {
+		kind = asClient
+	}
+	return t.tracer.Start(ctx, s.span, kind, s.start, trace.WithLinks(links...))
+}
+
+// withContext calls enqueue with copies of the jobs that take ctx along in their headers,
+// and gives the caller's what that has filled in.
+func (t *Telemetry) withContext(ctx context.Context, jobs []*queue.Job, enqueue func([]*queue.Job) error) error {
+	fields := propagation.MapCarrier{}
+	t.propagator.Inject(ctx, fields)
+	if len(fields) == 0 {
+		return enqueue(jobs)
+	}
+	copies := make([]queue.Job, len(jobs))
+	sent := make([]*queue.Job, len(jobs))
+	for i, job := range jobs {
+		if job == nil {
+			continue // the backend's to report
+		}
+		copies[i] = *job
+		copies[i].Headers = t.headers(job, fields)
+		sent[i] = &copies[i]
+	}
+	err := enqueue(sent)
+	for i, job := range jobs {
+		if job != nil {
+			job.ID, job.Duplicate = copies[i].ID, copies[i].Duplicate
+		}
+	}
+	return err
+}
+
+// headers returns the job's headers with fields added, unless they bring a creation context.
+func (t *Telemetry) headers(job *queue.Job, fields propagation.MapCarrier) map[string]string {
+	switch {
+	case len(job.Headers) == 0:
+		return fields // shared by all such jobs: nobody writes to it
+	case t.creation(job).IsValid():
+		return job.Headers
+	}
+	headers := maps.Clone(map[string]string(fields))
+	maps.Copy(headers, job.Headers)
+	return headers
+}
+
+func noteDuplicates(span trace.Span, jobs []*queue.Job) {
+	n := 0
+	for _, job := range jobs {
+		if job.Duplicate {
+			n++
+		}
+	}
+	if n > 0 {
+		span.SetAttributes(duplicatesKey.Int(n))
+	}
+}

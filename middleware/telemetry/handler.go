@@ -1,0 +1,180 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Handler is [queue.Middleware]: it makes a span of each run, which is the parent of what
+// the handler traces, and measures it. It should be the first in a [queue.Chain]: it
+// reports what the handlers and the middleware within have made of a job.
+//
+// The outcome is done, retry, dead or release, as [queue.OutcomeOf] reads it, or settled.
+// The status of the span is an error where it is retry or dead, where the handler panicked,
+// and where the worker lost the job meanwhile. A handler's panic is passed on. Handler
+// panics if next is nil.
+func (t *Telemetry) Handler(next queue.Handler) queue.Handler {
+	if next == nil {
+		panic("telemetry: Handler: next is nil")
+	}
+	return &handler{t: t, next: next}
+}
+
+type handler struct {
+	t    *Telemetry
+	next queue.Handler
+}
+
+func (h *handler) Unwrap() queue.Handler { return h.next }
+
+func (h *handler) HandleJob(ctx context.Context, job *queue.Job) (err error) {
+	r := run{t: h.t, job: job}
+	r.begin(ctx)
+	defer r.end(&err)
+	err = h.next.HandleJob(r.ctx, job)
+	r.returned = true
+	return err
+}
+
+// run is one call of a handler.
+type run struct {
+	t        *Telemetry
+	ctx      context.Context // the handler's, with the span
+	span     trace.Span
+	job      *queue.Job
+	series   *series
+	began    time.Time
+	returned bool
+}
+
+func (r *run) begin(ctx context.Context) {
+	r.series = r.t.series.of(opProcess, queueOf(r.job), r.job.Kind, "")
+	r.began = time.Now()
+	r.ctx, r.span = r.t.startProcess(ctx, r.job, r.series)
+	if r.span.IsRecording() {
+		r.span.SetAttributes(idOf(r.job), attemptKey.Int(r.job.Attempt))
+		setClient(r.span, r.job.Worker)
+	}
+	if due := dueAt(r.job); !due.IsZero() {
+		r.t.instruments.latency.Record(r.ctx, max(r.began.Sub(due), 0).Seconds(), r.series.record...)
+	}
+}
+
+// startProcess starts the span of a run: as a child of the creation context, where the job
+// brings one and Options do not say otherwise, and linked to it and to the span that
+// the worker runs in.
+func (t *Telemetry) startProcess(ctx context.Context, job *queue.Job, s *series) (context.Context, trace.Span) {
+	opts := make([]trace.SpanStartOption, 0, 4)
+	opts = append(opts, asConsumer, s.start)
+	around := trace.SpanContextFromContext(ctx)
+	if len(job.Headers) > 0 {
+		ctx = t.propagator.Extract(ctx, propagation.MapCarrier(job.Headers))
+	}
+	creation := trace.SpanContextFromContext(ctx)
+	if creation.Equal(around) { // the job brought none
+		creation = trace.SpanContext{}
+	}
+	var links []trace.Link
+	if creation.IsValid() {
+		links = append(links, trace.Link{SpanContext: creation})
+	}
+	if around.IsValid() && (creation.IsValid() || t.newTraces) {
+		links = append(links, trace.Link{SpanContext: around})
+	}
+	if len(links) > 0 {
+		opts = append(opts, trace.WithLinks(links...))
+	}
+	if t.newTraces {
+		opts = append(opts, trace.WithNewRoot())
+	}
+	return t.tracer.Start(ctx, s.span, opts...)
+}
+
+// dueAt is since when the job could have been run, by the database's clock; zero if the
+// job does not tell.
+func dueAt(job *queue.Job) time.Time {
+	if job.ScheduledAt.After(job.CreatedAt) {
+		return job.ScheduledAt
+	}
+	return job.CreatedAt
+}
+
+// end is deferred, so that it sees how the handler ended.
+func (r *run) end(returned *error) {
+	value := recover()
+	switch {
+	case value != nil:
+		r.notePanic(value)
+		r.finish(panicked{value}, true)
+		panic(value)
+	case !r.returned:
+		r.finish(errGoexit, true)
+	default:
+		r.finish(*returned, false)
+	}
+}
+
+var errGoexit = errors.New("telemetry: handler called runtime.Goexit")
+
+// panicked is a panic as an error, which a worker reads as it reads its queue.PanicError.
+// The stack is not in the text: the span's event has it.
+type panicked struct{ value any }
+
+func (p panicked) Error() string     { return fmt.Sprintf("panic: %v", p.value) }
+func (p panicked) ErrorType() string { return "panic" }
+
+func (p panicked) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}
+
+func (r *run) notePanic(value any) {
+	if r.span.IsRecording() {
+		r.span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(
+			semconv.ExceptionType(fmt.Sprintf("%T", value)),
+			semconv.ExceptionMessage(queue.ErrorText(panicked{value})),
+			semconv.ExceptionStacktrace(string(debug.Stack())),
+		))
+	}
+}
+
+// settled is the outcome of a job that its handler has settled.
+const settled = "settled"
+
+// finish notes that the run has ended with err. Unless it is a failure anyway, as a panic is,
+// the outcome tells: a handler that snoozes, or gives back what it has no time for, has not failed.
+func (r *run) finish(err error, failed bool) {
+	defer r.span.End()
+	outcome := settled
+	if o, ok := queue.OutcomeOf(r.ctx, r.job, err); ok {
+		outcome = o.Verb.String()
+		failed = failed || o.Verb == queue.Retry || o.Verb == queue.Dead
+	}
+	// Of what its handler has settled, the worker may think so too.
+	lost := outcome != settled && errors.Is(context.Cause(r.ctx), queue.ErrLost)
+	switch {
+	case !failed && lost:
+		err = queue.ErrLost
+	case !failed:
+		err = nil
+	}
+	if r.span.IsRecording() {
+		r.span.SetAttributes(outcomeKey.String(outcome))
+		if lost {
+			r.span.SetAttributes(lostKey.Bool(true))
+		}
+		fail(r.span, err)
+	}
+	key := r.series.key
+	r.t.instruments.process.Record(r.ctx, time.Since(r.began).Seconds(), r.series.recordOf(err)...)
+	r.t.instruments.outcomes.Add(r.ctx, 1, r.t.series.of(key.op, key.queue, key.kind, outcome).add...)
+}

@@ -1,0 +1,160 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// observeTimeout is the longest that a reading may take: some readers, such as the
+// Prometheus exporter, set no limit.
+const observeTimeout = 5 * time.Second
+
+// Observe reads q each time that the metrics are collected, until stop is called: the
+// depth of each queue by status, where q is a [queue.Inspector], and how long the oldest
+// job that is due has waited, where it is a [queue.Backlogger]. What q cannot do has no
+// metric. A reading takes at most five seconds; its error is the meter provider's to report.
+//
+// Every process that observes the same database reports the same: take the maximum over
+// processes, not the sum. Depths of queues with more than 10,000 jobs may be estimates.
+//
+// A queue that was seen once is reported until stop, with zeros if nothing is in it any more;
+// its age is 0 while no job is due. An error is the meter provider's, and an
+// [*queue.InvalidError] if q is nil.
+func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
+	if q == nil {
+		return nil, &queue.InvalidError{Field: "Observe.q", Problem: "nil"}
+	}
+	o := &observer{queues: make(map[string]queueAttributes)}
+	var gauges []metric.Observable
+	var errDepth, errAge error
+	if counts, ok := queue.As[queue.Inspector](q); ok {
+		o.counts = counts
+		o.depth, errDepth = t.meter.Int64ObservableGauge("errand.queue.depth", metric.WithUnit("{job}"),
+			metric.WithDescription("Number of jobs by queue and status."))
+		gauges = append(gauges, o.depth)
+	}
+	if backlogs, ok := queue.As[queue.Backlogger](q); ok {
+		o.backlogs = backlogs
+		o.age, errAge = t.meter.Float64ObservableGauge("errand.queue.oldest_due.age", metric.WithUnit("s"),
+			metric.WithDescription("How long the oldest job that is due has waited, by the database's clock."))
+		gauges = append(gauges, o.age)
+	}
+	if err := errors.Join(errDepth, errAge); err != nil {
+		return nil, fmt.Errorf("telemetry: observe: %w", err)
+	}
+	registration, err := t.meter.RegisterCallback(o.read, gauges...)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: observe: %w", err)
+	}
+	return func() {
+		if err := registration.Unregister(); err != nil {
+			otel.Handle(err)
+		}
+	}, nil
+}
+
+// observer reads a queue's gauges.
+type observer struct {
+	counts   queue.Inspector // nil if the queue is none
+	backlogs queue.Backlogger
+	depth    metric.Int64ObservableGauge
+	age      metric.Float64ObservableGauge
+
+	mu     sync.Mutex // held by a reading, of which each reader of the provider makes its own
+	queues map[string]queueAttributes
+}
+
+// queueAttributes are the attributes of a queue's observations.
+type queueAttributes struct {
+	depth map[queue.Status]metric.MeasurementOption
+	age   metric.MeasurementOption
+}
+
+// statuses are those that each queue has, and be it with a zero.
+var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusCompleted, queue.StatusDead}
+
+func (o *observer) read(ctx context.Context, to metric.Observer) error {
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errDepth, errAge error
+	if o.counts != nil {
+		errDepth = o.readDepth(ctx, to)
+	}
+	if o.backlogs != nil {
+		errAge = o.readAge(ctx, to)
+	}
+	if err := errors.Join(errDepth, errAge); err != nil {
+		return fmt.Errorf("telemetry: observe: %w", err)
+	}
+	return nil
+}
+
+func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
+	counts, err := o.counts.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	type line struct {
+		queue  string
+		status queue.Status
+	}
+	jobs := make(map[line]int64, len(counts))
+	for _, c := range counts {
+		o.know(c.Queue, c.Status)
+		jobs[line{c.Queue, c.Status}] = c.Jobs
+	}
+	for name, attrs := range o.queues {
+		for status, attr := range attrs.depth {
+			to.ObserveInt64(o.depth, jobs[line{name, status}], attr)
+		}
+	}
+	return nil
+}
+
+// readAge comes after readDepth, which may know of queues that have nothing due.
+func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
+	backlogs, err := o.backlogs.Backlogs(ctx)
+	if err != nil {
+		return err
+	}
+	ages := make(map[string]time.Duration, len(backlogs))
+	for _, b := range backlogs {
+		o.know(b.Queue, queue.StatusPending)
+		ages[b.Queue] = b.Age
+	}
+	for name, attrs := range o.queues {
+		to.ObserveFloat64(o.age, max(ages[name], 0).Seconds(), attrs.age)
+	}
+	return nil
+}
+
+// know remembers a queue, and that it has had jobs of that status.
+func (o *observer) know(name string, status queue.Status) {
+	destination := semconv.MessagingDestinationName(name)
+	attrs, ok := o.queues[name]
+	if !ok {
+		attrs = queueAttributes{
+			depth: make(map[queue.Status]metric.MeasurementOption),
+			age:   metric.WithAttributeSet(attribute.NewSet(destination)),
+		}
+		o.queues[name] = attrs
+		for _, s := range statuses {
+			o.know(name, s)
+		}
+	}
+	if _, ok := attrs.depth[status]; !ok {
+		attrs.depth[status] = metric.WithAttributeSet(attribute.NewSet(destination, statusKey.String(string(status))))
+	}
+}

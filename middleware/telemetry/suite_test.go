@@ -1,0 +1,52 @@
+package telemetry_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/errandhq/errand/middleware/telemetry"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// Wrapping changes nothing: what the backend promises it still keeps.
+func TestConformance(t *testing.T) {
+	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+		r := newRig(t, telemetry.Options{})
+		return queuetest.Harness{
+			Queue: unheaded{r.queue, r.memory},
+			Begin: func(ctx context.Context) (queuetest.Tx, error) { return r.memory.Begin(ctx) },
+		}
+	})
+}
+
+// unheaded takes the one thing that is added to jobs, a header, away from what comes
+// back.
+type unheaded struct {
+	queue.Queue
+	queue.Inspector
+}
+
+func (u unheaded) Unwrap() queue.Queue { return u.Queue }
+
+func (u unheaded) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	jobs, err := u.Queue.Claim(ctx, req)
+	for _, job := range jobs {
+		delete(job.Headers, "traceparent")
+	}
+	return jobs, err
+}
+
+func (u unheaded) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, error) {
+	records, err := u.Inspector.Jobs(ctx, f)
+	for _, r := range records {
+		delete(r.Headers, "traceparent")
+	}
+	return records, err
+}
+
+func (u unheaded) Job(ctx context.Context, id int64) (queue.Record, bool, error) {
+	r, ok, err := u.Inspector.Job(ctx, id)
+	delete(r.Headers, "traceparent")
+	return r, ok, err
+}
