@@ -11,7 +11,7 @@ export GOWORK = off
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME = 10s
 
-.PHONY: help fmt lint test race cover fuzz bench quickstart
+.PHONY: help fmt lint test race cover fuzz bench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -46,3 +46,8 @@ bench: ## run the benchmarks beside the code
 
 quickstart: ## run the README's example
 	cd examples && go run ./quickstart
+
+examples: ## run every example program
+	@cd examples && for program in $$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./...); do \
+		echo "--- $$program"; go run "$$program" || exit 1; \
+	done

@@ -1,0 +1,63 @@
+package pgxadapter
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// conn is a handle as database/sql sees it: a connection that can only be queried,
+// and the connector to it. There is nothing to close, since the handle is the caller's.
+type conn struct{ handle Handle }
+
+var _ interface {
+	driver.Connector
+	driver.Conn
+	driver.QueryerContext
+	driver.NamedValueChecker
+} = conn{}
+
+// textFormat has the server send every column as text, which it does
+// in the query modes that know no column's type beforehand, too.
+var textFormat = pgx.QueryResultFormats{pgx.TextFormatCode}
+
+// QueryContext runs the query up to its first row: before that the columns
+// are not known, nor whether it fails.
+func (c conn) QueryContext(ctx context.Context, query string, named []driver.NamedValue) (driver.Rows, error) {
+	args := make([]any, 0, 1+len(named))
+	args = append(args, textFormat)
+	for _, v := range named {
+		args = append(args, v.Value)
+	}
+	r, err := c.handle.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	more := r.Next()
+	if err := r.Err(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return &rows{rows: r, first: true, more: more}, nil
+}
+
+// CheckNamedValue passes every argument on as it is: pgx knows more types than
+// database/sql does. What it does not know are names.
+func (c conn) CheckNamedValue(v *driver.NamedValue) error {
+	if v.Name != "" {
+		return fmt.Errorf("pgxadapter: argument %q: named arguments are not supported", v.Name)
+	}
+	return nil
+}
+
+func (c conn) Connect(context.Context) (driver.Conn, error) { return c, nil }
+func (c conn) Close() error                                 { return nil }
+
+// What follows is not called: the database never leaves adapter.QueryContext.
+
+func (c conn) Driver() driver.Driver               { return nil }
+func (c conn) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
+func (c conn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,16 @@
+// Package pgxadapter lets errand work in a transaction of native pgx.
+//
+//	tx, err := pool.Begin(ctx)
+//	// The business write goes through tx as ever.
+//	err = q.Enqueue(ctx, pgxadapter.Tx(tx), job)
+//	lost, err := q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Verb: queue.Done})
+//	err = tx.Commit(ctx)
+//
+// The queue itself wants a *sql.DB, which pgx makes of the pool that there is:
+//
+//	q, err := postgres.New(stdlib.OpenDBFromPool(pool), postgres.Options{Listen: pgxlisten.Listen})
+//
+// Both then share the pool's connections. A worker that listens keeps one of them
+// to itself, so the pool needs at least two, and another for each handler that has
+// a transaction open. The example shows a whole program.
+package pgxadapter

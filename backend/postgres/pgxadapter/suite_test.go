@@ -1,0 +1,41 @@
+package pgxadapter_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/backend/postgres/pgxadapter"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// TestConformance runs the suite that every backend passes on a pool of pgx: what is
+// in a transaction goes through the adapter, all else through the pool's *sql.DB.
+func TestConformance(t *testing.T) {
+	for _, mode := range []string{"cache_statement", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+				pool := openPool(t, mode)
+				_, q := overPool(t, pool)
+				return queuetest.Harness{
+					Queue: q,
+					Begin: func(ctx context.Context) (queuetest.Tx, error) {
+						tx, err := pool.Begin(ctx)
+						return suiteTx{pgxadapter.Tx(tx), tx}, err
+					},
+				}
+			})
+		})
+	}
+}
+
+// suiteTx ends a transaction the way that database/sql's do.
+type suiteTx struct {
+	queue.DB
+	tx pgx.Tx
+}
+
+func (t suiteTx) Commit() error   { return t.tx.Commit(context.Background()) }
+func (t suiteTx) Rollback() error { return t.tx.Rollback(context.Background()) }
