@@ -38,7 +38,7 @@ func Retry(rules ...Rule) queue.Middleware {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			err := next.HandleJob(ctx, job)
 			verb, said := queue.Verdict(err)
-			if said && verb != queue.Retry || endedByWorker(ctx) {
+			if said && verb != queue.Retry || queue.EndedByWorker(ctx) {
 				return err
 			}
 			byBackoff, err := examine(err, isPaced)

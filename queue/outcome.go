@@ -78,7 +78,7 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	switch {
 	case v == settled:
 		return Outcome{Job: job}, false
-	case v == plain && endedByWorker(ctx):
+	case v == plain && EndedByWorker(ctx):
 		return Outcome{Job: job, Verb: Release}, true
 	case v == plain:
 		o = Outcome{Job: job, Verb: Retry, Delay: Backoff(job.Attempt), Err: err}
@@ -128,7 +128,9 @@ func read(err error) (v *verdict, readable error) {
 	return plain, err
 }
 
-func endedByWorker(ctx context.Context) bool {
+// EndedByWorker reports whether ctx, a handler's, was ended by its worker, with
+// [ErrShutdown] or [ErrLost]: then a plain error is its echo, and says nothing of the job.
+func EndedByWorker(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return errors.Is(cause, ErrShutdown) || errors.Is(cause, ErrLost)
 }

@@ -3,7 +3,6 @@ package resilience
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -98,15 +97,10 @@ func (o *CircuitBreakerOptions) judge(ctx context.Context, err error) result {
 	switch verb, _ := queue.Verdict(err); {
 	case verb == queue.Done:
 		return success
-	case verb != queue.Retry || endedByWorker(ctx):
+	case verb != queue.Retry || queue.EndedByWorker(ctx):
 		return neither
 	case o.IsFailure == nil || o.IsFailure(err):
 		return failure
 	}
 	return neither
-}
-
-func endedByWorker(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return errors.Is(cause, queue.ErrShutdown) || errors.Is(cause, queue.ErrLost)
 }
