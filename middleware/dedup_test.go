@@ -58,7 +58,7 @@ func TestDedupWindow(t *testing.T) {
 		run(5, keyed(2, "")...)                     // no key, no memory
 		time.Sleep(time.Hour - 1)
 		run(5, keyed(1, "a")...)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		run(6, keyed(2, "a")...)
 	})
 }
@@ -136,7 +136,7 @@ func TestDedupWaitEnds(t *testing.T) {
 		h := middleware.Dedup(&middleware.MemoryDedup{}, time.Hour, nil)(queue.HandlerFunc(
 			func(ctx context.Context, _ *queue.Job) error { time.Sleep(time.Minute); return nil }))
 		jobs := keyed(2, "a")
-		go h.HandleJob(t.Context(), jobs[0])
+		go func() { _ = h.HandleJob(t.Context(), jobs[0]) }()
 		synctest.Wait()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(queue.ErrShutdown)
