@@ -52,13 +52,15 @@ func (a adapter) ExecContext(ctx context.Context, query string, args ...any) (sq
 
 // QueryContext implements [queue.DB]. Only database/sql can make a *sql.Rows, so
 // it is given a database whose one connection is the handle. Closing that at once
-// ends its goroutine and leaves the rows alone.
+// ends its goroutine and leaves the rows alone. That ctx ends is for pgx to notice:
+// database/sql would close the rows in a goroutine of its own, beside whatever the
+// caller does with the transaction by then.
 func (a adapter) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(conn(a))
-	rows, err := db.QueryContext(ctx, query, args...)
+	db := sql.OpenDB(conn{ctx, a.handle})
+	rows, err := db.QueryContext(context.WithoutCancel(ctx), query, args...)
 	db.Close()
 	return rows, err
 }

@@ -9,9 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// conn is a handle as database/sql sees it: a connection that can only be queried,
-// and the connector to it. There is nothing to close, since the handle is the caller's.
-type conn struct{ handle Handle }
+// conn is a handle as database/sql sees it for the time of one query: a connection
+// that can only be queried, and the connector to it. There is nothing to close, since
+// the handle is the caller's.
+type conn struct {
+	ctx    context.Context // the query's
+	handle Handle
+}
 
 var _ interface {
 	driver.Connector
@@ -26,13 +30,13 @@ var textFormat = pgx.QueryResultFormats{pgx.TextFormatCode}
 
 // QueryContext runs the query up to its first row: before that the columns
 // are not known, nor whether it fails.
-func (c conn) QueryContext(ctx context.Context, query string, named []driver.NamedValue) (driver.Rows, error) {
+func (c conn) QueryContext(_ context.Context, query string, named []driver.NamedValue) (driver.Rows, error) {
 	args := make([]any, 0, 1+len(named))
 	args = append(args, textFormat)
 	for _, v := range named {
 		args = append(args, v.Value)
 	}
-	r, err := c.handle.Query(ctx, query, args...)
+	r, err := c.handle.Query(c.ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
