@@ -28,10 +28,19 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
-// BenchmarkDrain runs no-op jobs that were enqueued beforehand through a worker.
-// An operation is one job.
+// BenchmarkDrain runs no-op jobs that were enqueued beforehand through a worker;
+// pinned, while a transaction keeps the server from cleaning up behind it. An
+// operation is one job.
 func BenchmarkDrain(b *testing.B) {
-	_, q := fresh(b, postgres.Options{})
+	b.Run("free", func(b *testing.B) { drain(b, false) })
+	b.Run("pinned", func(b *testing.B) { drain(b, true) })
+}
+
+func drain(b *testing.B, pinned bool) {
+	db, q := fresh(b, postgres.Options{})
+	if pinned {
+		defer pin(b, db)()
+	}
 	for left := b.N; left > 0; left -= 5000 {
 		enqueue(b, q, payloads(min(left, 5000))...)
 	}

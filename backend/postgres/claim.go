@@ -12,21 +12,68 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Claim implements [queue.Consumer] with sql/claim.sql.
+// Claim implements [queue.Consumer] with sql/claim.sql: one statement, or two where
+// the first begins at the front (see front.go) and comes back short. It takes at most
+// 100,000 jobs of a queue.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
+	f := b.fronts.of(req)
+	from, full := f.begin()
+	jobs, short, err := b.look(ctx, req, f, from, full)
+	if err == nil && f.suspect() {
+		b.probe(ctx, req, f)
+	}
+	if !short {
+		return jobs, err
+	}
+	rest := req
+	rest.Limit -= len(jobs)
+	more, _, err := b.look(ctx, rest, f, f.heads(), true)
+	if err != nil && len(jobs) == 0 {
+		return nil, err
+	}
+	jobs = append(jobs, more...) // what was claimed first is claimed, whatever came of the second
+	inOrder(jobs, req.Queues)
+	return jobs, nil
+}
+
+// look claims what is due from those places on.
+func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, f *front, from []place, full bool) (jobs []*queue.Job, short bool, err error) {
+	priorities, dues := places(from)
+	started := time.Now()
 	err = b.on(ctx, "claim", nil, func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
-			microseconds(req.Lease), req.Worker)
+			microseconds(req.Lease), req.Worker, priorities, dues)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	inOrder(jobs, req.Queues)
-	return jobs, nil
+	return jobs, f.ended(full, time.Since(started), req, jobs), nil
+}
+
+// probe asks the server, with sql/probe.sql, how many pages a full look touches. An
+// error tells nothing, and is left to the next claim.
+func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest, f *front) {
+	var plans []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	err := each(ctx, b.db, func(rows *sql.Rows) error {
+		var text []byte
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		return json.Unmarshal(text, &plans)
+	}, b.sql.probe, textArray(req.Queues), kinds(req))
+	if err == nil && len(plans) == 1 {
+		f.found(plans[0].Plan.Hit + plans[0].Plan.Read)
+	}
 }
 
 // ClaimTx implements [queue.TxClaimer] with sql/claim_tx.sql.

@@ -13,14 +13,38 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Enqueue implements [queue.Enqueuer] with sql/enqueue.sql.
+// Enqueue implements [queue.Enqueuer] with sql/enqueue_plain.sql, or, where a job has
+// a key, sql/enqueue.sql.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for i, job := range jobs {
 		if err := job.Check(b.options.MaxPayload); err != nil {
 			return fmt.Errorf("postgres: enqueue: job %d of %d: %w", i+1, len(jobs), err)
 		}
 	}
-	return b.on(ctx, "enqueue", db, func(db queue.DB) error { return b.write(ctx, db, jobs) })
+	write := b.writePlain
+	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
+		write = b.write
+	}
+	return b.on(ctx, "enqueue", db, func(db queue.DB) error { return write(ctx, db, jobs) })
+}
+
+// writePlain enqueues jobs without keys.
+func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	i := 0
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		job := jobs[i]
+		i++
+		var woken sql.NullInt64
+		job.Duplicate = false
+		return rows.Scan(&job.ID, &woken)
+	}, b.sql.enqueuePlain, b.columns(jobs, false)...)
+	if err == nil && i != len(jobs) {
+		err = fmt.Errorf("%d rows for %d jobs", i, len(jobs))
+	}
+	return err
 }
 
 // write enqueues jobs. One whose key was taken by a job that ended before its id
@@ -58,16 +82,16 @@ func (b *Backend) writeOnce(ctx context.Context, db queue.DB, jobs []*queue.Job)
 			job.ID = live.Int64
 		}
 		return nil
-	}, b.sql.enqueue, b.columns(jobs)...)
+	}, b.sql.enqueue, b.columns(jobs, true)...)
 	if err == nil && i != len(jobs) {
 		err = fmt.Errorf("%d rows for %d jobs", i, len(jobs))
 	}
 	return again, err
 }
 
-// columns turns jobs into the statement's parameters, an array for each column.
-// A column in which every job has the default is nil.
-func (b *Backend) columns(jobs []*queue.Job) []any {
+// columns turns jobs into a statement's parameters, an array for each column, the
+// keys among them or not. A column in which every job has the default is nil.
+func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 	var queues array
 	for _, j := range jobs {
 		queues.string(cmp.Or(j.Queue, queue.DefaultQueue))
@@ -81,7 +105,7 @@ func (b *Backend) columns(jobs []*queue.Job) []any {
 			payloads.bytes(j.Payload)
 		}
 	}
-	return []any{
+	params := []any{
 		queues.String(), kinds.String(), payloads.String(),
 		column(jobs, func(j *queue.Job) bool { return j.Priority != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.Priority)) }),
@@ -91,12 +115,13 @@ func (b *Backend) columns(jobs []*queue.Job) []any {
 			func(a *array, j *queue.Job) { a.string(j.ScheduledAt.UTC().Format(time.RFC3339Nano)) }),
 		column(jobs, func(j *queue.Job) bool { return j.MaxAttempts != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.MaxAttempts)) }),
-		column(jobs, func(j *queue.Job) bool { return j.Key != "" },
-			func(a *array, j *queue.Job) { a.string(j.Key) }),
-		column(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
-			func(a *array, j *queue.Job) { a.bytes(marshalHeaders(j.Headers)) }),
-		b.toNotify(jobs),
 	}
+	if keys {
+		params = append(params, column(jobs, func(j *queue.Job) bool { return j.Key != "" },
+			func(a *array, j *queue.Job) { a.string(j.Key) }))
+	}
+	return append(params, column(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
+		func(a *array, j *queue.Job) { a.bytes(marshalHeaders(j.Headers)) }), b.toNotify(jobs))
 }
 
 // column is one optional column: NULL for the jobs that do not have it.

@@ -1,7 +1,17 @@
 package postgres
 
+import "github.com/errandhq/errand/queue"
+
 // Statement is the text of a file of the sql folder, for tests that look at plans.
 func Statement(name string) string { return inSchema(readSQL("sql/"+name+".sql"), defaultSchema) }
 
 // TextArray is the array literal that Enqueue sends.
 var TextArray = textArray
+
+// Dear says whether the claims of that request begin at the front.
+func (b *Backend) Dear(req queue.ClaimRequest) bool {
+	f := b.fronts.of(req)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dear
+}

@@ -20,7 +20,7 @@ func planOf(t *testing.T, conn *sql.Conn, text string, args ...string) string {
 	if len(args) > 0 {
 		execute += " (" + strings.Join(args, ", ") + ")"
 	}
-	rows, err := conn.QueryContext(t.Context(), "EXPLAIN (COSTS OFF) "+execute)
+	rows, err := conn.QueryContext(t.Context(), "EXPLAIN "+execute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +37,16 @@ func planOf(t *testing.T, conn *sql.Conn, text string, args ...string) string {
 		t.Fatal(err)
 	}
 	return plan.String()
+}
+
+// costOf is what the planner thinks that the plan costs, all told.
+func costOf(t *testing.T, plan string) (cost float64) {
+	t.Helper()
+	_, after, _ := strings.Cut(plan, "..")
+	if _, err := fmt.Sscanf(after, "%f", &cost); err != nil {
+		t.Fatalf("%v: %s", err, plan)
+	}
+	return cost
 }
 
 // TestPlans: the hot statements walk the index that their file names, with the
@@ -60,16 +70,23 @@ func TestPlans(t *testing.T) {
 			name, index string
 			args        []string
 		}{
-			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'"}},
+			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'", "'{0}'", "'{-infinity}'"}},
 			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true"}},
+			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'"}},
+			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},
+			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL", "true"}},
+			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1"}},
 			{"backlog", "jobs_pending_idx", nil},
 		} {
 			plan := planOf(t, conn, postgres.Statement(c.name), c.args...)
 			if !strings.Contains(plan, c.index) || strings.Contains(plan, "Seq Scan on jobs") {
 				t.Errorf("%s, %s: want %s and no sequential scan, got\n%s", state, c.name, c.index, plan)
 			}
-			if c.name == "backlog" && strings.Contains(plan, "Bitmap") { // which would be read to its end, and sorted
+			if cost := costOf(t, plan); cost > 50_000 { // from 100,000 on the server compiles plans, for longer than they run
+				t.Errorf("%s, %s: want a cost of at most 50,000, got %v in\n%s", state, c.name, cost, plan)
+			}
+			if c.index == "jobs_pending_idx" && strings.Contains(plan, "Bitmap") { // which would be read to its end, and sorted
 				t.Errorf("%s, %s: want %s walked in its order, got\n%s", state, c.name, c.index, plan)
 			}
 		}
@@ -89,6 +106,9 @@ func TestPlans(t *testing.T) {
 	check("statistics of a queue that has been drained")
 	do("DELETE FROM errand.jobs", "ANALYZE errand.jobs", fill)
 	check("analyzed when emptied and not vacuumed, filled again")
+	do("DELETE FROM errand.jobs", `INSERT INTO errand.jobs (kind, status, priority, scheduled_at) SELECT 'k', 'pending', random() * 100,
+		now() - random() * interval '1 day' FROM generate_series(1, 300000)`, "ANALYZE errand.jobs")
+	check("full, and in no order")
 }
 
 // TestLimitHoldsWhateverThePlan forces the planner's hand each way: a claim

@@ -21,6 +21,7 @@ type Backend struct {
 	sql     statements
 	pruned  atomic.Int64 // the last id that Prune looked at in this pass
 	naps    atomic.Int64 // counts calls of Sleep
+	fronts  fronts
 }
 
 var _ interface {

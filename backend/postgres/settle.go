@@ -4,13 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// Settle implements [queue.Consumer] with sql/settle.sql: one statement for the
-// jobs of each worker, which is one statement when a worker calls it.
+// Settle implements [queue.Consumer] with sql/settle.sql, or, where all are done,
+// sql/settle_done.sql or sql/settle_drop.sql: one statement for the jobs of each
+// worker, which is one statement when a worker calls it.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -19,9 +21,9 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	}
 	groups, lost := byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
 	for worker, held := range groups {
-		args := append(settleArgs(held), worker, b.options.Retention.keepsDone())
+		statement, args := b.settling(held, worker)
 		err := b.on(ctx, "settle", db, func(db queue.DB) error {
-			gone, err := queryIDs(ctx, db, b.sql.settle, args...)
+			gone, err := queryIDs(ctx, db, statement, args...)
 			if err == nil {
 				lost = append(lost, held.withIDs(gone)...)
 			}
@@ -34,14 +36,23 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	return lost, nil
 }
 
-// settleArgs separates what is done, of which there is no more to say, from the
-// other outcomes.
-func settleArgs(h held[queue.Outcome]) []any {
-	done := h.only(func(o queue.Outcome) bool { return o.Verb == queue.Done })
+// settling chooses the statement, and separates what is done, of which there is no
+// more to say, from the other outcomes.
+func (b *Backend) settling(h held[queue.Outcome], worker string) (statement string, args []any) {
+	isDone := func(o queue.Outcome) bool { return o.Verb == queue.Done }
+	keep := b.options.Retention.keepsDone()
+	if !slices.ContainsFunc(h.items, func(o queue.Outcome) bool { return !isDone(o) }) {
+		ids, fences := h.arrays()
+		if keep {
+			return b.sql.settleDone, []any{ids, fences, worker}
+		}
+		return b.sql.settleDrop, []any{ids, fences, worker}
+	}
+	done := h.only(isDone)
 	others := h.only(func(o queue.Outcome) bool { return o.Verb != queue.Done })
 	doneIDs, doneFences := done.arrays()
 	otherIDs, otherFences := others.arrays()
-	return []any{doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items)}
+	return b.sql.settle, []any{doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items), worker, keep}
 }
 
 // verdicts is the JSON object that sql/settle.sql looks outcomes up in.

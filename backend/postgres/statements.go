@@ -10,28 +10,33 @@ var sqlFiles embed.FS
 
 // statements are the files of the sql folder with the schema in its place.
 type statements struct {
-	enqueue, claim, claimTx, extend, settle, reclaim, sleep, wake, redrive, prune string
-	countAll, countSample, backlog, list, job                                     string
+	enqueue, enqueuePlain, claim, claimTx, probe, extend      string
+	settle, settleDone, settleDrop, reclaim, sleep, wake      string
+	redrive, prune, countAll, countSample, backlog, list, job string
 }
 
 func loadStatements(schema string) statements {
 	load := func(name string) string { return inSchema(readSQL("sql/"+name+".sql"), schema) }
 	return statements{
-		enqueue:     load("enqueue"),
-		claim:       load("claim"),
-		claimTx:     load("claim_tx"),
-		extend:      load("extend"),
-		settle:      load("settle"),
-		reclaim:     load("reclaim"),
-		sleep:       load("sleep"),
-		wake:        load("wake"),
-		redrive:     load("redrive"),
-		prune:       load("prune"),
-		countAll:    load("count_all"),
-		countSample: load("count_sample"),
-		backlog:     load("backlog"),
-		list:        load("list"),
-		job:         load("job"),
+		enqueue:      load("enqueue"),
+		enqueuePlain: load("enqueue_plain"),
+		claim:        load("claim"),
+		claimTx:      load("claim_tx"),
+		probe:        load("probe"),
+		extend:       load("extend"),
+		settle:       load("settle"),
+		settleDone:   load("settle_done"),
+		settleDrop:   load("settle_drop"),
+		reclaim:      load("reclaim"),
+		sleep:        load("sleep"),
+		wake:         load("wake"),
+		redrive:      load("redrive"),
+		prune:        load("prune"),
+		countAll:     load("count_all"),
+		countSample:  load("count_sample"),
+		backlog:      load("backlog"),
+		list:         load("list"),
+		job:          load("job"),
 	}
 }
 

@@ -2,8 +2,7 @@
 -- look-up for each priority in use of a queue finds its oldest job and where the next begins, however many jobs are between.
 -- Of a queue whose priorities are as many as timestamps only the 1,000 most urgent are looked at, and 10,000 in all. No job is due before
 -- 1970, except where SQL says -infinity, from which no time can be reckoned.
--- many is one row that the planner takes for a million. Of so many only the first is wanted, which the index has at hand: without
--- many, a planner that expects one pending job, or none, may read and sort all there are for each look-up.
+-- many is as in claim.sql.
 -- Index: jobs_pending_idx.
 WITH RECURSIVE many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b

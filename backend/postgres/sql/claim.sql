@@ -1,8 +1,17 @@
--- Takes due jobs: $1 queues in priority order, $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5 worker.
+-- Takes due jobs: $1 queues in priority order, $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5 worker; $6 and $7
+-- the priority and due time in each queue to begin at, which are the lowest of both for its head.
 -- Each queue is walked along its index only until the limit is full, and only rows that are returned get locked. The
 -- inner select runs once, as an init plan, so the limit holds whatever the plan; ctid is safe, because
 -- the rows are locked in this very statement (one that moved before it was locked is merely not returned).
+-- many is one row that the planner takes for a million: without it, a planner that expects one pending job, or none, may read and
+-- sort all there are instead of the first few, which the index has at hand. The inner limit, at which no claim arrives, says that
+-- they are few: of the real one the planner knows nothing, takes a tenth of everything for it, and may compile the plan for that.
+-- Parameters that would change the estimates stand in (SELECT …): then a plan made for their values costs what one made for any
+-- values does, and the server keeps the latter instead of planning anew each time, which takes longer than a small batch.
 -- Index: jobs_pending_idx.
+WITH many AS MATERIALIZED (
+    SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
+)
 UPDATE errand.jobs AS j
 SET
     status = 'running',
@@ -14,19 +23,20 @@ SET
     updated_at = statement_timestamp()
 WHERE j.ctid = ANY (ARRAY(
     SELECT due.ctid
-    FROM unnest($1::text::text[]) WITH ORDINALITY AS q (queue, rank)
+    FROM unnest((SELECT $1::text::text[]), (SELECT $6::text::integer[]), (SELECT $7::text::timestamptz[])) WITH ORDINALITY AS q (queue, priority, due, rank)
     CROSS JOIN LATERAL (
         SELECT p.ctid
-        FROM errand.jobs p
+        FROM errand.jobs p CROSS JOIN many
         WHERE p.queue = q.queue
             AND p.status = 'pending'
             AND p.scheduled_at <= statement_timestamp()
-            AND ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
+            AND (p.priority, p.scheduled_at) >= (q.priority, q.due)
+            AND ((SELECT $2::text) IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
         ORDER BY p.priority, p.scheduled_at, p.id
-        LIMIT $3::integer
-        FOR UPDATE SKIP LOCKED
+        LIMIT 100000
+        FOR UPDATE OF p SKIP LOCKED
     ) AS due
-    LIMIT $3::integer
+    LIMIT (SELECT $3::integer)
 ))
 RETURNING
     j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,

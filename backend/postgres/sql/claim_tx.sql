@@ -1,20 +1,23 @@
 -- Claims one job and completes it in the same transaction, which is the caller's: $1 queues, $2 kinds or NULL,
 -- $3 whether to keep the row. Until the transaction ends the row is locked, so other claims skip it; a rollback leaves it pending.
 -- This is the guide's queue_in_tx; its DELETE is kept for when completed jobs are not.
+-- many is as in claim.sql.
 -- Index: jobs_pending_idx.
-WITH due AS MATERIALIZED (
+WITH many AS MATERIALIZED (
+    SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
+), due AS MATERIALIZED (
     SELECT d.ctid
     FROM unnest($1::text::text[]) WITH ORDINALITY AS q (queue, rank)
     CROSS JOIN LATERAL (
         SELECT p.ctid
-        FROM errand.jobs p
+        FROM errand.jobs p CROSS JOIN many
         WHERE p.queue = q.queue
             AND p.status = 'pending'
             AND p.scheduled_at <= statement_timestamp()
             AND ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
         ORDER BY p.priority, p.scheduled_at, p.id
         LIMIT 1
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE OF p SKIP LOCKED
     ) AS d
     LIMIT 1
 ), kept AS (

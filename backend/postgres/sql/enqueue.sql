@@ -9,8 +9,8 @@
 WITH input AS MATERIALIZED (
     SELECT nextval('errand.jobs_id_seq') AS id, t.*
     FROM unnest(
-        $1::text::text[], $2::text::text[], $3::text::text[], $4::text::integer[], $5::text::bigint[],
-        $6::text::timestamptz[], $7::text::integer[], $8::text::text[], $9::text::text[]
+        (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT $3::text::text[]), (SELECT $4::text::integer[]), (SELECT $5::text::bigint[]),
+        (SELECT $6::text::timestamptz[]), (SELECT $7::text::integer[]), (SELECT $8::text::text[]), (SELECT $9::text::text[])
     ) WITH ORDINALITY AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, job_key, headers, ord)
 ), written AS (
     INSERT INTO errand.jobs (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
@@ -24,7 +24,7 @@ WITH input AS MATERIALIZED (
     RETURNING id
 ), woken AS (
     SELECT pg_notify('errand', q.queue)
-    FROM unnest($10::text::text[]) AS q (queue)
+    FROM unnest((SELECT $10::text::text[])) AS q (queue)
     WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue)
 ), result AS (
     SELECT id, queue, job_key, ord, job_key IS NOT NULL AND id NOT IN (SELECT id FROM written) AS duplicate

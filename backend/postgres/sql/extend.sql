@@ -19,7 +19,7 @@ WITH extended AS (
         FOR NO KEY UPDATE SKIP LOCKED
     ))
 )
-SELECT want.id FROM unnest($1::text::bigint[]) AS want (id)
+SELECT want.id FROM unnest((SELECT $1::text::bigint[])) AS want (id)
 EXCEPT
 SELECT id FROM errand.jobs
 WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])

@@ -49,6 +49,6 @@ WITH kept AS (
         AND j.status::text = 'running'
     RETURNING j.id
 )
-SELECT want.id FROM unnest($1::text::bigint[] || $3::text::bigint[]) AS want (id)
+SELECT want.id FROM unnest((SELECT $1::text::bigint[] || $3::text::bigint[])) AS want (id)
 EXCEPT
 (SELECT id FROM kept UNION ALL SELECT id FROM dropped UNION ALL SELECT id FROM other);

@@ -1,0 +1,89 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// pin keeps every row that is there from being cleaned up, until unpin is called.
+func pin(t testing.TB, db *sql.DB) (unpin func()) {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value[int](t, tx, "SELECT 1") // which takes the snapshot
+	t.Cleanup(func() { tx.Rollback() })
+	return func() { tx.Rollback() }
+}
+
+// TestClaimsBehindWhatIsGone: where claims walk many entries that are gone, they begin at the
+// front, find what is before it all the same, leave nothing, and return to the head in the end.
+func TestClaimsBehindWhatIsGone(t *testing.T) {
+	const jobsInAll, urgentEvery = 60_000, 50
+	db, q := fresh(t, postgres.Options{})
+	unpin := pin(t, db)
+	defer unpin()
+	for range jobsInAll / 5000 {
+		enqueue(t, q, jobs(5000)...)
+	}
+	seen := make(map[int64]bool)
+	take := func(n int) []*queue.Job {
+		t.Helper()
+		got := claim(t, q, n)
+		outcomes := make([]queue.Outcome, len(got))
+		for i, j := range got {
+			if seen[j.ID] {
+				t.Fatalf("job %d was claimed twice", j.ID)
+			}
+			seen[j.ID] = true
+			outcomes[i].Job = j
+		}
+		if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 {
+			t.Fatalf("Settle: lost %d, %v", len(lost), err)
+		}
+		return got
+	}
+
+	dear, urgent := 0, 0 // claims that began at the front; urgent jobs that wait
+	for i := 0; len(seen) < jobsInAll; i++ {
+		if i%urgentEvery == 0 {
+			enqueue(t, q, &queue.Job{Kind: "urgent", Priority: -1})
+			urgent++
+		}
+		got := take(500)
+		if len(got) == 0 {
+			t.Fatalf("a claim came back empty, with %d of %d jobs claimed", len(seen), jobsInAll)
+		}
+		for _, j := range got {
+			if j.Priority == -1 {
+				urgent--
+			}
+		}
+		if q.Dear(request(1)) {
+			dear++
+		}
+	}
+	if dear == 0 {
+		t.Errorf("no claim began at the front, though %d entries are gone", len(seen))
+	}
+	eventually(t, "the rest is found", func() bool {
+		take(500)
+		return value[int](t, db, "SELECT count(*) FROM errand.jobs WHERE status <> 'completed'") == 0
+	})
+
+	unpin()
+	exec(t, db, "VACUUM errand.jobs")
+	start := time.Now()
+	for q.Dear(request(1)) {
+		enqueue(t, q, jobs(1)...)
+		take(1)
+		if time.Since(start) > 20*time.Second {
+			t.Fatal("claims still begin at the front, though nothing is gone")
+		}
+	}
+}

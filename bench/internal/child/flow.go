@@ -1,0 +1,41 @@
+package child
+
+import (
+	"context"
+	"time"
+)
+
+// flowTick is how often flow enqueues: its batches are what became due since.
+const flowTick = 10 * time.Millisecond
+
+// flow enqueues Rate jobs a second for Duration. A job's number is the time of
+// its enqueueing in nanoseconds since 1970, so that its worker, on the same
+// machine, can tell how late it is.
+func flow(ctx context.Context, s *self) (f Figures, err error) {
+	p, err := s.open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(p, &err)
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	from := time.Now()
+	sent := 0
+	for now := from; now.Sub(from) < s.Duration && ctx.Err() == nil; now = time.Now() {
+		due := int(now.Sub(from).Seconds()*float64(s.Rate)) - sent
+		if due <= 0 {
+			time.Sleep(flowTick)
+			continue
+		}
+		n := min(due, s.Batch)
+		if err := p.Enqueue(ctx, int(now.UnixNano()), n); err != nil {
+			return nil, err
+		}
+		sent += n
+		if n == due {
+			time.Sleep(flowTick)
+		}
+	}
+	return Figures{"jobs": float64(sent), "rate": float64(sent) / time.Since(from).Seconds()}, nil
+}

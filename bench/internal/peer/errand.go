@@ -1,0 +1,153 @@
+package peer
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/lib/pq"              // the driver "postgres"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/backend/postgres/pqlisten"
+	"github.com/errandhq/errand/queue"
+)
+
+type errand struct {
+	config  Config
+	options postgres.Options
+	db      *sql.DB
+	queue   *postgres.Backend
+	looker  looker
+}
+
+var orders = queue.NewKind[order](kind)
+
+func openErrand(_ context.Context, c Config) (Peer, error) {
+	return newErrand(c, "pgx", postgres.Options{Listen: pgxlisten.Listen})
+}
+
+func openErrandPQ(_ context.Context, c Config) (Peer, error) {
+	return newErrand(c, "postgres", postgres.Options{Listen: pqlisten.New(c.DSN)})
+}
+
+func openErrandDelete(_ context.Context, c Config) (Peer, error) {
+	return newErrand(c, "pgx", postgres.Options{Listen: pgxlisten.Listen, Retention: postgres.Retention{Completed: -1}})
+}
+
+func newErrand(c Config, driver string, o postgres.Options) (Peer, error) {
+	db, err := sql.Open(driver, c.DSN)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(poolSize)
+	db.SetMaxIdleConns(poolSize)
+	q, err := postgres.New(db, o)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &errand{config: c, options: o, db: db, queue: q, looker: looker{dsn: c.DSN}}, nil
+}
+
+func (e *errand) Install(ctx context.Context) error {
+	return postgres.Migrate(ctx, e.db, e.options)
+}
+
+func (e *errand) Enqueue(ctx context.Context, first, n int) error {
+	jobs := make([]*queue.Job, n)
+	for i := range jobs {
+		jobs[i] = orders.New(newOrder(first + i))
+	}
+	return e.queue.Enqueue(ctx, nil, jobs...)
+}
+
+func (e *errand) EnqueueOne(ctx context.Context, number int) error {
+	return e.queue.Enqueue(ctx, nil, orders.New(newOrder(number)))
+}
+
+func (e *errand) Work(ctx context.Context, handle func(int)) error {
+	mux := queue.NewMux()
+	orders.Handle(mux, func(_ context.Context, _ *queue.Job, o order) error {
+		handle(o.Order)
+		return nil
+	})
+	return queue.Worker{
+		Backend:     e.consumer(),
+		Handler:     mux,
+		Concurrency: e.config.Concurrency,
+		Logger:      quiet,
+	}.Run(ctx)
+}
+
+// consumer is the backend, behind a clock if the claims are to be timed.
+func (e *errand) consumer() queue.Consumer {
+	if e.config.OnClaim == nil {
+		return e.queue
+	}
+	return timedClaims{e.queue, e.config.OnClaim}
+}
+
+// timedClaims tells how long each claim took.
+type timedClaims struct {
+	*postgres.Backend
+	told func(time.Duration)
+}
+
+func (t timedClaims) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	from := time.Now()
+	jobs, err := t.Backend.Claim(ctx, req)
+	t.told(time.Since(from))
+	return jobs, err
+}
+
+func (e *errand) Transact(ctx context.Context, number int, enqueue bool) error {
+	tx, err := e.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, insertBusiness, number); err != nil {
+		return err
+	}
+	if enqueue {
+		if err := e.queue.Enqueue(ctx, tx, orders.New(newOrder(number))); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// The questions to errand's table, which is the floor's as well.
+const (
+	errandUnsettled = `SELECT EXISTS (SELECT FROM errand.jobs WHERE status = 'pending')
+		OR EXISTS (SELECT FROM errand.jobs WHERE status = 'running')`
+	errandCensus = `SELECT
+		count(*) FILTER (WHERE status IN ('pending', 'running')),
+		count(*) FILTER (WHERE status = 'completed'),
+		count(*) FILTER (WHERE status IN ('failed', 'dead') OR attempts > 1)
+		FROM errand.jobs`
+)
+
+func (e *errand) Unsettled(ctx context.Context) (bool, error) {
+	return e.looker.yes(ctx, errandUnsettled)
+}
+
+func (e *errand) Census(ctx context.Context) (Census, error) {
+	return e.looker.census(ctx, errandCensus)
+}
+
+func (e *errand) Close() error {
+	if err := errors.Join(e.looker.close(), e.db.Close()); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return nil
+}
+
+// quiet logs errors alone, to standard error: what goes wrong in a measurement
+// is to be seen.
+var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

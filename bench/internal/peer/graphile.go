@@ -1,0 +1,92 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// graphile enqueues by SQL, as every language can; its worker is graphile.js.
+type graphile struct {
+	config Config
+	insert *pgx.Conn
+	looker looker
+}
+
+func openGraphile(ctx context.Context, c Config) (Peer, error) {
+	insert, err := pgx.Connect(ctx, c.DSN)
+	if err != nil {
+		return nil, err
+	}
+	return &graphile{config: c, insert: insert, looker: looker{dsn: c.DSN}}, nil
+}
+
+// NodeProgram is the command that runs graphile.js in the folder that
+// [PrepareNode] made.
+func NodeProgram(dir string) []string {
+	return []string{"node", filepath.Join(dir, graphileScript)}
+}
+
+func (g *graphile) Install(ctx context.Context) error {
+	spec, err := json.Marshal(map[string]string{"part": "install", "dsn": g.config.DSN})
+	if err != nil {
+		return err
+	}
+	program := append(NodeProgram(g.config.Node), string(spec))
+	if out, err := exec.CommandContext(ctx, program[0], program[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// Enqueue is called by one goroutine at a time: there is one connection.
+func (g *graphile) Enqueue(ctx context.Context, first, n int) error {
+	jobs := make([]json.RawMessage, n)
+	for i := range jobs {
+		payload, err := json.Marshal(newOrder(first + i))
+		if err != nil {
+			return err
+		}
+		jobs[i] = payload
+	}
+	_, err := g.insert.Exec(ctx, `SELECT count(*) FROM graphile_worker.add_jobs(ARRAY(
+		SELECT json_populate_record(NULL::graphile_worker.job_spec, json_build_object('identifier', $1::text, 'payload', p::json))
+		FROM unnest($2::text[]) AS p))`, kind, jobs)
+	return err
+}
+
+func (g *graphile) EnqueueOne(ctx context.Context, number int) error {
+	payload, err := json.Marshal(newOrder(number))
+	if err != nil {
+		return err
+	}
+	_, err = g.insert.Exec(ctx, `SELECT graphile_worker.add_job($1, $2::text::json)`, kind, string(payload))
+	return err
+}
+
+// Work is for a process of its own: see [System.Node].
+func (g *graphile) Work(context.Context, func(int)) error {
+	return errors.New("graphile-worker does not work in a Go process")
+}
+
+func (g *graphile) Unsettled(ctx context.Context) (bool, error) {
+	return g.looker.yes(ctx, `SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)`)
+}
+
+// Census knows no completed jobs: graphile-worker deletes them.
+func (g *graphile) Census(ctx context.Context) (Census, error) {
+	return g.looker.census(ctx, `SELECT
+		count(*) FILTER (WHERE last_error IS NULL),
+		0::bigint,
+		count(*) FILTER (WHERE last_error IS NOT NULL)
+		FROM graphile_worker._private_jobs`)
+}
+
+func (g *graphile) Close() error {
+	return errors.Join(g.looker.close(), g.insert.Close(context.Background()))
+}

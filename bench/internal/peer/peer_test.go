@@ -1,0 +1,63 @@
+package peer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNumberIn(t *testing.T) {
+	for payload, want := range map[string]int{
+		`{"to": "alice@example.com", "order": 123}`: 123,
+		"\x01" + `{"order": 7, "to": "a"}`:          7,
+		`{"order": 0}`:                              0,
+		`{}`:                                        0,
+	} {
+		if got := numberIn([]byte(payload)); got != want {
+			t.Errorf("numberIn(%s): got %d, want %d", payload, got, want)
+		}
+	}
+}
+
+func TestFamilies(t *testing.T) {
+	if got, want := Families(), []string{"floor", "river", "asynq", "graphile"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestSystemsHaveNamesOfTheirOwn(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, s := range Systems {
+		if seen[s.Name] || s.Name == "" || s.About == "" {
+			t.Errorf("%+v: want a name of its own and words about it", s)
+		}
+		seen[s.Name] = true
+		if Named(s.Name).Name != s.Name {
+			t.Errorf("Named(%s): got %s", s.Name, Named(s.Name).Name)
+		}
+	}
+}
+
+func TestPrepareNodeNamesWhatIsMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := PrepareNode(t.Context()); err == nil || err.Error() != "node is not installed" {
+		t.Errorf("got %v, want that node is not installed", err)
+	}
+}
+
+func TestOpenOfWhatIsNoQueue(t *testing.T) {
+	if _, err := Open(t.Context(), Config{System: "ideal"}); err == nil || !strings.Contains(err.Error(), "not a queue") {
+		t.Errorf("got %v, want an error", err)
+	}
+}
+
+func TestWithParameter(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"postgres://h/db":             "postgres://h/db?a=b",
+		"postgres://h/db?sslmode=off": "postgres://h/db?sslmode=off&a=b",
+	} {
+		if got := withParameter(dsn, "a", "b"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

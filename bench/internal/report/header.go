@@ -1,0 +1,87 @@
+// Package report writes tables of results as text, Markdown, JSON and pictures.
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Header says what was run, where and how.
+type Header struct {
+	Command string // that repeats it
+	Machine string
+	Servers []string // a line each
+	Systems []string // a line each: name and settings
+	Rounds  int
+	Scale   float64
+	Begun   time.Time
+	Took    time.Duration
+	Load    string // of the machine before the run
+}
+
+// lines are the header, a line each.
+func (h Header) lines() []string {
+	lines := []string{
+		fmt.Sprintf("%s, %s on %s", h.Begun.UTC().Format("2006-01-02 15:04 MST"), h.Command, h.Machine),
+	}
+	if h.Load != "" {
+		lines[0] += ", load before the run " + h.Load
+	}
+	lines = append(lines, h.Servers...)
+	lines = append(lines, fmt.Sprintf("rounds, in turns: %d; scale %v; took %v; medians [least … most]; to errand: the median of each round's ratio",
+		h.Rounds, h.Scale, h.Took.Round(time.Second)))
+	return append(lines, h.Systems...)
+}
+
+// Machine describes the machine in a few words.
+func Machine() string {
+	text := fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	if model := fileField("/proc/cpuinfo", "model name"); model != "" {
+		text += " of " + model
+	}
+	return text + ", " + runtime.Version()
+}
+
+// Load is how busy the machine has been in the last minute, or "".
+func Load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	load, _, _ := strings.Cut(string(text), " ")
+	return load
+}
+
+func fileField(path, name string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), ":")
+		if strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Version returns the version of a module that this program is built with.
+func Version(module string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path == module {
+			return strings.TrimPrefix(m.Version, "v")
+		}
+	}
+	return ""
+}
