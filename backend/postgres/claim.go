@@ -41,11 +41,11 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 
 // look claims what is due from those places on.
 func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, f *front, from []place, full bool) (jobs []*queue.Job, short bool, err error) {
-	priorities, dues := places(from)
+	priorities, dues, ids := places(from)
 	started := time.Now()
 	err = b.on(ctx, "claim", nil, func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
-			microseconds(req.Lease), req.Worker, priorities, dues)
+			microseconds(req.Lease), req.Worker, priorities, dues, ids)
 		return err
 	})
 	if err != nil {

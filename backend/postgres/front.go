@@ -15,11 +15,11 @@ import (
 // counted so many that it matters, claims begin at the front instead: the
 // place up to which claims have come. A job that is due before the front, such as a more
 // urgent one, is then found by a full look, from the head, and those are made as often as
-// a twentieth of the time allows. Elsewhere every look is a full one.
+// a fiftieth of the time allows. Elsewhere every look is a full one.
 
 const (
-	// lookShare bounds what full looks may cost: a twentieth of the time.
-	lookShare = 20
+	// lookShare bounds what full looks may cost: a fiftieth of the time.
+	lookShare = 50
 	// rowCost is about what a claim takes for each job that it returns.
 	rowCost = 5 * time.Microsecond
 	// slowLook is what full looks take, besides their jobs, when it is worth asking the
@@ -37,6 +37,7 @@ const (
 type place struct {
 	priority int32
 	due      time.Time // zero is before every time
+	id       int64     // of those that are due at the same time
 }
 
 var head = place{priority: math.MinInt32}
@@ -99,7 +100,7 @@ func (f *front) ended(full bool, took time.Duration, req queue.ClaimRequest, job
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, job := range jobs { // in order: the last of each queue stays
-		f.at[slices.Index(req.Queues, job.Queue)] = place{job.Priority, job.ScheduledAt}
+		f.at[slices.Index(req.Queues, job.Queue)] = place{job.Priority, job.ScheduledAt, job.ID}
 	}
 	if full {
 		f.full.add(took, len(jobs))
@@ -131,18 +132,19 @@ func (f *front) found(pages int) {
 	}
 }
 
-// places are the statement's parameters: an array of priorities and one of times.
-func places(from []place) (priorities, dues string) {
-	var priority, due array
+// places are the statement's parameters: arrays of priorities, times and ids.
+func places(from []place) (priorities, dues, ids string) {
+	var priority, due, id array
 	for _, p := range from {
 		priority.int(int64(p.priority))
+		id.int(p.id)
 		if p.due.IsZero() {
 			due.string("-infinity")
 		} else {
 			due.string(p.due.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	return priority.String(), due.String()
+	return priority.String(), due.String(), id.String()
 }
 
 // fronts are those of a backend, shared by its workers.

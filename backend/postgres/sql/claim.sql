@@ -1,5 +1,5 @@
--- Takes due jobs: $1 queues in priority order, $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5 worker; $6 and $7
--- the priority and due time in each queue to begin at, which are the lowest of both for its head.
+-- Takes due jobs: $1 queues in priority order, $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5 worker; $6, $7
+-- and $8 the priority, due time and id in each queue to begin behind, which are the lowest of all for its head.
 -- Each queue is walked along its index only until the limit is full, and only rows that are returned get locked. The
 -- inner select runs once, as an init plan, so the limit holds whatever the plan; ctid is safe, because
 -- the rows are locked in this very statement (one that moved before it was locked is merely not returned).
@@ -23,14 +23,15 @@ SET
     updated_at = statement_timestamp()
 WHERE j.ctid = ANY (ARRAY(
     SELECT due.ctid
-    FROM unnest((SELECT $1::text::text[]), (SELECT $6::text::integer[]), (SELECT $7::text::timestamptz[])) WITH ORDINALITY AS q (queue, priority, due, rank)
+    FROM unnest((SELECT $1::text::text[]), (SELECT $6::text::integer[]), (SELECT $7::text::timestamptz[]), (SELECT $8::text::bigint[]))
+        WITH ORDINALITY AS q (queue, priority, due, id, rank)
     CROSS JOIN LATERAL (
         SELECT p.ctid
         FROM errand.jobs p CROSS JOIN many
         WHERE p.queue = q.queue
             AND p.status = 'pending'
             AND p.scheduled_at <= statement_timestamp()
-            AND (p.priority, p.scheduled_at) >= (q.priority, q.due)
+            AND (p.priority, p.scheduled_at, p.id) > (q.priority, q.due, q.id)
             AND ((SELECT $2::text) IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
         ORDER BY p.priority, p.scheduled_at, p.id
         LIMIT 100000
