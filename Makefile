@@ -1,9 +1,9 @@
 # Everything here needs Go alone: the tests find or start their own Postgres
 # (DATABASE_URL, Docker, or local binaries) and say which in one line.
 
-# examples/ is a module of its own, so that errand's go.mod is free of the ORMs. Each is checked by its own go.mod;
-# go.work is what lets go run ./examples/quickstart work from here.
-MODULES = . examples
+# examples/ and bench/ are modules of their own, so that errand's go.mod is free of the ORMs and of its peers. Each is checked by
+# its own go.mod; go.work is what lets go run ./examples/quickstart work from here.
+MODULES = . examples bench
 EACH = set -e; for module in $(MODULES); do cd $(CURDIR)/$$module;
 
 export GOWORK = off
@@ -11,7 +11,7 @@ export GOWORK = off
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME = 10s
 
-.PHONY: help fmt lint test race cover fuzz bench quickstart examples
+.PHONY: help fmt lint test race cover fuzz bench microbench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -41,7 +41,10 @@ fuzz: ## run each fuzz target for FUZZTIME
 		done; \
 	done
 
-bench: ## run the benchmarks beside the code
+bench: ## measure errand against its peers (a quarter of an hour)
+	cd bench && go run .
+
+microbench: ## run the benchmarks beside the code
 	go test -run '^$$' -bench . ./queue/... ./middleware/... ./backend/...
 
 quickstart: ## run the README's example

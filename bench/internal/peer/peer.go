@@ -90,10 +90,10 @@ var Systems = []System{
 	{Name: "errand-delete", Family: "errand", About: "the same with Retention.Completed below 0: what is done is not kept", Server: Postgres, open: openErrandDelete},
 	{Name: "floor", Family: "floor", About: "hand-written SQL on two connections, 1,000 rows a statement, no handler", Server: Postgres, Keeps: true, open: openFloor},
 	{Name: "river-best", Family: "river", About: "River 0.51, riverpgxv5, its benchmark's settings: MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms", Server: Postgres, Keeps: true, open: openRiverBest},
-	{Name: "river-default", Family: "river", About: "River 0.51, riverpgxv5, defaults; MaxWorkers 100", Server: Postgres, Keeps: true, Share: 0.1, open: openRiverDefault},
+	{Name: "river-default", Family: "river", About: "River 0.51, riverpgxv5, defaults; MaxWorkers 100", Server: Postgres, Keeps: true, Share: 0.05, open: openRiverDefault},
 	{Name: "asynq", Family: "asynq", About: "asynq 0.26, Concurrency 100, a Redis that writes nothing to disk", Server: Redis, Keeps: true, Share: 0.3, open: openAsynq},
 	{Name: "graphile-best", Family: "graphile", About: "graphile-worker 0.17, its benchmark's settings: concurrentJobs 24, localQueue 500, batched completion; 2 processes", Server: Postgres, Node: true, Workers: 2, open: openGraphile},
-	{Name: "graphile-default", Family: "graphile", About: "graphile-worker 0.17, defaults: concurrentJobs 1", Server: Postgres, Node: true, Share: 0.1, open: openGraphile},
+	{Name: "graphile-default", Family: "graphile", About: "graphile-worker 0.17, defaults: concurrentJobs 1", Server: Postgres, Node: true, Share: 0.05, open: openGraphile},
 	{Name: "ideal", Family: "ideal", About: "the handler alone on as many goroutines, no queue"},
 }
 

@@ -13,7 +13,7 @@ const drainJobs = 100_000
 var drain = Scenario{
 	Name:    "drain",
 	Title:   "100,000 no-op jobs, enqueued beforehand, one process",
-	Note:    clockNote + " River and graphile-worker at their defaults get a tenth of the jobs, asynq three.",
+	Note:    clockNote + " River and graphile-worker at their defaults get a twentieth of the jobs, asynq six.",
 	Systems: []string{"errand", "errand-pq", "errand-delete", "floor", "river-best", "river-default", "graphile-best", "graphile-default", "asynq"},
 	Chart:   []result.Metric{result.Throughput},
 	Targets: []result.Target{

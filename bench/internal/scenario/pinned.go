@@ -11,14 +11,14 @@ import (
 
 const (
 	pinnedJobs    = 1_000_000
-	pinnedLimit   = 25 * time.Second // for the peers
+	pinnedLimit   = 20 * time.Second // for the peers
 	pinnedBacklog = 2000
 )
 
 var pinned = Scenario{
 	Name:    "pinned",
 	Title:   "1,000,000 no-op jobs pass while an old transaction keeps the server from forgetting dead rows",
-	Note:    "Jobs are enqueued, 500 a call, as they are worked off, so that some 2,000 wait. A repeatable read transaction, begun beforehand, is open all the while; free is the same without it. The peers get 25 s, and the figure is of what they had done by then. Otherwise as drain.",
+	Note:    "Jobs are enqueued, 500 a call, as they are worked off, so that some 2,000 wait. A repeatable read transaction, begun beforehand, is open all the while; free is the same without it. The peers get 20 s, and the figure is of what they had done by then. Otherwise as drain.",
 	Cases:   []string{"free", "pinned"},
 	Systems: []string{"errand", "river-best", "graphile-best"},
 	Rounds:  1,

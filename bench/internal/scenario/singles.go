@@ -12,7 +12,7 @@ import (
 
 const (
 	// singlesTime is how long jobs are enqueued one at a time.
-	singlesTime = 3 * time.Second
+	singlesTime = 2 * time.Second
 	// backlog is what busy workers have to do meanwhile, and for longer.
 	backlog = 20_000
 	// fallAsleep is how long idle workers are given to fall asleep.
@@ -21,7 +21,7 @@ const (
 
 var singles = Scenario{
 	Name:    "singles",
-	Title:   "enqueue one job at a time for 3 s, from 1, 16 and 64 goroutines",
+	Title:   "enqueue one job at a time for 2 s, from 1, 16 and 64 goroutines",
 	Note:    "A call and a transaction each. Idle: a worker process with nothing else to do, asleep at first, takes the jobs as they come. Busy: it works off a backlog, in which a job takes 10 ms. errand's worker has Concurrency 10, its default; River's MaxWorkers 100. Each job is checked to be there.",
 	Cases:   singlesCases(),
 	Systems: []string{"errand", "river-default", "asynq"},
