@@ -13,9 +13,11 @@ const (
 	// maxUnsettled is how many outcomes may wait to be settled before claiming
 	// stops, so that a slow database is not buried in work.
 	maxUnsettled = 5000
-	// claimPause is how long to wait after a claim that came back nearly empty:
-	// where jobs trickle in, claims of one or two would eat the machine.
+	// claimPause is the longest to wait after a claim that came back short, and
+	// pauseShare how much longer than the claim took: where jobs trickle in, claims of
+	// one or two would eat the machine.
 	claimPause = 3 * time.Millisecond
+	pauseShare = 2
 	// claimTimeout bounds a claim that the network has swallowed.
 	claimTimeout = 10 * time.Second
 )
@@ -33,7 +35,9 @@ func (r *run) claim(ctx context.Context) {
 			r.awaitRoom(ctx)
 			continue
 		}
+		before := time.Now()
 		got, err := r.claimOnce(ctx, n)
+		took := time.Since(before)
 		if pause := db.report(err); err != nil {
 			r.noteOutage()
 			sleep(ctx, pause)
@@ -44,7 +48,7 @@ func (r *run) claim(ctx context.Context) {
 			asleep = false
 		case got > 0:
 			asleep = false
-			sleep(ctx, claimPause)
+			sleep(ctx, min(pauseShare*took, claimPause))
 		case !asleep:
 			asleep = true
 			next = r.fallAsleep(ctx)
