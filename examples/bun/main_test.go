@@ -46,7 +46,7 @@ func TestBunTxItself(t *testing.T) {
 	err = s.db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
 		return s.q.Enqueue(ctx, tx, SendReceipt.New(Receipt{OrderID: 1}))
 	})
-	if want := "arguments, got 0"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "expected 9 arguments, got 0"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Enqueue with bun.Tx: got %v, want %q", err, want)
 	}
 	demotest.WantAccount(t, dsn, "after Enqueue with bun.Tx", demo.Account{})
