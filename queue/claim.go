@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// maxClaim is the most jobs of one claim, and maxPrefetch the most that wait:
-	// beyond them a longer batch is no faster.
+	// maxClaim is the most jobs of one claim: a longer batch is no faster. Twice as
+	// many may wait, so that the next is under way while one is worked off.
 	maxClaim    = 1000
-	maxPrefetch = 1000
+	maxPrefetch = 2 * maxClaim
 	// maxUnsettled is how many outcomes may wait to be settled before claiming
 	// stops, so that a slow database is not buried in work.
 	maxUnsettled = 5000
@@ -30,7 +30,7 @@ func (r *run) claim(ctx context.Context) {
 	asleep := false
 	next := time.Duration(-1) // until the next scheduled job, once asleep
 	for ctx.Err() == nil {
-		n := r.freeRoom()
+		n := r.roomNow()
 		if n == 0 {
 			r.awaitRoom(ctx)
 			continue
@@ -73,12 +73,16 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
 	return len(jobs), nil
 }
 
-// freeRoom is how many jobs to claim now: those that free slots can take, and
-// those expected to start within Prefetch. Ahead of need it waits until half of
-// that has been used up, so that claims are few and large.
-func (r *run) freeRoom() int {
+func (r *run) roomNow() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.freeRoom()
+}
+
+// freeRoom is how many jobs to claim now: those that free slots can take, and
+// those expected to start within Prefetch. Ahead of need it waits until half of
+// that has been used up, so that claims are few and large. Called with r.mu held.
+func (r *run) freeRoom() int {
 	if r.unsettled >= maxUnsettled {
 		return 0
 	}

@@ -19,6 +19,7 @@ type flight struct {
 	// Guarded by run.mu.
 	slot     slot      // runs the handler; nil before and after
 	given    bool      // its outcome is with settling; what its handler says now comes too late
+	outcome  Outcome   // once given
 	settling bool      // a Settle that names it is under way
 	retried  bool      // a Settle that named it has failed, and may have done its work all the same
 	lost     bool      // another has it: what comes of it is not settled
@@ -31,10 +32,10 @@ type flight struct {
 // and there are more jobs than idle ones.
 func (r *run) start(jobs []*Job, claimed time.Time) {
 	r.mu.Lock()
-	flights := make([]*flight, len(jobs))
+	flights := make([]flight, len(jobs))
 	for i, job := range jobs {
-		flights[i] = &flight{job: job, claimed: claimed, lease: claimed.Add(r.Lease)}
-		r.held[job] = flights[i]
+		flights[i] = flight{job: job, claimed: claimed, lease: claimed.Add(r.Lease)}
+		r.held[job] = &flights[i]
 	}
 	r.waiting += len(jobs)
 	more := min(r.waiting+r.running, r.Concurrency) - r.slots
@@ -43,8 +44,8 @@ func (r *run) start(jobs []*Job, claimed time.Time) {
 	for range more {
 		r.flying.Go(r.serve)
 	}
-	for _, f := range flights {
-		r.work <- f // never blocks: the channel holds as many as may wait
+	for i := range flights {
+		r.work <- &flights[i] // never blocks: the channel holds as many as may wait
 	}
 }
 
@@ -113,39 +114,43 @@ func (r *run) begin(f *flight, s slot) bool {
 func (r *run) finish(f *flight, err error, took time.Duration) {
 	outcome, ok := OutcomeOf(f.ctx, f.job, err)
 	f.cancel(nil)
-	switch counts := r.land(f, outcome, ok, took); {
+	counts, room := r.land(f, outcome, ok, took)
+	switch {
 	case counts:
 		logOutcome(r.Logger, outcome)
 	case ok && f.lost: // not so if the handler has settled it: then nobody else has it
 		logLost(r.Logger, f.job)
 	}
-	signal(r.room)
+	if room {
+		signal(r.room)
+	}
 }
 
-// land notes that a handler has returned. It says whether the outcome counts.
-func (r *run) land(f *flight, o Outcome, ok bool, took time.Duration) bool {
+// land notes that a handler has returned. It says whether the outcome counts, and
+// whether there is room to claim now.
+func (r *run) land(f *flight, o Outcome, ok bool, took time.Duration) (counts, room bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
 	r.pace.add(took)
 	f.slot = nil
-	defer r.noteIdle()
 	switch {
 	case f.given:
-		return false
 	case f.lost || !ok:
 		delete(r.held, f.job)
-		return false
+	default:
+		r.give(f, o)
+		counts = true
 	}
-	r.give(f, o)
-	return true
+	r.noteIdle()
+	return counts, r.freeRoom() > 0
 }
 
 // give hands an outcome to settling. Called with r.mu held.
 func (r *run) give(f *flight, o Outcome) {
-	f.given = true
+	f.given, f.outcome = true, o
 	r.unsettled++
-	r.finished = append(r.finished, o)
+	r.finished = append(r.finished, f)
 	signal(r.settle)
 }
 
@@ -162,6 +167,17 @@ func (r *run) releaseWaiting() {
 	for _, f := range r.held {
 		if f.slot == nil && !f.given {
 			r.giveBack(f)
+		}
+	}
+}
+
+// cancelRunning ends the contexts of the handlers that run.
+func (r *run) cancelRunning(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.held {
+		if f.slot != nil {
+			f.cancel(cause)
 		}
 	}
 }

@@ -52,8 +52,8 @@ func (r *run) settleFinished(ctx context.Context) {
 
 // settleAlone tries on, at long intervals, with an outcome that the backend refuses
 // while it records others; once more when the worker stops.
-func (r *run) settleAlone(ctx context.Context, batch []Outcome, err error) {
-	job := batch[0].Job
+func (r *run) settleAlone(ctx context.Context, batch []*flight, err error) {
+	job := batch[0].job
 	r.Logger.Error("errand: outcome cannot be recorded, trying on", append(jobAttrs(job), "error", err)...)
 	stopping := false
 	for pause := longestPause; !stopping; pause = min(2*pause, time.Minute) {
@@ -84,31 +84,34 @@ func (r *run) awaitFinished(ctx context.Context) bool {
 	}
 }
 
-func (r *run) settleBatch(ctx context.Context, batch []Outcome) (lost []*Job, err error) {
+func (r *run) settleBatch(ctx context.Context, batch []*flight) (lost []*Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return r.Backend.Settle(ctx, nil, batch...)
+	outcomes := make([]Outcome, len(batch))
+	for i, f := range batch {
+		outcomes[i] = f.outcome
+	}
+	return r.Backend.Settle(ctx, nil, outcomes...)
 }
 
-// takeFinished takes at most n outcomes, the oldest first.
-func (r *run) takeFinished(n int) []Outcome {
+// takeFinished takes at most n of what has an outcome, the oldest first.
+func (r *run) takeFinished(n int) []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n = min(n, len(r.finished))
 	batch := r.finished[:n:n]
 	r.finished = r.finished[n:]
-	for _, o := range batch {
-		r.held[o.Job].settling = true
+	for _, f := range batch {
+		f.settling = true
 	}
 	return batch
 }
 
 // putBack returns a batch that could not be settled, behind the others.
-func (r *run) putBack(batch []Outcome) {
+func (r *run) putBack(batch []*flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, o := range batch {
-		f := r.held[o.Job]
+	for _, f := range batch {
 		f.settling, f.retried = false, true
 	}
 	r.finished = append(r.finished, batch...)
@@ -116,13 +119,13 @@ func (r *run) putBack(batch []Outcome) {
 
 // setAside says that the batch is a single outcome that was refused before. Its
 // lease is extended from now on, however long it takes.
-func (r *run) setAside(batch []Outcome) bool {
+func (r *run) setAside(batch []*flight) bool {
 	if len(batch) > 1 {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.held[batch[0].Job]
+	f := batch[0]
 	if f.retried {
 		f.settling = false
 	}
@@ -130,7 +133,7 @@ func (r *run) setAside(batch []Outcome) bool {
 }
 
 // forget drops what is settled, or was lost, from what the worker holds.
-func (r *run) forget(batch []Outcome, lost []*Job) {
+func (r *run) forget(batch []*flight, lost []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range lost {
@@ -140,8 +143,8 @@ func (r *run) forget(batch []Outcome, lost []*Job) {
 				append(jobAttrs(job), "tried_before", f.retried)...)
 		}
 	}
-	for _, o := range batch {
-		delete(r.held, o.Job)
+	for _, f := range batch {
+		delete(r.held, f.job)
 	}
 	r.unsettled -= len(batch)
 	signal(r.room)

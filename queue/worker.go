@@ -152,8 +152,7 @@ type run struct {
 	kinds    []string                 // what to claim; nil for every kind
 	timeouts map[string]time.Duration // of the kinds that have one of their own
 	serving  context.Context          // Run's: when it ends, nothing more is claimed or started
-	handlers context.Context          // what handlers' contexts derive from
-	shutdown context.CancelCauseFunc  // ends handlers
+	handlers context.Context          // what handlers' contexts derive from: Run's values, and no end
 
 	room chan struct{} // signals claiming: a slot got free, or outcomes were settled
 	work chan *flight  // claimed jobs on their way to a slot
@@ -166,7 +165,7 @@ type run struct {
 	unsettled int              // of held: those with an outcome
 	slots     int              // goroutines that run handlers, busy or not
 	pace      pace             // how long handlers take
-	finished  []Outcome        // to be settled
+	finished  []*flight        // to be settled
 	idle      chan struct{}    // closed when stopping and nothing runs; nil before
 	outage    time.Time        // when the database could last not be reached
 
@@ -178,16 +177,16 @@ type run struct {
 
 func newRun(ctx context.Context, w Worker) *run {
 	r := &run{
-		Worker:  w,
-		serving: ctx,
-		room:    make(chan struct{}, 1),
-		work:    make(chan *flight, maxPrefetch+w.Concurrency),
-		wake:    make(chan struct{}, 1),
-		settle:  make(chan struct{}, 1),
-		last:    make(chan struct{}),
-		held:    make(map[*Job]*flight),
+		Worker:   w,
+		serving:  ctx,
+		handlers: context.WithoutCancel(ctx),
+		room:     make(chan struct{}, 1),
+		work:     make(chan *flight, maxPrefetch+w.Concurrency),
+		wake:     make(chan struct{}, 1),
+		settle:   make(chan struct{}, 1),
+		last:     make(chan struct{}),
+		held:     make(map[*Job]*flight),
 	}
-	r.handlers, r.shutdown = context.WithCancelCause(context.WithoutCancel(ctx))
 	if mux, ok := As[*Mux](w.Handler); ok {
 		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()
 	}
@@ -236,7 +235,7 @@ func (r *run) stop() (stuck int) {
 	case <-grace.C:
 	case <-r.Halt:
 	}
-	r.shutdown(ErrShutdown)
+	r.cancelRunning(ErrShutdown)
 	last := time.NewTimer(stuckAfter)
 	defer last.Stop()
 	select {

@@ -9,6 +9,9 @@ import "strconv"
 // array builds an array literal. The zero value is an empty array.
 type array struct{ text []byte }
 
+// numbers is an empty array with room for n numbers.
+func numbers(n int) array { return array{make([]byte, 0, 12*n+1)} }
+
 func (a *array) next() {
 	if len(a.text) == 0 {
 		a.text = append(a.text, '{')
@@ -27,11 +30,7 @@ func (a *array) null() {
 	a.text = append(a.text, "NULL"...)
 }
 
-func (a *array) string(s string) { appendQuoted(a, s) }
-
-func (a *array) bytes(b []byte) { appendQuoted(a, b) }
-
-func appendQuoted[T string | []byte](a *array, s T) {
+func (a *array) string(s string) {
 	a.next()
 	a.text = append(a.text, '"')
 	from := 0
@@ -50,7 +49,7 @@ func (a *array) String() string {
 	if len(a.text) == 0 {
 		return "{}"
 	}
-	return string(a.text) + "}"
+	return string(append(a.text, '}'))
 }
 
 func textArray(list []string) string {

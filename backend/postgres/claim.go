@@ -138,18 +138,20 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 func queryJobs(ctx context.Context, db queue.DB, worker string, size int, query string, args ...any) ([]*queue.Job, error) {
 	var jobs []*queue.Job
 	block := make([]queue.Job, 0, min(size, 1000))
+	var headers []byte
+	var priority, attempt, most int64 // database/sql copies what a driver gives to an int64, and prints and parses it for others
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		if len(block) == cap(block) {
 			block = make([]queue.Job, 0, 100)
 		}
 		block = append(block, queue.Job{Worker: worker})
 		job := &block[len(block)-1]
-		var headers []byte
-		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &job.Priority, &job.ScheduledAt,
-			&job.Attempt, &job.MaxAttempts, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError)
+		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &priority, &job.ScheduledAt,
+			&attempt, &most, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError)
 		if err != nil {
 			return err
 		}
+		job.Priority, job.Attempt, job.MaxAttempts = int32(priority), int(attempt), int(most)
 		job.Headers = unmarshalHeaders(headers)
 		jobs = append(jobs, job)
 		return nil

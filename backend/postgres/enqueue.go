@@ -13,9 +13,12 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Enqueue implements [queue.Enqueuer] with sql/enqueue_plain.sql, or, where a job has
-// a key, sql/enqueue.sql.
+// Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql, sql/enqueue_plain.sql,
+// or, where a job has a key, sql/enqueue.sql.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
 	for i, job := range jobs {
 		if err := job.Check(b.options.MaxPayload); err != nil {
 			return fmt.Errorf("postgres: enqueue: job %d of %d: %w", i+1, len(jobs), err)
@@ -30,21 +33,29 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 
 // writePlain enqueues jobs without keys.
 func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
-	if len(jobs) == 0 {
-		return nil
+	if len(jobs) == 1 {
+		return b.writeOne(ctx, db, jobs[0])
 	}
 	i := 0
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		job := jobs[i]
 		i++
-		var woken sql.NullInt64
 		job.Duplicate = false
-		return rows.Scan(&job.ID, &woken)
+		return rows.Scan(&job.ID)
 	}, b.sql.enqueuePlain, b.columns(jobs, false)...)
 	if err == nil && i != len(jobs) {
 		err = fmt.Errorf("%d rows for %d jobs", i, len(jobs))
 	}
 	return err
+}
+
+// writeOne enqueues a job without a key.
+func (b *Backend) writeOne(ctx context.Context, db queue.DB, job *queue.Job) error {
+	return each(ctx, db, func(rows *sql.Rows) error {
+		var woken sql.NullString
+		job.Duplicate = false
+		return rows.Scan(&job.ID, &woken)
+	}, b.sql.enqueueOne, b.values(job)...)
 }
 
 // write enqueues jobs. One whose key was taken by a job that ended before its id
@@ -89,30 +100,38 @@ func (b *Backend) writeOnce(ctx context.Context, db queue.DB, jobs []*queue.Job)
 	return again, err
 }
 
+// values turns a job into the parameters of sql/enqueue_one.sql.
+func (b *Backend) values(j *queue.Job) []any {
+	params := []any{queueOf(j), j.Kind, string(payloadOf(j)), nil, nil, nil, nil, nil, !b.options.Silent}
+	if j.Priority != 0 {
+		params[3] = int64(j.Priority)
+	}
+	if j.Delay != 0 {
+		params[4] = microseconds(j.Delay)
+	}
+	if !j.ScheduledAt.IsZero() {
+		params[5] = timestamp(j.ScheduledAt)
+	}
+	if j.MaxAttempts != 0 {
+		params[6] = int64(j.MaxAttempts)
+	}
+	if len(j.Headers) > 0 {
+		params[7] = marshalHeaders(j.Headers)
+	}
+	return params
+}
+
 // columns turns jobs into a statement's parameters, an array for each column, the
 // keys among them or not. A column in which every job has the default is nil.
 func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
-	var queues array
-	for _, j := range jobs {
-		queues.string(cmp.Or(j.Queue, queue.DefaultQueue))
-	}
-	var kinds, payloads array
-	for _, j := range jobs {
-		kinds.string(j.Kind)
-		if j.Payload == nil {
-			payloads.string("null")
-		} else {
-			payloads.bytes(j.Payload)
-		}
-	}
 	params := []any{
-		queues.String(), kinds.String(), payloads.String(),
+		shared(jobs, queueOf), shared(jobs, func(j *queue.Job) string { return j.Kind }), payloads(jobs),
 		column(jobs, func(j *queue.Job) bool { return j.Priority != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.Priority)) }),
 		column(jobs, func(j *queue.Job) bool { return j.Delay != 0 },
 			func(a *array, j *queue.Job) { a.int(microseconds(j.Delay)) }),
 		column(jobs, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
-			func(a *array, j *queue.Job) { a.string(j.ScheduledAt.UTC().Format(time.RFC3339Nano)) }),
+			func(a *array, j *queue.Job) { a.string(timestamp(j.ScheduledAt)) }),
 		column(jobs, func(j *queue.Job) bool { return j.MaxAttempts != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.MaxAttempts)) }),
 	}
@@ -121,7 +140,36 @@ func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 			func(a *array, j *queue.Job) { a.string(j.Key) }))
 	}
 	return append(params, column(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
-		func(a *array, j *queue.Job) { a.bytes(marshalHeaders(j.Headers)) }), b.toNotify(jobs))
+		func(a *array, j *queue.Job) { a.string(marshalHeaders(j.Headers)) }), b.toNotify(jobs))
+}
+
+// payloads puts U+001E between the payloads, which no JSON text contains.
+func payloads(jobs []*queue.Job) string {
+	size := len(jobs)
+	for _, j := range jobs {
+		size += len(payloadOf(j))
+	}
+	text := make([]byte, 0, size)
+	for i, j := range jobs {
+		if i > 0 {
+			text = append(text, 0x1e)
+		}
+		text = append(text, payloadOf(j)...)
+	}
+	return string(text)
+}
+
+// shared is a column that often has the same value in all jobs, and then has it once.
+func shared(jobs []*queue.Job, of func(*queue.Job) string) string {
+	first := of(jobs[0])
+	if !slices.ContainsFunc(jobs, func(j *queue.Job) bool { return of(j) != first }) {
+		jobs = jobs[:1]
+	}
+	var a array
+	for _, j := range jobs {
+		a.string(of(j))
+	}
+	return a.String()
 }
 
 // column is one optional column: NULL for the jobs that do not have it.
@@ -147,7 +195,7 @@ func (b *Backend) toNotify(jobs []*queue.Job) any {
 	}
 	var names []string
 	for _, j := range jobs {
-		name := cmp.Or(j.Queue, queue.DefaultQueue)
+		name := queueOf(j)
 		if len(names) == 0 || name != names[len(names)-1] {
 			names = append(names, name)
 		}
@@ -156,9 +204,20 @@ func (b *Backend) toNotify(jobs []*queue.Job) any {
 	return textArray(slices.Compact(names))
 }
 
-func marshalHeaders(h map[string]string) []byte {
+func queueOf(j *queue.Job) string { return cmp.Or(j.Queue, queue.DefaultQueue) }
+
+func payloadOf(j *queue.Job) json.RawMessage {
+	if j.Payload == nil {
+		return json.RawMessage("null")
+	}
+	return j.Payload
+}
+
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+func marshalHeaders(h map[string]string) string {
 	text, _ := json.Marshal(h) // a map of strings always marshals
-	return text
+	return string(text)
 }
 
 // microseconds is d as PostgreSQL counts time, never less than d: a delay does

@@ -21,19 +21,26 @@ type held[T any] struct {
 // one job twice, from two claims, it can only hold what the later claim drew, the
 // higher fence: the other is stale.
 func byWorker[T any](items []T, job func(T) *queue.Job) (groups map[string]held[T], stale []*queue.Job) {
-	groups = make(map[string]held[T], 1)
-	sorted := slices.SortedStableFunc(slices.Values(items), func(a, b T) int {
+	sorted := slices.Clone(items)
+	slices.SortStableFunc(sorted, func(a, b T) int {
 		j, k := job(a), job(b)
-		return cmp.Or(cmp.Compare(j.ID, k.ID), cmp.Compare(j.Worker, k.Worker), cmp.Compare(j.Fence, k.Fence))
+		return cmp.Or(cmp.Compare(j.Worker, k.Worker), cmp.Compare(j.ID, k.ID), cmp.Compare(j.Fence, k.Fence))
 	})
+	groups = make(map[string]held[T], 1)
+	from, n := 0, 0 // where the group begins, and how many have been kept
 	for i, it := range sorted {
 		j := job(it)
-		if i+1 < len(sorted) && job(sorted[i+1]).ID == j.ID && job(sorted[i+1]).Worker == j.Worker {
+		last := i+1 == len(sorted) || job(sorted[i+1]).Worker != j.Worker
+		if !last && job(sorted[i+1]).ID == j.ID {
 			stale = append(stale, j)
 			continue
 		}
-		g := groups[j.Worker]
-		groups[j.Worker] = held[T]{append(g.items, it), job}
+		sorted[n] = it
+		n++
+		if last {
+			groups[j.Worker] = held[T]{sorted[from:n:n], job}
+			from = n
+		}
 	}
 	return groups, stale
 }
@@ -45,7 +52,7 @@ func (h held[T]) only(ok func(T) bool) held[T] {
 
 // arrays are the ids in their order, and the fence of each.
 func (h held[T]) arrays() (ids, fences string) {
-	var id, fence array
+	id, fence := numbers(len(h.items)), numbers(len(h.items))
 	for _, it := range h.items {
 		id.int(h.job(it).ID)
 		fence.int(h.job(it).Fence)

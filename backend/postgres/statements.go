@@ -10,8 +10,9 @@ var sqlFiles embed.FS
 
 // statements are the files of the sql folder with the schema in its place.
 type statements struct {
-	enqueue, enqueuePlain, claim, claimTx, probe, extend      string
-	settle, settleDone, settleDrop, reclaim, sleep, wake      string
+	enqueue, enqueueOne, enqueuePlain                         string
+	claim, claimTx, probe, extend, reclaim, sleep, wake       string
+	settle, settleDone, settleDrop                            string
 	redrive, prune, countAll, countSample, backlog, list, job string
 }
 
@@ -19,6 +20,7 @@ func loadStatements(schema string) statements {
 	load := func(name string) string { return inSchema(readSQL("sql/"+name+".sql"), schema) }
 	return statements{
 		enqueue:      load("enqueue"),
+		enqueueOne:   load("enqueue_one"),
 		enqueuePlain: load("enqueue_plain"),
 		claim:        load("claim"),
 		claimTx:      load("claim_tx"),

@@ -1,16 +1,20 @@
 -- Writes jobs and wakes sleeping workers, in one statement for one job or ten thousand.
--- $1..$9 are arrays as text, one element a job; one that is NULL as a whole stands for the default throughout.
--- $10 is the array of the distinct queues. Ids are drawn in the order given, before the rows are written. They are
+-- $3 is the payloads, with U+001E between them, which no JSON text contains. The others of $1..$9 are arrays as text, one element
+-- a job: $1 and $2, queues and kinds, may have one for all jobs, and the rest may be NULL, for the default throughout. $10 is the array of the distinct queues. Ids are drawn in the order given, before the rows are written. They are
 -- written in the order of their keys: a row waits for another transaction that writes the same key, so two batches
 -- that met each other's keys in different orders would deadlock.
 -- A job whose key a live job holds is not written; live_id is then that job's id, or NULL where this statement's
 -- snapshot does not show it: ask again.
 -- Index: jobs_key_idx, for jobs that have a key.
 WITH input AS MATERIALIZED (
-    SELECT nextval('errand.jobs_id_seq') AS id, t.*
+    SELECT
+        nextval('errand.jobs_id_seq') AS id,
+        coalesce(t.queue, (SELECT ($1::text::text[])[1])) AS queue, coalesce(t.kind, (SELECT ($2::text::text[])[1])) AS kind,
+        t.payload, t.priority, t.delay, t.scheduled_at, t.max_attempts, t.job_key, t.headers, t.ord
     FROM unnest(
-        (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT $3::text::text[]), (SELECT $4::text::integer[]), (SELECT $5::text::bigint[]),
-        (SELECT $6::text::timestamptz[]), (SELECT $7::text::integer[]), (SELECT $8::text::text[]), (SELECT $9::text::text[])
+        (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT string_to_array($3::text, E'\x1e')), (SELECT $4::text::integer[]),
+        (SELECT $5::text::bigint[]), (SELECT $6::text::timestamptz[]), (SELECT $7::text::integer[]), (SELECT $8::text::text[]),
+        (SELECT $9::text::text[])
     ) WITH ORDINALITY AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, job_key, headers, ord)
 ), written AS (
     INSERT INTO errand.jobs (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)

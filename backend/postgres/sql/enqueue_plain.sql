@@ -1,6 +1,8 @@
--- Writes jobs that have no keys, and wakes sleeping workers, in one statement for one job or ten thousand: what enqueue.sql does
--- for any, for half the work. $1..$8 are arrays as text, one element a job; one that is NULL as a whole stands for the default
--- throughout. $9 is the array of the distinct queues. Rows are written, and ids drawn and returned, in the order given.
+-- Writes jobs that have no keys, and wakes sleeping workers, in one statement for two jobs or ten thousand: what enqueue.sql does
+-- for any, for half the work. $3 is the payloads, with U+001E between them, which no JSON text contains, so that nothing is
+-- quoted and parsed as an array. The others of $1..$8 are arrays as text, one element a job: $1 and $2, queues and kinds, may have
+-- one for all jobs, and the rest may be NULL, for the default throughout. $9 is the array of the distinct queues. Rows are written,
+-- and ids drawn and returned, in the order given. The condition holds always, and is evaluated before the first row.
 -- Parameters stand in (SELECT …) for the reason that claim.sql gives.
 -- Index: sleepers_pkey.
 WITH woken AS MATERIALIZED (
@@ -10,11 +12,13 @@ WITH woken AS MATERIALIZED (
 )
 INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers)
 SELECT
-    t.queue, t.kind, t.payload::jsonb, coalesce(t.priority, 0),
+    coalesce(t.queue, (SELECT ($1::text::text[])[1])), coalesce(t.kind, (SELECT ($2::text::text[])[1])),
+    t.payload::jsonb, coalesce(t.priority, 0),
     coalesce(t.scheduled_at, statement_timestamp() + coalesce(t.delay, 0) * interval '1 microsecond'),
     coalesce(t.max_attempts, 5), t.headers::jsonb
 FROM unnest(
-    (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT $3::text::text[]), (SELECT $4::text::integer[]),
+    (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT string_to_array($3::text, E'\x1e')), (SELECT $4::text::integer[]),
     (SELECT $5::text::bigint[]), (SELECT $6::text::timestamptz[]), (SELECT $7::text::integer[]), (SELECT $8::text::text[])
 ) AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, headers)
-RETURNING id, (SELECT queues FROM woken);
+WHERE (SELECT queues FROM woken) >= 0
+RETURNING id;

@@ -2,7 +2,7 @@
 -- that are not the worker's any more. It waits for nobody: a row that is locked is being settled by its handler's
 -- transaction, or taken away, which the next extension will see. The rows are locked in the order of their ids.
 -- A row's fence is found by a binary search for its id: a join could be planned the wrong way round.
--- The cast of status keeps the planner from taking jobs_running_idx and filtering it by every id.
+-- BETWEEN … AND the same keeps the planner from taking jobs_running_idx and filtering it by every id.
 -- Index: jobs_pkey.
 WITH extended AS (
     UPDATE errand.jobs
@@ -14,7 +14,7 @@ WITH extended AS (
         WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
             AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
             AND locked_by = $3::text
-            AND status::text = 'running'
+            AND status BETWEEN 'running' AND 'running'
         ORDER BY id
         FOR NO KEY UPDATE SKIP LOCKED
     ))
@@ -25,4 +25,4 @@ SELECT id FROM errand.jobs
 WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
     AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
     AND locked_by = $3::text
-    AND status::text = 'running';
+    AND status BETWEEN 'running' AND 'running';

@@ -4,7 +4,7 @@
 -- This is the one statement that waits for a locked row, which only its own worker's handlers lock; the others pass
 -- over what is locked, so none deadlocks with it. Nothing is joined: a join with the ids could be planned the wrong way round, so
 -- a row's fence is found by a binary search for its id. (SELECT $1…) is evaluated once, and its length is not known to
--- the planner, so the plan is the same for every length. The cast of status keeps the planner from
+-- the planner, so the plan is the same for every length. status BETWEEN … AND the same keeps the planner from
 -- taking jobs_running_idx and filtering it by every id.
 -- Index: jobs_pkey.
 WITH kept AS (
@@ -14,7 +14,7 @@ WITH kept AS (
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $6::text
-        AND status::text = 'running'
+        AND status BETWEEN 'running' AND 'running'
     RETURNING id
 ), dropped AS (
     DELETE FROM errand.jobs
@@ -22,7 +22,7 @@ WITH kept AS (
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $6::text
-        AND status::text = 'running'
+        AND status BETWEEN 'running' AND 'running'
     RETURNING id
 ), other AS (
     UPDATE errand.jobs AS j
@@ -46,7 +46,7 @@ WITH kept AS (
     WHERE j.id = ANY ((SELECT $3::text::bigint[])::bigint[])
         AND j.fence = (SELECT $4::text::bigint[])[width_bucket(j.id, (SELECT $3::text::bigint[]))]
         AND j.locked_by = $6::text
-        AND j.status::text = 'running'
+        AND j.status BETWEEN 'running' AND 'running'
     RETURNING j.id
 )
 SELECT want.id FROM unnest((SELECT $1::text::bigint[] || $3::text::bigint[])) AS want (id)

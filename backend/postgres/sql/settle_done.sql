@@ -7,9 +7,8 @@ WITH kept AS (
     WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $3::text
-        AND status::text = 'running'
+        AND status BETWEEN 'running' AND 'running'
     RETURNING id
 )
 SELECT want.id FROM unnest((SELECT $1::text::bigint[])) AS want (id)
-EXCEPT
-SELECT id FROM kept;
+WHERE (SELECT count(*) FROM kept) < cardinality((SELECT $1::text::bigint[])) AND want.id NOT IN (SELECT id FROM kept);

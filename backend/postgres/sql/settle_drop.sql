@@ -6,9 +6,8 @@ WITH dropped AS (
     WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $3::text
-        AND status::text = 'running'
+        AND status BETWEEN 'running' AND 'running'
     RETURNING id
 )
 SELECT want.id FROM unnest((SELECT $1::text::bigint[])) AS want (id)
-EXCEPT
-SELECT id FROM dropped;
+WHERE (SELECT count(*) FROM dropped) < cardinality((SELECT $1::text::bigint[])) AND want.id NOT IN (SELECT id FROM dropped);

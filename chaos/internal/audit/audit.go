@@ -1,0 +1,158 @@
+// Package audit compares what was promised, the acknowledged enqueues, with what
+// the ledger and the system's own table say became of it.
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/chaos/internal/ledger"
+	"github.com/errandhq/errand/chaos/internal/system"
+)
+
+// Fault is something that was done to the system.
+type Fault struct {
+	What string
+	At   time.Time // when it began
+	// Until is when what it took away was there again: a server can be connected to.
+	// Zero for a process, which does not come back.
+	Until time.Time
+	// Worker is the process that was struck; "" means that all were concerned.
+	Worker string
+	// Held is what the table said was running there, right after the process had
+	// ended: what was in flight, finished but not settled, or claimed ahead.
+	Held []system.Job
+}
+
+// Evidence is what there is to go by when all is over.
+type Evidence struct {
+	Book   ledger.Book
+	Jobs   []system.Job // all that are in the table
+	Faults []Fault      // in their order
+}
+
+// Finding is what comes of it.
+type Finding struct {
+	Acked  int
+	Lost   []Loss // acknowledged and never ended
+	Ghosts []int  // jobs with an effect that were neither acknowledged nor are in the table
+	// Dup is the number of extra starts; Bound is how many jobs had been started and
+	// not settled when their process, or the server, was struck: no fault can be the reason
+	// for more. Unexplained are extra starts of jobs that were not among these.
+	Dup         int
+	Bound       int
+	Unexplained []ledger.Entry
+	// Repeated is the number of effects beyond the first of each job.
+	Repeated int
+	Dead     int
+	// Rerun is the longest time from the end of a process until a job that it held was
+	// started again.
+	Rerun time.Duration
+}
+
+// Loss is a job that was lost.
+type Loss struct {
+	Number int
+	Why    string
+}
+
+func (l Loss) String() string { return fmt.Sprintf("%d: %s", l.Number, l.Why) }
+
+// Audit audits.
+func Audit(e Evidence) Finding {
+	c := newCase(e)
+	f := Finding{Acked: len(e.Book.Acked)}
+	f.Lost = c.lost()
+	f.Ghosts = c.ghosts()
+	open := c.open()
+	f.Bound = len(open.all)
+	for number, starts := range c.starts {
+		f.Dup += len(starts) - 1
+		for i := 1; i < len(starts); i++ {
+			if !open.has(number, starts[:i]) {
+				f.Unexplained = append(f.Unexplained, starts[i])
+			}
+		}
+	}
+	slices.SortFunc(f.Unexplained, func(a, b ledger.Entry) int { return a.At.Compare(b.At) })
+	for _, effects := range c.effects {
+		f.Repeated += len(effects) - 1
+	}
+	for _, j := range e.Jobs {
+		if j.State == system.GivenUp {
+			f.Dead++
+		}
+	}
+	f.Rerun = c.rerun()
+	return f
+}
+
+// dossier is the evidence by number of job.
+type dossier struct {
+	Evidence
+	jobs    map[int]system.Job
+	starts  map[int][]ledger.Entry // in the order of their attempts
+	effects map[int][]ledger.Entry
+}
+
+func newCase(e Evidence) *dossier {
+	c := &dossier{Evidence: e, jobs: make(map[int]system.Job), starts: byNumber(e.Book.Starts), effects: byNumber(e.Book.Effects)}
+	for _, j := range e.Jobs {
+		c.jobs[j.Number] = j
+	}
+	return c
+}
+
+func byNumber(entries []ledger.Entry) map[int][]ledger.Entry {
+	by := make(map[int][]ledger.Entry)
+	for _, e := range entries {
+		by[e.Number] = append(by[e.Number], e)
+	}
+	for _, of := range by {
+		slices.SortStableFunc(of, func(a, b ledger.Entry) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	}
+	return by
+}
+
+// lost are the acknowledged jobs that have neither had their effect nor been given up
+// with a reason, or have not ended.
+func (c *dossier) lost() (losses []Loss) {
+	for number := range c.Book.Acked {
+		if why := c.lossOf(number); why != "" {
+			losses = append(losses, Loss{number, why})
+		}
+	}
+	slices.SortFunc(losses, func(a, b Loss) int { return cmp.Compare(a.Number, b.Number) })
+	return losses
+}
+
+func (c *dossier) lossOf(number int) (why string) {
+	job, there := c.jobs[number]
+	effects := len(c.effects[number])
+	switch {
+	case !there && effects == 0:
+		return "neither in the table nor in the ledger"
+	case !there:
+		return "" // it was done, and is not kept
+	case job.State == system.Waiting || job.State == system.Running:
+		return fmt.Sprintf("still %s after attempt %d", job.State, job.Attempt)
+	case job.State == system.Ended && effects == 0:
+		return "done, says the table, but it had no effect"
+	case job.State == system.GivenUp && job.Reason == "" && effects == 0:
+		return "dead without a reason"
+	}
+	return ""
+}
+
+func (c *dossier) ghosts() (numbers []int) {
+	for number := range c.effects {
+		_, acked := c.Book.Acked[number]
+		if _, there := c.jobs[number]; !acked && !there {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}

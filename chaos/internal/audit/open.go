@@ -1,0 +1,112 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/errandhq/errand/chaos/internal/ledger"
+	"github.com/errandhq/errand/chaos/internal/system"
+)
+
+// run is one run of a job.
+type run struct{ number, attempt int }
+
+// open are the runs that a fault found open: started, and not settled.
+type open struct{ all map[run]int }
+
+// has says whether one of these runs of a job, the one before an extra start, was
+// found open.
+func (o open) has(number int, runs []ledger.Entry) bool {
+	return o.all[run{number, runs[len(runs)-1].Attempt}] > 0
+}
+
+// open gathers what the faults found open. A run that several have found open can be
+// run again only once for it.
+func (c *dossier) open() open {
+	o := open{make(map[run]int)}
+	for _, f := range c.Faults {
+		for _, held := range f.Held {
+			c.openIn(f.Worker, held, o)
+		}
+	}
+	for number, starts := range c.starts {
+		for i, s := range starts {
+			until := c.settled(number)
+			if i+1 < len(starts) {
+				until = starts[i+1].At
+			}
+			c.openWhile(s, until, o)
+		}
+	}
+	return o
+}
+
+// openIn is for a process that was struck: the table told what it held, and the
+// ledger whether it had started that.
+func (c *dossier) openIn(worker string, held system.Job, o open) {
+	for _, s := range c.starts[held.Number] {
+		if s.Attempt == held.Attempt && s.Worker == worker {
+			o.all[run{s.Number, s.Attempt}]++
+		}
+	}
+}
+
+// openWhile is for the server: what had been started by the time it was there again,
+// and had not been settled by the time it was struck.
+func (c *dossier) openWhile(s ledger.Entry, until time.Time, o open) {
+	for _, f := range c.Faults {
+		if f.Worker == "" && s.At.Before(f.Until) && !until.Before(f.At) {
+			o.all[run{s.Number, s.Attempt}]++
+		}
+	}
+}
+
+// never is after everything.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// settled is when a job ended.
+func (c *dossier) settled(number int) time.Time {
+	job, there := c.jobs[number]
+	effects := c.effects[number]
+	switch {
+	case job.State == system.Ended || job.State == system.GivenUp:
+		return job.EndedAt
+	case !there && len(effects) > 0: // done, and not kept: the effect is the last that was seen of it
+		return effects[len(effects)-1].At
+	}
+	return never
+}
+
+// rerun is the longest that a job which a process held when it was struck has waited
+// for its next start, or for being held by the next process that was struck.
+func (c *dossier) rerun() (longest time.Duration) {
+	for i, f := range c.Faults {
+		if f.Worker == "" {
+			continue
+		}
+		for _, held := range f.Held {
+			if next, ok := c.next(i, held); ok {
+				longest = max(longest, next.Sub(f.At))
+			}
+		}
+	}
+	return longest
+}
+
+// next is when a job that fault i found was in other hands; ok is false if it never
+// was, because it had been settled after all or is lost.
+func (c *dossier) next(i int, held system.Job) (at time.Time, ok bool) {
+	for _, s := range c.starts[held.Number] {
+		if s.Attempt > held.Attempt {
+			at, ok = s.At, true
+			break
+		}
+	}
+	for _, later := range c.Faults[i+1:] {
+		for _, h := range later.Held {
+			if h.Number == held.Number && h.Attempt > held.Attempt && (!ok || later.At.Before(at)) {
+				return later.At, true
+			}
+		}
+	}
+	return at, ok
+}

@@ -1,0 +1,76 @@
+package child
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/errandhq/errand/chaos/internal/ledger"
+	"github.com/errandhq/errand/chaos/internal/plan"
+	"github.com/errandhq/errand/chaos/internal/system"
+)
+
+const (
+	// enqueueTimeout bounds one call.
+	enqueueTimeout = 10 * time.Second
+	// enqueuePause is between a call that failed and the next, and between looks at
+	// how far the workers are.
+	enqueuePause = 20 * time.Millisecond
+)
+
+// enqueue writes jobs and puts on record which were acknowledged. The numbers of a call
+// that failed are not used again: whether they were written is unknown.
+func enqueue(ctx context.Context, s *self) error {
+	e := s.Enqueue
+	record, err := ledger.Join(ctx, s.Ledger)
+	if err != nil {
+		return err
+	}
+	defer record.Close()
+	draw := plan.Source(s.Seed, "enqueue", s.Name)
+	next, acked, room := e.First, 0, 0
+	for ctx.Err() == nil && (e.Jobs == 0 || acked < e.Jobs) {
+		if e.Ahead > 0 && room <= 0 {
+			if room = s.room(ctx, record); room <= 0 {
+				time.Sleep(enqueuePause)
+				continue
+			}
+		}
+		n := 1 + draw.IntN(max(e.Batch, 1))
+		if e.Jobs > 0 {
+			n = min(n, e.Jobs-acked)
+		}
+		numbers := make([]int, n)
+		for i := range numbers {
+			numbers[i] = next + i
+		}
+		next += n
+		if err := s.enqueueOnce(numbers); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			time.Sleep(enqueuePause)
+			continue
+		}
+		must(s.ledger.Acked(numbers...))
+		acked += n
+		room -= n
+	}
+	return nil
+}
+
+// enqueueOnce makes one call. It outlasts SIGTERM: what it wrote must be known.
+func (s *self) enqueueOnce(numbers []int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
+	defer cancel()
+	return s.system.Enqueue(ctx, cmp.Or(s.Enqueue.Kind, system.Plain), numbers...)
+}
+
+// room is how many jobs may be enqueued until the workers are to be looked at again.
+func (s *self) room(ctx context.Context, record *ledger.Ledger) int {
+	acked, effects, err := record.Progress(ctx)
+	if ctx.Err() == nil {
+		must(err)
+	}
+	return s.Enqueue.Ahead - (acked - effects)
+}

@@ -1,0 +1,94 @@
+package child
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// Nursery starts children. All are started by one thread, because it is that thread's
+// end at which the kernel ends them.
+type Nursery struct {
+	logs   string
+	starts chan func()
+}
+
+// NewNursery returns a nursery whose children log into files in the folder logs; ""
+// means that only the end of what they say is kept, for errors.
+func NewNursery(logs string) *Nursery {
+	n := &Nursery{logs: logs, starts: make(chan func())}
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this function
+		for start := range n.starts {
+			start()
+		}
+	}()
+	return n
+}
+
+// Close ends the children that still live, where the kernel does that.
+func (n *Nursery) Close() { close(n.starts) }
+
+// Start starts a child and waits until it is ready.
+func (n *Nursery) Start(spec Spec) (*Process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Name: spec.Name, command: exec.Command(program, Argument, string(text)), ready: make(chan struct{}), ended: make(chan struct{})}
+	p.doomed.Store(spec.Part == "enqueue")
+	if err := n.start(p); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec.Name, err)
+	}
+	select {
+	case <-p.ready:
+		return p, nil
+	case <-p.ended:
+		return nil, p.failure(errors.New("it ended before it was ready"))
+	}
+}
+
+func (n *Nursery) start(p *Process) error {
+	var err error
+	if p.command.Stderr, err = n.log(p); err != nil {
+		return err
+	}
+	p.command.SysProcAttr = endWithParent()
+	if p.input, err = p.command.StdinPipe(); err != nil {
+		return err
+	}
+	output, err := p.command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	started := make(chan error)
+	n.starts <- func() { started <- p.command.Start() }
+	if err := <-started; err != nil {
+		return err
+	}
+	go p.listen(bufio.NewScanner(output))
+	return nil
+}
+
+// log is where a child's standard error goes.
+func (n *Nursery) log(p *Process) (io.Writer, error) {
+	if n.logs == "" {
+		return &p.words, nil
+	}
+	f, err := os.OpenFile(filepath.Join(n.logs, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	p.file = f
+	return io.MultiWriter(f, &p.words), nil
+}

@@ -1,0 +1,95 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/chaos/internal/audit"
+	"github.com/errandhq/errand/chaos/internal/child"
+)
+
+// Crew is a number of like worker processes, each in a place of its own. One that is
+// gone is replaced by another, which has another name.
+type Crew struct {
+	lab    *Lab
+	work   func(place int) child.Work
+	places []*child.Process
+	turn   []int // how many there have been in each place
+}
+
+// Crew starts n workers.
+func (l *Lab) Crew(n int, w child.Work) (*Crew, error) {
+	return l.MixedCrew(n, func(int) child.Work { return w })
+}
+
+// MixedCrew starts n workers, each as its place has it.
+func (l *Lab) MixedCrew(n int, work func(place int) child.Work) (*Crew, error) {
+	c := &Crew{lab: l, work: work, places: make([]*child.Process, n), turn: make([]int, n)}
+	for place := range n {
+		if err := c.Replace(place); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// At is the worker in a place.
+func (c *Crew) At(place int) *child.Process { return c.places[place] }
+
+// Names are those of the workers there are now.
+func (c *Crew) Names() (names []string) {
+	for _, p := range c.places {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Replace starts a worker in a place, whatever has become of the one before.
+func (c *Crew) Replace(place int) (err error) {
+	c.turn[place]++
+	c.places[place], err = c.lab.Worker(fmt.Sprintf("w%d.%d", place+1, c.turn[place]), c.work(place))
+	return err
+}
+
+// Kill kills the worker in a place and takes note of what the table says it held.
+func (c *Crew) Kill(ctx context.Context, place int) error {
+	p := c.places[place]
+	p.Kill()
+	f := audit.Fault{What: "SIGKILL", At: time.Now(), Worker: p.Name}
+	var err error
+	f.Held, err = c.lab.System.Jobs(ctx, p.Name)
+	c.lab.Struck(f)
+	return err
+}
+
+// Freeze stops the worker in a place and takes note of what the table says it holds.
+func (c *Crew) Freeze(ctx context.Context, place int) (audit.Fault, error) {
+	p := c.places[place]
+	if err := p.Freeze(); err != nil {
+		return audit.Fault{}, err
+	}
+	f := audit.Fault{What: "SIGSTOP", At: time.Now(), Worker: p.Name}
+	var err error
+	f.Held, err = c.lab.System.Jobs(ctx, p.Name)
+	c.lab.Struck(f)
+	return f, err
+}
+
+// stopping is how long a worker may take to stop beyond its handlers' time.
+const stopping = 40 * time.Second
+
+// Stop lets the workers stop in good order, all at once.
+func (c *Crew) Stop() error {
+	for _, p := range c.places {
+		if err := p.Terminate(); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	for _, p := range c.places {
+		if err := p.Wait(stopping); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+// Package lab is what a scenario has at hand: servers, worker and enqueuer processes,
+// the ledger, the auditor, and the row that it fills.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/chaos/internal/audit"
+	"github.com/errandhq/errand/chaos/internal/child"
+	"github.com/errandhq/errand/chaos/internal/ledger"
+	"github.com/errandhq/errand/chaos/internal/plan"
+	"github.com/errandhq/errand/chaos/internal/report"
+	"github.com/errandhq/errand/chaos/internal/server"
+	"github.com/errandhq/errand/chaos/internal/system"
+)
+
+// Config is what a lab is made of.
+type Config struct {
+	Seed      uint64
+	Short     bool
+	About     system.About
+	Row       *report.Row
+	Server    *server.Postgres // the system's
+	LedgerDSN string           // an empty database
+	Nursery   *child.Nursery
+	Progress  io.Writer
+}
+
+// Lab is one scenario's. Its methods are for one goroutine.
+type Lab struct {
+	Config
+	System   system.System // as this process uses it
+	Ledger   *ledger.Ledger
+	dsn      string
+	children []*child.Process
+	faults   []audit.Fault
+}
+
+// Database is the name of the system's database.
+const Database = "chaos"
+
+// Open makes the system's database and the ledger.
+func Open(ctx context.Context, c Config) (*Lab, error) {
+	l := &Lab{Config: c, dsn: c.Server.URL(Database)}
+	if err := l.open(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *Lab) open(ctx context.Context) (err error) {
+	if err := l.Server.Create(ctx, Database); err != nil {
+		return err
+	}
+	if l.Ledger, err = ledger.Create(ctx, l.LedgerDSN); err != nil {
+		return err
+	}
+	if l.System, err = system.Open(ctx, l.About.Name, l.dsn, 3); err != nil {
+		return err
+	}
+	return l.System.Install(ctx)
+}
+
+// Close ends what is left of the processes.
+func (l *Lab) Close() error {
+	for _, p := range l.children {
+		p.Kill()
+	}
+	if l.Ledger != nil {
+		l.Ledger.Close()
+	}
+	if l.System != nil {
+		return l.System.Close()
+	}
+	return nil
+}
+
+// Size is full, or, in a short run, short.
+func Size[T any](l *Lab, full, short T) T {
+	if l.Short {
+		return short
+	}
+	return full
+}
+
+// Source is the randomness of one of the scenario's purposes.
+func (l *Lab) Source(purpose string) *rand.Rand {
+	return plan.Source(l.Seed, l.Row.Scenario, purpose)
+}
+
+// Say tells whoever waits how far it is.
+func (l *Lab) Say(format string, args ...any) {
+	fmt.Fprintf(l.Progress, "%d %s, %s: %s\n", l.Row.Number, l.Row.Scenario, l.Row.System, fmt.Sprintf(format, args...))
+}
+
+// Sleep lets time pass. It fails as soon as a process has ended that should not have.
+func (l *Lab) Sleep(ctx context.Context, d time.Duration) error {
+	until := time.Now().Add(d)
+	return l.Until(ctx, d+time.Second, func() (bool, error) { return !time.Now().Before(until), nil })
+}
+
+// Until waits for a condition, for as long as the patience lasts. It fails, too, when
+// the condition does, and as soon as a process has ended that should not have.
+func (l *Lab) Until(ctx context.Context, patience time.Duration, condition func() (bool, error)) error {
+	deadline := time.Now().Add(patience)
+	for {
+		for _, p := range l.children {
+			if err := p.Unexpected(); err != nil {
+				return err
+			}
+		}
+		ok, err := condition()
+		if ok || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited for %v in vain", patience)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Struck takes note of a fault.
+func (l *Lab) Struck(f audit.Fault) { l.faults = append(l.faults, f) }
+
+// Worker starts a worker process.
+func (l *Lab) Worker(name string, w child.Work) (*child.Process, error) {
+	return l.start(child.Spec{Part: "work", Name: name, Work: w})
+}
+
+// Enqueuer starts a process that enqueues.
+func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
+	return l.start(child.Spec{Part: "enqueue", Name: name, Enqueue: e})
+}
+
+func (l *Lab) start(spec child.Spec) (*child.Process, error) {
+	spec.System, spec.DSN, spec.Ledger, spec.Seed = l.About.Name, l.dsn, l.LedgerDSN, l.Seed
+	p, err := l.Nursery.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	l.children = append(l.children, p)
+	return p, nil
+}
+
+// Exec runs statements in the system's database, on a connection of their own.
+func (l *Lab) Exec(ctx context.Context, statements ...string) error {
+	conn, err := pgx.Connect(ctx, l.dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			return fmt.Errorf("%.60s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// DSN is where the system's database is, with server settings: name, value, name, value.
+func (l *Lab) DSN(parameters ...string) string { return l.Server.URL(Database, parameters...) }

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+//go:embed schema.sql
+var schema string
+
+// Ledger is the record from the side of those who read it. It is safe for concurrent
+// use.
+type Ledger struct{ pool *pgxpool.Pool }
+
+// Book is all that is in a ledger.
+type Book struct {
+	Acked   map[int]time.Time // job by job, when the first acknowledgement was recorded
+	Starts  []Entry           // in the order of their times
+	Effects []Entry           // in the order of their times
+	Notes   []Entry           // in the order of their times
+}
+
+// Entry is something that happened in a run of a job.
+type Entry struct {
+	Number  int
+	Attempt int
+	Worker  string
+	At      time.Time
+	Text    string // of notes
+}
+
+// Create makes a ledger in an empty database.
+func Create(ctx context.Context, dsn string) (*Ledger, error) {
+	l, err := Join(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.pool.Exec(ctx, schema); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	return l, nil
+}
+
+// Join is a ledger that there is already.
+func Join(ctx context.Context, dsn string) (*Ledger, error) {
+	pool, err := pgxpool.New(ctx, dsn)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	return &Ledger{pool}, nil
+}
+
+// Close closes the connections to the ledger; what is in it stays.
+func (l *Ledger) Close() { l.pool.Close() }
+
+// Read reads all of it.
+func (l *Ledger) Read(ctx context.Context) (b Book, err error) {
+	b.Acked = make(map[int]time.Time)
+	rows, _ := l.pool.Query(ctx, `SELECT number, min(at) FROM acked GROUP BY number`)
+	var number int
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&number, &at}, func() error {
+		b.Acked[number] = at
+		return nil
+	})
+	if err != nil {
+		return b, fmt.Errorf("ledger: %w", err)
+	}
+	for into, query := range map[*[]Entry]string{
+		&b.Starts:  `SELECT number, attempt, worker, at, '' FROM starts ORDER BY at, attempt`,
+		&b.Effects: `SELECT number, attempt, worker, at, '' FROM effects ORDER BY at, attempt`,
+		&b.Notes:   `SELECT number, attempt, worker, at, text FROM notes ORDER BY at, attempt`,
+	} {
+		if *into, err = l.entries(ctx, query); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// StartsSince reads what has started at that time or later.
+func (l *Ledger) StartsSince(ctx context.Context, at time.Time) ([]Entry, error) {
+	return l.entries(ctx, `SELECT number, attempt, worker, at, '' FROM starts WHERE at >= $1 ORDER BY at, attempt`, at)
+}
+
+func (l *Ledger) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
+	rows, _ := l.pool.Query(ctx, query, args...) // the error is rows', too
+	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	return entries, nil
+}
+
+// Progress says about how many jobs have been acknowledged and how many effects there
+// are. It is cheap. Writes that failed are counted, too.
+func (l *Ledger) Progress(ctx context.Context) (acked, effects int, err error) {
+	err = l.pool.QueryRow(ctx, progressSQL).Scan(&acked, &effects)
+	return acked, effects, err
+}
+
+const progressSQL = `SELECT a.last_value - 1 + a.is_called::integer, e.last_value - 1 + e.is_called::integer FROM acked_id_seq AS a, effects_id_seq AS e`

@@ -1,0 +1,97 @@
+// Package report shows what the scenarios found: as a table on a terminal, as JSON,
+// and as the table of docs/reliability.md.
+package report
+
+import (
+	"fmt"
+	"time"
+)
+
+// Row is what one scenario found of one system.
+type Row struct {
+	Number   int    `json:"number"` // in the table of scenarios
+	Scenario string `json:"scenario"`
+	What     string `json:"what"` // what is done
+	System   string `json:"system"`
+	Server   string `json:"server"`
+	Seed     uint64 `json:"seed"`
+	Short    bool   `json:"short"`
+
+	Jobs       int           `json:"jobs"` // acknowledged
+	Faults     int           `json:"faults"`
+	Lost       int           `json:"lost"`
+	Duplicates int           `json:"duplicates"`  // extra starts
+	Bound      int           `json:"bound"`       // of duplicates: in flight or not settled at the faults
+	RecoveryMS int64         `json:"recovery_ms"` // from the last fault until the rate was back, or all done; below 0 means that it says nothing here
+	Took       time.Duration `json:"-"`
+	TookMS     int64         `json:"took_ms"`
+	Notes      []string      `json:"notes,omitempty"` // settings, and figures that nothing hangs on
+	Checks     []Check       `json:"checks"`
+	Error      string        `json:"error,omitempty"` // why it could not be carried through
+}
+
+// Check is a pass criterion and what was found.
+type Check struct {
+	Want string `json:"want"`
+	Got  string `json:"got"`
+	OK   bool   `json:"ok"`
+}
+
+// Check adds a criterion.
+func (r *Row) Check(ok bool, want, got string, args ...any) {
+	r.Checks = append(r.Checks, Check{Want: want, Got: fmt.Sprintf(got, args...), OK: ok})
+}
+
+// Note adds a remark.
+func (r *Row) Note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// Pass says whether all was as it should be. A row without a criterion has not
+// passed.
+func (r *Row) Pass() bool {
+	for _, c := range r.Checks {
+		if !c.OK {
+			return false
+		}
+	}
+	return r.Error == "" && len(r.Checks) > 0
+}
+
+// result is a word for it.
+func (r *Row) result() string {
+	if r.Pass() {
+		return "pass"
+	}
+	return "FAIL"
+}
+
+func (r *Row) duplicates() string {
+	return fmt.Sprintf("%s ≤ %s", thousands(r.Duplicates), thousands(r.Bound))
+}
+
+func (r *Row) recovery() string {
+	if r.RecoveryMS < 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f s", float64(r.RecoveryMS)/1000)
+}
+
+// thousands is n with commas.
+func thousands(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Header is what all rows have in common.
+type Header struct {
+	Command string
+	Seed    uint64
+	Server  string
+	Machine string
+	Date    time.Time
+	Systems []string // what they are, with their settings
+}

@@ -1,0 +1,180 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Durable are the settings of a server whose crashes are to be survived. What is not
+// named is as in a fresh installation: fsync, synchronous_commit and full_page_writes
+// are on.
+var Durable = map[string]string{"max_connections": "300"}
+
+// Careless are the settings of a server that nothing will happen to.
+var Careless = map[string]string{"max_connections": "300", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+// Postgres is a server on a port of its own, which it keeps when it is started
+// again. Its methods are for one goroutine.
+type Postgres struct {
+	Version  string // such as 15.18
+	farm     *Farm
+	data     string
+	port     string
+	settings map[string]string
+	log      string
+	command  *exec.Cmd
+	ended    chan struct{} // closed when the process of command has ended
+}
+
+// readyTimeout is for a start with recovery, on a busy machine.
+const readyTimeout = 2 * time.Minute
+
+// Start makes a server of that name and starts it. It returns when the server can be
+// connected to.
+func (f *Farm) Start(ctx context.Context, name string, settings map[string]string) (*Postgres, error) {
+	p := &Postgres{farm: f, data: filepath.Join(f.dir, name), log: filepath.Join(f.dir, name+".log"), settings: settings}
+	if err := f.run(ctx, "cp", "-a", f.template(), p.data); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	f.servers = append(f.servers, p)
+	if err := p.Start(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.one(ctx, "SHOW server_version", func(rows pgx.Rows) error {
+		err := rows.Scan(&p.Version)
+		p.Version, _, _ = strings.Cut(p.Version, " ") // without the packager's own
+		return err
+	})
+}
+
+// Start starts the server again after Kill or Stop, and returns when it can be
+// connected to.
+func (p *Postgres) Start(ctx context.Context) error {
+	args := []string{"-D", p.data, "-c", "listen_addresses=127.0.0.1", "-c", "port=" + p.port, "-c", "unix_socket_directories="}
+	for name, value := range p.settings {
+		args = append(args, "-c", name+"="+value)
+	}
+	p.command = p.farm.command(filepath.Join(p.farm.bin, "postgres"), args...)
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the server has its own
+	p.command.Stdout, p.command.Stderr = log, log
+	if err := p.command.Start(); err != nil {
+		return err
+	}
+	p.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		_ = cmd.Wait() // what there is to say is in the log
+		close(ended)
+	}(p.command, p.ended)
+	return p.Ready(ctx)
+}
+
+// Ready waits until the server can be connected to.
+func (p *Postgres) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, p.URL("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-p.ended:
+			return fmt.Errorf("the server ended, saying:\n%s", p.lastWords())
+		case <-ctx.Done():
+			return fmt.Errorf("the server cannot be connected to: %w; it said:\n%s", err, p.lastWords())
+		}
+	}
+}
+
+// URL is where a database of the server is found. It stays the same when the server
+// is started again. Parameters are server settings: name, value, name, value.
+func (p *Postgres) URL(database string, parameters ...string) string {
+	query := url.Values{"sslmode": {"disable"}}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		query.Set(parameters[i], parameters[i+1])
+	}
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword("errand", p.farm.password),
+		Host:     net.JoinHostPort("127.0.0.1", p.port),
+		Path:     "/" + database,
+		RawQuery: query.Encode(),
+	}
+	return u.String()
+}
+
+// Create makes an empty database.
+func (p *Postgres) Create(ctx context.Context, database string) error {
+	return p.one(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize(), nil)
+}
+
+// one runs a statement on a connection of its own, and scans what it returns.
+func (p *Postgres) one(ctx context.Context, statement string, scan func(pgx.Rows) error) error {
+	conn, err := pgx.Connect(ctx, p.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, statement, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Stop shuts the server down in good order, and waits for that.
+func (p *Postgres) Stop() error { return p.end(syscall.SIGINT) }
+
+// Close ends the server at once, whatever state it is in, and removes its data.
+func (p *Postgres) Close() error {
+	return errors.Join(p.end(syscall.SIGQUIT), os.RemoveAll(p.data))
+}
+
+func (p *Postgres) end(signal syscall.Signal) error {
+	if p.command == nil || p.command.Process == nil {
+		return nil
+	}
+	_ = p.command.Process.Signal(signal) // it may have ended
+	select {
+	case <-p.ended:
+		return nil
+	case <-time.After(readyTimeout):
+		return fmt.Errorf("the server has not ended within %v", readyTimeout)
+	}
+}
+
+// lastWords is the end of the server's log.
+func (p *Postgres) lastWords() string {
+	const most = 4 << 10
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(text[max(0, len(text)-most):]))
+}

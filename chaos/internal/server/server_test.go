@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func start(t *testing.T) *Postgres {
+	t.Helper()
+	farm, err := NewFarm(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := farm.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(farm.dir); !os.IsNotExist(err) {
+			t.Errorf("after Close: got %v, want %s gone", err, farm.dir)
+		}
+	})
+	p, err := farm.Start(t.Context(), "test", Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func connect(t *testing.T, p *Postgres) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), p.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// TestKilledServerKeepsWhatWasCommitted kills the server, and then one session of it.
+func TestKilledServerKeepsWhatWasCommitted(t *testing.T) {
+	p := start(t)
+	before := connect(t, p)
+	if _, err := before.Exec(t.Context(), "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgx.Connect(t.Context(), p.URL("postgres")); err == nil {
+		t.Error("a killed server can be connected to")
+	}
+	if err := p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	between := connect(t, p)
+	if _, err := between.Exec(t.Context(), "INSERT INTO kept VALUES (2)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.KillSession(t.Context(), "postgres", 12345); err != nil {
+		t.Fatal(err)
+	}
+	if err := between.Ping(t.Context()); err == nil {
+		t.Error("a session outlasts a kill of another")
+	}
+	var kept int
+	if err := connect(t, p).QueryRow(t.Context(), "SELECT count(*) FROM kept").Scan(&kept); err != nil || kept != 2 {
+		t.Errorf("got %d rows, %v, want 2", kept, err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	p := start(t)
+	conn, err := pgx.Connect(t.Context(), p.URL("postgres", "statement_timeout", "1234", "chaos.stop_at", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for name, want := range map[string]string{"max_connections": "300", "fsync": "on", "synchronous_commit": "on", "statement_timeout": "1234ms", "chaos.stop_at": "x"} {
+		var got string
+		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", name, got, err, want)
+		}
+	}
+}

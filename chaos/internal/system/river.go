@@ -1,0 +1,151 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// peer is River.
+type peer struct {
+	pool   *pgxpool.Pool
+	insert *river.Client[pgx.Tx]
+}
+
+type plainArgs struct {
+	Number int `json:"number"`
+}
+
+func (plainArgs) Kind() string { return string(Plain) }
+
+type txArgs struct {
+	Number int `json:"number"`
+}
+
+func (txArgs) Kind() string { return string(InTx) }
+
+var riverLog = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+
+func openRiver(ctx context.Context, dsn string, connections int) (System, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = int32(connections)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	insert, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: riverLog})
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &peer{pool, insert}, nil
+}
+
+func (p *peer) Install(ctx context.Context) error {
+	m, err := rivermigrate.New(riverpgxv5.New(p.pool), &rivermigrate.Config{Logger: riverLog})
+	if err != nil {
+		return err
+	}
+	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
+}
+
+func (p *peer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
+	jobs := make([]river.InsertManyParams, len(numbers))
+	for i, n := range numbers {
+		jobs[i].Args = plainArgs{n}
+		if kind == InTx {
+			jobs[i].Args = txArgs{n}
+		}
+	}
+	_, err := p.insert.InsertManyFast(ctx, jobs)
+	return err
+}
+
+func (p *peer) Work(ctx context.Context, w Worker, handle Handler) error {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[plainArgs]) error {
+		return riverVerdict(handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt}))
+	}))
+	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[txArgs]) error {
+		return p.workInTx(ctx, job, handle)
+	}))
+	client, err := river.NewClient(riverpgxv5.New(p.pool), &river.Config{
+		ID:                   w.Name,
+		Workers:              workers,
+		Queues:               map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: w.Concurrency}},
+		JobTimeout:           w.Lease,
+		RescueStuckJobsAfter: w.Lease,
+		SoftStopTimeout:      w.Grace,
+		Logger:               riverLog,
+	})
+	if err != nil {
+		return err
+	}
+	running := context.WithoutCancel(ctx)
+	if err := client.Start(running); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return client.Stop(running)
+}
+
+// workInTx is what River's documentation has for work and completion in one transaction.
+func (p *peer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Handler) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		verb := handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
+			_, err := tx.Exec(ctx, query, args...)
+			return err
+		}})
+		if verb != Done {
+			return riverVerdict(verb)
+		}
+		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+		return err
+	})
+}
+
+func riverVerdict(v Verb) error {
+	switch v {
+	case Retry:
+		return errors.New("to be tried again")
+	case Dead:
+		return river.JobCancel(errors.New("given up"))
+	case Snooze:
+		return river.JobSnooze(time.Hour)
+	}
+	return nil
+}
+
+// riverJobsSQL reads the columns of Job; $1 is a worker or ”.
+const riverJobsSQL = `SELECT (args ->> 'number')::bigint AS number,
+	CASE WHEN state = 'completed' THEN 'done' WHEN state IN ('cancelled', 'discarded') THEN 'dead' WHEN state = 'running' THEN 'running' ELSE 'waiting' END AS state,
+	attempt, coalesce(attempted_by[array_length(attempted_by, 1)], '') AS worker, coalesce(errors[array_length(errors, 1)] ->> 'error', '') AS reason,
+	coalesce(finalized_at, '0001-01-01Z') AS ended, to_jsonb(river_job)::text AS row
+	FROM river_job WHERE $1::text = '' OR state = 'running' AND attempted_by[array_length(attempted_by, 1)] = $1::text`
+
+func (p *peer) Jobs(ctx context.Context, worker string) ([]Job, error) {
+	rows, _ := p.pool.Query(ctx, riverJobsSQL, worker) // the error is rows', too
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
+}
+
+func (p *peer) Live(ctx context.Context) (n int, err error) {
+	err = p.pool.QueryRow(ctx, `SELECT count(*) FROM river_job WHERE state IN ('available', 'running', 'retryable', 'scheduled', 'pending')`).Scan(&n)
+	return n, err
+}
+
+func (p *peer) Close() error {
+	p.pool.Close()
+	return nil
+}

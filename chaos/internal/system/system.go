@@ -1,0 +1,140 @@
+// Package system holds the job queues that are put to the test, each behind the same
+// few verbs.
+package system
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// System is one job queue as one process uses it. Jobs are numbered: the number is all
+// that a job carries. Its methods may be called concurrently.
+type System interface {
+	// Install makes what the queue needs in an empty database.
+	Install(ctx context.Context) error
+	// Enqueue writes jobs in one call. nil is the acknowledgement: from then on none of
+	// them may be lost. Otherwise it is unknown whether they were written.
+	Enqueue(ctx context.Context, kind Kind, numbers ...int) error
+	// Work is a worker: it runs jobs until ctx ends, and then stops in good order.
+	Work(ctx context.Context, w Worker, handle Handler) error
+	// Jobs reads the jobs in the table: all, or, where worker is not "", those that it
+	// says are running there.
+	Jobs(ctx context.Context, worker string) ([]Job, error)
+	// Live counts the jobs that have not ended.
+	Live(ctx context.Context) (int, error)
+	Close() error
+}
+
+// Kind says how a job's work and its end belong together.
+type Kind string
+
+// The kinds.
+const (
+	// Plain jobs are settled after their work.
+	Plain Kind = "chaos.plain"
+	// InTx jobs do their work in the transaction that settles them.
+	InTx Kind = "chaos.tx"
+)
+
+// Worker says how a process works. A zero field is the system's default.
+type Worker struct {
+	Name        string
+	Concurrency int
+	Lease       time.Duration // after which the jobs of a worker that is gone are given to others
+	Grace       time.Duration // for handlers, when the worker is to stop
+	SettleFirst bool          // InTx jobs are settled before their work instead of after it
+
+	// Lost, if not nil, is called when the system tells the worker that a job that it
+	// ran, or was about to settle, is not its own any more. Not every system does.
+	Lost func(number, attempt int) `json:"-"`
+}
+
+// Handler does the work of one run of a job, and says what came of it.
+type Handler func(ctx context.Context, run Run) Verb
+
+// Run is one run of a job.
+type Run struct {
+	Number  int
+	Attempt int
+	// Exec runs a statement in the transaction that settles the job. It is nil unless
+	// the job is InTx.
+	Exec func(ctx context.Context, query string, args ...any) error
+}
+
+// Verb is what came of a run.
+type Verb int
+
+// The finishing verbs, as each system has them.
+const (
+	Done   Verb = iota
+	Retry       // an error: try again
+	Dead        // give up
+	Snooze      // not yet: look at it again later
+	Verbs       // how many there are
+)
+
+func (v Verb) String() string { return [...]string{"done", "retry", "dead", "snooze"}[v] }
+
+// State is where a job is in its life.
+type State string
+
+// The states.
+const (
+	Waiting State = "waiting" // to be run, or run again
+	Running State = "running"
+	Ended   State = "done"
+	GivenUp State = "dead"
+)
+
+// Job is a job as the table has it.
+type Job struct {
+	Number  int
+	State   State
+	Attempt int // how often it was started
+	Worker  string
+	Reason  string    // of one that was given up
+	EndedAt time.Time // zero unless it has ended
+	Row     string    // its columns, but for those that a heartbeat changes
+}
+
+// About describes a system.
+type About struct {
+	Name string
+	Text string // its version and settings, for people
+	// Slow says how much longer than a lease it may take, by the system's own rules,
+	// until a job of a worker that is gone runs again.
+	Slow time.Duration
+
+	open func(ctx context.Context, dsn string, connections int) (System, error)
+}
+
+// Systems are all there are. The first is errand; what does not hold of the others is
+// shown, but not held against the program.
+var Systems = []About{
+	{Name: "errand", Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", Slow: 0, open: openErrand},
+	{Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease", Slow: 60 * time.Second, open: openRiver},
+}
+
+// Named finds a system.
+func Named(name string) (About, bool) {
+	for _, s := range Systems {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return About{}, false
+}
+
+// Open connects to a system, with as many connections as that at most.
+func Open(ctx context.Context, name, dsn string, connections int) (System, error) {
+	about, ok := Named(name)
+	if !ok {
+		return nil, fmt.Errorf("no system %q", name)
+	}
+	s, err := about.open(ctx, dsn, connections)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
