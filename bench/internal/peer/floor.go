@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // floor is what one would write by hand on errand's own table, and no more: a
@@ -18,7 +19,7 @@ import (
 type floor struct {
 	dsn    string
 	looker looker
-	insert *pgx.Conn
+	pool   *pgxpool.Pool // for writing
 }
 
 const floorBatch = 1000
@@ -30,14 +31,21 @@ var (
 	floorSettle string
 	//go:embed floor_enqueue.sql
 	floorEnqueue string
+	//go:embed floor_enqueue_one.sql
+	floorEnqueueOne string
 )
 
 func openFloor(ctx context.Context, c Config) (Peer, error) {
-	insert, err := pgx.Connect(ctx, c.DSN)
+	config, err := pgxpool.ParseConfig(c.DSN)
 	if err != nil {
 		return nil, err
 	}
-	return &floor{dsn: c.DSN, looker: looker{dsn: c.DSN}, insert: insert}, nil
+	config.MaxConns = poolSize
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &floor{dsn: c.DSN, looker: looker{dsn: c.DSN}, pool: pool}, nil
 }
 
 func (f *floor) Install(ctx context.Context) error {
@@ -48,17 +56,33 @@ func (f *floor) Install(ctx context.Context) error {
 	return errors.Join(p.Install(ctx), p.Close())
 }
 
-// Enqueue is called by one goroutine at a time: there is one connection.
 func (f *floor) Enqueue(ctx context.Context, first, n int) error {
 	payloads := make([]string, n)
 	for i := range payloads {
-		payloads[i] = fmt.Sprintf(`{"order": %d, "to": "alice@example.com"}`, first+i)
+		payloads[i] = payload(first + i)
 	}
-	_, err := f.insert.Exec(ctx, floorEnqueue, kind, payloads)
+	_, err := f.pool.Exec(ctx, floorEnqueue, kind, payloads)
 	return err
 }
 
-func (f *floor) EnqueueOne(ctx context.Context, number int) error { return f.Enqueue(ctx, number, 1) }
+func payload(number int) string {
+	return fmt.Sprintf(`{"order": %d, "to": "alice@example.com"}`, number)
+}
+
+func (f *floor) EnqueueOne(ctx context.Context, number int) error {
+	_, err := f.pool.Exec(ctx, floorEnqueueOne, kind, payload(number))
+	return err
+}
+
+func (f *floor) Transact(ctx context.Context, number int, enqueue bool) error {
+	return pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, insertBusiness, number); err != nil || !enqueue {
+			return err
+		}
+		_, err := tx.Exec(ctx, floorEnqueueOne, kind, payload(number))
+		return err
+	})
+}
 
 // claimed is a batch on its way from one connection to the other.
 type claimed struct {
@@ -157,5 +181,6 @@ func (f *floor) Census(ctx context.Context) (Census, error) {
 }
 
 func (f *floor) Close() error {
-	return errors.Join(f.looker.close(), f.insert.Close(context.Background()))
+	f.pool.Close()
+	return f.looker.close()
 }

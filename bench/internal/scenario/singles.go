@@ -22,9 +22,9 @@ const (
 var singles = Scenario{
 	Name:    "singles",
 	Title:   "enqueue one job at a time for 2 s, from 1, 16 and 64 goroutines",
-	Note:    "A call and a transaction each. Idle: a worker process with nothing else to do, asleep at first, takes the jobs as they come. Busy: it works off a backlog, in which a job takes 10 ms. errand's worker has Concurrency 10, its default; River's MaxWorkers 100. Each job is checked to be there.",
+	Note:    "A call and a transaction each. Idle: a worker process with nothing else to do, asleep at first, takes the jobs as they come. Busy: it works off a backlog, in which a job takes 10 ms. errand's worker has Concurrency 10, its default; River's MaxWorkers 100; the floor has no worker, and wakes none. Each job is checked to be there.",
 	Cases:   singlesCases(),
-	Systems: []string{"errand", "river-default", "asynq"},
+	Systems: []string{"errand", "floor", "river-default", "asynq"},
 	Chart:   []result.Metric{result.Throughput},
 	Targets: []result.Target{
 		in("1 idle", atLeast(2, result.Throughput, "errand", "river-default")),
@@ -47,8 +47,8 @@ func singlesCases() []string {
 
 func measureSingles(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
 	var goroutines int
-	var workers string
-	if _, err := fmt.Sscan(name, &goroutines, &workers); err != nil {
+	var state string
+	if _, err := fmt.Sscan(name, &goroutines, &state); err != nil {
 		return nil, err
 	}
 	if err := l.fresh(ctx, system); err != nil {
@@ -56,19 +56,23 @@ func measureSingles(ctx context.Context, l *Lab, system peer.System, name string
 	}
 	spec := child.Spec{Part: "work"}
 	waiting := 0
-	if workers == "busy" {
+	if state == "busy" {
 		spec.Handler = handlerTime
 		waiting = l.jobs(backlog)
 	}
 	if err := l.load(ctx, system, waiting); err != nil {
 		return nil, err
 	}
-	worker, err := l.start(ctx, system, spec)
-	if err != nil {
-		return nil, err
+	var workers crew
+	if system.Family != "floor" {
+		worker, err := l.start(ctx, system, spec)
+		if err != nil {
+			return nil, err
+		}
+		workers = crew{worker}
 	}
-	defer worker.Kill()
-	if err := worker.Go(); err != nil {
+	defer workers.kill()
+	if err := workers.begin(); err != nil {
 		return nil, err
 	}
 	time.Sleep(fallAsleep)
@@ -76,7 +80,7 @@ func measureSingles(ctx context.Context, l *Lab, system peer.System, name string
 	if err != nil {
 		return nil, err
 	}
-	if _, err := worker.Stop(); err != nil {
+	if _, err := workers.stop(); err != nil {
 		return nil, err
 	}
 	jobs := int(r.Figures["jobs"])

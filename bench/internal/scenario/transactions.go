@@ -15,8 +15,8 @@ const transactionsTime = 4 * time.Second
 var transactions = Scenario{
 	Name:    "transaction",
 	Title:   "a job enqueued in the application's transaction, which writes one row besides",
-	Note:    "One goroutine makes the transaction in turns without and with the job, for 4 s; added is the difference of the medians. No worker runs. errand by database/sql over pgx, River by pgx itself.",
-	Systems: []string{"errand", "errand-pq", "river-default"},
+	Note:    "One goroutine makes the transaction in turns without and with the job, for 4 s; added is the difference of the medians. No worker runs. errand by database/sql over pgx, River and the floor by pgx itself.",
+	Systems: []string{"errand", "errand-pq", "floor", "river-default"},
 	Chart:   []result.Metric{result.Added},
 	Targets: []result.Target{atMost(0.5, result.Added, "errand", "river-default")},
 	measure: measureTransactions,
