@@ -33,7 +33,7 @@ type Worker struct {
 	// some; 0 means 1 s.
 	Poll time.Duration
 	// Prefetch is how far ahead to claim: never more jobs than are expected to
-	// start within it, and at most 1,000. It is what makes short jobs fast and
+	// start within it, and at most 2,000. It is what makes short jobs fast and
 	// leaves jobs to other workers where handlers are slow. 0 means 100 ms; below
 	// 0 nothing is claimed ahead.
 	Prefetch time.Duration

@@ -18,6 +18,11 @@ type Harness struct {
 	// Polls says that the backend is a Waiter that was opened without the means
 	// to wake workers: its Listen must return an error.
 	Polls bool
+	// OneWriter says that the database has one write lock, as SQLite's has: while a
+	// transaction is open that writes, others wait where they would pass over what it
+	// has locked. Cases of two transactions that write beside each other then
+	// let the second wait for the first to end, and hold it to what it finds.
+	OneWriter bool
 }
 
 // power is a set of what a backend may have beyond the four methods of a Queue.

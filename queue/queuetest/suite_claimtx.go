@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,12 +110,37 @@ func testClaimTxNone(t *testing.T, h Harness) {
 func testClaimTxTwo(t *testing.T, h Harness) {
 	jobs := newJobs(3, nil)
 	enqueue(t, h, jobs...)
+	if h.OneWriter {
+		testClaimTxInTurn(t, h, jobs)
+		return
+	}
 	tx1, tx2 := begin(t, h), begin(t, h)
 	wantClaimedTx(t, "by the first transaction", claimIn(t, h, tx1), jobs[0])
 	wantClaimedTx(t, "by the second transaction", claimIn(t, h, tx2), jobs[1])
 	rollback(t, tx1)
 	commit(t, tx2)
 	wantIDs(t, "claim after one rollback and one commit", claimAll(t, h, 2), []*queue.Job{jobs[0], jobs[2]})
+}
+
+// testClaimTxInTurn is testClaimTxTwo where the second transaction cannot claim before the first has ended: it
+// gets what that has given back, or left.
+func testClaimTxInTurn(t *testing.T, h Harness, jobs []*queue.Job) {
+	for i, commits := range []bool{false, true} {
+		first := begin(t, h)
+		wantClaimedTx(t, "by the first transaction", claimIn(t, h, first), jobs[i])
+		var got *queue.Job
+		endWhile(t, first, commits, func() {
+			second := begin(t, h)
+			got = claimIn(t, h, second)
+			commit(t, second)
+		})
+		want := jobs[i]
+		if commits {
+			want = jobs[i+1]
+		}
+		wantClaimedTx(t, fmt.Sprintf("by a second transaction, after the first has ended (committed: %v)", commits), got, want)
+	}
+	claimNone(t, h, "after three claims in transactions that have committed")
 }
 
 func testClaimTxKey(t *testing.T, h Harness) {
