@@ -11,6 +11,13 @@ import (
 // longer holds the job: the lease ran out, or another has taken it.
 var ErrLost = errors.New("queue: job lost: its lease ran out or another worker took it")
 
+// ErrUnknown is Enqueue's error, outside the caller's own transaction, when it is not known
+// whether the jobs were written: they were sent, and then the connection broke, or ctx
+// ended, before the database had answered. Enqueueing them again may write them
+// twice, unless they have a Key, for as long as the job that holds it is live. In a
+// transaction of the caller's own it is the commit that may end like this.
+var ErrUnknown = errors.New("queue: not known whether the jobs were written")
+
 // ErrShutdown is the cause of a handler's cancelled context when the worker's
 // Grace has ended. The job is released, without costing an attempt, unless the
 // handler succeeds or gives a verdict of its own.

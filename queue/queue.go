@@ -25,8 +25,7 @@ type Enqueuer interface {
 	// written, and ID is the live job's.
 	//
 	// Bad input (see [Job.Check]) is an [*InvalidError] and nothing is written;
-	// so is nothing on any other error, unless the connection broke while a
-	// statement outside a transaction was being committed. The jobs belong to the
+	// so is nothing on any other error but [ErrUnknown]. The jobs belong to the
 	// caller again when Enqueue returns. It may be called concurrently, with
 	// different jobs.
 	Enqueue(ctx context.Context, db DB, jobs ...*Job) error

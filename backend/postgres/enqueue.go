@@ -14,7 +14,8 @@ import (
 )
 
 // Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql, sql/enqueue_plain.sql,
-// or, where a job has a key, sql/enqueue.sql.
+// or, where a job has a key, sql/enqueue.sql. Outside a transaction its error is
+// [queue.ErrUnknown] where the server has not answered.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -28,7 +29,12 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
 		write = b.write
 	}
-	return b.on(ctx, "enqueue", db, func(db queue.DB) error { return write(ctx, db, jobs) })
+	return b.on(ctx, "enqueue", db, func(db queue.DB) error {
+		if pool, ok := db.(*sql.DB); ok {
+			return once(ctx, pool, func(conn queue.DB) error { return write(ctx, conn, jobs) })
+		}
+		return write(ctx, db, jobs)
+	})
 }
 
 // writePlain enqueues jobs without keys.
