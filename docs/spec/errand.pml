@@ -48,9 +48,9 @@ hidden byte i;
 #define the_job job[flight[w].job]
 
 /* What the mutants break, unless they are broken further down. .ci/spin.sh sees each of them fail. */
-#define fence_fits(w) (the_job.fence == flight[w].fence)
-#define is_running(w) (the_job.status == running)
-#define may_extend(w) (fence_fits(w) && is_running(w))
+#define fence_fits(w) (the_job.fence == flight[w].fence) /* when settling */
+#define is_running(w) (the_job.status == running)        /* when settling */
+#define may_extend(w) (the_job.fence == flight[w].fence && the_job.status == running)
 #define has_run_out(n) (!job[n].leased)
 #define is_free(n) (job[n].locked == 0)
 #define was_last(n) (job[n].attempts >= MAX_ATTEMPTS)
@@ -65,7 +65,7 @@ hidden byte i;
 #endif
 #ifdef MUTANT_EXTEND_ANY    /* extend ignores the fence */
 #undef may_extend
-#define may_extend(w) is_running(w)
+#define may_extend(w) (the_job.status == running)
 #endif
 #ifdef MUTANT_RECLAIM_LIVE  /* reclaim ignores the lease */
 #undef has_run_out
@@ -99,7 +99,6 @@ inline over(n) {
 		:: else
 		fi
 	}
-	job[n].leased = false
 }
 
 /* A lease ends: its time is over, or it is given up. */
@@ -173,6 +172,7 @@ inline settle(w, verb) {
 }
 
 inline record(n, verb) {
+	job[n].leased = false;
 	if
 	:: verb == done ->
 	   job[n].status = completed; /* the fence stays */
@@ -283,16 +283,18 @@ end:
 /* What befalls a job but for the worker that has it. If nothing can happen any more, the job must have ended. */
 proctype Upkeep(byte n) {
 	if
-	:: d_step { job[n].status = pending; job[n].in_tx = true } /* enqueue.sql, committed */
+	:: d_step { job[n].status = pending; job[n].in_tx = true } /* enqueue.sql, enqueue_plain.sql */
 	:: job[n].status = pending
-	:: goto enough /* rolled back */
+	:: goto enough /* the transaction that enqueues it is rolled back */
 	fi;
 	do
 	:: d_step { job[n].leased -> lapse(n) } /* the clock */
 #ifndef MUTANT_NO_RECLAIM /* nobody reclaims */
 	:: d_step { reclaim(n) } /* by any worker */
 #endif
-	:: job[n].locked != 0 -> job[n].locked = 0 /* the server ends a transaction whose client is gone or stands still */
+#ifndef MUTANT_OPEN_FOREVER /* the server waits for ever for a client that is gone or stands still */
+	:: job[n].locked != 0 -> job[n].locked = 0 /* the server ends an open transaction */
+#endif
 	:: timeout -> job[n].status == completed || job[n].status == dead; break
 	od;
 enough:
@@ -350,6 +352,9 @@ ltl release_is_free { [] each_job(counted) }
 /* Work that is written in the transaction that settles the job is done once if the job is done, and else not at all. */
 #define exact(n) (job[n].effects == (job[n].in_tx && is_done(n)))
 ltl exactly_one_row { [] each_job(exact) }
+
+/* All of these but ended_stays_ended, in one search. */
+ltl every_state { [] (no_two(both_hold) && no_two(both_leased) && !late_changed && each_job(bounded) && each_job(counted) && each_job(exact)) }
 
 /* Each run is over some time: the job has ended, or is claimable. */
 #define returns(n) ([] (is_claimed(n) -> <> !is_claimed(n)))

@@ -43,7 +43,7 @@ func (d *day) facts(ctx context.Context) (f facts, err error) {
 	if f.confirmed, err = d.shop.tally(ctx, `SELECT order_id FROM confirmations`); err != nil {
 		return f, err
 	}
-	if f.enqueued, err = d.shop.tally(ctx, `SELECT (payload ->> 'order_id')::bigint FROM errand.jobs`); err != nil {
+	if f.enqueued, err = d.shop.enqueued(ctx); err != nil {
 		return f, err
 	}
 	f.jobs, err = d.shop.jobCounts(ctx)

@@ -29,7 +29,7 @@ type member struct {
 const dismissTimeout = 15 * time.Second
 
 // hire starts a worker process for each name.
-func hire(dsn, receiverURL string, names ...string) (*crew, error) {
+func hire(databaseURL, receiverURL string, names ...string) (*crew, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func hire(dsn, receiverURL string, names ...string) (*crew, error) {
 	c := &crew{quit: make(chan error, len(names))}
 	for _, name := range names {
 		cmd := exec.Command(self, "worker", name, receiverURL)
-		cmd.Env = append(os.Environ(), "DATABASE_URL="+dsn) // not an argument, which everyone on the machine can read
+		cmd.Env = append(os.Environ(), "DATABASE_URL="+databaseURL) // not an argument, which everyone on the machine can read
 		cmd.Stderr = os.Stderr
 		if err := c.start(name, cmd); err != nil {
 			return nil, errors.Join(err, c.dismiss())

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"time"
+	"encoding/json"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -27,13 +27,41 @@ func (s *shop) openJobs(ctx context.Context) (int, error) {
 
 // heldBy tells of which orders a worker holds the webhook.
 func (s *shop) heldBy(ctx context.Context, worker string) (tally, error) {
-	const query = `SELECT (payload ->> 'order_id')::bigint FROM errand.jobs WHERE status = 'running' AND kind = $1 AND locked_by = $2`
-	return s.tally(ctx, query, OrderWebhook.Name, worker)
+	webhooks := queue.Filter{Kind: OrderWebhook.Name, Status: queue.StatusRunning}
+	return s.ordersOf(ctx, webhooks, func(r queue.Record) bool { return r.Worker == worker })
 }
 
-// tally counts orders in what a query returns.
-func (s *shop) tally(ctx context.Context, query string, args ...any) (tally, error) {
-	rows, err := s.db.QueryContext(ctx, query, args...)
+// enqueued tells of which orders there are jobs, whatever has become of them.
+func (s *shop) enqueued(ctx context.Context) (tally, error) {
+	return s.ordersOf(ctx, queue.Filter{}, func(queue.Record) bool { return true })
+}
+
+// ordersOf counts the orders of the jobs that match, page by page.
+func (s *shop) ordersOf(ctx context.Context, f queue.Filter, match func(queue.Record) bool) (tally, error) {
+	t := make(tally)
+	for {
+		page, err := s.jobs.Jobs(ctx, f)
+		if err != nil || len(page) == 0 {
+			return t, err
+		}
+		for _, r := range page {
+			var payload struct {
+				OrderID int64 `json:"order_id"`
+			}
+			if err := json.Unmarshal(r.Payload, &payload); err != nil {
+				return nil, err
+			}
+			if match(r) {
+				t[payload.OrderID]++
+			}
+		}
+		f.Before = page[len(page)-1].ID
+	}
+}
+
+// tally counts orders in what a query of the shop's own tables returns.
+func (s *shop) tally(ctx context.Context, query string) (tally, error) {
+	rows, err := s.db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -47,23 +75,4 @@ func (s *shop) tally(ctx context.Context, query string, args ...any) (tally, err
 		t[order]++
 	}
 	return t, rows.Err()
-}
-
-// awaitGone waits until a dead worker's connections are gone: the database may
-// still be carrying out the last statements that it sent.
-func (s *shop) awaitGone(ctx context.Context, worker string) error {
-	const query = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var connections int
-		if err := s.db.QueryRowContext(ctx, query, worker).Scan(&connections); err != nil || connections == 0 {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
 }

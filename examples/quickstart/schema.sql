@@ -1,7 +1,8 @@
 -- The shop's own tables, in the same database as errand's. That a job can be
 -- enqueued in the transaction that writes an order is all that errand is about.
+-- PostgreSQL and SQLite both understand this.
 CREATE TABLE orders (
-    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id       bigint PRIMARY KEY,
     customer text NOT NULL,
     email    text NOT NULL,
     item     text NOT NULL,

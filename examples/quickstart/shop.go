@@ -6,13 +6,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-
-	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -59,35 +57,42 @@ type Reply struct {
 // shop is the application: a database, a queue in it, and an HTTP API.
 type shop struct {
 	db   *sql.DB
-	jobs *postgres.Backend
+	jobs jobs
 	url  string
 	http *http.Server
+}
+
+// jobs is the queue, at which main.go and audit.go look, too; the application needs a queue.Enqueuer.
+type jobs interface {
+	queue.Queue
+	queue.Inspector
 }
 
 //go:embed schema.sql
 var schema string
 
 // openShop creates the tables, errand's and the shop's, and opens the API.
-func openShop(ctx context.Context, dsn string) (*shop, error) {
-	db, err := openDB(dsn, "shop")
+func openShop(ctx context.Context, databaseURL string) (*shop, error) {
+	d, err := dburl.Open(databaseURL, dburl.Options{})
 	if err != nil {
 		return nil, err
 	}
-	s := &shop{db: db}
-	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
+	s := &shop{db: d.DB}
+	if err := s.open(ctx, d); err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
 	return s, nil
 }
 
-func (s *shop) open(ctx context.Context) (err error) {
-	if err := postgres.Migrate(ctx, s.db, postgres.Options{}); err != nil {
+func (s *shop) open(ctx context.Context, d *dburl.Database) (err error) {
+	var ok bool
+	if s.jobs, ok = queue.As[jobs](d.Queue); !ok || d.DB == nil {
+		return errors.New("the shop and its workers are processes of their own, and need a database")
+	}
+	if err := d.Migrate(ctx); err != nil {
 		return err
 	}
 	if _, err := s.db.ExecContext(ctx, schema); err != nil {
-		return err
-	}
-	if s.jobs, err = postgres.New(s.db, postgres.Options{}); err != nil {
 		return err
 	}
 	routes := http.NewServeMux()
@@ -132,8 +137,9 @@ func (s *shop) place(ctx context.Context, o Order) (id int64, err error) {
 	}
 	defer tx.Rollback() // does nothing once committed
 
-	const insert = `INSERT INTO orders (customer, email, item, cents) VALUES ($1, $2, $3, $4) RETURNING id`
-	if err := tx.QueryRowContext(ctx, insert, o.Customer, o.Email, o.Item, o.Cents).Scan(&id); err != nil {
+	id = rand.Int64() // drawn here, as a UUID would be, so that not even an order that is rolled back shares it
+	const insert = `INSERT INTO orders (id, customer, email, item, cents) VALUES ($1, $2, $3, $4, $5)`
+	if _, err := tx.ExecContext(ctx, insert, id, o.Customer, o.Email, o.Item, o.Cents); err != nil {
 		return 0, err
 	}
 	err = s.jobs.Enqueue(ctx, tx,
@@ -158,17 +164,4 @@ func pay(card string) error {
 		return errDeclined
 	}
 	return nil
-}
-
-// openDB opens the database, under a name by which its connections are known there.
-func openDB(dsn, name string) (*sql.DB, error) {
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, err
-	}
-	config.RuntimeParams["application_name"] = name
-	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(20)
-	db.SetMaxIdleConns(20) // the default of 2 would open and close connections all the time
-	return db, nil
 }

@@ -15,8 +15,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -35,24 +34,20 @@ func workerMain(name, receiverURL string) error {
 }
 
 // work runs jobs until ctx ends.
-func work(ctx context.Context, name, dsn, receiverURL string) error {
-	db, err := openDB(dsn, name)
+func work(ctx context.Context, name, databaseURL, receiverURL string) error {
+	d, err := dburl.Open(databaseURL, dburl.Options{})
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	q, err := postgres.New(db, postgres.Options{Listen: pgxlisten.Listen})
-	if err != nil {
-		return err
-	}
+	defer d.Close()
 
-	h := &handlers{db: db, jobs: q, receiverURL: receiverURL, client: newClient()}
+	h := &handlers{db: d.DB, jobs: d.Queue, receiverURL: receiverURL, client: newClient()}
 	mux := queue.NewMux()
 	OrderConfirm.Handle(mux, h.confirm)
 	OrderWebhook.Handle(mux, h.deliver)
 
 	return queue.Worker{
-		Backend: q,
+		Backend: d.Queue,
 		Handler: queue.Chain(mux, impatient),
 		Queues:  []string{queue.DefaultQueue, OrderWebhook.Queue}, // confirmations go first
 		Name:    name,                                             // by which the audit knows it; best left out

@@ -37,6 +37,8 @@ const (
 	ContextEnded = "context ended: "
 	ContextLasts = "context lasts"
 	Returned     = "returned"
+	// Lost is of every scenario: the system said that the job was not the worker's any more.
+	Lost = "lost"
 )
 
 // frozen is the handler of scenario 2: in the first attempt it waits to be frozen, and

@@ -22,10 +22,11 @@ type Process struct {
 	words   lastWords
 	file    *os.File      // of its log, or nil
 	ready   chan struct{} // closed when it is ready
-	ended   chan struct{} // closed when it has ended: err is there
+	ended   chan struct{} // closed when it has ended: err and at are there
 	killed  atomic.Bool
 	doomed  atomic.Bool // it may end: it was told to, or will have done its part
 	err     error
+	at      time.Time // when it ended
 }
 
 // listen takes in what the child says, to its end.
@@ -37,6 +38,7 @@ func (p *Process) listen(output *bufio.Scanner) {
 		}
 	}
 	p.err = p.command.Wait()
+	p.at = time.Now()
 	if p.file != nil {
 		p.file.Close()
 	}
@@ -69,6 +71,9 @@ func (p *Process) Tell() error {
 
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// EndedAt is when it ended; only to be called then.
+func (p *Process) EndedAt() time.Time { return p.at }
 
 // Unexpected is an error if the process has ended although it should not have.
 func (p *Process) Unexpected() error {

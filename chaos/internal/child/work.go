@@ -24,7 +24,7 @@ func work(ctx context.Context, s *self) error {
 	}
 	w := s.Work.Worker
 	w.Name = s.Name
-	w.Lost = func(number, attempt int) { s.note(system.Run{Number: number, Attempt: attempt}, "lost") }
+	w.Lost = func(number, attempt int) { s.note(system.Run{Number: number, Attempt: attempt}, Lost) }
 	return s.system.Work(ctx, w, func(ctx context.Context, run system.Run) system.Verb { return handle(ctx, s, run) })
 }
 
@@ -52,8 +52,11 @@ func inTx(ctx context.Context, s *self, run system.Run) system.Verb {
 const businessSQL = `INSERT INTO public.business (number, attempt, worker) VALUES ($1, $2, $3)`
 
 // takeTime waits for as long as the handler of the job takes; false if ctx has ended
-// before.
+// before, unless the worker is to take no notice of that.
 func (s *self) takeTime(ctx context.Context, run system.Run) bool {
+	if s.Work.Detached {
+		ctx = context.WithoutCancel(ctx)
+	}
 	select {
 	case <-ctx.Done():
 		return false

@@ -65,14 +65,21 @@ func (c *Crew) Kill(ctx context.Context, place int) error {
 
 // Freeze stops the worker in a place and takes note of what the table says it holds.
 func (c *Crew) Freeze(ctx context.Context, place int) (audit.Fault, error) {
-	p := c.places[place]
+	return c.lab.Freeze(ctx, c.places[place])
+}
+
+// Freeze stops a worker and takes note of what the table says it holds.
+func (l *Lab) Freeze(ctx context.Context, p *child.Process) (audit.Fault, error) {
 	if err := p.Freeze(); err != nil {
 		return audit.Fault{}, err
 	}
 	f := audit.Fault{What: "SIGSTOP", At: time.Now(), Worker: p.Name}
+	if err := l.quiet(ctx, p.Name); err != nil {
+		return f, err
+	}
 	var err error
-	f.Held, err = c.lab.System.Jobs(ctx, p.Name)
-	c.lab.Struck(f)
+	f.Held, err = l.System.Jobs(ctx, p.Name)
+	l.Struck(f)
 	return f, err
 }
 

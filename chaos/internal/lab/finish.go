@@ -70,8 +70,8 @@ func (l *Lab) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, e
 	r := l.Row
 	r.Jobs, r.Faults, r.Lost, r.Duplicates, r.Bound = f.Acked, len(l.faults), len(f.Lost), f.Dup, f.Bound
 	r.RecoveryMS = l.recovery(book).Milliseconds()
-	r.Check(len(f.Lost) == 0, "lost 0", "%s", few(f.Lost))
-	r.Check(len(f.Ghosts) == 0, "effects of jobs that never were: 0", "%s", few(f.Ghosts))
+	r.Check(len(f.Lost) == 0, "lost 0", "%s", Few(f.Lost))
+	r.Check(len(f.Ghosts) == 0, "effects of jobs that never were: 0", "%s", Few(f.Ghosts))
 	if f.Dead > 0 {
 		r.Note("%d jobs are dead, with the reason: out of attempts", f.Dead)
 	}
@@ -86,7 +86,7 @@ func (l *Lab) CheckDuplicates(f audit.Finding) {
 	for _, e := range f.Unexplained {
 		strange = append(strange, fmt.Sprintf("job %d, attempt %d by %s at %s", e.Number, e.Attempt, e.Worker, e.At.Format("15:04:05.000")))
 	}
-	l.Row.Check(len(strange) == 0, "duplicates that no fault explains: 0", "%s", few(strange))
+	l.Row.Check(len(strange) == 0, "duplicates that no fault explains: 0", "%s", Few(strange))
 }
 
 // recovery is how long after the last fault the rate was what it was before the first;
@@ -103,8 +103,8 @@ func (l *Lab) recovery(book ledger.Book) time.Duration {
 	return audit.Recovery(book.Effects, audit.Rate(book.Effects, book.Effects[0].At, l.faults[0].At), over)
 }
 
-// few shows how many there are, and the first few.
-func few[T any](list []T) string {
+// Few shows how many there are, and the first few.
+func Few[T any](list []T) string {
 	const most = 3
 	if len(list) == 0 {
 		return "0"

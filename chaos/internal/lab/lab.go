@@ -10,8 +10,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/errandhq/errand/chaos/internal/audit"
 	"github.com/errandhq/errand/chaos/internal/child"
 	"github.com/errandhq/errand/chaos/internal/ledger"
@@ -38,7 +36,7 @@ type Lab struct {
 	Config
 	System   system.System // as this process uses it
 	Ledger   *ledger.Ledger
-	dsn      string
+	acks     *ledger.Writer // of what this process enqueues
 	children []*child.Process
 	faults   []audit.Fault
 }
@@ -48,7 +46,7 @@ const Database = "chaos"
 
 // Open makes the system's database and the ledger.
 func Open(ctx context.Context, c Config) (*Lab, error) {
-	l := &Lab{Config: c, dsn: c.Server.URL(Database)}
+	l := &Lab{Config: c}
 	if err := l.open(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -62,7 +60,10 @@ func (l *Lab) open(ctx context.Context) (err error) {
 	if l.Ledger, err = ledger.Create(ctx, l.LedgerDSN); err != nil {
 		return err
 	}
-	if l.System, err = system.Open(ctx, l.About.Name, l.dsn, 3); err != nil {
+	if l.acks, err = ledger.Open(ctx, l.LedgerDSN, "lab"); err != nil {
+		return err
+	}
+	if l.System, err = system.Open(ctx, l.About.Name, l.DSN(), 3); err != nil {
 		return err
 	}
 	return l.System.Install(ctx)
@@ -73,13 +74,17 @@ func (l *Lab) Close() error {
 	for _, p := range l.children {
 		p.Kill()
 	}
+	var errs []error
 	if l.Ledger != nil {
 		l.Ledger.Close()
 	}
-	if l.System != nil {
-		return l.System.Close()
+	if l.acks != nil {
+		errs = append(errs, l.acks.Close())
 	}
-	return nil
+	if l.System != nil {
+		errs = append(errs, l.System.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Size is full, or, in a short run, short.
@@ -145,7 +150,8 @@ func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
 }
 
 func (l *Lab) start(spec child.Spec) (*child.Process, error) {
-	spec.System, spec.DSN, spec.Ledger, spec.Seed = l.About.Name, l.dsn, l.LedgerDSN, l.Seed
+	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
+	spec.DSN = l.DSN("application_name", spec.Name)
 	p, err := l.Nursery.Start(spec)
 	if err != nil {
 		return nil, err
@@ -154,20 +160,10 @@ func (l *Lab) start(spec child.Spec) (*child.Process, error) {
 	return p, nil
 }
 
-// Exec runs statements in the system's database, on a connection of their own.
-func (l *Lab) Exec(ctx context.Context, statements ...string) error {
-	conn, err := pgx.Connect(ctx, l.dsn)
-	if err != nil {
+// Enqueue enqueues jobs from this process.
+func (l *Lab) Enqueue(ctx context.Context, kind system.Kind, numbers ...int) error {
+	if err := l.System.Enqueue(ctx, kind, numbers...); err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
-	for _, s := range statements {
-		if _, err := conn.Exec(ctx, s); err != nil {
-			return fmt.Errorf("%.60s: %w", s, err)
-		}
-	}
-	return nil
+	return l.acks.Acked(numbers...)
 }
-
-// DSN is where the system's database is, with server settings: name, value, name, value.
-func (l *Lab) DSN(parameters ...string) string { return l.Server.URL(Database, parameters...) }

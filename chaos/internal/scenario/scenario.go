@@ -38,7 +38,7 @@ type Scenario struct {
 }
 
 // All are all there are.
-var All = []Scenario{sigkill}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, sigterm}
 
 // Find finds a scenario by its name or number.
 func Find(name string) (Scenario, bool) {

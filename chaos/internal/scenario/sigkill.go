@@ -17,7 +17,7 @@ var sigkill = Scenario{
 	Peers:  true,
 	Run: func(ctx context.Context, l *lab.Lab) error {
 		return killWorkers(ctx, l, killing{
-			jobs:  lab.Size(l, 50_000, 6_000),
+			jobs:  lab.Size(l, 50_000, 8_000),
 			kills: lab.Size(l, 30, 5),
 			least: lab.Size(l, 1200*time.Millisecond, 600*time.Millisecond),
 			most:  lab.Size(l, 2000*time.Millisecond, 1200*time.Millisecond),

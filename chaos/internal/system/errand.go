@@ -65,7 +65,12 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 		return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt}))
 	})
 	inTx := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return handleInTx(ctx, job, handle) })
-	mux.Handle(string(InTx), middleware.Tx(e.db, watched, middleware.TxOptions{SettleFirst: w.SettleFirst})(inTx))
+	tx := middleware.Tx(e.db, watched, middleware.TxOptions{SettleFirst: w.SettleFirst})
+	if w.Detached {
+		mux.Handle(string(InTx), queue.Chain(inTx, detached, tx))
+	} else {
+		mux.Handle(string(InTx), queue.Chain(inTx, tx))
+	}
 	return queue.Worker{
 		Backend:     watched,
 		Handler:     mux,
@@ -77,6 +82,15 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 	}.Run(ctx)
 }
 
+// detached passes on a context that does not end, and the handler's own for a value.
+func detached(next queue.Handler) queue.Handler {
+	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+		return next.HandleJob(context.WithValue(context.WithoutCancel(ctx), ownKey{}, ctx), job)
+	})
+}
+
+type ownKey struct{}
+
 func handleInTx(ctx context.Context, job *queue.Job, handle Handler) error {
 	a, err := txKind.Args(job)
 	if err != nil {
@@ -85,6 +99,9 @@ func handleInTx(ctx context.Context, job *queue.Job, handle Handler) error {
 	tx, ok := middleware.TxFrom(ctx)
 	if !ok {
 		return errors.New("no transaction")
+	}
+	if own, ok := ctx.Value(ownKey{}).(context.Context); ok {
+		ctx = own
 	}
 	return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
 		_, err := tx.ExecContext(ctx, query, args...)

@@ -79,7 +79,7 @@ func (p *peer) Work(ctx context.Context, w Worker, handle Handler) error {
 		return riverVerdict(handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt}))
 	}))
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[txArgs]) error {
-		return p.workInTx(ctx, job, handle)
+		return p.workInTx(ctx, job, handle, w.Detached)
 	}))
 	client, err := river.NewClient(riverpgxv5.New(p.pool), &river.Config{
 		ID:                   w.Name,
@@ -102,8 +102,12 @@ func (p *peer) Work(ctx context.Context, w Worker, handle Handler) error {
 }
 
 // workInTx is what River's documentation has for work and completion in one transaction.
-func (p *peer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Handler) error {
-	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+func (p *peer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Handler, detached bool) error {
+	txCtx := ctx
+	if detached {
+		txCtx = context.WithoutCancel(ctx)
+	}
+	return pgx.BeginFunc(txCtx, p.pool, func(tx pgx.Tx) error {
 		verb := handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
 			_, err := tx.Exec(ctx, query, args...)
 			return err
@@ -111,7 +115,7 @@ func (p *peer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Hand
 		if verb != Done {
 			return riverVerdict(verb)
 		}
-		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+		_, err := river.JobCompleteTx[*riverpgxv5.Driver](txCtx, tx, job)
 		return err
 	})
 }

@@ -1,0 +1,131 @@
+// Package dburl opens a queue by a URL, for programs that leave the choice of the database to whoever runs them:
+//
+//	d, err := dburl.Open(os.Getenv("DATABASE_URL"), dburl.Options{})
+//	defer d.Close()
+//	err = d.Migrate(ctx)
+//	err = queue.Worker{Backend: d.Queue, Handler: mux}.Run(ctx)
+//
+// It is the one package that imports the drivers: github.com/jackc/pgx/v5 and modernc.org/sqlite. A program that has a
+// *sql.DB, or wants another driver, calls New of the backend instead, and is smaller by those it has no use for.
+//
+// # URLs
+//
+//   - postgres://user:password@host:port/database?parameters, or postgresql:, as pgx and libpq read it: what is left out is
+//     taken from the PG* variables, and special characters are percent-encoded.
+//   - sqlite:path is a file. The path begins after "sqlite:", or after "sqlite://" where it is written so: sqlite:a.db and
+//     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are /var/a.db. It is
+//     percent-decoded: %25 is a percent sign, %3F a question mark, %23 a number sign. There are no parameters.
+//   - memory: is a queue in this process alone, which ends with it. There is no database to write to in the same transaction.
+//   - An empty URL means [Default].
+//
+// Schemes may be in upper case. Nothing is added to the list from outside.
+package dburl
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// Default is what an empty URL means: a file in the working directory.
+const Default = "sqlite:errand.db"
+
+// The schemes, as [Database] has them.
+const (
+	Postgres = "postgres"
+	SQLite   = "sqlite"
+	Memory   = "memory"
+)
+
+// Database is a queue and the database that it is in.
+type Database struct {
+	// Scheme is [Postgres], [SQLite] or [Memory].
+	Scheme string
+	// Description says in a few words which database it is, such as "SQLite file /var/a.db". There is no password in it.
+	Description string
+	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend] or [*queuetest.Queue]. What it can do besides is found with
+	// [queue.As].
+	Queue queue.Queue
+	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in memory. It keeps up to 20 connections, which
+	// its SetMaxOpenConns and SetMaxIdleConns may change.
+	DB *sql.DB
+
+	migrate func(context.Context) error
+}
+
+// Options are those that all backends have. They are the same for every process that uses a queue.
+type Options struct {
+	// Retention says how long ended jobs are kept.
+	Retention Retention
+}
+
+// Retention says how long ended jobs are kept before they are pruned.
+type Retention struct {
+	// Completed is for jobs that are done; 0 means 7 days. Below 0 they are not kept at all.
+	Completed time.Duration
+	// Dead is for jobs that were given up; 0 means 30 days. Below 0 they are removed at the next occasion.
+	Dead time.Duration
+}
+
+// connections is how many a handle may have: a worker's handlers, 10 by default, may each have a transaction, and the worker needs some itself.
+const connections = 20
+
+// Open opens the database that url names. [Database.Migrate] must have been called, by this process or another, before the queue is
+// used. Open does not connect to a server. It does look at a SQLite file, which it creates if there is none, and waits for up to 30 s while
+// another process has it locked.
+//
+// A URL that cannot be used is a [*queue.InvalidError]. No error contains the URL or a password.
+func Open(url string, o Options) (*Database, error) {
+	if strings.ContainsFunc(url, unicode.IsControl) {
+		return nil, invalid("a control character, such as the end of a line")
+	}
+	scheme, rest, found := strings.Cut(cmp.Or(url, Default), ":")
+	if !found {
+		return nil, invalid("no scheme: %s", forms)
+	}
+	switch strings.ToLower(scheme) {
+	case "postgres", "postgresql":
+		return openPostgres(rest, o)
+	case "sqlite":
+		return openSQLite(rest, o)
+	case "memory":
+		return openMemory(rest, o)
+	}
+	return nil, invalid("the scheme %q is not known: %s", scheme, forms)
+}
+
+const forms = "it is postgres://user:password@host:port/database, sqlite:path, or memory:"
+
+// Migrate brings the tables of the queue up to date, as the backend's Migrate does; in memory there are none.
+func (d *Database) Migrate(ctx context.Context) error { return d.migrate(ctx) }
+
+// Close closes DB; call it after any worker's Run has returned.
+func (d *Database) Close() error {
+	if d.DB == nil {
+		return nil
+	}
+	return d.DB.Close()
+}
+
+func openMemory(rest string, o Options) (*Database, error) {
+	if strings.Trim(rest, "/") != "" {
+		return nil, invalid("memory: has nothing after it")
+	}
+	return &Database{
+		Scheme:      Memory,
+		Description: "memory of this process",
+		Queue:       queuetest.New(queuetest.Options{Retention: queuetest.Retention(o.Retention)}),
+		migrate:     func(context.Context) error { return nil },
+	}, nil
+}
+
+func invalid(format string, args ...any) error {
+	return &queue.InvalidError{Field: "URL", Problem: fmt.Sprintf(format, args...)}
+}

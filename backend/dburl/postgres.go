@@ -1,0 +1,69 @@
+package dburl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+)
+
+func openPostgres(rest string, o Options) (*Database, error) {
+	config, err := parsePostgres(rest)
+	if err != nil {
+		return nil, err
+	}
+	options := postgres.Options{
+		Listen:    pgxlisten.Listen,
+		Retention: postgres.Retention{Completed: o.Retention.Completed, Dead: o.Retention.Dead},
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	q, err := postgres.New(db, options)
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("dburl: %w", err)
+	}
+	_, address := pgconn.NetworkAddress(config.Host, config.Port)
+	return &Database{
+		Scheme:      Postgres,
+		Description: fmt.Sprintf("PostgreSQL database %s at %s", cmp.Or(config.Database, config.User), address),
+		Queue:       q,
+		DB:          db,
+		migrate:     func(ctx context.Context) error { return postgres.Migrate(ctx, db, options) },
+	}, nil
+}
+
+// parsePostgres reads what follows "postgres:". A password must not come out in an error or a description, whatever is wrong with the
+// URL: one with a / or an @ in it would end there, and what is left of it be taken for a part of the host or the database.
+func parsePostgres(rest string) (*pgx.ConnConfig, error) {
+	if !strings.HasPrefix(rest, "//") {
+		return nil, invalid("// must follow the scheme: it is postgres://user:password@host:port/database")
+	}
+	if at := strings.LastIndex(rest, "@"); at > 0 && strings.ContainsAny(rest[2:at], "@/") {
+		return nil, invalid("there is one @, before the host: elsewhere it is written %%40, and a / in a user or password %%2F")
+	}
+	config, err := pgx.ParseConfig("postgres:" + rest)
+	if err != nil {
+		return nil, invalid("pgx cannot read it: %s", reason(err))
+	}
+	return config, nil
+}
+
+// reason is what pgx says, without the URL. Where it could not take that apart, it may quote any part.
+func reason(err error) string {
+	text := err.Error()
+	text = text[strings.LastIndex(text, "`: ")+1:]
+	text = strings.TrimPrefix(text, ": ")
+	if strings.HasPrefix(text, "failed to parse as URL") {
+		return "special characters are percent-encoded, and each parameter is name=value"
+	}
+	return text
+}

@@ -1,0 +1,34 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Backlogs implements [queue.Backlogger] with sql/backlog.sql. Its cost is a look-up of the index, some 10 µs,
+// for each queue and each of its priorities in use. It looks at no more than the 1,000 most urgent priorities of a
+// queue, and at 10,000 in all, of all queues in turn: what is beyond them is left out.
+func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err error) {
+	err = b.read(ctx, "backlog", func(db queue.DB) error {
+		backlogs = nil
+		at := now()
+		return each(ctx, db, func(rows *sql.Rows) error {
+			var waiting queue.Backlog
+			var since int64
+			err := rows.Scan(&waiting.Queue, &since)
+			waiting.Age = duration(at - since)
+			backlogs = append(backlogs, waiting)
+			return err
+		}, b.sql.backlog, at)
+	})
+	return backlogs, err
+}
+
+// duration is us microseconds, at most the longest duration there is.
+func duration(us int64) time.Duration {
+	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
+}

@@ -1,0 +1,146 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
+)
+
+// childVariable tells this binary that it is a child of a test.
+const childVariable = "ERRAND_SQLITE_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) == "" {
+		os.Exit(m.Run())
+	}
+	if err := child(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// child plays a role until its standard input is closed. Whatever goes wrong it says on
+// standard error.
+func child(role, driver, path string, args []string) error {
+	db, err := sqlite.Open(driver, path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	q, err := sqlite.New(db, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	if role == "sleeper" {
+		return doze(ctx, q)
+	}
+	jobs, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	enqueued := make(chan error, 1)
+	go func() { enqueued <- sell(ctx, db, q, jobs) }()
+	if err := work(ctx, db, q); err != nil {
+		return err
+	}
+	return <-enqueued
+}
+
+// sell enqueues jobs, every second of them in the transaction that writes its order, and says
+// the id of each once it is committed.
+func sell(ctx context.Context, db *sql.DB, q *sqlite.Backend, jobs int) error {
+	for i := range jobs {
+		job := &queue.Job{Kind: "plain"}
+		if i%2 == 1 {
+			job.Kind = "order"
+		}
+		if err := sellOne(ctx, db, q, job); err != nil {
+			return fmt.Errorf("job %d of %d: %w", i, jobs, err)
+		}
+		fmt.Println(job.ID)
+	}
+	return nil
+}
+
+func sellOne(ctx context.Context, db *sql.DB, q *sqlite.Backend, job *queue.Job) error {
+	if job.Kind == "plain" {
+		return q.Enqueue(ctx, nil, job)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback()
+	if err := q.Enqueue(ctx, tx, job); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (job) VALUES (?1)`, job.ID); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// work runs jobs whose effect is a row. A warning that leases have run out is what a
+// killed process leaves behind; what the worker calls an error is one.
+func work(ctx context.Context, db *sql.DB, q *sqlite.Backend) error {
+	handler := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+		_, err := db.ExecContext(ctx, `INSERT INTO effects (job) VALUES (?1)`, job.ID)
+		return err
+	})
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return queue.Worker{Backend: q, Handler: failing(handler), Concurrency: 4, Lease: 2 * time.Second, Logger: log}.Run(ctx)
+}
+
+// failing says what a handler fails with, unless it is told to.
+func failing(next queue.Handler) queue.Handler {
+	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+		err := next.Handle(ctx, job)
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "handler:", err)
+		}
+		return err
+	})
+}
+
+// doze sleeps as a worker does, and says when it sleeps and when it is woken.
+func doze(ctx context.Context, q *sqlite.Backend) error {
+	woken := make(chan struct{}, 1)
+	listening := make(chan error, 1)
+	queues := []string{queue.DefaultQueue}
+	go func() {
+		listening <- q.Listen(ctx, "sleeper", queues, func() {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	<-woken // when it has begun to listen
+	for {
+		if _, err := q.Sleep(ctx, "sleeper", queues); err != nil && ctx.Err() == nil {
+			return err
+		}
+		fmt.Println("asleep")
+		select {
+		case <-woken:
+			fmt.Println("woken")
+		case <-ctx.Done():
+			return <-listening
+		}
+	}
+}

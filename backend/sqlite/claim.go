@@ -1,0 +1,201 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// maxLevels is how many priorities of a queue are asked for one by one.
+const maxLevels = 100
+
+// Claim implements [queue.Consumer]: sql/level.sql and sql/due.sql find the jobs, sql/fence.sql and sql/take.sql claim
+// them. Where nothing is due it only reads; otherwise it waits for its turn to write. On a file with one writer no
+// claim meets rows that another has locked.
+func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("sqlite: claim: %w", err)
+	}
+	err = b.read(ctx, "claim", func(db queue.DB) error {
+		jobs, err = b.find(ctx, db, req, 1)
+		return err
+	})
+	if err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	err = b.write(ctx, "claim", func(ctx context.Context, db queue.DB) (err error) {
+		jobs, err = b.claim(ctx, db, req)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+	fence, err := b.drawFence(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if jobs, err = b.find(ctx, db, req, req.Limit); err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return nil, errUndo
+	}
+	var ids list
+	for _, job := range jobs {
+		job.Attempt++
+		job.Fence, job.Worker = fence, req.Worker
+		ids.int(job.ID)
+	}
+	at := now()
+	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+microseconds(req.Lease), req.Worker)
+	return jobs, err
+}
+
+// drawFence is the first statement of a transaction that claims.
+func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err error) {
+	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence) }, b.sql.fence)
+	return fence, err
+}
+
+// find returns the first limit jobs that are due, in order.
+func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, limit int) (jobs []*queue.Job, err error) {
+	var kinds any
+	if len(req.Kinds) > 0 {
+		kinds = stringList(req.Kinds)
+	}
+	at := now()
+	for i, name := range req.Queues {
+		if slices.Contains(req.Queues[:i], name) {
+			continue
+		}
+		found, err := b.findIn(ctx, db, name, at, limit-len(jobs), kinds)
+		if err != nil {
+			return nil, err
+		}
+		if jobs = append(jobs, found...); len(jobs) == limit {
+			break
+		}
+	}
+	return jobs, nil
+}
+
+// findIn returns the first limit due jobs of a queue: priority by priority, because what is not yet due
+// lies between them and may be long.
+func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, limit int, kinds any) (jobs []*queue.Job, err error) {
+	level := int64(math.MinInt64)
+	for range maxLevels {
+		var next sql.NullInt64
+		err := each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql.level, name, level)
+		if err != nil || !next.Valid {
+			return jobs, err
+		}
+		level = next.Int64
+		found, err := queryJobs(ctx, db, name, limit-len(jobs), b.sql.due, name, level, at, limit-len(jobs), kinds)
+		if jobs = append(jobs, found...); err != nil || len(jobs) == limit {
+			return jobs, err
+		}
+	}
+	rest, err := queryJobs(ctx, db, name, limit-len(jobs), b.sql.dueBeyond, name, level, at, limit-len(jobs), kinds)
+	return append(jobs, rest...), err
+}
+
+// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so nobody else writes
+// until it ends: a second one that claims waits for the first.
+func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
+	req.Limit, req.Lease, req.Worker = 1, time.Second, "transaction"
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("sqlite: claim: %w", err)
+	}
+	if _, err := b.isOwn(tx); err != nil {
+		return nil, fmt.Errorf("sqlite: claim: %w", err)
+	}
+	if _, pool := tx.(*sql.DB); tx == nil || pool {
+		return nil, fmt.Errorf("sqlite: claim: %w", invalid("DB", "%T: must be a transaction, which ends the job when it commits", tx))
+	}
+	var job *queue.Job
+	err := b.through(ctx, "claim", tx, func(ctx context.Context, db queue.DB) error {
+		fence, err := b.drawFence(ctx, db)
+		if err != nil {
+			return err
+		}
+		jobs, err := b.find(ctx, db, req, 1)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		job = jobs[0]
+		job.Attempt++
+		job.Fence = fence
+		query, args := b.sql.endDropped, []any{job.ID}
+		if b.options.Retention.keepsDone() {
+			query, args = b.sql.endKept, append(args, now())
+		}
+		_, err = exec(ctx, db, query, args...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return job, nil
+}
+
+// Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for each claim that the jobs
+// come from. While another transaction has the write lock it waits, for whatever jobs: SQLite locks no rows.
+func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
+	if err := queue.CheckLease(lease); err != nil {
+		return nil, fmt.Errorf("sqlite: extend: %w", err)
+	}
+	if slices.Contains(jobs, nil) {
+		return nil, fmt.Errorf("sqlite: extend: %w", invalid("Job", "nil"))
+	}
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	groups, stale := byClaim(jobs, func(j *queue.Job) *queue.Job { return j })
+	err = b.write(ctx, "extend", func(ctx context.Context, db queue.DB) error {
+		lost = slices.Clone(stale)
+		at := now()
+		for _, g := range groups {
+			ids, err := queryIDs(ctx, db, b.sql.extend, g.ids(), g.fence, g.worker, at, at+microseconds(lease))
+			if err != nil {
+				return err
+			}
+			lost = append(lost, g.without(ids)...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return lost, nil
+}
+
+// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Where no lease has run out it only reads.
+func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("sqlite: reclaim: %w", invalid("Limit", "%d: at least 1", limit))
+	}
+	expired := false
+	err = b.read(ctx, "reclaim", func(db queue.DB) error {
+		return each(ctx, db, func(*sql.Rows) error { expired = true; return nil }, b.sql.expired, now())
+	})
+	if err != nil || !expired {
+		return nil, err
+	}
+	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
+		jobs, err = queryJobs(ctx, db, "", limit, b.sql.reclaim, now(), limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}

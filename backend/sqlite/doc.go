@@ -1,0 +1,41 @@
+// Package sqlite is errand's backend for SQLite 3.38 and later: one file on a local disk, and any number of processes of one host on it.
+//
+// It works through a *sql.DB that the caller opened with a driver of theirs, and imports none. modernc.org/sqlite (pure Go, driver
+// name "sqlite") and github.com/mattn/go-sqlite3 (cgo, "sqlite3") pass the same tests. [Open], and [DSN] for whoever calls sql.Open,
+// set what both drivers need:
+//
+//	db, err := sqlite.Open("sqlite", "app.db")
+//	err = sqlite.Migrate(ctx, db, sqlite.Options{})
+//	q, err := sqlite.New(db, sqlite.Options{})
+//
+// # Durability
+//
+// The journal mode is WAL, in which New and Migrate put the file. synchronous is FULL: what has been committed survives a power cut, at the
+// price of one fsync a transaction, and that is what jobs by the thousand share. Connections with less are refused unless
+// [Options].Relaxed is set. A process that is killed loses nothing in either.
+//
+// # One writer
+//
+// SQLite has one write lock for the whole file. Each call that writes takes it once, holds it for one short transaction, and never takes it
+// after having read, so no call of this package fails because another has the lock. Writers of one process wait for one another in a queue;
+// those of several try again every few milliseconds until [Options].LockTimeout: SQLite's own busy handler, which sleeps for longer and
+// longer, lets some of eight busy processes wait for seconds.
+//
+// It follows that a transaction of the application that has written holds up everything: enqueueing elsewhere, claims, settling, and the
+// extension of leases. Keep it far shorter than a lease. While such a transaction is open, calls on the backend's own handle
+// (with nil instead of the transaction) wait for it: within it that is a deadlock, which LockTimeout ends.
+//
+// With the parameters of DSN a *sql.Tx has the write lock from its beginning. Without _txlock=immediate it takes it with its first
+// write, and where it has read before, and another has written meanwhile, SQLite refuses that write at once, for good. Enqueue and Settle
+// then say so; begin the transaction anew. A transaction that writes first is not concerned.
+//
+// # Several processes
+//
+// Any number of processes of one host may use a file. Network file systems do not work: WAL needs shared memory. Within one process, use one
+// driver for a file: the locks of two SQLite libraries in one process undo each other. Databases in memory are refused, because each
+// connection would have one of its own; [github.com/errandhq/errand/queue/queuetest] has a queue for tests.
+//
+// # Clock
+//
+// The host's clock decides what is due and whose lease is over. Times are stored in whole microseconds.
+package sqlite

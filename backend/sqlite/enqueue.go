@@ -1,0 +1,243 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// maxText is about the longest parameter that a statement gets: SQLite takes up to a
+// billion bytes. Longer batches are more than one statement.
+const maxText = 256 << 20
+
+// Enqueue implements [queue.Enqueuer]. What it writes comes back as it was given: payloads
+// are stored as text, byte for byte. It is one statement, of the sql/enqueue files; for a batch
+// of more than 256 MB it is several.
+func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
+	for i, job := range jobs {
+		if err := job.Check(b.options.MaxPayload); err != nil {
+			return fmt.Errorf("sqlite: enqueue: job %d of %d: %w", i+1, len(jobs), err)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	write := b.writePlain
+	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
+		write = b.writeKeyed
+	}
+	err := b.on(ctx, "enqueue", db, func(ctx context.Context, db queue.DB) error {
+		for _, part := range parts(jobs, maxText) {
+			if err := write(ctx, db, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		b.tell(db, jobs)
+	}
+	return err
+}
+
+// parts cuts jobs where their payloads would be longer than that together.
+func parts(jobs []*queue.Job, most int) (parts [][]*queue.Job) {
+	from, size := 0, 0
+	for i, job := range jobs {
+		if size += len(job.Payload); size > most && i > from {
+			parts = append(parts, jobs[from:i])
+			from, size = i, len(job.Payload)
+		}
+	}
+	return append(parts, jobs[from:])
+}
+
+// writePlain enqueues jobs without keys.
+func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
+	query, args := b.writing(jobs)
+	result, err := exec(ctx, db, query, args...)
+	if err != nil {
+		return err
+	}
+	last, err := result.LastInsertId()
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != int64(len(jobs)) {
+		return errors.Join(err, fmt.Errorf("%d rows for %d jobs", n, len(jobs)))
+	}
+	for i, job := range jobs {
+		job.ID, job.Duplicate = last-int64(len(jobs)-1-i), false
+	}
+	return nil
+}
+
+// writing chooses the statement for jobs without keys.
+func (b *Backend) writing(jobs []*queue.Job) (query string, args []any) {
+	now := now()
+	first := jobs[0]
+	if !slices.ContainsFunc(jobs, func(j *queue.Job) bool { return !alike(first, j) }) {
+		query, payload := b.sql.enqueueOne, any(payloadText(first))
+		if len(jobs) > 1 {
+			query, payload = b.sql.enqueueAlike, payloads(jobs)
+		}
+		return query, []any{
+			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, int64(first.Priority), due(first, now), attempts(first), headersText(first.Headers), now,
+		}
+	}
+	return b.sql.enqueue, []any{rows(jobs, now), now}
+}
+
+// alike says whether two jobs differ in their payloads alone.
+func alike(a, b *queue.Job) bool {
+	return a.Queue == b.Queue && a.Kind == b.Kind && a.Priority == b.Priority && a.Delay == b.Delay &&
+		a.ScheduledAt.Equal(b.ScheduledAt) && a.MaxAttempts == b.MaxAttempts && maps.Equal(a.Headers, b.Headers)
+}
+
+func payloads(jobs []*queue.Job) string {
+	var l list
+	for _, j := range jobs {
+		putPayload(&l, j)
+	}
+	return l.String()
+}
+
+func putPayload(l *list, j *queue.Job) {
+	if j.Payload == nil {
+		l.string("null")
+	} else {
+		l.bytes(j.Payload)
+	}
+}
+
+// rows is the JSON array of the jobs, each an array of its fields, the key the last.
+func rows(jobs []*queue.Job, now int64) string {
+	var l list
+	for _, j := range jobs {
+		l.begin()
+		l.string(cmp.Or(j.Queue, queue.DefaultQueue))
+		l.string(j.Kind)
+		putPayload(&l, j)
+		l.int(int64(j.Priority))
+		l.int(due(j, now))
+		l.int(attempts(j))
+		putText(&l, headersText(j.Headers))
+		if j.Key == "" {
+			l.null()
+		} else {
+			l.string(j.Key)
+		}
+		l.end()
+	}
+	return l.String()
+}
+
+func putText(l *list, text any) {
+	if s, ok := text.(string); ok {
+		l.string(s)
+	} else {
+		l.null()
+	}
+}
+
+func payloadText(j *queue.Job) string {
+	if j.Payload == nil {
+		return "null"
+	}
+	return string(j.Payload)
+}
+
+func attempts(j *queue.Job) int64 { return int64(cmp.Or(j.MaxAttempts, queue.DefaultMaxAttempts)) }
+
+// due is when a job that is enqueued now is due, never early.
+func due(j *queue.Job, now int64) int64 {
+	switch {
+	case j.Delay > 0:
+		return now + 1 + microseconds(j.Delay) // now may be a fraction of a microsecond ago
+	case !j.ScheduledAt.IsZero():
+		at := j.ScheduledAt.UnixMicro()
+		if j.ScheduledAt.Nanosecond()%1000 != 0 {
+			at++
+		}
+		return at
+	}
+	return now
+}
+
+// keyRounds bounds how often a job is written again whose key was taken by one that had
+// ended when it was looked for, which happens only on a handle that is no transaction.
+const keyRounds = 20
+
+// writeKeyed enqueues jobs of which some have keys.
+func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
+	for range keyRounds {
+		taken, err := b.writeFree(ctx, db, jobs)
+		if err == nil && len(taken) > 0 {
+			taken, err = b.findLive(ctx, db, taken)
+		}
+		if err != nil || len(taken) == 0 {
+			return err
+		}
+		jobs = taken
+	}
+	return errors.New("jobs with the same key come and go faster than this one can be written")
+}
+
+// writeFree writes the jobs whose keys are free, and returns the others.
+func (b *Backend) writeFree(ctx context.Context, db queue.DB, jobs []*queue.Job) (taken []*queue.Job, err error) {
+	now := now()
+	ids := make([]int64, len(jobs))
+	err = each(ctx, db, func(r *sql.Rows) error {
+		var id, place int64
+		if err := r.Scan(&id, &place); err != nil {
+			return err
+		}
+		if place < 0 || place >= int64(len(jobs)) {
+			return fmt.Errorf("a row in place %d of %d jobs", place, len(jobs))
+		}
+		ids[place] = id
+		return nil
+	}, b.sql.enqueueKeyed, rows(jobs, now), now)
+	if err != nil {
+		return nil, err
+	}
+	for i, job := range jobs {
+		if job.ID, job.Duplicate = ids[i], ids[i] == 0; job.Duplicate {
+			taken = append(taken, job)
+		}
+	}
+	return taken, nil
+}
+
+// findLive fills in the ids of the live jobs that have the jobs' keys, and returns those
+// jobs for which there is none.
+func (b *Backend) findLive(ctx context.Context, db queue.DB, jobs []*queue.Job) (left []*queue.Job, err error) {
+	var keys list
+	for _, j := range jobs {
+		keys.begin()
+		keys.string(cmp.Or(j.Queue, queue.DefaultQueue))
+		keys.string(j.Key)
+		keys.end()
+	}
+	found := make([]bool, len(jobs))
+	err = each(ctx, db, func(r *sql.Rows) error {
+		var place, id int64
+		err := r.Scan(&place, &id)
+		if err == nil {
+			jobs[place].ID, found[place] = id, true
+		}
+		return err
+	}, b.sql.live, keys.String())
+	for i, job := range jobs {
+		if !found[i] {
+			left = append(left, job)
+		}
+	}
+	return left, err
+}

@@ -1,0 +1,18 @@
+package sqlite
+
+// Statement is the text of a file of the sql folder, for tests that look at plans, and
+// benchmarks that run it by hand.
+func Statement(name string) string { return uncommented(readSQL("sql/" + name + ".sql")) }
+
+// Without is a statement without what it returns.
+var Without = without
+
+// List builds the JSON array of texts that statements get.
+var List = stringList
+
+// IsBusy says whether a driver's error says that another has the lock, and IsStale whether
+// that is for good.
+var IsBusy, IsStale = isBusy, isStale
+
+// Parts cuts a batch that is too long for one statement.
+var Parts = parts

@@ -1,0 +1,146 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Reading a statement takes SQLite ten times as long as running it for one job, and its
+// drivers read it anew for each call. So the hot ones are prepared; database/sql
+// keeps them, for each connection, for as long as that lives.
+
+// hotStatements are prepared statements, by their text.
+type hotStatements map[string]*sql.Stmt
+
+// prepared are the backend's. It must not be called while a connection is held: there may
+// be no other.
+func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
+	if hot := b.hot.Load(); hot != nil {
+		return *hot, nil
+	}
+	hot := make(hotStatements)
+	err := patiently(ctx, b.options.LockTimeout, func() error {
+		for _, text := range b.sql.hot() {
+			if hot[text] != nil {
+				continue
+			}
+			statement, err := b.db.PrepareContext(ctx, text)
+			if err != nil {
+				return err
+			}
+			hot[text] = statement
+		}
+		return nil
+	})
+	if err != nil {
+		hot.close()
+		return nil, err
+	}
+	if !b.hot.CompareAndSwap(nil, &hot) {
+		hot.close()
+	}
+	return *b.hot.Load(), nil
+}
+
+func (h hotStatements) close() {
+	for _, statement := range h {
+		_ = statement.Close()
+	}
+}
+
+// ownDB is the backend's own handle.
+type ownDB struct {
+	*sql.DB
+	hot hotStatements
+}
+
+func (o ownDB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if statement := o.hot[query]; statement != nil {
+		return statement.QueryContext(ctx, args...)
+	}
+	return o.DB.QueryContext(ctx, query, args...)
+}
+
+// ownTx is a transaction on the backend's own handle.
+type ownTx struct {
+	*sql.Tx
+	hot hotStatements
+}
+
+func (o ownTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if statement := o.hot[query]; statement != nil {
+		return o.StmtContext(ctx, statement).ExecContext(ctx, args...)
+	}
+	return o.Tx.ExecContext(ctx, query, args...)
+}
+
+func (o ownTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if statement := o.hot[query]; statement != nil {
+		return o.StmtContext(ctx, statement).QueryContext(ctx, args...)
+	}
+	return o.Tx.QueryContext(ctx, query, args...)
+}
+
+// foreign is a handle of the caller's. Its transaction may have yet to get the write lock, so
+// each statement by itself is patient.
+type foreign struct {
+	queue.DB
+	waiting context.Context // ends the wait
+	timeout time.Duration
+}
+
+// errStale is for good: the transaction holds on to what it has read.
+var errStale = errors.New("the transaction has read what another has changed since, so SQLite lets it write no more: roll it back and " +
+	"begin it anew, best with the write lock from the beginning (_txlock=immediate, which sqlite.DSN sets)")
+
+// patiently runs f, one statement, until it gets the write lock.
+func (h foreign) patiently(f func() error) error {
+	const enough = 10 // a statement that is the first of its transaction can meet such a commit, too, but not each time
+	stale := 0
+	return patiently(h.waiting, h.timeout, func() error {
+		err := f()
+		if isStale(err) {
+			if stale++; stale == enough {
+				return errStale
+			}
+		}
+		return err
+	})
+}
+
+// each runs a query and calls scan for every row.
+func each(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, args ...any) error {
+	once := func() error {
+		rows, err := db.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	}
+	if h, ok := db.(foreign); ok {
+		return h.patiently(once)
+	}
+	return once()
+}
+
+// exec runs a statement that returns no rows.
+func exec(ctx context.Context, db queue.DB, query string, args ...any) (result sql.Result, err error) {
+	once := func() error {
+		result, err = db.ExecContext(ctx, query, args...)
+		return err
+	}
+	if h, ok := db.(foreign); ok {
+		return result, h.patiently(once)
+	}
+	return result, once()
+}

@@ -1,0 +1,131 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
+)
+
+// drivers are those that the package is tested with.
+var drivers = []string{"sqlite", "sqlite3"}
+
+// onEach runs a test with each driver.
+func onEach(t *testing.T, test func(t *testing.T, driver string)) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) { test(t, driver) })
+	}
+}
+
+// dsn is the name of a file that is not there yet.
+func dsn(t testing.TB) string { return sqlite.DSN(filepath.Join(t.TempDir(), "test.db")) }
+
+// open opens a database.
+func open(t testing.TB, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// fresh is a queue in a file of its own.
+func fresh(t testing.TB, driver string, o sqlite.Options) (*sql.DB, *sqlite.Backend) {
+	t.Helper()
+	db := open(t, driver, dsn(t))
+	migrate(t, db, o)
+	return db, backend(t, db, o)
+}
+
+func migrate(t testing.TB, db *sql.DB, o sqlite.Options) {
+	t.Helper()
+	if err := sqlite.Migrate(t.Context(), db, o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func backend(t testing.TB, db *sql.DB, o sqlite.Options) *sqlite.Backend {
+	t.Helper()
+	q, err := sqlite.New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func execute(t testing.TB, db queue.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// value reads the one value that a query returns.
+func value[T any](t testing.TB, db queue.DB, query string, args ...any) (v T) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		t.Fatalf("%s: no rows (%v)", query, rows.Err())
+	}
+	if err := rows.Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+func enqueue(t testing.TB, q queue.Enqueuer, jobs ...*queue.Job) {
+	t.Helper()
+	if err := q.Enqueue(t.Context(), nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func claim(t testing.TB, q queue.Consumer, n int) []*queue.Job {
+	t.Helper()
+	jobs, err := q.Claim(t.Context(), request(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
+func request(n int) queue.ClaimRequest {
+	return queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: n, Lease: time.Minute, Worker: "tester"}
+}
+
+func jobs(n int) []*queue.Job {
+	list := make([]*queue.Job, n)
+	for i := range list {
+		list[i] = &queue.Job{Kind: "test"}
+	}
+	return list
+}
+
+// begin opens a transaction.
+func begin(t testing.TB, db *sql.DB) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(context.WithoutCancel(t.Context()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() }) // where the test ended too early
+	return tx
+}
+
+func commit(t testing.TB, tx *sql.Tx) {
+	t.Helper()
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+const (
+	// countable is how many ids there may be for Counts to look at every job. Of more it looks at about as many for
+	// a sample, sampleRun ids at a time.
+	countable = 100_000
+	sampleRun = 100
+	// maxPending is to where Counts counts what is pending in a queue, and maxOther what is running or dead in all.
+	maxPending = 10_000
+	maxOther   = 100_000
+)
+
+// Counts implements [queue.Inspector]: exactly with sql/count_all.sql while the table is short, and otherwise with
+// sql/count_few.sql, exactly up to 10,000 pending jobs a queue and 100,000 that are running or dead, and
+// sql/count_sample.sql, whose estimates of everything else are from a sample.
+func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
+	err = b.read(ctx, "count", func(db queue.DB) error {
+		var low, high sql.NullInt64
+		err := each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql.span)
+		if err != nil {
+			return err
+		}
+		if span := high.Int64 - low.Int64 + 1; span > countable {
+			counts, err = b.countSome(ctx, db, low.Int64, span)
+			return err
+		}
+		counts, err = queryCounts(ctx, db, b.sql.countAll)
+		return err
+	})
+	slices.SortFunc(counts, func(a, b queue.Count) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
+	})
+	return counts, err
+}
+
+// countSome counts a long table, whose ids begin with low.
+func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) ([]queue.Count, error) {
+	few, err := queryCounts(ctx, db, b.sql.countFew, maxPending, maxOther)
+	if err != nil {
+		return nil, err
+	}
+	const runs = countable / sampleRun
+	var starts list
+	for i := range int64(runs) {
+		starts.int(low + int64(float64(span-sampleRun)*float64(i)/(runs-1)))
+	}
+	sample, err := queryCounts(ctx, db, b.sql.countSample, starts.String(), sampleRun)
+	if err != nil {
+		return nil, err
+	}
+	return estimate(few, sample, float64(span)/countable), nil
+}
+
+// estimate puts what was counted and what was sampled together: what is live or dead is exact unless the count came to its limit.
+func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
+	type line struct {
+		queue  string
+		status queue.Status
+	}
+	others := make(map[queue.Status]int64) // running and dead, in all
+	for _, c := range few {
+		others[c.Status] += c.Jobs
+	}
+	full := func(c queue.Count) bool {
+		return c.Status == queue.StatusPending && c.Jobs == maxPending || c.Status != queue.StatusPending && others[c.Status] == maxOther
+	}
+	at := make(map[line]int)
+	for _, c := range few {
+		c.Exact = !full(c)
+		at[line{c.Queue, c.Status}] = len(counts)
+		counts = append(counts, c)
+	}
+	for _, c := range sample {
+		c.Jobs, c.Exact = int64(math.Round(float64(c.Jobs)*times)), false
+		i, counted := at[line{c.Queue, c.Status}]
+		switch {
+		case counted && !counts[i].Exact:
+			counts[i].Jobs = max(counts[i].Jobs, c.Jobs)
+		case !counted && (c.Status == queue.StatusCompleted || c.Status == queue.StatusFailed || others[c.Status] == maxOther):
+			counts = append(counts, c)
+		}
+	}
+	return counts
+}
+
+func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (counts []queue.Count, err error) {
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		c := queue.Count{Exact: true}
+		err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs)
+		counts = append(counts, c)
+		return err
+	}, query, args...)
+	return counts, err
+}
+
+// Jobs implements [queue.Inspector] with sql/list.sql, or, for a status that has an index, sql/list_pending.sql.
+func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (records []queue.Record, err error) {
+	f, err = f.Checked()
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: list: %w", err)
+	}
+	before := f.Before
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	query, args := b.sql.list, []any{orNull(f.Queue), orNull(f.Kind), orNull(f.Key), orNull(string(f.Status)), before, f.Limit}
+	switch f.Status {
+	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
+		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
+		args = slices.Delete(args, 3, 4)
+	}
+	err = b.read(ctx, "list", func(db queue.DB) error {
+		records, err = queryRecords(ctx, db, query, args...)
+		return err
+	})
+	return records, err
+}
+
+// Job implements [queue.Inspector] with sql/job.sql.
+func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
+	var records []queue.Record
+	err = b.read(ctx, "look", func(db queue.DB) error {
+		records, err = queryRecords(ctx, db, b.sql.job, id)
+		return err
+	})
+	if err != nil || len(records) == 0 {
+		return queue.Record{}, false, err
+	}
+	return records[0], true, nil
+}
+
+// queryRecords reads the columns that sql/list.sql and sql/job.sql return.
+func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var r row
+		var rec queue.Record
+		var worker sql.NullString
+		var locked, until sql.NullInt64
+		var updated int64
+		err := rows.Scan(r.columns(&rec.Queue, &rec.Fence, &worker, (*string)(&rec.Status), &locked, &until, &updated)...)
+		if err != nil {
+			return err
+		}
+		r.fill(&rec.Job)
+		rec.Worker, rec.UpdatedAt = worker.String, timeAt(updated)
+		if rec.Status == queue.StatusRunning {
+			rec.LockedAt, rec.LeaseEnds = timeAt(locked.Int64), timeAt(until.Int64)
+		}
+		records = append(records, rec)
+		return nil
+	}, query, args...)
+	return records, err
+}

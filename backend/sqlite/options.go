@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Options are the same for every process that uses a queue. The zero value is
+// tables that begin with errand_, and the default limits.
+type Options struct {
+	// Prefix begins the names of tables and indexes; "" means errand_. It is 1 to 48
+	// letters, digits and underscores, not beginning with a digit nor with
+	// sqlite_; upper and lower case are the same.
+	Prefix string
+	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
+	MaxPayload int
+	// Retention says how long ended jobs are kept.
+	Retention Retention
+	// LockTimeout is how long a call waits for the file's write lock; 0 means 30 s.
+	// After it the call fails: some transaction has been open for that long.
+	LockTimeout time.Duration
+	// Relaxed accepts connections whose synchronous is NORMAL. After a power cut, though
+	// not after the death of a process, what was committed last may then be missing.
+	Relaxed bool
+}
+
+// Retention says how long ended jobs are kept before Prune removes them.
+type Retention struct {
+	// Completed is for jobs that are done; 0 means 7 days. Below 0 they are not
+	// kept at all: settling deletes them, which is also the fastest.
+	Completed time.Duration
+	// Dead is for jobs that were given up; 0 means 30 days. Below 0 they are
+	// removed by the next Prune.
+	Dead time.Duration
+	// Archive moves jobs to the table errand_jobs_archive instead of deleting them.
+	// Completed jobs are then never deleted by settling, but by the next Prune.
+	Archive bool
+}
+
+const (
+	defaultPrefix        = "errand_"
+	defaultKeepCompleted = 7 * 24 * time.Hour
+	defaultKeepDead      = 30 * 24 * time.Hour
+	defaultLockTimeout   = 30 * time.Second
+	maxPrefix            = 48
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	}
+	if err := checkPrefix(o.Prefix); err != nil {
+		return o, err
+	}
+	if o.MaxPayload < 0 {
+		return o, invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
+	}
+	if o.LockTimeout < 0 {
+		return o, invalid("LockTimeout", "%v: at least 0", o.LockTimeout)
+	}
+	if o.MaxPayload == 0 {
+		o.MaxPayload = queue.DefaultMaxPayload
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = defaultLockTimeout
+	}
+	if o.Retention.Completed == 0 {
+		o.Retention.Completed = defaultKeepCompleted
+	}
+	if o.Retention.Dead == 0 {
+		o.Retention.Dead = defaultKeepDead
+	}
+	return o, nil
+}
+
+// keepsDone says whether settling keeps a job that is done.
+func (r Retention) keepsDone() bool { return r.Completed > 0 || r.Archive }
+
+func checkPrefix(s string) error {
+	if len(s) > maxPrefix {
+		return invalid("Prefix", "%d bytes: at most %d", len(s), maxPrefix)
+	}
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
+		digit := '0' <= c && c <= '9'
+		if !letter && (!digit || i == 0) {
+			return invalid("Prefix", "%q: letters, digits and underscores, not beginning with a digit", s)
+		}
+	}
+	if strings.HasPrefix(strings.ToLower(s), "sqlite_") {
+		return invalid("Prefix", "%q: SQLite keeps names that begin with sqlite_ to itself", s)
+	}
+	return nil
+}
+
+func invalid(field, format string, args ...any) error {
+	return &queue.InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Settle implements [queue.Consumer] with sql/settle_done.sql, or sql/settle_drop.sql where what is done is not
+// kept, and sql/settle.sql: in one transaction, one statement for each claim that the jobs come from and each of these.
+func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
+	for _, o := range outcomes {
+		if err := o.Check(); err != nil {
+			return nil, fmt.Errorf("sqlite: settle: %w", err)
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	groups, stale := byClaim(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
+	var done, others []group[queue.Outcome]
+	for _, g := range groups {
+		d, o := g.split(func(o queue.Outcome) bool { return o.Verb == queue.Done })
+		done, others = append(done, d...), append(others, o...)
+	}
+	own, err := b.isOwn(db)
+	counting := own // see settleDone
+	settle := func(ctx context.Context, db queue.DB) error {
+		lost = slices.Clone(stale)
+		for _, g := range done {
+			if err := b.settleDone(ctx, db, g, counting, &lost); err != nil {
+				counting = false
+				return err
+			}
+		}
+		for _, g := range others {
+			ids, err := queryIDs(ctx, db, b.sql.settle, verdicts(g.items), g.fence, g.worker, now())
+			if err != nil {
+				return err
+			}
+			lost = append(lost, g.without(ids)...)
+		}
+		return nil
+	}
+	if err == nil {
+		err = b.on(ctx, "settle", db, settle)
+	}
+	if errors.Is(err, errSomeLost) {
+		err = b.on(ctx, "settle", db, settle)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lost, nil
+}
+
+// errSomeLost undoes a Settle that has to ask which of its jobs are lost.
+var errSomeLost = errors.New("some of the jobs are lost")
+
+// settleDone settles jobs that are done, and appends those that are lost. To ask for the ids of those that it has settled
+// would make it a quarter dearer; where counting, it only counts them, and returns errSomeLost where some are missing.
+func (b *Backend) settleDone(ctx context.Context, db queue.DB, g group[queue.Outcome], counting bool, lost *[]*queue.Job) error {
+	query, args := b.sql.settleDrop, []any{g.ids(), g.fence, g.worker}
+	if b.options.Retention.keepsDone() {
+		query, args = b.sql.settleDone, append(args, now())
+	}
+	if counting {
+		result, err := exec(ctx, db, without(query), args...)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n != int64(len(g.items)) {
+			return errors.Join(err, errSomeLost)
+		}
+		return nil
+	}
+	ids, err := queryIDs(ctx, db, query, args...)
+	if err == nil {
+		*lost = append(*lost, g.without(ids)...)
+	}
+	return err
+}
+
+// verdicts is the JSON array that sql/settle.sql reads.
+func verdicts(outcomes []queue.Outcome) string {
+	var l list
+	from := now()
+	for _, o := range outcomes {
+		at := from
+		if o.Delay > 0 {
+			at += 1 + microseconds(o.Delay) // from may be a fraction of a microsecond ago
+		}
+		l.begin()
+		l.int(o.Job.ID)
+		l.string(o.Verb.String())
+		l.int(at)
+		l.string(queue.ErrorText(o.Err))
+		l.end()
+	}
+	return l.String()
+}
+
+// queryIDs reads a column of ids.
+func queryIDs(ctx context.Context, db queue.DB, query string, args ...any) (ids []int64, err error) {
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, query, args...)
+	return ids, err
+}

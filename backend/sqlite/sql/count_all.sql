@@ -1,0 +1,5 @@
+-- Counts every job.
+-- Index: none.
+SELECT queue, status, count(*)
+FROM errand_jobs
+GROUP BY queue, status;

@@ -1,0 +1,25 @@
+-- Counts what is live or dead, along its indexes: pending jobs of each queue up to ?1, and running and dead ones up to ?2 in all. A count
+-- that has come to its limit is at least that.
+-- Index: errand_jobs_pending, errand_jobs_running, errand_jobs_dead.
+WITH RECURSIVE line (queue) AS (
+    SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending WHERE j.status = 'pending'
+    UNION ALL
+    SELECT (SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending WHERE j.status = 'pending' AND j.queue > l.queue)
+    FROM line AS l
+    WHERE l.queue IS NOT NULL
+)
+SELECT l.queue, 'pending', (
+    SELECT count(*) FROM (
+        SELECT 1 FROM errand_jobs AS j INDEXED BY errand_jobs_pending
+        WHERE j.queue = l.queue AND j.status = 'pending'
+        LIMIT ?1 + 0)) AS jobs
+FROM line AS l
+WHERE l.queue IS NOT NULL
+UNION ALL
+SELECT queue, 'running', count(*)
+FROM (SELECT queue FROM errand_jobs INDEXED BY errand_jobs_running WHERE status = 'running' LIMIT ?2 + 0)
+GROUP BY queue
+UNION ALL
+SELECT queue, 'dead', count(*)
+FROM (SELECT queue FROM errand_jobs INDEXED BY errand_jobs_dead WHERE status = 'dead' LIMIT ?2 + 0)
+GROUP BY queue;

@@ -1,0 +1,14 @@
+-- Finds due jobs of queue ?1 and priority ?2, in their order, at ?3: at most ?4, of the kinds in the JSON array ?5, which is NULL for all.
+-- What is not yet due lies behind what is, however much it may be, and is not looked at: that is why each priority is asked for by itself.
+-- ?4 + 0, because SQLite plans a statement with LIMIT ?4 anew for each execution.
+-- Index: errand_jobs_pending.
+SELECT
+    id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error
+FROM errand_jobs INDEXED BY errand_jobs_pending
+WHERE queue = ?1
+    AND status = 'pending'
+    AND priority = ?2
+    AND scheduled_at <= ?3
+    AND (?5 IS NULL OR kind IN (SELECT value FROM json_each(?5)))
+ORDER BY scheduled_at, id
+LIMIT ?4 + 0;

@@ -1,0 +1,2 @@
+-- Draws a fence. It is the first statement of a claim's transaction, and as it writes, that has the write lock from then on.
+UPDATE errand_fences SET last = last + 1 RETURNING last;

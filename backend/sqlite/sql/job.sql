@@ -1,0 +1,7 @@
+-- One job: ?1 is its id.
+-- Index: the ids are the table's own order.
+SELECT
+    id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, queue,
+    fence, locked_by, status, locked_at, locked_until, updated_at
+FROM errand_jobs
+WHERE id = ?1;

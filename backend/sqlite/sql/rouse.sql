@@ -1,0 +1,3 @@
+-- Leaves out an id, so that sleeping workers look for jobs that were there before.
+-- Index: none; see seen.sql.
+UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'errand_jobs';

@@ -1,0 +1,191 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Backend is a queue in a SQLite database. It is safe for concurrent use and owns no
+// goroutine and no connection but for the time of a call. Besides [queue.Queue] it
+// implements every optional interface of package queue.
+type Backend struct {
+	db      *sql.DB
+	options Options
+	sql     statements
+	file    *file
+	restore string       // sets a connection's busy_timeout to what it was
+	pruned  atomic.Int64 // the last id that Prune looked at in this pass
+	hot     atomic.Pointer[hotStatements]
+	polled  atomic.Int64 // when Listen last looked into the file, as UnixNano
+
+}
+
+var _ interface {
+	queue.Queue
+	queue.Waiter
+	queue.Inspector
+	queue.Backlogger
+	queue.Redriver
+	queue.Pruner
+	queue.Reclaimer
+	queue.TxClaimer
+} = (*Backend)(nil)
+
+// New returns the queue in db, which stays the caller's to close, after any
+// worker's Run has returned. [Migrate] must have been run with the same Options before
+// the first call. New looks at one connection, for at most LockTimeout: it puts the
+// file in WAL mode, where it is not, and what cannot work is a
+// [*queue.InvalidError], which says what to do about it: a database in memory, a
+// busy_timeout of 0, and, unless Relaxed is set, a synchronous below FULL.
+func New(db *sql.DB, o Options) (*Backend, error) {
+	if db == nil {
+		return nil, invalid("DB", "nil")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), o.LockTimeout)
+	defer cancel()
+	found, err := examine(ctx, db, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := found.check(o); err != nil {
+		return nil, err
+	}
+	return &Backend{
+		db: db, options: o, sql: loadStatements(o.Prefix), file: fileAt(found.path),
+		restore: fmt.Sprintf("PRAGMA busy_timeout = %d", found.busyTimeout),
+	}, nil
+}
+
+// read runs f, which only reads, on the backend's own handle.
+func (b *Backend) read(ctx context.Context, verb string, f func(db queue.DB) error) error {
+	hot, err := b.prepared(ctx)
+	if err == nil {
+		err = patiently(ctx, b.options.LockTimeout, func() error { return f(ownDB{b.db, hot}) })
+	}
+	return said(ctx, verb, err)
+}
+
+// errUndo ends a transaction of write that turned out to have nothing to do.
+var errUndo = errors.New("nothing to do")
+
+// write runs f in a transaction on the backend's own handle: again where another
+// connection has the write lock, so f begins anew what it returns. The first
+// statement of f writes: then the transaction has the write lock either from its
+// BEGIN, as DSN has it, or from that statement on, and never asks for it after it
+// has read, when SQLite would not let it wait.
+//
+// Until the lock is there the call ends with ctx. After that nothing interrupts it: f gets
+// a context that does not end, and takes milliseconds.
+func (b *Backend) write(ctx context.Context, verb string, f func(ctx context.Context, db queue.DB) error) error {
+	hot, err := b.prepared(ctx)
+	if err == nil {
+		err = b.file.enter(ctx)
+	}
+	if err != nil {
+		return said(ctx, verb, err)
+	}
+	defer b.file.leave()
+	conn, err := b.db.Conn(ctx)
+	if err != nil {
+		return said(ctx, verb, err)
+	}
+	defer conn.Close()
+	whole := context.WithoutCancel(ctx)
+	if _, err := conn.ExecContext(whole, "PRAGMA busy_timeout = 0"); err != nil { // patiently waits better
+		return said(ctx, verb, err)
+	}
+	err = patiently(ctx, b.options.LockTimeout, func() error { return transact(whole, conn, hot, f) })
+	if _, restoring := conn.ExecContext(whole, b.restore); restoring != nil {
+		err = errors.Join(err, restoring)
+	}
+	return said(ctx, verb, err)
+}
+
+func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(ctx, ownTx{tx, hot}); err != nil {
+		rolledBack := tx.Rollback()
+		if errors.Is(err, errUndo) {
+			return rolledBack
+		}
+		return err
+	}
+	return tx.Commit()
+}
+
+// through runs f on the caller's handle, as part of whatever transaction that is in.
+// SQLite rolls a transaction back as a whole when a writing statement of it is
+// interrupted, so ctx ends the call only before and while it waits for the write lock.
+func (b *Backend) through(ctx context.Context, verb string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
+	if err := ctx.Err(); err != nil {
+		return said(ctx, verb, err)
+	}
+	return said(ctx, verb, f(context.WithoutCancel(ctx), foreign{db, ctx, b.options.LockTimeout}))
+}
+
+// on runs f in the caller's transaction, or, where db is nil, in one on the backend's
+// own handle.
+func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
+	own, err := b.isOwn(db)
+	switch {
+	case err != nil:
+		return err
+	case own:
+		return b.write(ctx, verb, f)
+	}
+	return b.through(ctx, verb, db, f)
+}
+
+// isOwn says whether db means the backend's own handle: nil, or that handle itself. A
+// nil pointer in an interface is a mistake.
+func (b *Backend) isOwn(db queue.DB) (own bool, err error) {
+	typedNil := false
+	switch h := db.(type) {
+	case nil:
+		return true, nil
+	case *sql.Tx:
+		typedNil = h == nil
+	case *sql.DB:
+		own, typedNil = h == b.db, h == nil
+	case *sql.Conn:
+		typedNil = h == nil
+	}
+	if typedNil {
+		return false, invalid("DB", "a nil %T: pass nil itself for the backend's own handle", db)
+	}
+	return own, nil
+}
+
+// said wraps an error once. One that a driver returns because ctx ended need not be ctx's.
+func said(ctx context.Context, verb string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return fmt.Errorf("sqlite: %s: %w: %w", verb, ctx.Err(), err)
+	}
+	return fmt.Errorf("sqlite: %s: %w", verb, err)
+}
+
+// microseconds is d as the tables count time, never less than d: a delay does not
+// end early.
+func microseconds(d time.Duration) int64 {
+	return int64((d + time.Microsecond - 1) / time.Microsecond)
+}
+
+// now is what the host's clock says. A time that is yet to come is one microsecond
+// later than that, at least, because the clock's fraction of one is cut off.
+func now() int64 { return time.Now().UnixMicro() }

@@ -1,0 +1,136 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// slice is how many rows Redrive and Prune handle in one transaction.
+const slice = 1000
+
+// Redrive implements [queue.Redriver] with sql/dead.sql and sql/redrive.sql, a thousand jobs a transaction.
+func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
+	if err := which.Check(); err != nil {
+		return 0, fmt.Errorf("sqlite: redrive: %w", err)
+	}
+	for last := int64(0); ; {
+		var ids []int64
+		err := b.read(ctx, "redrive", func(db queue.DB) (err error) {
+			ids, err = queryIDs(ctx, db, b.sql.dead, orNull(which.ID), orNull(which.Queue), orNull(which.Kind), slice, last)
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return n, err
+		}
+		revived, err := b.revive(ctx, ids)
+		if err != nil {
+			return n, err
+		}
+		if n += revived; len(ids) < slice {
+			return n, nil
+		}
+		last = ids[len(ids)-1]
+	}
+}
+
+// revive makes those of the jobs pending that are dead and whose keys are free.
+func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
+	err = b.write(ctx, "redrive", func(ctx context.Context, db queue.DB) error {
+		result, err := exec(ctx, db, b.sql.redrive, idList(ids), now())
+		if err != nil {
+			return err
+		}
+		changed, err := result.RowsAffected()
+		if n = int(changed); err != nil || n == 0 {
+			return err
+		}
+		_, err = exec(ctx, db, b.sql.rouse)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if n > 0 {
+		b.file.wake(b.options.Prefix, nil)
+	}
+	return n, nil
+}
+
+// Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql: it looks at the jobs with the lowest ids, a
+// thousand a call, until they are too young to be over; then it begins anew. It writes only where some are over.
+func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
+	from := b.pruned.Load()
+	at := time.Now()
+	completed, dead := at.Add(-max(b.options.Retention.Completed, 0)).UnixMicro(), at.Add(-max(b.options.Retention.Dead, 0)).UnixMicro()
+	var over []int64
+	last := from
+	err = b.read(ctx, "prune", func(db queue.DB) error {
+		over, more = nil, false
+		return each(ctx, db, func(rows *sql.Rows) error {
+			var status queue.Status
+			var created, updated int64
+			if err := rows.Scan(&last, (*string)(&status), &created, &updated); err != nil {
+				return err
+			}
+			if status == queue.StatusCompleted && updated <= completed || status == queue.StatusDead && updated <= dead {
+				over = append(over, last)
+			}
+			// Where none of the slice is that old, what follows is younger still.
+			more = more || created <= max(completed, dead)
+			return nil
+		}, b.sql.old, from, slice)
+	})
+	if err == nil && len(over) > 0 {
+		removed, err = b.remove(ctx, over, completed, dead)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if !more {
+		last = 0
+	}
+	b.pruned.CompareAndSwap(from, last)
+	return removed, more, nil
+}
+
+// remove deletes those of the jobs that are over, or moves them to the archive.
+func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64) (n int, err error) {
+	err = b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
+		args := []any{idList(ids), completed, dead}
+		if b.options.Retention.Archive {
+			if _, err := exec(ctx, db, b.sql.archive, args...); err != nil {
+				return err
+			}
+		}
+		result, err := exec(ctx, db, b.sql.prune, args...)
+		if err != nil {
+			return err
+		}
+		removed, err := result.RowsAffected()
+		n = int(removed)
+		return err
+	})
+	return n, err
+}
+
+// orNull is v, or NULL where it is the zero value.
+func orNull[T comparable](v T) any {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return v
+}
+
+// idList is the JSON array of ids.
+func idList(ids []int64) string {
+	var l list
+	for _, id := range ids {
+		l.int(id)
+	}
+	return l.String()
+}
