@@ -41,7 +41,7 @@ fuzz: ## run each fuzz target for FUZZTIME
 		done; \
 	done
 
-bench: ## measure errand against its peers (a quarter of an hour)
+bench: ## measure errand against its peers (some twenty minutes)
 	cd bench && go run .
 
 microbench: ## run the benchmarks beside the code

@@ -30,8 +30,9 @@ type TxOptions struct {
 //
 // If the handler returns an error or panics, all of it is rolled back and the
 // error passed on. So it is, with [queue.ErrLost], if the worker no longer
-// holds the job. A commit whose connection broke may have happened; then the
-// fence keeps the job from running again. A handler that returns
+// holds the job. A commit whose connection broke may have happened; then the job
+// is completed, and the worker's retry changes nothing. A process that is frozen
+// within the transaction keeps its job until the server ends that. A handler that returns
 // [queue.Settled] has settled the job itself, in this transaction: it is committed.
 //
 // q is the queue that the job was claimed from, in the same database as db. The

@@ -283,7 +283,7 @@ end:
 /* What befalls a job but for the worker that has it. If nothing can happen any more, the job must have ended. */
 proctype Upkeep(byte n) {
 	if
-	:: d_step { job[n].status = pending; job[n].in_tx = true } /* enqueue.sql, enqueue_plain.sql */
+	:: d_step { job[n].status = pending; job[n].in_tx = true } /* enqueue.sql and its shorter forms */
 	:: job[n].status = pending
 	:: goto enough /* the transaction that enqueues it is rolled back */
 	fi;

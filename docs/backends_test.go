@@ -1,0 +1,63 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// TestBackendsExcerpts: the code in backends.md is in the file that was linked last before it, whole
+// lines of it in that order; a line "// …" stands for what is left out, and only the indentation may differ.
+func TestBackendsExcerpts(t *testing.T) {
+	part := regexp.MustCompile("(?s)\\]\\((\\.\\./[\\w./-]+\\.go)\\)|```go\n(.*?)```")
+	file, excerpts := "", 0
+	for _, m := range part.FindAllStringSubmatch(read(t, "backends.md"), -1) {
+		if m[1] != "" {
+			file = m[1]
+			continue
+		}
+		excerpts++
+		rest := "\n" + flat(read(t, file))
+		for piece := range strings.SplitSeq(flat(m[2]), "// …\n") {
+			_, after, found := strings.Cut(rest, "\n"+piece)
+			if !found {
+				t.Errorf("not in %s, or not there:\n%s", file, piece)
+				break
+			}
+			rest = "\n" + after
+		}
+	}
+	if excerpts < 7 {
+		t.Errorf("found only %d excerpts", excerpts)
+	}
+}
+
+// TestBackendsNamesTests: the tests that backends.md names as `file: name` are there, and so are the cases of
+// the suite in its table of failures.
+func TestBackendsNamesTests(t *testing.T) {
+	text := read(t, "backends.md")
+	cited := regexp.MustCompile("`([a-z/_]+\\.go): (\\w+)`").FindAllStringSubmatch(text, -1)
+	for _, c := range cited {
+		if !strings.Contains(read(t, filepath.Join("..", c[1])), "func "+c[2]+"(") {
+			t.Errorf("%s has no test %s", c[1], c[2])
+		}
+	}
+	_, table, _ := strings.Cut(text, "| fails |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	cases := regexp.MustCompile("`([a-z]+)/([^`…]+)(…?)`").FindAllStringSubmatch(table, -1)
+	for _, c := range cases {
+		suite := read(t, "../queue/queuetest/suite_"+c[1]+".go")
+		if name := `{"` + c[2]; !strings.Contains(suite, name+`"`) && (c[3] == "" || !strings.Contains(suite, name)) {
+			t.Errorf("the theme %s of the suite has no case %q", c[1], c[2])
+		}
+	}
+	if len(cited) < 4 || len(cases) < 10 {
+		t.Errorf("found only %d tests and %d cases", len(cited), len(cases))
+	}
+}
+
+// TestBackendsPowers: the tables know every power that the suite has cases for.
