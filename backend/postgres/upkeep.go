@@ -19,13 +19,17 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
 	}
 	var last int64
-	for {
+	for collisions := 0; ; {
 		var looked, revived int
 		err := b.on(ctx, "redrive", nil, func(db queue.DB) error {
 			var woken int64
 			return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &last, &woken) }, b.sql.redrive,
 				orNull(which.ID), orNull(which.Queue), orNull(which.Kind), slice, last)
 		})
+		if sqlState(err) == uniqueViolation && collisions < retryLimit {
+			collisions++ // a transaction that enqueued one of the keys has committed meanwhile: now it is seen
+			continue
+		}
 		if err != nil {
 			return n, err
 		}
