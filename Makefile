@@ -1,9 +1,10 @@
 # Everything here needs Go alone: the tests find or start their own Postgres
 # (DATABASE_URL, Docker, or local binaries) and say which in one line.
 
-# examples/ and bench/ are modules of their own, so that errand's go.mod is free of the ORMs and of its peers. Each is checked by
-# its own go.mod; go.work is what lets go run ./examples/quickstart work from here.
-MODULES = . examples bench
+# examples/, bench/ and chaos/ are modules of their own, so that errand's go.mod is free of the ORMs and of its peers, and bench/riversqlite
+# is one because it needs another River than bench. Each is checked by its own go.mod; go.work, in which bench/riversqlite
+# must not be, is what lets go run ./examples/quickstart work from here.
+MODULES = . examples bench bench/riversqlite chaos
 EACH = set -e; for module in $(MODULES); do cd $(CURDIR)/$$module;
 
 export GOWORK = off
@@ -11,7 +12,7 @@ export GOWORK = off
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME = 10s
 
-.PHONY: help fmt lint test race cover fuzz bench microbench quickstart examples
+.PHONY: help fmt lint test race cover fuzz bench chaos microbench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -44,11 +45,15 @@ fuzz: ## run each fuzz target for FUZZTIME
 bench: ## measure errand against its peers (some twenty minutes)
 	cd bench && go run .
 
+chaos: ## put errand through what breaks job queues, and count what is lost (an hour; SHORT=1: minutes)
+	cd chaos && go run . $(if $(SHORT),-short)
+
 microbench: ## run the benchmarks beside the code
 	go test -run '^$$' -bench . ./queue/... ./middleware/... ./backend/...
 
-quickstart: ## run the README's example
-	cd examples && go run ./quickstart
+quickstart: ## run the README's example, on SQLite and on Postgres
+	cd examples && DATABASE_URL= go run ./quickstart
+	cd examples && DATABASE_URL=$${DATABASE_URL:-postgres:} go run ./quickstart
 
 examples: ## run every example program
 	@cd examples && for program in $$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./...); do \

@@ -1,11 +1,12 @@
 // Command bench measures errand against other job queues, and against what SQL
-// by hand allows, on the same servers in the same run.
+// by hand allows, on the same servers, or in the same file, in the same run.
 //
-//	cd bench && go run . [-run drain,latency] [-against floor,river,asynq,graphile]
+//	cd bench && go run . [-run drain,sqlite-drain] [-against floor,river,asynq,graphile,goqite]
 //
-// It finds or starts the servers: Postgres as package postgrestest does
+// It finds or starts the servers that the scenarios need: Postgres as package postgrestest does
 // (DATABASE_URL, Docker, local binaries), redis-server for asynq, and Node with npm for
-// graphile-worker. A system that cannot be had is named as missing. Each measurement runs
+// graphile-worker. The scenarios of SQLite need none: their file is where temporary files go, and River's part
+// in them is built from the folder riversqlite. A system that cannot be had is named as missing. Each measurement runs
 // in processes of its own, systems take turns, and every measurement begins on
 // an empty database.
 package main

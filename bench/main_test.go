@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSmoke measures everything, very small, against the floor and River: each
+// TestSmoke measures everything, very small, against the floor, River and goqite: each
 // measurement must succeed, its checks included, and have a figure.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
@@ -31,7 +31,7 @@ func TestSmoke(t *testing.T) {
 	pictures := t.TempDir()
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"-run", strings.Join(scenarioNames(true), ","), "-against", "floor,river",
+		"-run", strings.Join(scenarioNames(true), ","), "-against", "floor,river,goqite",
 		"-scale", "0.005", "-rounds", "1", "-soak", "1s", "-json", "-svg", pictures,
 	}, &out, &progress)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := f.options
-	if o.Rounds != 3 || o.Scale != 1 || o.Soak.Minutes() != 20 || !slices.Equal(o.Against, []string{"floor", "river", "asynq", "graphile"}) {
+	if o.Rounds != 3 || o.Scale != 1 || o.Soak.Minutes() != 20 || !slices.Equal(o.Against, []string{"floor", "river", "asynq", "graphile", "goqite"}) {
 		t.Errorf("defaults: got %+v", o)
 	}
 	if len(o.Scenarios) != len(scenario.All)-1 || slices.ContainsFunc(o.Scenarios, func(s scenario.Scenario) bool { return s.Name == "soak" }) {

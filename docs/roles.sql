@@ -18,6 +18,11 @@
 \if :{?worker}   \else \set worker   errand_worker   \endif
 \if :{?observer} \else \set observer errand_observer \endif
 SET client_min_messages = warning;
+SELECT coalesce(has_schema_privilege('public', to_regnamespace('public'), 'CREATE'), false) AS open \gset
+\if :open
+\echo 'Everybody may create functions in the schema public, as before PostgreSQL 15, and so have them called in place of the server''s own'
+\echo 'by whoever has it on the search_path. Consider: REVOKE CREATE ON SCHEMA public FROM PUBLIC'
+\endif
 BEGIN;
 
 SELECT format('CREATE ROLE %I NOLOGIN', name)

@@ -157,6 +157,7 @@ func TestBad(t *testing.T) {
 		{"postgres://u:my secret", "percent-encoded"}, // taken for a port
 		{"postgres://db.test/shop?password=p&secret", "percent-encoded"},
 		{"postgres://db.test/shop?secret=a=b", "percent-encoded"},
+		{"postgres://db.test/`: secret", "percent-encoded"},
 		{"postgres://u:secret@db.test:x/shop", "invalid port"},
 		{"postgres://u:secret", "invalid port"},
 		{"postgres://u:secret@db.test/shop?connect_timeout=x", "invalid connect_timeout"},

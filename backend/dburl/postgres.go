@@ -59,11 +59,13 @@ func parsePostgres(rest string) (*pgx.ConnConfig, error) {
 
 // reason is what pgx says, without the URL. Where it could not take that apart, it may quote any part.
 func reason(err error) string {
+	const before = "`: " // which stands between the URL and what is wrong with it
 	text := err.Error()
-	text = text[strings.LastIndex(text, "`: ")+1:]
-	text = strings.TrimPrefix(text, ": ")
-	if strings.HasPrefix(text, "failed to parse as URL") {
+	if strings.Contains(text, before+"failed to parse as URL") {
 		return "special characters are percent-encoded, and each parameter is name=value"
 	}
-	return text
+	if i := strings.LastIndex(text, before); i >= 0 {
+		return text[i+len(before):]
+	}
+	return "it is not as postgres://user:password@host:port/database"
 }

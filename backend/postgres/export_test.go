@@ -8,6 +8,9 @@ func Statement(name string) string { return inSchema(readSQL("sql/"+name+".sql")
 // TextArray is the array literal that Enqueue sends.
 var TextArray = textArray
 
+// Payloads is the text of payloads that Enqueue sends for a batch.
+var Payloads = payloads
+
 // Dear says whether the claims of that request begin at the front.
 func (b *Backend) Dear(req queue.ClaimRequest) bool {
 	f := b.fronts.of(req)

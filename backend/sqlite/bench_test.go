@@ -81,52 +81,88 @@ func BenchmarkDrain(b *testing.B) {
 	})
 }
 
-// BenchmarkLoop is what BenchmarkDrain is measured by: the same work by hand, on the same tables, with one
-// connection, prepared statements, no fences and no worker. An operation is one job.
+// BenchmarkLoop is what BenchmarkDrain is measured by: the same statements by hand, on the same tables, with one
+// connection and no worker. An operation is one job.
 func BenchmarkLoop(b *testing.B) {
 	withEach(b, func(b *testing.B, driver string) {
 		db, q := fresh(b, driver, sqlite.Options{})
 		fill(b, q)
-		db.SetMaxOpenConns(1)
-		claim := prepare(b, db, `UPDATE errand_jobs SET status = 'running', attempts = attempts + 1, locked_by = 'loop', locked_at = ?1, locked_until = ?2, updated_at = ?1
-			WHERE id IN (SELECT id FROM errand_jobs WHERE queue = 'default' AND status = 'pending' AND scheduled_at <= ?1
-				ORDER BY priority, scheduled_at, id LIMIT 1000)
-			RETURNING id, kind, payload`)
-		settle := prepare(b, db, `UPDATE errand_jobs SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = ?2
-			WHERE id IN (SELECT value FROM json_each(?1))`)
+		l := loop{
+			db: db, fence: prepare(b, db, sqlite.Statement("fence")), due: prepare(b, db, sqlite.Statement("due")),
+			take: prepare(b, db, sqlite.Statement("take")), settle: prepare(b, db, sqlite.Without(sqlite.Statement("settle_done"))),
+		}
 		b.ReportAllocs()
 		b.ResetTimer()
 		for done := 0; done < b.N; {
-			ids := loopClaim(b, claim)
-			text, _ := json.Marshal(ids)
-			if _, err := settle.ExecContext(b.Context(), string(text), time.Now().UnixMicro()); err != nil {
+			n, err := l.round(b.Context())
+			if err != nil {
 				b.Fatal(err)
 			}
-			done += len(ids)
+			done += n
 		}
 	})
 }
 
-func loopClaim(b *testing.B, claim *sql.Stmt) (ids []int64) {
-	now := time.Now().UnixMicro()
-	rows, err := claim.QueryContext(b.Context(), now, now+30_000_000)
+// loop claims a thousand jobs and settles them, again and again.
+type loop struct {
+	db                       *sql.DB
+	fence, due, take, settle *sql.Stmt
+}
+
+func (l loop) round(ctx context.Context) (n int, err error) {
+	var fence int64
+	var ids []byte
+	err = l.transaction(ctx, func(tx *sql.Tx) error {
+		if err := tx.StmtContext(ctx, l.fence).QueryRowContext(ctx).Scan(&fence); err != nil {
+			return err
+		}
+		now := time.Now().UnixMicro()
+		list, due, err := readJobs(tx.StmtContext(ctx, l.due).QueryContext(ctx, "default", 0, now, 1000, nil))
+		if n = len(list); err != nil || n == 0 {
+			return err
+		}
+		ids, _ = json.Marshal(list) // integers always marshal
+		_, err = tx.StmtContext(ctx, l.take).ExecContext(ctx, "default", 0, due, list[n-1], nil, fence, now, now+30_000_000, "loop")
+		return err
+	})
 	if err != nil {
-		b.Fatal(err)
+		return n, err
+	}
+	return n, l.transaction(ctx, func(tx *sql.Tx) error {
+		_, err := tx.StmtContext(ctx, l.settle).ExecContext(ctx, string(ids), fence, "loop", time.Now().UnixMicro())
+		return err
+	})
+}
+
+func (l loop) transaction(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := l.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// readJobs reads all that there is of the jobs, and returns their ids, and when the last is due.
+func readJobs(rows *sql.Rows, err error) (ids []int64, scheduled int64, _ error) {
+	if err != nil {
+		return nil, 0, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var id int64
+		var id, priority, attempts, most, created int64
 		var kind string
 		var payload []byte
-		if err := rows.Scan(&id, &kind, &payload); err != nil {
-			b.Fatal(err)
+		var key, headers, last sql.NullString
+		if err := rows.Scan(&id, &kind, &payload, &priority, &scheduled, &attempts, &most, &created, &key, &headers, &last); err != nil {
+			return nil, 0, err
 		}
 		ids = append(ids, id)
 	}
-	if err := rows.Err(); err != nil {
-		b.Fatal(err)
-	}
-	return ids
+	return ids, scheduled, rows.Err()
 }
 
 func prepare(b *testing.B, db *sql.DB, text string) *sql.Stmt {
@@ -136,6 +172,20 @@ func prepare(b *testing.B, db *sql.DB, text string) *sql.Stmt {
 	}
 	b.Cleanup(func() { _ = statement.Close() })
 	return statement
+}
+
+// BenchmarkLook is what a sleeping worker costs 25 times a second.
+func BenchmarkLook(b *testing.B) {
+	withEach(b, func(b *testing.B, driver string) {
+		_, q := fresh(b, driver, sqlite.Options{})
+		enqueue(b, q, payloads(1000)...)
+		b.ReportAllocs()
+		for b.Loop() {
+			if seen, err := q.Seen(b.Context()); err != nil || seen != 1000 {
+				b.Fatal(seen, err)
+			}
+		}
+	})
 }
 
 // BenchmarkClaimSettle is the pair of calls without the worker around them. An operation

@@ -85,11 +85,12 @@ func patiently(ctx context.Context, timeout time.Duration, f func() error) error
 		if time.Since(start) > timeout {
 			return fmt.Errorf("another transaction has had the write lock for %v: %w", timeout, err)
 		}
-		// SQLite tells nobody that its lock is free, and writers that sleep for longer and
-		// longer would be passed by all others.
+		// SQLite tells nobody that its lock is free. Writers that sleep for longer and longer
+		// would be passed by all others, and those that hardly sleep would leave the lock
+		// to nobody else: to a transaction of the caller's, which has SQLite's own patience.
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Duration(rand.Int64N(int64(time.Millisecond) << min(try/2, 3)))):
+		case <-time.After(time.Duration(rand.Int64N(int64(time.Millisecond) << min(try/2, 4)))):
 		}
 	}
 }

@@ -96,25 +96,17 @@ func sellOne(ctx context.Context, db *sql.DB, q *sqlite.Backend, job *queue.Job)
 }
 
 // work runs jobs whose effect is a row. A warning that leases have run out is what a
-// killed process leaves behind; what the worker calls an error is one.
+// killed process leaves behind; errors, of the worker's calls or of the handler, there are none.
 func work(ctx context.Context, db *sql.DB, q *sqlite.Backend) error {
 	handler := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		_, err := db.ExecContext(ctx, `INSERT INTO effects (job) VALUES (?1)`, job.ID)
-		return err
-	})
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return queue.Worker{Backend: q, Handler: failing(handler), Concurrency: 4, Lease: 2 * time.Second, Logger: log}.Run(ctx)
-}
-
-// failing says what a handler fails with, unless it is told to.
-func failing(next queue.Handler) queue.Handler {
-	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
-		err := next.Handle(ctx, job)
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, "handler:", err)
 		}
 		return err
 	})
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return queue.Worker{Backend: q, Handler: handler, Concurrency: 4, Lease: 2 * time.Second, Logger: log}.Run(ctx)
 }
 
 // doze sleeps as a worker does, and says when it sleeps and when it is woken.

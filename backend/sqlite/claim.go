@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -49,15 +51,47 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	if len(jobs) == 0 {
 		return nil, errUndo
 	}
-	var ids list
 	for _, job := range jobs {
 		job.Attempt++
 		job.Fence, job.Worker = fence, req.Worker
-		ids.int(job.ID)
 	}
 	at := now()
-	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+microseconds(req.Lease), req.Worker)
-	return jobs, err
+	for level := range levels(jobs) {
+		last := level[len(level)-1]
+		result, err := exec(ctx, db, b.sql.take, last.Queue, int64(last.Priority), last.ScheduledAt.UnixMicro(), last.ID, kindsOf(req),
+			fence, at, at+microseconds(req.Lease), req.Worker)
+		if err != nil {
+			return nil, err
+		}
+		if n, err := result.RowsAffected(); err != nil || n != int64(len(level)) {
+			return nil, errors.Join(err, fmt.Errorf("found %d jobs and took %d", len(level), n))
+		}
+	}
+	return jobs, nil
+}
+
+// levels cuts jobs, which are in order, where the queue or the priority changes.
+func levels(jobs []*queue.Job) iter.Seq[[]*queue.Job] {
+	return func(yield func([]*queue.Job) bool) {
+		from := 0
+		for i, job := range jobs {
+			if i+1 < len(jobs) && jobs[i+1].Queue == job.Queue && jobs[i+1].Priority == job.Priority {
+				continue
+			}
+			if !yield(jobs[from : i+1]) {
+				return
+			}
+			from = i + 1
+		}
+	}
+}
+
+// kindsOf is the JSON array of the kinds that are wanted, or NULL.
+func kindsOf(req queue.ClaimRequest) any {
+	if len(req.Kinds) == 0 {
+		return nil
+	}
+	return stringList(req.Kinds)
 }
 
 // drawFence is the first statement of a transaction that claims.
@@ -68,16 +102,12 @@ func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err 
 
 // find returns the first limit jobs that are due, in order.
 func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, limit int) (jobs []*queue.Job, err error) {
-	var kinds any
-	if len(req.Kinds) > 0 {
-		kinds = stringList(req.Kinds)
-	}
 	at := now()
 	for i, name := range req.Queues {
 		if slices.Contains(req.Queues[:i], name) {
 			continue
 		}
-		found, err := b.findIn(ctx, db, name, at, limit-len(jobs), kinds)
+		found, err := b.findIn(ctx, db, name, at, limit-len(jobs), kindsOf(req))
 		if err != nil {
 			return nil, err
 		}
@@ -183,15 +213,16 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if limit < 1 {
 		return nil, fmt.Errorf("sqlite: reclaim: %w", invalid("Limit", "%d: at least 1", limit))
 	}
-	expired := false
-	err = b.read(ctx, "reclaim", func(db queue.DB) error {
-		return each(ctx, db, func(*sql.Rows) error { expired = true; return nil }, b.sql.expired, now())
+	var expired []int64
+	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
+		expired, err = queryIDs(ctx, db, b.sql.expired, now(), limit)
+		return err
 	})
-	if err != nil || !expired {
+	if err != nil || len(expired) == 0 {
 		return nil, err
 	}
 	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
-		jobs, err = queryJobs(ctx, db, "", limit, b.sql.reclaim, now(), limit)
+		jobs, err = queryJobs(ctx, db, "", len(expired), b.sql.reclaim, now(), idList(expired))
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,8 @@ const maxText = 256 << 20
 
 // Enqueue implements [queue.Enqueuer]. What it writes comes back as it was given: payloads
 // are stored as text, byte for byte. It is one statement, of the sql/enqueue files; for a batch
-// of more than 256 MB it is several.
+// of more than 256 MB it is several. Outside a transaction its error is [queue.ErrUnknown] only where
+// the disk failed at the commit: once the write lock is there, nothing interrupts the call.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for i, job := range jobs {
 		if err := job.Check(b.options.MaxPayload); err != nil {
@@ -40,8 +41,11 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		}
 		return nil
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		b.tell(db, jobs)
+	case errors.Is(err, errCommit) && !isBusy(err):
+		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
 	}
 	return err
 }

@@ -1,5 +1,12 @@
 package sqlite
 
+import (
+	"context"
+	"database/sql"
+
+	"github.com/errandhq/errand/queue"
+)
+
 // Statement is the text of a file of the sql folder, for tests that look at plans, and
 // benchmarks that run it by hand.
 func Statement(name string) string { return uncommented(readSQL("sql/" + name + ".sql")) }
@@ -16,3 +23,11 @@ var IsBusy, IsStale = isBusy, isStale
 
 // Parts cuts a batch that is too long for one statement.
 var Parts = parts
+
+// Seen is what Listen looks at while a worker sleeps.
+func (b *Backend) Seen(ctx context.Context) (seen int64, err error) {
+	err = b.read(ctx, "listen", func(db queue.DB) error {
+		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.seen)
+	})
+	return seen, err
+}

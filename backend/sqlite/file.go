@@ -9,12 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 	"weak"
 )
 
 // file is a database file, as all backends of this process that use it share it.
 type file struct {
-	writing chan struct{} // holds a token while one of them has the write lock, or waits for it
+	writing   chan struct{} // holds a token while one of them has the write lock, or waits for it
+	contended atomic.Int64  // when one of them last had to wait for another process or handle, as UnixNano
 
 	mu       sync.Mutex
 	sleepers map[*sleeper]struct{}
@@ -57,7 +60,14 @@ func (f *file) enter(ctx context.Context) error {
 	}
 }
 
-func (f *file) leave() { <-f.writing }
+// leave lets the next writer in, after a while.
+func (f *file) leave(after time.Duration) {
+	if after == 0 {
+		<-f.writing
+		return
+	}
+	time.AfterFunc(after, func() { <-f.writing })
+}
 
 // finding is what examine finds.
 type finding struct {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
 )

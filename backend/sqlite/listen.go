@@ -18,7 +18,7 @@ import (
 
 const (
 	// pollEvery is how often Listen looks into the file while a worker sleeps.
-	pollEvery = 20 * time.Millisecond
+	pollEvery = 40 * time.Millisecond
 	// hurry is how soon it looks after an Enqueue in a transaction of this process, and slower by slowing each time.
 	hurry   = time.Millisecond
 	slowing = 5 // a fifth
@@ -35,7 +35,7 @@ type sleeper struct {
 }
 
 // Listen implements [queue.Waiter]. It wakes the worker at once after an Enqueue on the backend's own handle in this process, and after
-// any other commit that enqueues, of this process or another, in 10 ms on average and some more than 20 at most. It holds no connection.
+// any other commit that enqueues, of this process or another, in 20 ms on average and little more than 40 at most. It holds no connection.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	s := b.file.register(b.options.Prefix, worker, queues)
 	defer b.file.remove(s)

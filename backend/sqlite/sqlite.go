@@ -94,21 +94,48 @@ func (b *Backend) write(ctx context.Context, verb string, f func(ctx context.Con
 	if err != nil {
 		return said(ctx, verb, err)
 	}
-	defer b.file.leave()
+	held, tries, err := b.writeAlone(ctx, hot, f)
+	b.file.leave(b.breather(held, tries))
+	return said(ctx, verb, err)
+}
+
+// writeAlone is write when it is its turn. It returns how long the last try took, and
+// how many there were.
+func (b *Backend) writeAlone(ctx context.Context, hot hotStatements, f func(ctx context.Context, db queue.DB) error) (held time.Duration, tries int, err error) {
 	conn, err := b.db.Conn(ctx)
 	if err != nil {
-		return said(ctx, verb, err)
+		return 0, 0, err
 	}
 	defer conn.Close()
 	whole := context.WithoutCancel(ctx)
 	if _, err := conn.ExecContext(whole, "PRAGMA busy_timeout = 0"); err != nil { // patiently waits better
-		return said(ctx, verb, err)
+		return 0, 0, err
 	}
-	err = patiently(ctx, b.options.LockTimeout, func() error { return transact(whole, conn, hot, f) })
+	err = patiently(ctx, b.options.LockTimeout, func() error {
+		start := time.Now()
+		defer func() { held = time.Since(start) }()
+		tries++
+		return transact(whole, conn, hot, f)
+	})
 	if _, restoring := conn.ExecContext(whole, b.restore); restoring != nil {
 		err = errors.Join(err, restoring)
 	}
-	return said(ctx, verb, err)
+	return held, tries, err
+}
+
+// breather is how long this process leaves the write lock alone after it had it for that long: half of
+// that where somebody else may be waiting for it. SQLite's own way to wait is to try again after 1, 2, 5 ms, and so on
+// up to 100, so a transaction of the caller's would hardly ever meet the moment between two of ours.
+func (b *Backend) breather(held time.Duration, tries int) time.Duration {
+	const longest, remembered = 10 * time.Millisecond, time.Second
+	if tries > 1 {
+		b.file.contended.Store(time.Now().UnixNano())
+	}
+	others := b.db.Stats().InUse > 0 || time.Now().UnixNano()-b.file.contended.Load() < int64(remembered)
+	if !others {
+		return 0
+	}
+	return min(held/2, longest)
 }
 
 func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {
@@ -123,8 +150,15 @@ func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx
 		}
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("%w: %w", errCommit, err)
+	}
+	return nil
 }
+
+// errCommit says that a transaction has failed when all that it consists of had been
+// done: the disk may have it, or not.
+var errCommit = errors.New("commit")
 
 // through runs f on the caller's handle, as part of whatever transaction that is in.
 // SQLite rolls a transaction back as a whole when a writing statement of it is

@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 	"testing"
 
@@ -10,30 +9,20 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// ways are how a caller may have opened the file.
-var ways = []struct {
-	name string
-	open func(t *testing.T, driver string) *sql.DB
-}{
-	{"dsn", func(t *testing.T, driver string) *sql.DB { return open(t, driver, dsn(t)) }},
-	{"deferred", func(t *testing.T, driver string) *sql.DB {
-		return open(t, driver, strings.Replace(dsn(t), "&_txlock=immediate", "", 1))
-	}},
-	{"one connection", func(t *testing.T, driver string) *sql.DB {
-		db := open(t, driver, dsn(t))
-		db.SetMaxOpenConns(1)
-		return db
-	}},
+// ways are how a caller may have opened the file: so that transactions have the write lock from the beginning, or
+// not before they need it.
+var ways = []struct{ name, without string }{
+	{"immediate", ""},
+	{"deferred", "&_txlock=immediate"},
 }
 
-// TestConformance runs the suite that every backend passes with both drivers, with transactions that have the
-// write lock from the beginning and with those that do not.
+// TestConformance runs the suite that every backend passes, with both drivers.
 func TestConformance(t *testing.T) {
-	for _, w := range ways[:2] {
+	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, driver string) {
 				queuetest.Run(t, func(t *testing.T) queuetest.Harness {
-					db := w.open(t, driver)
+					db := open(t, driver, strings.Replace(dsn(t), w.without, "", 1))
 					migrate(t, db, sqlite.Options{})
 					return queuetest.Harness{
 						Queue:     backend(t, db, sqlite.Options{}),

@@ -69,7 +69,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	var over []int64
 	last := from
 	err = b.read(ctx, "prune", func(db queue.DB) error {
-		over, more = nil, false
+		over, more, last = nil, false, from
 		return each(ctx, db, func(rows *sql.Rows) error {
 			var status queue.Status
 			var created, updated int64
@@ -100,19 +100,24 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 // remove deletes those of the jobs that are over, or moves them to the archive.
 func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64) (n int, err error) {
 	err = b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
-		args := []any{idList(ids), completed, dead}
+		n = 0
 		if b.options.Retention.Archive {
-			if _, err := exec(ctx, db, b.sql.archive, args...); err != nil {
+			if _, err := exec(ctx, db, b.sql.archive, idList(ids), completed, dead); err != nil {
 				return err
 			}
 		}
-		result, err := exec(ctx, db, b.sql.prune, args...)
-		if err != nil {
-			return err
+		for _, id := range ids {
+			result, err := exec(ctx, db, b.sql.prune, id, completed, dead)
+			if err != nil {
+				return err
+			}
+			removed, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			n += int(removed)
 		}
-		removed, err := result.RowsAffected()
-		n = int(removed)
-		return err
+		return nil
 	})
 	return n, err
 }

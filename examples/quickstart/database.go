@@ -28,7 +28,7 @@ func findDatabase(ctx context.Context) (*database, error) {
 	switch {
 	case given == "":
 		return temporaryFile()
-	case strings.HasPrefix(given, "postgres"):
+	case strings.HasPrefix(strings.ToLower(given), "postgres"):
 		return onServer(ctx, given)
 	}
 	return &database{given, "the database that DATABASE_URL names", func() error { return nil }}, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -36,14 +37,52 @@ type program struct {
 	stderr bytes.Buffer
 }
 
-func start(t *testing.T) *program {
+// databases are those that each test is run on.
+var databases = []struct {
+	name string
+	env  func(t *testing.T) []string
+	line string // what it says first; in parentheses what is to be gone at the end
+}{
+	{"sqlite", sqliteEnv, `^SQLite file (\S+)/shop\.db, which is removed at the end$`},
+	{"postgres", postgresEnv, `^PostgreSQL \d+.*?(?: data in (\S+))?$`},
+}
+
+// sqliteEnv is what a newcomer has. What a killed program leaves behind is the test's to remove.
+func sqliteEnv(t *testing.T) []string {
+	return []string{"DATABASE_URL=", "TMPDIR=" + t.TempDir()}
+}
+
+// postgresEnv names the server that the tests have been given, or else none.
+func postgresEnv(*testing.T) []string {
+	if strings.HasPrefix(os.Getenv("DATABASE_URL"), "postgres") {
+		return nil
+	}
+	return []string{"DATABASE_URL=postgres:"}
+}
+
+// onEach runs the program on each database, for test to watch until it has ended. Then nothing of the database is left, where the
+// program has said so.
+func onEach(t *testing.T, test func(*program)) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			p := start(t, d.env(t)...)
+			data := p.until(d.line)[1]
+			test(p)
+			if p.cmd.ProcessState.Exited() {
+				wantGone(t, data)
+			}
+		})
+	}
+}
+
+func start(t *testing.T, env ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &program{T: t, cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -94,73 +133,71 @@ func (p *program) finish() int {
 
 // The whole of it, as the README's first command runs it.
 func TestQuickstart(t *testing.T) {
-	p := start(t)
-	data := p.until(`^PostgreSQL \d+.*?(?: data in (\S+))?$`)[1]
-	if status := p.finish(); status != 0 {
-		t.Fatalf("exit status %d, want 0:\n%s%s", status, &p.stdout, &p.stderr)
-	}
-	for _, want := range []string{
-		`worker-[12] was killed while it held [1-9]\d* webhooks\n`,
-		`receiver is down\n`,
-		`  jobs lost +0  want 0 +ok\n`,
-		`\naudit passed: nothing was lost in \d+\.\ds\n$`,
-	} {
-		if !regexp.MustCompile(want).MatchString(p.stdout.String()) {
-			t.Errorf("no match for %q in:\n%s", want, &p.stdout)
+	onEach(t, func(p *program) {
+		if status := p.finish(); status != 0 {
+			p.Fatalf("exit status %d, want 0:\n%s%s", status, &p.stdout, &p.stderr)
 		}
-	}
-	wantGone(t, data)
+		for _, want := range []string{
+			`worker-[12] was killed while it held [1-9]\d* webhooks\n`,
+			`receiver is down\n`,
+			`  jobs lost +0  want 0 +ok\n`,
+			`\naudit passed: nothing was lost in \d+\.\ds\n$`,
+		} {
+			if !regexp.MustCompile(want).MatchString(p.stdout.String()) {
+				p.Errorf("no match for %q in:\n%s", want, &p.stdout)
+			}
+		}
+	})
 }
 
 func TestCtrlC(t *testing.T) {
-	p := start(t)
-	data := p.until(`^PostgreSQL \d+.*?(?: data in (\S+))?$`)[1]
-	p.until(`orders [1-9]`)
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if status := p.finish(); status != 1 {
-		t.Errorf("exit status %d, want 1", status)
-	}
-	if got, want := p.stderr.String(), "quickstart: interrupt signal received\n"; !strings.HasSuffix(got, want) {
-		t.Errorf("standard error is %q, want %q", got, want)
-	}
-	wantGone(t, data)
+	onEach(t, func(p *program) {
+		p.until(`orders [1-9]`)
+		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+			p.Fatal(err)
+		}
+		if status := p.finish(); status != 1 {
+			p.Errorf("exit status %d, want 1", status)
+		}
+		if got, want := p.stderr.String(), "quickstart: interrupt signal received\n"; !strings.HasSuffix(got, want) {
+			p.Errorf("standard error is %q, want %q", got, want)
+		}
+	})
 }
 
 // A worker that ends by itself ends the day.
 func TestWorkerFails(t *testing.T) {
-	p := start(t)
-	data := p.until(`^PostgreSQL \d+.*?(?: data in (\S+))?$`)[1]
-	pid, err := strconv.Atoi(p.until(`worker-2 is process (\d+)`)[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if status := p.finish(); status != 1 {
-		t.Errorf("exit status %d, want 1", status)
-	}
-	if got, want := p.stderr.String(), "worker-2 has ended: signal: terminated"; !strings.Contains(got, want) {
-		t.Errorf("standard error is %q, want %q in it", got, want)
-	}
-	wantGone(t, data)
+	onEach(t, func(p *program) {
+		pid, err := strconv.Atoi(p.until(`worker-2 is process (\d+)`)[1])
+		if err != nil {
+			p.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			p.Fatal(err)
+		}
+		if status := p.finish(); status != 1 {
+			p.Errorf("exit status %d, want 1", status)
+		}
+		if got, want := p.stderr.String(), "worker-2 has ended: signal: terminated"; !strings.Contains(got, want) {
+			p.Errorf("standard error is %q, want %q in it", got, want)
+		}
+	})
 }
 
 // Even kill -9 leaves no worker running, nor a server.
 func TestKilled(t *testing.T) {
-	p := start(t)
-	p.until(`orders [1-9]`)
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if status := p.finish(); status != -1 {
-		t.Errorf("exit status %d, want -1", status)
-	}
+	onEach(t, func(p *program) {
+		p.until(`orders [1-9]`)
+		if err := p.cmd.Process.Kill(); err != nil {
+			p.Fatal(err)
+		}
+		if status := p.finish(); status != -1 {
+			p.Errorf("exit status %d, want -1", status)
+		}
+	})
 }
 
-// wantGone checks that a server's data directory, if it had one, has been removed.
+// wantGone checks that a directory, if there was one, has been removed.
 func wantGone(t *testing.T, dir string) {
 	t.Helper()
 	if dir == "" {
@@ -168,6 +205,44 @@ func wantGone(t *testing.T, dir string) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("stat %s: %v, want %v", dir, err, os.ErrNotExist)
+	}
+}
+
+// A file that DATABASE_URL names is used where it is, and kept. It is good for one day.
+func TestFileIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "my shop.db")
+	t.Setenv("DATABASE_URL", "sqlite:"+path)
+	for _, want := range []string{"", "table orders already exists"} {
+		d, err := findDatabase(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		shop, err := openShop(t.Context(), d.url)
+		switch {
+		case want == "" && err == nil:
+			shop.close()
+		case want == "" || err == nil || !strings.Contains(err.Error(), want):
+			t.Fatalf("got %v, want %q", err, want)
+		}
+		if err := d.remove(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A URL that will not do is an error, not another database.
+func TestOtherURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"memory:":                 "need a database",
+		"mysql://u:secret@h/shop": `the scheme "mysql" is not known`,
+	} {
+		t.Setenv("DATABASE_URL", url)
+		if err := run(t.Context(), &progress{out: io.Discard}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", url, err, want)
+		}
 	}
 }
 

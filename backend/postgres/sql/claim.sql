@@ -8,6 +8,8 @@
 -- they are few: of the real one the planner knows nothing, takes a tenth of everything for it, and may compile the plan for that.
 -- Parameters that would change the estimates stand in (SELECT …): then a plan made for their values costs what one made for any
 -- values does, and the server keeps the latter instead of planning anew each time, which takes longer than a small batch.
+-- A due time that SQL has set to -infinity, which drivers cannot tell Go, is returned as 1970: the job would be claimed, and its whole
+-- batch with it, by a claim that fails.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
@@ -40,5 +42,5 @@ WHERE j.ctid = ANY (ARRAY(
     LIMIT (SELECT $3::integer)
 ))
 RETURNING
-    j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,
+    j.id, j.queue, j.kind, j.payload, j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts,
     j.fence, j.created_at, coalesce(j.job_key, ''), j.headers, coalesce(j.last_error, '');

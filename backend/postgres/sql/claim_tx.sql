@@ -31,7 +31,7 @@ WITH many AS MATERIALIZED (
     RETURNING j.*
 )
 SELECT
-    id, queue, kind, payload, priority, scheduled_at, attempts, max_attempts,
+    id, queue, kind, payload, priority, greatest(scheduled_at, '1970-01-01Z'), attempts, max_attempts,
     fence, created_at, coalesce(job_key, ''), headers, coalesce(last_error, '')
 FROM (
     SELECT * FROM kept

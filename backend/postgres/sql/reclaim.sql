@@ -21,5 +21,5 @@ WHERE j.ctid = ANY (ARRAY(
     FOR UPDATE SKIP LOCKED
 ))
 RETURNING
-    j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,
+    j.id, j.queue, j.kind, j.payload, j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts,
     j.fence, j.created_at, coalesce(j.job_key, ''), j.headers, coalesce(j.last_error, '');

@@ -1,5 +1,6 @@
 -- Registers $2, a worker of the queues $1, as asleep for the $3rd time, and returns in how many microseconds their next scheduled job is
--- due, or NULL. The priorities in use are found by skipping along the index, one look-up each, for a thousand at most.
+-- due, or NULL, as where SQL has put off all others to infinity. The priorities in use are found by skipping along the index, one
+-- look-up each, for a thousand at most.
 -- many is as in claim.sql.
 -- Index: jobs_pending_idx, sleepers_pkey.
 WITH RECURSIVE many AS MATERIALIZED (
@@ -28,7 +29,7 @@ FROM (SELECT queue, priority FROM line LIMIT 1000) AS l
 CROSS JOIN LATERAL (
     SELECT j.scheduled_at FROM errand.jobs j CROSS JOIN many
     WHERE j.queue = l.queue AND j.priority = l.priority AND j.status = 'pending'
-        AND j.scheduled_at > statement_timestamp()
+        AND j.scheduled_at > statement_timestamp() AND j.scheduled_at < 'infinity'
     ORDER BY j.scheduled_at LIMIT 1
 ) AS next
 WHERE l.priority IS NOT NULL;

@@ -1,9 +1,11 @@
--- Copies jobs that are over to the archive, before prune.sql: the parameters are the same.
+-- Copies jobs that are over to the archive, before prune.sql: those of the ids in the JSON array ?1 that have completed by ?2, or were
+-- dead by ?3.
 -- Index: the ids are the table's own order.
 INSERT INTO errand_jobs_archive
 SELECT
-    id, queue, status, priority, scheduled_at, attempts, max_attempts, fence, locked_at, locked_until, locked_by,
-    created_at, updated_at, kind, job_key, last_error, headers, payload
-FROM errand_jobs
-WHERE id IN (SELECT value FROM json_each(?1))
-    AND (status = 'completed' AND updated_at <= ?2 OR +status = 'dead' AND updated_at <= ?3);
+    j.id, j.queue, j.status, j.priority, j.scheduled_at, j.attempts, j.max_attempts, j.fence, j.locked_at, j.locked_until, j.locked_by,
+    j.created_at, j.updated_at, j.kind, j.job_key, j.last_error, j.headers, j.payload
+FROM json_each(?1) AS over
+CROSS JOIN errand_jobs AS j NOT INDEXED
+WHERE j.id = over.value
+    AND (j.status = 'completed' AND j.updated_at <= ?2 OR j.status = 'dead' AND j.updated_at <= ?3);

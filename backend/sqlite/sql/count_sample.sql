@@ -1,7 +1,14 @@
--- Counts the jobs of a sample: ?1 is a JSON array of ids, from each of which on ?2 ids are looked at.
+-- Counts the jobs of a sample: ?1 is a JSON array of ids, from each of which on ?2 ids are looked at. Each is asked for by itself: of a
+-- range of ids, the statistics of a short table would let SQLite use the beginning alone.
 -- Index: the ids are the table's own order.
+WITH RECURSIVE run (step) AS (
+    SELECT 0
+    UNION ALL
+    SELECT step + 1 FROM run WHERE step + 1 < ?2
+)
 SELECT j.queue, j.status, count(*)
 FROM json_each(?1) AS s
+CROSS JOIN run
 CROSS JOIN errand_jobs AS j NOT INDEXED
-WHERE j.id >= s.value AND j.id < s.value + ?2
+WHERE j.id = s.value + run.step
 GROUP BY j.queue, j.status;

@@ -1,6 +1,6 @@
--- Says whether a lease has run out at ?1.
+-- Lists at most ?2 jobs whose leases have run out at ?1.
 -- Index: errand_jobs_running.
-SELECT 1
+SELECT id
 FROM errand_jobs INDEXED BY errand_jobs_running
 WHERE status = 'running' AND locked_until < ?1
-LIMIT 1;
+LIMIT ?2 + 0;

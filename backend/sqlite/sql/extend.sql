@@ -1,11 +1,10 @@
 -- Makes leases last: ?1 is the JSON array of the ids of jobs that worker ?3 holds with fence ?2, ?4 is now, ?5 the end of the lease.
 -- Returns the ids of those that it does hold.
--- +status keeps the planner from taking errand_jobs_running and filtering it by every id.
--- Index: the ids are the table's own order.
-UPDATE errand_jobs
+-- Index: errand_jobs_running.
+UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET locked_at = ?4, locked_until = ?5
 WHERE id IN (SELECT value FROM json_each(?1))
     AND fence = ?2
     AND locked_by = ?3
-    AND +status = 'running'
+    AND status = 'running'
 RETURNING id;

@@ -1,12 +1,8 @@
 -- Lists pending jobs, newest first, as list.sql does but without ?4: the ids below ?4, at most ?5. For another status that has an index,
 -- its name takes the place of pending. It walks what has that status, however few that are among how many.
 -- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead.
-SELECT
-    id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, queue,
-    fence, locked_by, status, locked_at, locked_until, updated_at
-FROM errand_jobs
-WHERE id IN (
-    SELECT id
+WITH page AS MATERIALIZED (
+    SELECT id AS number
     FROM errand_jobs INDEXED BY errand_jobs_pending
     WHERE status = 'pending'
         AND (?1 IS NULL OR queue = ?1)
@@ -16,4 +12,9 @@ WHERE id IN (
     ORDER BY id DESC
     LIMIT ?5 + 0
 )
+SELECT
+    id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, queue,
+    fence, locked_by, status, locked_at, locked_until, updated_at
+FROM page CROSS JOIN errand_jobs NOT INDEXED
+WHERE id = number
 ORDER BY id DESC;

@@ -1,7 +1,7 @@
 -- Looks at the ?2 jobs that follow id ?1, in their order. No index is kept for this: completed jobs would pay for it when they are settled.
 -- Index: the ids are the table's own order.
 SELECT id, status, created_at, updated_at
-FROM errand_jobs
+FROM errand_jobs NOT INDEXED
 WHERE id > ?1
 ORDER BY id
 LIMIT ?2 + 0;

@@ -1,6 +1,6 @@
--- Removes jobs that are over: ?1 is the JSON array of the ids of those that were when they were looked at. Completed ones are over where
--- they ended by ?2, dead ones by ?3.
+-- Removes the job with id ?1 if it has completed by ?2, or was dead by ?3. One at a time, because only of one id will SQLite always look
+-- for the row: see errand_jobs_running in migrations/0001_jobs.sql.
 -- Index: the ids are the table's own order.
-DELETE FROM errand_jobs
-WHERE id IN (SELECT value FROM json_each(?1))
-    AND (status = 'completed' AND updated_at <= ?2 OR +status = 'dead' AND updated_at <= ?3);
+DELETE FROM errand_jobs NOT INDEXED
+WHERE id = ?1
+    AND (status = 'completed' AND updated_at <= ?2 OR status = 'dead' AND updated_at <= ?3);

@@ -1,8 +1,7 @@
 -- Gives dead jobs another life: ?1 is the JSON array of their ids, ?2 is now. OR IGNORE leaves a job dead whose key a live
 -- job has, one of the same statement included.
--- +status is as in extend.sql.
--- Index: the ids are the table's own order; errand_jobs_key.
-UPDATE OR IGNORE errand_jobs
+-- Index: errand_jobs_dead, errand_jobs_key.
+UPDATE OR IGNORE errand_jobs INDEXED BY errand_jobs_dead
 SET
     status = 'pending',
     attempts = 0,
@@ -14,4 +13,4 @@ SET
     locked_by = NULL,
     updated_at = ?2
 WHERE id IN (SELECT value FROM json_each(?1))
-    AND +status = 'dead';
+    AND status = 'dead';

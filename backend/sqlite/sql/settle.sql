@@ -1,8 +1,7 @@
 -- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, verb, time at which it is due again, and
 -- error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns the ids of those that it does hold.
--- +status is as in extend.sql.
--- Index: the ids are the table's own order.
-UPDATE errand_jobs
+-- Index: errand_jobs_running.
+UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
     status = iif(outcome.dead, 'dead', 'pending'),
     attempts = iif(outcome.verb = 'release', max(attempts - 1, 0), attempts),
@@ -18,11 +17,12 @@ FROM (
         j.id, v.value ->> 1 AS verb, v.value ->> 2 AS due, v.value ->> 3 AS error,
         v.value ->> 1 = 'dead' OR v.value ->> 1 = 'retry' AND j.attempts >= j.max_attempts AS dead
     FROM json_each(?1) AS v
-    CROSS JOIN errand_jobs AS j
+    CROSS JOIN errand_jobs AS j INDEXED BY errand_jobs_running
     WHERE j.id = v.value ->> 0
         AND j.fence = ?2
         AND j.locked_by = ?3
-        AND +j.status = 'running'
+        AND j.status = 'running'
 ) AS outcome
 WHERE errand_jobs.id = outcome.id
+    AND status = 'running'
 RETURNING id;

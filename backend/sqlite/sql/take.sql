@@ -1,13 +1,18 @@
--- Gives jobs to a worker: ?1 is the JSON array of their ids, ?2 the fence, ?3 now, ?4 the end of the lease, ?5 the worker. The
--- transaction has found them pending and has the write lock.
--- Index: the ids are the table's own order.
-UPDATE errand_jobs
+-- Gives a worker the jobs that due.sql or due_beyond.sql has found in the same transaction: of queue ?1 and priority ?2, up to the one
+-- that is due at ?3 and has id ?4, of the kinds in ?5. ?6 is the fence, ?7 now, ?8 the end of the lease, ?9 the worker.
+-- Index: errand_jobs_pending.
+UPDATE errand_jobs INDEXED BY errand_jobs_pending
 SET
     status = 'running',
     attempts = attempts + 1,
-    fence = ?2,
-    locked_at = ?3,
-    locked_until = ?4,
-    locked_by = ?5,
-    updated_at = ?3
-WHERE id IN (SELECT value FROM json_each(?1));
+    fence = ?6,
+    locked_at = ?7,
+    locked_until = ?8,
+    locked_by = ?9,
+    updated_at = ?7
+WHERE queue = ?1
+    AND status = 'pending'
+    AND priority = ?2
+    AND scheduled_at <= ?3
+    AND (scheduled_at < ?3 OR id <= ?4)
+    AND (?5 IS NULL OR kind IN (SELECT value FROM json_each(?5)));

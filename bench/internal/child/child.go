@@ -40,6 +40,7 @@ type Result struct {
 	Sum     int64   `json:"sum"`     // of their numbers
 	CPU     float64 `json:"cpu"`     // seconds of processor time since it began
 	PeakRSS int64   `json:"peak_rss"`
+	Written int64   `json:"written,omitempty"` // bytes to disk since it began, where that is known
 	Figures Figures `json:"figures,omitempty"`
 }
 

@@ -38,7 +38,7 @@ func TestProcessSpeaksTheProtocol(t *testing.T) {
 		`read go; [ "$go" = go ] || exit 8`,
 		`echo count 2; echo 'sample {"p99": 1.5}'; echo count 3`,
 		`cat >/dev/null`,
-		`echo 'result {"handled": 3, "sum": 6, "cpu": 0.25, "peak_rss": 4096, "figures": {"rate": 7}}'`,
+		`echo 'result {"handled": 3, "sum": 6, "cpu": 0.25, "peak_rss": 4096, "written": 512, "figures": {"rate": 7}}'`,
 	), Spec{Part: "work", System: "errand"})
 	if err := p.Go(); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestProcessSpeaksTheProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Handled != 3 || r.Sum != 6 || r.CPU != 0.25 || r.PeakRSS != 4096 || r.Figures["rate"] != 7 {
+	if r.Handled != 3 || r.Sum != 6 || r.CPU != 0.25 || r.PeakRSS != 4096 || r.Written != 512 || r.Figures["rate"] != 7 {
 		t.Errorf("result: got %+v", r)
 	}
 }

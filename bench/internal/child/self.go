@@ -39,6 +39,7 @@ type self struct {
 	sum     atomic.Int64
 	stop    context.CancelFunc // ends the part
 	cpu     time.Duration      // used before it began
+	written int64              // to disk before it began
 }
 
 // Main is the child's main function: spec is its argument. It returns the exit
@@ -72,6 +73,7 @@ func (s *self) run(spec string) error {
 		Sum:     s.sum.Load(),
 		CPU:     (proc.CPU() - s.cpu).Seconds(),
 		PeakRSS: proc.PeakRSS(),
+		Written: proc.Written() - s.written,
 		Figures: figures,
 	})
 }
@@ -85,7 +87,7 @@ func (s *self) begin() error {
 	if _, err := s.input.ReadString('\n'); err != nil {
 		return fmt.Errorf("told to end before it began: %w", err)
 	}
-	s.cpu = proc.CPU()
+	s.cpu, s.written = proc.CPU(), proc.Written()
 	go func() {
 		_, _ = io.Copy(io.Discard, s.input) // its end is what matters
 		s.stop()

@@ -19,12 +19,16 @@ import (
 )
 
 type errand struct {
-	config  Config
-	options postgres.Options
-	db      *sql.DB
-	queue   *postgres.Backend
-	looker  looker
+	config    Config
+	db        *sql.DB
+	queue     queue.Queue
+	migrate   func(context.Context) error
+	looker    looker
+	questions questions
 }
+
+// questions are what a looker asks.
+type questions struct{ unsettled, census string }
 
 var orders = queue.NewKind[order](kind)
 
@@ -51,12 +55,11 @@ func newErrand(c Config, driver string, o postgres.Options) (Peer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &errand{config: c, options: o, db: db, queue: q, looker: looker{dsn: c.DSN}}, nil
+	migrate := func(ctx context.Context) error { return postgres.Migrate(ctx, db, o) }
+	return &errand{config: c, db: db, queue: q, migrate: migrate, looker: lookAtPostgres(c.DSN), questions: errandInPostgres}, nil
 }
 
-func (e *errand) Install(ctx context.Context) error {
-	return postgres.Migrate(ctx, e.db, e.options)
-}
+func (e *errand) Install(ctx context.Context) error { return e.migrate(ctx) }
 
 func (e *errand) Enqueue(ctx context.Context, first, n int) error {
 	jobs := make([]*queue.Job, n)
@@ -94,13 +97,16 @@ func (e *errand) consumer() queue.Consumer {
 
 // timedClaims tells how long each claim took.
 type timedClaims struct {
-	*postgres.Backend
+	queue.Queue
 	told func(time.Duration)
 }
 
+// Unwrap lets the worker find what else the backend can do.
+func (t timedClaims) Unwrap() queue.Queue { return t.Queue }
+
 func (t timedClaims) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	from := time.Now()
-	jobs, err := t.Backend.Claim(ctx, req)
+	jobs, err := t.Queue.Claim(ctx, req)
 	t.told(time.Since(from))
 	return jobs, err
 }
@@ -122,23 +128,30 @@ func (e *errand) Transact(ctx context.Context, number int, enqueue bool) error {
 	return tx.Commit()
 }
 
-// The questions to errand's table, which is the floor's as well.
-const (
-	errandUnsettled = `SELECT EXISTS (SELECT FROM errand.jobs WHERE status = 'pending')
-		OR EXISTS (SELECT FROM errand.jobs WHERE status = 'running')`
-	errandCensus = `SELECT
-		count(*) FILTER (WHERE status IN ('pending', 'running')),
-		count(*) FILTER (WHERE status = 'completed'),
-		count(*) FILTER (WHERE status IN ('failed', 'dead') OR attempts > 1)
-		FROM errand.jobs`
+// The questions to errand's tables, which are the floors' as well.
+var (
+	errandInPostgres = errandQuestions("errand.jobs")
+	errandInSQLite   = errandQuestions("errand_jobs")
 )
 
+func errandQuestions(table string) questions {
+	return questions{
+		unsettled: `SELECT EXISTS (SELECT 1 FROM ` + table + ` WHERE status = 'pending')
+			OR EXISTS (SELECT 1 FROM ` + table + ` WHERE status = 'running')`,
+		census: `SELECT
+			count(*) FILTER (WHERE status IN ('pending', 'running')),
+			count(*) FILTER (WHERE status = 'completed'),
+			count(*) FILTER (WHERE status IN ('failed', 'dead') OR attempts > 1)
+			FROM ` + table,
+	}
+}
+
 func (e *errand) Unsettled(ctx context.Context) (bool, error) {
-	return e.looker.yes(ctx, errandUnsettled)
+	return e.looker.yes(ctx, e.questions.unsettled)
 }
 
 func (e *errand) Census(ctx context.Context) (Census, error) {
-	return e.looker.census(ctx, errandCensus)
+	return e.looker.census(ctx, e.questions.census)
 }
 
 func (e *errand) Close() error {

@@ -45,7 +45,7 @@ func openFloor(ctx context.Context, c Config) (Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &floor{dsn: c.DSN, looker: looker{dsn: c.DSN}, pool: pool}, nil
+	return &floor{dsn: c.DSN, looker: lookAtPostgres(c.DSN), pool: pool}, nil
 }
 
 func (f *floor) Install(ctx context.Context) error {
@@ -173,11 +173,11 @@ func settleAll(ctx context.Context, conn *pgx.Conn, batches <-chan claimed, hand
 }
 
 func (f *floor) Unsettled(ctx context.Context) (bool, error) {
-	return f.looker.yes(ctx, errandUnsettled)
+	return f.looker.yes(ctx, errandInPostgres.unsettled)
 }
 
 func (f *floor) Census(ctx context.Context) (Census, error) {
-	return f.looker.census(ctx, errandCensus)
+	return f.looker.census(ctx, errandInPostgres.census)
 }
 
 func (f *floor) Close() error {

@@ -23,12 +23,12 @@ func openGraphile(ctx context.Context, c Config) (Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graphile{config: c, insert: insert, looker: looker{dsn: c.DSN}}, nil
+	return &graphile{config: c, insert: insert, looker: lookAtPostgres(c.DSN)}, nil
 }
 
-// NodeProgram is the command that runs graphile.js in the folder that
+// nodeProgram is the command that runs graphile.js in the folder that
 // [PrepareNode] made.
-func NodeProgram(dir string) []string {
+func nodeProgram(dir string) []string {
 	return []string{"node", filepath.Join(dir, graphileScript)}
 }
 
@@ -37,7 +37,7 @@ func (g *graphile) Install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	program := append(NodeProgram(g.config.Node), string(spec))
+	program := append(nodeProgram(g.config.Node), string(spec))
 	if out, err := exec.CommandContext(ctx, program[0], program[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

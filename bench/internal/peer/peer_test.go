@@ -20,7 +20,7 @@ func TestNumberIn(t *testing.T) {
 }
 
 func TestFamilies(t *testing.T) {
-	if got, want := Families(), []string{"floor", "river", "asynq", "graphile"}; !slices.Equal(got, want) {
+	if got, want := Families(), []string{"floor", "river", "asynq", "graphile", "goqite"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -66,7 +66,7 @@ func newRiver(ctx context.Context, c Config, worker river.Config) (Peer, error) 
 		pool.Close()
 		return nil, err
 	}
-	return &riverPeer{worker: worker, pool: pool, insert: insert, looker: looker{dsn: c.DSN}}, nil
+	return &riverPeer{worker: worker, pool: pool, insert: insert, looker: lookAtPostgres(c.DSN)}, nil
 }
 
 func (r *riverPeer) Install(ctx context.Context) error {
@@ -122,16 +122,22 @@ func (r *riverPeer) Work(ctx context.Context, handle func(int)) error {
 }
 
 func (r *riverPeer) Unsettled(ctx context.Context) (bool, error) {
-	return r.looker.yes(ctx, `SELECT EXISTS (SELECT FROM river_job WHERE state = 'available')
-		OR EXISTS (SELECT FROM river_job WHERE state IN ('running', 'retryable', 'scheduled', 'pending'))`)
+	return r.looker.yes(ctx, riverQuestions.unsettled)
 }
 
 func (r *riverPeer) Census(ctx context.Context) (Census, error) {
-	return r.looker.census(ctx, `SELECT
+	return r.looker.census(ctx, riverQuestions.census)
+}
+
+// riverQuestions are the same in Postgres and SQLite.
+var riverQuestions = questions{
+	unsettled: `SELECT EXISTS (SELECT 1 FROM river_job WHERE state = 'available')
+		OR EXISTS (SELECT 1 FROM river_job WHERE state IN ('running', 'retryable', 'scheduled', 'pending'))`,
+	census: `SELECT
 		count(*) FILTER (WHERE state IN ('available', 'running', 'retryable', 'scheduled', 'pending')),
 		count(*) FILTER (WHERE state = 'completed'),
 		count(*) FILTER (WHERE state IN ('discarded', 'cancelled') OR attempt > 1)
-		FROM river_job`)
+		FROM river_job`,
 }
 
 func (r *riverPeer) Close() error {

@@ -43,6 +43,22 @@ func RSS() int64 {
 	return n
 }
 
+// Written is how many bytes this process has had written to disk, or 0 where that is not known. What goes over the
+// same page of a file before that is on disk counts once.
+func Written() int64 {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "write_bytes: "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
 func statusField(name string) (bytes int64, err error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

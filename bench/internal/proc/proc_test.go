@@ -3,6 +3,8 @@ package proc
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -31,6 +33,30 @@ func TestPeakRSSIsThePeak(t *testing.T) {
 	}
 	if peak, now := PeakRSS(), RSS(); peak < 64<<20 || peak < now/2 {
 		t.Errorf("with %d MB in use: got a peak of %d bytes, %d now", len(block)>>20, peak, now)
+	}
+}
+
+func TestWrittenGrowsWithAFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const memory = 0x01021994 // the type of a file system that writes to no disk
+	var fs syscall.Statfs_t
+	if _, err := os.Stat("/proc/self/io"); err != nil || syscall.Fstatfs(int(f.Fd()), &fs) != nil || fs.Type == memory {
+		t.Skip("no /proc/self/io, or no disk")
+	}
+	before := Written()
+	const size = 1 << 20
+	if _, err := f.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if got := Written() - before; got < size || got > 10*size {
+		t.Errorf("by a file of %d bytes: got %d", size, got)
 	}
 }
 

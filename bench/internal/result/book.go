@@ -1,13 +1,14 @@
 package result
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/errandhq/errand/bench/internal/stats"
 )
 
-// Baseline is the system that the others are compared with.
+// Baseline is the system that the others are compared with, unless a table has another.
 const Baseline = "errand"
 
 // At begins the names of cases that are points in time.
@@ -45,6 +46,7 @@ type Table struct {
 	Scenario string
 	Title    string
 	Note     string // what exactly is measured
+	Baseline string // what the others are compared with; "" means Baseline
 	Targets  []Target
 	Series   bool // the cases are points in time
 	Chart    []Metric
@@ -122,7 +124,7 @@ func (r *Row) measured() []float64 {
 // RatioToBaseline is the middle of the ratios, of each round, of r to what the
 // baseline has in the same case. ok is false where there is none.
 func (t *Table) RatioToBaseline(r *Row) (ratio float64, ok bool) {
-	base := t.Row(Place{r.Case, Baseline}, r.Metric)
+	base := t.Row(Place{r.Case, cmp.Or(t.Baseline, Baseline)}, r.Metric)
 	if base == nil {
 		return 0, false
 	}

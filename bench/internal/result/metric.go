@@ -19,8 +19,9 @@ var (
 	Slowest    = Metric{"max", "ms"}
 	WAL        = Metric{"WAL", "B/job"}
 	Commits    = Metric{"commits", "per job"}
-	PeakRSS    = Metric{"peak RSS", "MB"} // of all its processes
-	CPU        = Metric{"CPU", "µs/job"}  // of its processes
+	Written    = Metric{"written", "B/job"} // to disk, of its processes
+	PeakRSS    = Metric{"peak RSS", "MB"}   // of all its processes
+	CPU        = Metric{"CPU", "µs/job"}    // of its processes
 	ServerCPU  = Metric{"server CPU", "µs/job"}
 
 	Added   = Metric{"added", "µs"} // to a transaction, by enqueueing in it

@@ -57,6 +57,16 @@ func TestRatioOfTheSameCase(t *testing.T) {
 	}
 }
 
+func TestRatioToABaselineOfTheTables(t *testing.T) {
+	table := &Table{Baseline: "own"}
+	table.Add(0, "errand", Figure{Metric: P50, Value: 2})
+	table.Add(0, "own", Figure{Metric: P50, Value: 4})
+	table.Add(0, "peer", Figure{Metric: P50, Value: 8})
+	if got, ok := table.RatioToBaseline(table.Row(at("", "peer"), P50)); !ok || got != 2 {
+		t.Errorf("got %v, %v, want 2", got, ok)
+	}
+}
+
 func TestRatioToNothing(t *testing.T) {
 	table := &Table{}
 	table.Add(0, "errand", Figure{Metric: Commits, Value: 0})

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,17 +74,11 @@ func (l *Lab) enqueue(ctx context.Context, system peer.System, n int) error {
 
 // start starts a child that does a part of a measurement of the system.
 func (l *Lab) start(ctx context.Context, system peer.System, spec child.Spec) (*child.Process, error) {
-	c := l.Config(system)
+	c := l.ChildConfig(system)
 	spec.System = c.System
 	spec.Redis = c.Redis
-	if spec.DSN == "" {
-		spec.DSN = l.Postgres.DSN
-	}
-	var program []string
-	if system.Node && spec.Part == "work" {
-		program = peer.NodeProgram(c.Node)
-	}
-	return child.Start(ctx, program, spec)
+	spec.DSN = cmp.Or(spec.DSN, c.DSN)
+	return child.Start(ctx, c.Program(spec.Part), spec)
 }
 
 // alone runs a part that ends by itself.
@@ -123,6 +118,7 @@ type usage struct {
 	before, after server.Reading
 	cpu           float64 // seconds, of the children
 	peakRSS       int64   // bytes, of all the children
+	written       int64   // bytes to disk, of the children; 0 where that is not known, or they write none of the jobs
 }
 
 // used adds up what children, which have ended, have used, and adds to what was
@@ -135,6 +131,9 @@ func (l *Lab) used(ctx context.Context, system peer.System, before, after server
 	for _, r := range children {
 		u.cpu += r.CPU
 		u.peakRSS += r.PeakRSS
+		if system.Server == peer.SQLite {
+			u.written += r.Written
+		}
 	}
 	return u, err
 }
@@ -145,6 +144,9 @@ func (u usage) figures(jobs int) []result.Figure {
 	figures := []result.Figure{
 		is(result.PeakRSS, float64(u.peakRSS)/(1<<20)),
 		is(result.CPU, each(u.cpu*1e6)),
+	}
+	if u.written > 0 {
+		figures = append(figures, is(result.Written, each(float64(u.written))))
 	}
 	if u.after.Timed {
 		figures = append(figures, is(result.ServerCPU, each(float64((u.after.CPU-u.before.CPU).Microseconds()))))

@@ -16,9 +16,10 @@ type Scenario struct {
 	Note    string   // what exactly is measured
 	Cases   []string // measured one after the other; none means one without a name
 	Systems []string
-	Rounds  int  // the most that it gets; 0 means as many as are asked for
-	Extra   bool // measured only when it is named
-	Series  bool // its cases are points in time
+	Base    string // what the others are compared with; "" means errand
+	Rounds  int    // the most that it gets; 0 means as many as are asked for
+	Extra   bool   // measured only when it is named
+	Series  bool   // its cases are points in time
 	Chart   []result.Metric
 	Targets []result.Target
 
@@ -30,7 +31,7 @@ type Scenario struct {
 
 // All are the scenarios, in the order of the report.
 var All = []Scenario{
-	drain, processes, handlers, enqueues, singles, transactions, latencies, long, pinned, plans, soak,
+	drain, processes, handlers, enqueues, singles, transactions, latencies, long, pinned, plans, sqliteDrain, sqliteEnqueue, soak,
 }
 
 // Find returns the scenario of that name.
@@ -45,7 +46,7 @@ func Find(name string) (s Scenario, ok bool) {
 
 // table is the empty table of s.
 func (s Scenario) table() *result.Table {
-	return &result.Table{Scenario: s.Name, Title: s.Title, Note: s.Note, Targets: s.Targets, Series: s.Series, Chart: s.Chart}
+	return &result.Table{Scenario: s.Name, Title: s.Title, Note: s.Note, Baseline: s.Base, Targets: s.Targets, Series: s.Series, Chart: s.Chart}
 }
 
 // is is a figure of a scenario without cases.

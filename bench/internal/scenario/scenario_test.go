@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -17,6 +18,9 @@ import (
 // and cases.
 func TestTargetsAreMeasurable(t *testing.T) {
 	for _, s := range All {
+		if base := cmp.Or(s.Base, result.Baseline); !s.Series && !slices.Contains(s.Systems, base) {
+			t.Errorf("%s: %s, which the others are compared with, is none of its systems", s.Name, base)
+		}
 		for _, g := range s.Targets {
 			places := []result.Place{g.Of}
 			if g.Over != nil {
@@ -146,6 +150,10 @@ func TestUsageIsByTheJob(t *testing.T) {
 	}
 	if got := u.figures(100); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	want = []result.Figure{is(result.PeakRSS, 0), is(result.CPU, 0), is(result.Written, 20)}
+	if got := (usage{written: 2000}).figures(100); !slices.Equal(got, want) {
+		t.Errorf("of a file: got %v, want %v", got, want)
 	}
 	if got := (usage{}).figures(100); len(got) != 2 {
 		t.Errorf("of a server that tells nothing: got %v, want the processes' own", got)

@@ -28,7 +28,7 @@ var settings = map[string]string{
 	"max_wal_size":    "8GB",
 }
 
-// Postgres is the server that all systems but asynq share. Its database is the
+// Postgres is the server that most systems share. Its database is the
 // run's own.
 type Postgres struct {
 	DSN         string // for the processes that are measured

@@ -5,38 +5,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/errandhq/errand/bench/internal/peer"
 )
 
-// Servers are all that a run uses. A server that could not be had is nil, and
-// then the error that belongs to it says why.
+// Servers are all that a run uses. A server that nobody needs is nil, as is one that could not be
+// had: then the error that belongs to it says why.
 type Servers struct {
 	Postgres *Postgres
 	Redis    *Redis
 	RedisErr error
 	NodeDir  string // of graphile-worker and the script that runs it
 	NodeErr  error
+	SQLite   *SQLite
+	River    string // the program with River for SQLite
+	RiverErr error
 }
 
-// Start starts what the systems need: Postgres always, the others if one of the
-// systems is theirs.
+// Start starts what the systems need.
 func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
+	need := func(f func(peer.System) bool) bool { return slices.ContainsFunc(systems, f) }
 	s := &Servers{}
-	var redis, node bool
-	for _, system := range systems {
-		redis = redis || system.Server == peer.Redis
-		node = node || system.Node
-	}
-	if redis {
+	var err error
+	if need(func(p peer.System) bool { return p.Server == peer.Redis }) {
 		s.Redis, s.RedisErr = startRedis(ctx)
 	}
-	if node {
+	if need(func(p peer.System) bool { return p.Node }) {
 		s.NodeDir, s.NodeErr = peer.PrepareNode(ctx)
 	}
-	var err error
-	if s.Postgres, err = startPostgres(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if need(func(p peer.System) bool { return p.Server == peer.SQLite }) {
+		if s.SQLite, err = startSQLite(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	if need(func(p peer.System) bool { return p.Built }) {
+		s.River, s.RiverErr = peer.BuildRiver(ctx, s.SQLite.dir)
+	}
+	if need(func(p peer.System) bool { return p.Server == peer.Postgres }) {
+		if s.Postgres, err = startPostgres(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
 	return s, nil
 }
@@ -48,15 +57,31 @@ func (s *Servers) Missing(system peer.System) error {
 		return s.RedisErr
 	case system.Node && s.NodeErr != nil:
 		return s.NodeErr
+	case system.Built && s.RiverErr != nil:
+		return s.RiverErr
 	}
 	return nil
 }
 
 // Config is how this process reaches a system.
 func (s *Servers) Config(system peer.System) peer.Config {
-	c := peer.Config{System: system.Name, DSN: s.Postgres.OwnDSN, Node: s.NodeDir}
-	if s.Redis != nil {
+	c := s.ChildConfig(system)
+	if system.Server == peer.Postgres {
+		c.DSN = s.Postgres.OwnDSN
+	}
+	return c
+}
+
+// ChildConfig is how the processes that are measured reach a system.
+func (s *Servers) ChildConfig(system peer.System) peer.Config {
+	c := peer.Config{System: system.Name, Node: s.NodeDir, River: s.River}
+	switch system.Server {
+	case peer.Postgres:
+		c.DSN = s.Postgres.DSN
+	case peer.Redis:
 		c.Redis = s.Redis.Address
+	case peer.SQLite:
+		c.DSN = s.SQLite.DSN
 	}
 	return c
 }
@@ -70,6 +95,8 @@ func (s *Servers) Wipe(ctx context.Context, system peer.System) error {
 		err = s.Postgres.wipe(ctx)
 	case peer.Redis:
 		err = s.Redis.wipe(ctx)
+	case peer.SQLite:
+		err = s.SQLite.wipe()
 	}
 	if err != nil {
 		return fmt.Errorf("empty the server: %w", err)
@@ -101,9 +128,15 @@ func (s *Servers) ReadLate(ctx context.Context, system peer.System) (Reading, er
 
 // Describe says in a line each what the servers are.
 func (s *Servers) Describe() []string {
-	lines := []string{s.Postgres.Description}
+	var lines []string
+	if s.Postgres != nil {
+		lines = append(lines, s.Postgres.Description)
+	}
 	if s.Redis != nil {
 		lines = append(lines, s.Redis.Description)
+	}
+	if s.SQLite != nil {
+		lines = append(lines, s.SQLite.Description)
 	}
 	return lines
 }
@@ -113,6 +146,9 @@ func (s *Servers) Close() error {
 	var errs []error
 	if s.Redis != nil {
 		errs = append(errs, s.Redis.close())
+	}
+	if s.SQLite != nil {
+		errs = append(errs, s.SQLite.close())
 	}
 	if s.Postgres != nil {
 		errs = append(errs, s.Postgres.close())

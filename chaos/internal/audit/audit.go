@@ -47,9 +47,10 @@ type Finding struct {
 	// Repeated is the number of effects beyond the first of each job.
 	Repeated int
 	Dead     int
-	// Rerun is the longest time from the end of a process until a job that it held was
-	// started again.
-	Rerun time.Duration
+	// Rerun is the longest time from the end of a process until a job that it held, Slowest,
+	// was started again.
+	Rerun   time.Duration
+	Slowest int
 }
 
 // Loss is a job that was lost.
@@ -85,7 +86,7 @@ func Audit(e Evidence) Finding {
 			f.Dead++
 		}
 	}
-	f.Rerun = c.rerun()
+	f.Rerun, f.Slowest = c.rerun()
 	return f
 }
 

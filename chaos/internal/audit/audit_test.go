@@ -97,8 +97,8 @@ func TestDuplicatesOfAKill(t *testing.T) {
 	if f.Dup != 1 || f.Bound != 1 || len(f.Unexplained) != 0 || f.Repeated != 0 || len(f.Lost) != 0 {
 		t.Errorf("got %+v, want one duplicate, of the one that was open", f)
 	}
-	if f.Rerun != 4*time.Second {
-		t.Errorf("rerun: got %v, want 4s, of job 2, which had not been started", f.Rerun)
+	if f.Rerun != 4*time.Second || f.Slowest != 2 {
+		t.Errorf("rerun: got %v of job %d, want 4s of job 2, which had not been started", f.Rerun, f.Slowest)
 	}
 }
 

@@ -78,18 +78,18 @@ func (c *dossier) settled(number int) time.Time {
 
 // rerun is the longest that a job which a process held when it was struck has waited
 // for its next start, or for being held by the next process that was struck.
-func (c *dossier) rerun() (longest time.Duration) {
+func (c *dossier) rerun() (longest time.Duration, number int) {
 	for i, f := range c.Faults {
 		if f.Worker == "" {
 			continue
 		}
 		for _, held := range f.Held {
-			if next, ok := c.next(i, held); ok {
-				longest = max(longest, next.Sub(f.At))
+			if next, ok := c.next(i, held); ok && next.Sub(f.At) > longest {
+				longest, number = next.Sub(f.At), held.Number
 			}
 		}
 	}
-	return longest
+	return longest, number
 }
 
 // next is when a job that fault i found was in other hands; ok is false if it never

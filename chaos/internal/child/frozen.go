@@ -29,11 +29,12 @@ func FrozenCaseOf(number int) FrozenCase {
 	}
 }
 
-// attention is how long an attentive handler waits for the end of its context.
-const attention = 15 * time.Second
+// Attention is how long an attentive handler waits for the end of its context.
+const Attention = 15 * time.Second
 
 // The notes of what became of a frozen handler. ContextEnded is followed by the cause.
 const (
+	Waits        = "waits to be frozen"
 	ContextEnded = "context ended: "
 	ContextLasts = "context lasts"
 	Returned     = "returned"
@@ -58,12 +59,13 @@ func frozen(ctx context.Context, s *self, run system.Run) system.Verb {
 		s.effect(run)
 		return system.Done
 	}
+	s.note(run, Waits)
 	<-s.thawed
 	if c.Attentive {
 		select {
 		case <-ctx.Done():
 			s.note(run, ContextEnded+fmt.Sprint(context.Cause(ctx)))
-		case <-time.After(attention):
+		case <-time.After(Attention):
 			s.note(run, ContextLasts)
 		}
 	}

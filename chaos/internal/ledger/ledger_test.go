@@ -13,7 +13,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer farm.Close()
+	t.Cleanup(func() { must(t, farm.Close()) })
 	p, err := farm.Start(t.Context(), "ledger", server.Careless)
 	if err != nil {
 		t.Fatal(err)

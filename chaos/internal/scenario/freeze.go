@@ -74,8 +74,8 @@ func freezeRound(ctx context.Context, l *lab.Lab, round int, changed *changes) e
 	if err != nil {
 		return err
 	}
-	if err := l.Until(ctx, time.Minute, func() (bool, error) { return startedBy(ctx, l, late.Name, perRound) }); err != nil {
-		return fmt.Errorf("it does not start its jobs: %w", err)
+	if err := awaitNotes(ctx, l, time.Minute, late.Name, child.Waits); err != nil {
+		return err
 	}
 	if _, err := l.Freeze(ctx, late); err != nil {
 		return err
@@ -131,12 +131,8 @@ func comeLate(ctx context.Context, l *lab.Lab, late *child.Process, changed *cha
 	if err := late.Thaw(); err != nil {
 		return err
 	}
-	err = l.Until(ctx, time.Minute, func() (bool, error) {
-		book, err := l.Ledger.Read(ctx)
-		return count(book.Notes, func(n ledger.Entry) bool { return n.Worker == late.Name && n.Text == child.Returned }) == perRound, err
-	})
-	if err != nil {
-		return fmt.Errorf("its handlers do not return: %w", err)
+	if err := awaitNotes(ctx, l, 2*child.Attention, late.Name, child.Returned); err != nil {
+		return err
 	}
 	if err := stop(late); err != nil {
 		return err
@@ -150,6 +146,20 @@ func comeLate(ctx context.Context, l *lab.Lab, late *child.Process, changed *cha
 			c := child.FrozenCaseOf(number)
 			changed.rows = append(changed.rows, fmt.Sprintf("job %d, %v, slow rival %v, attentive %v: %s", number, c.Verb, c.Slow, c.Attentive, difference(row, after[number])))
 		}
+	}
+	return nil
+}
+
+// awaitNotes waits until a worker's handlers have all written a note.
+func awaitNotes(ctx context.Context, l *lab.Lab, patience time.Duration, worker, text string) error {
+	n := 0
+	err := l.Until(ctx, patience, func() (bool, error) {
+		book, err := l.Ledger.Read(ctx)
+		n = count(book.Notes, func(n ledger.Entry) bool { return n.Worker == worker && n.Text == text })
+		return n == perRound, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %q of %d handlers, not of %d: %w", worker, text, n, perRound, err)
 	}
 	return nil
 }

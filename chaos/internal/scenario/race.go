@@ -105,6 +105,14 @@ func (e ending) String() string {
 
 var endings = []ending{{queue.Done, true}, {queue.Done, false}, {queue.Retry, true}, {queue.Dead, true}, {queue.Release, true}}
 
+// shortTrials is how many trials a short run has: each combination twice.
+const shortTrials = 120
+
+// combination is that of trial i: each comes as often as another.
+func combination(i int) (order, ending) {
+	return orders[i%len(orders)], endings[i/len(orders)%len(endings)]
+}
+
 // tooMany is how many trials may go wrong until the rest is not worth the time.
 const tooMany = 20
 
@@ -114,17 +122,11 @@ func raceReclaim(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	defer track.close()
-	trials := lab.Size(l, 1000, 100)
-	draw := l.Source("orders")
-	var all []func() (order, ending) // each combination as often as another, in a drawn order
-	for i := range trials {
-		all = append(all, func() (order, ending) { return orders[i%len(orders)], endings[i/len(orders)%len(endings)] })
-	}
-	draw.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	trials := lab.Size(l, 1000, shortTrials)
 	var wrong []string
 	won := make(map[side]int)
-	for i, pick := range all {
-		o, e := pick()
+	for _, i := range l.Source("orders").Perm(trials) {
+		o, e := combination(i)
 		winner, err := track.try(ctx, i, o, e)
 		won[winner]++
 		if err != nil {

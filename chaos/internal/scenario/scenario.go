@@ -85,14 +85,13 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 	st := &stage{Options: o, farm: farm, ledgers: ledgers, nursery: child.NewNursery(o.Logs)}
 	defer st.nursery.Close()
 	for _, s := range o.Scenarios {
-		for _, about := range system.Systems {
-			if about.Name != system.Systems[0].Name && !(s.Peers && slices.Contains(o.Against, about.Name)) {
-				continue
-			}
+		for i, about := range system.Systems {
 			if ctx.Err() != nil {
 				return rows, ctx.Err()
 			}
-			rows = append(rows, st.run(ctx, s, about))
+			if i == 0 || s.Peers && slices.Contains(o.Against, about.Name) {
+				rows = append(rows, st.run(ctx, s, about))
+			}
 		}
 	}
 	return rows, nil

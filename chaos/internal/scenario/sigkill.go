@@ -74,6 +74,6 @@ func killWorkers(ctx context.Context, l *lab.Lab, k killing) error {
 		return err
 	}
 	l.CheckDuplicates(f)
-	l.Row.Check(f.Rerun <= 2*leaseOfKilled, "what a killed process held runs again within 2 leases", "%.2f s at most, leases of %v", f.Rerun.Seconds(), leaseOfKilled)
+	l.Row.Check(f.Rerun <= 2*leaseOfKilled, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, leaseOfKilled)
 	return nil
 }

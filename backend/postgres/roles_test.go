@@ -1,0 +1,438 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	osexec "os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// roles are those of docs/roles.sql in a database of their own, under names that no other
+// test uses: roles belong to the whole server.
+type roles struct {
+	dsn    string
+	prefix string
+	admin  *sql.DB
+	o      postgres.Options
+}
+
+// newRoles makes the user that runs the script: no superuser, because not everybody has one.
+func newRoles(t *testing.T) *roles {
+	t.Helper()
+	dsn := postgrestest.DSN(t)
+	root, _ := ways[0].open(t, dsn)
+	r := &roles{dsn: dsn, prefix: value[string](t, root, `SELECT current_database()`) + "_", o: postgres.Options{Schema: "Select_1"}}
+	t.Cleanup(func() { r.drop(root) })
+	exec(t, root, `REVOKE CREATE ON SCHEMA public FROM PUBLIC`) // as it is from PostgreSQL 15 on
+	exec(t, root, `CREATE ROLE `+r.prefix+`admin LOGIN CREATEROLE PASSWORD 'p'`)
+	exec(t, root, `GRANT CREATE ON DATABASE `+strings.TrimSuffix(r.prefix, "_")+` TO `+r.prefix+`admin`)
+	r.admin = r.login(t, "admin", "")
+	return r
+}
+
+// drop removes the roles and what they own. It reports nothing: what is left goes with the server.
+func (r *roles) drop(root *sql.DB) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var names sql.NullString
+	_ = root.QueryRowContext(ctx, `SELECT string_agg(rolname, ', ') FROM pg_roles WHERE starts_with(rolname, $1)`, r.prefix).Scan(&names)
+	_, _ = root.ExecContext(ctx, `DROP OWNED BY `+names.String+` CASCADE`)
+	_, _ = root.ExecContext(ctx, `DROP ROLE `+names.String)
+}
+
+// login connects as a user whose name is the prefix and name, with this role set if it is not "".
+func (r *roles) login(t *testing.T, name, role string) *sql.DB {
+	t.Helper()
+	u, err := url.Parse(r.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(r.prefix+name, "p")
+	if role != "" {
+		q := u.Query()
+		q.Set("role", role)
+		u.RawQuery = q.Encode()
+	}
+	db, _ := ways[0].open(t, u.String())
+	return db
+}
+
+// user is a new user who has been granted the role.
+func (r *roles) user(t *testing.T, role string) *sql.DB {
+	t.Helper()
+	exec(t, r.admin, fmt.Sprintf(`CREATE ROLE %s%s_user LOGIN PASSWORD 'p' IN ROLE %[1]s%[2]s`, r.prefix, role))
+	return r.login(t, role+"_user", "")
+}
+
+// run runs docs/roles.sql as its first lines say.
+func (r *roles) run(t *testing.T) (output string) {
+	t.Helper()
+	u, err := url.Parse(r.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(r.prefix+"admin", "p")
+	args := []string{"-X", "-q", "-v", "schema=" + r.o.Schema}
+	for _, role := range []string{"migrator", "enqueuer", "worker", "observer"} {
+		args = append(args, "-v", role+"="+r.prefix+role)
+	}
+	cmd := osexec.Command(psql(t), append(args, "-f", "../../docs/roles.sql", u.String())...)
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("psql: %v\n%s", err, text)
+	}
+	return string(text)
+}
+
+func psql(t *testing.T) string {
+	t.Helper()
+	path, err := osexec.LookPath("psql")
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip("there is no psql to run docs/roles.sql with")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ready has run the script, migrated as the migrating role, and run the script again, twice.
+func ready(t *testing.T) *roles {
+	t.Helper()
+	r := newRoles(t)
+	if said := r.run(t); !strings.Contains(said, "run this again") {
+		t.Errorf("before there are tables the script says %q, want that it is to be run again", said)
+	}
+	exec(t, r.admin, fmt.Sprintf(`CREATE ROLE %smigrator_user LOGIN PASSWORD 'p' IN ROLE %[1]smigrator`, r.prefix))
+	db := r.login(t, "migrator_user", r.prefix+"migrator")
+	if err := postgres.Migrate(t.Context(), db, r.o); err != nil {
+		t.Fatalf("migrating as the migrating role: %v", err)
+	}
+	for range 2 {
+		if said := r.run(t); said != "" {
+			t.Errorf("the script says %q, want nothing", said)
+		}
+	}
+	return r
+}
+
+// denied checks that the server refuses for want of privileges.
+func denied(t *testing.T, what string, err error) {
+	t.Helper()
+	if sqlState(err) != "42501" {
+		t.Errorf("%s: got error %v, want 42501, permission denied", what, err)
+	}
+}
+
+func sqlState(err error) string {
+	var s interface{ SQLState() string }
+	if errors.As(err, &s) {
+		return s.SQLState()
+	}
+	return ""
+}
+
+// statement is a file of the sql folder, in the roles' schema.
+func (r *roles) statement(name string) string {
+	return strings.ReplaceAll(postgres.Statement(name), `"errand".`, `"`+r.o.Schema+`".`)
+}
+
+func (r *roles) backend(t *testing.T, db *sql.DB, o postgres.Options) *postgres.Backend {
+	t.Helper()
+	o.Schema = r.o.Schema
+	return backend(t, db, o)
+}
+
+// TestRoles: each role can do its work, through errand, and nothing else.
+func TestRoles(t *testing.T) {
+	r := ready(t)
+	enqueuer, worker, observer := r.user(t, "enqueuer"), r.user(t, "worker"), r.user(t, "observer")
+	t.Run("enqueuer", func(t *testing.T) { r.testEnqueuer(t, enqueuer) })
+	t.Run("worker", func(t *testing.T) { r.testWorker(t, worker, enqueuer) })
+	t.Run("notify", func(t *testing.T) { r.testNotify(t, worker, enqueuer) })
+	t.Run("retention", func(t *testing.T) { r.testRetention(t, worker, enqueuer) })
+	t.Run("observer", func(t *testing.T) { r.testObserver(t, observer, enqueuer) })
+	t.Run("denied", func(t *testing.T) {
+		r.testDenied(t, map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer})
+	})
+	t.Run("columns", r.testColumns)
+}
+
+func (r *roles) testEnqueuer(t *testing.T, db *sql.DB) {
+	q := r.backend(t, db, postgres.Options{})
+	keyed := &queue.Job{Kind: "test", Key: "k", Priority: 1, MaxAttempts: 2, Delay: time.Second, Headers: map[string]string{"a": "b"}}
+	enqueue(t, q, &queue.Job{Kind: "test"})
+	enqueue(t, q, jobs(3)...)
+	enqueue(t, q, keyed)
+	again := &queue.Job{Kind: "test", Key: "k"}
+	enqueue(t, q, &queue.Job{Kind: "test"}, again)
+	if !again.Duplicate || again.ID != keyed.ID {
+		t.Errorf("the key again: got Duplicate %v, ID %d; want true, %d", again.Duplicate, again.ID, keyed.ID)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Enqueue(t.Context(), tx, jobs(2)...); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Error(err)
+	}
+	exec(t, db, `SELECT "Select_1".enqueue('default', 'test', '{"a": 1}')`)
+	if got := value[int64](t, db, `SELECT "Select_1".enqueue('default', 'test', job_key => 'k')`); got != keyed.ID {
+		t.Errorf("the key again, by SQL: got id %d, want %d", got, keyed.ID)
+	}
+	_, err = q.Claim(t.Context(), request(1))
+	denied(t, "Claim", err)
+	_, err = q.Jobs(t.Context(), queue.Filter{})
+	denied(t, "Jobs", err)
+	_, _, err = q.Job(t.Context(), keyed.ID)
+	denied(t, "Job", err)
+	_, err = q.Redrive(t.Context(), queue.Redrive{Kind: "test"})
+	denied(t, "Redrive", err)
+	_, _, err = q.Prune(t.Context())
+	denied(t, "Prune", err)
+}
+
+func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
+	q := r.backend(t, db, postgres.Options{})
+	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), jobs(10)...)
+	held := claim(t, q, 7)
+	if len(held) != 7 {
+		t.Fatalf("claimed %d jobs, want 7", len(held))
+	}
+	if lost, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
+		t.Errorf("Extend: lost %v, error %v", lost, err)
+	}
+	r.settle(t, q, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1]})
+	r.settle(t, q, queue.Outcome{Job: held[2]}, queue.Outcome{Job: held[3], Verb: queue.Retry, Err: os.ErrInvalid},
+		queue.Outcome{Job: held[4], Verb: queue.Dead, Err: os.ErrInvalid}, queue.Outcome{Job: held[5], Verb: queue.Release})
+	exec(t, db, `UPDATE "Select_1".jobs SET locked_until = locked_at + interval '1 microsecond', locked_at = locked_at - interval '1 hour' WHERE id = $1`, held[6].ID)
+	if back, err := q.Reclaim(t.Context(), 10); err != nil || len(back) != 1 {
+		t.Errorf("Reclaim: got %v, error %v; want 1 job", back, err)
+	}
+	if n, err := q.Redrive(t.Context(), queue.Redrive{Kind: "test"}); err != nil || n != 1 {
+		t.Errorf("Redrive: got %d, error %v; want 1", n, err)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job, err := q.ClaimTx(t.Context(), tx, request(1)); err != nil || job == nil {
+		t.Errorf("ClaimTx: got %v, error %v; want a job", job, err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Error(err)
+	}
+	if records, err := q.Jobs(t.Context(), queue.Filter{}); err != nil || len(records) == 0 {
+		t.Errorf("Jobs: got %d, error %v; want some", len(records), err)
+	}
+	exec(t, db, r.statement("probe"), "{default}", nil)
+	denied(t, "Enqueue of one", q.Enqueue(t.Context(), nil, jobs(1)...))
+	denied(t, "Enqueue of many", q.Enqueue(t.Context(), nil, jobs(2)...))
+	denied(t, "Enqueue with a key", q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: "w"}))
+}
+
+func (r *roles) settle(t *testing.T, q *postgres.Backend, outcomes ...queue.Outcome) {
+	t.Helper()
+	if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) != 0 {
+		t.Errorf("Settle: lost %v, error %v", lost, err)
+	}
+}
+
+// testNotify: the worker listens and sleeps, each way of enqueueing wakes it, and it leaves the list of those asleep.
+func (r *roles) testNotify(t *testing.T, db, enqueuer *sql.DB) {
+	q := r.backend(t, db, postgres.Options{Listen: pgxlisten.Listen})
+	e := r.backend(t, enqueuer, postgres.Options{})
+	woken := make(chan struct{}, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- q.Listen(ctx, "w", []string{"bell"}, func() {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	await(t, woken)
+	for _, ring := range []func(){
+		func() { enqueue(t, e, &queue.Job{Queue: "bell", Kind: "test"}) },
+		func() {
+			enqueue(t, e, &queue.Job{Queue: "bell", Kind: "test"}, &queue.Job{Queue: "bell", Kind: "test"})
+		},
+		func() { enqueue(t, e, &queue.Job{Queue: "bell", Kind: "test", Key: "k"}) },
+		func() { exec(t, enqueuer, `SELECT "Select_1".enqueue('bell', 'test')`) },
+	} {
+		if _, err := q.Sleep(t.Context(), "w", []string{"bell"}); err != nil {
+			t.Fatal(err)
+		}
+		ring()
+		await(t, woken)
+		eventually(t, "the woken worker is off the list", func() bool {
+			return value[int](t, db, `SELECT count(*) FROM "Select_1".sleepers`) == 0
+		})
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Listen: %v", err)
+	}
+}
+
+// testRetention: what is not kept is deleted by settling, and by pruning, or goes to the archive.
+func (r *roles) testRetention(t *testing.T, db, enqueuer *sql.DB) {
+	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), jobs(2)...)
+	q := r.backend(t, db, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: -1}})
+	held := claim(t, q, 2)
+	r.settle(t, q, queue.Outcome{Job: held[0]})
+	r.settle(t, q, queue.Outcome{Job: held[1], Verb: queue.Dead})
+	archiver := r.backend(t, db, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: -1, Archive: true}})
+	if n, _, err := archiver.Prune(t.Context()); err != nil || n == 0 {
+		t.Errorf("Prune: got %d, error %v; want some", n, err)
+	}
+}
+
+func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
+	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), jobs(1)...)
+	q := r.backend(t, db, postgres.Options{})
+	if counts, err := q.Counts(t.Context()); err != nil || len(counts) == 0 {
+		t.Errorf("Counts: got %v, error %v; want some", counts, err)
+	}
+	if backlogs, err := q.Backlogs(t.Context()); err != nil || len(backlogs) == 0 {
+		t.Errorf("Backlogs: got %v, error %v; want some", backlogs, err)
+	}
+	exec(t, db, r.statement("count_sample"), 32<<20) // what Counts asks of a long table
+	exec(t, db, `SELECT id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, locked_at, locked_by, locked_until, fence,
+		created_at, updated_at FROM "Select_1".jobs ORDER BY id DESC LIMIT 100`)
+	_, err := q.Jobs(t.Context(), queue.Filter{})
+	denied(t, "Jobs, with payloads", err)
+	denied(t, "Enqueue", q.Enqueue(t.Context(), nil, jobs(1)...))
+	_, err = q.Claim(t.Context(), request(1))
+	denied(t, "Claim", err)
+	_, err = q.Sleep(t.Context(), "w", []string{"default"})
+	denied(t, "Sleep", err)
+}
+
+// testDenied is what each role tries beside errand.
+func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
+	all := []string{"enqueuer", "worker", "observer"}
+	for _, c := range []struct {
+		roles     []string
+		statement string
+	}{
+		{[]string{"enqueuer", "observer"}, `SELECT payload FROM jobs`},
+		{[]string{"enqueuer", "observer"}, `SELECT headers FROM jobs`},
+		{[]string{"enqueuer", "observer"}, `SELECT last_error FROM jobs`},
+		{[]string{"enqueuer", "observer"}, `SELECT * FROM jobs`},
+		{[]string{"enqueuer", "observer"}, `SELECT j FROM jobs j`},
+		{[]string{"enqueuer", "observer"}, `SELECT id FROM jobs WHERE payload @> '{}'`},
+		{[]string{"enqueuer", "observer"}, `SELECT id FROM jobs FOR UPDATE`},
+		{[]string{"enqueuer", "observer"}, `COPY jobs TO STDOUT`},
+		{[]string{"enqueuer", "observer"}, `UPDATE jobs SET status = 'dead'`},
+		{[]string{"enqueuer", "observer"}, `DELETE FROM jobs`},
+		{[]string{"enqueuer", "observer"}, `DELETE FROM sleepers`},
+		{[]string{"enqueuer", "observer"}, `INSERT INTO sleepers (queue, worker, nap) VALUES ('default', 'x', 1)`},
+		{[]string{"enqueuer", "observer"}, `SELECT nextval('fences')`},
+		{[]string{"enqueuer"}, `INSERT INTO jobs (kind) VALUES ('test') RETURNING payload`},
+		{[]string{"enqueuer"}, `INSERT INTO jobs (kind, status) VALUES ('test', 'running')`},
+		{[]string{"enqueuer"}, `INSERT INTO jobs (kind, locked_by) VALUES ('test', 'x')`},
+		{[]string{"enqueuer"}, `INSERT INTO jobs (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET payload = 'null'`},
+		{[]string{"enqueuer"}, `SELECT kind FROM jobs`},
+		{[]string{"enqueuer"}, `SELECT worker FROM sleepers`},
+		{[]string{"observer"}, `SELECT job_key FROM jobs`},
+		{[]string{"observer", "worker"}, `INSERT INTO jobs (kind) VALUES ('test')`},
+		{[]string{"observer", "worker"}, `SELECT enqueue('default', 'test')`},
+		{[]string{"observer", "worker"}, `SELECT nextval('jobs_id_seq')`},
+		{[]string{"worker"}, `UPDATE jobs SET payload = 'null'`},
+		{[]string{"worker"}, `UPDATE jobs SET kind = 'other'`},
+		{[]string{"worker"}, `UPDATE jobs SET headers = NULL`},
+		{[]string{"worker"}, `UPDATE jobs SET max_attempts = 1000000`},
+		{all, `SELECT setval('jobs_id_seq', 1)`},
+		{all, `SELECT setval('fences', 1)`},
+		{all, `SELECT * FROM jobs_archive`},
+		{all, `DELETE FROM jobs_archive`},
+		{all, `SELECT * FROM migrations`},
+		{all, `INSERT INTO migrations VALUES (99, 'none')`},
+		{all, `TRUNCATE jobs`},
+		{all, `TRUNCATE sleepers`},
+		{all, `DROP TABLE jobs`},
+		{all, `ALTER TABLE jobs ADD COLUMN more text`},
+		{all, `CREATE INDEX ON jobs (queue)`},
+		{all, `CREATE TABLE more ()`},
+		{all, `CREATE TRIGGER spy AFTER INSERT ON jobs EXECUTE FUNCTION suppress_redundant_updates_trigger()`},
+		{all, `CREATE FUNCTION more() RETURNS void LANGUAGE sql AS ''`},
+		{all, `CREATE OR REPLACE FUNCTION enqueue(queue text, kind text) RETURNS bigint LANGUAGE sql AS 'SELECT 1'`},
+		{all, `DROP FUNCTION enqueue`},
+		{all, `ALTER TYPE job_status ADD VALUE 'other'`},
+		{all, `DROP SCHEMA "Select_1" CASCADE`},
+		{all, `SET ROLE ` + r.prefix + `migrator`},
+	} {
+		for _, role := range c.roles {
+			tx, err := users[role].BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exec(t, tx, `SET LOCAL search_path TO "Select_1"`)
+			_, err = tx.ExecContext(t.Context(), c.statement)
+			denied(t, role+": "+c.statement, err)
+			tx.Rollback()
+		}
+	}
+}
+
+// testColumns: who may read what an application has put into a job, by the server's own account, and from its statistics.
+func (r *roles) testColumns(t *testing.T) {
+	root, _ := ways[0].open(t, r.dsn)
+	got := value[string](t, root, `
+		SELECT string_agg(line, '; ' ORDER BY line) FROM (
+			SELECT c || ': ' || string_agg(substr(rolname, $2), ', ' ORDER BY rolname) AS line
+			FROM unnest(ARRAY['payload', 'headers', 'last_error', 'job_key']) AS c, pg_roles
+			WHERE starts_with(rolname, $1) AND rolname !~ '_(user|admin)$' AND has_column_privilege(rolname, '"Select_1".jobs', c, 'SELECT')
+			GROUP BY c) AS lines`, r.prefix, len(r.prefix)+1)
+	if want := "headers: migrator, worker; job_key: enqueuer, migrator, worker; last_error: migrator, worker; payload: migrator, worker"; got != want {
+		t.Errorf("readable:\ngot  %s\nwant %s", got, want)
+	}
+}
+
+// TestRolesTakeOver: where somebody else has migrated before, everything belongs to the migrating role afterwards, and what the
+// roles had beyond the script is gone.
+func TestRolesTakeOver(t *testing.T) {
+	r := newRoles(t)
+	if err := postgres.Migrate(t.Context(), r.admin, r.o); err != nil {
+		t.Fatal(err)
+	}
+	r.run(t)
+	exec(t, r.admin, `GRANT ALL ON ALL TABLES IN SCHEMA "Select_1" TO PUBLIC, `+r.prefix+`observer`)
+	exec(t, r.admin, `GRANT SELECT (payload) ON "Select_1".jobs TO `+r.prefix+`enqueuer`)
+	if said := r.run(t); said != "" {
+		t.Errorf("the script says %q, want nothing", said)
+	}
+	strangers := value[int](t, r.admin, `
+		SELECT count(*) FROM (
+			SELECT relowner AS owner, relnamespace AS namespace FROM pg_class
+			UNION ALL SELECT typowner, typnamespace FROM pg_type
+			UNION ALL SELECT proowner, pronamespace FROM pg_proc
+			UNION ALL SELECT nspowner, oid FROM pg_namespace) AS things
+		WHERE namespace = '"Select_1"'::regnamespace AND owner <> (SELECT oid FROM pg_roles WHERE rolname = $1)`, r.prefix+"migrator")
+	if strangers != 0 {
+		t.Errorf("%d things in the schema belong to others than the migrating role", strangers)
+	}
+	r.testColumns(t)
+	root, _ := ways[0].open(t, r.dsn)
+	exec(t, root, `GRANT CREATE ON SCHEMA public TO PUBLIC`)
+	if said := r.run(t); !strings.Contains(said, "REVOKE CREATE ON SCHEMA public FROM PUBLIC") {
+		t.Errorf("where everybody may create functions the script says %q, want a warning", said)
+	}
+}

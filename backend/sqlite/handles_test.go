@@ -1,0 +1,175 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// TestConformanceOfSeveral runs the suite over three handles of one file, as three processes have them: each call goes
+// through the next, and transactions are opened with a fourth.
+func TestConformanceOfSeveral(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+			name := dsn(t)
+			var s several
+			for range 3 {
+				db := open(t, driver, name)
+				migrate(t, db, sqlite.Options{})
+				s.all = append(s.all, backend(t, db, sqlite.Options{}))
+			}
+			fourth := open(t, driver, name)
+			return queuetest.Harness{
+				Queue:     &s,
+				Begin:     func(ctx context.Context) (queuetest.Tx, error) { return fourth.BeginTx(ctx, nil) },
+				OneWriter: true,
+			}
+		})
+	})
+}
+
+// several are backends of one file, of which each call takes the next. One alone prunes, because it remembers how
+// far it has come.
+type several struct {
+	all  []*sqlite.Backend
+	next atomic.Int64
+}
+
+func (s *several) one() *sqlite.Backend { return s.all[int(s.next.Add(1))%len(s.all)] }
+
+func (s *several) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
+	return s.one().Enqueue(ctx, db, jobs...)
+}
+
+func (s *several) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	return s.one().Claim(ctx, req)
+}
+
+func (s *several) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+	return s.one().Extend(ctx, lease, jobs...)
+}
+
+func (s *several) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {
+	return s.one().Settle(ctx, db, outcomes...)
+}
+
+func (s *several) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+	return s.one().Listen(ctx, worker, queues, wake)
+}
+
+func (s *several) Sleep(ctx context.Context, worker string, queues []string) (time.Duration, error) {
+	return s.one().Sleep(ctx, worker, queues)
+}
+
+func (s *several) Counts(ctx context.Context) ([]queue.Count, error) { return s.one().Counts(ctx) }
+
+func (s *several) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, error) {
+	return s.one().Jobs(ctx, f)
+}
+
+func (s *several) Job(ctx context.Context, id int64) (queue.Record, bool, error) {
+	return s.one().Job(ctx, id)
+}
+
+func (s *several) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+	return s.one().Backlogs(ctx)
+}
+
+func (s *several) Redrive(ctx context.Context, which queue.Redrive) (int, error) {
+	return s.one().Redrive(ctx, which)
+}
+
+func (s *several) Prune(ctx context.Context) (int, bool, error) { return s.all[0].Prune(ctx) }
+
+func (s *several) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
+	return s.one().Reclaim(ctx, limit)
+}
+
+func (s *several) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
+	return s.one().ClaimTx(ctx, tx, req)
+}
+
+// TestForeignPool: a handle that is neither the backend's own nor a transaction commits at once.
+func TestForeignPool(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		name := dsn(t)
+		db, other := open(t, driver, name), open(t, driver, name)
+		migrate(t, db, sqlite.Options{})
+		q := backend(t, db, sqlite.Options{})
+		first, second := &queue.Job{Kind: "test", Key: "a"}, &queue.Job{Kind: "test", Key: "a"}
+		if err := q.Enqueue(t.Context(), other, first); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Enqueue(t.Context(), other, second, &queue.Job{Kind: "test"}); err != nil || !second.Duplicate || second.ID != first.ID {
+			t.Errorf("Enqueue of a key that is taken: %+v, %v; want it duplicate, with ID %d", second, err, first.ID)
+		}
+		held := claim(t, q, 3)
+		if len(held) != 2 {
+			t.Fatalf("claimed %d jobs, want 2", len(held))
+		}
+		if lost, err := q.Settle(t.Context(), other, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Dead}); err != nil || len(lost) != 0 {
+			t.Errorf("Settle: lost %v, %v; want neither", lost, err)
+		}
+	})
+}
+
+func TestClaimTxNeedsATransaction(t *testing.T) {
+	db, q := fresh(t, drivers[0], sqlite.Options{})
+	enqueue(t, q, jobs(1)...)
+	for _, h := range []queue.DB{nil, db} {
+		var bad *queue.InvalidError
+		if _, err := q.ClaimTx(t.Context(), h, request(1)); !errors.As(err, &bad) || bad.Field != "DB" {
+			t.Errorf("ClaimTx with %T: %v, want an InvalidError for DB", h, err)
+		}
+	}
+	if got := claim(t, q, 1); len(got) != 1 {
+		t.Errorf("%d jobs left, want 1", len(got))
+	}
+}
+
+// TestManyPriorities: a queue in which nearly each job has a priority of its own is claimed in order and whole, and
+// what is not yet due is left alone.
+func TestManyPriorities(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		_, q := fresh(t, driver, sqlite.Options{})
+		var list []*queue.Job
+		for i := range 500 {
+			list = append(list, &queue.Job{Kind: "test", Priority: int32(i * 7 % 500), Payload: []byte(`1`)})
+			list = append(list, &queue.Job{Kind: "test", Priority: int32(i), Delay: time.Hour})
+		}
+		enqueue(t, q, list...)
+		var got []*queue.Job
+		for _, n := range []int{1, 150, 200, 1000} {
+			got = append(got, claim(t, q, n)...)
+		}
+		for i, j := range got {
+			if int(j.Priority) != i || string(j.Payload) != "1" {
+				t.Fatalf("claimed in place %d: %+v, want the job of priority %d that is due", i, j, i)
+			}
+		}
+		if len(got) != 500 {
+			t.Errorf("claimed %d jobs, want 500", len(got))
+		}
+	})
+}
+
+// TestLongBatch: a batch that is too long for one statement is written in several, and as one.
+func TestLongBatch(t *testing.T) {
+	list := jobs(5)
+	for i, j := range list {
+		j.Payload = make([]byte, []int{3, 3, 9, 1, 1}[i])
+	}
+	var got []int
+	for _, part := range sqlite.Parts(list, 6) {
+		got = append(got, len(part))
+	}
+	if len(got) != 3 || got[0] != 2 || got[1] != 1 || got[2] != 2 {
+		t.Errorf("payloads of 3, 3, 9, 1 and 1 bytes, at most 6 in a statement: parts of %v jobs, want [2 1 2]", got)
+	}
+}

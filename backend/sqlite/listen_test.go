@@ -1,0 +1,107 @@
+package sqlite_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
+)
+
+// dozer is a worker that listens until the test ends.
+func dozer(t *testing.T, q *sqlite.Backend, queues ...string) (asleep func(), woken chan time.Time) {
+	t.Helper()
+	woken = make(chan time.Time, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- q.Listen(ctx, "dozer", queues, func() { woken <- time.Now() })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	<-woken // when it has begun to listen
+	return func() {
+		t.Helper()
+		if _, err := q.Sleep(t.Context(), "dozer", queues); err != nil {
+			t.Fatal(err)
+		}
+	}, woken
+}
+
+// median is that of the times from what do does until the sleeper is woken.
+func median(t *testing.T, asleep func(), woken chan time.Time, do func()) time.Duration {
+	t.Helper()
+	var took []time.Duration
+	for range 9 {
+		asleep()
+		from := time.Now()
+		do()
+		took = append(took, (<-woken).Sub(from))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+// TestWakeWithinProcess: what this process enqueues wakes its workers much sooner than they look into the file, whether
+// it does so in a transaction or not, and whatever they are named.
+func TestWakeWithinProcess(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		db, q := fresh(t, driver, sqlite.Options{})
+		asleep, woken := dozer(t, q, queue.DefaultQueue)
+		if got := median(t, asleep, woken, func() { enqueue(t, q, jobs(1)...) }); got > 10*time.Millisecond {
+			t.Errorf("from Enqueue to wake-up: got %v in the median, want at most 10ms", got)
+		}
+		inTx := func() {
+			tx := begin(t, db)
+			if err := q.Enqueue(t.Context(), tx, jobs(1)...); err != nil {
+				t.Fatal(err)
+			}
+			commit(t, tx)
+		}
+		if got := median(t, asleep, woken, inTx); got > 15*time.Millisecond {
+			t.Errorf("from Enqueue in a transaction to wake-up: got %v in the median, want at most 15ms", got)
+		}
+	})
+}
+
+// TestWakesOnlyWhomItConcerns: a job of another queue, or of tables with another prefix, that this process
+// enqueues wakes nobody; one that another process does may.
+func TestWakesOnlyWhomItConcerns(t *testing.T) {
+	db, q := fresh(t, drivers[0], sqlite.Options{})
+	o := sqlite.Options{Prefix: "other_"}
+	migrate(t, db, o)
+	other := backend(t, db, o)
+	asleep, woken := dozer(t, q, queue.DefaultQueue)
+	asleep()
+	enqueue(t, q, &queue.Job{Kind: "test", Queue: "elsewhere"})
+	enqueue(t, other, jobs(1)...)
+	select {
+	case <-woken:
+		t.Error("woken by a job of another queue")
+	case <-time.After(100 * time.Millisecond): // two looks
+	}
+	enqueue(t, q, jobs(1)...)
+	<-woken
+}
+
+// TestWakeIsOncePerSleep: who is awake is not woken again.
+func TestWakeIsOncePerSleep(t *testing.T) {
+	_, q := fresh(t, drivers[0], sqlite.Options{})
+	asleep, woken := dozer(t, q, queue.DefaultQueue)
+	asleep()
+	for range 5 {
+		enqueue(t, q, jobs(1)...)
+	}
+	<-woken
+	select {
+	case <-woken:
+		t.Error("woken twice for one sleep")
+	case <-time.After(100 * time.Millisecond):
+	}
+}

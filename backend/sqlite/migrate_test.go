@@ -1,0 +1,69 @@
+package sqlite_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestMigrateTogether lets 16 processes' worth of migrators begin at once, in a file that is not there yet and with a
+// prefix that is spelled with care.
+func TestMigrateTogether(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		name := dsn(t)
+		o := sqlite.Options{Prefix: "Select_1"}
+		var group sync.WaitGroup
+		for range 16 {
+			db := open(t, driver, name)
+			group.Go(func() {
+				if err := sqlite.Migrate(t.Context(), db, o); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		steps, err := sqlite.Migrations(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := open(t, driver, name)
+		if got := value[int](t, db, `SELECT count(*) FROM Select_1migrations`); got != len(steps) {
+			t.Errorf("%d migrations recorded, want %d, each once", got, len(steps))
+		}
+		migrate(t, db, sqlite.Options{})
+		q := backend(t, db, o)
+		enqueue(t, q, &queue.Job{Kind: "test"})
+		if got := claim(t, q, 1); len(got) != 1 {
+			t.Errorf("claimed %d jobs from the tables, want 1", len(got))
+		}
+		if got := value[int](t, db, `SELECT count(*) FROM errand_jobs`); got != 0 {
+			t.Errorf("%d jobs in the other tables, want 0", got)
+		}
+	})
+}
+
+// TestMigrationsPrinted runs the steps as someone does who has a tool of their own.
+func TestMigrationsPrinted(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		db := open(t, driver, dsn(t))
+		o := sqlite.Options{Prefix: "printed_"}
+		steps, err := sqlite.Migrations(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			tx := begin(t, db)
+			execute(t, tx, s.SQL)
+			commit(t, tx)
+		}
+		q := backend(t, db, o)
+		enqueue(t, q, &queue.Job{Kind: "test"})
+		// What others write without errand has what it needs.
+		execute(t, db, `INSERT INTO printed_jobs (kind, payload) VALUES ('test', '{"by": "hand"}')`)
+		if got := claim(t, q, 2); len(got) != 2 || string(got[0].Payload) != `{"by": "hand"}` {
+			t.Errorf("claimed %+v, want the job by hand, which became due at the beginning of its second, and the other", got)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package peer
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+)
+
+// floorSQLite is what one would write by hand on errand's own table in a SQLite file, and no more: one connection, prepared statements, a
+// transaction for a claim of a thousand and another to settle it.
+type floorSQLite struct {
+	dsn    string
+	db     *sql.DB
+	looker looker
+
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt
+}
+
+var (
+	//go:embed floor_sqlite_due.sql
+	floorSQLiteDue string
+	//go:embed floor_sqlite_take.sql
+	floorSQLiteTake string
+	//go:embed floor_sqlite_settle.sql
+	floorSQLiteSettle string
+)
+
+func openFloorSQLite(_ context.Context, c Config) (Peer, error) {
+	db, err := openSQLite(c.DSN, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &floorSQLite{dsn: c.DSN, db: db, looker: lookAtSQLite(c.DSN), prepared: make(map[string]*sql.Stmt)}, nil
+}
+
+func (f *floorSQLite) Install(ctx context.Context) error {
+	p, err := openErrandSQLite(ctx, Config{DSN: f.dsn})
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Install(ctx), p.Close())
+}
+
+// statements are texts, each prepared the first time.
+func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.Stmt, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []*sql.Stmt
+	for _, text := range texts {
+		s, ok := f.prepared[text]
+		if !ok {
+			var err error
+			if s, err = f.db.PrepareContext(ctx, text); err != nil {
+				return nil, err
+			}
+			f.prepared[text] = s
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// within runs f with statements, in a transaction that has the write lock from its beginning: IMMEDIATE, as
+// the DSN says.
+func (f *floorSQLite) within(ctx context.Context, run func(...*sql.Stmt) error, texts ...string) error {
+	list, err := f.statements(ctx, texts...)
+	if err != nil {
+		return err
+	}
+	tx, err := f.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for i, s := range list {
+		list[i] = tx.StmtContext(ctx, s)
+	}
+	if err := run(list...); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// insertRows is how many rows an insert has that is one of many: with a thousand it is slower, with ten as well.
+const insertRows = 100
+
+// insertJobs inserts rows of kind and payload.
+func insertJobs(rows int) string {
+	return "INSERT INTO errand_jobs (kind, payload) VALUES (?, ?)" + strings.Repeat(", (?, ?)", rows-1)
+}
+
+func (f *floorSQLite) Enqueue(ctx context.Context, first, n int) error {
+	return f.within(ctx, func(s ...*sql.Stmt) error {
+		many, one := s[0], s[1]
+		values := make([]any, 0, 2*insertRows)
+		for i := range n {
+			values = append(values, kind, payload(first+i))
+			statement := many
+			if i >= n-n%insertRows {
+				statement = one
+			} else if len(values) < cap(values) {
+				continue
+			}
+			if _, err := statement.ExecContext(ctx, values...); err != nil {
+				return err
+			}
+			values = values[:0]
+		}
+		return nil
+	}, insertJobs(insertRows), insertJobs(1))
+}
+
+// EnqueueOne needs no BEGIN: a statement by itself is a transaction.
+func (f *floorSQLite) EnqueueOne(ctx context.Context, number int) error {
+	s, err := f.statements(ctx, insertJobs(1))
+	if err != nil {
+		return err
+	}
+	_, err = s[0].ExecContext(ctx, kind, payload(number))
+	return err
+}
+
+// Work claims and settles in turns: SQLite has one writer.
+func (f *floorSQLite) Work(ctx context.Context, handle func(int)) error {
+	running := context.WithoutCancel(ctx)
+	for ctx.Err() == nil {
+		ids, numbers, err := f.claim(running)
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		for _, n := range numbers {
+			handle(n)
+		}
+		if err := f.settle(running, ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *floorSQLite) claim(ctx context.Context) (ids []int64, numbers []int, err error) {
+	err = f.within(ctx, func(s ...*sql.Stmt) (err error) {
+		due, take := s[0], s[1]
+		now := time.Now()
+		if ids, numbers, err = readDue(due.QueryContext(ctx, floorBatch, now.UnixMicro())); err != nil || len(ids) == 0 {
+			return err
+		}
+		text, err := json.Marshal(ids)
+		if err != nil {
+			return err
+		}
+		_, err = take.ExecContext(ctx, string(text), "floor", now.UnixMicro(), now.Add(30*time.Second).UnixMicro())
+		return err
+	}, floorSQLiteDue, floorSQLiteTake)
+	return ids, numbers, err
+}
+
+func readDue(rows *sql.Rows, err error) (ids []int64, numbers []int, _ error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	ids, numbers = make([]int64, 0, floorBatch), make([]int, 0, floorBatch)
+	var id, attempts int64
+	var kind, payload sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&id, &kind, &payload, &attempts); err != nil {
+			return nil, nil, err
+		}
+		ids = append(ids, id)
+		numbers = append(numbers, numberIn(payload))
+	}
+	return ids, numbers, rows.Err()
+}
+
+func (f *floorSQLite) settle(ctx context.Context, ids []int64) error {
+	text, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	return f.within(ctx, func(s ...*sql.Stmt) error {
+		_, err := s[0].ExecContext(ctx, string(text), "floor", time.Now().UnixMicro())
+		return err
+	}, floorSQLiteSettle)
+}
+
+func (f *floorSQLite) Unsettled(ctx context.Context) (bool, error) {
+	return f.looker.yes(ctx, errandInSQLite.unsettled)
+}
+
+func (f *floorSQLite) Census(ctx context.Context) (Census, error) {
+	return f.looker.census(ctx, errandInSQLite.census)
+}
+
+func (f *floorSQLite) Close() error { return errors.Join(f.looker.close(), f.db.Close()) }

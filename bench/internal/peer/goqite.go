@@ -1,0 +1,105 @@
+package peer
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"maragu.dev/goqite"
+)
+
+// goqiteReceivers is how many goroutines receive, handle and delete: one can do so while another's
+// transaction is being written to disk.
+const goqiteReceivers = 2
+
+type goqitePeer struct {
+	db     *sql.DB
+	queue  *goqite.Queue
+	looker looker
+}
+
+// openGoqite has one connection, as goqite's examples do.
+func openGoqite(_ context.Context, c Config) (Peer, error) {
+	db, err := openSQLite(c.DSN, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &goqitePeer{db: db, queue: goqite.New(goqite.NewOpts{DB: db, Name: kind}), looker: lookAtSQLite(c.DSN)}, nil
+}
+
+func (g *goqitePeer) Install(ctx context.Context) error { return goqite.Setup(ctx, g.db) }
+
+// Enqueue sends in one transaction: goqite knows no batches.
+func (g *goqitePeer) Enqueue(ctx context.Context, first, n int) error {
+	tx, err := g.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for i := range n {
+		body, err := json.Marshal(newOrder(first + i))
+		if err != nil {
+			return err
+		}
+		if err := g.queue.SendTx(ctx, tx, goqite.Message{Body: body}); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+func (g *goqitePeer) EnqueueOne(ctx context.Context, number int) error {
+	body, err := json.Marshal(newOrder(number))
+	if err != nil {
+		return err
+	}
+	return g.queue.Send(ctx, goqite.Message{Body: body})
+}
+
+// Work is Receive, the handler, and Delete. goqite's own runner waits for a tick before each message.
+func (g *goqitePeer) Work(ctx context.Context, handle func(int)) error {
+	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
+	for range goqiteReceivers {
+		group.Go(func() error {
+			for ctx.Err() == nil && running.Err() == nil {
+				if err := g.receive(running, handle); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// receive takes a message to its end, or waits a little where there is none.
+func (g *goqitePeer) receive(ctx context.Context, handle func(int)) error {
+	message, err := g.queue.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	if message == nil {
+		time.Sleep(time.Millisecond)
+		return nil
+	}
+	var o order
+	if err := json.Unmarshal(message.Body, &o); err != nil {
+		return err
+	}
+	handle(o.Order)
+	return g.queue.Delete(ctx, message.ID)
+}
+
+func (g *goqitePeer) Unsettled(ctx context.Context) (bool, error) {
+	return g.looker.yes(ctx, `SELECT EXISTS (SELECT 1 FROM goqite)`)
+}
+
+// Census knows no completed jobs: goqite deletes them.
+func (g *goqitePeer) Census(ctx context.Context) (Census, error) {
+	return g.looker.census(ctx, `SELECT count(*), 0, count(*) FILTER (WHERE received > 1) FROM goqite`)
+}
+
+func (g *goqitePeer) Close() error { return errors.Join(g.looker.close(), g.db.Close()) }
