@@ -166,6 +166,10 @@ func TestInfiniteTimes(t *testing.T) {
 			if records, err := q.Jobs(t.Context(), queue.Filter{}); err != nil || len(records) != 6 {
 				t.Errorf("Jobs: got %d, error %v; want 6", len(records), err)
 			}
+			exec(t, db, `INSERT INTO errand.jobs (queue, scheduled_at) VALUES ('put off', 'infinity')`)
+			if next, err := q.Sleep(t.Context(), "w", []string{"put off"}); err != nil || next >= 0 {
+				t.Errorf("Sleep beside what is put off for ever: got %v, error %v; want below 0", next, err)
+			}
 			if next, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil || next <= 0 || next > time.Hour {
 				t.Errorf("Sleep: got %v, error %v; want at most an hour", next, err)
 			}

@@ -117,12 +117,12 @@ func (l loop) round(ctx context.Context) (n int, err error) {
 			return err
 		}
 		now := time.Now().UnixMicro()
-		list, due, err := readJobs(tx.StmtContext(ctx, l.due).QueryContext(ctx, "default", 0, now, 1000, nil))
+		list, err := readJobs(tx.StmtContext(ctx, l.due).QueryContext(ctx, "default", 0, now, 1000, nil))
 		if n = len(list); err != nil || n == 0 {
 			return err
 		}
 		ids, _ = json.Marshal(list) // integers always marshal
-		_, err = tx.StmtContext(ctx, l.take).ExecContext(ctx, "default", 0, due, list[n-1], nil, fence, now, now+30_000_000, "loop")
+		_, err = tx.StmtContext(ctx, l.take).ExecContext(ctx, string(ids), fence, now, now+30_000_000, "loop")
 		return err
 	})
 	if err != nil {
@@ -146,23 +146,23 @@ func (l loop) transaction(ctx context.Context, f func(tx *sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// readJobs reads all that there is of the jobs, and returns their ids, and when the last is due.
-func readJobs(rows *sql.Rows, err error) (ids []int64, scheduled int64, _ error) {
+// readJobs reads all that there is of the jobs, and returns their ids.
+func readJobs(rows *sql.Rows, err error) (ids []int64, _ error) {
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var id, priority, attempts, most, created int64
+		var id, priority, scheduled, attempts, most, created int64
 		var kind string
 		var payload []byte
 		var key, headers, last sql.NullString
 		if err := rows.Scan(&id, &kind, &payload, &priority, &scheduled, &attempts, &most, &created, &key, &headers, &last); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		ids = append(ids, id)
 	}
-	return ids, scheduled, rows.Err()
+	return ids, rows.Err()
 }
 
 func prepare(b *testing.B, db *sql.DB, text string) *sql.Stmt {

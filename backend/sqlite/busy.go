@@ -55,7 +55,7 @@ func codeField(err error) int {
 			return int(code.Int())
 		}
 	}
-	switch u := err.(type) {
+	switch u := any(err).(type) {
 	case interface{ Unwrap() error }:
 		if within := u.Unwrap(); within != nil {
 			return codeField(within)

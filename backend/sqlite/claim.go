@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -51,47 +49,15 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	if len(jobs) == 0 {
 		return nil, errUndo
 	}
+	var ids list
 	for _, job := range jobs {
 		job.Attempt++
 		job.Fence, job.Worker = fence, req.Worker
+		ids.int(job.ID)
 	}
 	at := now()
-	for level := range levels(jobs) {
-		last := level[len(level)-1]
-		result, err := exec(ctx, db, b.sql.take, last.Queue, int64(last.Priority), last.ScheduledAt.UnixMicro(), last.ID, kindsOf(req),
-			fence, at, at+microseconds(req.Lease), req.Worker)
-		if err != nil {
-			return nil, err
-		}
-		if n, err := result.RowsAffected(); err != nil || n != int64(len(level)) {
-			return nil, errors.Join(err, fmt.Errorf("found %d jobs and took %d", len(level), n))
-		}
-	}
-	return jobs, nil
-}
-
-// levels cuts jobs, which are in order, where the queue or the priority changes.
-func levels(jobs []*queue.Job) iter.Seq[[]*queue.Job] {
-	return func(yield func([]*queue.Job) bool) {
-		from := 0
-		for i, job := range jobs {
-			if i+1 < len(jobs) && jobs[i+1].Queue == job.Queue && jobs[i+1].Priority == job.Priority {
-				continue
-			}
-			if !yield(jobs[from : i+1]) {
-				return
-			}
-			from = i + 1
-		}
-	}
-}
-
-// kindsOf is the JSON array of the kinds that are wanted, or NULL.
-func kindsOf(req queue.ClaimRequest) any {
-	if len(req.Kinds) == 0 {
-		return nil
-	}
-	return stringList(req.Kinds)
+	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+microseconds(req.Lease), req.Worker)
+	return jobs, err
 }
 
 // drawFence is the first statement of a transaction that claims.
@@ -116,6 +82,14 @@ func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest,
 		}
 	}
 	return jobs, nil
+}
+
+// kindsOf is the JSON array of the kinds that are wanted, or NULL.
+func kindsOf(req queue.ClaimRequest) any {
+	if len(req.Kinds) == 0 {
+		return nil
+	}
+	return stringList(req.Kinds)
 }
 
 // findIn returns the first limit due jobs of a queue: priority by priority, because what is not yet due

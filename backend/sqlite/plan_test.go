@@ -52,11 +52,10 @@ func TestPlans(t *testing.T) {
 			fresh := open(t, driver, name) // a connection reads the statistics once
 			for statement, index := range map[string]string{
 				"due": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at<?)", "due_beyond": "errand_jobs_pending (queue=? AND priority>?)",
-				"take":  "errand_jobs_pending (queue=? AND priority=? AND scheduled_at<?)",
 				"level": "errand_jobs_pending (queue=? AND priority>?)", "sleep": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at>?)",
 				"backlog": "errand_jobs_pending (queue=? AND priority=?)", "count_few": "errand_jobs_pending (queue=?)",
 				"extend": "errand_jobs_running (id=?)", "settle_done": "errand_jobs_running (id=?)", "settle_drop": "errand_jobs_running (id=?)",
-				"settle": "errand_jobs_running (id=?)", "reclaim": "errand_jobs_running (id=? AND locked_until<?)", "expired": "errand_jobs_running",
+				"settle": "errand_jobs_running (id=? AND rowid=?)", "reclaim": "errand_jobs_running (id=?)", "expired": "errand_jobs_running",
 				"redrive": "errand_jobs_dead (id=?)", "dead": "errand_jobs_dead (id>?)", "live": "errand_jobs_key (queue=? AND job_key=?)",
 				"prune": "PRIMARY KEY (rowid=?)", "archive": "PRIMARY KEY (rowid=?)", "old": "PRIMARY KEY (rowid>?)",
 				"list": "PRIMARY KEY (rowid<?)", "list_pending": "PRIMARY KEY (rowid=?)", "count_sample": "PRIMARY KEY (rowid=?)",

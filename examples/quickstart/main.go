@@ -36,9 +36,9 @@ const (
 	downAfter     = 900 // webhooks delivered before the receiver goes down
 	downFor       = 2 * time.Second
 
-	// patience is how long the day may last until the audit is held all the same. It takes 5 to 10 s,
-	// and longer where a SQLite file is on a slow disk, which has some 5,000 commits to write.
-	patience = time.Minute
+	// patience is how long the day may last until the audit is held all the same. It takes 5 to 10 s, and
+	// longer where the machine is busy or a SQLite file is on a slow disk, which has some 5,000 commits to write.
+	patience = 2 * time.Minute
 )
 
 func main() {

@@ -1,20 +1,19 @@
 -- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, verb, time at which it is due again, and
 -- error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns the ids of those that it does hold.
+-- No row is inserted, as in take.sql: what is selected is there.
 -- Index: errand_jobs_running.
-UPDATE errand_jobs INDEXED BY errand_jobs_running
-SET
-    status = iif(outcome.dead, 'dead', 'pending'),
-    attempts = iif(outcome.verb = 'release', max(attempts - 1, 0), attempts),
-    scheduled_at = iif(outcome.dead, scheduled_at, outcome.due),
-    last_error = iif(outcome.verb = 'release', last_error, outcome.error),
-    fence = 0,
-    locked_at = NULL,
-    locked_until = NULL,
-    locked_by = NULL,
-    updated_at = ?4
+INSERT INTO errand_jobs (id, status, attempts, scheduled_at, last_error, created_at, updated_at)
+SELECT
+    o.id,
+    iif(o.dead, 'dead', 'pending'),
+    iif(o.verb = 'release', max(o.attempts - 1, 0), o.attempts),
+    iif(o.dead, o.scheduled_at, o.due),
+    iif(o.verb = 'release', o.last_error, o.error),
+    0,
+    ?4
 FROM (
     SELECT
-        j.id, v.value ->> 1 AS verb, v.value ->> 2 AS due, v.value ->> 3 AS error,
+        j.id, j.attempts, j.scheduled_at, j.last_error, v.value ->> 1 AS verb, v.value ->> 2 AS due, v.value ->> 3 AS error,
         v.value ->> 1 = 'dead' OR v.value ->> 1 = 'retry' AND j.attempts >= j.max_attempts AS dead
     FROM json_each(?1) AS v
     CROSS JOIN errand_jobs AS j INDEXED BY errand_jobs_running
@@ -22,7 +21,17 @@ FROM (
         AND j.fence = ?2
         AND j.locked_by = ?3
         AND j.status = 'running'
-) AS outcome
-WHERE errand_jobs.id = outcome.id
-    AND status = 'running'
+) AS o
+WHERE true
+ON CONFLICT (id) DO UPDATE
+SET
+    status = excluded.status,
+    attempts = excluded.attempts,
+    scheduled_at = excluded.scheduled_at,
+    last_error = excluded.last_error,
+    fence = 0,
+    locked_at = NULL,
+    locked_until = NULL,
+    locked_by = NULL,
+    updated_at = excluded.updated_at
 RETURNING id;

@@ -1,18 +1,17 @@
--- Gives a worker the jobs that due.sql or due_beyond.sql has found in the same transaction: of queue ?1 and priority ?2, up to the one
--- that is due at ?3 and has id ?4, of the kinds in ?5. ?6 is the fence, ?7 now, ?8 the end of the lease, ?9 the worker.
--- Index: errand_jobs_pending.
-UPDATE errand_jobs INDEXED BY errand_jobs_pending
+-- Gives a worker the jobs with the ids in the JSON array ?1, which the same transaction has found pending: ?2 is the fence, ?3 now, ?4 the
+-- end of the lease, ?5 the worker. No row is inserted, since each is there: a conflict is the one way to change rows by their ids that
+-- leaves SQLite no choice, see errand_jobs_running in migrations/0001_jobs.sql.
+-- Index: the ids are the table's own order.
+INSERT INTO errand_jobs (id, scheduled_at, created_at, updated_at)
+SELECT value, 0, 0, 0
+FROM json_each(?1)
+WHERE true
+ON CONFLICT (id) DO UPDATE
 SET
     status = 'running',
     attempts = attempts + 1,
-    fence = ?6,
-    locked_at = ?7,
-    locked_until = ?8,
-    locked_by = ?9,
-    updated_at = ?7
-WHERE queue = ?1
-    AND status = 'pending'
-    AND priority = ?2
-    AND scheduled_at <= ?3
-    AND (scheduled_at < ?3 OR id <= ?4)
-    AND (?5 IS NULL OR kind IN (SELECT value FROM json_each(?5)));
+    fence = ?2,
+    locked_at = ?3,
+    locked_until = ?4,
+    locked_by = ?5,
+    updated_at = ?3;

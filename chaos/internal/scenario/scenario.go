@@ -24,6 +24,7 @@ import (
 	"github.com/errandhq/errand/chaos/internal/lab"
 	"github.com/errandhq/errand/chaos/internal/report"
 	"github.com/errandhq/errand/chaos/internal/server"
+	"github.com/errandhq/errand/chaos/internal/stall"
 	"github.com/errandhq/errand/chaos/internal/system"
 )
 
@@ -103,7 +104,7 @@ func (st *stage) run(ctx context.Context, s Scenario, about system.About) *repor
 	defer cancel()
 	row := &report.Row{Number: s.Number, Scenario: s.Name, What: s.What, System: about.Name, Seed: st.Seed, Short: st.Short, RecoveryMS: -1}
 	begun := time.Now()
-	if err := st.play(ctx, s, about, row); err != nil {
+	if err := st.measured(ctx, s, about, row); err != nil {
 		row.Error = err.Error()
 	}
 	row.Took = time.Since(begun)
@@ -122,6 +123,23 @@ func limit(short bool, about system.About) time.Duration {
 		return 4*time.Minute + 5*about.Slow
 	}
 	return time.Hour
+}
+
+// remarkable is how long the machine may stand still without a word about it.
+const remarkable = time.Second / 2
+
+// measured plays while it is measured how the machine itself stands still.
+func (st *stage) measured(ctx context.Context, s Scenario, about system.About, row *report.Row) error {
+	meter, err := stall.Start(st.farm.Dir())
+	if err != nil {
+		return err
+	}
+	played := st.play(ctx, s, about, row)
+	processor, disk, err := meter.Stop()
+	if max(processor, disk) > remarkable {
+		row.Note("the machine itself stood still meanwhile, for at most %.1f s of the processor and %.1f s of the disk", processor.Seconds(), disk.Seconds())
+	}
+	return errors.Join(played, err)
 }
 
 func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *report.Row) (err error) {

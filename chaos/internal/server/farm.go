@@ -78,6 +78,9 @@ func (f *Farm) prepare(ctx context.Context) error {
 
 func (f *Farm) template() string { return filepath.Join(f.dir, "template") }
 
+// Dir is where the servers' data is.
+func (f *Farm) Dir() string { return f.dir }
+
 // own gives a file to the servers' account.
 func (f *Farm) own(path string) error {
 	if f.account == nil {
