@@ -135,7 +135,7 @@ func (b *Backend) breather(held time.Duration, tries int) time.Duration {
 	if !others {
 		return 0
 	}
-	return 0 * longest
+	return min(held/2, longest)
 }
 
 func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {

@@ -56,7 +56,8 @@ func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.S
 		s, ok := f.prepared[text]
 		if !ok {
 			var err error
-			if s, err = f.db.PrepareContext(ctx, text); err != nil {
+			// What follows a statement, be it the end of a line, makes the driver forget what it has prepared.
+			if s, err = f.db.PrepareContext(ctx, strings.TrimRight(text, ";\n")); err != nil {
 				return nil, err
 			}
 			f.prepared[text] = s

@@ -26,8 +26,8 @@ var sqliteSystems = []string{errandSQLite, "floor-sqlite", "river-sqlite", "goqi
 var sqliteDrain = Scenario{
 	Name:  "sqlite-drain",
 	Title: "no-op jobs in a SQLite file, enqueued beforehand, one process",
-	Note: "The file is fresh, on disk, and the same for all: WAL, synchronous=FULL, modernc.org/sqlite. The clock runs from the word to begin, to a process that is started and has not " +
-		"opened the file, until no job waits or runs, as another process sees it. Each job is checked to have run once. River gets a tenth of the jobs, goqite a hundredth, of which it keeps none that is done.",
+	Note: "The file is fresh, on disk, and the same for all: WAL, synchronous=FULL, modernc.org/sqlite. The clock runs from the word to begin, to a process that is started, until " +
+		"no job waits or runs, as another process sees it. Each job is checked to have run once. River gets a tenth of the jobs, goqite a hundredth, of which it keeps none that is done.",
 	Cases:   []string{sqliteOnce, sqliteTwice},
 	Systems: sqliteSystems,
 	Base:    errandSQLite,
