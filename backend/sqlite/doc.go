@@ -18,8 +18,9 @@
 //
 // SQLite has one write lock for the whole file. Each call that writes takes it once, holds it for one short transaction, and never takes it
 // after having read, so no call of this package fails because another has the lock. Writers of one process wait for one another in a queue;
-// those of several try again every few milliseconds until [Options].LockTimeout: SQLite's own busy handler, which sleeps for longer and
-// longer, lets some of eight busy processes wait for seconds.
+// those of several try again every few milliseconds until [Options].LockTimeout. SQLite's own busy handler, which sleeps for longer and
+// longer, lets some of eight busy processes wait for many seconds. It is what the application's own transactions wait with, so where
+// somebody else may want the lock, each process leaves it alone for half as long as it has just had it.
 //
 // It follows that a transaction of the application that has written holds up everything: enqueueing elsewhere, claims, settling, and the
 // extension of leases. Keep it far shorter than a lease. While such a transaction is open, calls on the backend's own handle
@@ -31,8 +32,8 @@
 //
 // # Several processes
 //
-// Any number of processes of one host may use a file. Network file systems do not work: WAL needs shared memory. Within one process, use one
-// driver for a file: the locks of two SQLite libraries in one process undo each other. Databases in memory are refused, because each
+// Any number of processes of one host may use a file. Network file systems do not work: WAL needs shared memory. Within one process, use
+// one driver for a file: the locks of two SQLite libraries in one process undo each other. Databases in memory are refused, because each
 // connection would have one of its own; [github.com/errandhq/errand/queue/queuetest] has a queue for tests.
 //
 // # Clock

@@ -92,7 +92,8 @@ func (b *Backend) writing(jobs []*queue.Job) (query string, args []any) {
 			query, payload = b.sql.enqueueAlike, payloads(jobs)
 		}
 		return query, []any{
-			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, int64(first.Priority), due(first, now), attempts(first), headersText(first.Headers), now,
+			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, int64(first.Priority), due(first, now),
+			attempts(first), headersText(first.Headers), now,
 		}
 	}
 	return b.sql.enqueue, []any{rows(jobs, now), now}

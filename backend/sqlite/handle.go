@@ -125,7 +125,10 @@ func each(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query st
 				return err
 			}
 		}
-		return errors.Join(rows.Err(), rows.Close())
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return rows.Close()
 	}
 	if h, ok := db.(foreign); ok {
 		return h.patiently(once)

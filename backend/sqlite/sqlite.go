@@ -19,11 +19,10 @@ type Backend struct {
 	options Options
 	sql     statements
 	file    *file
-	restore string       // sets a connection's busy_timeout to what it was
-	pruned  atomic.Int64 // the last id that Prune looked at in this pass
-	hot     atomic.Pointer[hotStatements]
-	polled  atomic.Int64 // when Listen last looked into the file, as UnixNano
-
+	restore string                        // sets a connection's busy_timeout to what it was
+	pruned  atomic.Int64                  // the last id that Prune looked at in this pass
+	hot     atomic.Pointer[hotStatements] // nil until they are needed
+	polled  atomic.Int64                  // when Listen last looked into the file, as UnixNano
 }
 
 var _ interface {
@@ -127,7 +126,7 @@ func (b *Backend) writeAlone(ctx context.Context, hot hotStatements, f func(ctx 
 // that where somebody else may be waiting for it. SQLite's own way to wait is to try again after 1, 2, 5 ms, and so on
 // up to 100, so a transaction of the caller's would hardly ever meet the moment between two of ours.
 func (b *Backend) breather(held time.Duration, tries int) time.Duration {
-	const longest, remembered = 10 * time.Millisecond, time.Second
+	const longest, remembered = 100 * time.Millisecond, time.Second
 	if tries > 1 {
 		b.file.contended.Store(time.Now().UnixNano())
 	}
