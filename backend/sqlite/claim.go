@@ -11,6 +11,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+// verbExtend is the call whose turn to write comes before those of others.
+const verbExtend = "extend"
+
 // maxLevels is how many priorities of a queue are asked for one by one.
 const maxLevels = 100
 
@@ -164,7 +167,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 		return nil, nil
 	}
 	groups, stale := byClaim(jobs, func(j *queue.Job) *queue.Job { return j })
-	err = b.write(ctx, "extend", func(ctx context.Context, db queue.DB) error {
+	err = b.write(ctx, verbExtend, func(ctx context.Context, db queue.DB) error {
 		lost = slices.Clone(stale)
 		at := now()
 		for _, g := range groups {

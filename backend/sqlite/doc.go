@@ -17,10 +17,12 @@
 // # One writer
 //
 // SQLite has one write lock for the whole file. Each call that writes takes it once, holds it for one short transaction, and never takes it
-// after having read, so no call of this package fails because another has the lock. Writers of one process wait for one another in a queue;
-// those of several try again every few milliseconds until [Options].LockTimeout. SQLite's own busy handler, which sleeps for longer and
-// longer, lets some of eight busy processes wait for many seconds. It is what the application's own transactions wait with, so where
-// somebody else may want the lock, each process leaves it alone for half as long as it has just had it.
+// after having read, so no call of this package fails because another has the lock. Writers of one process wait for one another in a queue,
+// in which Extend comes first, and processes wait for one another at a lock of the operating system on an empty file beside the database,
+// app.db-turn, which wakes them in turn (where there is no flock, as on Windows, they try again every few milliseconds); both until
+// [Options].LockTimeout. SQLite's own busy handler sleeps for longer and longer, and lets some of eight busy processes wait
+// for many seconds. It is what the application's own transactions wait with, so where somebody else may want the lock, each process leaves it
+// alone for half as long as it has just had it.
 //
 // It follows that a transaction of the application that has written holds up everything: enqueueing elsewhere, claims, settling, and the
 // extension of leases. Keep it far shorter than a lease. While such a transaction is open, calls on the backend's own handle

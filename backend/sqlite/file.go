@@ -16,8 +16,9 @@ import (
 
 // file is a database file, as all backends of this process that use it share it.
 type file struct {
-	writing   chan struct{} // holds a token while one of them has the write lock, or waits for it
-	contended atomic.Int64  // when one of them last had to wait for another process or handle, as UnixNano
+	turns     turns        // one of them has the write lock, or waits for it
+	line      line         // where that one waits for those of other processes
+	contended atomic.Int64 // when one of them last had to wait for another process or handle, as UnixNano
 
 	mu       sync.Mutex
 	sleepers map[*sleeper]struct{}
@@ -35,7 +36,7 @@ func fileAt(path string) *file {
 	if f := files.at[path].Value(); f != nil {
 		return f
 	}
-	f := &file{writing: make(chan struct{}, 1), sleepers: make(map[*sleeper]struct{})}
+	f := &file{line: lineAt(path), sleepers: make(map[*sleeper]struct{})}
 	files.at[path] = weak.Make(f)
 	runtime.AddCleanup(f, forget, path)
 	return f
@@ -50,23 +51,22 @@ func forget(path string) {
 	}
 }
 
-// enter waits for the turn to write, in the order in which the process's writers came.
-func (f *file) enter(ctx context.Context) error {
-	select {
-	case f.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// enter waits for the turn to write: among the writers of this process, and then among processes.
+func (f *file) enter(ctx context.Context, urgent bool, timeout time.Duration) error {
+	if err := f.turns.enter(ctx, urgent); err != nil {
+		return err
 	}
+	return f.line.enter(ctx, timeout, f.turns.leave)
 }
 
-// leave lets the next writer in, after a while.
+// leave lets another process write, and the next writer of this one after a while.
 func (f *file) leave(after time.Duration) {
+	f.line.leave()
 	if after == 0 {
-		<-f.writing
+		f.turns.leave()
 		return
 	}
-	time.AfterFunc(after, func() { <-f.writing })
+	time.AfterFunc(after, f.turns.leave)
 }
 
 // finding is what examine finds.

@@ -12,8 +12,9 @@ import (
 )
 
 // Backend is a queue in a SQLite database. It is safe for concurrent use and owns no
-// goroutine and no connection but for the time of a call. Besides [queue.Queue] it
-// implements every optional interface of package queue.
+// goroutine and no connection but for the time of a call; one that ends while another process
+// has its turn leaves a goroutine behind until that has ended. Besides [queue.Queue]
+// it implements every optional interface of package queue.
 type Backend struct {
 	db      *sql.DB
 	options Options
@@ -88,7 +89,7 @@ var errUndo = errors.New("nothing to do")
 func (b *Backend) write(ctx context.Context, verb string, f func(ctx context.Context, db queue.DB) error) error {
 	hot, err := b.prepared(ctx)
 	if err == nil {
-		err = b.file.enter(ctx)
+		err = b.file.enter(ctx, verb == verbExtend, b.options.LockTimeout)
 	}
 	if err != nil {
 		return said(ctx, verb, err)
