@@ -9,15 +9,24 @@ import (
 	"testing"
 )
 
-// TestGuaranteesNameTheirTests: every promise in guarantees.md names a test, as
+// TestPromisesNameTheirTests: every promise in guarantees.md and SECURITY.md names a test, as
 // `file: name`, and every test named is in its file.
-func TestGuaranteesNameTheirTests(t *testing.T) {
-	text, err := os.ReadFile("guarantees.md")
+func TestPromisesNameTheirTests(t *testing.T) {
+	for file, least := range map[string]int{"guarantees.md": 20, "../SECURITY.md": 8} {
+		if promises := checkPromises(t, file); promises < least {
+			t.Errorf("%s: found only %d promises", file, promises)
+		}
+	}
+}
+
+// checkPromises returns how many there are in that file.
+func checkPromises(t *testing.T, file string) (promises int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cited := regexp.MustCompile("`([a-z/_]+\\.go): ([^`]+)`")
-	promises := 0
 	for row := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(row, "| ") || strings.HasPrefix(row, "| promise") {
 			continue
@@ -36,9 +45,7 @@ func TestGuaranteesNameTheirTests(t *testing.T) {
 			}
 		}
 	}
-	if promises < 20 {
-		t.Errorf("found only %d promises", promises)
-	}
+	return promises
 }
 
 // TestLinks: what the documents link to in this repository is there.
