@@ -16,6 +16,7 @@ var staleCases = []testCase{
 	{"a stale claim beside a current one of the fence that replaced it", anything, testCrossedFences},
 	{"a stale job does not hinder its batch", anything, testStaleInBatch},
 	{"never claimed, or unknown", anything, testNeverClaimed},
+	{"after the lease, before a reclaim", hasReclaimer, testLateHolder},
 }
 
 // holderVerb is something that only the holder of a job can do.
@@ -53,6 +54,9 @@ func wantLost(t *testing.T, h Harness, what string, job *queue.Job) {
 			t.Fatalf("%s with %s: error %v, want the job lost", v.name, what, err)
 		}
 		wantIDs(t, fmt.Sprintf("lost by %s with %s", v.name, what), lost, []*queue.Job{job})
+		if lost[0] != job {
+			t.Errorf("lost by %s with %s: got another pointer than the caller's, by which a Worker knows its jobs", v.name, what)
+		}
 		wantUnchanged(t, h, fmt.Sprintf("%s with %s", v.name, what), before)
 	}
 }
@@ -93,6 +97,27 @@ func testSettleTwice(t *testing.T, h Harness) {
 			settle(t, h, queue.Outcome{Job: j, Verb: queue.Done})
 			wantLost(t, h, "the claim before, the job done", job)
 		}
+	}
+}
+
+// testLateHolder: the fence decides, not the clock. Until somebody takes the job back it is its holder's, however late.
+func testLateHolder(t *testing.T, h Harness) {
+	for _, v := range holderVerbs {
+		enqueue(t, h, newJob())
+		job := claim(t, h, short(request(1)))[0]
+		after := newJob()
+		after.Queue, after.Delay = "clock", shortLease
+		enqueue(t, h, after)
+		req := request(1)
+		req.Queues = []string{"clock"}
+		settle(t, h, outcomes(queue.Done, claimSoon(t, h, req, 1)...)...) // now the lease is over
+		if lost, err := v.do(t.Context(), h, job); err != nil || len(lost) != 0 {
+			t.Errorf("%s after the lease ran out, and before anyone has taken the job back: lost %v, error %v; want neither", v.name, ids(lost), err)
+		}
+		for _, j := range claim(t, h, request(1)) { // after Retry and Release
+			job = j
+		}
+		_, _ = h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: job}) // where it is still held
 	}
 }
 
