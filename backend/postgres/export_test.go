@@ -18,3 +18,6 @@ func (b *Backend) Dear(req queue.ClaimRequest) bool {
 	defer f.mu.Unlock()
 	return f.dear
 }
+
+// Strict makes b behave as where the database's default isolation level has been in the way.
+func (b *Backend) Strict() { b.strict.Store(true) }

@@ -22,6 +22,7 @@ type Backend struct {
 	pruned  atomic.Int64 // the last id that Prune looked at in this pass
 	naps    atomic.Int64 // counts calls of Sleep
 	fronts  fronts
+	strict  atomic.Bool // whether the database's default isolation level has been in the way
 }
 
 var _ interface {
@@ -56,7 +57,7 @@ func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue
 	if own, bad := isNil(db); bad != nil {
 		return bad
 	} else if own {
-		err = retry(ctx, func() error { return f(b.db) })
+		err = retry(ctx, func() error { return b.own(ctx, f) })
 	} else {
 		err = f(db)
 	}
@@ -90,6 +91,39 @@ func isNil(db queue.DB) (own bool, err error) {
 	return false, nil
 }
 
+// own runs f on the backend's own handle: on its pool, or, where the database's default isolation level has made a statement fail before, in a
+// transaction that is READ COMMITTED, for which the statements are made. Its two round trips are less than what
+// is run again otherwise.
+func (b *Backend) own(ctx context.Context, f func(queue.DB) error) error {
+	if b.strict.Load() {
+		return b.readCommitted(ctx, f)
+	}
+	err := f(b.db)
+	if sqlState(err) == serializationFailure {
+		b.strict.Store(true)
+	}
+	return err
+}
+
+// readCommitted says [queue.ErrUnknown] where the server has not answered to the commit.
+func (b *Backend) readCommitted(ctx context.Context, f func(queue.DB) error) error {
+	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := f(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		if refused(err) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
+	}
+	return nil
+}
+
 // retryLimit bounds how often a statement is run that the database wants run again.
 const retryLimit = 20
 
@@ -113,10 +147,15 @@ func retry(ctx context.Context, f func() error) error {
 // uniqueViolation is the SQLSTATE of a key that another row has.
 const uniqueViolation = "23505"
 
+const (
+	serializationFailure = "40001"
+	deadlock             = "40P01"
+)
+
 // wantsRetry says whether err is a serialization failure or a deadlock.
 func wantsRetry(err error) bool {
 	code := sqlState(err)
-	return code == "40001" || code == "40P01"
+	return code == serializationFailure || code == deadlock
 }
 
 // sqlState returns the SQLSTATE code of err, which both drivers' errors tell, or "".
