@@ -118,7 +118,7 @@ func (p *Postgres) URL(database string, parameters ...string) string {
 		User:     url.UserPassword("errand", p.farm.password),
 		Host:     net.JoinHostPort("127.0.0.1", p.port),
 		Path:     "/" + database,
-		RawQuery: query.Encode(),
+		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"), // a space, in the drivers' eyes
 	}
 	return u.String()
 }
