@@ -23,13 +23,28 @@ type Nursery struct {
 // means that only the end of what they say is kept, for errors.
 func NewNursery(logs string) *Nursery {
 	n := &Nursery{logs: logs, starts: make(chan func())}
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this function
-		for start := range n.starts {
-			start()
-		}
-	}()
+	settled := make(chan struct{})
+	go n.serve(settled)
+	<-settled
 	return n
+}
+
+// serve starts children until the nursery is closed. Go never ends the main thread: where it has got that, it leaves the
+// work to another, which cannot get it while this one has it.
+func (n *Nursery) serve(settled chan<- struct{}) {
+	runtime.LockOSThread() // unlocked only there: the thread ends with this function
+	if onMainThread() {
+		elsewhere := make(chan struct{})
+		go n.serve(elsewhere)
+		<-elsewhere
+		runtime.UnlockOSThread()
+		close(settled)
+		return
+	}
+	close(settled)
+	for start := range n.starts {
+		start()
+	}
 }
 
 // Close ends the children that still live, where the kernel does that.
