@@ -43,16 +43,7 @@ func crashServer(ctx context.Context, l *lab.Lab) error {
 	if err := l.Sleep(ctx, resume); err != nil {
 		return err
 	}
-	if err := stop(enqueuer); err != nil {
-		return err
-	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, book, err := l.Audit(ctx)
+	f, book, err := finish(ctx, l, crew, enqueuer)
 	if err != nil {
 		return err
 	}

@@ -41,16 +41,7 @@ func raiseIsolation(ctx context.Context, l *lab.Lab) error {
 		}
 		phases = append(phases, p)
 	}
-	if err := stop(enqueuer); err != nil {
-		return err
-	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, book, err := l.Audit(ctx)
+	f, book, err := finish(ctx, l, crew, enqueuer)
 	if err != nil {
 		return err
 	}

@@ -45,16 +45,7 @@ func reachLimits(ctx context.Context, l *lab.Lab) error {
 	if err := l.Sleep(ctx, lab.Size(l, within, 15*time.Second)); err != nil {
 		return err
 	}
-	if err := stop(enqueuer); err != nil {
-		return err
-	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, book, err := l.Audit(ctx)
+	f, book, err := finish(ctx, l, crew, enqueuer)
 	if err != nil {
 		return err
 	}

@@ -47,16 +47,7 @@ func deploy(ctx context.Context, l *lab.Lab) error {
 		}
 		slowest = max(slowest, took)
 	}
-	if err := stop(enqueuer); err != nil {
-		return err
-	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, _, err := l.Audit(ctx)
+	f, _, err := finish(ctx, l, crew, enqueuer)
 	if err != nil {
 		return err
 	}

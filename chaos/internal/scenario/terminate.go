@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/chaos/internal/audit"
-	"github.com/errandhq/errand/chaos/internal/child"
 	"github.com/errandhq/errand/chaos/internal/lab"
-	"github.com/errandhq/errand/chaos/internal/system"
 )
 
 var terminate = Scenario{
@@ -16,21 +14,6 @@ var terminate = Scenario{
 	What:   "all connections are ended with pg_terminate_backend, each second",
 	Peers:  true,
 	Run:    terminateConnections,
-}
-
-// load is what the server's faults meet: workers that their handlers' time keeps to
-// some 320 jobs a second, and somebody who enqueues as fast as that.
-func load(l *lab.Lab, lease time.Duration) (*lab.Crew, *child.Process, error) {
-	crew, err := l.Crew(4, child.Work{
-		Worker: system.Worker{Concurrency: 8, Lease: lease},
-		Least:  50 * time.Millisecond,
-		Most:   150 * time.Millisecond,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Ahead: 1000})
-	return crew, enqueuer, err
 }
 
 func terminateConnections(ctx context.Context, l *lab.Lab) error {
@@ -64,16 +47,7 @@ func terminateConnections(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	end := time.Now()
-	if err := stop(enqueuer); err != nil {
-		return err
-	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, book, err := l.Audit(ctx)
+	f, book, err := finish(ctx, l, crew, enqueuer)
 	if err != nil {
 		return err
 	}
