@@ -33,6 +33,7 @@ type Work struct {
 	Handler string        `json:"handler"` // a name of [handlers]; "" means "plain"
 	Least   time.Duration `json:"least"`   // how long a handler takes, drawn by the number of the job
 	Most    time.Duration `json:"most"`
+	Gauge   time.Duration `json:"gauge"` // how often it writes down what it takes up; 0 means never
 }
 
 // Enqueue is what an enqueuer does: it enqueues numbered jobs, each once, whatever

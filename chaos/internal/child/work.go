@@ -3,6 +3,7 @@ package child
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/chaos/internal/plan"
@@ -22,6 +23,11 @@ func work(ctx context.Context, s *self) error {
 	if !ok {
 		return fmt.Errorf("no handler %q", s.Work.Handler)
 	}
+	gauged, end := context.WithCancel(ctx)
+	var gauging sync.WaitGroup
+	gauging.Go(func() { s.gauge(gauged) })
+	defer gauging.Wait()
+	defer end()
 	w := s.Work.Worker
 	w.Name = s.Name
 	w.Lost = func(number, attempt int) { s.note(system.Run{Number: number, Attempt: attempt}, Lost) }

@@ -39,7 +39,7 @@ type Scenario struct {
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm, soak}
 
 // Find finds a scenario by its name or number.
 func Find(name string) (Scenario, bool) {
@@ -122,7 +122,7 @@ func limit(short bool, about system.About) time.Duration {
 	if short {
 		return 4*time.Minute + 5*about.Slow
 	}
-	return time.Hour
+	return 3 * time.Hour // the soak takes two
 }
 
 // remarkable is how long the machine may stand still without a word about it.

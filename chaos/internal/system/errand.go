@@ -59,7 +59,13 @@ func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 }
 
 func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
-	watched := watched{e.queue, w.Lost}
+	keeping := options
+	keeping.Retention.Completed = w.Keep
+	q, err := postgres.New(e.db, keeping)
+	if err != nil {
+		return err
+	}
+	watched := watched{q, w.Lost}
 	mux := queue.NewMux()
 	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
 		return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt}))
