@@ -45,8 +45,8 @@ fuzz: ## run each fuzz target for FUZZTIME
 bench: ## measure errand against its peers (some twenty minutes)
 	cd bench && go run .
 
-chaos: ## put errand through what breaks job queues, and count what is lost (an hour; SHORT=1: minutes)
-	cd chaos && go run . $(if $(SHORT),-short)
+chaos: ## put errand through what breaks job queues, and count what is lost (hours; SHORT=1: minutes)
+	cd chaos && go run . $(if $(SHORT),-short -parallel 4)
 
 microbench: ## run the benchmarks beside the code
 	go test -run '^$$' -bench . ./queue/... ./middleware/... ./backend/...

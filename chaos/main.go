@@ -62,6 +62,7 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	against := set.String("against", "", "systems besides errand, of "+strings.Join(peers(), ","))
 	set.BoolVar(&f.options.Short, "short", false, "fewer jobs and faults, the same criteria")
 	set.Uint64Var(&f.options.Seed, "seed", 0, "what all that is random is drawn from; 0 means another one each time")
+	set.IntVar(&f.options.Parallel, "parallel", 1, "how many scenarios may be under way at a time")
 	set.StringVar(&f.options.Logs, "logs", "", "folder for the processes' logs")
 	set.BoolVar(&f.json, "json", false, "print JSON")
 	set.BoolVar(&f.markdown, "markdown", false, "print Markdown")
@@ -144,11 +145,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	if f.list {
 		return list(out)
-	}
-	if f.options.Logs != "" {
-		if err := os.MkdirAll(f.options.Logs, 0o755); err != nil {
-			return err
-		}
 	}
 	fmt.Fprintln(progress, f.command)
 	f.options.Progress = progress

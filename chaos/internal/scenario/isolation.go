@@ -14,6 +14,7 @@ var isolation = Scenario{
 	Number: 18,
 	Name:   "isolation",
 	What:   "the database's default isolation level becomes repeatable read, and then serializable",
+	Alone:  true,
 	Run:    raiseIsolation,
 }
 

@@ -12,20 +12,9 @@ package scenario
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"strconv"
-	"time"
 
-	"github.com/errandhq/errand/chaos/internal/child"
 	"github.com/errandhq/errand/chaos/internal/lab"
-	"github.com/errandhq/errand/chaos/internal/report"
-	"github.com/errandhq/errand/chaos/internal/server"
-	"github.com/errandhq/errand/chaos/internal/stall"
-	"github.com/errandhq/errand/chaos/internal/system"
 )
 
 // Scenario is a row of the table.
@@ -34,6 +23,7 @@ type Scenario struct {
 	Name     string            // for -run
 	What     string            // is done, for people
 	Peers    bool              // other systems than errand can be put through it, too
+	Alone    bool              // what it measures hangs on how much of the processor it gets
 	Settings map[string]string // of the server, beyond [server.Durable]
 	Run      func(ctx context.Context, l *lab.Lab) error
 }
@@ -49,120 +39,4 @@ func Find(name string) (Scenario, bool) {
 		}
 	}
 	return Scenario{}, false
-}
-
-// Options are what a run is to consist of.
-type Options struct {
-	Scenarios []Scenario
-	Against   []string // systems besides errand
-	Seed      uint64
-	Short     bool
-	Logs      string // folder for the processes' logs; "" means none
-	Progress  io.Writer
-}
-
-// stage is what all scenarios of a run share.
-type stage struct {
-	Options
-	farm    *server.Farm
-	ledgers *server.Postgres
-	nursery *child.Nursery
-	count   int // of the scenarios begun
-}
-
-// Run puts the systems through the scenarios, one after the other. A scenario that
-// could not be carried through is a row with an error; the error is for what made all
-// of it impossible.
-func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
-	farm, err := server.NewFarm(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, farm.Close()) }()
-	ledgers, err := farm.Start(ctx, "ledger", server.Careless)
-	if err != nil {
-		return nil, err
-	}
-	st := &stage{Options: o, farm: farm, ledgers: ledgers, nursery: child.NewNursery(o.Logs)}
-	defer st.nursery.Close()
-	for _, s := range o.Scenarios {
-		for i, about := range system.Systems {
-			if ctx.Err() != nil {
-				return rows, ctx.Err()
-			}
-			if i == 0 || s.Peers && slices.Contains(o.Against, about.Name) {
-				rows = append(rows, st.run(ctx, s, about))
-			}
-		}
-	}
-	return rows, nil
-}
-
-// run is one scenario of one system, on a server of its own.
-func (st *stage) run(ctx context.Context, s Scenario, about system.About) *report.Row {
-	ctx, cancel := context.WithTimeout(ctx, limit(st.Short, about))
-	defer cancel()
-	row := &report.Row{Number: s.Number, Scenario: s.Name, What: s.What, System: about.Name, Seed: st.Seed, Short: st.Short, RecoveryMS: -1}
-	begun := time.Now()
-	if err := st.measured(ctx, s, about, row); err != nil {
-		row.Error = err.Error()
-	}
-	row.Took = time.Since(begun)
-	row.TookMS = row.Took.Milliseconds()
-	verdict := "pass"
-	if !row.Pass() {
-		verdict = "FAIL"
-	}
-	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", s.Number, s.Name, about.Name, verdict, row.Took.Round(time.Second))
-	return row
-}
-
-// limit bounds a scenario that does not come to an end.
-func limit(short bool, about system.About) time.Duration {
-	if short {
-		return 4*time.Minute + 5*about.Slow
-	}
-	return 3 * time.Hour // the soak takes two
-}
-
-// remarkable is how long the machine may stand still without a word about it.
-const remarkable = time.Second / 2
-
-// measured plays while it is measured how the machine itself stands still.
-func (st *stage) measured(ctx context.Context, s Scenario, about system.About, row *report.Row) error {
-	meter, err := stall.Start(st.farm.Dir())
-	if err != nil {
-		return err
-	}
-	played := st.play(ctx, s, about, row)
-	processor, disk, err := meter.Stop()
-	if max(processor, disk) > remarkable {
-		row.Note("the machine itself stood still meanwhile, for at most %.1f s of the processor and %.1f s of the disk", processor.Seconds(), disk.Seconds())
-	}
-	return errors.Join(played, err)
-}
-
-func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *report.Row) (err error) {
-	st.count++
-	name := fmt.Sprintf("%s%d", s.Name, st.count)
-	settings := maps.Clone(server.Durable)
-	maps.Copy(settings, s.Settings)
-	p, err := st.farm.Start(ctx, name, settings)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	row.Server = "PostgreSQL " + p.Version
-	if err := st.ledgers.Create(ctx, name); err != nil {
-		return err
-	}
-	l, err := lab.Open(ctx, lab.Config{
-		Seed: st.Seed, Short: st.Short, About: about, Row: row, Server: p,
-		LedgerDSN: st.ledgers.URL(name), Nursery: st.nursery, Progress: st.Progress,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	return s.Run(ctx, l)
 }

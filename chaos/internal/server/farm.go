@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -27,14 +28,17 @@ rm -rf "$1"
 `
 
 // Farm makes servers. The data of all is in one directory, which is gone when the
-// program has ended.
+// program has ended. Start may be called concurrently.
 type Farm struct {
 	bin      string
 	dir      string
 	account  *syscall.Credential // to run as; nil for our own
 	password string
 	janitor  io.Closer
-	servers  []*Postgres
+
+	mu      sync.Mutex
+	servers []*Postgres
+	ports   map[string]bool // that servers have been given
 }
 
 // NewFarm finds the binaries and makes the data that each server begins with.
@@ -51,7 +55,7 @@ func NewFarm(ctx context.Context) (*Farm, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Farm{bin: bin, dir: dir, account: account, password: rand.Text()}
+	f := &Farm{bin: bin, dir: dir, account: account, password: rand.Text(), ports: make(map[string]bool)}
 	if err := f.prepare(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -134,4 +138,18 @@ func (f *Farm) Close() error {
 		errs = append(errs, f.janitor.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// adopt gives a server a port that no other has, and has it ended by Close.
+func (f *Farm) adopt(p *Postgres) (err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p.port == "" || f.ports[p.port] {
+		if p.port, err = freePort(); err != nil {
+			return err
+		}
+	}
+	f.ports[p.port] = true
+	f.servers = append(f.servers, p)
+	return nil
 }

@@ -47,11 +47,9 @@ func (f *Farm) Start(ctx context.Context, name string, settings map[string]strin
 	if err := f.run(ctx, "cp", "-a", f.template(), p.data); err != nil {
 		return nil, err
 	}
-	var err error
-	if p.port, err = freePort(); err != nil {
+	if err := f.adopt(p); err != nil {
 		return nil, err
 	}
-	f.servers = append(f.servers, p)
 	if err := p.Start(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,194 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/chaos/internal/child"
+	"github.com/errandhq/errand/chaos/internal/lab"
+	"github.com/errandhq/errand/chaos/internal/report"
+	"github.com/errandhq/errand/chaos/internal/server"
+	"github.com/errandhq/errand/chaos/internal/stall"
+	"github.com/errandhq/errand/chaos/internal/system"
+)
+
+// Options are what a run is to consist of.
+type Options struct {
+	Scenarios []Scenario
+	Against   []string // systems besides errand
+	Seed      uint64
+	Short     bool
+	Parallel  int       // how many scenarios are under way at a time; below 2 means one
+	Logs      string    // folder for the processes' logs, in one for each scenario; "" means none
+	Progress  io.Writer // is written to by one goroutine at a time
+}
+
+// stage is what all scenarios of a run share.
+type stage struct {
+	Options
+	farm    *server.Farm
+	ledgers *server.Postgres
+}
+
+// part is one scenario with one system.
+type part struct {
+	Scenario
+	about system.About
+}
+
+// name is the part's own among those of a run.
+func (p part) name() string { return p.Name + "-" + p.about.Name }
+
+// Run puts the systems through the scenarios. Those that must be alone run one after
+// the other when the others have ended. A scenario that could not be carried through
+// is a row with an error; the error is for what made all of it impossible.
+func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
+	farm, err := server.NewFarm(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, farm.Close()) }()
+	ledgers, err := farm.Start(ctx, "ledger", server.Careless)
+	if err != nil {
+		return nil, err
+	}
+	o.Progress = &writer{to: o.Progress}
+	st := &stage{Options: o, farm: farm, ledgers: ledgers}
+	parts := o.parts()
+	rows = make([]*report.Row, len(parts))
+	st.runAll(ctx, parts, rows, max(o.Parallel, 1), func(p part) bool { return !p.Alone })
+	st.runAll(ctx, parts, rows, 1, func(p part) bool { return p.Alone })
+	return slices.DeleteFunc(rows, func(r *report.Row) bool { return r == nil }), ctx.Err()
+}
+
+// parts are all that the options ask for.
+func (o Options) parts() (parts []part) {
+	for _, s := range o.Scenarios {
+		for i, about := range system.Systems {
+			if i == 0 || s.Peers && slices.Contains(o.Against, about.Name) {
+				parts = append(parts, part{s, about})
+			}
+		}
+	}
+	return parts
+}
+
+// runAll runs some of the parts, so many at a time, and fills in their rows.
+func (st *stage) runAll(ctx context.Context, parts []part, rows []*report.Row, parallel int, which func(part) bool) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, parallel)
+	for i, p := range parts {
+		if !which(p) {
+			continue
+		}
+		places <- struct{}{}
+		all.Go(func() {
+			if ctx.Err() == nil {
+				rows[i] = st.run(ctx, p)
+			}
+			<-places
+		})
+	}
+	all.Wait()
+}
+
+// writer lets several goroutines write.
+type writer struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(b)
+}
+
+// run is one scenario of one system, on a server of its own.
+func (st *stage) run(ctx context.Context, p part) *report.Row {
+	ctx, cancel := context.WithTimeout(ctx, limit(st.Short, p.about))
+	defer cancel()
+	row := &report.Row{Number: p.Number, Scenario: p.Name, What: p.What, System: p.about.Name, Seed: st.Seed, Short: st.Short, RecoveryMS: -1}
+	begun := time.Now()
+	if err := st.measured(ctx, p, row); err != nil {
+		row.Error = err.Error()
+	}
+	row.Took = time.Since(begun)
+	row.TookMS = row.Took.Milliseconds()
+	verdict := "pass"
+	if !row.Pass() {
+		verdict = "FAIL"
+	}
+	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", p.Number, p.Name, p.about.Name, verdict, row.Took.Round(time.Second))
+	return row
+}
+
+// limit bounds a scenario that does not come to an end.
+func limit(short bool, about system.About) time.Duration {
+	if short {
+		return 4*time.Minute + 5*about.Slow
+	}
+	return 3 * time.Hour // the soak takes two
+}
+
+// remarkable is how long the machine may stand still without a word about it.
+const remarkable = time.Second / 2
+
+// measured plays while it is measured how the machine itself stands still.
+func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
+	meter, err := stall.Start(st.farm.Dir())
+	if err != nil {
+		return err
+	}
+	played := st.play(ctx, p, row)
+	processor, disk, err := meter.Stop()
+	if max(processor, disk) > remarkable {
+		row.Note("the machine itself stood still meanwhile, for at most %.1f s of the processor and %.1f s of the disk", processor.Seconds(), disk.Seconds())
+	}
+	return errors.Join(played, err)
+}
+
+func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) {
+	settings := maps.Clone(server.Durable)
+	maps.Copy(settings, p.Settings)
+	pg, err := st.farm.Start(ctx, p.name(), settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pg.Close()) }()
+	row.Server = "PostgreSQL " + pg.Version
+	if err := st.ledgers.Create(ctx, p.name()); err != nil {
+		return err
+	}
+	nursery, err := st.nursery(p)
+	if err != nil {
+		return err
+	}
+	defer nursery.Close()
+	l, err := lab.Open(ctx, lab.Config{
+		Seed: st.Seed, Short: st.Short, About: p.about, Row: row, Server: pg,
+		LedgerDSN: st.ledgers.URL(p.name()), Nursery: nursery, Progress: st.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return p.Run(ctx, l)
+}
+
+// nursery is a part's own, with a folder for the logs, if there are to be any.
+func (st *stage) nursery(p part) (*child.Nursery, error) {
+	if st.Logs == "" {
+		return child.NewNursery(""), nil
+	}
+	logs := filepath.Join(st.Logs, p.name())
+	return child.NewNursery(logs), os.MkdirAll(logs, 0o755)
+}
