@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/errandhq/errand/chaos/internal/child"
 	"github.com/errandhq/errand/chaos/internal/report"
@@ -51,8 +50,9 @@ type flags struct {
 	options  scenario.Options
 	json     bool
 	markdown bool
+	criteria bool
 	list     bool
-	command  string // that repeats the run
+	reports  []string // to be shown instead of a run
 }
 
 func parse(args []string, errors io.Writer) (f flags, err error) {
@@ -64,14 +64,19 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	set.Uint64Var(&f.options.Seed, "seed", 0, "what all that is random is drawn from; 0 means another one each time")
 	set.IntVar(&f.options.Parallel, "parallel", 1, "how many scenarios may be under way at a time")
 	set.StringVar(&f.options.Logs, "logs", "", "folder for the processes' logs")
+	reports := set.String("show", "", "run nothing: show the reports of earlier runs in these files, which -json has written")
 	set.BoolVar(&f.json, "json", false, "print JSON")
-	set.BoolVar(&f.markdown, "markdown", false, "print Markdown")
+	set.BoolVar(&f.markdown, "markdown", false, "print the tables of docs/reliability.md")
+	set.BoolVar(&f.criteria, "criteria", false, "print what was demanded and found, in Markdown")
 	set.BoolVar(&f.list, "list", false, "list the scenarios")
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if *reports != "" {
+		f.reports = strings.Split(*reports, ",")
 	}
 	if f.options.Scenarios, err = scenarios(*names); err != nil {
 		return f, err
@@ -82,7 +87,7 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	if f.options.Seed == 0 {
 		f.options.Seed = 1 + rand.Uint64N(1_000_000)
 	}
-	f.command = command(set, f.options.Seed)
+	f.options.Command = command(set, f.options.Seed)
 	return f, nil
 }
 
@@ -91,7 +96,7 @@ func command(set *flag.FlagSet, seed uint64) string {
 	words := []string{"go run ."}
 	set.Visit(func(f *flag.Flag) {
 		switch {
-		case slices.Contains([]string{"seed", "logs", "json", "markdown"}, f.Name):
+		case slices.Contains([]string{"seed", "logs", "json", "markdown", "criteria"}, f.Name):
 		case f.Value.String() == "true":
 			words = append(words, "-"+f.Name)
 		default:
@@ -146,19 +151,14 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if f.list {
 		return list(out)
 	}
-	fmt.Fprintln(progress, f.command)
+	if len(f.reports) > 0 {
+		rows, err := report.Read(f.reports...)
+		return errors.Join(err, f.write(out, rows))
+	}
+	fmt.Fprintln(progress, f.options.Command)
 	f.options.Progress = progress
-	header := report.Header{Command: f.command, Seed: f.options.Seed, Machine: report.Machine(), Date: time.Now()}
 	rows, err := scenario.Run(ctx, f.options)
-	if len(rows) > 0 {
-		header.Server = rows[0].Server
-	}
-	for _, s := range system.Systems {
-		if s.Name == system.Systems[0].Name || slices.Contains(f.options.Against, s.Name) {
-			header.Systems = append(header.Systems, s.Name+": "+s.Text)
-		}
-	}
-	return errors.Join(err, f.write(out, header, rows), failures(rows))
+	return errors.Join(err, f.write(out, rows), failures(rows))
 }
 
 func list(out io.Writer) error {
@@ -175,14 +175,16 @@ func list(out io.Writer) error {
 }
 
 // write writes the rows as the command line wants them.
-func (f flags) write(out io.Writer, h report.Header, rows []*report.Row) error {
+func (f flags) write(out io.Writer, rows []*report.Row) error {
 	switch {
 	case f.json:
-		return report.JSON(out, h, rows)
+		return report.JSON(out, rows)
 	case f.markdown:
-		return report.Markdown(out, h, rows)
+		return report.Markdown(out, rows)
+	case f.criteria:
+		return report.Criteria(out, rows)
 	}
-	return report.Text(out, h, rows)
+	return report.Text(out, rows)
 }
 
 // failures is an error if errand did not pass.

@@ -20,8 +20,8 @@ func TestParse(t *testing.T) {
 	if len(o.Scenarios) != 2 || o.Scenarios[0].Name != "sigkill" || o.Scenarios[1].Number != 21 || !o.Short || o.Seed != 7 || len(o.Against) != 1 || !f.json {
 		t.Errorf("got %+v", f)
 	}
-	if want := "go run . -against river -run 1,sigterm -short -seed 7"; f.command != want {
-		t.Errorf("command: got %q, want %q", f.command, want)
+	if want := "go run . -against river -run 1,sigterm -short -seed 7"; f.options.Command != want {
+		t.Errorf("command: got %q, want %q", f.options.Command, want)
 	}
 }
 
@@ -33,9 +33,9 @@ func TestParseDefaults(t *testing.T) {
 	if len(f.options.Scenarios) != len(scenario.All) || len(f.options.Against) != 0 || f.options.Short || f.options.Seed == 0 {
 		t.Errorf("got %+v", f.options)
 	}
-	again, err := parse(strings.Fields(strings.TrimPrefix(f.command, "go run . ")), io.Discard)
+	again, err := parse(strings.Fields(strings.TrimPrefix(f.options.Command, "go run . ")), io.Discard)
 	if err != nil || again.options.Seed != f.options.Seed {
-		t.Errorf("the command %q: got seed %d, %v, want %d", f.command, again.options.Seed, err, f.options.Seed)
+		t.Errorf("the command %q: got seed %d, %v, want %d", f.options.Command, again.options.Seed, err, f.options.Seed)
 	}
 }
 

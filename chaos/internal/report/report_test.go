@@ -3,16 +3,19 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func rows() []*Row {
-	good := &Row{Number: 1, Scenario: "sigkill", What: "workers are killed", System: "errand", Jobs: 50000, Faults: 30, Duplicates: 812, Bound: 960, RecoveryMS: 400, Took: 71 * time.Second}
+	good := &Row{Number: 1, Scenario: "sigkill", What: "workers are killed", System: "errand", About: "defaults", Jobs: 50000, Faults: 30, Duplicates: 812, Bound: 960, RecoveryMS: 400, TookMS: 71_000, Server: "PostgreSQL 15.18", Run: Run{Command: "go run . -seed 7"}}
 	good.Check(true, "lost 0", "%d", 0)
 	good.Note("leases of 2 s")
-	bad := &Row{Number: 10, Scenario: "crash", What: "a | b", System: "river", Lost: 1, RecoveryMS: -1}
+	bad := &Row{Number: 10, Scenario: "crash", What: "a | b", System: "river", Lost: 1, RecoveryMS: -1, Server: "PostgreSQL 15.18"}
 	bad.Check(true, "dup ≤ bound", "0")
 	bad.Check(false, "lost 0", "1: still running\nafter attempt 2")
 	return []*Row{good, bad}
@@ -41,38 +44,71 @@ func TestThousands(t *testing.T) {
 }
 
 func TestFormats(t *testing.T) {
-	h := Header{Command: "go run . -seed 7", Server: "PostgreSQL 15.18", Machine: "2 cores", Systems: []string{"errand: defaults"}}
-	var text, markdown, js bytes.Buffer
-	for _, err := range []error{Text(&text, h, rows()), Markdown(&markdown, h, rows()), JSON(&js, h, rows())} {
+	var text, markdown, criteria bytes.Buffer
+	for _, err := range []error{Text(&text, rows()), Markdown(&markdown, rows()), Criteria(&criteria, rows())} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"50,000", "812 ≤ 960", "0.4 s", "1m11s", "pass", "FAIL", "FAIL  lost 0: 1: still", "leases of 2 s", "go run . -seed 7"} {
+	for _, want := range []string{"50,000", "812 ≤ 960", "0.4 s", "1m11s", "pass", "FAIL", "FAIL  lost 0: 1: still", "leases of 2 s", "go run . -seed 7", "errand: defaults"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("text: no %q in\n%s", want, text.String())
 		}
 	}
 	for _, want := range []string{
-		"| 1 | workers are killed | errand | 50,000 | 30 | 0 | 812 ≤ 960 | 0.4 s | pass |",
-		`| 10 | a \| b | river | 0 | 0 | 1 | 0 ≤ 0 | – | **FAIL** |`,
-		"| 10 | river | lost 0 | **fails**: 1: still running after attempt 2 |",
+		"### PostgreSQL 15.18\n",
+		"| 1 | workers are killed | errand | 50,000 | 30 | 0 | 812 ≤ 960 | 0.4 s | 1m11s | 1 | pass |",
+		`| 10 | a \| b | river | 0 | 0 | 1 | 0 ≤ 0 | – | 0s | 2 | **FAIL** |`,
+		"1. `go run . -seed 7`",
+		"- errand: defaults",
 	} {
-		if !strings.Contains(markdown.String(), want+"\n") {
+		if !strings.Contains(markdown.String(), want) {
 			t.Errorf("markdown: no %q in\n%s", want, markdown.String())
 		}
 	}
-	var records []struct {
-		Number  int
-		Lost    int
-		Pass    bool
-		Command string
-		Checks  []Check
+	for _, want := range []string{"## 1, errand, PostgreSQL 15.18: pass\n", "- lost 0: 0\n", "- (leases of 2 s)\n", "- lost 0: **fails**: 1: still running after attempt 2\n"} {
+		if !strings.Contains(criteria.String(), want) {
+			t.Errorf("criteria: no %q in\n%s", want, criteria.String())
+		}
 	}
+}
+
+// TestServersApart has rows of two servers in a table each, by number.
+func TestServersApart(t *testing.T) {
+	list := rows()
+	list = append(list, &Row{Number: 2, System: "errand", Server: "PostgreSQL 15.18"}, &Row{Number: 3, System: "errand", Server: "PostgreSQL 13.1"})
+	var out bytes.Buffer
+	if err := Markdown(&out, list); err != nil {
+		t.Fatal(err)
+	}
+	var at []int
+	for _, want := range []string{"### PostgreSQL 13.1\n", "\n| 3 |", "### PostgreSQL 15.18\n", "\n| 1 |", "\n| 2 |", "\n| 10 |"} {
+		at = append(at, strings.Index(out.String(), want))
+	}
+	if !slices.IsSorted(at) || at[0] < 0 {
+		t.Errorf("got the parts at %v of\n%s", at, out.String())
+	}
+}
+
+// TestJSON reads what was written.
+func TestJSON(t *testing.T) {
+	var js bytes.Buffer
+	if err := JSON(&js, rows()); err != nil {
+		t.Fatal(err)
+	}
+	var records []struct{ Pass bool }
 	if err := json.Unmarshal(js.Bytes(), &records); err != nil {
 		t.Fatal(err)
 	}
-	if len(records) != 2 || !records[0].Pass || records[1].Pass || records[1].Lost != 1 || records[0].Command != h.Command || len(records[1].Checks) != 2 {
-		t.Errorf("json: got %+v", records)
+	if len(records) != 2 || !records[0].Pass || records[1].Pass {
+		t.Errorf("got %+v, want two, the first of which has passed", records)
+	}
+	file := filepath.Join(t.TempDir(), "a.json")
+	if err := os.WriteFile(file, js.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(file, file)
+	if want := append(rows(), rows()...); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v, want the same", got, err)
 	}
 }

@@ -7,27 +7,36 @@ import (
 	"time"
 )
 
-// Row is what one scenario found of one system.
+// Row is what one scenario found of one system. It says by itself where it comes from, so that
+// rows of several runs can be shown together.
 type Row struct {
 	Number   int    `json:"number"` // in the table of scenarios
 	Scenario string `json:"scenario"`
 	What     string `json:"what"` // what is done
 	System   string `json:"system"`
+	About    string `json:"about"` // the system's version and settings
 	Server   string `json:"server"`
-	Seed     uint64 `json:"seed"`
-	Short    bool   `json:"short"`
+	Run      Run    `json:"run"`
 
-	Jobs       int           `json:"jobs"` // acknowledged
-	Faults     int           `json:"faults"`
-	Lost       int           `json:"lost"`
-	Duplicates int           `json:"duplicates"`  // extra starts
-	Bound      int           `json:"bound"`       // of duplicates: in flight or not settled at the faults
-	RecoveryMS int64         `json:"recovery_ms"` // from the last fault until the rate was back, or all done; below 0 means that it says nothing here
-	Took       time.Duration `json:"-"`
-	TookMS     int64         `json:"took_ms"`
-	Notes      []string      `json:"notes,omitempty"` // settings, and figures that nothing hangs on
-	Checks     []Check       `json:"checks"`
-	Error      string        `json:"error,omitempty"` // why it could not be carried through
+	Jobs       int      `json:"jobs"` // acknowledged
+	Faults     int      `json:"faults"`
+	Lost       int      `json:"lost"`
+	Duplicates int      `json:"duplicates"`  // extra starts
+	Bound      int      `json:"bound"`       // of duplicates: in flight or not settled at the faults
+	RecoveryMS int64    `json:"recovery_ms"` // from the last fault until the rate was back, or all done; below 0 means that it says nothing here
+	TookMS     int64    `json:"took_ms"`
+	Notes      []string `json:"notes,omitempty"` // settings, and figures that nothing hangs on
+	Checks     []Check  `json:"checks"`
+	Error      string   `json:"error,omitempty"` // why it could not be carried through
+}
+
+// Run is what rows of one run have in common.
+type Run struct {
+	Command string `json:"command"` // that repeats it
+	Seed    uint64 `json:"seed"`
+	Short   bool   `json:"short"`
+	Machine string `json:"machine"`
+	Date    string `json:"date"`
 }
 
 // Check is a pass criterion and what was found.
@@ -77,6 +86,8 @@ func (r *Row) recovery() string {
 	return fmt.Sprintf("%.1f s", float64(r.RecoveryMS)/1000)
 }
 
+func (r *Row) took() time.Duration { return time.Duration(r.TookMS) * time.Millisecond }
+
 // thousands is n with commas.
 func thousands(n int) string {
 	text := fmt.Sprint(n)
@@ -84,14 +95,4 @@ func thousands(n int) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-// Header is what all rows have in common.
-type Header struct {
-	Command string
-	Seed    uint64
-	Server  string
-	Machine string
-	Date    time.Time
-	Systems []string // what they are, with their settings
 }

@@ -26,6 +26,7 @@ type Options struct {
 	Against   []string // systems besides errand
 	Seed      uint64
 	Short     bool
+	Command   string    // that repeats the run
 	Parallel  int       // how many scenarios are under way at a time; below 2 means one
 	Logs      string    // folder for the processes' logs, in one for each scenario; "" means none
 	Progress  io.Writer // is written to by one goroutine at a time
@@ -116,19 +117,23 @@ func (w *writer) Write(b []byte) (int, error) {
 func (st *stage) run(ctx context.Context, p part) *report.Row {
 	ctx, cancel := context.WithTimeout(ctx, limit(st.Short, p.about))
 	defer cancel()
-	row := &report.Row{Number: p.Number, Scenario: p.Name, What: p.What, System: p.about.Name, Seed: st.Seed, Short: st.Short, RecoveryMS: -1}
+	row := &report.Row{Number: p.Number, Scenario: p.Name, What: p.What, System: p.about.Name, About: p.about.Text, Run: st.about(), RecoveryMS: -1}
 	begun := time.Now()
 	if err := st.measured(ctx, p, row); err != nil {
 		row.Error = err.Error()
 	}
-	row.Took = time.Since(begun)
-	row.TookMS = row.Took.Milliseconds()
+	row.TookMS = time.Since(begun).Milliseconds()
 	verdict := "pass"
 	if !row.Pass() {
 		verdict = "FAIL"
 	}
-	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", p.Number, p.Name, p.about.Name, verdict, row.Took.Round(time.Second))
+	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", p.Number, p.Name, p.about.Name, verdict, time.Since(begun).Round(time.Second))
 	return row
+}
+
+// about is what the rows of the run have in common.
+func (st *stage) about() report.Run {
+	return report.Run{Command: st.Command, Seed: st.Seed, Short: st.Short, Machine: report.Machine(), Date: time.Now().Format(time.DateOnly)}
 }
 
 // limit bounds a scenario that does not come to an end.

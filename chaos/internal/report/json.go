@@ -1,0 +1,40 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// JSON writes an array of rows.
+func JSON(out io.Writer, rows []*Row) error {
+	type record struct {
+		*Row
+		Pass bool `json:"pass"` // for other readers
+	}
+	records := make([]record, len(rows))
+	for i, r := range rows {
+		records[i] = record{r, r.Pass()}
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(records)
+}
+
+// Read reads what JSON has written to files.
+func Read(files ...string) (rows []*Row, err error) {
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var more []*Row
+		if err := json.Unmarshal(text, &more); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
