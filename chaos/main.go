@@ -118,8 +118,10 @@ func scenarios(list string) ([]scenario.Scenario, error) {
 // peers are the values of -against.
 func peers() []string {
 	var names []string
-	for _, s := range system.Systems[1:] {
-		names = append(names, s.Name)
+	for _, s := range system.Systems {
+		if s.Peer {
+			names = append(names, s.Name)
+		}
 	}
 	return names
 }
@@ -154,22 +156,34 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	f.options.Progress = progress
 	header := report.Header{Command: f.command, Seed: f.options.Seed, Machine: report.Machine(), Date: time.Now()}
 	rows, err := scenario.Run(ctx, f.options)
-	if len(rows) > 0 {
-		header.Server = rows[0].Server
-	}
-	for _, s := range system.Systems {
-		if s.Name == system.Systems[0].Name || slices.Contains(f.options.Against, s.Name) {
-			header.Systems = append(header.Systems, s.Name+": "+s.Text)
+	describe(&header, rows)
+	return errors.Join(err, f.write(out, header, rows), failures(rows))
+}
+
+// describe puts into the header which servers and systems there are in the rows.
+func describe(h *report.Header, rows []*report.Row) {
+	var servers []string
+	for _, r := range rows {
+		if r.Server != "" && !slices.Contains(servers, r.Server) {
+			servers = append(servers, r.Server)
 		}
 	}
-	return errors.Join(err, f.write(out, header, rows), failures(rows))
+	h.Server = strings.Join(servers, ", ")
+	for _, s := range system.Systems {
+		if slices.ContainsFunc(rows, func(r *report.Row) bool { return r.System == s.Name }) {
+			h.Systems = append(h.Systems, s.Name+": "+s.Text)
+		}
+	}
 }
 
 func list(out io.Writer) error {
 	for _, s := range scenario.All {
 		also := ""
-		if s.Peers {
+		switch {
+		case s.Peers:
 			also = " (" + strings.Join(peers(), ", ") + " too)"
+		case s.System != "":
+			also = " (" + s.System + ")"
 		}
 		if _, err := fmt.Fprintf(out, "%2d  %-10s  %s%s\n", s.Number, s.Name, s.What, also); err != nil {
 			return err
@@ -193,7 +207,7 @@ func (f flags) write(out io.Writer, h report.Header, rows []*report.Row) error {
 func failures(rows []*report.Row) error {
 	var failed []string
 	for _, r := range rows {
-		if r.System == system.Systems[0].Name && !r.Pass() {
+		if about, _ := system.Named(r.System); !about.Peer && !r.Pass() {
 			failed = append(failed, fmt.Sprintf("%d %s", r.Number, r.Scenario))
 		}
 	}

@@ -44,6 +44,7 @@ func TestParseRefuses(t *testing.T) {
 		"-run nothing":    "-run nothing",
 		"-run 1,":         "no such scenario",
 		"-against errand": "-against errand",
+		"-against sqlite": "want some of river",
 		"-seed -1":        "invalid value",
 		"sigkill":         `unexpected argument "sigkill"`,
 	} {
@@ -73,5 +74,17 @@ func TestFailures(t *testing.T) {
 	}
 	if err := failures([]*report.Row{good, bad}); err == nil || err.Error() != "failed: 2 b" {
 		t.Errorf("errand's: got %v, want failed: 2 b", err)
+	}
+	bad.System = "sqlite"
+	if err := failures([]*report.Row{good, bad}); err == nil || err.Error() != "failed: 2 b" {
+		t.Errorf("errand's on SQLite: got %v, want failed: 2 b", err)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	var h report.Header
+	describe(&h, []*report.Row{{System: "errand", Server: "PostgreSQL 15.18"}, {System: "errand", Server: "PostgreSQL 15.18"}, {System: "sqlite", Server: "SQLite 3.50.4"}})
+	if h.Server != "PostgreSQL 15.18, SQLite 3.50.4" || len(h.Systems) != 2 || !strings.HasPrefix(h.Systems[1], "sqlite: ") {
+		t.Errorf("got %q and %q, want each once", h.Server, h.Systems)
 	}
 }

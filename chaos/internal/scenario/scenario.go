@@ -11,11 +11,14 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -33,13 +36,14 @@ type Scenario struct {
 	Number   int
 	Name     string            // for -run
 	What     string            // is done, for people
+	System   string            // that it is for; "" means [system.Default]
 	Peers    bool              // other systems than errand can be put through it, too
 	Settings map[string]string // of the server, beyond [server.Durable]
 	Run      func(ctx context.Context, l *lab.Lab) error
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm, sqlite}
 
 // Find finds a scenario by its name or number.
 func Find(name string) (Scenario, bool) {
@@ -86,19 +90,28 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 	st := &stage{Options: o, farm: farm, ledgers: ledgers, nursery: child.NewNursery(o.Logs)}
 	defer st.nursery.Close()
 	for _, s := range o.Scenarios {
-		for i, about := range system.Systems {
+		for _, about := range s.systems(o.Against) {
 			if ctx.Err() != nil {
 				return rows, ctx.Err()
 			}
-			if i == 0 || s.Peers && slices.Contains(o.Against, about.Name) {
-				rows = append(rows, st.run(ctx, s, about))
-			}
+			rows = append(rows, st.run(ctx, s, about))
 		}
 	}
 	return rows, nil
 }
 
-// run is one scenario of one system, on a server of its own.
+// systems are those that are put through the scenario: its own, and of the others those
+// that are wanted, if it is for them, too.
+func (s Scenario) systems(against []string) (list []system.About) {
+	for _, about := range system.Systems {
+		if about.Name == cmp.Or(s.System, system.Default) || s.Peers && slices.Contains(against, about.Name) {
+			list = append(list, about)
+		}
+	}
+	return list
+}
+
+// run is one scenario of one system, on a database of its own.
 func (st *stage) run(ctx context.Context, s Scenario, about system.About) *report.Row {
 	ctx, cancel := context.WithTimeout(ctx, limit(st.Short, about))
 	defer cancel()
@@ -145,24 +158,35 @@ func (st *stage) measured(ctx context.Context, s Scenario, about system.About, r
 func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *report.Row) (err error) {
 	st.count++
 	name := fmt.Sprintf("%s%d", s.Name, st.count)
-	settings := maps.Clone(server.Durable)
-	maps.Copy(settings, s.Settings)
-	p, err := st.farm.Start(ctx, name, settings)
-	if err != nil {
-		return err
+	c := lab.Config{Seed: st.Seed, Short: st.Short, About: about, Row: row, Nursery: st.nursery, Progress: st.Progress}
+	if about.File { // among the servers' data, which goes whatever becomes of this process
+		dir := filepath.Join(st.farm.Dir(), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		c.File = filepath.Join(dir, lab.Database+".db")
+	} else {
+		if c.Server, err = st.farm.Start(ctx, name, s.settings()); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Server.Close()) }()
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	row.Server = "PostgreSQL " + p.Version
 	if err := st.ledgers.Create(ctx, name); err != nil {
 		return err
 	}
-	l, err := lab.Open(ctx, lab.Config{
-		Seed: st.Seed, Short: st.Short, About: about, Row: row, Server: p,
-		LedgerDSN: st.ledgers.URL(name), Nursery: st.nursery, Progress: st.Progress,
-	})
+	c.LedgerDSN = st.ledgers.URL(name)
+	l, err := lab.Open(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	return s.Run(ctx, l)
+}
+
+// settings are those of the scenario's server.
+func (s Scenario) settings() map[string]string {
+	settings := maps.Clone(server.Durable)
+	maps.Copy(settings, s.Settings)
+	return settings
 }

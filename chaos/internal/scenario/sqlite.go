@@ -1,0 +1,223 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/chaos/internal/child"
+	"github.com/errandhq/errand/chaos/internal/filelock"
+	"github.com/errandhq/errand/chaos/internal/lab"
+	"github.com/errandhq/errand/chaos/internal/plan"
+	"github.com/errandhq/errand/chaos/internal/system"
+)
+
+var sqlite = Scenario{
+	Number: 23,
+	Name:   "sqlite",
+	What:   "8 worker processes on one SQLite file, and one that enqueues, are killed with SIGKILL and replaced, one at a time or all at once",
+	System: "sqlite",
+	Run:    killAmongMany,
+}
+
+// workersOnFile are on the file besides the process that enqueues, which is the last victim.
+const workersOnFile = 8
+
+func killAmongMany(ctx context.Context, l *lab.Lab) error {
+	c, err := crowdFile(l)
+	if err != nil {
+		return err
+	}
+	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second)); err != nil {
+		return err
+	}
+	kills, turn := lab.Size(l, 200, 10), lab.Size(l, 20, 5)
+	strikes := plan.Strikes(l.Source("kills"), kills, workersOnFile+1, lab.Size(l, 300*time.Millisecond, 100*time.Millisecond), lab.Size(l, 900*time.Millisecond, 400*time.Millisecond))
+	for i, strike := range strikes {
+		if err := l.Sleep(ctx, strike.After); err != nil {
+			return err
+		}
+		if (i+1)%turn == 0 {
+			err = c.killAll(ctx)
+		} else {
+			err = c.killOne(ctx, strike)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.Say("%d kills done", kills)
+	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2*time.Second)); err != nil {
+		return err
+	}
+	f, _, err := finish(ctx, l, c.crew, c.enqueuer)
+	if err != nil {
+		return err
+	}
+	l.CheckDuplicates(f)
+	l.Row.Check(f.Rerun <= 2*leaseOfKilled, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, leaseOfKilled)
+	c.note()
+	return c.checkFile(ctx)
+}
+
+// crowd is all that uses the file.
+type crowd struct {
+	lab       *lab.Lab
+	file      system.File
+	crew      *lab.Crew
+	enqueuer  *child.Process
+	enqueuers int // that there have been
+
+	// Of those that were killed: how many had the write lock, were about to copy the log
+	// into the file, and enqueued; and how often nobody was left.
+	writing, copying, enqueuing, alone int
+
+	looks int
+	found []string // by quick_check, other than "ok"
+}
+
+func crowdFile(l *lab.Lab) (c *crowd, err error) {
+	file, ok := l.System.(system.File)
+	if !ok {
+		return nil, fmt.Errorf("%s is not in a file", l.About.Name)
+	}
+	c = &crowd{lab: l, file: file}
+	c.crew, err = l.Crew(workersOnFile, child.Work{
+		Worker: system.Worker{Concurrency: 4, Lease: leaseOfKilled},
+		Least:  50 * time.Millisecond, // 32 handlers get through some 210 jobs a second
+		Most:   250 * time.Millisecond,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, c.replaceEnqueuer()
+}
+
+// replaceEnqueuer starts another process that enqueues, with numbers of its own.
+func (c *crowd) replaceEnqueuer() (err error) {
+	const each = 10_000_000
+	c.enqueuers++
+	c.enqueuer, err = c.lab.Enqueuer(fmt.Sprintf("enqueuer.%d", c.enqueuers), child.Enqueue{First: c.enqueuers * each, Batch: 10, Ahead: 300})
+	return err
+}
+
+func (c *crowd) at(victim int) *child.Process {
+	if victim == workersOnFile {
+		return c.enqueuer
+	}
+	return c.crew.At(victim)
+}
+
+func (c *crowd) replace(victim int) error {
+	if victim == workersOnFile {
+		return c.replaceEnqueuer()
+	}
+	return c.crew.Replace(victim)
+}
+
+// killOne kills one process, when it happens to write, or at once, as the draw has it, and
+// replaces it.
+func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
+	victim := c.at(strike.Victim)
+	if strike.Draw%2 == 0 {
+		if err := c.awaitWriting(victim); err != nil {
+			return err
+		}
+	}
+	if err := c.kill(ctx, victim); err != nil {
+		return err
+	}
+	if err := c.replace(strike.Victim); err != nil {
+		return err
+	}
+	if strike.Draw%10 < 3 {
+		return c.look(ctx)
+	}
+	return nil
+}
+
+// killAll leaves nobody who has the file open. Who opens it next, which is the check, makes it
+// whole again from what is on the disk.
+func (c *crowd) killAll(ctx context.Context) error {
+	var all []*child.Process
+	for victim := range workersOnFile + 1 {
+		all = append(all, c.at(victim))
+	}
+	c.alone++
+	if err := errors.Join(c.kill(ctx, all...), c.look(ctx)); err != nil {
+		return err
+	}
+	for victim := range all {
+		if err := c.replace(victim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kill kills processes and counts what they were about.
+func (c *crowd) kill(ctx context.Context, victims ...*child.Process) error {
+	for _, p := range victims {
+		writing, err := c.has(p, filelock.SQLiteWrite)
+		if err != nil {
+			return err
+		}
+		copying, err := c.has(p, filelock.SQLiteCheckpoint)
+		if err != nil {
+			return err
+		}
+		c.count(p, writing, copying)
+	}
+	return c.lab.Kill(ctx, victims...)
+}
+
+func (c *crowd) count(p *child.Process, writing, copying bool) {
+	if writing {
+		c.writing++
+	}
+	if copying {
+		c.copying++
+	}
+	if p == c.enqueuer {
+		c.enqueuing++
+	}
+}
+
+func (c *crowd) has(p *child.Process, lock int) (bool, error) {
+	return filelock.Has(p.PID(), c.lab.File+"-shm", lock)
+}
+
+// awaitWriting waits until a process has the write lock, for a second at most: the kernel
+// may not tell.
+func (c *crowd) awaitWriting(p *child.Process) error {
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
+		if writing, err := c.has(p, filelock.SQLiteWrite); writing || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look has the file checked while it is in use.
+func (c *crowd) look(ctx context.Context) error {
+	found, err := c.file.Check(ctx, false)
+	c.looks++
+	if found != "ok" {
+		c.found = append(c.found, found)
+	}
+	return err
+}
+
+func (c *crowd) note() {
+	c.lab.Row.Note("leases of %v; %d processes were killed, of which %d enqueued, %d had the write lock and %d the checkpoint's; %d times nobody was left",
+		leaseOfKilled, c.lab.Row.Faults, c.enqueuing, c.writing, c.copying, c.alone)
+}
+
+// checkFile demands that the file is intact, and has been whenever it was looked at.
+func (c *crowd) checkFile(ctx context.Context) error {
+	found, err := c.file.Check(ctx, true)
+	c.lab.Row.Check(len(c.found) == 0, "PRAGMA quick_check meanwhile: ok", "%d of %d not ok: %s", len(c.found), c.looks, lab.Few(c.found))
+	c.lab.Row.Check(found == "ok", "PRAGMA integrity_check in the end: ok", "%s", found)
+	return err
+}

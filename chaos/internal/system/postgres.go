@@ -1,0 +1,35 @@
+package system
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+)
+
+func openPostgres(_ context.Context, dsn string, connections int) (System, error) {
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	options := postgres.Options{Listen: pgxlisten.Listen}
+	q, err := postgres.New(db, options)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &errand{db, q, table{
+		install: func(ctx context.Context) error { return postgres.Migrate(ctx, db, options) },
+		jobs:    postgresJobs,
+		live:    `SELECT (SELECT count(*) FROM errand.jobs WHERE status = 'pending') + (SELECT count(*) FROM errand.jobs WHERE status = 'running')`,
+	}}, nil
+}
+
+const postgresJobs = `SELECT (payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''),
+	(extract(epoch FROM updated_at) * 1000000)::bigint, concat_ws(' | ', status, attempts, fence, locked_by, scheduled_at, updated_at, last_error)
+	FROM errand.jobs WHERE $1::text = '' OR status = 'running' AND locked_by = $1::text`
