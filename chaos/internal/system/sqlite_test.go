@@ -13,7 +13,11 @@ func openTest(t *testing.T, path string) *inFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s.(*inFile)
 }
 
