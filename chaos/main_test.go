@@ -83,7 +83,8 @@ func TestFailures(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	var h report.Header
-	describe(&h, []*report.Row{{System: "errand", Server: "PostgreSQL 15.18"}, {System: "errand", Server: "PostgreSQL 15.18"}, {System: "sqlite", Server: "SQLite 3.50.4"}})
+	onPostgres, inFile := &report.Row{System: "errand", Server: "PostgreSQL 15.18"}, &report.Row{System: "sqlite", Server: "SQLite 3.50.4"}
+	describe(&h, []*report.Row{onPostgres, inFile, onPostgres})
 	if h.Server != "PostgreSQL 15.18, SQLite 3.50.4" || len(h.Systems) != 2 || !strings.HasPrefix(h.Systems[1], "sqlite: ") {
 		t.Errorf("got %q and %q, want each once", h.Server, h.Systems)
 	}

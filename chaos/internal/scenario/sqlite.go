@@ -31,20 +31,10 @@ func killAmongMany(ctx context.Context, l *lab.Lab) error {
 	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second)); err != nil {
 		return err
 	}
-	kills, turn := lab.Size(l, 200, 10), lab.Size(l, 20, 5)
-	strikes := plan.Strikes(l.Source("kills"), kills, workersOnFile+1, lab.Size(l, 300*time.Millisecond, 100*time.Millisecond), lab.Size(l, 900*time.Millisecond, 400*time.Millisecond))
-	for i, strike := range strikes {
-		if err := l.Sleep(ctx, strike.After); err != nil {
-			return err
-		}
-		if (i+1)%turn == 0 {
-			err = c.killAll(ctx)
-		} else {
-			err = c.killOne(ctx, strike)
-		}
-		if err != nil {
-			return err
-		}
+	kills := lab.Size(l, 200, 10)
+	least, most := lab.Size(l, 300*time.Millisecond, 100*time.Millisecond), lab.Size(l, 900*time.Millisecond, 400*time.Millisecond)
+	if err := c.killInTurn(ctx, plan.Strikes(l.Source("kills"), kills, workersOnFile+1, least, most)); err != nil {
+		return err
 	}
 	l.Say("%d kills done", kills)
 	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2*time.Second)); err != nil {
@@ -55,7 +45,7 @@ func killAmongMany(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	l.CheckDuplicates(f)
-	l.Row.Check(f.Rerun <= 2*leaseOfKilled, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, leaseOfKilled)
+	checkRerun(l, f)
 	c.note()
 	c.checkFile(ctx)
 	return nil
@@ -116,6 +106,24 @@ func (c *crowd) replace(victim int) error {
 	return c.crew.Replace(victim)
 }
 
+// killInTurn kills one process after another, and every so often all.
+func (c *crowd) killInTurn(ctx context.Context, strikes []plan.Strike) error {
+	turn := lab.Size(c.lab, 20, 5)
+	for i, strike := range strikes {
+		if err := c.lab.Sleep(ctx, strike.After); err != nil {
+			return err
+		}
+		kill := c.killOne
+		if (i+1)%turn == 0 {
+			kill = c.killAll
+		}
+		if err := kill(ctx, strike); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // killOne kills one process, when it happens to write, or at once, as the draw has it, and
 // replaces it.
 func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
@@ -139,7 +147,7 @@ func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
 
 // killAll leaves nobody who has the file open: whoever opens it next makes it whole again
 // from what is in the file and its log, without what the dead had in shared memory.
-func (c *crowd) killAll(ctx context.Context) error {
+func (c *crowd) killAll(ctx context.Context, _ plan.Strike) error {
 	var all []*child.Process
 	for victim := range workersOnFile + 1 {
 		all = append(all, c.at(victim))
