@@ -16,7 +16,7 @@ type File interface {
 	// Engine is what reads and writes the file, and its version.
 	Engine(ctx context.Context) (string, error)
 	// Check has all of the file checked, with its indexes if thorough. It returns "ok", or
-	// what is wrong with it.
+	// the first of what is wrong with it.
 	Check(ctx context.Context, thorough bool) (string, error)
 }
 
@@ -59,9 +59,9 @@ func (f *inFile) Engine(ctx context.Context) (engine string, err error) {
 }
 
 func (f *inFile) Check(ctx context.Context, thorough bool) (string, error) {
-	pragma := "PRAGMA quick_check"
+	pragma := "PRAGMA quick_check(3)"
 	if thorough {
-		pragma = "PRAGMA integrity_check"
+		pragma = "PRAGMA integrity_check(3)"
 	}
 	rows, err := f.db.QueryContext(ctx, pragma)
 	if err != nil {
