@@ -17,11 +17,11 @@ func TestTable(t *testing.T) {
 5: POSIX  ADVISORY  WRITE 10 fe:00:99 4 EOF
 `
 	for _, c := range []struct {
-		pid, offset int
-		want        bool
-	}{{7, 119, false}, {7, 120, true}, {7, 121, true}, {7, 122, false}, {8, 120, false}, {9, 120, false}, {10, 3, false}, {10, 120, true}} {
-		if got := has(text, c.pid, 99, c.offset); got != c.want {
-			t.Errorf("process %d, byte %d: got %v, want %v", c.pid, c.offset, got, c.want)
+		inode        uint64
+		offset, want int
+	}{{99, 3, 0}, {99, 119, 10}, {99, 120, 7}, {99, 121, 7}, {99, 122, 10}, {999, 119, 0}, {999, 120, 8}, {9, 120, 0}} {
+		if got := holder(text, c.inode, c.offset); got != c.want {
+			t.Errorf("file %d, byte %d: got %d, want %d", c.inode, c.offset, got, c.want)
 		}
 	}
 }
@@ -31,22 +31,22 @@ func TestOwnLock(t *testing.T) {
 		t.Skip("the kernel does not tell")
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	check := func(want bool) {
+	check := func(want int) {
 		t.Helper()
-		if got, err := Has(os.Getpid(), path, SQLiteWrite); err != nil || got != want {
-			t.Errorf("got %v, %v, want %v", got, err, want)
+		if got, err := Holder(path, SQLiteWrite); err != nil || got != want {
+			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 	}
-	check(false)
+	check(0)
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	check(false)
+	check(0)
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: SQLiteWrite, Len: 1}
 	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &lock); err != nil {
 		t.Fatal(err)
 	}
-	check(true)
+	check(os.Getpid())
 }

@@ -59,8 +59,8 @@ type crowd struct {
 	enqueuer  *child.Process
 	enqueuers int // that there have been
 
-	// Of those that were killed: how many had the write lock, were about to copy the log
-	// into the file, and enqueued; and how often nobody was left.
+	// Of those that were killed: how many had the write lock, were copying the log into the
+	// file, and enqueued; and how often nobody was left.
 	writing, copying, enqueuing, alone int
 
 	looks int
@@ -124,25 +124,48 @@ func (c *crowd) killInTurn(ctx context.Context, strikes []plan.Strike) error {
 	return nil
 }
 
-// killOne kills one process, when it happens to write, or at once, as the draw has it, and
-// replaces it.
+// killOne kills one process, and replaces it.
 func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
-	victim := c.at(strike.Victim)
-	if strike.Draw%2 == 0 {
-		if err := c.awaitWriting(victim); err != nil {
-			return err
-		}
-	}
-	if err := c.kill(ctx, victim); err != nil {
+	victim, err := c.choose(strike)
+	if err != nil {
 		return err
 	}
-	if err := c.replace(strike.Victim); err != nil {
+	if err := c.kill(ctx, c.at(victim)); err != nil {
+		return err
+	}
+	if err := c.replace(victim); err != nil {
 		return err
 	}
 	if strike.Draw%10 < 3 {
 		c.look(ctx)
 	}
 	return nil
+}
+
+// choose waits until the victim writes, or until anybody copies the log into the file, who is the
+// victim then, or for nothing, as the draw has it. It waits for a second at most: the kernel may not tell.
+func (c *crowd) choose(strike plan.Strike) (victim int, err error) {
+	var lock int
+	switch strike.Draw % 4 {
+	case 0, 1:
+		lock = filelock.SQLiteWrite
+	case 2:
+		lock = filelock.SQLiteCheckpoint
+	default:
+		return strike.Victim, nil
+	}
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) { // a transaction takes longer
+		pid, err := c.holder(lock)
+		if err != nil {
+			return 0, err
+		}
+		for victim := range workersOnFile + 1 {
+			if c.at(victim).PID() == pid && (victim == strike.Victim || lock == filelock.SQLiteCheckpoint) {
+				return victim, nil
+			}
+		}
+	}
+	return strike.Victim, nil
 }
 
 // killAll leaves nobody who has the file open: whoever opens it next makes it whole again
@@ -167,45 +190,30 @@ func (c *crowd) killAll(ctx context.Context, _ plan.Strike) error {
 
 // kill kills processes and counts what they were about.
 func (c *crowd) kill(ctx context.Context, victims ...*child.Process) error {
+	writing, err := c.holder(filelock.SQLiteWrite)
+	if err != nil {
+		return err
+	}
+	copying, err := c.holder(filelock.SQLiteCheckpoint)
+	if err != nil {
+		return err
+	}
 	for _, p := range victims {
-		writing, err := c.has(p, filelock.SQLiteWrite)
-		if err != nil {
-			return err
+		if p.PID() == writing {
+			c.writing++
 		}
-		copying, err := c.has(p, filelock.SQLiteCheckpoint)
-		if err != nil {
-			return err
+		if p.PID() == copying {
+			c.copying++
 		}
-		c.count(p, writing, copying)
+		if p == c.enqueuer {
+			c.enqueuing++
+		}
 	}
 	return c.lab.Kill(ctx, victims...)
 }
 
-func (c *crowd) count(p *child.Process, writing, copying bool) {
-	if writing {
-		c.writing++
-	}
-	if copying {
-		c.copying++
-	}
-	if p == c.enqueuer {
-		c.enqueuing++
-	}
-}
-
-func (c *crowd) has(p *child.Process, lock int) (bool, error) {
-	return filelock.Has(p.PID(), c.lab.File+"-shm", lock)
-}
-
-// awaitWriting waits until a process has the write lock, for a second at most: the kernel
-// may not tell.
-func (c *crowd) awaitWriting(p *child.Process) error {
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
-		if writing, err := c.has(p, filelock.SQLiteWrite); writing || err != nil {
-			return err
-		}
-	}
-	return nil
+func (c *crowd) holder(lock int) (pid int, err error) {
+	return filelock.Holder(c.lab.File+"-shm", lock)
 }
 
 // look has the file checked while the scenario goes on.
