@@ -124,8 +124,10 @@ func scenarios(list string) ([]scenario.Scenario, error) {
 // peers are the values of -against.
 func peers() []string {
 	var names []string
-	for _, s := range system.Systems[1:] {
-		names = append(names, s.Name)
+	for _, s := range system.Systems {
+		if s.Peer {
+			names = append(names, s.Name)
+		}
 	}
 	return names
 }
@@ -164,8 +166,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 func list(out io.Writer) error {
 	for _, s := range scenario.All {
 		also := ""
-		if s.Peers {
+		switch {
+		case s.Peers:
 			also = " (" + strings.Join(peers(), ", ") + " too)"
+		case s.System != "":
+			also = " (" + s.System + ")"
 		}
 		if _, err := fmt.Fprintf(out, "%2d  %-10s  %s%s\n", s.Number, s.Name, s.What, also); err != nil {
 			return err
@@ -191,7 +196,7 @@ func (f flags) write(out io.Writer, rows []*report.Row) error {
 func failures(rows []*report.Row) error {
 	var failed []string
 	for _, r := range rows {
-		if r.System == system.Systems[0].Name && !r.Pass() {
+		if about, _ := system.Named(r.System); !about.Peer && !r.Pass() {
 			failed = append(failed, fmt.Sprintf("%d %s", r.Number, r.Scenario))
 		}
 	}

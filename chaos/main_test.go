@@ -44,6 +44,7 @@ func TestParseRefuses(t *testing.T) {
 		"-run nothing":    "-run nothing",
 		"-run 1,":         "no such scenario",
 		"-against errand": "-against errand",
+		"-against sqlite": "want some of river",
 		"-seed -1":        "invalid value",
 		"sigkill":         `unexpected argument "sigkill"`,
 	} {
@@ -73,5 +74,9 @@ func TestFailures(t *testing.T) {
 	}
 	if err := failures([]*report.Row{good, bad}); err == nil || err.Error() != "failed: 2 b" {
 		t.Errorf("errand's: got %v, want failed: 2 b", err)
+	}
+	bad.System = "sqlite"
+	if err := failures([]*report.Row{good, bad}); err == nil || err.Error() != "failed: 2 b" {
+		t.Errorf("errand's on SQLite: got %v, want failed: 2 b", err)
 	}
 }

@@ -69,6 +69,9 @@ func (p *Process) Tell() error {
 	return err
 }
 
+// PID is the number that the operating system knows the process by.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 

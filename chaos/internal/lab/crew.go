@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/chaos/internal/audit"
@@ -53,14 +54,24 @@ func (c *Crew) Replace(place int) (err error) {
 }
 
 // Kill kills the worker in a place and takes note of what the table says it held.
-func (c *Crew) Kill(ctx context.Context, place int) error {
-	p := c.places[place]
-	p.Kill()
-	f := audit.Fault{What: "SIGKILL", At: time.Now(), Worker: p.Name}
-	var err error
-	f.Held, err = c.lab.System.Jobs(ctx, p.Name)
-	c.lab.Struck(f)
-	return err
+func (c *Crew) Kill(ctx context.Context, place int) error { return c.lab.Kill(ctx, c.places[place]) }
+
+// Kill kills processes, all at once, and takes note of what the table says each held.
+func (l *Lab) Kill(ctx context.Context, processes ...*child.Process) error {
+	var kills sync.WaitGroup
+	for _, p := range processes {
+		kills.Go(p.Kill)
+	}
+	kills.Wait()
+	at := time.Now()
+	for _, p := range processes {
+		held, err := l.System.Jobs(ctx, p.Name)
+		l.Struck(audit.Fault{What: "SIGKILL", At: at, Worker: p.Name, Held: held})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Freeze stops the worker in a place and takes note of what the table says it holds.

@@ -11,10 +11,17 @@ import (
 	"github.com/errandhq/errand/chaos/internal/ledger"
 )
 
-// DSN is where the system's database is, with server settings: name, value, name, value.
-func (l *Lab) DSN(settings ...string) string { return l.Server.URL(Database, settings...) }
+// DSN is where the system's database is, with server settings: name, value, name,
+// value. A file knows no settings.
+func (l *Lab) DSN(settings ...string) string {
+	if l.Server == nil {
+		return l.File
+	}
+	return l.Server.URL(Database, settings...)
+}
 
-// Exec runs statements in the system's database, on a connection of their own.
+// Exec runs statements in the system's database, on a connection of their own to its
+// server.
 func (l *Lab) Exec(ctx context.Context, statements ...string) error {
 	conn, err := pgx.Connect(ctx, l.DSN())
 	if err != nil {

@@ -25,7 +25,8 @@ type Config struct {
 	Short     bool
 	About     system.About
 	Row       *report.Row
-	Server    *server.Postgres // the system's
+	Server    *server.Postgres // the system's; nil if its database is a file
+	File      string           // that file's path, or ""
 	LedgerDSN string           // an empty database
 	Nursery   *child.Nursery
 	Progress  io.Writer
@@ -41,7 +42,7 @@ type Lab struct {
 	faults   []audit.Fault
 }
 
-// Database is the name of the system's database.
+// Database is the name of the system's database on its server.
 const Database = "chaos"
 
 // Open makes the system's database and the ledger.
@@ -54,8 +55,10 @@ func Open(ctx context.Context, c Config) (*Lab, error) {
 }
 
 func (l *Lab) open(ctx context.Context) (err error) {
-	if err := l.Server.Create(ctx, Database); err != nil {
-		return err
+	if l.Server != nil {
+		if err := l.Server.Create(ctx, Database); err != nil {
+			return err
+		}
 	}
 	if l.Ledger, err = ledger.Create(ctx, l.LedgerDSN); err != nil {
 		return err
@@ -68,7 +71,18 @@ func (l *Lab) open(ctx context.Context) (err error) {
 	if l.System, err = system.Open(ctx, l.About.Name, dsn, 3); err != nil {
 		return err
 	}
+	if l.Row.Server, err = l.engine(ctx); err != nil {
+		return err
+	}
 	return l.System.Install(ctx)
+}
+
+// engine is what runs the system's database.
+func (l *Lab) engine(ctx context.Context) (string, error) {
+	if f, ok := l.System.(system.File); ok {
+		return f.Engine(ctx)
+	}
+	return "PostgreSQL " + l.Server.Version, nil
 }
 
 // Close ends what is left of the processes.

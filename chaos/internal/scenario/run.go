@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,13 +74,22 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 // parts are all that the options ask for.
 func (o Options) parts() (parts []part) {
 	for _, s := range o.Scenarios {
-		for i, about := range system.Systems {
-			if i == 0 || s.Peers && slices.Contains(o.Against, about.Name) {
-				parts = append(parts, part{s, about})
-			}
+		for _, about := range s.systems(o.Against) {
+			parts = append(parts, part{s, about})
 		}
 	}
 	return parts
+}
+
+// systems are those that are put through the scenario: its own, and of the others those
+// that are wanted, if it is for them, too.
+func (s Scenario) systems(against []string) (list []system.About) {
+	for _, about := range system.Systems {
+		if about.Name == cmp.Or(s.System, system.Default) || s.Peers && slices.Contains(against, about.Name) {
+			list = append(list, about)
+		}
+	}
+	return list
 }
 
 // runAll runs some of the parts, so many at a time, and fills in their rows.
@@ -162,31 +172,41 @@ func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
 }
 
 func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) {
-	settings := maps.Clone(server.Durable)
-	maps.Copy(settings, p.Settings)
-	pg, err := st.farm.Start(ctx, p.name(), settings)
-	if err != nil {
-		return err
+	c := lab.Config{Seed: st.Seed, Short: st.Short, About: p.about, Row: row, Progress: st.Progress}
+	if p.about.File { // among the servers' data, which goes whatever becomes of this process
+		dir := filepath.Join(st.farm.Dir(), p.name())
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		c.File = filepath.Join(dir, lab.Database+".db")
+	} else {
+		if c.Server, err = st.farm.Start(ctx, p.name(), p.settings()); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Server.Close()) }()
 	}
-	defer func() { err = errors.Join(err, pg.Close()) }()
-	row.Server = "PostgreSQL " + pg.Version
 	if err := st.ledgers.Create(ctx, p.name()); err != nil {
 		return err
 	}
-	nursery, err := st.nursery(p)
-	if err != nil {
+	c.LedgerDSN = st.ledgers.URL(p.name())
+	if c.Nursery, err = st.nursery(p); err != nil {
 		return err
 	}
-	defer nursery.Close()
-	l, err := lab.Open(ctx, lab.Config{
-		Seed: st.Seed, Short: st.Short, About: p.about, Row: row, Server: pg,
-		LedgerDSN: st.ledgers.URL(p.name()), Nursery: nursery, Progress: st.Progress,
-	})
+	defer c.Nursery.Close()
+	l, err := lab.Open(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	return p.Run(ctx, l)
+}
+
+// settings are those of the scenario's server.
+func (s Scenario) settings() map[string]string {
+	settings := maps.Clone(server.Durable)
+	maps.Copy(settings, s.Settings)
+	return settings
 }
 
 // nursery is a part's own, with a folder for the logs, if there are to be any.

@@ -22,6 +22,7 @@ type Scenario struct {
 	Number   int
 	Name     string            // for -run
 	What     string            // is done, for people
+	System   string            // that it is for; "" means [system.Default]
 	Peers    bool              // other systems than errand can be put through it, too
 	Alone    bool              // what it measures hangs on how much of the processor it gets
 	Settings map[string]string // of the server, beyond [server.Durable]
@@ -29,7 +30,7 @@ type Scenario struct {
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm, soak}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm, soak, sqlite}
 
 // Find finds a scenario by its name or number.
 func Find(name string) (Scenario, bool) {

@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +27,13 @@ func TestMain(m *testing.M) {
 // play runs one small scenario.
 func play(t *testing.T, run func(ctx context.Context, l *lab.Lab) error) *report.Row {
 	t.Helper()
+	return playOn(t, system.Default, run)
+}
+
+func playOn(t *testing.T, name string, run func(ctx context.Context, l *lab.Lab) error) *report.Row {
+	t.Helper()
 	var progress bytes.Buffer
-	rows, err := Run(t.Context(), Options{Scenarios: []Scenario{{Number: 99, Name: "tiny", Run: run}}, Seed: 1, Short: true, Progress: &progress})
+	rows, err := Run(t.Context(), Options{Scenarios: []Scenario{{Number: 99, Name: "tiny", System: name, Run: run}}, Seed: 1, Short: true, Progress: &progress})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +87,35 @@ func TestLostJobIsFound(t *testing.T) {
 	}
 }
 
+// TestFile puts a system through a scenario whose database is a file, which is gone afterwards.
+func TestFile(t *testing.T) {
+	var file string
+	r := playOn(t, "sqlite", func(ctx context.Context, l *lab.Lab) error {
+		file = l.File
+		if err := l.Enqueue(ctx, system.Plain, 1, 2, 3); err != nil {
+			return err
+		}
+		crew, err := l.Crew(2, child.Work{Worker: system.Worker{Concurrency: 2}})
+		if err != nil {
+			return err
+		}
+		if err := l.Drain(ctx); err != nil {
+			return err
+		}
+		if err := crew.Stop(); err != nil {
+			return err
+		}
+		_, _, err = l.Audit(ctx)
+		return err
+	})
+	if !r.Pass() || r.Jobs != 3 || r.System != "sqlite" || !strings.HasPrefix(r.Server, "SQLite 3.") {
+		t.Errorf("got %d jobs, %s on %s, %s, %+v; want 3 on SQLite", r.Jobs, r.System, r.Server, r.Error, r.Checks)
+	}
+	if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
+		t.Errorf("%s: got %v, want that its folder is gone", file, err)
+	}
+}
+
 // TestDeadWorkerIsNoticed has a worker end that nobody told to.
 func TestDeadWorkerIsNoticed(t *testing.T) {
 	r := play(t, func(ctx context.Context, l *lab.Lab) error {
@@ -106,6 +142,9 @@ func TestFind(t *testing.T) {
 	for _, s := range All {
 		if numbers[s.Number] || names[s.Name] || s.Run == nil || s.What == "" {
 			t.Errorf("%d %s: not unique, or not complete", s.Number, s.Name)
+		}
+		if _, ok := system.Named(cmp.Or(s.System, system.Default)); !ok {
+			t.Errorf("%d %s: there is no system %s", s.Number, s.Name, s.System)
 		}
 		numbers[s.Number], names[s.Name] = true, true
 	}

@@ -8,21 +8,25 @@ import (
 	"os"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-
-	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
 
-// errand is errand on PostgreSQL.
+// errand is errand on whichever of its backends.
 type errand struct {
 	db    *sql.DB
-	queue *postgres.Backend
+	queue queue.Queue
+	table
 }
 
-var options = postgres.Options{Listen: pgxlisten.Listen}
+// table is what differs between the backends for those who look at the jobs, and make
+// the tables.
+type table struct {
+	install func(ctx context.Context) error
+	keeping func(completed time.Duration) (queue.Queue, error) // the queue with that retention
+	jobs    string                                             // reads the columns of Job, EndedAt in microseconds since 1970; the one parameter is a worker or ''
+	live    string                                             // counts the jobs that have not ended
+}
 
 // args is what every job carries.
 type args struct {
@@ -34,21 +38,7 @@ var (
 	txKind    = queue.NewKind[args](string(InTx))
 )
 
-func openErrand(_ context.Context, dsn string, connections int) (System, error) {
-	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	q, err := postgres.New(db, options)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return &errand{db, q}, nil
-}
-
-func (e *errand) Install(ctx context.Context) error { return postgres.Migrate(ctx, e.db, options) }
+func (e *errand) Install(ctx context.Context) error { return e.install(ctx) }
 
 func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 	jobs := make([]*queue.Job, len(numbers))
@@ -59,9 +49,7 @@ func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 }
 
 func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
-	keeping := options
-	keeping.Retention.Completed = w.Keep
-	q, err := postgres.New(e.db, keeping)
+	q, err := e.keeping(w.Keep)
 	if err != nil {
 		return err
 	}
@@ -160,13 +148,8 @@ func (w watched) tell(lost []*queue.Job) {
 	}
 }
 
-// jobsSQL reads the columns of Job; $1 is a worker or ”.
-const jobsSQL = `SELECT (payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''), updated_at,
-	concat_ws(' | ', status, attempts, fence, locked_by, scheduled_at, updated_at, last_error)
-	FROM errand.jobs WHERE $1::text = '' OR status = 'running' AND locked_by = $1::text`
-
 func (e *errand) Jobs(ctx context.Context, worker string) (jobs []Job, err error) {
-	rows, err := e.db.QueryContext(ctx, jobsSQL, worker)
+	rows, err := e.db.QueryContext(ctx, e.jobs, worker)
 	if err != nil {
 		return nil, err
 	}
@@ -174,15 +157,15 @@ func (e *errand) Jobs(ctx context.Context, worker string) (jobs []Job, err error
 	for rows.Next() {
 		var j Job
 		var status queue.Status
-		var updated time.Time
+		var updated int64
 		if err := rows.Scan(&j.Number, (*string)(&status), &j.Attempt, &j.Worker, &j.Reason, &updated, &j.Row); err != nil {
 			return nil, err
 		}
 		switch status {
 		case queue.StatusCompleted:
-			j.State, j.EndedAt = Ended, updated
+			j.State, j.EndedAt = Ended, time.UnixMicro(updated)
 		case queue.StatusDead:
-			j.State, j.EndedAt = GivenUp, updated
+			j.State, j.EndedAt = GivenUp, time.UnixMicro(updated)
 		case queue.StatusRunning:
 			j.State = Running
 		default:
@@ -194,7 +177,7 @@ func (e *errand) Jobs(ctx context.Context, worker string) (jobs []Job, err error
 }
 
 func (e *errand) Live(ctx context.Context) (n int, err error) {
-	err = e.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM errand.jobs WHERE status = 'pending') + (SELECT count(*) FROM errand.jobs WHERE status = 'running')`).Scan(&n)
+	err = e.db.QueryRowContext(ctx, e.live).Scan(&n)
 	return n, err
 }
 

@@ -110,15 +110,27 @@ type About struct {
 	// Slow says how much longer than a lease it may take, by the system's own rules,
 	// until a job of a worker that is gone runs again.
 	Slow time.Duration
+	// Peer says that it is not errand: what does not hold of it is shown, but not held against
+	// the program.
+	Peer bool
+	// File says that its database is a file, whose path is the DSN, and not on a server.
+	// Then it is a [File], too.
+	File bool
 
 	open func(ctx context.Context, dsn string, connections int) (System, error)
 }
 
-// Systems are all there are. The first is errand; what does not hold of the others is
-// shown, but not held against the program.
+// Default is the system of a scenario that names none.
+const Default = "errand"
+
+// Systems are all there are.
 var Systems = []About{
-	{Name: "errand", Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", Slow: 0, open: openErrand},
-	{Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease", Slow: 60 * time.Second, open: openRiver},
+	{Name: Default, Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", open: openPostgres},
+	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
+	{
+		Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease",
+		Slow: 60 * time.Second, Peer: true, open: openRiver,
+	},
 }
 
 // Named finds a system.

@@ -1,0 +1,43 @@
+package system
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/queue"
+)
+
+func openPostgres(_ context.Context, dsn string, connections int) (System, error) {
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	options := postgres.Options{Listen: pgxlisten.Listen}
+	keeping := func(completed time.Duration) (queue.Queue, error) {
+		options := options
+		options.Retention.Completed = completed
+		return postgres.New(db, options)
+	}
+	q, err := keeping(0)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &errand{db, q, table{
+		keeping: keeping,
+		install: func(ctx context.Context) error { return postgres.Migrate(ctx, db, options) },
+		jobs:    postgresJobs,
+		live:    `SELECT (SELECT count(*) FROM errand.jobs WHERE status = 'pending') + (SELECT count(*) FROM errand.jobs WHERE status = 'running')`,
+	}}, nil
+}
+
+const postgresJobs = `SELECT (payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''),
+	(extract(epoch FROM updated_at) * 1000000)::bigint, concat_ws(' | ', status, attempts, fence, locked_by, scheduled_at, updated_at, last_error)
+	FROM errand.jobs WHERE $1::text = '' OR status = 'running' AND locked_by = $1::text`
