@@ -106,11 +106,11 @@ func scenarios(list string) ([]scenario.Scenario, error) {
 	}
 	var chosen []scenario.Scenario
 	for name := range strings.SplitSeq(list, ",") {
-		s, ok := scenario.Find(name)
-		if !ok {
+		found := scenario.Find(name)
+		if len(found) == 0 {
 			return nil, fmt.Errorf("-run %s: no such scenario, see -list", name)
 		}
-		chosen = append(chosen, s)
+		chosen = append(chosen, found...)
 	}
 	return chosen, nil
 }

@@ -27,8 +27,10 @@ type Config struct {
 	Row       *report.Row
 	Server    *server.Postgres // the system's
 	LedgerDSN string           // an empty database
-	Nursery   *child.Nursery
-	Progress  io.Writer
+	// Address is where the processes find a database of the system's server; nil means Server.URL.
+	Address  func(database string, settings ...string) string
+	Nursery  *child.Nursery
+	Progress io.Writer
 }
 
 // Lab is one scenario's. Its methods are for one goroutine.
@@ -39,6 +41,7 @@ type Lab struct {
 	acks     *ledger.Writer // of what this process enqueues
 	children []*child.Process
 	faults   []audit.Fault
+	gone     map[int]bool // see Gone
 }
 
 // Database is the name of the system's database.
@@ -63,12 +66,16 @@ func (l *Lab) open(ctx context.Context) (err error) {
 	if l.acks, err = ledger.Open(ctx, l.LedgerDSN, "lab"); err != nil {
 		return err
 	}
-	// What this process reads is no part of what is tested, whatever the database's default is made.
-	dsn := l.DSN("default_transaction_isolation", "read committed")
-	if l.System, err = system.Open(ctx, l.About.Name, dsn, 3); err != nil {
+	if l.System, err = l.openSystem(ctx); err != nil {
 		return err
 	}
 	return l.System.Install(ctx)
+}
+
+// openSystem opens the system for this process. What it reads is no part of what is tested, whatever the
+// database's default is made.
+func (l *Lab) openSystem(ctx context.Context) (system.System, error) {
+	return system.Open(ctx, l.About.Name, l.DSN("default_transaction_isolation", "read committed"), 3)
 }
 
 // Close ends what is left of the processes.
@@ -153,7 +160,11 @@ func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
 
 func (l *Lab) start(spec child.Spec) (*child.Process, error) {
 	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
-	spec.DSN = l.DSN("application_name", spec.Name)
+	address := l.Address
+	if address == nil {
+		address = l.Server.URL
+	}
+	spec.DSN = address(Database, "application_name", spec.Name)
 	p, err := l.Nursery.Start(spec)
 	if err != nil {
 		return nil, err

@@ -39,16 +39,16 @@ type Scenario struct {
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, standby, synchronous, isolation, limits, sigterm}
 
-// Find finds a scenario by its name or number.
-func Find(name string) (Scenario, bool) {
+// Find finds the scenarios of a name or number.
+func Find(name string) (found []Scenario) {
 	for _, s := range All {
 		if s.Name == name || strconv.Itoa(s.Number) == name {
-			return s, true
+			found = append(found, s)
 		}
 	}
-	return Scenario{}, false
+	return found
 }
 
 // Options are what a run is to consist of.
