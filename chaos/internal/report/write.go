@@ -20,7 +20,7 @@ func Text(out io.Writer, h Header, rows []*Row) error {
 	fmt.Fprintln(table, "#\tscenario\tsystem\tjobs\tfaults\tlost\tduplicates\trecovery\ttook\tresult")
 	for _, r := range rows {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, r.Scenario, r.System, thousands(r.Jobs), thousands(r.Faults),
-			thousands(r.Lost), r.duplicates(), r.recovery(), r.Took.Round(time.Second), r.result())
+			thousands(r.Lost), r.duplicates(), r.recovery(), r.Took.Round(time.Second), r.Result())
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -36,6 +36,9 @@ func Text(out io.Writer, h Header, rows []*Row) error {
 				mark = "FAIL"
 			}
 			fmt.Fprintf(out, "  %-4s  %s: %s\n", mark, c.Want, c.Got)
+		}
+		if r.NotRun != "" {
+			fmt.Fprintf(out, "        %s\n", r.NotRun)
 		}
 		if r.Error != "" {
 			fmt.Fprintf(out, "  FAIL  %s\n", r.Error)
@@ -72,8 +75,8 @@ func Markdown(out io.Writer, h Header, rows []*Row) error {
 	}
 	b.WriteString("\n| # | scenario | system | jobs | faults | lost | duplicates ≤ bound | recovery | result |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
-		result := r.result()
-		if !r.Pass() {
+		result := r.Result()
+		if !r.Pass() && r.NotRun == "" {
 			result = "**" + result + "**"
 		}
 		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Number, cell(r.What), r.System, thousands(r.Jobs), thousands(r.Faults),
@@ -87,6 +90,9 @@ func Markdown(out io.Writer, h Header, rows []*Row) error {
 				got = "**fails**: " + got
 			}
 			fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", r.Number, r.System, cell(c.Want), got)
+		}
+		if r.NotRun != "" {
+			fmt.Fprintf(&b, "| %d | %s | | %s |\n", r.Number, r.System, cell(r.NotRun))
 		}
 		if r.Error != "" {
 			fmt.Fprintf(&b, "| %d | %s | carried through | **fails**: %s |\n", r.Number, r.System, cell(r.Error))

@@ -35,11 +35,12 @@ type Scenario struct {
 	What     string            // is done, for people
 	Peers    bool              // other systems than errand can be put through it, too
 	Settings map[string]string // of the server, beyond [server.Durable]
+	Disk     int64             // bytes of the server's own file system; 0 means that it has none
 	Run      func(ctx context.Context, l *lab.Lab) error
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, standby, synchronous, isolation, limits, sigterm}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, standby, synchronous, isolation, limits, disk, sigterm}
 
 // Find finds the scenarios of a name or number.
 func Find(name string) (found []Scenario) {
@@ -104,16 +105,15 @@ func (st *stage) run(ctx context.Context, s Scenario, about system.About) *repor
 	defer cancel()
 	row := &report.Row{Number: s.Number, Scenario: s.Name, What: s.What, System: about.Name, Seed: st.Seed, Short: st.Short, RecoveryMS: -1}
 	begun := time.Now()
-	if err := st.measured(ctx, s, about, row); err != nil {
+	switch err := st.measured(ctx, s, about, row); {
+	case errors.Is(err, server.ErrNoDisk):
+		row.NotRun = "not: a full disk: " + err.Error()
+	case err != nil:
 		row.Error = err.Error()
 	}
 	row.Took = time.Since(begun)
 	row.TookMS = row.Took.Milliseconds()
-	verdict := "pass"
-	if !row.Pass() {
-		verdict = "FAIL"
-	}
-	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", s.Number, s.Name, about.Name, verdict, row.Took.Round(time.Second))
+	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", s.Number, s.Name, about.Name, row.Result(), row.Took.Round(time.Second))
 	return row
 }
 
@@ -147,7 +147,7 @@ func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *
 	name := fmt.Sprintf("%s%d", s.Name, st.count)
 	settings := maps.Clone(server.Durable)
 	maps.Copy(settings, s.Settings)
-	p, err := st.farm.Start(ctx, name, settings)
+	p, err := st.serve(ctx, name, settings, s.Disk)
 	if err != nil {
 		return err
 	}
@@ -165,4 +165,12 @@ func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	return s.Run(ctx, l)
+}
+
+// serve starts a server, on a disk of its own unless that has no bytes.
+func (st *stage) serve(ctx context.Context, name string, settings map[string]string, disk int64) (*server.Postgres, error) {
+	if disk > 0 {
+		return st.farm.StartOnDisk(ctx, name, settings, disk)
+	}
+	return st.farm.Start(ctx, name, settings)
 }

@@ -17,12 +17,13 @@ import (
 
 // janitorScript waits until its input is at its end, which is when the process that
 // started it has ended, in whatever way; then it ends the servers in the directory
-// $1 and removes that.
+// $1, unmounts what is mounted there, and removes that. It runs as our own account, which may do so.
 const janitorScript = `
 while read -r _; do :; done
 for file in "$1"/*/postmaster.pid; do
 	read -r pid <"$file" && while kill -QUIT "$pid"; do sleep 0.1; done
 done
+for dir in "$1"/*/; do umount -l "$dir" 2>/dev/null; done
 rm -rf "$1"
 `
 
@@ -111,6 +112,7 @@ func (f *Farm) run(ctx context.Context, name string, args ...string) error {
 
 func (f *Farm) hireJanitor() error {
 	cmd := f.command("/bin/sh", "-c", janitorScript, "sh", f.dir)
+	cmd.SysProcAttr.Credential = nil
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return err
