@@ -72,7 +72,7 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
-	if f.options.Scenarios, err = scenarios(*names); err != nil {
+	if f.options.Scenarios, err = scenarios(*names, f.options.Short); err != nil {
 		return f, err
 	}
 	if f.options.Against, err = systems(*against); err != nil {
@@ -100,9 +100,10 @@ func command(set *flag.FlagSet, seed uint64) string {
 	return strings.Join(append(words, "-seed", fmt.Sprint(seed)), " ")
 }
 
-func scenarios(list string) ([]scenario.Scenario, error) {
+// scenarios are those that are named, or, if none is, all that a run of that length has.
+func scenarios(list string, short bool) ([]scenario.Scenario, error) {
 	if list == "" {
-		return scenario.All, nil
+		return slices.DeleteFunc(slices.Clone(scenario.All), func(s scenario.Scenario) bool { return s.Long && short }), nil
 	}
 	var chosen []scenario.Scenario
 	for name := range strings.SplitSeq(list, ",") {
@@ -157,8 +158,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if len(rows) > 0 {
 		header.Server = rows[0].Server
 	}
-	for _, s := range system.Systems {
-		if s.Name == system.Systems[0].Name || slices.Contains(f.options.Against, s.Name) {
+	for _, s := range append(system.Systems, system.Pooled) {
+		if slices.ContainsFunc(rows, func(r *report.Row) bool { return r.System == s.Name }) {
 			header.Systems = append(header.Systems, s.Name+": "+s.Text)
 		}
 	}
@@ -171,7 +172,7 @@ func list(out io.Writer) error {
 		if s.Peers {
 			also = " (" + strings.Join(peers(), ", ") + " too)"
 		}
-		if _, err := fmt.Fprintf(out, "%2d  %-10s  %s%s\n", s.Number, s.Name, s.What, also); err != nil {
+		if _, err := fmt.Fprintf(out, "%2d  %-17s  %s%s\n", s.Number, s.Name, s.What, also); err != nil {
 			return err
 		}
 	}
@@ -193,7 +194,7 @@ func (f flags) write(out io.Writer, h report.Header, rows []*report.Row) error {
 func failures(rows []*report.Row) error {
 	var failed []string
 	for _, r := range rows {
-		if r.System == system.Systems[0].Name && !r.Pass() && r.NotRun == "" {
+		if !slices.Contains(peers(), r.System) && !r.Pass() && r.NotRun == "" {
 			failed = append(failed, fmt.Sprintf("%d %s", r.Number, r.Scenario))
 		}
 	}

@@ -36,11 +36,16 @@ type Scenario struct {
 	Peers    bool              // other systems than errand can be put through it, too
 	Settings map[string]string // of the server, beyond [server.Durable]
 	Disk     int64             // bytes of the server's own file system; 0 means that it has none
+	Pooled   bool              // errand's connections are PgBouncer's
+	Long     bool              // a short run leaves it out unless it is named
 	Run      func(ctx context.Context, l *lab.Lab) error
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, standby, synchronous, isolation, limits, disk, sigterm}
+var All = slices.SortedStableFunc(slices.Values(slices.Concat(direct, throughBouncer())), func(a, b Scenario) int { return a.Number - b.Number })
+
+// direct are the scenarios in which nothing but the wire is between errand and the server.
+var direct = []Scenario{sigkill, freeze, once, race, terminate, crash, standby, synchronous, isolation, limits, disk, sigterm}
 
 // Find finds the scenarios of a name or number.
 func Find(name string) (found []Scenario) {
@@ -90,6 +95,9 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 		for i, about := range system.Systems {
 			if ctx.Err() != nil {
 				return rows, ctx.Err()
+			}
+			if i == 0 && s.Pooled {
+				about = system.Pooled
 			}
 			if i == 0 || s.Peers && slices.Contains(o.Against, about.Name) {
 				rows = append(rows, st.run(ctx, s, about))
@@ -156,10 +164,20 @@ func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *
 	if err := st.ledgers.Create(ctx, name); err != nil {
 		return err
 	}
-	l, err := lab.Open(ctx, lab.Config{
+	config := lab.Config{
 		Seed: st.Seed, Short: st.Short, About: about, Row: row, Server: p,
 		LedgerDSN: st.ledgers.URL(name), Nursery: st.nursery, Progress: st.Progress,
-	})
+	}
+	if s.Pooled {
+		b, err := p.Bounce(ctx, name+"-bouncer")
+		if err != nil {
+			return err
+		}
+		defer b.Close() // before the server
+		config.Address = b.URL
+		row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
+	}
+	l, err := lab.Open(ctx, config)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 // $1, unmounts what is mounted there, and removes that. It runs as our own account, which may do so.
 const janitorScript = `
 while read -r _; do :; done
-for file in "$1"/*/postmaster.pid; do
+for file in "$1"/*/postmaster.pid "$1"/*/pgbouncer.pid; do
 	read -r pid <"$file" && while kill -QUIT "$pid"; do sleep 0.1; done
 done
 for dir in "$1"/*/; do umount -l "$dir" 2>/dev/null; done

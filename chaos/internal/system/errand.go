@@ -35,6 +35,14 @@ var (
 )
 
 func openErrand(_ context.Context, dsn string, connections int) (System, error) {
+	return openWith(options, dsn, connections)
+}
+
+func openPooled(_ context.Context, dsn string, connections int) (System, error) {
+	return openWith(postgres.Options{}, dsn, connections)
+}
+
+func openWith(options postgres.Options, dsn string, connections int) (System, error) {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		return nil, err

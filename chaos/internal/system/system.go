@@ -120,9 +120,12 @@ var Systems = []About{
 	{Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease", Slow: 60 * time.Second, open: openRiver},
 }
 
+// Pooled is errand again, which does not listen: its connections are a pooler's.
+var Pooled = About{Name: "errand via PgBouncer", Text: "errand, without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", open: openPooled}
+
 // Named finds a system.
 func Named(name string) (About, bool) {
-	for _, s := range Systems {
+	for _, s := range append(Systems, Pooled) {
 		if s.Name == name {
 			return s, true
 		}
