@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 
 	"github.com/errandhq/errand/chaos/internal/server"
 	"github.com/errandhq/errand/chaos/internal/system"
@@ -31,7 +32,7 @@ func (l *Lab) Missing(ctx context.Context, old *server.Postgres) (numbers []int,
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	before, err := s.Jobs(ctx, "")
 	if err != nil {
 		return nil, err

@@ -173,7 +173,7 @@ func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *
 		if err != nil {
 			return err
 		}
-		defer b.Close() // before the server
+		defer func() { err = errors.Join(err, b.Close()) }() // before the server
 		config.Address = b.URL
 		row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
 	}

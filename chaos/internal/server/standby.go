@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 // Standby makes a server that streams what this one writes, with the same settings, and
-// starts it. It returns when the standby has all that there is. A port of "" is a free one.
+// starts it. It returns when the standby has all that is committed. A port of "" is a free one.
 func (p *Postgres) Standby(ctx context.Context, name, port string) (*Postgres, error) {
 	f := p.farm
 	s := &Postgres{Version: p.Version, farm: f, data: filepath.Join(f.dir, name), log: filepath.Join(f.dir, name+".log"), port: port, settings: p.settings}
@@ -53,14 +54,14 @@ func (p *Postgres) Synchronous(ctx context.Context) error {
 	})
 }
 
-// CatchUp waits until the standby has received what the primary has written by now.
+// CatchUp waits until the standby has received what the primary has committed by now.
 func (p *Postgres) CatchUp(ctx context.Context, primary *Postgres) error {
-	written, err := scan1[string](ctx, primary, "SELECT pg_current_wal_insert_lsn()::text")
+	committed, err := scan1[string](ctx, primary, "SELECT pg_current_wal_flush_lsn()::text")
 	if err != nil {
 		return err
 	}
 	return await(ctx, func() (bool, error) {
-		return scan1[bool](ctx, p, "SELECT coalesce(pg_last_wal_receive_lsn() >= '"+written+"', false)")
+		return scan1[bool](ctx, p, "SELECT coalesce(pg_last_wal_receive_lsn() >= '"+committed+"', false)")
 	})
 }
 
@@ -101,6 +102,8 @@ func (p *Postgres) Revive(ctx context.Context, beyond string) (bytes int64, err 
 	if p.port, err = freePort(); err != nil {
 		return 0, err
 	}
+	p.settings = maps.Clone(p.settings)
+	p.settings["fsync"] = "off" // there is nothing left to be kept, and it would sync every file first
 	if err := p.Start(ctx); err != nil {
 		return 0, err
 	}
