@@ -80,7 +80,8 @@ func TestGone(t *testing.T) {
 	e.Jobs = e.Jobs[2:]
 	e.Book.Effects = []ledger.Entry{entry(2, 1, "a", 2), entry(3, 1, "a", 2), entry(9, 1, "a", 2)}
 	f := Audit(e)
-	if fmt.Sprint(f.Missed) != "[1: neither in the table nor in the ledger]" || fmt.Sprint(f.Lost) != "[4: done, says the table, but it had no effect]" || len(f.Ghosts) > 0 {
+	missed, lost := "[1: neither in the table nor in the ledger]", "[4: done, says the table, but it had no effect]"
+	if fmt.Sprint(f.Missed) != missed || fmt.Sprint(f.Lost) != lost || len(f.Ghosts) > 0 {
 		t.Errorf("got missed %v, lost %v, ghosts %v; want 1, 4 and none", f.Missed, f.Lost, f.Ghosts)
 	}
 }

@@ -97,7 +97,7 @@ func getUp(ctx context.Context, l *lab.Lab, within time.Duration) error {
 
 var (
 	namesDisk       = regexp.MustCompile(`SQLSTATE 53100|No space left on device`)
-	namesConnection = regexp.MustCompile(`SQLSTATE (57P0[123]|08...)|failed to connect|connection refused|connection reset|broken pipe|unexpected EOF|bad connection|conn closed`)
+	namesConnection = regexp.MustCompile(`SQLSTATE (57P0[123]|08...)|failed to connect|connection re(fused|set)|broken pipe|unexpected EOF|bad connection|conn closed`)
 )
 
 // checkRefusals demands that the enqueuer was told why what it wanted could not be.
@@ -117,7 +117,8 @@ func checkRefusals(l *lab.Lab, notes []ledger.Entry, full audit.Fault) {
 			unclear = append(unclear, told)
 		}
 	}
-	l.Row.Check(named > 0 && len(unclear) == 0, "errors that name neither the disk nor the connection: 0", "%s of %d; %d name the disk", lab.Few(unclear), all, named)
+	l.Row.Check(named > 0 && len(unclear) == 0, "errors that name neither the disk nor the connection: 0",
+		"%s of %d; %d name the disk", lab.Few(unclear), all, named)
 }
 
 // noteLog tells what the server said of it.

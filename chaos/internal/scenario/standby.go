@@ -77,7 +77,8 @@ func follow(ctx context.Context, l *lab.Lab, port string, sync bool) (*server.Po
 
 // failOvers kills primary after primary. Where one was, there is the standby of the next.
 func failOvers(ctx context.Context, l *lab.Lab, next *server.Postgres, sync bool) (done []failover, err error) {
-	strikes := plan.Strikes(l.Source("failovers"), lab.Size(l, 5, 1), 1, lab.Size(l, 8*time.Second, 2500*time.Millisecond), lab.Size(l, 12*time.Second, 3*time.Second))
+	least, most := lab.Size(l, 8*time.Second, 2500*time.Millisecond), lab.Size(l, 12*time.Second, 3*time.Second)
+	strikes := plan.Strikes(l.Source("failovers"), lab.Size(l, 5, 1), 1, least, most)
 	for i, strike := range strikes {
 		if err := l.Sleep(ctx, strike.After); err != nil {
 			return done, err

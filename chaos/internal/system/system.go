@@ -121,7 +121,11 @@ var Systems = []About{
 }
 
 // Pooled is errand again, which does not listen: its connections are a pooler's.
-var Pooled = About{Name: "errand via PgBouncer", Text: "errand, without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", open: openPooled}
+var Pooled = About{
+	Name: "errand via PgBouncer",
+	Text: "errand without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode",
+	open: openPooled,
+}
 
 // Named finds a system.
 func Named(name string) (About, bool) {
