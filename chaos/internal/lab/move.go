@@ -18,29 +18,20 @@ func (l *Lab) MoveTo(ctx context.Context, p *server.Postgres) (err error) {
 	return err
 }
 
-// Missing reads which jobs another server has and the system's has not.
-func (l *Lab) Missing(ctx context.Context, old *server.Postgres) (numbers []int, err error) {
-	now, err := l.System.Jobs(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	there := make(map[int]bool, len(now))
-	for _, j := range now {
-		there[j.Number] = true
-	}
-	s, err := system.Open(ctx, l.About.Name, old.URL(Database), 1)
+// Numbers reads which jobs a server has.
+func (l *Lab) Numbers(ctx context.Context, p *server.Postgres) (numbers map[int]bool, err error) {
+	s, err := system.Open(ctx, l.About.Name, p.URL(Database), 1)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	before, err := s.Jobs(ctx, "")
+	jobs, err := s.Jobs(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	for _, j := range before {
-		if !there[j.Number] {
-			numbers = append(numbers, j.Number)
-		}
+	numbers = make(map[int]bool, len(jobs))
+	for _, j := range jobs {
+		numbers[j.Number] = true
 	}
 	return numbers, nil
 }

@@ -28,11 +28,12 @@ var synchronous = Scenario{
 
 // failover is the end of one primary, and what was in it.
 type failover struct {
-	fault   audit.Fault // lasts until the standby could be written to
-	held    time.Time   // when the standby received nothing any more
-	killed  time.Time   // when the primary was
-	bytes   int64       // of WAL that the standby had not received
-	missing []int       // jobs that only the primary had
+	fault   audit.Fault  // lasts until the standby could be written to
+	held    time.Time    // when the standby received nothing any more
+	killed  time.Time    // when the primary was
+	there   map[int]bool // the jobs that the standby had, right after its promotion
+	bytes   int64        // of WAL that it had not received
+	missing []int        // jobs that only the primary had
 }
 
 func failOver(ctx context.Context, l *lab.Lab, sync bool) error {
@@ -133,16 +134,25 @@ func failOverOnce(ctx context.Context, l *lab.Lab, next *server.Postgres, hold t
 	}
 	f.fault.Until = time.Now()
 	l.Struck(f.fault)
+	if f.there, err = l.Numbers(ctx, next); err != nil {
+		return f, "", err
+	}
 	return f, received, l.MoveTo(ctx, next)
 }
 
-// examine starts the old primary, alone, to see what it had that the new one has not, and removes it.
+// examine starts the old primary, alone, to see what it had that the new one had not, and removes it.
 func examine(ctx context.Context, l *lab.Lab, old *server.Postgres, received string, f *failover) (err error) {
 	if f.bytes, err = old.Revive(ctx, received); err != nil {
 		return fmt.Errorf("the old primary: %w", err)
 	}
-	if f.missing, err = l.Missing(ctx, old); err != nil {
+	had, err := l.Numbers(ctx, old)
+	if err != nil {
 		return fmt.Errorf("the old primary: %w", err)
+	}
+	for number := range had {
+		if !f.there[number] {
+			f.missing = append(f.missing, number)
+		}
 	}
 	return old.Close()
 }
