@@ -64,12 +64,13 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestFailures is of the exit status: a peer's failure is shown, errand's counts.
+// TestFailures is of the exit status: a peer's failure and what was not run are shown, errand's failure counts.
 func TestFailures(t *testing.T) {
 	good := &report.Row{Number: 1, Scenario: "a", System: "errand", Checks: []report.Check{{OK: true}}}
 	bad := &report.Row{Number: 2, Scenario: "b", System: "errand", Checks: []report.Check{{OK: false}}}
 	peer := &report.Row{Number: 1, Scenario: "a", System: "river", Checks: []report.Check{{OK: false}}}
-	if err := failures([]*report.Row{good, peer}); err != nil {
+	left := &report.Row{Number: 3, Scenario: "c", System: "errand", NotRun: "no disk"}
+	if err := failures([]*report.Row{good, peer, left}); err != nil {
 		t.Errorf("a peer's: got %v, want nil", err)
 	}
 	if err := failures([]*report.Row{good, bad}); err == nil || err.Error() != "failed: 2 b" {

@@ -5,6 +5,7 @@ package audit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,13 +32,17 @@ type Evidence struct {
 	Book   ledger.Book
 	Jobs   []system.Job // all that are in the table
 	Faults []Fault      // in their order
+	// Gone are the jobs that a standby had not received when it was promoted, by number.
+	Gone map[int]bool
 }
 
 // Finding is what comes of it.
 type Finding struct {
-	Acked  int
-	Lost   []Loss // acknowledged and never ended
-	Ghosts []int  // jobs with an effect that were neither acknowledged nor are in the table
+	Acked int
+	Lost  []Loss // acknowledged and never ended
+	// Missed are the acknowledged jobs that were lost because they are gone.
+	Missed []Loss
+	Ghosts []int // jobs with an effect that were neither acknowledged nor are in the table
 	// Dup is the number of extra starts; Bound is how many jobs had been started and
 	// not settled when their process, or the server, was struck: no fault can be the reason
 	// for more. Unexplained are extra starts of jobs that were not among these.
@@ -65,7 +70,7 @@ func (l Loss) String() string { return fmt.Sprintf("%d: %s", l.Number, l.Why) }
 func Audit(e Evidence) Finding {
 	c := newCase(e)
 	f := Finding{Acked: len(e.Book.Acked)}
-	f.Lost = c.lost()
+	f.Lost, f.Missed = c.lost()
 	f.Ghosts = c.ghosts()
 	open := c.open()
 	f.Bound = len(open.all)
@@ -118,15 +123,19 @@ func byNumber(entries []ledger.Entry) map[int][]ledger.Entry {
 }
 
 // lost are the acknowledged jobs that have neither had their effect nor been given up
-// with a reason, or have not ended.
-func (c *dossier) lost() (losses []Loss) {
-	for number := range c.Book.Acked {
-		if why := c.lossOf(number); why != "" {
-			losses = append(losses, Loss{number, why})
+// with a reason, or have not ended; missed are those of them that are gone.
+func (c *dossier) lost() (lost, missed []Loss) {
+	for _, number := range slices.Sorted(maps.Keys(c.Book.Acked)) {
+		_, there := c.jobs[number]
+		why := c.lossOf(number)
+		switch {
+		case why != "" && c.Gone[number] && !there:
+			missed = append(missed, Loss{number, why})
+		case why != "":
+			lost = append(lost, Loss{number, why})
 		}
 	}
-	slices.SortFunc(losses, func(a, b Loss) int { return cmp.Compare(a.Number, b.Number) })
-	return losses
+	return lost, missed
 }
 
 func (c *dossier) lossOf(number int) (why string) {
@@ -150,7 +159,7 @@ func (c *dossier) lossOf(number int) (why string) {
 func (c *dossier) ghosts() (numbers []int) {
 	for number := range c.effects {
 		_, acked := c.Book.Acked[number]
-		if _, there := c.jobs[number]; !acked && !there {
+		if _, there := c.jobs[number]; !acked && !there && !c.Gone[number] {
 			numbers = append(numbers, number)
 		}
 	}

@@ -72,6 +72,20 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestGone is of what a standby had not received: it may be lost, and no more than that.
+func TestGone(t *testing.T) {
+	e := evidence(4)
+	e.Gone = map[int]bool{1: true, 2: true, 3: true}
+	e.Gone[9] = true // was never acknowledged
+	e.Jobs = e.Jobs[2:]
+	e.Book.Effects = []ledger.Entry{entry(2, 1, "a", 2), entry(3, 1, "a", 2), entry(9, 1, "a", 2)}
+	f := Audit(e)
+	missed, lost := "[1: neither in the table nor in the ledger]", "[4: done, says the table, but it had no effect]"
+	if fmt.Sprint(f.Missed) != missed || fmt.Sprint(f.Lost) != lost || len(f.Ghosts) > 0 {
+		t.Errorf("got missed %v, lost %v, ghosts %v; want 1, 4 and none", f.Missed, f.Lost, f.Ghosts)
+	}
+}
+
 func TestGhosts(t *testing.T) {
 	e := evidence(1)
 	e.Book.Effects = append(e.Book.Effects, entry(7, 1, "a", 2), entry(8, 1, "a", 2))

@@ -20,6 +20,9 @@ const (
 	enqueuePause = 20 * time.Millisecond
 )
 
+// Refused begins the note of what an enqueuer was told when a call failed.
+const Refused = "refused: "
+
 // enqueue writes jobs and puts on record which were acknowledged. The numbers of a call
 // that failed are not used again: whether they were written is unknown.
 func enqueue(ctx context.Context, s *self) error {
@@ -49,6 +52,7 @@ func enqueue(ctx context.Context, s *self) error {
 		next += n
 		if err := s.enqueueOnce(numbers); err != nil {
 			fmt.Fprintln(os.Stderr, err)
+			s.note(system.Run{Number: numbers[0]}, Refused+err.Error())
 			time.Sleep(enqueuePause)
 			continue
 		}

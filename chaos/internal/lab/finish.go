@@ -66,11 +66,15 @@ func (l *Lab) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, e
 	if err != nil {
 		return audit.Finding{}, err
 	}
-	f := audit.Audit(audit.Evidence{Book: book, Jobs: jobs, Faults: l.faults})
+	f := audit.Audit(audit.Evidence{Book: book, Jobs: jobs, Faults: l.faults, Gone: l.gone})
 	r := l.Row
-	r.Jobs, r.Faults, r.Lost, r.Duplicates, r.Bound = f.Acked, len(l.faults), len(f.Lost), f.Dup, f.Bound
+	r.Jobs, r.Faults, r.Lost, r.Duplicates, r.Bound = f.Acked, len(l.faults), len(f.Lost)+len(f.Missed), f.Dup, f.Bound
 	r.RecoveryMS = l.recovery(book).Milliseconds()
-	r.Check(len(f.Lost) == 0, "lost 0", "%s", Few(f.Lost))
+	want := "lost 0"
+	if l.gone != nil {
+		want = "lost, but for what the standby had not received: 0"
+	}
+	r.Check(len(f.Lost) == 0, want, "%s", Few(f.Lost))
 	r.Check(len(f.Ghosts) == 0, "effects of jobs that never were: 0", "%s", Few(f.Ghosts))
 	if f.Dead > 0 {
 		r.Note("%d jobs are dead, with the reason: out of attempts", f.Dead)

@@ -28,8 +28,10 @@ type Config struct {
 	Server    *server.Postgres // the system's; nil if its database is a file
 	File      string           // that file's path, or ""
 	LedgerDSN string           // an empty database
-	Nursery   *child.Nursery
-	Progress  io.Writer
+	// Address is where the processes find a database of the system's server; nil means where this one does.
+	Address  func(database string, settings ...string) string
+	Nursery  *child.Nursery
+	Progress io.Writer
 }
 
 // Lab is one scenario's. Its methods are for one goroutine.
@@ -40,6 +42,7 @@ type Lab struct {
 	acks     *ledger.Writer // of what this process enqueues
 	children []*child.Process
 	faults   []audit.Fault
+	gone     map[int]bool // see Gone
 }
 
 // Database is the name of the system's database on its server.
@@ -66,9 +69,7 @@ func (l *Lab) open(ctx context.Context) (err error) {
 	if l.acks, err = ledger.Open(ctx, l.LedgerDSN, "lab"); err != nil {
 		return err
 	}
-	// What this process reads is no part of what is tested, whatever the database's default is made.
-	dsn := l.DSN("default_transaction_isolation", "read committed")
-	if l.System, err = system.Open(ctx, l.About.Name, dsn, 3); err != nil {
+	if l.System, err = l.openSystem(ctx); err != nil {
 		return err
 	}
 	if l.Row.Server, err = l.engine(ctx); err != nil {
@@ -83,6 +84,12 @@ func (l *Lab) engine(ctx context.Context) (string, error) {
 		return f.Engine(ctx)
 	}
 	return "PostgreSQL " + l.Server.Version, nil
+}
+
+// openSystem opens the system for this process. What it reads is no part of what is tested, whatever the
+// database's default is made.
+func (l *Lab) openSystem(ctx context.Context) (system.System, error) {
+	return system.Open(ctx, l.About.Name, l.DSN("default_transaction_isolation", "read committed"), 3)
 }
 
 // Close ends what is left of the processes.
@@ -168,6 +175,9 @@ func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
 func (l *Lab) start(spec child.Spec) (*child.Process, error) {
 	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
 	spec.DSN = l.DSN("application_name", spec.Name)
+	if l.Address != nil {
+		spec.DSN = l.Address(Database, "application_name", spec.Name)
+	}
 	p, err := l.Nursery.Start(spec)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,9 @@ func Criteria(out io.Writer, rows []*Row) error {
 			}
 			fmt.Fprintf(&b, "- %s: %s\n", line(c.Want), line(got))
 		}
+		if r.NotRun != "" {
+			fmt.Fprintf(&b, "- (%s)\n", line(r.NotRun))
+		}
 		if r.Error != "" {
 			fmt.Fprintf(&b, "- carried through: **fails**: %s\n", line(r.Error))
 		}
@@ -87,10 +90,10 @@ func systems(rows []*Row) (all []string) {
 
 // emphasized is the result, so that what failed is seen.
 func (r *Row) emphasized() string {
-	if r.Pass() {
-		return r.result()
+	if r.Pass() || r.NotRun != "" {
+		return r.Result()
 	}
-	return "**" + r.result() + "**"
+	return "**" + r.Result() + "**"
 }
 
 // cell is text that a table's cell can hold.

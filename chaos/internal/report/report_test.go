@@ -29,7 +29,11 @@ func TestPass(t *testing.T) {
 	if (&Row{}).Pass() {
 		t.Error("a row without criteria passes")
 	}
-	r[0].Error = "no disk"
+	r[0].NotRun = "no disk"
+	if r[0].Pass() || r[0].Result() != "not run" {
+		t.Errorf("a row that was not run: got %s", r[0].Result())
+	}
+	r[0].NotRun, r[0].Error = "", "no disk"
 	if r[0].Pass() {
 		t.Error("a row with an error passes")
 	}

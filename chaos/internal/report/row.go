@@ -27,7 +27,8 @@ type Row struct {
 	TookMS     int64    `json:"took_ms"`
 	Notes      []string `json:"notes,omitempty"` // settings, and figures that nothing hangs on
 	Checks     []Check  `json:"checks"`
-	Error      string   `json:"error,omitempty"` // why it could not be carried through
+	Error      string   `json:"error,omitempty"`   // why it could not be carried through
+	NotRun     string   `json:"not_run,omitempty"` // what this machine has not got for it
 }
 
 // Run is what rows of one run have in common.
@@ -57,19 +58,22 @@ func (r *Row) Note(format string, args ...any) {
 }
 
 // Pass says whether all was as it should be. A row without a criterion has not
-// passed.
+// passed, nor has one that was not run.
 func (r *Row) Pass() bool {
 	for _, c := range r.Checks {
 		if !c.OK {
 			return false
 		}
 	}
-	return r.Error == "" && len(r.Checks) > 0
+	return r.Error == "" && r.NotRun == "" && len(r.Checks) > 0
 }
 
-// result is a word for it.
-func (r *Row) result() string {
-	if r.Pass() {
+// Result is a word for it.
+func (r *Row) Result() string {
+	switch {
+	case r.NotRun != "":
+		return "not run"
+	case r.Pass():
 		return "pass"
 	}
 	return "FAIL"

@@ -20,7 +20,7 @@ func Text(out io.Writer, rows []*Row) error {
 	fmt.Fprintln(table, "#\tscenario\tsystem\tserver\tjobs\tfaults\tlost\tduplicates\trecovery\ttook\tresult")
 	for _, r := range rows {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, r.Scenario, r.System, r.Server, thousands(r.Jobs), thousands(r.Faults),
-			thousands(r.Lost), r.duplicates(), r.recovery(), r.took().Round(time.Second), r.result())
+			thousands(r.Lost), r.duplicates(), r.recovery(), r.took().Round(time.Second), r.Result())
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -45,6 +45,9 @@ func text(out io.Writer, r *Row) error {
 			mark = "FAIL"
 		}
 		fmt.Fprintf(out, "  %-4s  %s: %s\n", mark, c.Want, c.Got)
+	}
+	if r.NotRun != "" {
+		fmt.Fprintf(out, "        %s\n", r.NotRun)
 	}
 	if r.Error != "" {
 		fmt.Fprintf(out, "  FAIL  %s\n", r.Error)

@@ -16,7 +16,7 @@ import (
 var limits = Scenario{
 	Number: 20,
 	Name:   "limits",
-	What:   "a statement_timeout of 50 ms, and then all of max_connections taken by others (not: a full disk)",
+	What:   "a statement_timeout of 50 ms, and then all of max_connections taken by others",
 	Run:    reachLimits,
 	// What the workers' pools may open, and little more.
 	Settings: map[string]string{"max_connections": "60"},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,8 +47,8 @@ type part struct {
 	about system.About
 }
 
-// name is the part's own among those of a run.
-func (p part) name() string { return p.Name + "-" + p.about.Name }
+// id is the part's own among those of a run, as the name of a folder or of a database.
+func (p part) id() string { return strings.ReplaceAll(p.Name+"-"+p.about.Name, " ", "-") }
 
 // Run puts the systems through the scenarios. Those that must be alone run one after
 // the other when the others have ended. A scenario that could not be carried through
@@ -129,15 +130,14 @@ func (st *stage) run(ctx context.Context, p part) *report.Row {
 	defer cancel()
 	row := &report.Row{Number: p.Number, Scenario: p.Name, What: p.What, System: p.about.Name, About: p.about.Text, Run: st.about(), RecoveryMS: -1}
 	begun := time.Now()
-	if err := st.measured(ctx, p, row); err != nil {
+	switch err := st.measured(ctx, p, row); {
+	case errors.Is(err, server.ErrNoDisk):
+		row.NotRun = "not: a full disk: " + err.Error()
+	case err != nil:
 		row.Error = err.Error()
 	}
 	row.TookMS = time.Since(begun).Milliseconds()
-	verdict := "pass"
-	if !row.Pass() {
-		verdict = "FAIL"
-	}
-	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", p.Number, p.Name, p.about.Name, verdict, time.Since(begun).Round(time.Second))
+	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", p.Number, p.Name, p.about.Name, row.Result(), time.Since(begun).Round(time.Second))
 	return row
 }
 
@@ -173,23 +173,15 @@ func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
 
 func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) {
 	c := lab.Config{Seed: st.Seed, Short: st.Short, About: p.about, Row: row, Progress: st.Progress}
-	if p.about.File { // among the servers' data, which goes whatever becomes of this process
-		dir := filepath.Join(st.farm.Dir(), p.name())
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		c.File = filepath.Join(dir, lab.Database+".db")
-	} else {
-		if c.Server, err = st.farm.Start(ctx, p.name(), p.settings()); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, c.Server.Close()) }()
-	}
-	if err := st.ledgers.Create(ctx, p.name()); err != nil {
+	closeDatabase, err := st.database(ctx, p, &c)
+	defer func() { err = errors.Join(err, closeDatabase()) }()
+	if err != nil {
 		return err
 	}
-	c.LedgerDSN = st.ledgers.URL(p.name())
+	if err := st.ledgers.Create(ctx, p.id()); err != nil {
+		return err
+	}
+	c.LedgerDSN = st.ledgers.URL(p.id())
 	if c.Nursery, err = st.nursery(p); err != nil {
 		return err
 	}
@@ -200,6 +192,37 @@ func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) 
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	return p.Run(ctx, l)
+}
+
+// database makes what the system's database will be in: a folder, or a server, with a pooler in front of it where
+// that belongs to the system. closing has to be called whatever the error.
+func (st *stage) database(ctx context.Context, p part, c *lab.Config) (closing func() error, err error) {
+	if p.about.File { // among the servers' data, which goes whatever becomes of this process
+		dir := filepath.Join(st.farm.Dir(), p.id())
+		c.File = filepath.Join(dir, lab.Database+".db")
+		return func() error { return os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
+	}
+	if c.Server, err = st.serve(ctx, p); err != nil {
+		return func() error { return nil }, err
+	}
+	if !p.about.Pooled {
+		return c.Server.Close, nil
+	}
+	b, err := c.Server.Bounce(ctx, p.id()+"-bouncer")
+	if err != nil {
+		return c.Server.Close, err
+	}
+	c.Address = b.URL
+	c.Row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
+	return func() error { return errors.Join(b.Close(), c.Server.Close()) }, nil
+}
+
+// serve starts the scenario's server, on a disk of its own if that has bytes.
+func (st *stage) serve(ctx context.Context, p part) (*server.Postgres, error) {
+	if p.Disk > 0 {
+		return st.farm.StartOnDisk(ctx, p.id(), p.settings(), p.Disk)
+	}
+	return st.farm.Start(ctx, p.id(), p.settings())
 }
 
 // settings are those of the scenario's server.
@@ -214,6 +237,6 @@ func (st *stage) nursery(p part) (*child.Nursery, error) {
 	if st.Logs == "" {
 		return child.NewNursery(""), nil
 	}
-	logs := filepath.Join(st.Logs, p.name())
+	logs := filepath.Join(st.Logs, p.id())
 	return child.NewNursery(logs), os.MkdirAll(logs, 0o755)
 }

@@ -12,6 +12,7 @@ package scenario
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/errandhq/errand/chaos/internal/lab"
@@ -25,19 +26,24 @@ type Scenario struct {
 	System   string            // that it is for; "" means [system.Default]
 	Peers    bool              // other systems than errand can be put through it, too
 	Alone    bool              // what it measures hangs on how much of the processor it gets
+	Long     bool              // a short run leaves it out unless it is named
 	Settings map[string]string // of the server, beyond [server.Durable]
+	Disk     int64             // bytes of the server's own file system; 0 means that it has none
 	Run      func(ctx context.Context, l *lab.Lab) error
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm, soak, sqlite}
+var All = slices.SortedStableFunc(slices.Values(slices.Concat(direct, throughBouncer())), func(a, b Scenario) int { return a.Number - b.Number })
 
-// Find finds a scenario by its name or number.
-func Find(name string) (Scenario, bool) {
+// direct are the scenarios in which nothing but the wire is between errand and the server.
+var direct = []Scenario{sigkill, freeze, once, race, terminate, crash, standby, synchronous, isolation, limits, disk, sigterm, soak, sqlite}
+
+// Find finds the scenarios of a name or number.
+func Find(name string) (found []Scenario) {
 	for _, s := range All {
 		if s.Name == name || strconv.Itoa(s.Number) == name {
-			return s, true
+			found = append(found, s)
 		}
 	}
-	return Scenario{}, false
+	return found
 }

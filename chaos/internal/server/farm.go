@@ -18,12 +18,13 @@ import (
 
 // janitorScript waits until its input is at its end, which is when the process that
 // started it has ended, in whatever way; then it ends the servers in the directory
-// $1 and removes that.
+// $1, unmounts what is mounted there, and removes that. It runs as our own account, which may do so.
 const janitorScript = `
 while read -r _; do :; done
-for file in "$1"/*/postmaster.pid; do
+for file in "$1"/*/postmaster.pid "$1"/*/pgbouncer.pid; do
 	read -r pid <"$file" && while kill -QUIT "$pid"; do sleep 0.1; done
 done
+for dir in "$1"/*/; do umount -l "$dir" 2>/dev/null; done
 rm -rf "$1"
 `
 
@@ -115,6 +116,7 @@ func (f *Farm) run(ctx context.Context, name string, args ...string) error {
 
 func (f *Farm) hireJanitor() error {
 	cmd := f.command("/bin/sh", "-c", janitorScript, "sh", f.dir)
+	cmd.SysProcAttr.Credential = nil
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -140,16 +142,22 @@ func (f *Farm) Close() error {
 	return errors.Join(errs...)
 }
 
-// adopt gives a server a port that no other has, and has it ended by Close.
-func (f *Farm) adopt(p *Postgres) (err error) {
+// adopt has a server ended by Close.
+func (f *Farm) adopt(p *Postgres) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for p.port == "" || f.ports[p.port] {
-		if p.port, err = freePort(); err != nil {
-			return err
+	f.servers = append(f.servers, p)
+}
+
+// port is a free port that it has not given before.
+func (f *Farm) port() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		port, err := freePort()
+		if err != nil || !f.ports[port] {
+			f.ports[port] = true
+			return port, err
 		}
 	}
-	f.ports[p.port] = true
-	f.servers = append(f.servers, p)
-	return nil
 }

@@ -30,6 +30,7 @@ type Postgres struct {
 	Version  string // such as 15.18
 	farm     *Farm
 	data     string
+	mounted  bool // data is a file system of its own
 	port     string
 	settings map[string]string
 	log      string
@@ -44,16 +45,22 @@ const readyTimeout = 2 * time.Minute
 // connected to.
 func (f *Farm) Start(ctx context.Context, name string, settings map[string]string) (*Postgres, error) {
 	p := &Postgres{farm: f, data: filepath.Join(f.dir, name), log: filepath.Join(f.dir, name+".log"), settings: settings}
-	if err := f.run(ctx, "cp", "-a", f.template(), p.data); err != nil {
-		return nil, err
+	f.adopt(p)
+	return p, p.begin(ctx)
+}
+
+// begin starts a server that has no data yet.
+func (p *Postgres) begin(ctx context.Context) (err error) {
+	if err := p.farm.run(ctx, "cp", "-a", p.farm.template()+"/.", p.data); err != nil {
+		return err
 	}
-	if err := f.adopt(p); err != nil {
-		return nil, err
+	if p.port, err = p.farm.port(); err != nil {
+		return err
 	}
 	if err := p.Start(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return p, p.one(ctx, "SHOW server_version", func(rows pgx.Rows) error {
+	return p.one(ctx, "SHOW server_version", func(rows pgx.Rows) error {
 		err := rows.Scan(&p.Version)
 		p.Version, _, _ = strings.Cut(p.Version, " ") // without the packager's own
 		return err
@@ -151,7 +158,12 @@ func (p *Postgres) Stop() error { return p.end(syscall.SIGINT) }
 
 // Close ends the server at once, whatever state it is in, and removes its data.
 func (p *Postgres) Close() error {
-	return errors.Join(p.end(syscall.SIGQUIT), os.RemoveAll(p.data))
+	err := p.end(syscall.SIGQUIT)
+	if p.mounted {
+		p.mounted = false
+		err = errors.Join(err, unmount(p.data))
+	}
+	return errors.Join(err, os.RemoveAll(p.data))
 }
 
 func (p *Postgres) end(signal syscall.Signal) error {

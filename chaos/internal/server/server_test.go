@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"os"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -83,5 +85,73 @@ func TestSettings(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got); err != nil || got != want {
 			t.Errorf("%s: got %s, %v, want %s", name, got, err, want)
 		}
+	}
+}
+
+// TestStandby promotes a standby that has missed a row of those that its primary had.
+func TestStandby(t *testing.T) {
+	p := start(t)
+	old := connect(t, p)
+	if _, err := old.Exec(t.Context(), "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Standby(t.Context(), "second", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := s.HoldReceiver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Exec(t.Context(), "INSERT INTO kept VALUES (2)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	url := PairURL(p, s)
+	received, err := s.Promote(t.Context(), held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "INSERT INTO kept VALUES (3)"); err != nil {
+		t.Fatal(err)
+	}
+	gap, err := p.Revive(t.Context(), received)
+	if err != nil || gap <= 0 || gap > 1<<20 {
+		t.Errorf("the gap: got %d bytes, %v, want those of a row", gap, err)
+	}
+	for server, want := range map[*Postgres]string{p: "1,2", s: "1,3"} {
+		var got string
+		if err := connect(t, server).QueryRow(t.Context(), "SELECT string_agg(n::text, ',' ORDER BY n) FROM kept").Scan(&got); err != nil || got != want {
+			t.Errorf("got rows %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+// TestSynchronous holds up the standby: nothing is acknowledged then.
+func TestSynchronous(t *testing.T) {
+	p := start(t)
+	s, err := p.Standby(t.Context(), "second", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Synchronous(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held, err := s.HoldReceiver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(held, syscall.SIGCONT) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := connect(t, p).Exec(ctx, "CREATE TABLE kept (n int)"); err == nil {
+		t.Error("a commit is acknowledged that the standby has not got")
 	}
 }

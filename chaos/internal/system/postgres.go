@@ -14,13 +14,21 @@ import (
 )
 
 func openPostgres(_ context.Context, dsn string, connections int) (System, error) {
+	return openWith(postgres.Options{Listen: pgxlisten.Listen}, dsn, connections)
+}
+
+// openPooled does without a listener, whose connection must be its own.
+func openPooled(_ context.Context, dsn string, connections int) (System, error) {
+	return openWith(postgres.Options{}, dsn, connections)
+}
+
+func openWith(options postgres.Options, dsn string, connections int) (System, error) {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	options := postgres.Options{Listen: pgxlisten.Listen}
 	keeping := func(completed time.Duration) (queue.Queue, error) {
 		options := options
 		options.Retention.Completed = completed

@@ -113,6 +113,8 @@ type About struct {
 	// Peer says that it is not errand: what does not hold of it is shown, but not held against
 	// the program.
 	Peer bool
+	// Pooled says that its connections are PgBouncer's.
+	Pooled bool
 	// File says that its database is a file, whose path is the DSN, and not on a server.
 	// Then it is a [File], too.
 	File bool
@@ -120,13 +122,18 @@ type About struct {
 	open func(ctx context.Context, dsn string, connections int) (System, error)
 }
 
-// Default is the system of a scenario that names none.
-const Default = "errand"
+// The names of some systems. Default is that of a scenario that names none; Pooled is errand again, which
+// does not listen: its connections are a pooler's.
+const (
+	Default = "errand"
+	Pooled  = "errand via PgBouncer"
+)
 
 // Systems are all there are.
 var Systems = []About{
 	{Name: Default, Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", open: openPostgres},
 	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
+	{Name: Pooled, Text: "errand without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", Pooled: true, open: openPooled},
 	{
 		Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease",
 		Slow: 60 * time.Second, Peer: true, open: openRiver,

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Bouncer is a PgBouncer in transaction mode in front of a server.
+type Bouncer struct {
+	Version string // such as 1.18.0
+	farm    *Farm
+	server  *Postgres
+	dir     string
+	port    string
+	command *exec.Cmd
+	ended   chan struct{}
+}
+
+// PoolSize is how many connections a [Bouncer] has to the server for each database.
+const PoolSize = 40
+
+// bouncerINI has all but what is said there as the packager has it: a server that could not
+// be connected to is tried again after a second, and not after fifteen.
+const bouncerINI = `[databases]
+* = host=127.0.0.1 port=%s
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %s
+unix_socket_dir =
+pidfile = %s
+auth_type = plain
+auth_file = %s
+pool_mode = transaction
+default_pool_size = %d
+max_client_conn = 500
+server_login_retry = 1
+`
+
+// Bounce starts a PgBouncer in front of the server. It returns when the server can be
+// connected to through it.
+func (p *Postgres) Bounce(ctx context.Context, name string) (*Bouncer, error) {
+	program, err := findBouncer()
+	if err != nil {
+		return nil, err
+	}
+	b := &Bouncer{farm: p.farm, server: p, dir: filepath.Join(p.farm.dir, name)}
+	version, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", program, err)
+	}
+	b.Version, _, _ = strings.Cut(strings.TrimPrefix(string(version), "PgBouncer "), "\n")
+	if b.port, err = p.farm.port(); err != nil {
+		return nil, err
+	}
+	ini, err := b.write()
+	if err != nil {
+		return nil, err
+	}
+	return b, b.start(ctx, program, ini)
+}
+
+// findBouncer looks where packagers put it, too, which is not in everyone's PATH.
+func findBouncer() (string, error) {
+	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("there is no pgbouncer: apt-get install pgbouncer, or brew install pgbouncer")
+}
+
+// write writes what the program reads.
+func (b *Bouncer) write() (ini string, err error) {
+	ini, users := filepath.Join(b.dir, "pgbouncer.ini"), filepath.Join(b.dir, "users.txt")
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return "", err
+	}
+	for path, text := range map[string]string{
+		ini:   fmt.Sprintf(bouncerINI, b.server.port, b.port, filepath.Join(b.dir, "pgbouncer.pid"), users, PoolSize),
+		users: fmt.Sprintf("%q %q\n", "errand", b.farm.password),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		if err := b.farm.own(path); err != nil {
+			return "", err
+		}
+	}
+	return ini, b.farm.own(b.dir)
+}
+
+func (b *Bouncer) start(ctx context.Context, program, ini string) error {
+	log, err := os.OpenFile(b.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // it has its own
+	b.command = b.farm.command(program, ini)
+	b.command.Stdout, b.command.Stderr = log, log
+	if err := b.command.Start(); err != nil {
+		return err
+	}
+	b.ended = make(chan struct{})
+	go func() {
+		_ = b.command.Wait() // what there is to say is in the log
+		close(b.ended)
+	}()
+	err = await(ctx, func() (bool, error) {
+		select {
+		case <-b.ended:
+			text, err := os.ReadFile(log.Name())
+			return false, errors.Join(fmt.Errorf("pgbouncer ended, saying:\n%s", text), err)
+		default:
+		}
+		conn, err := pgx.Connect(ctx, b.URL("postgres"))
+		if err == nil {
+			err = conn.Close(ctx)
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	return nil
+}
+
+// URL is where a database of the server is found through the pooler, for pgx: it prepares no
+// statements, which would be on another connection when they are executed.
+func (b *Bouncer) URL(database string, parameters ...string) string {
+	direct := b.server.URL(database, append(parameters, "default_query_exec_mode", "exec")...)
+	return strings.Replace(direct, "@"+net.JoinHostPort("127.0.0.1", b.server.port)+"/", "@"+net.JoinHostPort("127.0.0.1", b.port)+"/", 1)
+}
+
+// Close ends the pooler.
+func (b *Bouncer) Close() error {
+	_ = b.command.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-b.ended:
+		return os.RemoveAll(b.dir)
+	case <-time.After(readyTimeout):
+		return fmt.Errorf("pgbouncer has not ended within %v", readyTimeout)
+	}
+}

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// TestBounce has more clients than there are connections to the server.
+func TestBounce(t *testing.T) {
+	if _, err := findBouncer(); err != nil {
+		t.Skip(err)
+	}
+	b, err := start(t).Bounce(t.Context(), "bouncer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 * PoolSize {
+		conn, err := pgx.Connect(t.Context(), b.URL("postgres", "application_name", "w1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		var name string
+		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", "application_name").Scan(&name); err != nil || name != "w1" {
+			t.Fatalf("got application_name %s, %v, want w1", name, err)
+		}
+	}
+}

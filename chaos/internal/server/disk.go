@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrNoDisk is what a file system of a server's own fails with where there is no right to make one.
+var ErrNoDisk = errors.New("a file system of its own takes root, and Linux")
+
+// StartOnDisk is Start with a file system of the server's own, in memory, of so many bytes.
+func (f *Farm) StartOnDisk(ctx context.Context, name string, settings map[string]string, bytes int64) (*Postgres, error) {
+	data := filepath.Join(f.dir, name)
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return nil, err
+	}
+	if err := mount(data, fmt.Sprintf("size=%d,mode=0700", bytes)); err != nil {
+		return nil, errors.Join(err, os.Remove(data))
+	}
+	p := &Postgres{farm: f, data: data, log: data + ".log", settings: settings, mounted: true}
+	f.adopt(p)
+	if err := f.own(data); err != nil {
+		return nil, err
+	}
+	return p, p.begin(ctx)
+}
+
+// Ballast is a file that takes the space of a server's disk.
+type Ballast struct{ file *os.File }
+
+// Ballast makes a file on the server's disk. It takes no space before Grow.
+func (p *Postgres) Ballast() (*Ballast, error) {
+	file, err := os.OpenFile(filepath.Join(p.data, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
+	return &Ballast{file}, err
+}
+
+// Grow has the file take what space is left, and says how much it took.
+func (b *Ballast) Grow() (bytes int64, err error) {
+	zeros := make([]byte, 64<<10)
+	for len(zeros) > 0 {
+		n, err := b.file.Write(zeros)
+		bytes += int64(n)
+		if errors.Is(err, syscall.ENOSPC) {
+			zeros = zeros[:len(zeros)/2]
+		} else if err != nil {
+			return bytes, err
+		}
+	}
+	return bytes, nil
+}
+
+// Release gives the space back.
+func (b *Ballast) Release() error { return errors.Join(b.file.Close(), os.Remove(b.file.Name())) }
+
+// Ended says whether the server has ended, by itself or not.
+func (p *Postgres) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Said says how often a text is in the server's log.
+func (p *Postgres) Said(text string) (int, error) {
+	log, err := os.ReadFile(p.log)
+	return strings.Count(string(log), text), err
+}

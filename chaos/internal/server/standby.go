@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Standby makes a server that streams what this one writes, with the same settings, and
+// starts it. It returns when the standby has all that is committed. A port of "" is a free one.
+func (p *Postgres) Standby(ctx context.Context, name, port string) (*Postgres, error) {
+	f := p.farm
+	s := &Postgres{Version: p.Version, farm: f, data: filepath.Join(f.dir, name), log: filepath.Join(f.dir, name+".log"), port: port, settings: p.settings}
+	var err error
+	if s.port == "" {
+		if s.port, err = f.port(); err != nil {
+			return nil, err
+		}
+	}
+	err = f.run(ctx, filepath.Join(f.bin, "pg_basebackup"), "-d", p.URL("postgres", "application_name", standbyName),
+		"-D", s.data, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+	if err != nil {
+		return nil, err
+	}
+	f.adopt(s)
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.CatchUp(ctx, p)
+}
+
+const standbyName = "standby"
+
+// Port is where the server listens.
+func (p *Postgres) Port() string { return p.port }
+
+// Synchronous has the server wait for its standby before it acknowledges a commit. It
+// returns when that is so.
+func (p *Postgres) Synchronous(ctx context.Context) error {
+	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + standbyName + "'", "SELECT pg_reload_conf()"} {
+		if err := p.one(ctx, statement, func(pgx.Rows) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return await(ctx, func() (sync bool, err error) {
+		return scan1[bool](ctx, p, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming')")
+	})
+}
+
+// CatchUp waits until the standby has received what the primary has committed by now.
+func (p *Postgres) CatchUp(ctx context.Context, primary *Postgres) error {
+	committed, err := scan1[string](ctx, primary, "SELECT pg_current_wal_flush_lsn()::text")
+	if err != nil {
+		return err
+	}
+	return await(ctx, func() (bool, error) {
+		return scan1[bool](ctx, p, "SELECT coalesce(pg_last_wal_receive_lsn() >= '"+committed+"', false)")
+	})
+}
+
+// HoldReceiver stops the standby's receiver of WAL.
+func (p *Postgres) HoldReceiver(ctx context.Context) (pid int, err error) {
+	pid, err = scan1[int](ctx, p, "SELECT pid FROM pg_stat_wal_receiver")
+	if err != nil {
+		return 0, err
+	}
+	return pid, syscall.Kill(pid, syscall.SIGSTOP)
+}
+
+// Promote makes the standby a primary that can be written to. A receiver that is held, or 0,
+// ends without having a look at what has come in meanwhile. received is how far the standby
+// had got.
+func (p *Postgres) Promote(ctx context.Context, held int) (received string, err error) {
+	if held != 0 {
+		// The first signal waits for the second: it goes on to find that it is to end.
+		if err := errors.Join(syscall.Kill(held, syscall.SIGTERM), syscall.Kill(held, syscall.SIGCONT)); err != nil {
+			return "", err
+		}
+		if err := await(ctx, func() (bool, error) { return !alive(held), nil }); err != nil {
+			return "", err
+		}
+	}
+	if received, err = scan1[string](ctx, p, "SELECT pg_last_wal_receive_lsn()::text"); err != nil {
+		return "", err
+	}
+	if err := p.one(ctx, "SELECT pg_promote(false)", func(pgx.Rows) error { return nil }); err != nil {
+		return "", err
+	}
+	return received, await(ctx, func() (bool, error) { return scan1[bool](ctx, p, "SELECT NOT pg_is_in_recovery()") })
+}
+
+// Revive starts a server that was killed and has been replaced, at a port that nobody
+// knows. It says how many bytes of WAL the server had beyond a place in it.
+func (p *Postgres) Revive(ctx context.Context, beyond string) (bytes int64, err error) {
+	if p.port, err = p.farm.port(); err != nil {
+		return 0, err
+	}
+	p.settings = maps.Clone(p.settings)
+	p.settings["fsync"] = "off" // there is nothing left to be kept, and it would sync every file first
+	if err := p.Start(ctx); err != nil {
+		return 0, err
+	}
+	// The checkpoint at the end of its recovery is the first that it has written since.
+	return scan1[int64](ctx, p, "SELECT (redo_lsn - '"+beyond+"')::bigint FROM pg_control_checkpoint()")
+}
+
+// PairURL returns what URL is for whichever of two servers can be written to, at the
+// ports that they have now.
+func PairURL(a, b *Postgres) func(database string, parameters ...string) string {
+	one := *a
+	first, second := net.JoinHostPort("127.0.0.1", a.port), net.JoinHostPort("127.0.0.1", b.port)
+	return func(database string, parameters ...string) string {
+		alone := one.URL(database, append(parameters, "target_session_attrs", "read-write")...)
+		return strings.Replace(alone, "@"+first+"/", "@"+first+","+second+"/", 1)
+	}
+}
+
+// scan1 is the one value that a query returns.
+func scan1[T any](ctx context.Context, p *Postgres, query string) (value T, err error) {
+	there := false
+	err = p.one(ctx, query, func(rows pgx.Rows) error {
+		there = true
+		return rows.Scan(&value)
+	})
+	if err == nil && !there {
+		err = pgx.ErrNoRows
+	}
+	return value, err
+}
+
+// await waits for a condition.
+func await(ctx context.Context, condition func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		if ok, err := condition(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
