@@ -1,5 +1,8 @@
 -- Takes back at most $1 jobs whose leases ran out. A job that was claimed by the guide's own statement has no lease: it is stale
 -- ten minutes after it was locked, as the guide has it. A locked_until older than locked_at is left over from an earlier claim.
+-- A job whose run before ended like this, too, is left for up to a quarter of a lease longer, as its id and its fence draw it, and from the
+-- fourth attempt on for a lease and more: one that kills its process, and those that run beside it, are not all taken back, claimed
+-- together and killed again until they are all dead.
 -- Index: jobs_running_idx.
 UPDATE errand.jobs AS j
 SET
@@ -16,6 +19,11 @@ WHERE j.ctid = ANY (ARRAY(
     WHERE r.status = 'running'
         AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE r.locked_at + interval '10 minutes' END
             < statement_timestamp()
+        AND CASE
+            WHEN r.locked_until > r.locked_at AND r.attempts BETWEEN 2 AND r.max_attempts - 1 AND r.last_error LIKE 'errand: the lease of %'
+            THEN r.locked_until + CASE WHEN r.attempts < 4 THEN 0.25 ELSE least(r.attempts - 3, 3) END * ((hashint8(r.id # r.fence) & 1023) / 1024.0) * (r.locked_until - r.locked_at)
+            ELSE '-infinity'
+        END < statement_timestamp()
     ORDER BY r.locked_at
     LIMIT $1::integer
     FOR UPDATE SKIP LOCKED

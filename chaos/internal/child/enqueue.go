@@ -59,6 +59,7 @@ func enqueue(ctx context.Context, s *self) error {
 		must(s.ledger.Acked(numbers...))
 		acked += n
 		room -= n
+		time.Sleep(e.Pause)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type Process struct {
 	ended   chan struct{} // closed when it has ended: err and at are there
 	killed  atomic.Bool
 	doomed  atomic.Bool // it may end: it was told to, or will have done its part
+	mortal  atomic.Bool // it may be killed by SIGKILL, by whomever
 	err     error
 	at      time.Time // when it ended
 }
@@ -49,6 +50,16 @@ func (p *Process) Kill() {
 	p.killed.Store(true)
 	_ = p.command.Process.Kill() // it may have ended
 	<-p.ended
+}
+
+// Expose has it expected from now on that the process is killed with SIGKILL by somebody else, such as
+// by its own handlers.
+func (p *Process) Expose() { p.mortal.Store(true) }
+
+// wasKilled says whether SIGKILL has ended the process; only to be called when it has ended.
+func (p *Process) wasKilled() bool {
+	status, ok := p.command.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // Freeze stops the process with SIGSTOP; it does nothing until Thaw.
@@ -85,7 +96,7 @@ func (p *Process) Unexpected() error {
 	default:
 		return nil
 	}
-	if p.killed.Load() || p.doomed.Load() && p.err == nil {
+	if p.killed.Load() || p.doomed.Load() && p.err == nil || p.mortal.Load() && p.wasKilled() {
 		return nil
 	}
 	return p.failure(errors.New("it ended by itself"))

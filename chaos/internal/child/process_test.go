@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // TestMain plays a child, as the name of its part has it.
@@ -41,6 +42,8 @@ func TestMain(m *testing.M) {
 		os.Exit(5)
 	case "enqueue":
 		os.Exit(0)
+	case "suicide":
+		killSelf()
 	}
 	select {} // until it is killed
 }
@@ -122,6 +125,38 @@ func TestEndByItself(t *testing.T) {
 	}
 	if err := enqueuer.Unexpected(); err != nil {
 		t.Errorf("an enqueuer that is through: got %v, want nil", err)
+	}
+}
+
+// TestExposed has a worker end by SIGKILL, which is expected of an exposed one only, and another in another way.
+func TestExposed(t *testing.T) {
+	killed, told := start(t, "suicide"), start(t, "told")
+	awaitEnd(t, killed)
+	if err := killed.Unexpected(); err == nil {
+		t.Error("not exposed: got nil, want an error")
+	}
+	killed.Expose()
+	if err := killed.Unexpected(); err != nil {
+		t.Errorf("exposed: got %v, want nil", err)
+	}
+	told.Expose()
+	if err := told.Tell(); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, told)
+	if err := told.Unexpected(); err == nil || !strings.Contains(err.Error(), "exit status 5") {
+		t.Errorf("exposed, and not killed: got %v, want exit status 5", err)
+	}
+}
+
+func TestBadTexts(t *testing.T) {
+	for text, want := range map[string]struct{ nul, bad, long bool }{
+		NUL: {nul: true}, NoUTF8: {bad: true}, Long: {long: true}, AllBad: {true, true, true},
+	} {
+		got := BadOutcome{Text: text}.Error()
+		if strings.Contains(got, "\x00") != want.nul || utf8.ValidString(got) == want.bad || (len(got) >= 50_000_000) != want.long || !strings.HasPrefix(got, BadPrefix) {
+			t.Errorf("%s: got %.40q of %d bytes, want NUL %v, bad UTF-8 %v, long %v", text, got, len(got), want.nul, want.bad, want.long)
+		}
 	}
 }
 

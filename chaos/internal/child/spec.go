@@ -34,6 +34,7 @@ type Work struct {
 	Least   time.Duration `json:"least"`   // how long a handler takes, drawn by the number of the job
 	Most    time.Duration `json:"most"`
 	Gauge   time.Duration `json:"gauge"` // how often it writes down what it takes up; 0 means never
+	Bad     BadOutcome    `json:"bad"`   // of the handler "burst"
 }
 
 // Enqueue is what an enqueuer does: it enqueues numbered jobs, each once, whatever
@@ -44,4 +45,6 @@ type Enqueue struct {
 	Jobs  int         `json:"jobs"`  // how many are to be acknowledged; 0 means no end
 	Batch int         `json:"batch"` // the most of one call; each call draws its number
 	Ahead int         `json:"ahead"` // how many of all jobs may be without effect before it waits; 0 means any number
+
+	Pause time.Duration `json:"pause"` // between two calls
 }

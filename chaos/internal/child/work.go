@@ -14,8 +14,10 @@ import (
 var handlers = map[string]func(ctx context.Context, s *self, run system.Run) system.Verb{
 	"":       plain,
 	"plain":  plain,
+	"burst":  burst,
 	"frozen": frozen,
 	"inTx":   inTx,
+	"poison": poisoned,
 }
 
 func work(ctx context.Context, s *self) error {

@@ -17,6 +17,8 @@ type Crew struct {
 	work   func(place int) child.Work
 	places []*child.Process
 	turn   []int // how many there have been in each place
+
+	supervised bool
 }
 
 // Crew starts n workers.
@@ -47,10 +49,46 @@ func (c *Crew) Names() (names []string) {
 }
 
 // Replace starts a worker in a place, whatever has become of the one before.
-func (c *Crew) Replace(place int) (err error) {
+func (c *Crew) Replace(place int) error {
 	c.turn[place]++
-	c.places[place], err = c.lab.Worker(fmt.Sprintf("w%d.%d", place+1, c.turn[place]), c.work(place))
-	return err
+	p, err := c.lab.Worker(fmt.Sprintf("w%d.%d", place+1, c.turn[place]), c.work(place))
+	if err != nil {
+		return err
+	}
+	c.places[place] = p
+	if c.supervised {
+		p.Expose()
+	}
+	return nil
+}
+
+// Supervise has each worker that is killed with SIGKILL, by its own handlers for instance, replaced at once,
+// whenever the lab waits for something. It is a fault like any other.
+func (c *Crew) Supervise() {
+	c.supervised = true
+	for _, p := range c.places {
+		p.Expose()
+	}
+	c.lab.watched = append(c.lab.watched, c)
+}
+
+// replaceKilled replaces the workers that have been killed, and takes note of what the table says they held.
+func (c *Crew) replaceKilled(ctx context.Context) error {
+	for place, p := range c.places {
+		if !ended(p) || p.Unexpected() != nil {
+			continue
+		}
+		f := audit.Fault{What: "killed itself", At: p.EndedAt(), Worker: p.Name}
+		var err error
+		if f.Held, err = c.lab.System.Jobs(ctx, p.Name); err != nil {
+			return err
+		}
+		c.lab.Struck(f)
+		if err := c.Replace(place); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Kill kills the worker in a place and takes note of what the table says it held.

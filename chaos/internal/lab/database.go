@@ -36,6 +36,17 @@ func (l *Lab) Exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
+// Count reads one number from the system's database, on a connection of its own.
+func (l *Lab) Count(ctx context.Context, query string, args ...any) (n int, err error) {
+	conn, err := pgx.Connect(ctx, l.DSN())
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, query, args...).Scan(&n)
+	return n, err
+}
+
 // Terminate ends all connections to the system's database from the server's side.
 func (l *Lab) Terminate(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, l.Server.URL("postgres"))

@@ -77,7 +77,7 @@ func (l *Lab) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, e
 	r.Check(len(f.Lost) == 0, want, "%s", Few(f.Lost))
 	r.Check(len(f.Ghosts) == 0, "effects of jobs that never were: 0", "%s", Few(f.Ghosts))
 	if f.Dead > 0 {
-		r.Note("%d jobs are dead, with the reason: out of attempts", f.Dead)
+		r.Note("%d jobs are dead, with a reason", f.Dead)
 	}
 	return f, nil
 }

@@ -43,6 +43,7 @@ type Lab struct {
 	children []*child.Process
 	faults   []audit.Fault
 	gone     map[int]bool // see Gone
+	watched  []*Crew      // those that are supervised
 }
 
 // Database is the name of the system's database on its server.
@@ -144,6 +145,11 @@ func (l *Lab) Until(ctx context.Context, patience time.Duration, condition func(
 				return err
 			}
 		}
+		for _, c := range l.watched {
+			if err := c.replaceKilled(ctx); err != nil {
+				return err
+			}
+		}
 		ok, err := condition()
 		if ok || err != nil {
 			return err
@@ -161,6 +167,9 @@ func (l *Lab) Until(ctx context.Context, patience time.Duration, condition func(
 
 // Struck takes note of a fault.
 func (l *Lab) Struck(f audit.Fault) { l.faults = append(l.faults, f) }
+
+// Faults are those that the lab was told of.
+func (l *Lab) Faults() []audit.Fault { return l.faults }
 
 // Worker starts a worker process.
 func (l *Lab) Worker(name string, w child.Work) (*child.Process, error) {

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -36,6 +37,7 @@ type args struct {
 var (
 	plainKind = queue.NewKind[args](string(Plain))
 	txKind    = queue.NewKind[args](string(InTx))
+	poison    = queue.NewKind[args](string(Poison))
 )
 
 func (e *errand) Install(ctx context.Context) error { return e.install(ctx) }
@@ -44,6 +46,9 @@ func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 	jobs := make([]*queue.Job, len(numbers))
 	for i, n := range numbers {
 		jobs[i] = queue.Kind[args]{Name: string(kind)}.New(args{n})
+		if kind == Poison {
+			jobs[i].MaxAttempts = PoisonAttempts(n)
+		}
 	}
 	return e.queue.Enqueue(ctx, nil, jobs...)
 }
@@ -56,7 +61,12 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 	watched := watched{q, w.Lost}
 	mux := queue.NewMux()
 	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
-		return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt}))
+		var text string
+		verb := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text})
+		return verdict(verb, text)
+	})
+	poison.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
+		return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Poison: true}), "")
 	})
 	inTx := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return handleInTx(ctx, job, handle) })
 	tx := middleware.Tx(e.db, watched, middleware.TxOptions{SettleFirst: w.SettleFirst})
@@ -97,19 +107,20 @@ func handleInTx(ctx context.Context, job *queue.Job, handle Handler) error {
 	if own, ok := ctx.Value(ownKey{}).(context.Context); ok {
 		ctx = own
 	}
-	return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
+	verb := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
 		_, err := tx.ExecContext(ctx, query, args...)
 		return err
-	}}))
+	}})
+	return verdict(verb, "")
 }
 
-// verdict is what an errand handler returns for a verb.
-func verdict(v Verb) error {
+// verdict is what an errand handler returns for a verb; text is the error's, or "".
+func verdict(v Verb, text string) error {
 	switch v {
 	case Retry:
-		return errors.New("to be tried again")
+		return errors.New(cmp.Or(text, "to be tried again"))
 	case Dead:
-		return queue.Discard(errors.New("given up"))
+		return queue.Discard(errors.New(cmp.Or(text, "given up")))
 	case Snooze:
 		return queue.Snooze(time.Hour)
 	}

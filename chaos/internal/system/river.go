@@ -1,8 +1,10 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -62,6 +64,9 @@ func (p *peer) Install(ctx context.Context) error {
 }
 
 func (p *peer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
+	if kind == Poison {
+		return fmt.Errorf("no kind %q", kind)
+	}
 	jobs := make([]river.InsertManyParams, len(numbers))
 	for i, n := range numbers {
 		jobs[i].Args = plainArgs{n}
@@ -76,7 +81,9 @@ func (p *peer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 func (p *peer) Work(ctx context.Context, w Worker, handle Handler) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[plainArgs]) error {
-		return riverVerdict(handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt}))
+		var text string
+		verb := handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt, Text: &text})
+		return riverVerdict(verb, text)
 	}))
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[txArgs]) error {
 		return p.workInTx(ctx, job, handle, w.Detached)
@@ -113,19 +120,19 @@ func (p *peer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Hand
 			return err
 		}})
 		if verb != Done {
-			return riverVerdict(verb)
+			return riverVerdict(verb, "")
 		}
 		_, err := river.JobCompleteTx[*riverpgxv5.Driver](txCtx, tx, job)
 		return err
 	})
 }
 
-func riverVerdict(v Verb) error {
+func riverVerdict(v Verb, text string) error {
 	switch v {
 	case Retry:
-		return errors.New("to be tried again")
+		return errors.New(cmp.Or(text, "to be tried again"))
 	case Dead:
-		return river.JobCancel(errors.New("given up"))
+		return river.JobCancel(errors.New(cmp.Or(text, "given up")))
 	case Snooze:
 		return river.JobSnooze(time.Hour)
 	}

@@ -35,7 +35,13 @@ const (
 	Plain Kind = "chaos.plain"
 	// InTx jobs do their work in the transaction that settles them.
 	InTx Kind = "chaos.tx"
+	// Poison jobs are Plain ones that may be started as often as PoisonAttempts says.
+	Poison Kind = "chaos.poison"
 )
+
+// PoisonAttempts is how often a Poison job may be started: 3 times, or 5 where its number is
+// odd.
+func PoisonAttempts(number int) int { return 3 + number%2*2 }
 
 // Worker says how a process works. A zero field is the system's default.
 type Worker struct {
@@ -62,6 +68,10 @@ type Handler func(ctx context.Context, run Run) Verb
 type Run struct {
 	Number  int
 	Attempt int
+	Poison  bool // the job is of the kind Poison
+	// Text, if not nil, may be set by the handler, to the text of the error that comes with
+	// Retry or Dead.
+	Text *string
 	// Exec runs a statement in the transaction that settles the job. It is nil unless
 	// the job is InTx.
 	Exec func(ctx context.Context, query string, args ...any) error

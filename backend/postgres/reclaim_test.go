@@ -1,0 +1,52 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+)
+
+// TestReclaimApart: what a worker held whose run before ended in a crash, too, is not taken back all at once, so that a
+// job that kills its process does not meet the same jobs each time. All else is.
+func TestReclaimApart(t *testing.T) {
+	for _, c := range []struct {
+		name, set string
+		apart     bool
+	}{
+		{"second crash", "attempts = 2, last_error = 'errand: the lease of worker w ran out', locked_until = now() - interval '3 minutes'", true},
+		{"third crash", "attempts = 3, last_error = 'errand: the lease of worker w ran out', locked_until = now() - interval '3 minutes'", true},
+		{"a quarter of a lease after the third crash", "attempts = 3, last_error = 'errand: the lease of worker w ran out', locked_until = now() - interval '6 minutes'", false},
+		{"fourth crash", "attempts = 4, last_error = 'errand: the lease of worker w ran out'", true},
+		{"sixth crash", "max_attempts = 7, attempts = 6, last_error = 'errand: the lease of worker w ran out', locked_until = now() - interval '15 minutes'", true},
+		{"first crash", "attempts = 1", false},
+		{"second crash of a guide's worker", "attempts = 2, last_error = 'errand: the lease of worker w ran out', locked_until = NULL", false},
+		{"crash after an error", "attempts = 2, last_error = 'boom'", false},
+		{"last attempt", "attempts = 5, last_error = 'errand: the lease of worker w ran out'", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const n = 64
+			db, q := fresh(t, postgres.Options{})
+			enqueue(t, q, jobs(n)...)
+			exec(t, db, `UPDATE errand.jobs SET status = 'running', locked_by = 'w', fence = 7,
+				locked_at = now() - interval '30 minutes', locked_until = now() - interval '10 minutes'`)
+			exec(t, db, "UPDATE errand.jobs SET "+c.set)
+			for range 2 { // looking again finds no more
+				got, err := q.Reclaim(t.Context(), 1000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				left := value[int](t, db, "SELECT count(*) FROM errand.jobs WHERE status = 'running'")
+				if c.apart && (left < n/4 || left > n*3/4) || !c.apart && left > 0 {
+					t.Errorf("got %d of %d jobs, with %d left: want about half of them left: %v", len(got), n, left, c.apart)
+				}
+			}
+			exec(t, db, "UPDATE errand.jobs SET locked_at = locked_at - interval '2 hours', locked_until = locked_until - interval '2 hours'")
+			if _, err := q.Reclaim(t.Context(), 1000); err != nil {
+				t.Fatal(err)
+			}
+			if left := value[int](t, db, "SELECT count(*) FROM errand.jobs WHERE status = 'running'"); left != 0 {
+				t.Errorf("%d jobs are never taken back", left)
+			}
+		})
+	}
+}
