@@ -19,11 +19,13 @@ import (
 var parts = map[string]func(ctx context.Context, s *self) error{
 	"claim":   claim,
 	"enqueue": enqueue,
+	"fuzz":    fuzz,
+	"read":    read,
 	"work":    work,
 }
 
 // finite are the parts that come to an end by themselves.
-var finite = []string{"claim", "enqueue"}
+var finite = []string{"claim", "enqueue", "fuzz"}
 
 // self is a child from its own side.
 type self struct {

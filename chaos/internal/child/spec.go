@@ -26,6 +26,7 @@ type Spec struct {
 	Work    Work    `json:"work"`
 	Enqueue Enqueue `json:"enqueue"`
 	Claim   Claim   `json:"claim"`
+	Fuzz    Fuzz    `json:"fuzz"`
 }
 
 // Work is what a worker does, until SIGTERM.

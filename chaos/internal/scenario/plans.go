@@ -41,7 +41,7 @@ var forced = map[string][]string{
 	"no-sort":     {"enable_sort", "off", "enable_incremental_sort", "off"},
 	"generic":     {"plan_cache_mode", "force_generic_plan"},
 	"custom":      {"plan_cache_mode", "force_custom_plan"},
-	"jit":         {"jit", "on", "jit_above_cost", "0", "jit_inline_above_cost", "0", "jit_optimize_above_cost", "0"},
+	"jit":         {"jit", "on", "jit_above_cost", "0"},
 	"generic-nested": {
 		"plan_cache_mode", "force_generic_plan", "enable_hashjoin", "off", "enable_mergejoin", "off", "enable_material", "off", "from_collapse_limit", "1",
 	},
@@ -53,7 +53,7 @@ func forcePlans(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	// The statistics are those of an empty table, and then of one in which nothing is pending.
-	for round, n := range []int{jobs, jobs / 10} {
+	for round, n := range lab.Size(l, []int{jobs, jobs / 2}, []int{jobs}) {
 		begun := time.Now()
 		if err := fill(ctx, l, round*jobs, n); err != nil {
 			return err
@@ -71,7 +71,7 @@ func forcePlans(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	l.Row.Check(f.Dup == 0, "jobs claimed again while their leases last: 0", "%d", f.Dup)
-	l.Row.Note("sessions with %d kinds of plans forced, and one that claims what they leave; statistics of an empty table, and of one with nothing pending", len(forced))
+	l.Row.Note("sessions with %d kinds of plans forced; the statistics are of an empty table%s", len(forced), lab.Size(l, ", and then of one with nothing pending", ""))
 	return checkClaims(ctx, l, book.Notes)
 }
 
@@ -91,7 +91,7 @@ func fill(ctx context.Context, l *lab.Lab, first, n int) error {
 // claimForced has a claimer with each of the settings claim at once, and then others
 // claim what is left.
 func claimForced(ctx context.Context, l *lab.Lab, round int) error {
-	limits := slices.Repeat(limitsOfClaims, lab.Size(l, 5, 2))
+	limits := slices.Repeat(limitsOfClaims, lab.Size(l, 3, 1))
 	var claimers []*child.Process
 	for mode, settings := range forced {
 		name := fmt.Sprintf("%s.%d", mode, round)

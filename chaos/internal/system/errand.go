@@ -154,8 +154,9 @@ func (w watched) tell(lost []*queue.Job) {
 	}
 }
 
-// jobsSQL reads the columns of Job; $1 is a worker or ”.
-const jobsSQL = `SELECT (payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''), updated_at,
+// jobsSQL reads the columns of Job; $1 is a worker or ”. Where the payload is a matter of
+// its own, the number is in the headers.
+const jobsSQL = `SELECT coalesce(headers ->> 'number', payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''), updated_at,
 	concat_ws(' | ', status, attempts, fence, locked_by, scheduled_at, updated_at, last_error)
 	FROM errand.jobs WHERE $1::text = '' OR status = 'running' AND locked_by = $1::text`
 
