@@ -20,12 +20,14 @@ var parts = map[string]func(ctx context.Context, s *self) error{
 	"claim":   claim,
 	"enqueue": enqueue,
 	"fuzz":    fuzz,
+	"meddle":  meddle,
+	"migrate": migrate,
 	"read":    read,
 	"work":    work,
 }
 
 // finite are the parts that come to an end by themselves.
-var finite = []string{"claim", "enqueue", "fuzz"}
+var finite = []string{"claim", "enqueue", "fuzz", "meddle", "migrate"}
 
 // self is a child from its own side.
 type self struct {

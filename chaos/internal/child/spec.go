@@ -27,6 +27,7 @@ type Spec struct {
 	Enqueue Enqueue `json:"enqueue"`
 	Claim   Claim   `json:"claim"`
 	Fuzz    Fuzz    `json:"fuzz"`
+	Meddle  Meddle  `json:"meddle"`
 }
 
 // Work is what a worker does, until SIGTERM.
