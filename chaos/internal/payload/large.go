@@ -15,9 +15,9 @@ var large = []struct {
 	{"a key of 1 MB", Kept, func() []byte { return []byte(`{"` + strings.Repeat("k", Limit) + `":1}`) }},
 	{"100,000 keys", Kept, func() []byte { return []byte(keys(100_000)) }},
 	{"20 MB", Kept, func() []byte { return []byte(`["` + strings.Repeat("äöü ", 3<<20) + `"]`) }},
+	{"3 MB of 1e4000", Refused, func() []byte { return []byte("[" + strings.Repeat("1e4000,", 400_000) + "1]") }},
 	{"10 MB of digits", Either, func() []byte { return []byte("[" + strings.Repeat("1,", 5<<20) + "1]") }},
 	{"60 MB of digits", Either, func() []byte { return []byte("[" + strings.Repeat("1,", 30<<20) + "1]") }},
-	{"3 MB of 1e4000", Either, func() []byte { return []byte("[" + strings.Repeat("1e4000,", 400_000) + "1]") }},
 	{"100 MB", Either, func() []byte { return xs(100 << 20) }},
 	{"256 MB", Either, func() []byte { return xs(256 << 20) }},
 	{"300 MB", Either, func() []byte { return xs(300 << 20) }},
@@ -32,4 +32,4 @@ func Large(number int) Payload {
 }
 
 // LargeOnes are how many there are. The first few are not so large.
-const LargeOnes, Moderate = 12, 4
+const LargeOnes, Moderate = 12, 5

@@ -108,6 +108,8 @@ var named = []struct {
 	{"1 MB of brackets", Kept, func() []byte { return []byte("[" + strings.Repeat("[],", Limit/3-2) + "[]]") }},
 	{"1 MB of digits", Kept, func() []byte { return []byte("[" + strings.Repeat("1,", Limit/2-2) + "1]") }},
 	{"1 MB of 1e308", Kept, func() []byte { return []byte("[" + strings.Repeat("1e308,", 20_000) + "1e308]") }},
+	{"1 MB of 1e4000", Refused, func() []byte { return []byte("[" + strings.Repeat("1e4000,", 149_000) + "1]") }},
+	{"1 MB of 1E-3999", Refused, func() []byte { return []byte("[" + strings.Repeat("1E-3999,", 130_000) + "1]") }},
 	{"300 MB", Refused, func() []byte { return xs(300 << 20) }},
 	{"300 MB of brackets", Refused, func() []byte { return bytes.Repeat([]byte("["), 300<<20) }},
 }
