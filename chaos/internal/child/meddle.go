@@ -200,7 +200,7 @@ func (m *meddler) ended(jobs ...*queue.Job) error {
 }
 
 const (
-	runningSQL = `SELECT id, fence, locked_by, payload, attempts FROM errand.jobs WHERE status = 'running' AND locked_by = $2 ORDER BY random() LIMIT $1`
+	runningSQL = `SELECT id, fence, locked_by, payload, attempts FROM errand.jobs WHERE status = 'running' AND ($2 = '' OR locked_by = $2) ORDER BY random() LIMIT $1`
 	deadSQL    = `SELECT id, fence, coalesce(locked_by, ''), payload, attempts FROM errand.jobs WHERE status = 'dead' ORDER BY random() LIMIT $1`
 )
 
@@ -224,7 +224,7 @@ func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*
 // settling settles jobs that are running, with verbs that are drawn from these.
 func settling(verbs ...queue.Verb) call {
 	return func(m *meddler, ctx context.Context) (int, error) {
-		jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), m.name)
+		jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), []string{m.name, ""}[m.draw.IntN(2)]) // or of all workers
 		if err != nil {
 			return 0, err
 		}
