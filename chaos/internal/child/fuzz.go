@@ -125,10 +125,10 @@ func enqueueInTx(ctx context.Context, db *sql.DB, q *postgres.Backend, jobs []*q
 	defer func() { _ = tx.Rollback() }()
 	refused := q.Enqueue(ctx, tx, jobs...)
 	if _, err := tx.ExecContext(ctx, `SELECT 1`); err != nil {
-		return fmt.Errorf("in the transaction, after %w: %v", err, refused)
+		return fmt.Errorf("in the transaction, after %s: %w", fmt.Sprint(refused), err) // not to be taken for the refusal
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit, after %w: %v", err, refused)
+		return fmt.Errorf("commit, after %s: %w", fmt.Sprint(refused), err)
 	}
 	return refused
 }

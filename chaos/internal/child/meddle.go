@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,7 +29,7 @@ type Meddle struct {
 }
 
 // The notes of what came of the calls of one kind: the kind, a space, and Surfaced where a deadlock
-// reached the caller, Failed where another error did, or what else; the number says how many, and
+// reached the caller, with where, Failed where another error did, or what else; the number says how many, and
 // the attempt how many jobs they concerned.
 const (
 	Went     = "went"
@@ -52,7 +53,9 @@ type call func(m *meddler, ctx context.Context) (jobs int, err error)
 
 // Calls are the kinds of calls. Those of errand that take a transaction are made in one of the
 // caller's now and then.
-var Calls = []string{"claim", "claimtx", "complete", "cancel", "retry", "release", "mixed", "extend", "reclaim", "redrive", "redrive all", "prune", "enqueue", "enqueue keyed"}
+var Calls = []string{
+	"claim", "claimtx", "complete", "cancel", "retry", "release", "mixed", "extend", "reclaim", "redrive", "redrive all", "prune", "enqueue", "enqueue keyed",
+}
 
 var calls = map[string]call{
 	"claim":         (*meddler).claim,
@@ -114,7 +117,7 @@ func (m *meddler) run(ctx context.Context) {
 		r := result{kind, Went}
 		switch {
 		case sqlState(err) == "40P01":
-			r.result = Surfaced
+			r.result = Surfaced + ", " + whereOf(err)
 		case err != nil:
 			r.result = Failed + fmt.Sprintf("%.300s", err)
 		case jobs == 0:
@@ -128,6 +131,16 @@ func (m *meddler) run(ctx context.Context) {
 	}
 }
 
+// whereOf is what the server says of where it came to an error, without the numbers.
+func whereOf(err error) string {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return digits.ReplaceAllString(refused.Where, "N")
+	}
+	return ""
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
 func sqlState(err error) string {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return refused.Code
@@ -137,8 +150,8 @@ func sqlState(err error) string {
 
 // within makes a call on the queue's own connections, or in a transaction in which nothing else is
 // done, and says that it took effect.
-func (m *meddler) within(ctx context.Context, f func(db queue.DB) error) error {
-	if m.draw.IntN(2) == 0 {
+func (m *meddler) within(ctx context.Context, own bool, f func(db queue.DB) error) error {
+	if own {
 		return f(nil)
 	}
 	tx, err := m.db.BeginTx(ctx, nil)
@@ -200,8 +213,9 @@ func (m *meddler) ended(jobs ...*queue.Job) error {
 }
 
 const (
-	runningSQL = `SELECT id, fence, locked_by, payload, attempts FROM errand.jobs WHERE status = 'running' AND ($2 = '' OR locked_by = $2) ORDER BY random() LIMIT $1`
-	deadSQL    = `SELECT id, fence, coalesce(locked_by, ''), payload, attempts FROM errand.jobs WHERE status = 'dead' ORDER BY random() LIMIT $1`
+	runningSQL = `SELECT id, fence, locked_by, payload, attempts FROM errand.jobs
+		WHERE status = 'running' AND ($2 = '' OR locked_by = $2) ORDER BY random() LIMIT $1`
+	deadSQL = `SELECT id, fence, coalesce(locked_by, ''), payload, attempts FROM errand.jobs WHERE status = 'dead' ORDER BY random() LIMIT $1`
 )
 
 // look reads some jobs as the table has them, whoever claimed them, in any order.
@@ -224,7 +238,11 @@ func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*
 // settling settles jobs that are running, with verbs that are drawn from these.
 func settling(verbs ...queue.Verb) call {
 	return func(m *meddler, ctx context.Context) (int, error) {
-		jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), []string{m.name, ""}[m.draw.IntN(2)]) // or of all workers
+		own, name := m.draw.IntN(2) == 0, m.name
+		if own && m.draw.IntN(2) == 0 {
+			name = "" // jobs of all workers, which are a statement for each
+		}
+		jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), name)
 		if err != nil {
 			return 0, err
 		}
@@ -233,7 +251,7 @@ func settling(verbs ...queue.Verb) call {
 			outcomes[i] = queue.Outcome{Job: job, Verb: verbs[m.draw.IntN(len(verbs))], Err: errMeddled, Delay: time.Duration(m.draw.IntN(10)) * time.Millisecond}
 		}
 		var lost []*queue.Job
-		err = m.within(ctx, func(db queue.DB) (err error) {
+		err = m.within(ctx, own, func(db queue.DB) (err error) {
 			lost, err = m.q.Settle(ctx, db, outcomes...)
 			return err
 		})
@@ -298,7 +316,7 @@ func (m *meddler) enqueue(ctx context.Context, key string) (int, error) {
 			jobs[i].Key = key + strconv.Itoa(m.draw.IntN(60))
 		}
 	}
-	err := m.within(ctx, func(db queue.DB) error { return m.q.Enqueue(ctx, db, jobs...) })
+	err := m.within(ctx, m.draw.IntN(2) == 0, func(db queue.DB) error { return m.q.Enqueue(ctx, db, jobs...) })
 	if err != nil {
 		return 0, err
 	}

@@ -35,7 +35,8 @@ type Watch struct {
 
 // waitingSQL lists those who wait now. waitstart is set a moment after the wait has begun: until
 // then, and on servers before 14, a wait counts from the first look that finds it.
-const waitingSQL = `SELECT a.pid, a.application_name, left(regexp_replace(a.query, '\s+', ' ', 'g'), 60), l.mode || ' ' || l.locktype || coalesce(' ' || l.relation::regclass, ''),
+const waitingSQL = `SELECT a.pid, a.application_name, left(regexp_replace(a.query, '\s+', ' ', 'g'), 60),
+	l.mode || ' ' || l.locktype || coalesce(' ' || l.relation::regclass, ''),
 	coalesce(extract(epoch FROM clock_timestamp() - %s)::float8, 0), a.query_start::text || l.locktype
 	FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE NOT l.granted AND a.datname = current_database()`
 

@@ -16,7 +16,11 @@ func TestWaitIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer farm.Close()
+	t.Cleanup(func() {
+		if err := farm.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	p, err := farm.Start(t.Context(), "locks", server.Careless)
 	if err != nil {
 		t.Fatal(err)

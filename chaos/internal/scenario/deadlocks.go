@@ -56,7 +56,8 @@ func meddle(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	l.Row.Note("%d processes of %d callers; half of the calls that can be are in transactions of the callers' own; %d deadlocks that the server ended and errand made good", processes, callers, inside)
+	l.Row.Note("%d processes of %d callers; half of the calls that can be are in transactions of the callers' own; "+
+		"the server ended %d deadlocks in all", processes, callers, inside)
 	checkCalls(l, book.Notes)
 	return nil
 }
@@ -87,8 +88,8 @@ func checkCalls(l *lab.Lab, notes []ledger.Entry) {
 		switch {
 		case result == child.Went:
 			went[kind] += n.Number
-		case result == child.Surfaced:
-			surfaced[kind] += n.Number
+		case strings.HasPrefix(result, child.Surfaced):
+			surfaced[n.Text] += n.Number
 			total += n.Number
 		case strings.HasPrefix(result, child.Failed):
 			failed = append(failed, fmt.Sprintf("%d of %s", n.Number, n.Text))

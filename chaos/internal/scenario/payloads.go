@@ -119,7 +119,8 @@ func checkPayloads(l *lab.Lab, ways []wayOfPayloads, book ledger.Book) {
 	l.Row.Check(len(strange) == 0, "errors that are no InvalidError of the Payload: 0", "%s", lab.Few(strange))
 	l.Row.Check(len(wrong) == 0, "payloads neither kept faithfully nor refused as documented: 0", "%s of %d", lab.Few(wrong), sent)
 	enough := lab.Size(l, 1000, 100)
-	l.Row.Check(kept > enough && refused > enough && batches > enough/4, "some of each", "%d kept, %d refused, and %d calls with good ones among them", kept, refused, batches)
+	l.Row.Check(kept > enough && refused > enough && batches > enough/4, "some of each",
+		"%d kept, %d refused, and %d calls with good ones among them", kept, refused, batches)
 }
 
 // wrongFate says what is wrong with what became of a payload; "" if nothing is.

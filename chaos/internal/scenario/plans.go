@@ -95,7 +95,9 @@ func claimForced(ctx context.Context, l *lab.Lab, round int) error {
 	var claimers []*child.Process
 	for mode, settings := range forced {
 		name := fmt.Sprintf("%s.%d", mode, round)
-		p, err := l.Start(child.Spec{Part: "claim", Name: name, DSN: l.DSN(append(settings, "application_name", name)...), Claim: child.Claim{Limits: limits}})
+		p, err := l.Start(child.Spec{
+			Part: "claim", Name: name, Claim: child.Claim{Limits: limits}, DSN: l.DSN(append(settings, "application_name", name)...),
+		})
 		if err != nil {
 			return err
 		}
