@@ -1,5 +1,6 @@
 -- Records that jobs are done, and keeps them: $1 ids in their order, $2 the fence of each, $3 worker. Returns the ids that are not
--- the worker's any more. It is settle.sql for batches in which nothing else has happened.
+-- the worker's any more. It is settle.sql for batches in which nothing else has happened, and
+-- like it locks the rows in the order of their ids: the planner may come by them in the order in which they lie.
 -- Index: jobs_pkey.
 WITH locked AS MATERIALIZED (
     SELECT id FROM errand.jobs
