@@ -17,7 +17,7 @@ type Job struct {
 	Kind string
 	// Payload is any JSON value; nil means null. A backend may store it in a
 	// normal form (Postgres keeps jsonb: no white space, keys sorted, the last of
-	// duplicate keys), so it may come back with other bytes and the same meaning.
+	// duplicate keys, no exponents), so it may come back with other bytes and the same meaning.
 	Payload json.RawMessage
 	// Priority orders jobs within a queue: lower runs first; 0 is the default.
 	Priority int32

@@ -16,6 +16,14 @@ const (
 	maxExponent = 4000
 )
 
+// Postgres shows a jsonb's numbers without exponents: of 1e4000, which takes six bytes, a claim gets four thousand. A value that it
+// cannot show in a gigabyte fails every claim that meets it, so a payload may grow by so many times its limit at most, and
+// never by more than what is far inside of that.
+const (
+	maxGrowth      = 16
+	maxGrowthBytes = 512 << 20
+)
+
 // checkPayload refuses what is not JSON, and the JSON that a SQL database cannot
 // keep: NUL and unpaired surrogates in strings, invalid UTF-8, nesting and
 // numbers beyond the limits above. No byte of the payload is put in the error.
@@ -30,12 +38,13 @@ func checkPayload(p json.RawMessage, limit int) error {
 	case !json.Valid(p):
 		return invalid("Payload", "not a JSON value")
 	}
-	return scanJSON(p)
+	return scanJSON(p, maxGrowth*min(limit, maxGrowthBytes/maxGrowth))
 }
 
-// scanJSON walks p, which is valid JSON, once.
-func scanJSON(p []byte) error {
+// scanJSON walks p, which is valid JSON, once. room is how many digits the exponents of its numbers may stand for.
+func scanJSON(p []byte, room int) error {
 	depth := 0
+	left := room
 	for i := 0; i < len(p); {
 		switch c := p[i]; {
 		case c == '"':
@@ -46,9 +55,12 @@ func scanJSON(p []byte) error {
 			i = end
 			continue
 		case c == '-' || '0' <= c && c <= '9':
-			end, err := scanNumber(p, i)
+			end, zeros, err := scanNumber(p, i)
 			if err != nil {
 				return err
+			}
+			if left -= zeros; left < 0 {
+				return invalid("Payload", "numbers with exponents that stand for more than %d digits", room)
 			}
 			i = end
 			continue
@@ -101,30 +113,27 @@ func scanString(p []byte, i int) (int, error) {
 	return i + 1, nil
 }
 
-// scanNumber returns the index behind the number whose first byte is p[i].
-func scanNumber(p []byte, i int) (int, error) {
+// scanNumber returns the index behind the number whose first byte is p[i], and how many digits its exponent stands for.
+func scanNumber(p []byte, i int) (end, zeros int, err error) {
 	start, exp := i, -1
+scan:
 	for ; i < len(p); i++ {
 		switch c := p[i]; {
 		case c == 'e' || c == 'E':
 			exp = i + 1
 		case '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.':
 		default:
-			return i, checkNumber(p[start:i], exp-start)
+			break scan
 		}
 	}
-	return i, checkNumber(p[start:i], exp-start)
-}
-
-// checkNumber checks num, whose exponent begins at exp, or below 0 without one.
-func checkNumber(num []byte, exp int) error {
-	if len(num) > maxDigits {
-		return invalid("Payload", "a number of %d digits: at most %d", len(num), maxDigits)
+	if i-start > maxDigits {
+		return i, 0, invalid("Payload", "a number of %d digits: at most %d", i-start, maxDigits)
 	}
 	if exp > 0 {
-		if e, err := strconv.Atoi(string(num[exp:])); err != nil || e < -maxExponent || e > maxExponent {
-			return invalid("Payload", "a number with an exponent beyond ±%d", maxExponent)
+		zeros, err = strconv.Atoi(string(p[exp:i]))
+		if zeros = max(zeros, -zeros); err != nil || zeros > maxExponent {
+			return i, 0, invalid("Payload", "a number with an exponent beyond ±%d", maxExponent)
 		}
 	}
-	return nil
+	return i, zeros, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -31,10 +32,21 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	}
 	return b.on(ctx, "enqueue", db, func(db queue.DB) error {
 		if pool, ok := db.(*sql.DB); ok {
-			return once(ctx, pool, func(conn queue.DB) error { return write(ctx, conn, jobs) })
+			return tooMuch(once(ctx, pool, func(conn queue.DB) error { return write(ctx, conn, jobs) }))
 		}
-		return write(ctx, db, jobs)
+		return tooMuch(write(ctx, db, jobs))
 	})
+}
+
+// tooMuch says [queue.InvalidError] where a payload, or all of them together, are more than the server can make a jsonb of. That depends
+// on how many values there are in it, and is met only where MaxPayload has been raised far.
+func tooMuch(err error) error {
+	const programLimitExceeded, internalError = "54000", "XX000"
+	code := sqlState(err)
+	if code == programLimitExceeded || code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") {
+		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb: " + err.Error(), Err: err}
+	}
+	return err
 }
 
 // writePlain enqueues jobs without keys.

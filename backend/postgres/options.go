@@ -22,7 +22,8 @@ type Options struct {
 	// prepared: PostgreSQL does not prepare one that has notified. Workers find
 	// the jobs by polling.
 	Silent bool
-	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
+	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload]. From 25 MB on the server may refuse one
+	// that jsonb has no room for, which is a [*queue.InvalidError], too, but one that has ended the caller's transaction.
 	MaxPayload int
 	// Retention says how long ended jobs are kept.
 	Retention Retention

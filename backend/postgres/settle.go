@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -20,7 +21,8 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 	}
 	groups, lost := byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
-	for worker, held := range groups {
+	for _, worker := range slices.Sorted(maps.Keys(groups)) { // rows stay locked in a caller's transaction: in one order
+		held := groups[worker]
 		statement, args := b.settling(held, worker)
 		err := b.on(ctx, "settle", db, func(db queue.DB) error {
 			gone, err := queryIDs(ctx, db, statement, args...)

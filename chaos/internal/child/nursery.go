@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 // Nursery starts children. All are started by one thread, because it is that thread's
@@ -61,7 +62,7 @@ func (n *Nursery) Start(spec Spec) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{Name: spec.Name, command: exec.Command(program, Argument, string(text)), ready: make(chan struct{}), ended: make(chan struct{})}
-	p.doomed.Store(spec.Part == "enqueue")
+	p.doomed.Store(slices.Contains(finite, spec.Part))
 	if err := n.start(p); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Name, err)
 	}

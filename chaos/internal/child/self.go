@@ -17,9 +17,17 @@ import (
 
 // parts are what a child can do, until ctx ends.
 var parts = map[string]func(ctx context.Context, s *self) error{
+	"claim":   claim,
 	"enqueue": enqueue,
+	"fuzz":    fuzz,
+	"meddle":  meddle,
+	"migrate": migrate,
+	"read":    read,
 	"work":    work,
 }
+
+// finite are the parts that come to an end by themselves.
+var finite = []string{"claim", "enqueue", "fuzz", "meddle", "migrate"}
 
 // self is a child from its own side.
 type self struct {

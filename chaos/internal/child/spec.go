@@ -25,6 +25,9 @@ type Spec struct {
 
 	Work    Work    `json:"work"`
 	Enqueue Enqueue `json:"enqueue"`
+	Claim   Claim   `json:"claim"`
+	Fuzz    Fuzz    `json:"fuzz"`
+	Meddle  Meddle  `json:"meddle"`
 }
 
 // Work is what a worker does, until SIGTERM.

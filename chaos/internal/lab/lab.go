@@ -173,19 +173,28 @@ func (l *Lab) Faults() []audit.Fault { return l.faults }
 
 // Worker starts a worker process.
 func (l *Lab) Worker(name string, w child.Work) (*child.Process, error) {
-	return l.start(child.Spec{Part: "work", Name: name, Work: w})
+	return l.Start(child.Spec{Part: "work", Name: name, Work: w})
 }
 
 // Enqueuer starts a process that enqueues.
 func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
-	return l.start(child.Spec{Part: "enqueue", Name: name, Enqueue: e})
+	return l.Start(child.Spec{Part: "enqueue", Name: name, Enqueue: e})
 }
 
-func (l *Lab) start(spec child.Spec) (*child.Process, error) {
-	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
-	spec.DSN = l.DSN("application_name", spec.Name)
+// childDSN is DSN for the processes.
+func (l *Lab) childDSN(settings ...string) string {
 	if l.Address != nil {
-		spec.DSN = l.Address(Database, "application_name", spec.Name)
+		return l.Address(Database, settings...)
+	}
+	return l.DSN(settings...)
+}
+
+// Start starts a process of any part. Where it has no DSN, it is given that of the
+// system's database.
+func (l *Lab) Start(spec child.Spec) (*child.Process, error) {
+	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
+	if spec.DSN == "" {
+		spec.DSN = l.childDSN("application_name", spec.Name)
 	}
 	p, err := l.Nursery.Start(spec)
 	if err != nil {
@@ -202,3 +211,6 @@ func (l *Lab) Enqueue(ctx context.Context, kind system.Kind, numbers ...int) err
 	}
 	return l.acks.Acked(numbers...)
 }
+
+// Acked takes note of jobs that came into the table without the system.
+func (l *Lab) Acked(numbers ...int) error { return l.acks.Acked(numbers...) }

@@ -46,6 +46,7 @@ func openWith(options postgres.Options, dsn string, connections int) (System, er
 	}}, nil
 }
 
-const postgresJobs = `SELECT (payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''),
+// Where the payload is a matter of its own, the number is in the headers.
+const postgresJobs = `SELECT coalesce(headers ->> 'number', payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''),
 	(extract(epoch FROM updated_at) * 1000000)::bigint, concat_ws(' | ', status, attempts, fence, locked_by, scheduled_at, updated_at, last_error)
 	FROM errand.jobs WHERE $1::text = '' OR status = 'running' AND locked_by = $1::text`
