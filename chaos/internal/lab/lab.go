@@ -28,6 +28,7 @@ type Config struct {
 	Server    *server.Postgres // the system's
 	LedgerDSN string           // an empty database
 	Nursery   *child.Nursery
+	Dir       string // a folder that is gone when the program has ended
 	Progress  io.Writer
 }
 
@@ -141,14 +142,17 @@ func (l *Lab) Until(ctx context.Context, patience time.Duration, condition func(
 // Struck takes note of a fault.
 func (l *Lab) Struck(f audit.Fault) { l.faults = append(l.faults, f) }
 
+// Faults are those that were taken note of, in their order.
+func (l *Lab) Faults() []audit.Fault { return l.faults }
+
 // Worker starts a worker process.
 func (l *Lab) Worker(name string, w child.Work) (*child.Process, error) {
-	return l.start(child.Spec{Part: "work", Name: name, Work: w})
+	return l.start(child.Spec{Part: "work", Name: name, Work: w, Host: w.Host})
 }
 
 // Enqueuer starts a process that enqueues.
 func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
-	return l.start(child.Spec{Part: "enqueue", Name: name, Enqueue: e})
+	return l.start(child.Spec{Part: "enqueue", Name: name, Enqueue: e, Host: e.Host})
 }
 
 func (l *Lab) start(spec child.Spec) (*child.Process, error) {
@@ -165,6 +169,18 @@ func (l *Lab) start(spec child.Spec) (*child.Process, error) {
 // Enqueue enqueues jobs from this process.
 func (l *Lab) Enqueue(ctx context.Context, kind system.Kind, numbers ...int) error {
 	if err := l.System.Enqueue(ctx, kind, numbers...); err != nil {
+		return err
+	}
+	return l.acks.Acked(numbers...)
+}
+
+// EnqueueLater enqueues jobs that are due later from this process, where the system can do that.
+func (l *Lab) EnqueueLater(ctx context.Context, kind system.Kind, due func(number int) system.Due, numbers ...int) error {
+	later, ok := l.System.(system.Later)
+	if !ok {
+		return fmt.Errorf("%s: has no jobs that are due later", l.About.Name)
+	}
+	if err := later.EnqueueLater(ctx, kind, due, numbers...); err != nil {
 		return err
 	}
 	return l.acks.Acked(numbers...)

@@ -39,7 +39,7 @@ type Scenario struct {
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, isolation, limits, sigterm}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, clocks, isolation, limits, sigterm}
 
 // Find finds a scenario by its name or number.
 func Find(name string) (Scenario, bool) {
@@ -158,7 +158,7 @@ func (st *stage) play(ctx context.Context, s Scenario, about system.About, row *
 	}
 	l, err := lab.Open(ctx, lab.Config{
 		Seed: st.Seed, Short: st.Short, About: about, Row: row, Server: p,
-		LedgerDSN: st.ledgers.URL(name), Nursery: st.nursery, Progress: st.Progress,
+		LedgerDSN: st.ledgers.URL(name), Nursery: st.nursery, Dir: st.farm.Dir(), Progress: st.Progress,
 	})
 	if err != nil {
 		return err

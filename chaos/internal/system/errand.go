@@ -51,18 +51,22 @@ func openErrand(_ context.Context, dsn string, connections int) (System, error) 
 func (e *errand) Install(ctx context.Context) error { return postgres.Migrate(ctx, e.db, options) }
 
 func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
+	return e.queue.Enqueue(ctx, nil, newJobs(kind, numbers)...)
+}
+
+func newJobs(kind Kind, numbers []int) []*queue.Job {
 	jobs := make([]*queue.Job, len(numbers))
 	for i, n := range numbers {
 		jobs[i] = queue.Kind[args]{Name: string(kind)}.New(args{n})
 	}
-	return e.queue.Enqueue(ctx, nil, jobs...)
+	return jobs
 }
 
 func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
-	watched := watched{e.queue, w.Lost}
+	watched := watched{e.queue, w}
 	mux := queue.NewMux()
 	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
-		return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt}))
+		return paced(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt}), w)
 	})
 	inTx := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return handleInTx(ctx, job, handle) })
 	tx := middleware.Tx(e.db, watched, middleware.TxOptions{SettleFirst: w.SettleFirst})
@@ -122,14 +126,32 @@ func verdict(v Verb) error {
 	return nil
 }
 
-// watched tells what the backend says is lost.
+// paced is a verdict that says when to try again, where the worker has that.
+func paced(v Verb, w Worker) error {
+	err := verdict(v)
+	if v == Retry && w.RetryAfter > 0 {
+		return queue.RetryAfter(w.RetryAfter, err)
+	}
+	return err
+}
+
+// watched tells what the backend says is lost, and what its claims take.
 type watched struct {
 	queue.Queue
-	lost func(number, attempt int)
+	worker Worker
 }
 
 // Unwrap lets the worker find what else the backend can do.
 func (w watched) Unwrap() queue.Queue { return w.Queue }
+
+func (w watched) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	begun := time.Now()
+	jobs, err := w.Queue.Claim(ctx, req)
+	if w.worker.Claimed != nil && len(jobs) > 0 {
+		w.worker.Claimed(time.Since(begun), len(jobs))
+	}
+	return jobs, err
+}
 
 func (w watched) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
 	lost, err := w.Queue.Extend(ctx, lease, jobs...)
@@ -144,12 +166,12 @@ func (w watched) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outc
 }
 
 func (w watched) tell(lost []*queue.Job) {
-	if w.lost == nil {
+	if w.worker.Lost == nil {
 		return
 	}
 	for _, job := range lost {
 		if a, err := plainKind.Args(job); err == nil { // the kinds carry the same
-			w.lost(a.Number, job.Attempt)
+			w.worker.Lost(a.Number, job.Attempt)
 		}
 	}
 }
