@@ -26,8 +26,8 @@ const (
 	// pinnedEnqueuers share the rate.
 	pinnedEnqueuers = 2
 	// goneAtOnce is how many claimed jobs a short run leaves in the index at once, since it has no
-	// time to let them add up: what some four minutes would.
-	goneAtOnce = 200_000
+	// time to let them add up: what two minutes would.
+	goneAtOnce = 100_000
 )
 
 func pinHorizon(ctx context.Context, l *lab.Lab) error {
@@ -49,7 +49,7 @@ func pinHorizon(ctx context.Context, l *lab.Lab) error {
 		enqueuers = append(enqueuers, e)
 	}
 	// What begins is not calm: connections are made, and plans.
-	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2*time.Second)); err != nil {
+	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, time.Second)); err != nil {
 		return err
 	}
 	p := pinning{lab: l, begun: time.Now()}
