@@ -105,7 +105,8 @@ func shiftedWork(l *lab.Lab, program string, place int) child.Work {
 // retryAfter is what a place's handlers say when they fail. Where there is time for it, two
 // leave it to errand, which has half a minute for that.
 func retryAfter(l *lab.Lab, place int) time.Duration {
-	return lab.Size(l, []time.Duration{time.Second, 0, 0, 2 * time.Second}, []time.Duration{time.Second, time.Second, 500 * time.Millisecond, time.Second})[place]
+	const s = time.Second
+	return lab.Size(l, [...]time.Duration{s, 0, 0, 2 * s}, [...]time.Duration{s, s, s / 2, s})[place]
 }
 
 // enqueueAt enqueues jobs that are due at a time, from this process, whose clock is the server's.
@@ -123,12 +124,13 @@ func enqueueAt(ctx context.Context, l *lab.Lab) (map[int]time.Time, error) {
 // killEachPlace kills and replaces the worker of each place once, or more often.
 func killEachPlace(ctx context.Context, l *lab.Lab, crew *lab.Crew) error {
 	source := l.Source("kills")
+	least, most := lab.Size(l, 4*time.Second, 500*time.Millisecond), lab.Size(l, 8*time.Second, 800*time.Millisecond)
 	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, 1500*time.Millisecond)); err != nil {
 		return err
 	}
 	for range lab.Size(l, 4, 1) {
 		for _, place := range source.Perm(len(shifts)) {
-			if err := l.Sleep(ctx, plan.Between(source, lab.Size(l, 4*time.Second, 500*time.Millisecond), lab.Size(l, 8*time.Second, 800*time.Millisecond))); err != nil {
+			if err := l.Sleep(ctx, plan.Between(source, least, most)); err != nil {
 				return err
 			}
 			if err := crew.Kill(ctx, place); err != nil {

@@ -110,7 +110,8 @@ func leaveGone(ctx context.Context, l *lab.Lab, n int) error {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		_, written := tx.Exec(ctx, `INSERT INTO errand.jobs (queue, kind, payload) SELECT 'default', 'chaos.gone', '{"number": -1}' FROM generate_series(1, $1::integer)`, n)
+		_, written := tx.Exec(ctx, `INSERT INTO errand.jobs (queue, kind, payload)
+			SELECT 'default', 'chaos.gone', '{"number": -1}' FROM generate_series(1, $1::integer)`, n)
 		_, deleted := tx.Exec(ctx, `DELETE FROM errand.jobs WHERE kind = 'chaos.gone'`)
 		return errors.Join(written, deleted)
 	})

@@ -68,7 +68,8 @@ func (p *pinning) gather() error {
 func (p *pinning) checkLoad() {
 	const share = 0.95
 	calm, pinned := rate(p.acked, p.begun, p.pinned), rate(p.acked, p.measured, p.over)
-	p.lab.Row.Check(pinned >= share*rateOfPinned, fmt.Sprintf("enqueued while pinned, jobs a second: %d, of which 95 %%", rateOfPinned), "%.0f; %.0f calm", pinned, calm)
+	p.lab.Row.Check(pinned >= share*rateOfPinned,
+		fmt.Sprintf("enqueued while pinned, jobs a second: %d, of which 95 %%", rateOfPinned), "%.0f; %.0f calm", pinned, calm)
 	least := (countBefore(p.acked, p.over) - countBefore(p.acked, p.measured)) / batchOfPinned
 	p.lab.Row.Check(p.age >= least, "transactions since the horizon stands still: at least the enqueuers' calls", "%d ≥ %d", p.age, least)
 }
