@@ -34,6 +34,7 @@ func enqueue(ctx context.Context, s *self) error {
 	defer record.Close()
 	draw := plan.Source(s.Seed, "enqueue", s.Name)
 	next, acked, room := e.First, 0, 0
+	begun := time.Now()
 	for ctx.Err() == nil && (e.Jobs == 0 || acked < e.Jobs) {
 		if e.Ahead > 0 && room <= 0 {
 			if room = s.room(ctx, record); room <= 0 {
@@ -41,6 +42,7 @@ func enqueue(ctx context.Context, s *self) error {
 				continue
 			}
 		}
+		s.awaitTurn(begun, next-e.First)
 		n := 1 + draw.IntN(max(e.Batch, 1))
 		if e.Jobs > 0 {
 			n = min(n, e.Jobs-acked)
@@ -59,7 +61,6 @@ func enqueue(ctx context.Context, s *self) error {
 		must(s.ledger.Acked(numbers...))
 		acked += n
 		room -= n
-		time.Sleep(e.Pause)
 	}
 	return nil
 }
@@ -68,7 +69,18 @@ func enqueue(ctx context.Context, s *self) error {
 func (s *self) enqueueOnce(numbers []int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
 	defer cancel()
-	return s.system.Enqueue(ctx, cmp.Or(s.Enqueue.Kind, system.Plain), numbers...)
+	kind := cmp.Or(s.Enqueue.Kind, system.Plain)
+	if s.Enqueue.Later.Most > 0 {
+		return s.enqueueLater(ctx, kind, numbers)
+	}
+	return s.system.Enqueue(ctx, kind, numbers...)
+}
+
+// awaitTurn waits, where there is a rate, until so many have had their time. What is late is caught up with.
+func (s *self) awaitTurn(begun time.Time, enqueued int) {
+	if rate := s.Enqueue.Rate; rate > 0 {
+		time.Sleep(time.Until(begun.Add(time.Duration(enqueued) * time.Second / time.Duration(rate))))
+	}
 }
 
 // room is how many jobs may be enqueued until the workers are to be looked at again.

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,11 +58,13 @@ func (n *Nursery) Start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	program = cmp.Or(spec.Host.Program, program)
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{Name: spec.Name, command: exec.Command(program, Argument, string(text)), ready: make(chan struct{}), ended: make(chan struct{})}
+	p.command.Env = append(os.Environ(), spec.Host.Environment...)
 	p.doomed.Store(slices.Contains(finite, spec.Part))
 	if err := n.start(p); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Name, err)

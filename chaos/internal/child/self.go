@@ -64,6 +64,7 @@ func (s *self) run(spec string) (err error) {
 	if s.ledger, err = ledger.Open(ctx, s.Ledger, s.Name); err != nil {
 		return errors.Join(err, s.system.Close())
 	}
+	s.tellClock()
 	go s.hear()
 	go s.feel()
 	if _, err := fmt.Println("ready"); err != nil {

@@ -28,6 +28,14 @@ type Spec struct {
 	Claim   Claim   `json:"claim"`
 	Fuzz    Fuzz    `json:"fuzz"`
 	Meddle  Meddle  `json:"meddle"`
+
+	Host Host `json:"-"`
+}
+
+// Host is what a child runs on. Its zero value is what the parent itself runs on.
+type Host struct {
+	Program     string   // the child's own, which must know the same parts; "" means the parent's
+	Environment []string // name=value, beyond the parent's
 }
 
 // Work is what a worker does, until SIGTERM.
@@ -36,8 +44,10 @@ type Work struct {
 	Handler string        `json:"handler"` // a name of [handlers]; "" means "plain"
 	Least   time.Duration `json:"least"`   // how long a handler takes, drawn by the number of the job
 	Most    time.Duration `json:"most"`
-	Gauge   time.Duration `json:"gauge"` // how often it writes down what it takes up; 0 means never
-	Bad     BadOutcome    `json:"bad"`   // of the handler "burst"
+	Gauge   time.Duration `json:"gauge"`  // how often it writes down what it takes up; 0 means never
+	Bad     BadOutcome    `json:"bad"`    // of the handler "burst"
+	Claims  bool          `json:"claims"` // whether the times of claims are put on record
+	Host    Host          `json:"-"`
 }
 
 // Enqueue is what an enqueuer does: it enqueues numbered jobs, each once, whatever
@@ -48,6 +58,7 @@ type Enqueue struct {
 	Jobs  int         `json:"jobs"`  // how many are to be acknowledged; 0 means no end
 	Batch int         `json:"batch"` // the most of one call; each call draws its number
 	Ahead int         `json:"ahead"` // how many of all jobs may be without effect before it waits; 0 means any number
-
-	Pause time.Duration `json:"pause"` // between two calls
+	Rate  int         `json:"rate"`  // jobs a second, evenly; 0 means as fast as it goes
+	Later Later       `json:"later"` // which of them are due later
+	Host  Host        `json:"-"`
 }

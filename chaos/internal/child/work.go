@@ -15,6 +15,7 @@ var handlers = map[string]func(ctx context.Context, s *self, run system.Run) sys
 	"":       plain,
 	"plain":  plain,
 	"burst":  burst,
+	"clocks": clocks,
 	"frozen": frozen,
 	"inTx":   inTx,
 	"poison": poisoned,
@@ -33,6 +34,11 @@ func work(ctx context.Context, s *self) error {
 	w := s.Work.Worker
 	w.Name = s.Name
 	w.Lost = func(number, attempt int) { s.note(system.Run{Number: number, Attempt: attempt}, Lost) }
+	if s.Work.Claims {
+		c := recordClaims(s)
+		w.Claimed = c.add
+		defer c.close()
+	}
 	return s.system.Work(ctx, w, func(ctx context.Context, run system.Run) system.Verb { return handle(ctx, s, run) })
 }
 
@@ -62,13 +68,18 @@ const businessSQL = `INSERT INTO public.business (number, attempt, worker) VALUE
 // takeTime waits for as long as the handler of the job takes; false if ctx has ended
 // before, unless the worker is to take no notice of that.
 func (s *self) takeTime(ctx context.Context, run system.Run) bool {
+	return s.take(ctx, plan.HandlerTime(s.Seed, run.Number, s.Work.Least, s.Work.Most))
+}
+
+// take is takeTime for so long.
+func (s *self) take(ctx context.Context, d time.Duration) bool {
 	if s.Work.Detached {
 		ctx = context.WithoutCancel(ctx)
 	}
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(plan.HandlerTime(s.Seed, run.Number, s.Work.Least, s.Work.Most)):
+	case <-time.After(d):
 		return true
 	}
 }

@@ -31,6 +31,7 @@ type Config struct {
 	// Address is where the processes find a database of the system's server; nil means where this one does.
 	Address  func(database string, settings ...string) string
 	Nursery  *child.Nursery
+	Dir      string // a folder that is gone when the program has ended
 	Progress io.Writer
 }
 
@@ -173,12 +174,12 @@ func (l *Lab) Faults() []audit.Fault { return l.faults }
 
 // Worker starts a worker process.
 func (l *Lab) Worker(name string, w child.Work) (*child.Process, error) {
-	return l.Start(child.Spec{Part: "work", Name: name, Work: w})
+	return l.Start(child.Spec{Part: "work", Name: name, Work: w, Host: w.Host})
 }
 
 // Enqueuer starts a process that enqueues.
 func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
-	return l.Start(child.Spec{Part: "enqueue", Name: name, Enqueue: e})
+	return l.Start(child.Spec{Part: "enqueue", Name: name, Enqueue: e, Host: e.Host})
 }
 
 // childDSN is DSN for the processes.
@@ -214,3 +215,15 @@ func (l *Lab) Enqueue(ctx context.Context, kind system.Kind, numbers ...int) err
 
 // Acked takes note of jobs that came into the table without the system.
 func (l *Lab) Acked(numbers ...int) error { return l.acks.Acked(numbers...) }
+
+// EnqueueLater enqueues jobs that are due later from this process, where the system can do that.
+func (l *Lab) EnqueueLater(ctx context.Context, kind system.Kind, due func(number int) system.Due, numbers ...int) error {
+	later, ok := l.System.(system.Later)
+	if !ok {
+		return fmt.Errorf("%s: has no jobs that are due later", l.About.Name)
+	}
+	if err := later.EnqueueLater(ctx, kind, due, numbers...); err != nil {
+		return err
+	}
+	return l.acks.Acked(numbers...)
+}

@@ -44,8 +44,8 @@ func poisonWorkers(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	crew.Supervise()
-	// Some 180 a second, whatever becomes of them: what waits does not hide in a backlog.
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{First: firstOther, Batch: 8, Pause: 20 * time.Millisecond})
+	// Whatever becomes of them: what waits does not hide in a backlog.
+	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{First: firstOther, Batch: 8, Rate: 180})
 	if err != nil {
 		return err
 	}

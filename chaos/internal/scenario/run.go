@@ -172,7 +172,7 @@ func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
 }
 
 func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) {
-	c := lab.Config{Seed: st.Seed, Short: st.Short, About: p.about, Row: row, Progress: st.Progress}
+	c := lab.Config{Seed: st.Seed, Short: st.Short, About: p.about, Row: row, Dir: st.farm.Dir(), Progress: st.Progress}
 	closeDatabase, err := st.database(ctx, p, &c)
 	defer func() { err = errors.Join(err, closeDatabase()) }()
 	if err != nil {

@@ -43,6 +43,10 @@ var (
 func (e *errand) Install(ctx context.Context) error { return e.install(ctx) }
 
 func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
+	return e.queue.Enqueue(ctx, nil, newJobs(kind, numbers)...)
+}
+
+func newJobs(kind Kind, numbers []int) []*queue.Job {
 	jobs := make([]*queue.Job, len(numbers))
 	for i, n := range numbers {
 		jobs[i] = queue.Kind[args]{Name: string(kind)}.New(args{n})
@@ -50,7 +54,7 @@ func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 			jobs[i].MaxAttempts = PoisonAttempts(n)
 		}
 	}
-	return e.queue.Enqueue(ctx, nil, jobs...)
+	return jobs
 }
 
 func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
@@ -58,12 +62,12 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 	if err != nil {
 		return err
 	}
-	watched := watched{q, w.Lost}
+	watched := watched{q, w}
 	mux := queue.NewMux()
 	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
 		var text string
 		verb := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text})
-		return verdict(verb, text)
+		return paced(verb, text, w)
 	})
 	poison.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
 		return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Poison: true}), "")
@@ -127,14 +131,32 @@ func verdict(v Verb, text string) error {
 	return nil
 }
 
-// watched tells what the backend says is lost.
+// paced is a verdict that says when to try again, where the worker has that.
+func paced(v Verb, text string, w Worker) error {
+	err := verdict(v, text)
+	if v == Retry && w.RetryAfter > 0 {
+		return queue.RetryAfter(w.RetryAfter, err)
+	}
+	return err
+}
+
+// watched tells what the backend says is lost, and what its claims take.
 type watched struct {
 	queue.Queue
-	lost func(number, attempt int)
+	worker Worker
 }
 
 // Unwrap lets the worker find what else the backend can do.
 func (w watched) Unwrap() queue.Queue { return w.Queue }
+
+func (w watched) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	begun := time.Now()
+	jobs, err := w.Queue.Claim(ctx, req)
+	if w.worker.Claimed != nil && len(jobs) > 0 {
+		w.worker.Claimed(time.Since(begun), len(jobs))
+	}
+	return jobs, err
+}
 
 func (w watched) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
 	lost, err := w.Queue.Extend(ctx, lease, jobs...)
@@ -149,12 +171,12 @@ func (w watched) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outc
 }
 
 func (w watched) tell(lost []*queue.Job) {
-	if w.lost == nil {
+	if w.worker.Lost == nil {
 		return
 	}
 	for _, job := range lost {
 		if a, err := plainKind.Args(job); err == nil { // the kinds carry the same
-			w.lost(a.Number, job.Attempt)
+			w.worker.Lost(a.Number, job.Attempt)
 		}
 	}
 }

@@ -55,10 +55,15 @@ type Worker struct {
 	// has ended, so that nothing but the system's own check of who holds the job keeps a
 	// late one from being committed.
 	Detached bool
+	// RetryAfter is how long Plain jobs that are to be tried again say that they want to
+	// wait; 0 means that they leave it to the system. Errand's only.
+	RetryAfter time.Duration
 
 	// Lost, if not nil, is called when the system tells the worker that a job that it
 	// ran, or was about to settle, is not its own any more. Not every system does.
 	Lost func(number, attempt int) `json:"-"`
+	// Claimed, if not nil, is told how long each claim took that brought jobs. Errand's only.
+	Claimed func(took time.Duration, jobs int) `json:"-"`
 }
 
 // Handler does the work of one run of a job, and says what came of it.

@@ -1,0 +1,27 @@
+package system
+
+import (
+	"context"
+	"time"
+)
+
+// Later is a system whose jobs may be due later.
+type Later interface {
+	// EnqueueLater is Enqueue of jobs that are due when due says.
+	EnqueueLater(ctx context.Context, kind Kind, due func(number int) Due, numbers ...int) error
+}
+
+// Due says when a job is due: at a time, or after a while; zero means at once.
+type Due struct {
+	At    time.Time
+	After time.Duration
+}
+
+func (e *errand) EnqueueLater(ctx context.Context, kind Kind, due func(number int) Due, numbers ...int) error {
+	jobs := newJobs(kind, numbers)
+	for i, n := range numbers {
+		d := due(n)
+		jobs[i].ScheduledAt, jobs[i].Delay = d.At, d.After
+	}
+	return e.queue.Enqueue(ctx, nil, jobs...)
+}
