@@ -5,6 +5,7 @@ go 1.26.8
 require (
 	github.com/errandhq/errand v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/lib/pq v1.12.3
 	github.com/riverqueue/river v0.51.0
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.0
 )

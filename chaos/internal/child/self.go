@@ -17,6 +17,7 @@ import (
 
 // parts are what a child can do, until ctx ends.
 var parts = map[string]func(ctx context.Context, s *self) error{
+	"commit":  commit,
 	"enqueue": enqueue,
 	"work":    work,
 }

@@ -25,6 +25,7 @@ type Spec struct {
 
 	Work    Work    `json:"work"`
 	Enqueue Enqueue `json:"enqueue"`
+	Commit  Commit  `json:"commit"`
 }
 
 // Work is what a worker does, until SIGTERM.

@@ -39,6 +39,9 @@ type Lab struct {
 	acks     *ledger.Writer // of what this process enqueues
 	children []*child.Process
 	faults   []audit.Fault
+
+	// Route, if not nil, says where a child finds the server, whose own place is dsn.
+	Route func(name, dsn string) (string, error)
 }
 
 // Database is the name of the system's database.
@@ -146,15 +149,26 @@ func (l *Lab) Worker(name string, w child.Work) (*child.Process, error) {
 	return l.start(child.Spec{Part: "work", Name: name, Work: w})
 }
 
+// Committer starts a process that enqueues in transactions or without, with keys or
+// without.
+func (l *Lab) Committer(name string, c child.Commit) (*child.Process, error) {
+	return l.start(child.Spec{Part: "commit", Name: name, Commit: c})
+}
+
 // Enqueuer starts a process that enqueues.
 func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
 	return l.start(child.Spec{Part: "enqueue", Name: name, Enqueue: e})
 }
 
-func (l *Lab) start(spec child.Spec) (*child.Process, error) {
+func (l *Lab) start(spec child.Spec) (p *child.Process, err error) {
 	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
 	spec.DSN = l.DSN("application_name", spec.Name)
-	p, err := l.Nursery.Start(spec)
+	if l.Route != nil {
+		if spec.DSN, err = l.Route(spec.Name, spec.DSN); err != nil {
+			return nil, err
+		}
+	}
+	p, err = l.Nursery.Start(spec)
 	if err != nil {
 		return nil, err
 	}

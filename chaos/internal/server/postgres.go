@@ -106,6 +106,9 @@ func (p *Postgres) Ready(ctx context.Context) error {
 	}
 }
 
+// Address is where the server listens.
+func (p *Postgres) Address() string { return net.JoinHostPort("127.0.0.1", p.port) }
+
 // URL is where a database of the server is found. It stays the same when the server
 // is started again. Parameters are server settings: name, value, name, value.
 func (p *Postgres) URL(database string, parameters ...string) string {
@@ -116,7 +119,7 @@ func (p *Postgres) URL(database string, parameters ...string) string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.UserPassword("errand", p.farm.password),
-		Host:     net.JoinHostPort("127.0.0.1", p.port),
+		Host:     p.Address(),
 		Path:     "/" + database,
 		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"), // a space, in the drivers' eyes
 	}

@@ -34,6 +34,9 @@ var (
 	txKind    = queue.NewKind[args](string(InTx))
 )
 
+// PlainJob is errand's job of a number, for those who enqueue it by themselves.
+func PlainJob(number int) *queue.Job { return plainKind.New(args{number}) }
+
 func openErrand(_ context.Context, dsn string, connections int) (System, error) {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {

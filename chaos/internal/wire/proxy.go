@@ -115,9 +115,15 @@ func (p *Proxy) Swallow() {
 	}
 }
 
+// Refuse has new connections refused from now on.
+func (p *Proxy) Refuse() error { return p.listener.Close() }
+
 // Close ends all connections.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // it refuses already
+	}
 	p.mu.Lock()
 	close(p.closed)
 	for c := range p.open {
