@@ -56,7 +56,7 @@ func cutCommits(ctx context.Context, l *lab.Lab) error {
 		c.cutAtCommit(l, budget)
 	}
 	for _, c := range clients[len(cutting):] {
-		c.cutIdle()
+		c.cutIdle(l)
 	}
 	if err := letEnqueue(ctx, l, clients, cutting, budget); err != nil {
 		return err
@@ -141,14 +141,16 @@ func (c *client) cutAtCommit(l *lab.Lab, enough int) {
 	})
 }
 
-// cutIdle cuts the client's connection after each call.
-func (c *client) cutIdle() {
+// cutIdle cuts the client's connection after every second call or so: pgx tries one that is new, or has been idle for
+// more than a second, before it uses it again, and others it does not.
+func (c *client) cutIdle(l *lab.Lab) {
+	draw := l.Source(c.name)
 	c.proxy.Judged(func(r wire.Request) wire.Fate {
-		if !c.commits(r) {
-			return wire.Pass
-		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if !c.commits(r) || draw.IntN(2) == 0 {
+			return wire.Pass
+		}
 		c.cuts = append(c.cuts, wire.CutIdle)
 		return wire.CutIdle
 	})

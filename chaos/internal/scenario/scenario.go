@@ -39,7 +39,7 @@ type Scenario struct {
 }
 
 // All are all there are.
-var All = []Scenario{sigkill, freeze, once, race, terminate, crash, cut, isolation, limits, sigterm}
+var All = []Scenario{sigkill, freeze, once, race, terminate, crash, halfOpen, cut, isolation, limits, sigterm}
 
 // Find finds a scenario by its name or number.
 func Find(name string) (Scenario, bool) {

@@ -79,6 +79,7 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 		Handler:     mux,
 		Concurrency: w.Concurrency,
 		Lease:       w.Lease,
+		Poll:        w.Poll,
 		Grace:       w.Grace,
 		Name:        w.Name,
 		Logger:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
