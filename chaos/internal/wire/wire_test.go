@@ -126,15 +126,14 @@ const (
 )
 
 func TestFates(t *testing.T) {
-	broken := errors.New("reset")
 	for fate, want := range map[Fate]struct {
 		err     error // the client's
 		arrives bool  // at the server
 	}{
 		Pass:          {nil, true},
-		CutUnsent:     {broken, false},
-		CutUnanswered: {broken, true},
-		CutAnswered:   {broken, true},
+		CutUnsent:     {syscall.ECONNRESET, false},
+		CutUnanswered: {syscall.ECONNRESET, true},
+		CutAnswered:   {syscall.ECONNRESET, true},
 		CutIdle:       {nil, true},
 		Swallow:       {os.ErrDeadlineExceeded, false},
 		SwallowAnswer: {os.ErrDeadlineExceeded, true},
@@ -146,24 +145,14 @@ func TestFates(t *testing.T) {
 				}
 				return Pass
 			})
-			c := dial(t, p)
-			if _, err := c.ready(patience); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.ask("BEGIN", patience); err != nil {
-				t.Fatal(err)
-			}
-			<-asked
+			c := open(t, p)
+			ask(t, c, asked, "BEGIN")
 			within := patience
-			if want.err == os.ErrDeadlineExceeded {
+			if errors.Is(want.err, os.ErrDeadlineExceeded) {
 				within = moment
 			}
 			n, err := c.ask("COMMIT", within)
-			if want.err == broken {
-				if !errors.Is(err, syscall.ECONNRESET) {
-					t.Errorf("the client got %v, want a reset", err)
-				}
-			} else if !errors.Is(err, want.err) {
+			if !errors.Is(err, want.err) {
 				t.Errorf("the client got %v, want %v", err, want.err)
 			}
 			if err != nil && n > 0 {
@@ -179,45 +168,43 @@ func TestFates(t *testing.T) {
 					t.Errorf("idle: the client got %v, want a reset", err)
 				}
 			}
-			other := dial(t, p)
-			if _, err := other.ready(patience); err != nil {
-				t.Errorf("a new connection: %v", err)
-			}
-			if _, err := other.ask("again", patience); err != nil {
-				t.Errorf("a new connection: %v", err)
-			}
-			if got := <-asked; got != "again" {
-				t.Errorf("the server was asked %q, which was not to be passed on", got)
-			}
+			ask(t, open(t, p), asked, "again") // and nothing that was not to be passed on
 		})
+	}
+}
+
+// open is a connection that is ready.
+func open(t *testing.T, p *Proxy) client {
+	t.Helper()
+	c := dial(t, p)
+	if _, err := c.ready(patience); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ask has a request pass to the server and its answer back.
+func ask(t *testing.T, c client, asked <-chan string, sql string) {
+	t.Helper()
+	if _, err := c.ask(sql, patience); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	if got := <-asked; got != sql {
+		t.Fatalf("the server was asked %q, not %q", got, sql)
 	}
 }
 
 // TestSwallowIsOfAll: the other connections swallow, too, and the server's end stays.
 func TestSwallowIsOfAll(t *testing.T) {
 	p, asked := listen(t, nil)
-	a, b := dial(t, p), dial(t, p)
-	for _, c := range []client{a, b} {
-		if _, err := c.ready(patience); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a, b := open(t, p), open(t, p)
 	p.Swallow()
 	for _, c := range []client{a, b} {
 		if _, err := c.ask("lost", moment); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("got %v, want silence", err)
 		}
 	}
-	c := dial(t, p)
-	if _, err := c.ready(patience); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.ask("new", patience); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-asked; got != "new" {
-		t.Errorf("the server was asked %q", got)
-	}
+	ask(t, open(t, p), asked, "new")
 }
 
 func TestHoldAndHeal(t *testing.T) {
@@ -240,10 +227,7 @@ func TestHoldAndHeal(t *testing.T) {
 func TestPrepared(t *testing.T) {
 	requests := make(chan []string, 10)
 	p, asked := listen(t, func(r Request) Fate { requests <- r.SQL; return Pass })
-	c := dial(t, p)
-	if _, err := c.ready(patience); err != nil {
-		t.Fatal(err)
-	}
+	c := open(t, p)
 	for _, step := range []struct {
 		messages []pgproto3.FrontendMessage
 		want     []string
