@@ -84,7 +84,10 @@ func (b *Backend) write(ctx context.Context, db queue.DB, jobs []*queue.Job) err
 			return errors.New("jobs with the same key come and go faster than this one can be written")
 		}
 		again, err := b.writeOnce(ctx, db, jobs)
-		if err != nil {
+		switch {
+		case err != nil && try > 0:
+			return &laterError{err}
+		case err != nil:
 			return err
 		}
 		jobs = again

@@ -40,10 +40,14 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause)):
 			pause = min(2*pause, longest)
+			b.weed(ctx) // the next is to be none that broke with the last
 		}
 	}
 	return nil
 }
+
+// wakeTimeout bounds a statement that the network has swallowed.
+const wakeTimeout = 5 * time.Second
 
 // notified wakes the worker and takes it off the list of those asleep, so that
 // enqueueing need not notify while it is awake.
@@ -55,8 +59,11 @@ func (b *Backend) notified(ctx context.Context, worker string, queues []string, 
 		}
 		nap := b.naps.Load() // the worker may fall asleep again before the statement is through
 		wake()
+		ctx, cancel := context.WithTimeout(ctx, wakeTimeout) // notifications wait for it
+		defer cancel()
 		// If this fails the worker stays on the list, and is woken once more than needed.
-		_, _ = b.db.ExecContext(ctx, b.sql.wake, names, worker, nap)
+		_, err := b.db.ExecContext(ctx, b.sql.wake, names, worker, nap)
+		b.noteSilence(err)
 	}
 }
 

@@ -23,6 +23,7 @@ type Backend struct {
 	naps    atomic.Int64 // counts calls of Sleep
 	fronts  fronts
 	strict  atomic.Bool // whether the database's default isolation level has been in the way
+	silent  atomic.Bool // whether a call has waited in vain for the server since the pool was last weeded
 }
 
 var _ interface {
@@ -57,7 +58,9 @@ func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue
 	if own, bad := isNil(db); bad != nil {
 		return bad
 	} else if own {
+		b.weedSilent(ctx)
 		err = retry(ctx, func() error { return b.own(ctx, f) })
+		b.noteSilence(err)
 	} else {
 		err = f(db)
 	}

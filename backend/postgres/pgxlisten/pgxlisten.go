@@ -23,7 +23,7 @@ func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notif
 	if db.Stats().MaxOpenConnections == 1 {
 		return fmt.Errorf("pgxlisten: the database is limited to one connection, which listening would keep: %w", errors.ErrUnsupported)
 	}
-	conn, err := db.Conn(ctx)
+	conn, err := connect(ctx, db)
 	if err != nil {
 		return fmt.Errorf("pgxlisten: %w", err)
 	}
@@ -42,8 +42,16 @@ func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notif
 	return nil
 }
 
+// connect gives up in good time: one of the pool's connections may have been swallowed
+// by the network, or the server may be found silent, and whoever calls tries again.
+func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return db.Conn(ctx)
+}
+
 func listen(ctx context.Context, c *pgx.Conn, channel string, ready func(), notify func(payload string)) error {
-	if _, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+	if err := begin(ctx, c, channel); err != nil {
 		return err
 	}
 	ready()
@@ -56,7 +64,16 @@ func listen(ctx context.Context, c *pgx.Conn, channel string, ready func(), noti
 	}
 }
 
+func begin(ctx context.Context, c *pgx.Conn, channel string) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	_, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize())
+	return err
+}
+
 const (
+	connectTimeout = 5 * time.Second
+
 	pingEvery   = 15 * time.Second // how often a silent connection is tried for being alive
 	pingTimeout = 5 * time.Second
 )

@@ -18,6 +18,7 @@ import (
 // parts are what a child can do, until ctx ends.
 var parts = map[string]func(ctx context.Context, s *self) error{
 	"claim":   claim,
+	"commit":  commit,
 	"enqueue": enqueue,
 	"fuzz":    fuzz,
 	"meddle":  meddle,

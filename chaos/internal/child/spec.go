@@ -26,6 +26,7 @@ type Spec struct {
 	Work    Work    `json:"work"`
 	Enqueue Enqueue `json:"enqueue"`
 	Claim   Claim   `json:"claim"`
+	Commit  Commit  `json:"commit"`
 	Fuzz    Fuzz    `json:"fuzz"`
 	Meddle  Meddle  `json:"meddle"`
 

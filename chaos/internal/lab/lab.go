@@ -28,8 +28,8 @@ type Config struct {
 	Server    *server.Postgres // the system's; nil if its database is a file
 	File      string           // that file's path, or ""
 	LedgerDSN string           // an empty database
-	// Address is where the processes find a database of the system's server; nil means where this one does.
-	Address  func(database string, settings ...string) string
+	// Route, if not nil, says where a process of that name finds the server, whose own place is dsn.
+	Route    func(name, dsn string) (string, error)
 	Nursery  *child.Nursery
 	Dir      string // a folder that is gone when the program has ended
 	Progress io.Writer
@@ -177,27 +177,30 @@ func (l *Lab) Worker(name string, w child.Work) (*child.Process, error) {
 	return l.Start(child.Spec{Part: "work", Name: name, Work: w, Host: w.Host})
 }
 
+// Committer starts a process that enqueues in transactions or without, with keys or
+// without.
+func (l *Lab) Committer(name string, c child.Commit) (*child.Process, error) {
+	return l.Start(child.Spec{Part: "commit", Name: name, Commit: c})
+}
+
 // Enqueuer starts a process that enqueues.
 func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
 	return l.Start(child.Spec{Part: "enqueue", Name: name, Enqueue: e, Host: e.Host})
 }
 
-// childDSN is DSN for the processes.
-func (l *Lab) childDSN(settings ...string) string {
-	if l.Address != nil {
-		return l.Address(Database, settings...)
-	}
-	return l.DSN(settings...)
-}
-
 // Start starts a process of any part. Where it has no DSN, it is given that of the
-// system's database.
-func (l *Lab) Start(spec child.Spec) (*child.Process, error) {
+// system's database, by the Route.
+func (l *Lab) Start(spec child.Spec) (p *child.Process, err error) {
 	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
 	if spec.DSN == "" {
-		spec.DSN = l.childDSN("application_name", spec.Name)
+		spec.DSN = l.DSN("application_name", spec.Name)
+		if l.Route != nil {
+			if spec.DSN, err = l.Route(spec.Name, spec.DSN); err != nil {
+				return nil, err
+			}
+		}
 	}
-	p, err := l.Nursery.Start(spec)
+	p, err = l.Nursery.Start(spec)
 	if err != nil {
 		return nil, err
 	}

@@ -40,3 +40,6 @@ func finish(ctx context.Context, l *lab.Lab, crew *lab.Crew, enqueuer *child.Pro
 	}
 	return l.Audit(ctx)
 }
+
+// run is one run of a job.
+type run struct{ number, attempt int }

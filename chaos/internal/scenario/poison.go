@@ -195,9 +195,6 @@ func checkDead(ctx context.Context, l *lab.Lab, book ledger.Book) error {
 
 // notStarted counts by job the attempts that had no start, because another job had killed the process that held it.
 func notStarted(faults []audit.Fault, book ledger.Book) map[int]int {
-	type run struct {
-		number, attempt int
-	}
 	started := make(map[run]bool)
 	for _, s := range book.Starts {
 		started[run{s.Number, s.Attempt}] = true

@@ -212,7 +212,7 @@ func (st *stage) database(ctx context.Context, p part, c *lab.Config) (closing f
 	if err != nil {
 		return c.Server.Close, err
 	}
-	c.Address = b.URL
+	c.Route = func(_, dsn string) (string, error) { return b.Route(dsn) }
 	c.Row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
 	return func() error { return errors.Join(b.Close(), c.Server.Close()) }, nil
 }

@@ -43,7 +43,8 @@ func failOver(ctx context.Context, l *lab.Lab, sync bool) error {
 		return err
 	}
 	defer func() { _ = l.Server.Close() }() // the last of them; the first is the run's to close
-	l.Address = server.PairURL(l.Server, next)
+	pair := server.PairRoute(l.Server, next)
+	l.Route = func(_, dsn string) (string, error) { return pair(dsn) }
 	crew, enqueuer, err := load(l, lease)
 	if err != nil {
 		return err

@@ -30,9 +30,6 @@ type timekeeper struct {
 	held   map[run]bool // by a process that was killed
 }
 
-// run is one run of a job.
-type run struct{ number, attempt int }
-
 // punctual is how late a start may be: there are more handlers than work.
 const punctual = 3 * time.Second
 

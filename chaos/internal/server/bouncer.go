@@ -116,6 +116,10 @@ func (b *Bouncer) start(ctx context.Context, program, ini string) error {
 		_ = b.command.Wait() // what there is to say is in the log
 		close(b.ended)
 	}()
+	route, err := b.Route(b.server.URL("postgres"))
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
 	err = await(ctx, func() (bool, error) {
 		select {
 		case <-b.ended:
@@ -123,7 +127,7 @@ func (b *Bouncer) start(ctx context.Context, program, ini string) error {
 			return false, errors.Join(fmt.Errorf("pgbouncer ended, saying:\n%s", text), err)
 		default:
 		}
-		conn, err := pgx.Connect(ctx, b.URL("postgres"))
+		conn, err := pgx.Connect(ctx, route)
 		if err == nil {
 			err = conn.Close(ctx)
 		}
@@ -135,11 +139,10 @@ func (b *Bouncer) start(ctx context.Context, program, ini string) error {
 	return nil
 }
 
-// URL is where a database of the server is found through the pooler, for pgx: it prepares no
+// Route is where what is found at a URL of the server is found through the pooler, for pgx: it prepares no
 // statements, which would be on another connection when they are executed.
-func (b *Bouncer) URL(database string, parameters ...string) string {
-	direct := b.server.URL(database, append(parameters, "default_query_exec_mode", "exec")...)
-	return strings.Replace(direct, "@"+net.JoinHostPort("127.0.0.1", b.server.port)+"/", "@"+net.JoinHostPort("127.0.0.1", b.port)+"/", 1)
+func (b *Bouncer) Route(dsn string) (string, error) {
+	return reroute(dsn, net.JoinHostPort("127.0.0.1", b.port), "default_query_exec_mode", "exec")
 }
 
 // Close ends the pooler.

@@ -20,8 +20,12 @@ func TestBounce(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	url, err := b.Route(b.server.URL("postgres", "application_name", "w1"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 * PoolSize {
-		conn, err := pgx.Connect(t.Context(), b.URL("postgres", "application_name", "w1"))
+		conn, err := pgx.Connect(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
 		}

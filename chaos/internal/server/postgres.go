@@ -111,6 +111,9 @@ func (p *Postgres) Ready(ctx context.Context) error {
 	}
 }
 
+// Address is where the server listens.
+func (p *Postgres) Address() string { return net.JoinHostPort("127.0.0.1", p.port) }
+
 // URL is where a database of the server is found. It stays the same when the server
 // is started again. Parameters are server settings: name, value, name, value.
 func (p *Postgres) URL(database string, parameters ...string) string {
@@ -121,11 +124,22 @@ func (p *Postgres) URL(database string, parameters ...string) string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.UserPassword("errand", p.farm.password),
-		Host:     net.JoinHostPort("127.0.0.1", p.port),
+		Host:     p.Address(),
 		Path:     "/" + database,
 		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"), // a space, in the drivers' eyes
 	}
 	return u.String()
+}
+
+// reroute is a URL of a server's with another host, and one more parameter.
+func reroute(dsn, host, name, value string) (string, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", err
+	}
+	u.Host = host
+	u.RawQuery += "&" + url.Values{name: {value}}.Encode()
+	return u.String(), nil
 }
 
 // Create makes an empty database.

@@ -109,12 +109,15 @@ func TestStandby(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	url := PairURL(p, s)
+	url, err := PairRoute(p, s)(p.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	received, err := s.Promote(t.Context(), held)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), url("postgres"))
+	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -111,15 +109,11 @@ func (p *Postgres) Revive(ctx context.Context, beyond string) (bytes int64, err 
 	return scan1[int64](ctx, p, "SELECT (redo_lsn - '"+beyond+"')::bigint FROM pg_control_checkpoint()")
 }
 
-// PairURL returns what URL is for whichever of two servers can be written to, at the
-// ports that they have now.
-func PairURL(a, b *Postgres) func(database string, parameters ...string) string {
-	one := *a
-	first, second := net.JoinHostPort("127.0.0.1", a.port), net.JoinHostPort("127.0.0.1", b.port)
-	return func(database string, parameters ...string) string {
-		alone := one.URL(database, append(parameters, "target_session_attrs", "read-write")...)
-		return strings.Replace(alone, "@"+first+"/", "@"+first+","+second+"/", 1)
-	}
+// PairRoute returns where what is found at a URL of one of two servers is found at whichever can be
+// written to, at the ports that they have now.
+func PairRoute(a, b *Postgres) func(dsn string) (string, error) {
+	both := a.Address() + "," + b.Address()
+	return func(dsn string) (string, error) { return reroute(dsn, both, "target_session_attrs", "read-write") }
 }
 
 // scan1 is the one value that a query returns.

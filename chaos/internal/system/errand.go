@@ -42,6 +42,9 @@ var (
 
 func (e *errand) Install(ctx context.Context) error { return e.install(ctx) }
 
+// PlainJob is errand's job of a number, for those who enqueue it by themselves.
+func PlainJob(number int) *queue.Job { return plainKind.New(args{number}) }
+
 func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 	return e.queue.Enqueue(ctx, nil, newJobs(kind, numbers)...)
 }
@@ -84,6 +87,7 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 		Handler:     mux,
 		Concurrency: w.Concurrency,
 		Lease:       w.Lease,
+		Poll:        w.Poll,
 		Grace:       w.Grace,
 		Name:        w.Name,
 		Logger:      slog.New(slog.NewTextHandler(os.Stderr, nil)),

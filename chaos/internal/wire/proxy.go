@@ -1,0 +1,183 @@
+// Package wire is a network that can be broken: a proxy between processes and their
+// PostgreSQL server, in the parent's process, so that it outlives what it does to the
+// children. It follows the protocol closely enough to break a connection in the middle of a
+// given statement.
+package wire
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"sync"
+)
+
+// Fate is what becomes of a request and of its connection.
+type Fate int
+
+// The fates.
+const (
+	Pass Fate = iota
+	// CutUnsent resets the client's connection instead of passing the request on.
+	CutUnsent
+	// CutUnanswered passes the request on and resets the client's connection before anything of
+	// the answer has been read.
+	CutUnanswered
+	// CutAnswered resets the client's connection when all of the answer has been read and nothing
+	// of it passed on.
+	CutAnswered
+	// CutIdle resets the client's connection when the answer has been passed on.
+	CutIdle
+	// Swallow has all connections that there are swallow what is sent over them from now on, the
+	// request included, for ever.
+	Swallow
+	// SwallowAnswer is Swallow, but the request is still passed on.
+	SwallowAnswer
+	// Fates is how many there are.
+	Fates
+)
+
+func (f Fate) String() string {
+	return [...]string{"passed on", "cut before it was passed on", "cut before it was answered", "cut before its answer was passed on", "cut while idle",
+		"swallowed", "swallowed with its answer"}[f]
+}
+
+// Judge decides the fate of each request that a client has made. It is called by several
+// goroutines at once, one for each connection.
+type Judge func(Request) Fate
+
+// Proxy passes on what clients and server say to each other, unless it is told otherwise.
+type Proxy struct {
+	listener net.Listener
+	server   string
+	conns    sync.WaitGroup
+	closed   chan struct{}
+
+	mu    sync.Mutex
+	open  map[*conn]struct{}
+	judge Judge
+	held  chan struct{} // until it is closed new connections get nowhere; nil: they do
+}
+
+// Listen returns a proxy for the server at an address.
+func Listen(server string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: listener, server: server, closed: make(chan struct{}), open: make(map[*conn]struct{})}
+	p.conns.Go(p.serve)
+	return p, nil
+}
+
+// DSN is a URL of the server's with the proxy in its place.
+func (p *Proxy) DSN(dsn string) (string, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", err
+	}
+	u.Host = p.listener.Addr().String()
+	return u.String(), nil
+}
+
+// Judged has a judge decide from now on; nil passes all on.
+func (p *Proxy) Judged(j Judge) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.judge = j
+}
+
+// Hold keeps new connections waiting, without a word, until Heal.
+func (p *Proxy) Hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held == nil {
+		p.held = make(chan struct{})
+	}
+}
+
+// Heal lets new connections through again, and those that have waited.
+func (p *Proxy) Heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held != nil {
+		close(p.held)
+		p.held = nil
+	}
+}
+
+// Swallow has all connections that there are now swallow what is sent over them, in both
+// directions, for ever. Neither side learns of it.
+func (p *Proxy) Swallow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		c.swallowing.Store(true)
+	}
+}
+
+// Refuse has new connections refused from now on.
+func (p *Proxy) Refuse() error { return p.listener.Close() }
+
+// Close ends all connections.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // it refuses already
+	}
+	p.mu.Lock()
+	close(p.closed)
+	for c := range p.open {
+		c.close()
+	}
+	p.mu.Unlock()
+	p.conns.Wait()
+	return err
+}
+
+func (p *Proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		c := &conn{proxy: p, client: client.(*net.TCPConn)}
+		if held, ok := p.enter(c); ok {
+			p.conns.Go(func() { c.run(held) })
+		}
+	}
+}
+
+// enter makes the connection one of those that there are.
+func (p *Proxy) enter(c *conn) (held <-chan struct{}, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		c.close()
+		return nil, false
+	default:
+	}
+	p.open[c] = struct{}{}
+	return p.held, true
+}
+
+func (p *Proxy) leave(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+	c.close()
+}
+
+// fate is the judge's word on a request.
+func (p *Proxy) fate(r Request) Fate {
+	p.mu.Lock()
+	judge := p.judge
+	p.mu.Unlock()
+	if judge == nil {
+		return Pass
+	}
+	return judge(r)
+}
