@@ -39,10 +39,10 @@ type point struct {
 }
 
 var (
-	claiming = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
-	settling = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
-	// listening is while it waits.
-	listening = point{name: "listen"}
+	amidClaim  = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
+	amidSettle = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
+	// amidListen is while it waits.
+	amidListen = point{name: "listen"}
 )
 
 // strike is a round of the scenario.
@@ -72,10 +72,10 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	full := []strike{
-		{[]point{claiming}, 0}, {[]point{settling}, 0}, {[]point{listening}, 0},
-		{[]point{claiming}, 12 * time.Second}, {[]point{settling}, 12 * time.Second}, {[]point{listening}, 12 * time.Second},
+		{[]point{amidClaim}, 0}, {[]point{amidSettle}, 0}, {[]point{amidListen}, 0},
+		{[]point{amidClaim}, 12 * time.Second}, {[]point{amidSettle}, 12 * time.Second}, {[]point{amidListen}, 12 * time.Second},
 	}
-	short := []strike{{[]point{claiming, settling}, 3 * time.Second}, {[]point{listening}, 0}}
+	short := []strike{{[]point{amidClaim, amidSettle}, 3 * time.Second}, {[]point{amidListen}, 0}}
 	for range lab.Size(l, 3, 1) {
 		for _, s := range lab.Size(l, full, short) {
 			if err := h.round(ctx, s); err != nil {
@@ -248,7 +248,7 @@ func (h *harbour) held(ctx context.Context) (map[run]bool, error) {
 	return held, nil
 }
 
-// await waits until every worker has started jobs that it did not hold, and settling some, and notes how long that took.
+// await waits until every worker has started jobs that it did not hold, and settled some, and notes how long that took.
 func (h *harbour) await(ctx context.Context, s strike, since time.Time, held map[run]bool) error {
 	took := make(map[string]time.Duration)
 	var looked time.Time
@@ -307,5 +307,5 @@ func (h *harbour) back(ctx context.Context, since time.Time, held map[run]bool, 
 	return err
 }
 
-// settledSQL is when each worker first settling a job after $1.
+// settledSQL is when each worker first settled a job after $1.
 const settledSQL = `SELECT locked_by, min(updated_at) FROM errand.jobs WHERE status = 'completed' AND locked_by <> '' AND updated_at > $1 GROUP BY locked_by`
