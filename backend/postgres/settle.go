@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -13,7 +12,8 @@ import (
 
 // Settle implements [queue.Consumer] with sql/settle.sql, or, where all are done,
 // sql/settle_done.sql or sql/settle_drop.sql: one statement for the jobs of each
-// worker, which is one statement when a worker calls it.
+// worker, which is one statement when a worker calls it. In a caller's transaction that is
+// repeated, from a savepoint, where it deadlocks with others that settle some of the same jobs.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -21,14 +21,20 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 	}
 	groups, lost := byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
-	for _, worker := range slices.Sorted(maps.Keys(groups)) { // rows stay locked in a caller's transaction: in one order
-		held := groups[worker]
-		statement, args := b.settling(held, worker)
+	if db != nil && len(outcomes) > 1 {
+		var gone []*queue.Job
 		err := b.on(ctx, "settle", db, func(db queue.DB) error {
-			gone, err := queryIDs(ctx, db, statement, args...)
-			if err == nil {
-				lost = append(lost, held.withIDs(gone)...)
-			}
+			return repeatable(ctx, db, func() (err error) {
+				gone, err = b.settleGroups(ctx, db, groups)
+				return err
+			})
+		})
+		return append(lost, gone...), err
+	}
+	for worker, held := range groups {
+		err := b.on(ctx, "settle", db, func(db queue.DB) error {
+			gone, err := b.settleGroup(ctx, db, worker, held)
+			lost = append(lost, gone...)
 			return err
 		})
 		if err != nil {
@@ -36,6 +42,26 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 	}
 	return lost, nil
+}
+
+func (b *Backend) settleGroups(ctx context.Context, db queue.DB, groups map[string]held[queue.Outcome]) (lost []*queue.Job, err error) {
+	for worker, held := range groups {
+		gone, err := b.settleGroup(ctx, db, worker, held)
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, gone...)
+	}
+	return lost, nil
+}
+
+func (b *Backend) settleGroup(ctx context.Context, db queue.DB, worker string, held held[queue.Outcome]) (lost []*queue.Job, err error) {
+	statement, args := b.settling(held, worker)
+	gone, err := queryIDs(ctx, db, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return held.withIDs(gone), nil
 }
 
 // settling chooses the statement, and separates what is done, of which there is no

@@ -21,7 +21,9 @@ WHERE j.ctid = ANY (ARRAY(
             < statement_timestamp()
         AND CASE
             WHEN r.locked_until > r.locked_at AND r.attempts BETWEEN 2 AND r.max_attempts - 1 AND r.last_error LIKE 'errand: the lease of %'
-            THEN r.locked_until + CASE WHEN r.attempts < 4 THEN 0.25 ELSE least(r.attempts - 3, 3) END * ((hashint8(r.id # r.fence) & 1023) / 1024.0) * (r.locked_until - r.locked_at)
+            THEN r.locked_until + (r.locked_until - r.locked_at)
+                * CASE WHEN r.attempts < 4 THEN 0.25 ELSE least(r.attempts - 3, 3) END
+                * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
             ELSE '-infinity'
         END < statement_timestamp()
     ORDER BY r.locked_at

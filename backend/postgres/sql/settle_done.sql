@@ -1,20 +1,10 @@
 -- Records that jobs are done, and keeps them: $1 ids in their order, $2 the fence of each, $3 worker. Returns the ids that are not
--- the worker's any more. It is settle.sql for batches in which nothing else has happened, and
--- like it locks the rows in the order of their ids: the planner may come by them in the order in which they lie.
+-- the worker's any more. It is settle.sql for batches in which nothing else has happened.
 -- Index: jobs_pkey.
-WITH locked AS MATERIALIZED (
-    SELECT id FROM errand.jobs
-    WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
-        AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
-        AND locked_by = $3::text
-        AND status BETWEEN 'running' AND 'running'
-    ORDER BY id
-    FOR NO KEY UPDATE
-), kept AS (
+WITH kept AS (
     UPDATE errand.jobs
     SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
-    WHERE (SELECT count(*) FROM locked) >= 0
-        AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
+    WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $3::text
         AND status BETWEEN 'running' AND 'running'

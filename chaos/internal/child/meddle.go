@@ -239,7 +239,7 @@ func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*
 func settling(verbs ...queue.Verb) call {
 	return func(m *meddler, ctx context.Context) (int, error) {
 		own, name := m.draw.IntN(2) == 0, m.name
-		if own && m.draw.IntN(2) == 0 {
+		if m.draw.IntN(2) == 0 {
 			name = "" // jobs of all workers, which are a statement for each
 		}
 		jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), name)
