@@ -72,8 +72,8 @@ func TestPlans(t *testing.T) {
 		}{
 			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'", "'{0}'", "'{-infinity}'", "'{0}'"}},
 			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true"}},
-			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'"}},
-			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'"}},
+			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
+			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},
 			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL", "true"}},
 			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1"}},

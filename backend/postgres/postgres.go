@@ -147,40 +147,13 @@ func retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// repeatable runs f in a caller's transaction, and again when it deadlocks: what it has locked is let go of by going back to a
-// savepoint, and what the caller had locked before is not. Without a transaction f runs once.
-func repeatable(ctx context.Context, db queue.DB, f func() error) error {
-	if _, pool := db.(*sql.DB); pool {
-		return f()
-	}
-	switch _, err := db.ExecContext(ctx, "SAVEPOINT errand"); {
-	case sqlState(err) == noActiveTransaction:
-		return f()
-	case err != nil:
-		return err
-	}
-	for try := 1; ; try++ {
-		err := f()
-		if err == nil {
-			_, err = db.ExecContext(ctx, "RELEASE SAVEPOINT errand")
-			return err
-		}
-		if try == retryLimit || sqlState(err) != deadlock {
-			return err
-		}
-		if _, failed := db.ExecContext(ctx, "ROLLBACK TO SAVEPOINT errand"); failed != nil {
-			return errors.Join(err, failed)
-		}
-	}
-}
-
 // uniqueViolation is the SQLSTATE of a key that another row has.
 const uniqueViolation = "23505"
 
 const (
 	serializationFailure = "40001"
 	deadlock             = "40P01"
-	noActiveTransaction  = "25P01"
+	lockNotAvailable     = "55P03" // within lock_timeout
 )
 
 // wantsRetry says whether err is a serialization failure or a deadlock.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -12,8 +13,7 @@ import (
 
 // Settle implements [queue.Consumer] with sql/settle.sql, or, where all are done,
 // sql/settle_done.sql or sql/settle_drop.sql: one statement for the jobs of each
-// worker, which is one statement when a worker calls it. In a caller's transaction that is
-// repeated, from a savepoint, where it deadlocks with others that settle some of the same jobs.
+// worker, which is one statement when a worker calls it.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -21,22 +21,9 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 	}
 	groups, lost := byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
-	if db != nil && len(outcomes) > 1 {
-		var gone []*queue.Job
-		err := b.on(ctx, "settle", db, func(db queue.DB) error {
-			return repeatable(ctx, db, func() (err error) {
-				gone, err = b.settleGroups(ctx, db, groups)
-				return err
-			})
-		})
-		return append(lost, gone...), err
-	}
-	for worker, held := range groups {
-		err := b.on(ctx, "settle", db, func(db queue.DB) error {
-			gone, err := b.settleGroup(ctx, db, worker, held)
-			lost = append(lost, gone...)
-			return err
-		})
+	for _, worker := range slices.Sorted(maps.Keys(groups)) { // rows stay locked in a caller's transaction: in one order
+		gone, err := b.settleHeld(ctx, db, worker, groups[worker])
+		lost = append(lost, gone...)
 		if err != nil {
 			return lost, err
 		}
@@ -44,43 +31,39 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	return lost, nil
 }
 
-func (b *Backend) settleGroups(ctx context.Context, db queue.DB, groups map[string]held[queue.Outcome]) (lost []*queue.Job, err error) {
-	for worker, held := range groups {
-		gone, err := b.settleGroup(ctx, db, worker, held)
-		if err != nil {
-			return nil, err
+// settleHeld settles jobs of one worker. The statements for what is done do not lock the rows in the order of their ids, which
+// would cost them a fifth: they are for single rows, or do not wait for long, and leave it to the other one then.
+func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h held[queue.Outcome]) ([]*queue.Job, error) {
+	own := db == nil
+	if (own || len(h.items) == 1) && !slices.ContainsFunc(h.items, func(o queue.Outcome) bool { return !isDone(o) }) {
+		statement := b.sql.settleDrop
+		if b.options.Retention.keepsDone() {
+			statement = b.sql.settleDone
 		}
-		lost = append(lost, gone...)
-	}
-	return lost, nil
-}
-
-func (b *Backend) settleGroup(ctx context.Context, db queue.DB, worker string, held held[queue.Outcome]) (lost []*queue.Job, err error) {
-	statement, args := b.settling(held, worker)
-	gone, err := queryIDs(ctx, db, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	return held.withIDs(gone), nil
-}
-
-// settling chooses the statement, and separates what is done, of which there is no
-// more to say, from the other outcomes.
-func (b *Backend) settling(h held[queue.Outcome], worker string) (statement string, args []any) {
-	isDone := func(o queue.Outcome) bool { return o.Verb == queue.Done }
-	keep := b.options.Retention.keepsDone()
-	if !slices.ContainsFunc(h.items, func(o queue.Outcome) bool { return !isDone(o) }) {
 		ids, fences := h.arrays()
-		if keep {
-			return b.sql.settleDone, []any{ids, fences, worker}
+		lost, err := b.settle(ctx, db, h, statement, ids, fences, worker, own)
+		if !own || sqlState(err) != lockNotAvailable {
+			return lost, err
 		}
-		return b.sql.settleDrop, []any{ids, fences, worker}
 	}
-	done := h.only(isDone)
-	others := h.only(func(o queue.Outcome) bool { return o.Verb != queue.Done })
-	doneIDs, doneFences := done.arrays()
+	doneIDs, doneFences := h.only(isDone).arrays()
+	others := h.only(func(o queue.Outcome) bool { return !isDone(o) })
 	otherIDs, otherFences := others.arrays()
-	return b.sql.settle, []any{doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items), worker, keep}
+	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items), worker, b.options.Retention.keepsDone())
+}
+
+func isDone(o queue.Outcome) bool { return o.Verb == queue.Done }
+
+// settle runs a statement that returns the ids of the jobs that are not the worker's any more.
+func (b *Backend) settle(ctx context.Context, db queue.DB, h held[queue.Outcome], statement string, args ...any) (lost []*queue.Job, err error) {
+	err = b.on(ctx, "settle", db, func(db queue.DB) error {
+		gone, err := queryIDs(ctx, db, statement, args...)
+		if err == nil {
+			lost = h.withIDs(gone)
+		}
+		return err
+	})
+	return lost, err
 }
 
 // verdicts is the JSON object that sql/settle.sql looks outcomes up in.

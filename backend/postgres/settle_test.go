@@ -1,52 +1,81 @@
 package postgres_test
 
 import (
-	"database/sql"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/queue"
 )
 
-// TestSettleDeadlock has a transaction that settles two jobs deadlock with another that has locked them the other way round, which it
-// lets go first. Neither is told.
-func TestSettleDeadlock(t *testing.T) {
+// TestSettleLocksInOrder: a caller that waits for a row holds none of a higher id, whatever the outcomes are. Two that settle
+// the same jobs would deadlock otherwise, and in transactions of their own be told so.
+func TestSettleLocksInOrder(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(2)...)
 	held := claim(t, q, 2)
-	var txs [2]*sql.Tx
-	for i := range txs {
-		var err error
-		if txs[i], err = db.BeginTx(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		defer txs[i].Rollback()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	tx, other := txs[0], txs[1]
-	exec(t, other, "SET LOCAL deadlock_timeout = '1h'") // so that it is Settle that is ended
-	exec(t, other, "SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE", held[1].ID)
+	defer tx.Rollback()
+	exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, held[0].ID)
 	settled := make(chan error, 1)
 	go func() {
-		lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: held[0], Verb: queue.Done}, queue.Outcome{Job: held[1], Verb: queue.Done})
-		if err == nil && len(lost) > 0 {
-			t.Errorf("%d jobs are lost, want none", len(lost))
-		}
+		_, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Retry}, queue.Outcome{Job: held[1], Verb: queue.Done})
 		settled <- err
 	}()
 	eventually(t, "Settle waits", func() bool {
-		return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+		return value[int](t, db, `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`) == 1
 	})
-	exec(t, other, "SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE", held[0].ID)
-	if err := other.Commit(); err != nil {
+	if got := value[int](t, db, `SELECT count(*) FROM (SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE SKIP LOCKED) AS free`, held[1].ID); got != 1 {
+		t.Error("Settle waits for a job and has locked one of a higher id")
+	}
+	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-settled; err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
+	if got := value[string](t, db, `SELECT string_agg(status::text, ' ' ORDER BY id) FROM errand.jobs`); got != "pending completed" {
+		t.Errorf("got %s, want pending completed", got)
 	}
-	if got := value[string](t, db, `SELECT string_agg(status::text, ' ' ORDER BY id) FROM errand.jobs`); got != "completed completed" {
-		t.Errorf("got %s, want completed completed", got)
+}
+
+// TestSettleWaits has a batch wait for a row for longer than its quick statement does.
+func TestSettleWaits(t *testing.T) {
+	for name, retention := range map[string]postgres.Retention{"kept": {}, "dropped": {Completed: -1}} {
+		t.Run(name, func(t *testing.T) {
+			db, q := fresh(t, postgres.Options{Retention: retention})
+			enqueue(t, q, jobs(2)...)
+			held := claim(t, q, 2)
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, held[1].ID)
+			settled := make(chan error, 1)
+			go func() {
+				lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Done}, queue.Outcome{Job: held[1], Verb: queue.Done})
+				if len(lost) > 0 {
+					t.Errorf("%d jobs are lost, want none", len(lost))
+				}
+				settled <- err
+			}()
+			eventually(t, "the statement that locks in order waits", func() bool {
+				return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+					AND query LIKE '-- Records outcomes:%' AND pid <> pg_backend_pid()`) == 1
+			})
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-settled; err != nil {
+				t.Fatal(err)
+			}
+			if left := value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE status NOT IN ('completed')`); left != 0 {
+				t.Errorf("%d jobs are not done", left)
+			}
+		})
 	}
 }

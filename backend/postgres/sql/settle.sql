@@ -6,11 +6,24 @@
 -- a row's fence is found by a binary search for its id. (SELECT $1…) is evaluated once, and its length is not known to
 -- the planner, so the plan is the same for every length. status BETWEEN … AND the same keeps the planner from
 -- taking jobs_running_idx and filtering it by every id.
+-- The rows are locked in the order of their ids before any is changed, whatever their outcomes: two callers that settle the same jobs
+-- would deadlock otherwise, where one says that a job is done and the other that it failed.
 -- Index: jobs_pkey.
-WITH kept AS (
+WITH locked AS MATERIALIZED (
+    SELECT id FROM errand.jobs
+    WHERE id = ANY ((SELECT $1::text::bigint[] || $3::text::bigint[])::bigint[])
+        AND fence IN (
+            (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))],
+            (SELECT $4::text::bigint[])[width_bucket(id, (SELECT $3::text::bigint[]))])
+        AND locked_by = $6::text
+        AND status BETWEEN 'running' AND 'running'
+    ORDER BY id
+    FOR NO KEY UPDATE
+), kept AS (
     UPDATE errand.jobs
     SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
     WHERE $7::boolean
+        AND (SELECT count(*) FROM locked) >= 0
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $6::text
@@ -19,6 +32,7 @@ WITH kept AS (
 ), dropped AS (
     DELETE FROM errand.jobs
     WHERE NOT $7::boolean
+        AND (SELECT count(*) FROM locked) >= 0
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $6::text
@@ -43,7 +57,8 @@ WITH kept AS (
             ) AS v
         ) AS o
     )
-    WHERE j.id = ANY ((SELECT $3::text::bigint[])::bigint[])
+    WHERE (SELECT count(*) FROM locked) >= 0
+        AND j.id = ANY ((SELECT $3::text::bigint[])::bigint[])
         AND j.fence = (SELECT $4::text::bigint[])[width_bucket(j.id, (SELECT $3::text::bigint[]))]
         AND j.locked_by = $6::text
         AND j.status BETWEEN 'running' AND 'running'

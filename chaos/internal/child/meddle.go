@@ -235,14 +235,20 @@ func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*
 	return jobs, rows.Err()
 }
 
+// settleable are some jobs that are running. One call in a transaction of the caller's is for the jobs of one worker: more may deadlock, as docs/architecture.md says.
+func (m *meddler) settleable(ctx context.Context, own bool) ([]*queue.Job, error) {
+	name := m.name
+	if own && m.draw.IntN(2) == 0 {
+		name = "" // jobs of all workers, which are a statement for each
+	}
+	return m.look(ctx, runningSQL, 1+m.draw.IntN(20), name)
+}
+
 // settling settles jobs that are running, with verbs that are drawn from these.
 func settling(verbs ...queue.Verb) call {
 	return func(m *meddler, ctx context.Context) (int, error) {
-		own, name := m.draw.IntN(2) == 0, m.name
-		if m.draw.IntN(2) == 0 {
-			name = "" // jobs of all workers, which are a statement for each
-		}
-		jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), name)
+		own := m.draw.IntN(2) == 0
+		jobs, err := m.settleable(ctx, own)
 		if err != nil {
 			return 0, err
 		}

@@ -15,11 +15,10 @@ import (
 )
 
 var deadlocks = Scenario{
-	Number:   17,
-	Name:     "deadlocks",
-	What:     "complete, cancel, retry, extend, claim, prune, redrive and enqueue at random, with overlapping jobs",
-	Run:      meddle,
-	Settings: map[string]string{"deadlock_timeout": "100"}, // ms: found soon, instead of after a second
+	Number: 17,
+	Name:   "deadlocks",
+	What:   "complete, cancel, retry, extend, claim, prune, redrive and enqueue at random, with overlapping jobs",
+	Run:    meddle,
 }
 
 func meddle(ctx context.Context, l *lab.Lab) error {
