@@ -17,6 +17,7 @@ var pinned = Scenario{
 	Number: 15,
 	Name:   "pinned",
 	What:   "a repeatable read transaction stays open at 800 jobs/s, so that the server forgets no row that is gone",
+	Alone:  true,
 	Run:    pinHorizon,
 }
 

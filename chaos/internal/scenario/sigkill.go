@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/chaos/internal/audit"
@@ -52,6 +54,9 @@ func killWorkers(ctx context.Context, l *lab.Lab, k killing) error {
 	if err := l.Sleep(ctx, k.calm); err != nil {
 		return err
 	}
+	if err := l.Until(ctx, time.Minute, func() (bool, error) { return allStarted(ctx, l, crew.Names()) }); err != nil {
+		return fmt.Errorf("not all workers begin: %w", err)
+	}
 	for _, strike := range plan.Strikes(l.Source("kills"), k.kills, 4, k.least, k.most) {
 		if err := l.Sleep(ctx, strike.After); err != nil {
 			return err
@@ -83,4 +88,17 @@ func killWorkers(ctx context.Context, l *lab.Lab, k killing) error {
 func checkRerun(l *lab.Lab, f audit.Finding) {
 	l.Row.Check(f.Rerun <= 2*leaseOfKilled, "what a killed process held runs again within 2 leases",
 		"%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, leaseOfKilled)
+}
+
+// allStarted says whether each of the workers has started a job: who has not cannot be struck amid one.
+func allStarted(ctx context.Context, l *lab.Lab, workers []string) (bool, error) {
+	starts, err := l.Ledger.StartsSince(ctx, time.Time{})
+	if err != nil {
+		return false, err
+	}
+	begun := make(map[string]bool)
+	for _, s := range starts {
+		begun[s.Worker] = true
+	}
+	return !slices.ContainsFunc(workers, func(w string) bool { return !begun[w] }), nil
 }
