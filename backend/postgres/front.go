@@ -15,11 +15,15 @@ import (
 // counted so many that it matters, claims begin at the front instead: the
 // place up to which claims have come. A job that is due before the front, such as a more
 // urgent one, is then found by a full look, from the head, and those are made as often as
-// a fiftieth of the time allows. Elsewhere every look is a full one.
+// a fiftieth of the time and one in two hundred looks allow, or every two seconds. Elsewhere every look is a full one.
 
 const (
 	// lookShare bounds what full looks may cost: a fiftieth of the time.
 	lookShare = 50
+	// looksBetween is how many short looks come between two full ones, unless that takes longer than longestUnseen: of
+	// many claims not one in a hundred is to be slow.
+	looksBetween  = 200
+	longestUnseen = 2 * time.Second
 	// rowCost is about what a claim takes for each job that it returns.
 	rowCost = 5 * time.Microsecond
 	// slowLook is what full looks take, besides their jobs, when it is worth asking the
@@ -49,6 +53,7 @@ type front struct {
 	at     []place   // in each of the line's queues
 	dear   bool      // full looks walk so much that they are rationed
 	looked time.Time // when the last full look ended
+	since  int       // how many looks there have been since then
 	probed time.Time // when the server was last asked what a full look walks
 	full   samples   // of looks from the head
 	short  samples   // of looks from the front, since full ones are dear
@@ -78,7 +83,8 @@ func (f *front) excess() time.Duration { return max(f.full.least()-f.short.least
 
 // due says that it is time for a full look. Called with mu held.
 func (f *front) due() bool {
-	return f.short.n > 0 && time.Since(f.looked) >= lookShare*f.excess()
+	ago := time.Since(f.looked)
+	return f.short.n > 0 && ago >= lookShare*f.excess() && (f.since >= looksBetween || ago >= longestUnseen)
 }
 
 // begin says where the next look begins, and whether that is the head.
@@ -104,11 +110,12 @@ func (f *front) ended(full bool, took time.Duration, req queue.ClaimRequest, job
 	}
 	if full {
 		f.full.add(took, len(jobs))
-		f.looked = time.Now()
+		f.looked, f.since = time.Now(), 0
 		f.dear = f.dear && (f.short.n == 0 || f.excess() >= slowLook/2)
 		return false
 	}
 	f.short.add(took, len(jobs))
+	f.since++
 	return len(jobs) < req.Limit && f.due()
 }
 
