@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +51,8 @@ type strike struct {
 	points []point       // by place, modulo
 	hang   time.Duration // for how long new connections hang, too
 }
+
+func (s strike) idle() bool { return s.points[0].is == nil }
 
 // harbour is the workers behind their proxies.
 type harbour struct {
@@ -150,15 +153,8 @@ func (h *harbour) round(ctx context.Context, s strike) error {
 	if err := h.lab.Sleep(ctx, lab.Size(h.lab, 5*time.Second, 2*time.Second)); err != nil {
 		return err
 	}
-	idle := s.points[0].is == nil
-	if idle { // as a worker is that has been busy: with all of its connections
-		if err := stop(h.enqueuer); err != nil {
-			return err
-		}
-		if err := h.lab.Drain(ctx); err != nil {
-			return err
-		}
-		if err := h.lab.Sleep(ctx, time.Second); err != nil {
+	if s.idle() {
+		if err := h.fallIdle(ctx); err != nil {
 			return err
 		}
 	}
@@ -171,16 +167,16 @@ func (h *harbour) round(ctx context.Context, s strike) error {
 	if err != nil {
 		return err
 	}
-	if err := h.lab.Sleep(ctx, s.hang); err != nil {
-		return err
-	}
 	if s.hang > 0 {
+		if err := h.lab.Sleep(ctx, s.hang); err != nil {
+			return err
+		}
 		for _, p := range h.proxies {
 			p.Heal()
 		}
 		whole = time.Now()
 	}
-	if idle {
+	if s.idle() {
 		if err := h.flow(); err != nil {
 			return err
 		}
@@ -188,13 +184,21 @@ func (h *harbour) round(ctx context.Context, s strike) error {
 	err = h.await(ctx, s, whole, held)
 	f.Until = time.Now()
 	h.lab.Struck(f)
-	if idle || err != nil {
+	if s.idle() || err != nil {
 		return err
 	}
+	return errors.Join(stop(h.enqueuer), h.flow()) // of the other kind
+}
+
+// fallIdle lets the workers fall idle, with all of the connections that they have needed.
+func (h *harbour) fallIdle(ctx context.Context) error {
 	if err := stop(h.enqueuer); err != nil {
 		return err
 	}
-	return h.flow() // of the other kind
+	if err := h.lab.Drain(ctx); err != nil {
+		return err
+	}
+	return h.lab.Sleep(ctx, 2*time.Second) // longer than pgx takes a connection for alive
 }
 
 // strike has the connections of each worker swallow everything, at a worker's own moment: a draw decides
