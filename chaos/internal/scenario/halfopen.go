@@ -21,7 +21,7 @@ import (
 var halfOpen = Scenario{
 	Number: 11,
 	Name:   "halfopen",
-	What:   "all of a worker's connections swallow what is sent over them, for ever, amid a claim, a settling, and while it listens; new ones work, or hang for a while, too",
+	What:   "all connections swallow what is sent, for ever, amid a claim, a settling, and while workers listen; new ones work, or hang for a while, too",
 	Run:    swallowConnections,
 	Settings: map[string]string{
 		"max_connections": "1000", // the server's ends stay
@@ -40,19 +40,19 @@ type point struct {
 }
 
 var (
-	claiming = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
-	settled  = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
-	// listening is while it waits.
-	listening = point{name: "listen"}
+	amidClaim    = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
+	amidSettling = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
+	// whileListening is while it waits.
+	whileListening = point{name: "listen"}
 )
 
-// strike is a round of the scenario.
-type strike struct {
+// swallowRound is a round of the scenario.
+type swallowRound struct {
 	points []point       // by place, modulo
 	hang   time.Duration // for how long new connections hang, too
 }
 
-func (s strike) idle() bool { return s.points[0].is == nil }
+func (s swallowRound) idle() bool { return s.points[0].is == nil }
 
 // harbour is the workers behind their proxies.
 type harbour struct {
@@ -74,11 +74,11 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 	if err := h.open(ctx, lease); err != nil {
 		return err
 	}
-	full := []strike{
-		{[]point{claiming}, 0}, {[]point{settled}, 0}, {[]point{listening}, 0},
-		{[]point{claiming}, 12 * time.Second}, {[]point{settled}, 12 * time.Second}, {[]point{listening}, 12 * time.Second},
+	full := []swallowRound{
+		{[]point{amidClaim}, 0}, {[]point{amidSettling}, 0}, {[]point{whileListening}, 0},
+		{[]point{amidClaim}, 12 * time.Second}, {[]point{amidSettling}, 12 * time.Second}, {[]point{whileListening}, 12 * time.Second},
 	}
-	short := []strike{{[]point{claiming, settled}, 3 * time.Second}, {[]point{listening}, 0}}
+	short := []swallowRound{{[]point{amidClaim, amidSettling}, 3 * time.Second}, {[]point{whileListening}, 0}}
 	for range lab.Size(l, 3, 1) {
 		for _, s := range lab.Size(l, full, short) {
 			if err := h.round(ctx, s); err != nil {
@@ -92,8 +92,10 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 	}
 	l.CheckDuplicates(f)
 	l.Row.RecoveryMS = -1
-	l.Row.Check(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s", lab.Few(h.wedged), h.slowest.Seconds(), h.name)
-	l.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to; half of the jobs end in the transaction of their work", lease)
+	l.Row.Check(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s",
+		lab.Few(h.wedged), h.slowest.Seconds(), h.name)
+	l.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to", lease)
+	l.Row.Note("in every second round the jobs end in the transaction of their work; idle_in_transaction_session_timeout of 10 s")
 	return nil
 }
 
@@ -149,7 +151,7 @@ func (h *harbour) flow() (err error) {
 }
 
 // round strikes all workers and lets them come back.
-func (h *harbour) round(ctx context.Context, s strike) error {
+func (h *harbour) round(ctx context.Context, s swallowRound) error {
 	if err := h.lab.Sleep(ctx, lab.Size(h.lab, 5*time.Second, 2*time.Second)); err != nil {
 		return err
 	}
@@ -203,7 +205,7 @@ func (h *harbour) fallIdle(ctx context.Context) error {
 
 // strike has the connections of each worker swallow everything, at a worker's own moment: a draw decides
 // whether the request at which that is is still passed on.
-func (h *harbour) strike(ctx context.Context, s strike) error {
+func (h *harbour) strike(ctx context.Context, s swallowRound) error {
 	draw := h.lab.Source(fmt.Sprint("strike", h.started))
 	var struck atomic.Int32
 	for place, p := range h.proxies {
@@ -236,27 +238,27 @@ func (h *harbour) strike(ctx context.Context, s strike) error {
 	return nil
 }
 
-// run is one run of a job.
-type run struct{ number, attempt int }
+// heldRun is one run of a job.
+type heldRun struct{ number, attempt int }
 
 // held are the runs that the workers had claimed when they were struck, or a little later: none of them shows that a
 // worker claims again.
-func (h *harbour) held(ctx context.Context) (map[run]bool, error) {
-	held := make(map[run]bool)
+func (h *harbour) held(ctx context.Context) (map[heldRun]bool, error) {
+	held := make(map[heldRun]bool)
 	for _, name := range h.crew.Names() {
 		jobs, err := h.lab.System.Jobs(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		for _, j := range jobs {
-			held[run{j.Number, j.Attempt}] = true
+			held[heldRun{j.Number, j.Attempt}] = true
 		}
 	}
 	return held, nil
 }
 
 // await waits until every worker has started jobs that it did not hold, and settled some, and notes how long that took.
-func (h *harbour) await(ctx context.Context, s strike, since time.Time, held map[run]bool) error {
+func (h *harbour) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
 	took := make(map[string]time.Duration)
 	var looked time.Time
 	err := h.lab.Until(ctx, 4*resume, func() (bool, error) {
@@ -289,14 +291,14 @@ func (h *harbour) await(ctx context.Context, s strike, since time.Time, held map
 }
 
 // back notes which workers are back.
-func (h *harbour) back(ctx context.Context, since time.Time, held map[run]bool, took map[string]time.Duration) error {
+func (h *harbour) back(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
 	starts, err := h.lab.Ledger.StartsSince(ctx, since)
 	if err != nil {
 		return err
 	}
 	started := make(map[string]time.Time)
 	for _, s := range slices.Backward(starts) {
-		if !held[run{s.Number, s.Attempt}] {
+		if !held[heldRun{s.Number, s.Attempt}] {
 			started[s.Worker] = s.At
 		}
 	}
