@@ -134,6 +134,9 @@ func (c *cutClient) cutAtCommit(l *lab.Lab, enough int) {
 			return wire.Pass
 		}
 		c.cuts = append(c.cuts, cuts[i])
+		if draw.IntN(2) == 0 {
+			return cuts[i].Closed() // to lib/pq not the same as a reset
+		}
 		return cuts[i]
 	})
 }
