@@ -107,10 +107,10 @@ func (v *cutVerdicts) add(c *cutClient, book ledger.Book, rows map[int]int) {
 	v.cuts += len(c.cuts)
 	if len(failures) != len(c.cuts) {
 		v.unpaired = append(v.unpaired, fmt.Sprintf("%s: %d failures of %d cuts", c.name, len(failures), len(c.cuts)))
-		return
-	}
-	for i, fate := range c.cuts {
-		v.failure(c, fate, failures[i], rows)
+	} else {
+		for i, fate := range c.cuts {
+			v.failure(c, fate, failures[i], rows)
+		}
 	}
 	for call := 0; ; call++ {
 		numbers := c.how.CallOf(call)

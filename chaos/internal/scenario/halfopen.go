@@ -273,17 +273,21 @@ func (h *harbour) await(ctx context.Context, s swallowRound, since time.Time, he
 	})
 	var all []string
 	for place, w := range h.crew.Names() {
-		d, ok := took[w]
 		after := fmt.Sprintf("%s after %s", w, s.points[place%len(s.points)].name)
 		if s.hang > 0 {
 			after += " and hanging"
 		}
-		all = append(all, fmt.Sprintf("%s %.1f s", after, d.Seconds()))
+		d, ok := took[w]
+		text := fmt.Sprintf("%s %.1f s", after, d.Seconds())
+		if !ok {
+			text = after + " never"
+		}
+		all = append(all, text)
 		if d > h.slowest {
 			h.slowest, h.name = d, after
 		}
 		if !ok || d > resume {
-			h.wedged = append(h.wedged, fmt.Sprintf("%s: %.1f s", after, d.Seconds()))
+			h.wedged = append(h.wedged, text)
 		}
 	}
 	h.lab.Say("%s", strings.Join(all, ", "))
