@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 var halfOpen = Scenario{
 	Number: 11,
 	Name:   "halfopen",
-	What:   "all of a worker's connections swallow what is sent over them, for ever, amid a claim, a settling, and while it listens; new ones work, or hang for a while, too",
+	What:   "all connections swallow what is sent, for ever, amid a claim, a settling, and while workers listen; new ones work, or hang for a while, too",
 	Run:    swallowConnections,
 	Settings: map[string]string{
 		"max_connections": "1000", // the server's ends stay
@@ -39,17 +40,19 @@ type point struct {
 }
 
 var (
-	amidClaim  = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
-	amidSettle = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
-	// amidListen is while it waits.
-	amidListen = point{name: "listen"}
+	amidClaim    = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
+	amidSettling = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
+	// whileListening is while it waits.
+	whileListening = point{name: "listen"}
 )
 
-// strike is a round of the scenario.
-type strike struct {
+// swallowRound is a round of the scenario.
+type swallowRound struct {
 	points []point       // by place, modulo
 	hang   time.Duration // for how long new connections hang, too
 }
+
+func (s swallowRound) idle() bool { return s.points[0].is == nil }
 
 // harbour is the workers behind their proxies.
 type harbour struct {
@@ -71,11 +74,11 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 	if err := h.open(ctx, lease); err != nil {
 		return err
 	}
-	full := []strike{
-		{[]point{amidClaim}, 0}, {[]point{amidSettle}, 0}, {[]point{amidListen}, 0},
-		{[]point{amidClaim}, 12 * time.Second}, {[]point{amidSettle}, 12 * time.Second}, {[]point{amidListen}, 12 * time.Second},
+	full := []swallowRound{
+		{[]point{amidClaim}, 0}, {[]point{amidSettling}, 0}, {[]point{whileListening}, 0},
+		{[]point{amidClaim}, 12 * time.Second}, {[]point{amidSettling}, 12 * time.Second}, {[]point{whileListening}, 12 * time.Second},
 	}
-	short := []strike{{[]point{amidClaim, amidSettle}, 3 * time.Second}, {[]point{amidListen}, 0}}
+	short := []swallowRound{{[]point{amidClaim, amidSettling}, 3 * time.Second}, {[]point{whileListening}, 0}}
 	for range lab.Size(l, 3, 1) {
 		for _, s := range lab.Size(l, full, short) {
 			if err := h.round(ctx, s); err != nil {
@@ -89,8 +92,10 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 	}
 	l.CheckDuplicates(f)
 	l.Row.RecoveryMS = -1
-	l.Row.Check(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s", lab.Few(h.wedged), h.slowest.Seconds(), h.name)
-	l.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to; half of the jobs end in the transaction of their work", lease)
+	l.Row.Check(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s",
+		lab.Few(h.wedged), h.slowest.Seconds(), h.name)
+	l.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to", lease)
+	l.Row.Note("in every second round the jobs end in the transaction of their work; idle_in_transaction_session_timeout of 10 s")
 	return nil
 }
 
@@ -146,19 +151,12 @@ func (h *harbour) flow() (err error) {
 }
 
 // round strikes all workers and lets them come back.
-func (h *harbour) round(ctx context.Context, s strike) error {
+func (h *harbour) round(ctx context.Context, s swallowRound) error {
 	if err := h.lab.Sleep(ctx, lab.Size(h.lab, 5*time.Second, 2*time.Second)); err != nil {
 		return err
 	}
-	idle := s.points[0].is == nil
-	if idle { // as a worker is that has been busy: with all of its connections
-		if err := stop(h.enqueuer); err != nil {
-			return err
-		}
-		if err := h.lab.Drain(ctx); err != nil {
-			return err
-		}
-		if err := h.lab.Sleep(ctx, time.Second); err != nil {
+	if s.idle() {
+		if err := h.fallIdle(ctx); err != nil {
 			return err
 		}
 	}
@@ -171,16 +169,16 @@ func (h *harbour) round(ctx context.Context, s strike) error {
 	if err != nil {
 		return err
 	}
-	if err := h.lab.Sleep(ctx, s.hang); err != nil {
-		return err
-	}
 	if s.hang > 0 {
+		if err := h.lab.Sleep(ctx, s.hang); err != nil {
+			return err
+		}
 		for _, p := range h.proxies {
 			p.Heal()
 		}
 		whole = time.Now()
 	}
-	if idle {
+	if s.idle() {
 		if err := h.flow(); err != nil {
 			return err
 		}
@@ -188,18 +186,26 @@ func (h *harbour) round(ctx context.Context, s strike) error {
 	err = h.await(ctx, s, whole, held)
 	f.Until = time.Now()
 	h.lab.Struck(f)
-	if idle || err != nil {
+	if s.idle() || err != nil {
 		return err
 	}
+	return errors.Join(stop(h.enqueuer), h.flow()) // of the other kind
+}
+
+// fallIdle lets the workers fall idle, with all of the connections that they have needed.
+func (h *harbour) fallIdle(ctx context.Context) error {
 	if err := stop(h.enqueuer); err != nil {
 		return err
 	}
-	return h.flow() // of the other kind
+	if err := h.lab.Drain(ctx); err != nil {
+		return err
+	}
+	return h.lab.Sleep(ctx, 2*time.Second) // longer than pgx takes a connection for alive
 }
 
 // strike has the connections of each worker swallow everything, at a worker's own moment: a draw decides
 // whether the request at which that is is still passed on.
-func (h *harbour) strike(ctx context.Context, s strike) error {
+func (h *harbour) strike(ctx context.Context, s swallowRound) error {
 	draw := h.lab.Source(fmt.Sprint("strike", h.started))
 	var struck atomic.Int32
 	for place, p := range h.proxies {
@@ -232,24 +238,27 @@ func (h *harbour) strike(ctx context.Context, s strike) error {
 	return nil
 }
 
+// heldRun is one run of a job.
+type heldRun struct{ number, attempt int }
+
 // held are the runs that the workers had claimed when they were struck, or a little later: none of them shows that a
 // worker claims again.
-func (h *harbour) held(ctx context.Context) (map[run]bool, error) {
-	held := make(map[run]bool)
+func (h *harbour) held(ctx context.Context) (map[heldRun]bool, error) {
+	held := make(map[heldRun]bool)
 	for _, name := range h.crew.Names() {
 		jobs, err := h.lab.System.Jobs(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		for _, j := range jobs {
-			held[run{j.Number, j.Attempt}] = true
+			held[heldRun{j.Number, j.Attempt}] = true
 		}
 	}
 	return held, nil
 }
 
 // await waits until every worker has started jobs that it did not hold, and settled some, and notes how long that took.
-func (h *harbour) await(ctx context.Context, s strike, since time.Time, held map[run]bool) error {
+func (h *harbour) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
 	took := make(map[string]time.Duration)
 	var looked time.Time
 	err := h.lab.Until(ctx, 4*resume, func() (bool, error) {
@@ -264,17 +273,21 @@ func (h *harbour) await(ctx context.Context, s strike, since time.Time, held map
 	})
 	var all []string
 	for place, w := range h.crew.Names() {
-		d, ok := took[w]
 		after := fmt.Sprintf("%s after %s", w, s.points[place%len(s.points)].name)
 		if s.hang > 0 {
 			after += " and hanging"
 		}
-		all = append(all, fmt.Sprintf("%s %.1f s", after, d.Seconds()))
+		d, ok := took[w]
+		text := fmt.Sprintf("%s %.1f s", after, d.Seconds())
+		if !ok {
+			text = after + " never"
+		}
+		all = append(all, text)
 		if d > h.slowest {
 			h.slowest, h.name = d, after
 		}
 		if !ok || d > resume {
-			h.wedged = append(h.wedged, fmt.Sprintf("%s: %.1f s", after, d.Seconds()))
+			h.wedged = append(h.wedged, text)
 		}
 	}
 	h.lab.Say("%s", strings.Join(all, ", "))
@@ -282,14 +295,14 @@ func (h *harbour) await(ctx context.Context, s strike, since time.Time, held map
 }
 
 // back notes which workers are back.
-func (h *harbour) back(ctx context.Context, since time.Time, held map[run]bool, took map[string]time.Duration) error {
+func (h *harbour) back(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
 	starts, err := h.lab.Ledger.StartsSince(ctx, since)
 	if err != nil {
 		return err
 	}
 	started := make(map[string]time.Time)
 	for _, s := range slices.Backward(starts) {
-		if !held[run{s.Number, s.Attempt}] {
+		if !held[heldRun{s.Number, s.Attempt}] {
 			started[s.Worker] = s.At
 		}
 	}

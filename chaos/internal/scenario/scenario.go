@@ -6,7 +6,8 @@
 // Crew.Freeze do so themselves), lets the rest be worked off (Drain), and has it audited
 // (Audit), which fills the row and demands that nothing is lost; what else is demanded it
 // adds with Row.Check. What a worker's handler does is a function in package child, in a
-// file of its own if it is more than a few lines, and in its table of handlers. All that is
+// file of its own if it is more than a few lines, and in its table of handlers. Lab.Route
+// puts something between a child and its server, such as a proxy of package wire. All that is
 // random comes from Lab.Source; what differs in a short run, from lab.Size.
 package scenario
 

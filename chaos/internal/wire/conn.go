@@ -17,6 +17,7 @@ type conn struct {
 	mu     sync.Mutex
 	server *net.TCPConn // nil until it is there
 	fates  []Fate       // of the requests that have not been answered, in their order
+	gentle bool         // it is to be closed, not reset
 	deaf   bool         // the client has been cut off: nothing that the server says is passed on
 }
 
@@ -95,6 +96,7 @@ func (c *conn) hear(s *session, f frame) error {
 	if done && !c.swallowing.Load() {
 		fate = c.proxy.fate(request)
 	}
+	fate = c.manner(fate)
 	switch fate {
 	case CutUnsent:
 		c.cut()
@@ -114,6 +116,14 @@ func (c *conn) hear(s *session, f frame) error {
 		c.proxy.Swallow()
 	}
 	return err
+}
+
+// manner takes from a fate how the connection is to end.
+func (c *conn) manner(fate Fate) Fate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gentle = fate&closed != 0
+	return fate &^ closed
 }
 
 // await notes that the server is about to be asked. What is to be lost of its answer is lost from now on.
@@ -185,9 +195,12 @@ func (c *conn) cut() {
 	c.reset()
 }
 
-// reset ends the client's connection as one ends of which nothing is known at the other end.
+// reset ends the client's connection as one ends of which nothing is known at the other end,
+// unless it is to be closed in good order.
 func (c *conn) reset() {
-	_ = c.client.SetLinger(0) // it may have ended
+	if !c.gentle {
+		_ = c.client.SetLinger(0) // it may have ended
+	}
 	_ = c.client.Close()
 }
 

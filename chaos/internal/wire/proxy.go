@@ -36,7 +36,16 @@ const (
 	Fates
 )
 
+// closed is added to a fate.
+const closed Fate = 1 << 8
+
+// Closed is a cut that closes the client's connection in good order instead of resetting it.
+func (f Fate) Closed() Fate { return f | closed }
+
 func (f Fate) String() string {
+	if f&closed != 0 {
+		return (f &^ closed).String() + ", closed"
+	}
 	return [...]string{"passed on", "cut before it was passed on", "cut before it was answered", "cut before its answer was passed on", "cut while idle",
 		"swallowed", "swallowed with its answer"}[f]
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -135,6 +136,11 @@ func TestFates(t *testing.T) {
 		CutUnanswered: {syscall.ECONNRESET, true},
 		CutAnswered:   {syscall.ECONNRESET, true},
 		CutIdle:       {nil, true},
+
+		CutUnsent.Closed():     {io.ErrUnexpectedEOF, false},
+		CutUnanswered.Closed(): {io.ErrUnexpectedEOF, true},
+		CutAnswered.Closed():   {io.ErrUnexpectedEOF, true},
+
 		Swallow:       {os.ErrDeadlineExceeded, false},
 		SwallowAnswer: {os.ErrDeadlineExceeded, true},
 	} {
