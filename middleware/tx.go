@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -37,7 +38,8 @@ type TxOptions struct {
 //
 // q is the queue that the job was claimed from, in the same database as db. The
 // transaction ends with the handler's context: after its Timeout nothing is
-// written. It holds a connection for as long as the handler runs, so db
+// written. To begin, settle and commit may take ten seconds each, so that a connection that the network has swallowed
+// does not keep the job for ever; what the handler itself does over it is for its Timeout to end. It holds a connection for as long as the handler runs, so db
 // needs one for each of the worker's Concurrency, and a few.
 //
 // The heartbeat changes the job's row. A transaction of REPEATABLE READ or
@@ -55,19 +57,48 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	}
 	return func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
-			tx, err := db.BeginTx(ctx, o.SQL)
+			tx, abandon, err := begin(ctx, db, o.SQL)
 			if err != nil {
 				return fmt.Errorf("middleware: Tx: begin: %w", err)
 			}
+			defer abandon()
 			defer tx.Rollback() // also when the handler panics; nothing once it is committed
 			if err := o.run(context.WithValue(ctx, txKey{}, tx), tx, q, next, job); err != nil {
 				return err
 			}
+			defer time.AfterFunc(answerTimeout, abandon).Stop()
 			if err := tx.Commit(); err != nil {
 				return fmt.Errorf("middleware: Tx: commit: %w", err)
 			}
 			return queue.Settled
 		})
+	}
+}
+
+// answerTimeout is how long the server may take to answer where nobody but it is waited for: where a network has swallowed the
+// connection, it never does.
+const answerTimeout = 10 * time.Second
+
+// begin begins a transaction, on another connection where one does not answer. It lasts until abandon is called at the latest.
+func begin(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, abandon func(), err error) {
+	for {
+		own, abandon := context.WithCancel(ctx)
+		timer := time.AfterFunc(answerTimeout, abandon)
+		tx, err := db.BeginTx(own, o)
+		inTime := timer.Stop()
+		switch {
+		case inTime && err == nil:
+			return tx, abandon, nil
+		case err == nil:
+			_ = tx.Rollback() // it has ended with its context
+		}
+		abandon()
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case inTime:
+			return nil, nil, err
+		}
 	}
 }
 
@@ -89,6 +120,8 @@ func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next q
 }
 
 func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	lost, err := q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
 	if err != nil {
 		return fmt.Errorf("middleware: Tx: settle: %w", err)

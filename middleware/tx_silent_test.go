@@ -1,0 +1,115 @@
+package middleware_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/middleware"
+	"github.com/errandhq/errand/queue"
+)
+
+// silentNet is a driver over a network that swallows connections: the first of them at begin, and all, if commit is set, when they
+// commit. What is swallowed ends with its context, as it does with pgx.
+type silentNet struct {
+	begin  int
+	commit bool
+	begun  int
+}
+
+func (n *silentNet) Connect(context.Context) (driver.Conn, error) { return &silentConn{net: n}, nil }
+func (n *silentNet) Driver() driver.Driver                        { return nil }
+
+type silentConn struct {
+	net *silentNet
+	ctx context.Context // of the transaction
+}
+
+func (c *silentConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	c.net.begun++
+	if c.net.begun <= c.net.begin {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	c.ctx = ctx
+	return c, nil
+}
+
+func (c *silentConn) Commit() error {
+	if c.net.commit {
+		<-c.ctx.Done()
+		return c.ctx.Err()
+	}
+	return nil
+}
+
+func (*silentConn) Rollback() error                     { return nil }
+func (*silentConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+func (*silentConn) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
+func (*silentConn) Close() error                        { return nil }
+
+// silentQueue settles, or does not come back before its context ends.
+type silentQueue struct {
+	queue.Consumer
+	silent bool
+}
+
+func (q silentQueue) Settle(ctx context.Context, _ queue.DB, _ ...queue.Outcome) ([]*queue.Job, error) {
+	if q.silent {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return nil, nil
+}
+
+// TestTxSilence: a connection that the network has swallowed costs time, and is neither waited for for ever nor, at the
+// beginning, the job's fault.
+func TestTxSilence(t *testing.T) {
+	for name, c := range map[string]struct {
+		net    silentNet
+		settle bool
+		want   error
+		took   time.Duration
+	}{
+		"begin":  {net: silentNet{begin: 2}, want: queue.Settled, took: 20 * time.Second},
+		"settle": {settle: true, want: context.DeadlineExceeded, took: 10 * time.Second},
+		"commit": {net: silentNet{commit: true}, want: context.Canceled, took: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := sql.OpenDB(&c.net)
+				defer db.Close()
+				ran := 0
+				h := queue.Chain(queue.HandlerFunc(func(context.Context, *queue.Job) error { ran++; return nil }),
+					middleware.Tx(db, silentQueue{silent: c.settle}, middleware.TxOptions{}))
+				begun := time.Now()
+				if err := h.HandleJob(t.Context(), &queue.Job{}); !errors.Is(err, c.want) {
+					t.Errorf("got %v, want %v", err, c.want)
+				}
+				if took := time.Since(begun); took != c.took || ran != 1 {
+					t.Errorf("the handler ran %d times, in %v; want once, in %v", ran, took, c.took)
+				}
+			})
+		})
+	}
+}
+
+// TestTxBeginEnds: begin does not outlast the handler's context.
+func TestTxBeginEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := sql.OpenDB(&silentNet{begin: 1000})
+		defer db.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		h := queue.Chain(queue.HandlerFunc(func(context.Context, *queue.Job) error { return errors.New("it ran") }),
+			middleware.Tx(db, silentQueue{}, middleware.TxOptions{}))
+		begun := time.Now()
+		if err := h.HandleJob(ctx, &queue.Job{}); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 25*time.Second {
+			t.Errorf("got %v after %v, want %v after 25s", err, time.Since(begun), context.DeadlineExceeded)
+		}
+	})
+}
