@@ -1,11 +1,24 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/queue"
 )
+
+// lockRow keeps a job's row locked until the transaction ends.
+func lockRow(t *testing.T, db *sql.DB, id int64) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tx.Rollback() })
+	exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, id)
+	return tx
+}
 
 // TestSettleLocksInOrder: a caller that waits for a row holds none of a higher id, whatever the outcomes are. Two that settle
 // the same jobs would deadlock otherwise, and in transactions of their own be told so.
@@ -13,12 +26,7 @@ func TestSettleLocksInOrder(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(2)...)
 	held := claim(t, q, 2)
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback()
-	exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, held[0].ID)
+	tx := lockRow(t, db, held[0].ID)
 	settled := make(chan error, 1)
 	go func() {
 		_, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Retry}, queue.Outcome{Job: held[1], Verb: queue.Done})
@@ -49,12 +57,7 @@ func TestSettleWaits(t *testing.T) {
 			db, q := fresh(t, postgres.Options{Retention: retention})
 			enqueue(t, q, jobs(2)...)
 			held := claim(t, q, 2)
-			tx, err := db.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback()
-			exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, held[1].ID)
+			tx := lockRow(t, db, held[1].ID)
 			settled := make(chan error, 1)
 			go func() {
 				lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Done}, queue.Outcome{Job: held[1], Verb: queue.Done})
