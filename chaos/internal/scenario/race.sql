@@ -5,7 +5,8 @@
 CREATE SCHEMA chaos;
 CREATE TABLE chaos.subject (id bigint);
 
-CREATE FUNCTION chaos.stop(place text, job bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+-- What a statement of errand's does not want to wait for is other locks than this.
+CREATE FUNCTION chaos.stop(place text, job bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET lock_timeout = 0 AS $$
 BEGIN
     IF current_setting('chaos.stop_at', true) = place AND EXISTS (SELECT FROM chaos.subject AS s WHERE s.id = job) THEN
         PERFORM pg_advisory_lock_shared(hashtext(place));
