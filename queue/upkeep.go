@@ -20,7 +20,7 @@ const (
 	longestPause = 3 * time.Second
 )
 
-// reclaim takes jobs back from workers whose leases ran out, every half a lease
+// reclaim takes jobs back from workers whose leases ran out, every quarter of a lease
 // or so. Each worker does it, so none has to lead, at times that drift apart. None
 // does it in the first seconds after an outage: leases ran out with nobody to
 // blame, and their holders are about to extend and settle what they hold.
@@ -30,7 +30,7 @@ func (r *run) reclaim(ctx context.Context) {
 		return
 	}
 	db := r.watch("reclaim")
-	for sleep(ctx, jitter(r.Lease/2)) {
+	for sleep(ctx, jitter(r.Lease/4)) {
 		if r.outageWithin(2 * longestPause) {
 			continue
 		}

@@ -1,7 +1,7 @@
 -- Takes back at most $1 jobs whose leases ran out. A job that was claimed by the guide's own statement has no lease: it is stale
 -- ten minutes after it was locked, as the guide has it. A locked_until older than locked_at is left over from an earlier claim.
--- A job whose run before ended like this, too, is left for up to a quarter of a lease longer, as its id and its fence draw it, and from the
--- fourth attempt on for a lease and more: one that kills its process, and those that run beside it, are not all taken back, claimed
+-- A job whose run before ended like this, too, is left for up to half a lease longer, as its id and its fence draw it, and from the
+-- fourth attempt on for up to three: one that kills its process, and those that run beside it, are not all taken back, claimed
 -- together and killed again until they are all dead.
 -- Index: jobs_running_idx.
 UPDATE errand.jobs AS j
@@ -22,7 +22,7 @@ WHERE j.ctid = ANY (ARRAY(
         AND CASE
             WHEN r.locked_until > r.locked_at AND r.attempts BETWEEN 2 AND r.max_attempts - 1 AND r.last_error LIKE 'errand: the lease of %'
             THEN r.locked_until + (r.locked_until - r.locked_at)
-                * CASE WHEN r.attempts < 4 THEN 0.25 ELSE least(r.attempts - 3, 3) END
+                * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END
                 * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
             ELSE '-infinity'
         END < statement_timestamp()
