@@ -1,4 +1,4 @@
-package pgxlisten_test
+package pgxlisten
 
 import (
 	"context"
@@ -12,8 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-
-	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 )
 
 // TestSilentServer: what a network swallows is given up, so that the caller can try again.
@@ -31,7 +29,7 @@ func TestSilentServer(t *testing.T) {
 		db := sql.OpenDB(stdlib.GetConnector(*config))
 		defer db.Close()
 		begun := time.Now()
-		err = pgxlisten.Listen(t.Context(), db, "errand", func() { t.Error("ready") }, func(string) {})
+		err = Listen(t.Context(), db, "errand", func() { t.Error("ready") }, func(string) {})
 		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second {
 			t.Errorf("got %v after %v, want %v within 10s", err, took, context.DeadlineExceeded)
 		}
