@@ -36,6 +36,24 @@ func (l *Lab) Exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
+// Reachable waits until the processes can reach the system's database again, by the Route if there is one: a pooler takes
+// longer to find that the server is there than who connects to that does.
+func (l *Lab) Reachable(ctx context.Context) error {
+	dsn, err := l.childDSN("lab")
+	if err != nil {
+		return err
+	}
+	return l.Until(ctx, time.Minute, func() (bool, error) {
+		conn, err := pgx.Connect(ctx, dsn)
+		if err != nil {
+			return false, ctx.Err()
+		}
+		defer conn.Close(ctx)
+		_, err = conn.Exec(ctx, "SELECT 1")
+		return err == nil, ctx.Err()
+	})
+}
+
 // Count reads one number from the system's database, on a connection of its own.
 func (l *Lab) Count(ctx context.Context, query string, args ...any) (n int, err error) {
 	conn, err := pgx.Connect(ctx, l.DSN())

@@ -188,16 +188,22 @@ func (l *Lab) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
 	return l.Start(child.Spec{Part: "enqueue", Name: name, Enqueue: e, Host: e.Host})
 }
 
+// childDSN is where a process of that name finds the system's database.
+func (l *Lab) childDSN(name string) (string, error) {
+	dsn := l.DSN("application_name", name)
+	if l.Route == nil {
+		return dsn, nil
+	}
+	return l.Route(name, dsn)
+}
+
 // Start starts a process of any part. Where it has no DSN, it is given that of the
 // system's database, by the Route.
 func (l *Lab) Start(spec child.Spec) (p *child.Process, err error) {
 	spec.System, spec.Ledger, spec.Seed = l.About.Name, l.LedgerDSN, l.Seed
 	if spec.DSN == "" {
-		spec.DSN = l.DSN("application_name", spec.Name)
-		if l.Route != nil {
-			if spec.DSN, err = l.Route(spec.Name, spec.DSN); err != nil {
-				return nil, err
-			}
+		if spec.DSN, err = l.childDSN(spec.Name); err != nil {
+			return nil, err
 		}
 	}
 	p, err = l.Nursery.Start(spec)

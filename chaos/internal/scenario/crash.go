@@ -65,6 +65,9 @@ func crashOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (f audit.Fau
 			err = l.Server.Start(ctx)
 		}
 	}
+	if err == nil {
+		err = l.Reachable(ctx)
+	}
 	f.Until = time.Now()
 	l.Struck(f)
 	l.Say("%s, away for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
