@@ -53,9 +53,11 @@ type Finding struct {
 	Repeated int
 	Dead     int
 	// Rerun is the longest time from the end of a process until a job that it held, Slowest,
-	// was started again.
+	// was started again; Again is the same of jobs in their fourth attempt or a later one, which
+	// errand on PostgreSQL may leave for three leases more.
 	Rerun   time.Duration
 	Slowest int
+	Again   time.Duration
 }
 
 // Loss is a job that was lost.
@@ -91,7 +93,7 @@ func Audit(e Evidence) Finding {
 			f.Dead++
 		}
 	}
-	f.Rerun, f.Slowest = c.rerun()
+	c.rerun(&f)
 	return f
 }
 

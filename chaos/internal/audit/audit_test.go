@@ -193,3 +193,12 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("recovery without effects: got %v", got)
 	}
 }
+
+// TestRerunOfTheFourthAttempt is counted apart.
+func TestRerunOfTheFourthAttempt(t *testing.T) {
+	e := killed()
+	e.Book.Starts[0].Attempt, e.Book.Starts[2].Attempt, e.Faults[0].Held[0].Attempt = 4, 5, 4
+	if f := Audit(e); f.Again != 2500*time.Millisecond || f.Rerun != 4*time.Second || f.Slowest != 2 {
+		t.Errorf("got %v, and %v of job %d; want 2.5s, and 4s of job 2", f.Again, f.Rerun, f.Slowest)
+	}
+}

@@ -76,20 +76,26 @@ func (c *dossier) settled(number int) time.Time {
 	return never
 }
 
-// rerun is the longest that a job which a process held when it was struck has waited
+// rerun finds the longest that a job which a process held when it was struck has waited
 // for its next start, or for being held by the next process that was struck.
-func (c *dossier) rerun() (longest time.Duration, number int) {
-	for i, f := range c.Faults {
-		if f.Worker == "" {
+func (c *dossier) rerun(f *Finding) {
+	const fourth = 4
+	for i, fault := range c.Faults {
+		if fault.Worker == "" {
 			continue
 		}
-		for _, held := range f.Held {
-			if next, ok := c.next(i, held); ok && next.Sub(f.At) > longest {
-				longest, number = next.Sub(f.At), held.Number
+		for _, held := range fault.Held {
+			next, ok := c.next(i, held)
+			took := next.Sub(fault.At)
+			switch {
+			case !ok:
+			case held.Attempt >= fourth:
+				f.Again = max(f.Again, took)
+			case took > f.Rerun:
+				f.Rerun, f.Slowest = took, held.Number
 			}
 		}
 	}
-	return longest, number
 }
 
 // next is when a job that fault i found was in other hands; ok is false if it never

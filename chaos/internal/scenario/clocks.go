@@ -157,8 +157,7 @@ func auditClocks(ctx context.Context, l *lab.Lab, k *timekeeper) error {
 	r.Check(len(reclaimed) == 0, "starts of jobs that were neither retried nor held by a killed worker: 0 beyond the first", "%s", lab.Few(reclaimed))
 	r.Check(k.lost() == 0, "jobs taken from a worker that lived: 0", "%d", k.lost())
 	r.Duplicates -= retries
-	r.Check(k.finding.Rerun <= 2*leaseOfShifted, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v",
-		k.finding.Rerun.Seconds(), k.finding.Slowest, leaseOfShifted)
+	checkRerun(k.lab, k.finding, leaseOfShifted)
 	r.Check(len(late) == 0, fmt.Sprintf("starts more than %v after the job was due: 0", punctual), "%s", lab.Few(late))
 	k.checkCovered(retries)
 	return nil

@@ -80,14 +80,14 @@ func killWorkers(ctx context.Context, l *lab.Lab, k killing) error {
 		return err
 	}
 	l.CheckDuplicates(f)
-	checkRerun(l, f)
+	checkRerun(l, f, leaseOfKilled)
 	return nil
 }
 
 // checkRerun demands that what was killed with its worker has soon been in other hands.
-func checkRerun(l *lab.Lab, f audit.Finding) {
-	l.Row.Check(f.Rerun <= 2*leaseOfKilled, "what a killed process held runs again within 2 leases",
-		"%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, leaseOfKilled)
+func checkRerun(l *lab.Lab, f audit.Finding, lease time.Duration) {
+	l.Row.Check(f.Rerun <= 2*lease, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, lease)
+	l.Row.Check(f.Again <= 5*lease, "what was held in its fourth attempt, or a later one, within 5", "%.2f s at most", f.Again.Seconds())
 }
 
 // allStarted says whether each of the workers has started a job: who has not cannot be struck amid one.

@@ -45,7 +45,7 @@ func killAmongMany(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	l.CheckDuplicates(f)
-	checkRerun(l, f)
+	checkRerun(l, f, leaseOfKilled)
 	c.note()
 	c.checkFile(ctx)
 	return nil
