@@ -34,6 +34,9 @@ type Evidence struct {
 	Faults []Fault      // in their order
 	// Gone are the jobs that a standby had not received when it was promoted, by number.
 	Gone map[int]bool
+	// Unknown are jobs of which nobody was told whether they were written: if they were, and have ended and are not kept, nothing
+	// but their effect is left.
+	Unknown map[int]bool
 }
 
 // Finding is what comes of it.
@@ -161,7 +164,7 @@ func (c *dossier) lossOf(number int) (why string) {
 func (c *dossier) ghosts() (numbers []int) {
 	for number := range c.effects {
 		_, acked := c.Book.Acked[number]
-		if _, there := c.jobs[number]; !acked && !there && !c.Gone[number] {
+		if _, there := c.jobs[number]; !acked && !there && !c.Gone[number] && !c.Unknown[number] {
 			numbers = append(numbers, number)
 		}
 	}

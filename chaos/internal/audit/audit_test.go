@@ -202,3 +202,17 @@ func TestRerunOfTheFourthAttempt(t *testing.T) {
 		t.Errorf("got %v, and %v of job %d; want 2.5s, and 4s of job 2", f.Again, f.Rerun, f.Slowest)
 	}
 }
+
+// TestUnknownIsNoGhost is of a job that was asked for, and may have been written.
+func TestUnknownIsNoGhost(t *testing.T) {
+	e := evidence(2)
+	delete(e.Book.Acked, 1)
+	e.Jobs = e.Jobs[1:]
+	if got := Audit(e).Ghosts; !slices.Equal(got, []int{1}) {
+		t.Errorf("got ghosts %v, want 1", got)
+	}
+	e.Unknown = map[int]bool{1: true}
+	if got := Audit(e).Ghosts; len(got) > 0 {
+		t.Errorf("got ghosts %v, want none", got)
+	}
+}

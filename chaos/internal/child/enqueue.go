@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/chaos/internal/ledger"
@@ -20,8 +21,22 @@ const (
 	enqueuePause = 20 * time.Millisecond
 )
 
-// Refused begins the note of what an enqueuer was told when a call failed.
+// Refused begins the note of what an enqueuer was told when a call failed. The note is of the first job of the call, and
+// for an attempt has how many there were.
 const Refused = "refused: "
+
+// Unknown are the jobs of calls that failed: they may have been written.
+func Unknown(notes []ledger.Entry) map[int]bool {
+	unknown := make(map[int]bool)
+	for _, n := range notes {
+		if strings.HasPrefix(n.Text, Refused) {
+			for i := range n.Attempt {
+				unknown[n.Number+i] = true
+			}
+		}
+	}
+	return unknown
+}
 
 // enqueue writes jobs and puts on record which were acknowledged. The numbers of a call
 // that failed are not used again: whether they were written is unknown.
@@ -54,7 +69,7 @@ func enqueue(ctx context.Context, s *self) error {
 		next += n
 		if err := s.enqueueOnce(numbers); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			s.note(system.Run{Number: numbers[0]}, Refused+err.Error())
+			s.note(system.Run{Number: numbers[0], Attempt: n}, Refused+err.Error())
 			time.Sleep(enqueuePause)
 			continue
 		}
