@@ -25,8 +25,8 @@ const (
 // for an attempt has how many there were.
 const Refused = "refused: "
 
-// Unknown are the jobs of calls that failed: they may have been written.
-func Unknown(notes []ledger.Entry) map[int]bool {
+// InDoubt are the jobs of calls that failed: they may have been written.
+func InDoubt(notes []ledger.Entry) map[int]bool {
 	unknown := make(map[int]bool)
 	for _, n := range notes {
 		if strings.HasPrefix(n.Text, Refused) {

@@ -66,7 +66,7 @@ func (l *Lab) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, e
 	if err != nil {
 		return audit.Finding{}, err
 	}
-	f := audit.Audit(audit.Evidence{Book: book, Jobs: jobs, Faults: l.faults, Gone: l.gone, Unknown: child.Unknown(book.Notes)})
+	f := audit.Audit(audit.Evidence{Book: book, Jobs: jobs, Faults: l.faults, Gone: l.gone, Unknown: child.InDoubt(book.Notes)})
 	r := l.Row
 	r.Jobs, r.Faults, r.Lost, r.Duplicates, r.Bound = f.Acked, len(l.faults), len(f.Lost)+len(f.Missed), f.Dup, f.Bound
 	r.RecoveryMS = l.recovery(book).Milliseconds()
