@@ -15,7 +15,7 @@ import (
 // counted so many that it matters, claims begin at the front instead: the
 // place up to which claims have come. A job that is due before the front, such as a more
 // urgent one, is then found by a full look, from the head, and those are made as often as
-// a fiftieth of the time and one in two hundred looks allow, or every two seconds. Elsewhere every look is a full one.
+// a fiftieth of the time and one in two hundred looks allow, or every five seconds. Elsewhere every look is a full one.
 
 const (
 	// lookShare bounds what full looks may cost: a fiftieth of the time.
@@ -23,7 +23,7 @@ const (
 	// looksBetween is how many short looks come between two full ones, unless that takes longer than longestUnseen: of
 	// many claims not one in a hundred is to be slow.
 	looksBetween  = 200
-	longestUnseen = 2 * time.Second
+	longestUnseen = 5 * time.Second
 	// rowCost is about what a claim takes for each job that it returns.
 	rowCost = 5 * time.Microsecond
 	// slowLook is what full looks take, besides their jobs, when it is worth asking the

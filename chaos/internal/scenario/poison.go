@@ -53,7 +53,7 @@ func poisonWorkers(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	p := phases{calm: time.Now()}
-	if err := l.Sleep(ctx, lab.Size(l, 20*time.Second, 1500*time.Millisecond)); err != nil {
+	if err := l.Sleep(ctx, lab.Size(l, 20*time.Second, 4*time.Second)); err != nil {
 		return err
 	}
 	if err := p.play(ctx, l); err != nil {
@@ -79,7 +79,7 @@ func (p *phases) play(ctx context.Context, l *lab.Lab) error {
 	if err := l.Exec(ctx, `UPDATE errand.jobs SET locked_until = statement_timestamp() WHERE locked_by = 'gone'`); err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2*time.Second)); err != nil {
+	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 6*time.Second)); err != nil {
 		return err
 	}
 	p.poison = time.Now()
