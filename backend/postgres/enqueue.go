@@ -84,7 +84,10 @@ func (b *Backend) write(ctx context.Context, db queue.DB, jobs []*queue.Job) err
 			return errors.New("jobs with the same key come and go faster than this one can be written")
 		}
 		again, err := b.writeOnce(ctx, db, jobs)
+		_, alone := db.(*sql.Conn) // each round is a transaction
 		switch {
+		case try > 0 && alone && wantsRetry(err):
+			continue // with this round: what was written before stays
 		case err != nil && try > 0:
 			return &laterError{err}
 		case err != nil:

@@ -135,7 +135,7 @@ const retryLimit = 20
 func retry(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
-		if err == nil || try == retryLimit || !wantsRetry(err) {
+		if err == nil || try == retryLimit || !wantsRetry(err) || errors.Is(err, queue.ErrUnknown) {
 			return err
 		}
 		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(try, 6)))

@@ -38,7 +38,7 @@ func onConn(ctx context.Context, pool *sql.DB, f func(queue.DB) error) error {
 		return err
 	}
 	err = f(conn)
-	if err != nil && !refused(err) && !unsent(err) {
+	if _, later := errors.AsType[*laterError](err); later || err != nil && !refused(err) && !unsent(err) {
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
 	}
 	return err

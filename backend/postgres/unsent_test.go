@@ -79,3 +79,74 @@ func TestUnsent(t *testing.T) {
 		}
 	}
 }
+
+// rounds is a driver that answers the statements of one connection in turn.
+type rounds struct{ answers []any } // rows, or an error
+
+func (r *rounds) Connect(context.Context) (driver.Conn, error) { return r, nil }
+func (r *rounds) Driver() driver.Driver                        { return nil }
+func (*rounds) Prepare(string) (driver.Stmt, error)            { return nil, errors.ErrUnsupported }
+func (*rounds) Begin() (driver.Tx, error)                      { return nil, errors.ErrUnsupported }
+func (*rounds) Close() error                                   { return nil }
+func (*rounds) CheckNamedValue(*driver.NamedValue) error       { return nil }
+
+func (r *rounds) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+	answer := r.answers[0]
+	r.answers = r.answers[1:]
+	if err, ok := answer.(error); ok {
+		return nil, err
+	}
+	return &enqueued{answer.([][]driver.Value)}, nil
+}
+
+// enqueued is what sql/enqueue.sql returns.
+type enqueued struct{ rows [][]driver.Value }
+
+func (*enqueued) Columns() []string { return []string{"id", "duplicate", "live", "woken"} }
+func (*enqueued) Close() error      { return nil }
+
+func (e *enqueued) Next(row []driver.Value) error {
+	if len(e.rows) == 0 {
+		return io.EOF
+	}
+	copy(row, e.rows[0])
+	e.rows = e.rows[1:]
+	return nil
+}
+
+// stateError is an error with a SQLSTATE.
+type stateError string
+
+func (e stateError) Error() string    { return "state " + string(e) }
+func (e stateError) SQLState() string { return string(e) }
+
+// TestLaterRound: a batch that goes round again for a key has written the rest already, which is not written twice where that round has to be
+// repeated, nor said to be unwritten where it fails.
+func TestLaterRound(t *testing.T) {
+	first := [][]driver.Value{{int64(1), false, nil, int64(0)}, {int64(0), true, nil, int64(0)}} // the key was just let go
+	for name, c := range map[string]struct {
+		answers []any
+		want    error
+	}{
+		"repeated": {[]any{first, stateError("40001"), [][]driver.Value{{int64(2), false, nil, int64(0)}}}, nil},
+		"fails":    {[]any{first, stateError("57014")}, queue.ErrUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &rounds{c.answers}
+			db := sql.OpenDB(r)
+			defer db.Close()
+			q, err := postgres.New(db, postgres.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs := []*queue.Job{{Kind: "test"}, {Kind: "test", Key: "k"}}
+			err = q.Enqueue(t.Context(), nil, jobs...)
+			if !errors.Is(err, c.want) || len(r.answers) > 0 {
+				t.Errorf("got %v with %d answers left, want %v", err, len(r.answers), c.want)
+			}
+			if c.want == nil && (jobs[0].ID != 1 || jobs[1].ID != 2) {
+				t.Errorf("got jobs %d and %d, want 1 and 2", jobs[0].ID, jobs[1].ID)
+			}
+		})
+	}
+}
