@@ -49,7 +49,7 @@ bench: ## measure errand against its peers (some twenty minutes)
 	cd bench && go run .
 
 chaos: ## put errand through what breaks job queues, and count what is lost (hours; SHORT=1: minutes)
-	cd chaos && go run . $(if $(SHORT),-short -parallel 3)
+	cd chaos && go run . $(if $(SHORT),-short -parallel 2)
 
 microbench: ## run the benchmarks beside the code
 	go test -run '^$$' -bench . ./queue/... ./middleware/... ./backend/...

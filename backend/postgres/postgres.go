@@ -154,6 +154,7 @@ const (
 	serializationFailure = "40001"
 	deadlock             = "40P01"
 	lockNotAvailable     = "55P03" // within lock_timeout
+	queryCanceled        = "57014"
 )
 
 // wantsRetry says whether err is a serialization failure or a deadlock.

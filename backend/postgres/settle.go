@@ -42,7 +42,7 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h 
 		}
 		ids, fences := h.arrays()
 		lost, err := b.settle(ctx, db, h, statement, ids, fences, worker, own)
-		if !own || sqlState(err) != lockNotAvailable {
+		if !own || !outOfPatience(err) {
 			return lost, err
 		}
 	}
@@ -50,6 +50,13 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h 
 	others := h.only(func(o queue.Outcome) bool { return !isDone(o) })
 	otherIDs, otherFences := others.arrays()
 	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items), worker, b.options.Retention.keepsDone())
+}
+
+// outOfPatience says whether a statement has given up waiting for a lock. Where it gave up one lock just as it got that, and comes to wait for
+// another, PostgreSQL says that somebody had it cancelled.
+func outOfPatience(err error) bool {
+	code := sqlState(err)
+	return code == lockNotAvailable || code == queryCanceled
 }
 
 func isDone(o queue.Outcome) bool { return o.Verb == queue.Done }
