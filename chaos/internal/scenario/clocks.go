@@ -18,6 +18,7 @@ var clocks = Scenario{
 	Number: 16,
 	Name:   "clocks",
 	What:   "workers and enqueuers with clocks an hour ahead, an hour behind and 90 s ahead, beside some with the right time",
+	Alone:  true, // the program with the other clock takes all of the processor to build
 	Run:    shiftClocks,
 }
 
