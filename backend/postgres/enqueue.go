@@ -42,6 +42,9 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 // on how many values there are in it, and is met only where MaxPayload has been raised far.
 func tooMuch(err error) error {
 	const programLimitExceeded, internalError = "54000", "XX000"
+	if errors.Is(err, queue.ErrUnknown) {
+		return err // of a later round: others are written
+	}
 	code := sqlState(err)
 	if code == programLimitExceeded || code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") {
 		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb: " + err.Error(), Err: err}

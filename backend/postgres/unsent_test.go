@@ -130,6 +130,7 @@ func TestLaterRound(t *testing.T) {
 	}{
 		"repeated": {[]any{first, stateError("40001"), [][]driver.Value{{int64(2), false, nil, int64(0)}}}, nil},
 		"fails":    {[]any{first, stateError("57014")}, queue.ErrUnknown},
+		"too much": {[]any{first, stateError("54000")}, queue.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &rounds{c.answers}
@@ -143,6 +144,9 @@ func TestLaterRound(t *testing.T) {
 			err = q.Enqueue(t.Context(), nil, jobs...)
 			if !errors.Is(err, c.want) || len(r.answers) > 0 {
 				t.Errorf("got %v with %d answers left, want %v", err, len(r.answers), c.want)
+			}
+			if bad := (*queue.InvalidError)(nil); errors.As(err, &bad) {
+				t.Errorf("got %v, which says that nothing is written", err)
 			}
 			if c.want == nil && (jobs[0].ID != 1 || jobs[1].ID != 2) {
 				t.Errorf("got jobs %d and %d, want 1 and 2", jobs[0].ID, jobs[1].ID)
