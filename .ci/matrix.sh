@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests that need PostgreSQL against each version named (default: 13 15
 # 17 18) in Docker, which docker.sh brings up first. Prints a line per version,
-# and the output of those that fail. PACKAGES says what else is to be tested.
+# and the output of those that fail. PACKAGES says what is to be tested instead.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 

@@ -38,9 +38,10 @@ type TxOptions struct {
 //
 // q is the queue that the job was claimed from, in the same database as db. The
 // transaction ends with the handler's context: after its Timeout nothing is
-// written. To begin, settle and commit may take ten seconds each, so that a connection that the network has swallowed
-// does not keep the job for ever; what the handler itself does over it is for its Timeout to end. It holds a connection for as long as the handler runs, so db
-// needs one for each of the worker's Concurrency, and a few.
+// written. The server has ten seconds each to begin, settle and commit, so that a connection
+// that the network has swallowed does not keep the job for ever; what the handler itself does
+// over one is for its Timeout to end. Tx holds a connection for as long as the handler runs,
+// so db needs one for each of the worker's Concurrency, and a few.
 //
 // The heartbeat changes the job's row. A transaction of REPEATABLE READ or
 // SERIALIZABLE that began before it cannot settle the job after it, which
