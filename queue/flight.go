@@ -60,8 +60,9 @@ func (r *run) serve() {
 	}()
 	s := currentSlot()
 	for f := range r.work {
-		if r.begin(f, s) {
-			r.fly(f)
+		now := time.Now()
+		if r.begin(f, s, now) {
+			r.fly(f, now)
 		} else {
 			signal(r.room) // it has left its place in work
 		}
@@ -70,8 +71,7 @@ func (r *run) serve() {
 }
 
 // fly runs the handler, whose panic is an error, and passes on what it says.
-func (r *run) fly(f *flight) {
-	started := time.Now()
+func (r *run) fly(f *flight, started time.Time) {
 	err := errGoexit
 	defer func() {
 		if v := recover(); v != nil {
@@ -85,11 +85,16 @@ func (r *run) fly(f *flight) {
 var errGoexit = errors.New("queue: handler called runtime.Goexit")
 
 // begin gives a flight its context. It is false for a job that was lost or given
-// back while it waited, or is about to be because the worker stops.
-func (r *run) begin(f *flight, s slot) bool {
+// back while it waited, or is about to be because the worker stops; and for one that
+// would be cancelled at once: its claim was long on its way, or the process was frozen.
+func (r *run) begin(f *flight, s slot, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f.lost || f.given || r.serving.Err() != nil {
+		return false
+	}
+	if r.runsOut(f, now) {
+		r.giveBackStale(f)
 		return false
 	}
 	r.waiting--
@@ -158,6 +163,13 @@ func (r *run) give(f *flight, o Outcome) {
 func (r *run) giveBack(f *flight) {
 	r.waiting--
 	r.give(f, Outcome{Job: f.job, Verb: Release})
+}
+
+// giveBackStale releases a job whose lease runs out before it has been started.
+// Called with r.mu held.
+func (r *run) giveBackStale(f *flight) {
+	r.Logger.Warn("errand: lease runs out before the job was started, given back", jobAttrs(f.job)...)
+	r.giveBack(f)
 }
 
 // releaseWaiting gives back the jobs that have not been started.

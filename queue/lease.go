@@ -108,20 +108,25 @@ func (r *run) lose(job *Job) {
 // because they could not be extended, and reports handlers that ignore that
 // their context has ended, until ctx ends.
 func (r *run) guardLeases(ctx context.Context) {
-	tick := min(r.Lease/12, stuckAfter/2)
-	for sleep(ctx, tick) {
-		r.guard(time.Now(), 2*tick)
+	for sleep(ctx, r.tick()) {
+		r.guard(time.Now())
 	}
 }
 
-// guard ends what has less than margin of its lease left. The outcome is settled
-// all the same: whether another has the job by then, the fence decides.
-func (r *run) guard(now time.Time, margin time.Duration) {
+// tick is the time between two looks at the leases.
+func (r *run) tick() time.Duration { return min(r.Lease/12, stuckAfter/2) }
+
+// runsOut says whether a lease may run out before the guard has looked again.
+func (r *run) runsOut(f *flight, now time.Time) bool { return f.lease.Before(now.Add(2 * r.tick())) }
+
+// guard ends what has too little of its lease left. The outcome is settled all the
+// same: whether another has the job by then, the fence decides.
+func (r *run) guard(now time.Time) {
 	stacks := sync.OnceValue(allStacks) // for all that are stuck
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for job, f := range r.held {
-		expired := f.lease.Before(now.Add(margin))
+		expired := r.runsOut(f, now)
 		switch {
 		case f.slot != nil && f.ctx.Err() == nil && expired:
 			r.Logger.Warn("errand: lease could not be extended", jobAttrs(job)...)
@@ -129,7 +134,7 @@ func (r *run) guard(now time.Time, margin time.Duration) {
 		case f.slot != nil && f.ctx.Err() != nil:
 			r.noteStuck(f, now, stacks)
 		case f.slot == nil && !f.given && expired:
-			r.giveBack(f)
+			r.giveBackStale(f)
 		case f.slot == nil && !f.given && now.Sub(f.claimed) > r.patience():
 			r.pace.slow(now.Sub(f.claimed))
 			r.giveBack(f)

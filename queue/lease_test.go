@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
 )
 
 func exitGoroutine() { runtime.Goexit() }
@@ -173,6 +174,42 @@ func TestWaitingJobsGivenBackWithTheirLeases(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClaimThatComesLate: a claim is on its way for most of a lease. Its jobs are not
+// started, only to be cancelled, but given back, and run when claims are quick again.
+func TestClaimThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newQueue(t, 5)
+		q := &late{Queue: memory, by: 2700 * time.Millisecond, times: 2}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(time.Second)), Lease: 3 * time.Second})
+		time.Sleep(time.Minute)
+		w.stop()
+		wantCount(t, memory, queue.StatusCompleted, 5)
+		ran.wantEach(t, 5)
+		w.log.wantLogged(t, 10, "lease runs out before the job was started")
+		w.log.wantLogged(t, 0, "lease could not be extended")
+		for id := range int64(5) {
+			wantJob(t, memory, &queue.Job{ID: id + 1}, queue.StatusCompleted, 1)
+		}
+	})
+}
+
+// late is the memory queue, whose first claims of jobs take a while to come back.
+type late struct {
+	*queuetest.Queue
+	by    time.Duration
+	times int
+}
+
+func (l *late) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	jobs, err := l.Queue.Claim(ctx, req)
+	if len(jobs) > 0 && l.times > 0 {
+		l.times--
+		time.Sleep(l.by)
+	}
+	return jobs, err
 }
 
 // stubborn ignores its context until it is let go.
