@@ -34,7 +34,17 @@ func (s *soaked) checkFlat(gauges []child.Gauge) {
 	s.flat("goroutines", trendOf(gauges, func(g child.Gauge) float64 { return float64(g.Goroutines) }), 2)
 	s.flat("heap, KiB", trendOf(gauges, func(g child.Gauge) float64 { return float64(g.Heap) / k }), k)
 	s.flat("connections", trendOf(s.footprints, func(f footprint) float64 { return float64(f.connections) }), 1)
-	s.flat("table with its indexes, MiB", trendOf(s.footprints, func(f footprint) float64 { return float64(f.bytes) / m }), 1)
+	bytes := func(f footprint) float64 { return float64(f.bytes) / m }
+	s.flat("table with its indexes, MiB", trendOf(s.footprints, bytes), 1)
+	s.Row.Note("table with its indexes, MiB, as a median of each tenth of the time: %.0f", tenths(s.footprints, bytes))
+}
+
+// tenths are the medians of the tenths of a list: whether a figure rises all the time, or has come to an end of it.
+func tenths[T any](list []T, figure func(T) float64) (medians []float64) {
+	for i := range 10 {
+		medians = append(medians, median(list[i*len(list)/10:(i+1)*len(list)/10], figure))
+	}
+	return medians
 }
 
 // flat demands that a trend does not rise, but for a tenth and a little more. A short run has too few looks for that.
