@@ -41,8 +41,8 @@ type Waiter interface {
 	Listen(ctx context.Context, worker string, queues []string, wake func()) error
 
 	// Sleep announces that worker is about to sleep, which lasts until Listen has
-	// called its wake, and returns how long until the next job of the queues that is
-	// not yet due will be; below 0 where there is none. It does not wait.
+	// called its wake, or for a minute: it is repeated before that. It returns how long until the next job of
+	// the queues that is not yet due will be, or less, if it wants to be called again; below 0 where there is none. It does not wait.
 	Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error)
 }
 

@@ -20,6 +20,8 @@ const (
 	pauseShare = 2
 	// claimTimeout bounds a claim that the network has swallowed.
 	claimTimeout = 10 * time.Second
+	// longestSleep is the longest without a call of Sleep, whose announcement holds for a minute.
+	longestSleep = 30 * time.Second
 )
 
 // claim is the claim loop: claim as much as there is room for; when that comes
@@ -123,7 +125,7 @@ func (r *run) fallAsleep(ctx context.Context) (next time.Duration) {
 // awaitJobs waits until there may be jobs: woken by the backend, when the next
 // scheduled one is due, or after Poll.
 func (r *run) awaitJobs(ctx context.Context, next time.Duration) {
-	d := r.Poll
+	d := min(r.Poll, longestSleep)
 	if next >= 0 {
 		d = min(d, next)
 	}

@@ -127,6 +127,27 @@ func TestScheduledJobStartsWhenDue(t *testing.T) {
 	})
 }
 
+// TestSleepIsRepeated: however long Poll is, since whoever has slept for a minute is taken for dead.
+func TestSleepIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var longest time.Duration
+		last := time.Now()
+		q := &meddled{Queue: newQueue(t, 0), before: func(_ context.Context, c call) error {
+			if c.verb == "sleep" {
+				longest = max(longest, time.Since(last))
+				last = time.Now()
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(0), Poll: time.Hour})
+		time.Sleep(10 * time.Minute)
+		w.stop()
+		if longest < 10*time.Second || longest > 40*time.Second {
+			t.Errorf("slept for up to %v without saying so again, want about 30s", longest)
+		}
+	})
+}
+
 // TestPolls: a backend of four methods is enough.
 func TestPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

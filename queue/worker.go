@@ -30,7 +30,7 @@ type Worker struct {
 	// crashed runs again after one to two leases. 0 means 30 s.
 	Lease time.Duration
 	// Poll is how often to look for jobs when nothing else says that there are
-	// some; 0 means 1 s.
+	// some; 0 means 1 s, and more than 30 s means that.
 	Poll time.Duration
 	// Prefetch is how far ahead to claim: never more jobs than are expected to
 	// start within it, and at most 2,000. It is what makes short jobs fast and

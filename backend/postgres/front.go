@@ -78,6 +78,9 @@ func (s *samples) least() time.Duration {
 	return slices.Min(s.took[:min(s.n, len(s.took))])
 }
 
+// dear says that the last four all took at least that.
+func (s *samples) dear(least time.Duration) bool { return s.n >= len(s.took) && s.least() >= least }
+
 // excess is by how much full looks are slower. Called with mu held.
 func (f *front) excess() time.Duration { return max(f.full.least()-f.short.least(), 0) }
 
@@ -123,7 +126,7 @@ func (f *front) ended(full bool, took time.Duration, req queue.ClaimRequest, job
 func (f *front) suspect() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.dear || f.full.n < len(f.full.took) || f.full.least() < slowLook || time.Since(f.probed) < probeEvery {
+	if f.dear || !f.full.dear(slowLook) || time.Since(f.probed) < probeEvery {
 		return false
 	}
 	f.probed = time.Now()

@@ -25,10 +25,12 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 	}
 	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
 	pause := shortest
+	defer b.sleepers.forget(worker)
 	for ctx.Err() == nil {
 		ready := func() {
 			pause = shortest
-			wake() // what was notified before went unheard
+			b.sleepers.forget(worker) // as a server has that crashed
+			wake()                    // what was notified before went unheard
 		}
 		err := b.options.Listen(ctx, b.db, b.options.Schema, ready, b.notified(ctx, worker, queues, wake))
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -57,8 +59,11 @@ func (b *Backend) notified(ctx context.Context, worker string, queues []string, 
 		if !slices.Contains(queues, payload) {
 			return
 		}
-		nap := b.naps.Load() // the worker may fall asleep again before the statement is through
+		nap, off := b.sleepers.woken(worker, time.Now()) // it may fall asleep again before the statement is through
 		wake()
+		if !off {
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, wakeTimeout) // notifications wait for it
 		defer cancel()
 		// If this fails the worker stays on the list, and is woken once more than needed.
@@ -69,13 +74,35 @@ func (b *Backend) notified(ctx context.Context, worker string, queues []string, 
 
 // Sleep implements [queue.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
-	nap := b.naps.Add(1)
-	var due sql.NullInt64
-	err = b.on(ctx, "sleep", nil, func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due) }, b.sql.sleep, textArray(queues), worker, nap)
-	})
-	if err != nil || !due.Valid {
+	now := time.Now()
+	if next, ok := b.sleepers.goesOn(worker, now); ok {
+		return next, nil
+	}
+	nap := b.sleepers.begin(worker, now)
+	next, took, err := b.register(ctx, worker, queues, nap)
+	if err != nil {
+		b.sleepers.forget(worker)
 		return -1, err
 	}
-	return duration(due.Int64), nil
+	var due time.Time
+	if next >= 0 {
+		due = time.Now().Add(next)
+	}
+	b.sleepers.found(worker, nap, due, took)
+	return next, nil
+}
+
+// register puts the worker on the list, if it would hear of what is notified. It returns after how long the next scheduled job is due, below 0 if there
+// is none, and how long the server took.
+func (b *Backend) register(ctx context.Context, worker string, queues []string, nap int64) (next, took time.Duration, err error) {
+	var due sql.NullInt64
+	var micros int64
+	err = b.on(ctx, "sleep", nil, func(db queue.DB) error {
+		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros) },
+			b.sql.sleep, textArray(queues), worker, nap, b.options.Listen != nil)
+	})
+	if err != nil || !due.Valid {
+		return -1, duration(micros), err
+	}
+	return duration(due.Int64), duration(micros), nil
 }

@@ -76,7 +76,7 @@ func TestPlans(t *testing.T) {
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},
 			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL", "true"}},
-			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1"}},
+			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1", "true"}},
 			{"backlog", "jobs_pending_idx", nil},
 		} {
 			plan := planOf(t, conn, postgres.Statement(c.name), c.args...)

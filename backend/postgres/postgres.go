@@ -16,14 +16,14 @@ import (
 // owns no goroutine and no connection but for the time of a call. Besides
 // [queue.Queue] it implements every optional interface of package queue.
 type Backend struct {
-	db      *sql.DB
-	options Options
-	sql     statements
-	pruned  atomic.Int64 // the last id that Prune looked at in this pass
-	naps    atomic.Int64 // counts calls of Sleep
-	fronts  fronts
-	strict  atomic.Bool // whether the database's default isolation level has been in the way
-	silent  atomic.Bool // whether a call has waited in vain for the server since the pool was last weeded
+	db       *sql.DB
+	options  Options
+	sql      statements
+	pruned   atomic.Int64 // the last id that Prune looked at in this pass
+	fronts   fronts
+	sleepers sleepers
+	strict   atomic.Bool // whether the database's default isolation level has been in the way
+	silent   atomic.Bool // whether a call has waited in vain for the server since the pool was last weeded
 }
 
 var _ interface {

@@ -1,5 +1,6 @@
--- Registers $2, a worker of the queues $1, as asleep for the $3rd time, and returns in how many microseconds their next scheduled job is
--- due, or NULL, as where SQL has put off all others to infinity. The priorities in use are found by skipping along the index, one
+-- Registers $2, a worker of the queues $1, as asleep for the $3rd time, if $4 says that it listens. Returns in how many microseconds
+-- their next scheduled job is due, or NULL, as where SQL has put off all others to infinity; and how many all this took, besides
+-- planning. The priorities in use are found by skipping along the index, one
 -- look-up each, for a thousand at most.
 -- many is as in claim.sql.
 -- Index: jobs_pending_idx, sleepers_pkey.
@@ -8,8 +9,10 @@ WITH RECURSIVE many AS MATERIALIZED (
 ), asleep AS (
     INSERT INTO errand.sleepers (queue, worker, nap)
     SELECT DISTINCT q.queue, $2::text, $3::bigint FROM unnest((SELECT $1::text::text[])) AS q (queue)
+    WHERE $4::boolean
     ORDER BY q.queue
     ON CONFLICT (queue, worker) DO UPDATE SET nap = excluded.nap, since = excluded.since
+    RETURNING queue
 ), line (queue, priority) AS (
     SELECT q.queue, (
         SELECT j.priority FROM errand.jobs j CROSS JOIN many
@@ -24,12 +27,18 @@ WITH RECURSIVE many AS MATERIALIZED (
     FROM line l
     WHERE l.priority IS NOT NULL
 )
-SELECT (extract(epoch FROM min(next.scheduled_at) - statement_timestamp()) * 1000000)::bigint
-FROM (SELECT queue, priority FROM line LIMIT 1000) AS l
-CROSS JOIN LATERAL (
-    SELECT j.scheduled_at FROM errand.jobs j CROSS JOIN many
-    WHERE j.queue = l.queue AND j.priority = l.priority AND j.status = 'pending'
-        AND j.scheduled_at > statement_timestamp() AND j.scheduled_at < 'infinity'
-    ORDER BY j.scheduled_at LIMIT 1
-) AS next
-WHERE l.priority IS NOT NULL;
+SELECT
+    (extract(epoch FROM min(next.scheduled_at) - statement_timestamp()) * 1000000)::bigint,
+    CASE WHEN (SELECT count(*) FROM asleep) >= 0 THEN (extract(epoch FROM clock_timestamp() - min(begun.at)) * 1000000)::bigint END
+FROM (SELECT clock_timestamp() AS at) AS begun
+LEFT JOIN (
+    SELECT due.scheduled_at
+    FROM (SELECT queue, priority FROM line LIMIT 1000) AS l
+    CROSS JOIN LATERAL (
+        SELECT j.scheduled_at FROM errand.jobs j CROSS JOIN many
+        WHERE j.queue = l.queue AND j.priority = l.priority AND j.status = 'pending'
+            AND j.scheduled_at > statement_timestamp() AND j.scheduled_at < 'infinity'
+        ORDER BY j.scheduled_at LIMIT 1
+    ) AS due
+    WHERE l.priority IS NOT NULL
+) AS next ON true;

@@ -1,0 +1,86 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestNapsBesideWhatIsGone: where a nap walks a hundred thousand entries that are gone, workers register once in five
+// seconds, are woken all the same, and hear of what is due. When nothing is gone any more, they register each time, and are taken
+// off the list when they are woken.
+func TestNapsBesideWhatIsGone(t *testing.T) {
+	db, q, woken := listening(t)
+	nap := func() (next time.Duration) {
+		t.Helper()
+		next, err := q.Sleep(t.Context(), "w", []string{"default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	naps := func() int { return value[int](t, db, `SELECT coalesce(max(nap), 0) FROM errand.sleepers WHERE worker = 'w'`) }
+
+	unpin := pin(t, db)
+	for range 20 {
+		enqueue(t, q, jobs(5000)...)
+		claimAndSettle(t, q, 5000)
+	}
+	for range 4 { // which is noticed
+		nap()
+	}
+	const times = 50
+	before, begun := naps(), time.Now()
+	for range times {
+		nap()
+		enqueue(t, q, jobs(1)...)
+		await(t, woken)
+		claimAndSettle(t, q, 1)
+	}
+	if got, most := naps()-before, int(time.Since(begun)/(5*time.Second))+1; got > most {
+		t.Errorf("registered %d times in %d naps and %v, want %d times at most", got, times, time.Since(begun), most)
+	}
+	enqueue(t, q, &queue.Job{Kind: "test", Delay: time.Hour})
+	if next := nap(); next < 0 || next > 5*time.Second {
+		t.Errorf("to look again after %v, want 5s at most", next)
+	}
+
+	unpin()
+	exec(t, db, `VACUUM errand.jobs`)
+	eventually(t, "each nap is registered", func() bool {
+		nap()
+		before := naps()
+		nap()
+		return naps() > before
+	})
+	enqueue(t, q, jobs(1)...)
+	await(t, woken)
+	eventually(t, "the woken worker is off the list", func() bool { return naps() == 0 })
+	if next := nap(); next < 50*time.Minute {
+		t.Errorf("next job due in %v, want just below an hour", next)
+	}
+}
+
+// TestPollersDoNotRegister: a worker that does not listen would not hear of what is notified.
+func TestPollersDoNotRegister(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := value[int](t, db, `SELECT count(*) FROM errand.sleepers`); n != 0 {
+		t.Errorf("%d on the list of those asleep, want 0", n)
+	}
+}
+
+func claimAndSettle(t *testing.T, q *postgres.Backend, n int) {
+	t.Helper()
+	var outcomes []queue.Outcome
+	for _, job := range claim(t, q, n) {
+		outcomes = append(outcomes, queue.Outcome{Job: job})
+	}
+	if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 || len(outcomes) != n {
+		t.Fatalf("of %d jobs, %d were claimed and %d lost: %v", n, len(outcomes), len(lost), err)
+	}
+}
