@@ -21,7 +21,9 @@ func TestNapsBesideWhatIsGone(t *testing.T) {
 		}
 		return next
 	}
-	naps := func() int { return value[int](t, db, `SELECT coalesce(max(nap), 0) FROM errand.sleepers WHERE worker = 'w'`) }
+	naps := func() int {
+		return value[int](t, db, `SELECT coalesce(max(nap), 0) FROM errand.sleepers WHERE worker = 'w'`)
+	}
 
 	unpin := pin(t, db)
 	for range 20 {
