@@ -63,7 +63,7 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	set.BoolVar(&f.options.Short, "short", false, "fewer jobs and faults, the same criteria")
 	set.Uint64Var(&f.options.Seed, "seed", 0, "what all that is random is drawn from; 0 means another one each time")
 	set.IntVar(&f.options.Parallel, "parallel", 1, "how many scenarios may be under way at a time")
-	set.StringVar(&f.options.Logs, "logs", "", "folder for the processes' logs")
+	set.StringVar(&f.options.Logs, "logs", "", "folder for the logs of the processes and of the servers")
 	reports := set.String("show", "", "run nothing: show the reports of earlier runs in these files, which -json has written")
 	set.BoolVar(&f.json, "json", false, "print JSON")
 	set.BoolVar(&f.markdown, "markdown", false, "print the tables of docs/reliability.md")

@@ -30,7 +30,7 @@ type Options struct {
 	Short     bool
 	Command   string    // that repeats the run
 	Parallel  int       // how many scenarios are under way at a time; below 2 means one
-	Logs      string    // folder for the processes' logs, in one for each scenario; "" means none
+	Logs      string    // folder for the logs of the servers, and of the processes, in one for each scenario; "" means none
 	Progress  io.Writer // is written to by one goroutine at a time
 }
 
@@ -59,6 +59,11 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, farm.Close()) }()
+	if o.Logs != "" {
+		if err := farm.KeepLogs(o.Logs); err != nil {
+			return nil, err
+		}
+	}
 	ledgers, err := farm.Start(ctx, "ledger", server.Careless)
 	if err != nil {
 		return nil, err

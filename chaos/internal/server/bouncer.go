@@ -101,7 +101,7 @@ func (b *Bouncer) write() (ini string, err error) {
 }
 
 func (b *Bouncer) start(ctx context.Context, program, ini string) error {
-	log, err := os.OpenFile(b.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(b.farm.log(filepath.Base(b.dir)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (f *Farm) StartOnDisk(ctx context.Context, name string, settings map[string
 	if err := mount(data, fmt.Sprintf("size=%d,mode=0700", bytes)); err != nil {
 		return nil, errors.Join(err, os.Remove(data))
 	}
-	p := &Postgres{farm: f, data: data, log: data + ".log", settings: settings, mounted: true}
+	p := &Postgres{farm: f, data: data, log: f.log(name), settings: settings, mounted: true}
 	f.adopt(p)
 	if err := f.own(data); err != nil {
 		return nil, err

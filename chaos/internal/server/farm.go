@@ -33,6 +33,7 @@ rm -rf "$1"
 type Farm struct {
 	bin      string
 	dir      string
+	logs     string              // where the servers' logs go, dir unless they are kept
 	account  *syscall.Credential // to run as; nil for our own
 	password string
 	janitor  io.Closer
@@ -56,7 +57,7 @@ func NewFarm(ctx context.Context) (*Farm, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Farm{bin: bin, dir: dir, account: account, password: rand.Text(), ports: make(map[string]bool)}
+	f := &Farm{bin: bin, dir: dir, logs: dir, account: account, password: rand.Text(), ports: make(map[string]bool)}
 	if err := f.prepare(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -85,6 +86,19 @@ func (f *Farm) template() string { return filepath.Join(f.dir, "template") }
 
 // Dir is where the servers' data is.
 func (f *Farm) Dir() string { return f.dir }
+
+// KeepLogs has the servers that are made from now on write their logs into a folder that stays.
+func (f *Farm) KeepLogs(dir string) error {
+	f.logs = dir
+	return os.MkdirAll(dir, 0o755)
+}
+
+// log is the file of a server's log, without what is there from another run.
+func (f *Farm) log(name string) string {
+	path := filepath.Join(f.logs, name+".log")
+	_ = os.Remove(path)
+	return path
+}
 
 // own gives a file to the servers' account.
 func (f *Farm) own(path string) error {

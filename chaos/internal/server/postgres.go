@@ -44,7 +44,7 @@ const readyTimeout = 2 * time.Minute
 // Start makes a server of that name and starts it. It returns when the server can be
 // connected to.
 func (f *Farm) Start(ctx context.Context, name string, settings map[string]string) (*Postgres, error) {
-	p := &Postgres{farm: f, data: filepath.Join(f.dir, name), log: filepath.Join(f.dir, name+".log"), settings: settings}
+	p := &Postgres{farm: f, data: filepath.Join(f.dir, name), log: f.log(name), settings: settings}
 	f.adopt(p)
 	return p, p.begin(ctx)
 }

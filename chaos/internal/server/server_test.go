@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -156,5 +158,25 @@ func TestSynchronous(t *testing.T) {
 	defer cancel()
 	if _, err := connect(t, p).Exec(ctx, "CREATE TABLE kept (n int)"); err == nil {
 		t.Error("a commit is acknowledged that the standby has not got")
+	}
+}
+
+// TestKeptLogs: a server's log is where it was asked for, without what an older server of that name wrote.
+func TestKeptLogs(t *testing.T) {
+	p := start(t)
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := p.farm.KeepLogs(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "kept.log")
+	if err := os.WriteFile(path, []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.farm.Start(t.Context(), "kept", Careless); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(path)
+	if text := string(log); err != nil || strings.Contains(text, "older") || !strings.Contains(text, "ready to accept connections") {
+		t.Errorf("log: got %q, %v", text, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // starts it. It returns when the standby has all that is committed. A port of "" is a free one.
 func (p *Postgres) Standby(ctx context.Context, name, port string) (*Postgres, error) {
 	f := p.farm
-	s := &Postgres{Version: p.Version, farm: f, data: filepath.Join(f.dir, name), log: filepath.Join(f.dir, name+".log"), port: port, settings: p.settings}
+	s := &Postgres{Version: p.Version, farm: f, data: filepath.Join(f.dir, name), log: f.log(name), port: port, settings: p.settings}
 	var err error
 	if s.port == "" {
 		if s.port, err = f.port(); err != nil {
