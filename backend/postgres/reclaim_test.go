@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
 )
@@ -48,5 +50,33 @@ func TestReclaimApart(t *testing.T) {
 				t.Errorf("%d jobs are never taken back", left)
 			}
 		})
+	}
+}
+
+// TestReclaimDoesNotWait: where taking back would have to wait for a lock, it comes to nothing, and the next goes on. A
+// trigger makes it wait, as PostgreSQL does where a row is updated just when it is looked at.
+func TestReclaimDoesNotWait(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(1)...)
+	exec(t, db, `UPDATE errand.jobs SET status = 'running', locked_by = 'w', fence = 7, locked_at = now() - interval '2 minutes', locked_until = now() - interval '1 minute'`)
+	exec(t, db, `CREATE TABLE gate AS SELECT 1 AS id`)
+	exec(t, db, `CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM FROM gate FOR UPDATE; RETURN new; END'`)
+	exec(t, db, `CREATE TRIGGER pass BEFORE UPDATE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION pass()`)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	exec(t, tx, `SELECT FROM gate FOR UPDATE`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if got, err := q.Reclaim(ctx, 10); err != nil || len(got) > 0 {
+		t.Errorf("beside a lock: got %d jobs and %v, want none and nil", len(got), err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := q.Reclaim(ctx, 10); err != nil || len(got) != 1 {
+		t.Errorf("afterwards: got %d jobs and %v, want the one", len(got), err)
 	}
 }

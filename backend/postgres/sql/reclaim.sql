@@ -3,6 +3,8 @@
 -- A job whose run before ended like this, too, is left for up to half a lease longer, as its id and its fence draw it, and from the
 -- fourth attempt on for up to three: one that kills its process, and those that run beside it, are not all taken back, claimed
 -- together and killed again until they are all dead.
+-- SKIP LOCKED does wait where the row is updated just then and its new version is locked by another (heap_lock_updated_tuple): for a Settle, perhaps, that waits
+-- for a row that this statement holds. So it waits for a millisecond at most.
 -- Index: jobs_running_idx.
 UPDATE errand.jobs AS j
 SET
@@ -13,7 +15,7 @@ SET
     locked_by = NULL,
     locked_until = NULL,
     updated_at = statement_timestamp()
-WHERE j.ctid = ANY (ARRAY(
+WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (ARRAY(
     SELECT r.ctid
     FROM errand.jobs r
     WHERE r.status = 'running'
