@@ -105,7 +105,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 		jobs, err = queryJobs(ctx, db, "", 0, b.sql.reclaim, limit)
 		return err
 	})
-	if outOfPatience(err) && ctx.Err() == nil {
+	if sqlState(err) == lockNotAvailable {
 		return nil, nil // who has locked such a row is about to end its job, or to keep it
 	}
 	return jobs, err
