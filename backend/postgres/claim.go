@@ -46,7 +46,7 @@ func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, f *front, fr
 	err = b.on(ctx, "claim", nil, func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
 			microseconds(req.Lease), req.Worker, priorities, dues, ids)
-		return err
+		return unwaited(err)
 	})
 	if err != nil {
 		return nil, false, err

@@ -131,7 +131,7 @@ func (b *Backend) readCommitted(ctx context.Context, f func(queue.DB) error) err
 const retryLimit = 20
 
 // retry runs f until it neither fails to serialize nor deadlocks, which happens
-// where the database's default isolation is stricter than read committed.
+// where the database's default isolation is stricter than read committed, nor would wait.
 func retry(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
@@ -157,10 +157,20 @@ const (
 	queryCanceled        = "57014"
 )
 
-// wantsRetry says whether err is a serialization failure or a deadlock.
+// errUnwaited is of a statement that has not waited for a lock that it will hardly meet again.
+var errUnwaited = errors.New("postgres: would wait for a lock")
+
+func unwaited(err error) error {
+	if sqlState(err) == lockNotAvailable {
+		return fmt.Errorf("%w: %w", errUnwaited, err)
+	}
+	return err
+}
+
+// wantsRetry says whether err is a serialization failure, a deadlock, or of what was not waited for.
 func wantsRetry(err error) bool {
 	code := sqlState(err)
-	return code == serializationFailure || code == deadlock
+	return code == serializationFailure || code == deadlock || errors.Is(err, errUnwaited)
 }
 
 // sqlState returns the SQLSTATE code of err, which both drivers' errors tell, or "".

@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
 )
 
 // TestReclaimApart: what a worker held whose run before ended in a crash, too, is not taken back all at once, so that a
@@ -53,30 +55,43 @@ func TestReclaimApart(t *testing.T) {
 	}
 }
 
-// TestReclaimDoesNotWait: where taking back would have to wait for a lock, it comes to nothing, and the next goes on. A
+// TestTakingDoesNotWait: where claiming, or taking back, would have to wait for a lock, it takes nothing, and the next goes on. A
 // trigger makes it wait, as PostgreSQL does where a row is updated just when it is looked at.
-func TestReclaimDoesNotWait(t *testing.T) {
-	db, q := fresh(t, postgres.Options{})
-	enqueue(t, q, jobs(1)...)
-	exec(t, db, `UPDATE errand.jobs SET status = 'running', locked_by = 'w', fence = 7, locked_at = now() - interval '2 minutes', locked_until = now() - interval '1 minute'`)
-	exec(t, db, `CREATE TABLE gate AS SELECT 1 AS id`)
-	exec(t, db, `CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM FROM gate FOR UPDATE; RETURN new; END'`)
-	exec(t, db, `CREATE TRIGGER pass BEFORE UPDATE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION pass()`)
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback()
-	exec(t, tx, `SELECT FROM gate FOR UPDATE`)
+func TestTakingDoesNotWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if got, err := q.Reclaim(ctx, 10); err != nil || len(got) > 0 {
-		t.Errorf("beside a lock: got %d jobs and %v, want none and nil", len(got), err)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := q.Reclaim(ctx, 10); err != nil || len(got) != 1 {
-		t.Errorf("afterwards: got %d jobs and %v, want the one", len(got), err)
+	for name, c := range map[string]struct {
+		set  string
+		take func(q *postgres.Backend) ([]*queue.Job, error)
+	}{
+		"claim": {"priority = 0", func(q *postgres.Backend) ([]*queue.Job, error) { return q.Claim(ctx, request(10)) }},
+		"reclaim": {
+			"status = 'running', locked_by = 'w', fence = 7, locked_at = now() - interval '2 minutes', locked_until = now() - interval '1 minute'",
+			func(q *postgres.Backend) ([]*queue.Job, error) { return q.Reclaim(ctx, 10) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, q := fresh(t, postgres.Options{})
+			enqueue(t, q, jobs(1)...)
+			exec(t, db, `UPDATE errand.jobs SET `+c.set)
+			exec(t, db, `CREATE TABLE gate AS SELECT 1 AS id`)
+			exec(t, db, `CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM FROM gate FOR UPDATE; RETURN new; END'`)
+			exec(t, db, `CREATE TRIGGER pass BEFORE UPDATE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION pass()`)
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			exec(t, tx, `SELECT FROM gate FOR UPDATE`)
+			if got, err := c.take(q); len(got) > 0 || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("beside a lock: got %d jobs and %v, want none, soon", len(got), err)
+			}
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := c.take(q); err != nil || len(got) != 1 {
+				t.Errorf("afterwards: got %d jobs and %v, want the one", len(got), err)
+			}
+		})
 	}
 }

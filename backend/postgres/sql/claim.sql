@@ -3,6 +3,8 @@
 -- Each queue is walked along its index only until the limit is full, and only rows that are returned get locked. The
 -- inner select runs once, as an init plan, so the limit holds whatever the plan; ctid is safe, because
 -- the rows are locked in this very statement (one that moved before it was locked is merely not returned).
+-- SKIP LOCKED does wait where a row is updated just then and its new version is locked by another (heap_lock_updated_tuple), such as a Settle that waits for
+-- a row that this statement has locked: for a millisecond at most.
 -- many is one row that the planner takes for a million: without it, a planner that expects one pending job, or none, may read and
 -- sort all there are instead of the first few, which the index has at hand. The inner limit, at which no claim arrives, says that
 -- they are few: of the real one the planner knows nothing, takes a tenth of everything for it, and may compile the plan for that.
@@ -23,7 +25,7 @@ SET
     locked_by = $5::text,
     locked_until = statement_timestamp() + $4::bigint * interval '1 microsecond',
     updated_at = statement_timestamp()
-WHERE j.ctid = ANY (ARRAY(
+WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (ARRAY(
     SELECT due.ctid
     FROM unnest((SELECT $1::text::text[]), (SELECT $6::text::integer[]), (SELECT $7::text::timestamptz[]), (SELECT $8::text::bigint[]))
         WITH ORDINALITY AS q (queue, priority, due, id, rank)

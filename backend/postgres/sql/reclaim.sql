@@ -3,8 +3,7 @@
 -- A job whose run before ended like this, too, is left for up to half a lease longer, as its id and its fence draw it, and from the
 -- fourth attempt on for up to three: one that kills its process, and those that run beside it, are not all taken back, claimed
 -- together and killed again until they are all dead.
--- SKIP LOCKED does wait where the row is updated just then and its new version is locked by another (heap_lock_updated_tuple): for a Settle, perhaps, that waits
--- for a row that this statement holds. So it waits for a millisecond at most.
+-- It waits for a lock for a millisecond at most, as claim.sql does.
 -- Index: jobs_running_idx.
 UPDATE errand.jobs AS j
 SET
