@@ -12,8 +12,8 @@ import (
 // asleep or awake, and is notified more often than needed.
 
 const (
-	// dearNap is what the server takes, at least, where naps are dear: some five times the usual.
-	dearNap = 500 * time.Microsecond
+	// dearNap is what the server takes, at least, where naps are dear: some ten times the usual.
+	dearNap = time.Millisecond
 	// longestNap is how long a registration holds then, and how late a scheduled job may be noticed.
 	longestNap = 5 * time.Second
 	// maxNappers bounds the memory that workers take which come and go.
