@@ -36,7 +36,9 @@ func (s *soaked) checkFlat(gauges []child.Gauge) {
 	s.flat("connections", trendOf(s.footprints, func(f footprint) float64 { return float64(f.connections) }), 1)
 	bytes := func(f footprint) float64 { return float64(f.bytes) / m }
 	s.flat("table with its indexes, MiB", trendOf(s.footprints, bytes), 1)
-	s.Row.Note("table with its indexes, MiB, as a median of each tenth of the time: %.0f", tenths(s.footprints, bytes))
+	if !s.Short {
+		s.Row.Note("table with its indexes, MiB, as a median of each tenth of the time: %.0f", tenths(s.footprints, bytes))
+	}
 }
 
 // tenths are the medians of the tenths of a list: whether a figure rises all the time, or has come to an end of it.
