@@ -1,7 +1,6 @@
 -- Registers $2, a worker of the queues $1, as asleep for the $3rd time, if $4 says that it listens. Returns in how many microseconds
 -- their next scheduled job is due, or NULL, as where SQL has put off all others to infinity; and how many all this took, besides
--- planning. The priorities in use are found by skipping along the index, one
--- look-up each, for a thousand at most.
+-- planning. The priorities in use are found by skipping along the index, one look-up each, for a thousand at most.
 -- many is as in claim.sql.
 -- Index: jobs_pending_idx, sleepers_pkey.
 WITH RECURSIVE many AS MATERIALIZED (

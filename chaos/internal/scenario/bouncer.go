@@ -6,7 +6,7 @@ import "github.com/errandhq/errand/chaos/internal/system"
 // again. What the lab itself does goes to the server directly.
 func throughBouncer() (pooled []Scenario) {
 	for _, s := range []Scenario{sigkill, freeze, once, terminate, crash, isolation, limits, disk, sigterm} {
-		s.Long = s.Number != sigkill.Number && s.Number != once.Number
+		s.Long = s.Number != sigkill.Number && s.Number != once.Number && s.Number != terminate.Number
 		s.Number, s.Name, s.What = 14, "bouncer-"+s.Name, s.What+"; through PgBouncer in transaction mode"
 		s.Peers, s.System = false, system.Pooled
 		pooled = append(pooled, s)

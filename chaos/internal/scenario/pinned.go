@@ -18,7 +18,6 @@ var pinned = Scenario{
 	Name:   "pinned",
 	What:   "a repeatable read transaction stays open at 800 jobs/s, so that the server forgets no row that is gone",
 	Alone:  true,
-	Long:   true, // a short run has too few claims for a 99th percentile that says something
 	Run:    pinHorizon,
 }
 

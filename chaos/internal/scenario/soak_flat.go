@@ -49,11 +49,8 @@ func tenths[T any](list []T, figure func(T) float64) (medians []float64) {
 	return medians
 }
 
-// flat demands that a trend does not rise, but for a tenth and a little more. A short run has too few looks for that.
+// flat demands that a trend does not rise, but for a tenth and a little more.
 func (s *soaked) flat(what string, t trend, little float64) {
-	if s.Short {
-		return
-	}
 	s.Row.Check(t.last <= 1.1*t.first+little, what+": flat", "median %.0f in the first third, %.0f in the last, %d looks", t.first, t.last, t.looks)
 }
 
