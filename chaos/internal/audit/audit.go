@@ -23,7 +23,7 @@ type Fault struct {
 	// Worker is the process that was struck; "" means that all were concerned.
 	Worker string
 	// Held is what the table said was running there, right after the process had
-	// ended: what was in flight, finished but not settled, or claimed ahead.
+	// ended and all that it had asked for was done: what was in flight, finished but not settled, or claimed ahead.
 	Held []system.Job
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/chaos/internal/audit"
 	"github.com/errandhq/errand/chaos/internal/child"
+	"github.com/errandhq/errand/chaos/internal/system"
 )
 
 // Crew is a number of like worker processes, each in a place of its own. One that is
@@ -80,7 +81,7 @@ func (c *Crew) replaceKilled(ctx context.Context) error {
 		}
 		f := audit.Fault{What: "killed itself", At: p.EndedAt(), Worker: p.Name}
 		var err error
-		if f.Held, err = c.lab.System.Jobs(ctx, p.Name); err != nil {
+		if f.Held, err = c.lab.held(ctx, p.Name); err != nil {
 			return err
 		}
 		c.lab.Struck(f)
@@ -103,13 +104,24 @@ func (l *Lab) Kill(ctx context.Context, processes ...*child.Process) error {
 	kills.Wait()
 	at := time.Now()
 	for _, p := range processes {
-		held, err := l.System.Jobs(ctx, p.Name)
+		held, err := l.held(ctx, p.Name)
 		l.Struck(audit.Fault{What: "SIGKILL", At: at, Worker: p.Name, Held: held})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// held is what the table says that a process which has ended holds, once what it had asked for is done: a claim that was on its
+// way has taken its jobs.
+func (l *Lab) held(ctx context.Context, name string) ([]system.Job, error) {
+	if l.Left != nil {
+		if err := l.Left(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return l.System.Jobs(ctx, name)
 }
 
 // Freeze stops the worker in a place and takes note of what the table says it holds.

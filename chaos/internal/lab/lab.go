@@ -29,7 +29,9 @@ type Config struct {
 	File      string           // that file's path, or ""
 	LedgerDSN string           // an empty database
 	// Route, if not nil, says where a process of that name finds the server, whose own place is dsn.
-	Route    func(name, dsn string) (string, error)
+	Route func(name, dsn string) (string, error)
+	// Left waits until nothing is under way any more of a process of that name, which has ended; nil if the database is a file.
+	Left     func(ctx context.Context, name string) error
 	Nursery  *child.Nursery
 	Dir      string // a folder that is gone when the program has ended
 	Progress io.Writer

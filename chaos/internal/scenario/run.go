@@ -210,6 +210,7 @@ func (st *stage) database(ctx context.Context, p part, c *lab.Config) (closing f
 	if c.Server, err = st.serve(ctx, p); err != nil {
 		return func() error { return nil }, err
 	}
+	c.Left = c.Server.Left
 	if !p.about.Pooled {
 		return c.Server.Close, nil
 	}
@@ -217,7 +218,7 @@ func (st *stage) database(ctx context.Context, p part, c *lab.Config) (closing f
 	if err != nil {
 		return c.Server.Close, err
 	}
-	c.Route = func(_, dsn string) (string, error) { return b.Route(dsn) }
+	c.Route, c.Left = func(_, dsn string) (string, error) { return b.Route(dsn) }, b.Left
 	c.Row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
 	return func() error { return errors.Join(b.Close(), c.Server.Close()) }, nil
 }

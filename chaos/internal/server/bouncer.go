@@ -41,6 +41,7 @@ unix_socket_dir =
 pidfile = %s
 auth_type = plain
 auth_file = %s
+admin_users = errand
 pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 500

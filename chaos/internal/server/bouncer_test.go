@@ -11,15 +11,7 @@ func TestBounce(t *testing.T) {
 	if _, err := findBouncer(); err != nil {
 		t.Skip(err)
 	}
-	b, err := start(t).Bounce(t.Context(), "bouncer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	b := bounce(t, start(t))
 	url, err := b.Route(b.server.URL("postgres", "application_name", "w1"))
 	if err != nil {
 		t.Fatal(err)
@@ -35,4 +27,18 @@ func TestBounce(t *testing.T) {
 			t.Fatalf("got application_name %s, %v, want w1", name, err)
 		}
 	}
+}
+
+func bounce(t *testing.T, p *Postgres) *Bouncer {
+	t.Helper()
+	b, err := p.Bounce(t.Context(), "bouncer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
 }

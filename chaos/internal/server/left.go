@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Left waits until the server has no session any more of a process that has ended: what the process had asked for, such as the
+// jobs of a claim that was on its way, is done by then or never will be. Sessions are known by their application_name.
+func (p *Postgres) Left(ctx context.Context, application string) error {
+	return p.leftBut(ctx, application, nil)
+}
+
+// Left is as [Postgres.Left]: the pooler has no client any more of the process, nor the server a session that served one and
+// is not among those that the pooler goes on to use.
+func (b *Bouncer) Left(ctx context.Context, application string) error {
+	console, err := b.console(ctx)
+	if err != nil {
+		return err
+	}
+	defer console.Close(ctx)
+	err = await(ctx, func() (bool, error) {
+		clients, err := column[string](ctx, console, "SHOW CLIENTS", "application_name")
+		return !slices.Contains(clients, application), err
+	})
+	if err != nil {
+		return fmt.Errorf("clients of %s: %w", application, err)
+	}
+	pooled, err := column[int32](ctx, console, "SHOW SERVERS", "remote_pid")
+	if err != nil {
+		return err
+	}
+	return b.server.leftBut(ctx, application, pooled)
+}
+
+// leftBut waits until there is no session of that name but for those of these processes of the server.
+func (p *Postgres) leftBut(ctx context.Context, application string, pooled []int32) error {
+	conn, err := pgx.Connect(ctx, p.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	err = await(ctx, func() (left bool, err error) {
+		err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND pid <> ALL ($2::integer[]))`,
+			application, append([]int32{}, pooled...)).Scan(&left)
+		return left, err
+	})
+	if err != nil {
+		return fmt.Errorf("sessions of %s: %w", application, err)
+	}
+	return nil
+}
+
+// console connects to PgBouncer's own, which knows no other than simple queries.
+func (b *Bouncer) console(ctx context.Context) (*pgx.Conn, error) {
+	url, err := b.Route(b.server.URL("pgbouncer"))
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// column is one of those that a command of the console shows.
+func column[T any](ctx context.Context, console *pgx.Conn, command, name string) (values []T, err error) {
+	rows, err := console.Query(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	i := slices.IndexFunc(rows.FieldDescriptions(), func(f pgconn.FieldDescription) bool { return f.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%s: PgBouncer shows no %s", command, name)
+	}
+	targets := make([]any, len(rows.FieldDescriptions()))
+	for rows.Next() {
+		var value T
+		targets[i] = &value
+		if err := rows.Scan(targets...); err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, rows.Err()
+}
