@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 var crash = Scenario{
 	Number: 10,
 	Name:   "crash",
-	What:   "the server, or one of its sessions, is killed with SIGKILL under load, and recovers",
+	What:   "the server, or one of its sessions, is killed with SIGKILL under load, and recovers; in between the server is paused, as docker pause does",
 	Run:    crashServer,
 }
 
@@ -28,13 +29,18 @@ func crashServer(ctx context.Context, l *lab.Lab) error {
 	if err := l.Sleep(ctx, lab.Size(l, 6*time.Second, 3*time.Second)); err != nil {
 		return err
 	}
-	strikes := plan.Strikes(l.Source("crashes"), lab.Size(l, 20, 3), 2, lab.Size(l, 5*time.Second, 3*time.Second), lab.Size(l, 8*time.Second, 4*time.Second))
+	strikes := plan.Strikes(l.Source("crashes"), lab.Size(l, 25, 3), 2, lab.Size(l, 5*time.Second, 3*time.Second), lab.Size(l, 8*time.Second, 4*time.Second))
+	pauses := lab.Size(l, 5, 1)
 	var faults []audit.Fault
-	for _, strike := range strikes {
+	for i, strike := range strikes {
 		if err := l.Sleep(ctx, strike.After); err != nil {
 			return err
 		}
-		f, err := crashOnce(ctx, l, strike)
+		how := crashOnce
+		if i%(len(strikes)/pauses) == 1 {
+			how = pauseOnce
+		}
+		f, err := how(ctx, l, strike)
 		if err != nil {
 			return err
 		}
@@ -49,7 +55,7 @@ func crashServer(ctx context.Context, l *lab.Lab) error {
 	}
 	l.CheckDuplicates(f)
 	checkResumed(l, book.Starts, crew.Names(), faults, resume)
-	l.Row.Note("leases of %v", lease)
+	l.Row.Note("leases of %v; of the faults %d were pauses, of up to %v", lease, pauses, longestPause)
 	return nil
 }
 
@@ -71,6 +77,26 @@ func crashOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (f audit.Fau
 	f.Until = time.Now()
 	l.Struck(f)
 	l.Say("%s, away for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
+	return f, err
+}
+
+// longestPause is longer than the leases, and shorter than errand waits for a claim.
+const longestPause = 7 * time.Second
+
+// pauseOnce stops the server where it is, for one second at least, and has it go on.
+func pauseOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (f audit.Fault, err error) {
+	f = audit.Fault{What: "server paused", At: time.Now()}
+	if err := l.Server.Pause(); err != nil {
+		return f, err
+	}
+	slept := l.Sleep(ctx, time.Second+time.Duration(strike.Draw%uint64(longestPause-time.Second)))
+	if err := errors.Join(slept, l.Server.Resume()); err != nil {
+		return f, err
+	}
+	err = l.Reachable(ctx)
+	f.Until = time.Now()
+	l.Struck(f)
+	l.Say("%s for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
 	return f, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,16 +18,9 @@ import (
 // Kill ends every process of the server with SIGKILL, as the end of its container
 // would. Its data stays as it is.
 func (p *Postgres) Kill() error {
-	first := p.command.Process
-	// Stopped, it starts no more children while they are being counted.
-	if err := first.Signal(syscall.SIGSTOP); err != nil {
+	children, err := p.signal(syscall.SIGKILL)
+	if err != nil {
 		return err
-	}
-	children := childrenOf(first.Pid)
-	for _, pid := range append(children, first.Pid) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-			return err
-		}
 	}
 	<-p.ended
 	for _, pid := range children {
@@ -35,6 +29,35 @@ func (p *Postgres) Kill() error {
 		}
 	}
 	return nil
+}
+
+// Pause stops every process of the server where it is, as docker pause does with a container: what it is sent is taken in by the
+// operating system, and nobody answers. Resume lets them go on.
+func (p *Postgres) Pause() error {
+	_, err := p.signal(syscall.SIGSTOP)
+	return err
+}
+
+// Resume is after Pause.
+func (p *Postgres) Resume() error {
+	_, err := p.signal(syscall.SIGCONT)
+	return err
+}
+
+// signal sends a signal to every process of the server, its first one last. That is stopped before, so that it starts no
+// more children while they are being counted.
+func (p *Postgres) signal(s syscall.Signal) (children []int, err error) {
+	first := p.command.Process
+	if err := first.Signal(syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	children = childrenOf(first.Pid)
+	for _, pid := range append(slices.Clone(children), first.Pid) {
+		if err := syscall.Kill(pid, s); err != nil && err != syscall.ESRCH {
+			return children, err
+		}
+	}
+	return children, nil
 }
 
 // KillSession ends one of the processes that serve a client of the database with

@@ -75,6 +75,32 @@ func TestKilledServerKeepsWhatWasCommitted(t *testing.T) {
 	}
 }
 
+// TestPause finds that a paused server takes in what it is sent, answers nothing, and goes on where it was.
+func TestPause(t *testing.T) {
+	p := start(t)
+	conn := connect(t, p)
+	if err := p.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), "SELECT 1")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Errorf("a paused server answers: %v", err)
+		answered <- err
+	case <-time.After(300 * time.Millisecond):
+	}
+	if err := p.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSettings(t *testing.T) {
 	p := start(t)
 	conn, err := pgx.Connect(t.Context(), p.URL("postgres", "statement_timeout", "1234", "chaos.stop_at", "x"))
