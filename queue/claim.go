@@ -71,7 +71,7 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	r.start(jobs, before)
+	r.start(ctx, jobs, before)
 	return len(jobs), nil
 }
 

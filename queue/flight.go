@@ -28,25 +28,32 @@ type flight struct {
 }
 
 // start takes note of claimed jobs, so that their leases are extended from now on,
-// and passes them on to the slots, of which it makes more while Concurrency allows
+// and passes them on to the slots.
+func (r *run) start(ctx context.Context, jobs []*Job, claimed time.Time) {
+	flights := r.hold(jobs, claimed)
+	r.extendLate(ctx, jobs, claimed)
+	for i := range flights {
+		r.work <- &flights[i] // never blocks: the channel holds as many as may wait
+	}
+}
+
+// hold makes claimed jobs flights, and more slots for them while Concurrency allows
 // and there are more jobs than idle ones.
-func (r *run) start(jobs []*Job, claimed time.Time) {
+func (r *run) hold(jobs []*Job, claimed time.Time) []flight {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	flights := make([]flight, len(jobs))
 	for i, job := range jobs {
 		flights[i] = flight{job: job, claimed: claimed, lease: claimed.Add(r.Lease)}
 		r.held[job] = &flights[i]
 	}
 	r.waiting += len(jobs)
-	more := min(r.waiting+r.running, r.Concurrency) - r.slots
-	r.slots += max(more, 0)
-	r.mu.Unlock()
+	more := max(min(r.waiting+r.running, r.Concurrency)-r.slots, 0)
+	r.slots += more
 	for range more {
 		r.flying.Go(r.serve)
 	}
-	for i := range flights {
-		r.work <- &flights[i] // never blocks: the channel holds as many as may wait
-	}
+	return flights
 }
 
 // serve is the life of a slot. A handler that calls runtime.Goexit ends it; another
@@ -93,7 +100,7 @@ func (r *run) begin(f *flight, s slot, now time.Time) bool {
 	if f.lost || f.given || r.serving.Err() != nil {
 		return false
 	}
-	if r.runsOut(f, now) {
+	if r.runsOut(f.lease, now) {
 		r.giveBackStale(f)
 		return false
 	}

@@ -86,6 +86,17 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
+// extendLate extends the leases of jobs whose claim was on its way for longer than a
+// beat, before they are started: they were no part of the beat that has passed, and
+// until the next one their handlers might be cancelled. What comes of it the next beat
+// reports.
+func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) {
+	now := time.Now()
+	if len(jobs) > 0 && now.Sub(claimed) > r.beat() && !r.runsOut(claimed.Add(r.Lease), now) && r.serving.Err() == nil {
+		_ = r.extend(ctx, jobs)
+	}
+}
+
 // lose notes that another has the job, or that its handler has settled it and is
 // about to say so. Called with r.mu held.
 func (r *run) lose(job *Job) {
@@ -117,7 +128,7 @@ func (r *run) guardLeases(ctx context.Context) {
 func (r *run) tick() time.Duration { return min(r.Lease/12, stuckAfter/2) }
 
 // runsOut says whether a lease may run out before the guard has looked again.
-func (r *run) runsOut(f *flight, now time.Time) bool { return f.lease.Before(now.Add(2 * r.tick())) }
+func (r *run) runsOut(lease, now time.Time) bool { return lease.Before(now.Add(2 * r.tick())) }
 
 // guard ends what has too little of its lease left. The outcome is settled all the
 // same: whether another has the job by then, the fence decides.
@@ -126,7 +137,7 @@ func (r *run) guard(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for job, f := range r.held {
-		expired := r.runsOut(f, now)
+		expired := r.runsOut(f.lease, now)
 		switch {
 		case f.slot != nil && f.ctx.Err() == nil && expired:
 			r.Logger.Warn("errand: lease could not be extended", jobAttrs(job)...)

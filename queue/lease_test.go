@@ -196,6 +196,27 @@ func TestClaimThatComesLate(t *testing.T) {
 	})
 }
 
+// TestClaimThatComesRatherLate: what is left of the lease is too short to wait for the
+// next beat, and long enough to be extended at once.
+func TestClaimThatComesRatherLate(t *testing.T) {
+	for _, by := range []time.Duration{1200 * time.Millisecond, 2100 * time.Millisecond, 2400 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := newQueue(t, 5)
+			q := &late{Queue: memory, by: by, times: 1}
+			var ran tally
+			w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(5 * time.Second)), Concurrency: 2, Lease: 3 * time.Second})
+			time.Sleep(time.Minute)
+			w.stop()
+			ran.wantEach(t, 5)
+			w.log.wantLogged(t, 0, "given back")
+			w.log.wantLogged(t, 0, "lease could not be extended")
+			for id := range int64(5) {
+				wantJob(t, memory, &queue.Job{ID: id + 1}, queue.StatusCompleted, 1)
+			}
+		})
+	}
+}
+
 // late is the memory queue, whose first claims of jobs take a while to come back.
 type late struct {
 	*queuetest.Queue
