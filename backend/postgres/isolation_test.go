@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,6 +79,46 @@ func TestStrict(t *testing.T) {
 			}
 			if got := value[int](t, direct, "SELECT count(*) FROM errand.jobs"); got != 3 {
 				t.Errorf("%d jobs written, want the 3 of before", got)
+			}
+		})
+	}
+}
+
+// TestFrozenAmidTransaction: a worker that is frozen amid such a call keeps what it has locked for about a second, and not for as long as it is
+// frozen. What it had claimed was not claimed, as it learns when it goes on; over lib/pq, only that it is not known.
+func TestFrozenAmidTransaction(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			dsn := postgrestest.DSN(t)
+			direct, _ := way{driver: "pgx"}.open(t, dsn)
+			s, through := cutting(t, dsn)
+			s.frozen = make(chan struct{})
+			thaw := sync.OnceFunc(func() { close(s.frozen) })
+			defer thaw()
+			db, _ := w.open(t, through)
+			q := backend(t, db, postgres.Options{})
+			q.Strict()
+			enqueue(t, q, jobs(1)...)
+			answer := "UPDATE 1\x00"
+			s.on.Store(&answer)
+			var claimed []*queue.Job
+			var err error
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				claimed, err = q.Claim(t.Context(), request(1))
+			}()
+			eventually(t, "the claim has locked the job", func() bool {
+				return value[int](t, direct, "SELECT count(*) FROM (SELECT FROM errand.jobs FOR UPDATE SKIP LOCKED) AS free") == 0
+			})
+			exec(t, direct, "SET lock_timeout = '10s'; SELECT FROM errand.jobs FOR UPDATE")
+			thaw()
+			<-over
+			if w.driver == "postgres" && errors.Is(err, queue.ErrUnknown) {
+				claimed, err = q.Claim(t.Context(), request(1))
+			}
+			if err != nil || len(claimed) != 1 || claimed[0].Attempt != 1 {
+				t.Errorf("claimed %v, %v, want the job in its first attempt", claimed, err)
 			}
 		})
 	}

@@ -95,7 +95,7 @@ func isNil(db queue.DB) (own bool, err error) {
 }
 
 // own runs f on the backend's own handle: on its pool, or, where the database's default isolation level has made a statement fail before, in a
-// transaction that is READ COMMITTED, for which the statements are made. Its two round trips are less than what
+// transaction that is READ COMMITTED, for which the statements are made. Its three round trips are less than what
 // is run again otherwise.
 func (b *Backend) own(ctx context.Context, f func(queue.DB) error) error {
 	if b.strict.Load() {
@@ -108,6 +108,10 @@ func (b *Backend) own(ctx context.Context, f func(queue.DB) error) error {
 	return err
 }
 
+// boundIdle has the server end the transaction of a process that has been frozen amid it: its rows stay locked until then, others' among them that it
+// has looked at, which cannot be extended, settled or taken back meanwhile.
+const boundIdle = "SET LOCAL idle_in_transaction_session_timeout = '1s'"
+
 // readCommitted says [queue.ErrUnknown] where the server has not answered to the commit.
 func (b *Backend) readCommitted(ctx context.Context, f func(queue.DB) error) error {
 	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -115,6 +119,9 @@ func (b *Backend) readCommitted(ctx context.Context, f func(queue.DB) error) err
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, boundIdle); err != nil {
+		return err
+	}
 	if err := f(tx); err != nil {
 		return err
 	}
@@ -155,6 +162,7 @@ const (
 	deadlock             = "40P01"
 	lockNotAvailable     = "55P03" // within lock_timeout
 	queryCanceled        = "57014"
+	idleTooLong          = "25P03" // see boundIdle
 )
 
 // errUnwaited is of a statement that has not waited for a lock that it will hardly meet again.
@@ -167,10 +175,11 @@ func unwaited(err error) error {
 	return err
 }
 
-// wantsRetry says whether err is a serialization failure, a deadlock, or of what was not waited for.
+// wantsRetry says whether err is a serialization failure, a deadlock, of what was not waited for, or of a transaction that the server ended
+// because nothing came from here.
 func wantsRetry(err error) bool {
 	code := sqlState(err)
-	return code == serializationFailure || code == deadlock || errors.Is(err, errUnwaited)
+	return code == serializationFailure || code == deadlock || code == idleTooLong || errors.Is(err, errUnwaited)
 }
 
 // sqlState returns the SQLSTATE code of err, which both drivers' errors tell, or "".

@@ -22,6 +22,7 @@ type scissors struct {
 	listener net.Listener
 	server   string
 	on       atomic.Pointer[string] // the answer to cut, once
+	frozen   chan struct{}          // if not nil, that answer is not cut, but kept back until this is closed
 	conns    sync.WaitGroup
 }
 
@@ -71,7 +72,10 @@ func (s *scissors) answer(client io.Writer, server io.Reader) {
 	for {
 		n, err := server.Read(buf)
 		if on := s.on.Load(); on != nil && bytes.Contains(buf[:n], []byte(*on)) && s.on.CompareAndSwap(on, nil) {
-			return
+			if s.frozen == nil {
+				return
+			}
+			<-s.frozen
 		}
 		if _, failed := client.Write(buf[:n]); err != nil || failed != nil {
 			return
