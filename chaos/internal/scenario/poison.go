@@ -19,6 +19,7 @@ var poison = Scenario{
 	Number: 6,
 	Name:   "poison",
 	What:   "1,000 jobs at max attempts at the head, and poison jobs that kill their process",
+	Alone:  true, // beside 8, whose payloads are of 300 MB, a wait of a second is the machine's
 	Run:    poisonWorkers,
 }
 
