@@ -9,4 +9,8 @@
 //	q, err := postgres.New(db, postgres.Options{Listen: pgxlisten.Listen})
 //
 // Without Listen everything works by polling.
+//
+// Prefer pgx: where a network swallows what is sent, as some do with connections
+// that were idle, a call over lib/pq does not end with its context, but when the
+// operating system gives the connection up, and a worker waits for it that long.
 package postgres
