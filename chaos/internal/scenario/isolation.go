@@ -64,7 +64,7 @@ func atIsolation(ctx context.Context, l *lab.Lab, level string) (p phase, err er
 	if err := l.Terminate(ctx); err != nil {
 		return p, err
 	}
-	if err := l.Sleep(ctx, 5*time.Second); err != nil { // until all have connected again
+	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, 2*time.Second)); err != nil { // until all have connected again
 		return p, err
 	}
 	p = phase{level: level, from: time.Now()}

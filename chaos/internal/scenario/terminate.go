@@ -13,6 +13,7 @@ var terminate = Scenario{
 	Name:   "terminate",
 	What:   "all connections are ended with pg_terminate_backend, each second",
 	Peers:  true,
+	Alone:  true,
 	Run:    terminateConnections,
 }
 
@@ -30,7 +31,7 @@ func terminateConnections(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	first := time.Now()
-	for range lab.Size(l, 300, 8) {
+	for range lab.Size(l, 300, 5) {
 		if err := l.Terminate(ctx); err != nil {
 			return err
 		}
