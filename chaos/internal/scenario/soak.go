@@ -21,7 +21,11 @@ var soak = Scenario{
 	Settings: limits.Settings,
 }
 
-const leaseOfSoaked = 3 * time.Second
+const (
+	leaseOfSoaked = 3 * time.Second
+	// idleOfSoaked has a pool forget what it once needed for a moment: how many connections there are tells how many are used.
+	idleOfSoaked = time.Second
+)
 
 // soaked is a soak that is under way. The first worker is never killed nor told to stop: what it takes up
 // at the end is compared with the beginning.
@@ -73,7 +77,7 @@ func soakAll(ctx context.Context, l *lab.Lab) error {
 
 func (s *soaked) begin() (err error) {
 	s.crew, err = s.Crew(4, child.Work{
-		Worker: system.Worker{Concurrency: 8, Lease: leaseOfSoaked, Grace: 5 * time.Second, Keep: s.keep()},
+		Worker: system.Worker{Concurrency: 8, Lease: leaseOfSoaked, Grace: 5 * time.Second, Keep: s.keep(), Idle: idleOfSoaked},
 		Least:  50 * time.Millisecond, // 32 handlers get through some 150 jobs a second
 		Most:   350 * time.Millisecond,
 		Gauge:  lab.Size(s.Lab, 10*time.Second, time.Second/2),
@@ -84,14 +88,20 @@ func (s *soaked) begin() (err error) {
 // keep is as long as a worker takes to prune; in a short run, not at all.
 func (s *soaked) keep() time.Duration { return lab.Size(s.Lab, time.Minute, -1) }
 
-// rest lets the workers work, and looks at what the database has become.
+// rest lets the workers work, and looks now and then at what the database has become.
 func (s *soaked) rest(ctx context.Context) error {
-	if err := s.Sleep(ctx, plan.Between(s.draw, lab.Size(s.Lab, 8*time.Second, time.Second), lab.Size(s.Lab, 25*time.Second, 2*time.Second))); err != nil {
-		return err
+	until := time.Now().Add(plan.Between(s.draw, lab.Size(s.Lab, 8*time.Second, time.Second), lab.Size(s.Lab, 25*time.Second, 2*time.Second)))
+	for time.Now().Before(until) {
+		if err := s.Sleep(ctx, lab.Size(s.Lab, 4*time.Second, time.Second/4)); err != nil {
+			return err
+		}
+		f, err := s.measure(ctx)
+		if err != nil {
+			return err
+		}
+		s.footprints = append(s.footprints, f)
 	}
-	f, err := s.measure(ctx)
-	s.footprints = append(s.footprints, f)
-	return err
+	return nil
 }
 
 // shuffled are all faults in an order that is drawn.

@@ -65,6 +65,7 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 	if err != nil {
 		return err
 	}
+	e.db.SetConnMaxIdleTime(w.Idle)
 	watched := watched{q, w}
 	mux := queue.NewMux()
 	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {

@@ -49,6 +49,7 @@ type Worker struct {
 	Concurrency int
 	Lease       time.Duration // after which the jobs of a worker that is gone are given to others
 	Grace       time.Duration // for handlers, when the worker is to stop
+	Idle        time.Duration // how long a connection may lie idle until the pool closes it; 0 is for ever. Errand's only.
 	Poll        time.Duration // how often to look for jobs when nothing says that there are some; errand's alone
 	SettleFirst bool          // InTx jobs are settled before their work instead of after it
 	Keep        time.Duration // how long jobs that are done stay in the table; below 0 they do not. Not every system heeds it.
