@@ -28,32 +28,32 @@ type flight struct {
 }
 
 // start takes note of claimed jobs, so that their leases are extended from now on,
-// and passes them on to the slots.
+// and passes them on to the slots, of which it starts those that are missing.
 func (r *run) start(ctx context.Context, jobs []*Job, claimed time.Time) {
-	flights := r.hold(jobs, claimed)
+	flights, more := r.hold(jobs, claimed)
+	for range more {
+		r.flying.Go(r.serve)
+	}
 	r.extendLate(ctx, jobs, claimed)
 	for i := range flights {
 		r.work <- &flights[i] // never blocks: the channel holds as many as may wait
 	}
 }
 
-// hold makes claimed jobs flights, and more slots for them while Concurrency allows
-// and there are more jobs than idle ones.
-func (r *run) hold(jobs []*Job, claimed time.Time) []flight {
+// hold makes claimed jobs flights, and says how many more slots there are to be for
+// them: while Concurrency allows, and there are more jobs than idle ones.
+func (r *run) hold(jobs []*Job, claimed time.Time) (flights []flight, more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	flights := make([]flight, len(jobs))
+	flights = make([]flight, len(jobs))
 	for i, job := range jobs {
 		flights[i] = flight{job: job, claimed: claimed, lease: claimed.Add(r.Lease)}
 		r.held[job] = &flights[i]
 	}
 	r.waiting += len(jobs)
-	more := max(min(r.waiting+r.running, r.Concurrency)-r.slots, 0)
+	more = max(min(r.waiting+r.running, r.Concurrency)-r.slots, 0)
 	r.slots += more
-	for range more {
-		r.flying.Go(r.serve)
-	}
-	return flights
+	return flights, more
 }
 
 // serve is the life of a slot. A handler that calls runtime.Goexit ends it; another
