@@ -61,42 +61,45 @@ func crashServer(ctx context.Context, l *lab.Lab) error {
 
 // crashOnce kills the whole server, which is started again after up to two seconds, or
 // one session, after which it starts again by itself.
-func crashOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (f audit.Fault, err error) {
-	f = audit.Fault{What: "server killed", At: time.Now()}
+func crashOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (audit.Fault, error) {
 	if strike.Victim == 0 {
-		f.What = "session killed"
-		err = l.Server.KillSession(ctx, lab.Database, strike.Draw)
-	} else if err = l.Server.Kill(); err == nil {
-		if err = l.Sleep(ctx, time.Duration(strike.Draw%uint64(2*time.Second))); err == nil {
-			err = l.Server.Start(ctx)
+		return outage(ctx, l, "session killed", func() error { return l.Server.KillSession(ctx, lab.Database, strike.Draw) })
+	}
+	return outage(ctx, l, "server killed", func() error {
+		if err := l.Server.Kill(); err != nil {
+			return err
 		}
-	}
-	if err == nil {
-		err = l.Reachable(ctx)
-	}
-	f.Until = time.Now()
-	l.Struck(f)
-	l.Say("%s, away for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
-	return f, err
+		if err := l.Sleep(ctx, time.Duration(strike.Draw%uint64(2*time.Second))); err != nil {
+			return err
+		}
+		return l.Server.Start(ctx)
+	})
 }
 
 // longestPause is longer than the leases, and shorter than errand waits for a claim.
 const longestPause = 7 * time.Second
 
 // pauseOnce stops the server where it is, for one second at least, and has it go on.
-func pauseOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (f audit.Fault, err error) {
-	f = audit.Fault{What: "server paused", At: time.Now()}
-	if err := l.Server.Pause(); err != nil {
-		return f, err
-	}
-	slept := l.Sleep(ctx, time.Second+time.Duration(strike.Draw%uint64(longestPause-time.Second)))
-	if err := errors.Join(slept, l.Server.Resume()); err != nil {
+func pauseOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (audit.Fault, error) {
+	return outage(ctx, l, "server paused", func() error {
+		if err := l.Server.Pause(); err != nil {
+			return err
+		}
+		slept := l.Sleep(ctx, time.Second+time.Duration(strike.Draw%uint64(longestPause-time.Second)))
+		return errors.Join(slept, l.Server.Resume())
+	})
+}
+
+// outage is a fault that begins with what how does, and ends when the processes can reach the database again.
+func outage(ctx context.Context, l *lab.Lab, what string, how func() error) (f audit.Fault, err error) {
+	f = audit.Fault{What: what, At: time.Now()}
+	if err := how(); err != nil {
 		return f, err
 	}
 	err = l.Reachable(ctx)
 	f.Until = time.Now()
 	l.Struck(f)
-	l.Say("%s for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
+	l.Say("%s, away for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
 	return f, err
 }
 

@@ -46,7 +46,7 @@ func (p *Postgres) leftBut(ctx context.Context, application string, pooled []int
 	defer conn.Close(ctx)
 	err = await(ctx, func() (left bool, err error) {
 		err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND pid <> ALL ($2::integer[]))`,
-			application, append([]int32{}, pooled...)).Scan(&left)
+			application, append([]int32{}, pooled...)).Scan(&left) // nil would be NULL, from which no pid is told to differ
 		return left, err
 	})
 	if err != nil {
