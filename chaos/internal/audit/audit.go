@@ -25,6 +25,8 @@ type Fault struct {
 	// Held is what the table said was running there, right after the process had
 	// ended and all that it had asked for was done: what was in flight, finished but not settled, or claimed ahead.
 	Held []system.Job
+	// Looked is when that was read, of a process that was frozen; zero of one that has ended, and starts nothing more.
+	Looked time.Time
 }
 
 // Evidence is what there is to go by when all is over.
@@ -78,11 +80,11 @@ func Audit(e Evidence) Finding {
 	f.Lost, f.Missed = c.lost()
 	f.Ghosts = c.ghosts()
 	open := c.open()
-	f.Bound = len(open.all)
+	f.Bound = len(open)
 	for number, starts := range c.starts {
 		f.Dup += len(starts) - 1
 		for i := 1; i < len(starts); i++ {
-			if !open.has(number, starts[:i]) {
+			if !open[run{number, i - 1}] {
 				f.Unexplained = append(f.Unexplained, starts[i])
 			}
 		}

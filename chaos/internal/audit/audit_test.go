@@ -141,6 +141,31 @@ func TestRunHeldByTwoKilledInTurn(t *testing.T) {
 
 // TestRerunEndsWithTheNextHolder is of a job whose second holder was killed before it
 // started the job: the wait for the first ended all the same.
+// TestRunOfAnAttemptThatWasGivenBack is of a job that a frozen worker gives back, which costs no attempt: it runs again as the same, and
+// each of its runs is explained by a fault of its own.
+func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
+	freeze := func(second float64) Fault {
+		return Fault{At: at(second), Looked: at(second + 0.1), Worker: "a", Held: []system.Job{{Number: 1, Attempt: 1}}}
+	}
+	for name, c := range map[string]struct {
+		faults             []Fault
+		bound, unexplained int
+	}{
+		"each frozen":            {[]Fault{freeze(1.5), freeze(5.5)}, 2, 0},
+		"frozen as they begin":   {[]Fault{freeze(0.99), freeze(4.99)}, 2, 0}, // the starts were on their way to the ledger
+		"frozen before it began": {[]Fault{freeze(0.5), freeze(5.5)}, 2, 0},   // and did when it went on
+		"the first frozen twice": {[]Fault{freeze(1.5), freeze(1.7)}, 1, 1},
+		"the second frozen":      {[]Fault{freeze(5.5)}, 1, 1},
+	} {
+		e := evidence(2)
+		e.Book.Starts = append(e.Book.Starts, entry(1, 1, "a", 5), entry(1, 1, "b", 9))
+		e.Faults = c.faults
+		if f := Audit(e); f.Dup != 2 || f.Bound != c.bound || len(f.Unexplained) != c.unexplained {
+			t.Errorf("%s: got %d duplicates, bound %d, %d unexplained; want 2, %d and %d", name, f.Dup, f.Bound, len(f.Unexplained), c.bound, c.unexplained)
+		}
+	}
+}
+
 func TestRerunEndsWithTheNextHolder(t *testing.T) {
 	e := killed()
 	e.Book.Starts[3] = entry(2, 3, "c", 9)

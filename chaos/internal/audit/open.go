@@ -1,31 +1,29 @@
 package audit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/chaos/internal/ledger"
 	"github.com/errandhq/errand/chaos/internal/system"
 )
 
-// run is one run of a job.
-type run struct{ number, attempt int }
+// run is one run of a job: where it is among the job's starts. Its attempt does not tell it from all others, as a job that
+// was given back runs again with the same.
+type run struct{ number, start int }
 
 // open are the runs that a fault found open: started, and not settled.
-type open struct{ all map[run]int }
-
-// has says whether one of these runs of a job, the one before an extra start, was
-// found open.
-func (o open) has(number int, runs []ledger.Entry) bool {
-	return o.all[run{number, runs[len(runs)-1].Attempt}] > 0
-}
+type open map[run]bool
 
 // open gathers what the faults found open. A run that several have found open can be
 // run again only once for it.
 func (c *dossier) open() open {
-	o := open{make(map[run]int)}
+	o := make(open)
 	for _, f := range c.Faults {
 		for _, held := range f.Held {
-			c.openIn(f.Worker, held, o)
+			if i, ok := c.startOf(f, held); ok {
+				o[run{held.Number, i}] = true
+			}
 		}
 	}
 	for number, starts := range c.starts {
@@ -34,30 +32,29 @@ func (c *dossier) open() open {
 			if i+1 < len(starts) {
 				until = starts[i+1].At
 			}
-			c.openWhile(s, until, o)
+			if c.openWhile(s, until) {
+				o[run{number, i}] = true
+			}
 		}
 	}
 	return o
 }
 
-// openIn is for a process that was struck: the table told what it held, and the
-// ledger whether it had started that.
-func (c *dossier) openIn(worker string, held system.Job, o open) {
-	for _, s := range c.starts[held.Number] {
-		if s.Attempt == held.Attempt && s.Worker == worker {
-			o.all[run{s.Number, s.Attempt}]++
+// startOf is for a process that was struck: the table told what it held, and the ledger whether it had started
+// that, or did when it went on. Of several starts with the attempt it is the last that there was when the table told.
+func (c *dossier) startOf(f Fault, held system.Job) (start int, ok bool) {
+	for i, s := range c.starts[held.Number] {
+		if s.Attempt == held.Attempt && s.Worker == f.Worker && (!ok || f.Looked.IsZero() || s.At.Before(f.Looked)) {
+			start, ok = i, true
 		}
 	}
+	return start, ok
 }
 
 // openWhile is for the server: what had been started by the time it was there again,
 // and had not been settled by the time it was struck.
-func (c *dossier) openWhile(s ledger.Entry, until time.Time, o open) {
-	for _, f := range c.Faults {
-		if f.Worker == "" && s.At.Before(f.Until) && !until.Before(f.At) {
-			o.all[run{s.Number, s.Attempt}]++
-		}
-	}
+func (c *dossier) openWhile(s ledger.Entry, until time.Time) bool {
+	return slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Worker == "" && s.At.Before(f.Until) && !until.Before(f.At) })
 }
 
 // never is after everything.

@@ -140,6 +140,7 @@ func (l *Lab) Freeze(ctx context.Context, p *child.Process) (audit.Fault, error)
 	}
 	var err error
 	f.Held, err = l.System.Jobs(ctx, p.Name)
+	f.Looked = time.Now()
 	l.Struck(f)
 	return f, err
 }
