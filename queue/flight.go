@@ -10,11 +10,11 @@ import (
 
 // flight is a job that the worker holds, from its claim until it is settled.
 type flight struct {
-	job     *Job
-	claimed time.Time
-	lease   time.Time // when it runs out, by this machine's clock
-	ctx     context.Context
-	cancel  context.CancelCauseFunc // nil until the handler is started
+	job    *Job
+	came   time.Time // when the claim was back: since then it waits for a slot
+	lease  time.Time // when it runs out, by this machine's clock
+	ctx    context.Context
+	cancel context.CancelCauseFunc // nil until the handler is started
 
 	// Guarded by run.mu.
 	slot     slot      // runs the handler; nil before and after
@@ -30,11 +30,11 @@ type flight struct {
 // start takes note of claimed jobs, so that their leases are extended from now on,
 // and passes them on to the slots, of which it starts those that are missing.
 func (r *run) start(ctx context.Context, jobs []*Job, claimed time.Time) {
-	flights, more := r.hold(jobs, claimed)
+	jobs, leased := r.extendLate(ctx, jobs, claimed)
+	flights, more := r.hold(jobs, leased)
 	for range more {
 		r.flying.Go(r.serve)
 	}
-	r.extendLate(ctx, jobs, claimed)
 	for i := range flights {
 		r.work <- &flights[i] // never blocks: the channel holds as many as may wait
 	}
@@ -42,12 +42,13 @@ func (r *run) start(ctx context.Context, jobs []*Job, claimed time.Time) {
 
 // hold makes claimed jobs flights, and says how many more slots there are to be for
 // them: while Concurrency allows, and there are more jobs than idle ones.
-func (r *run) hold(jobs []*Job, claimed time.Time) (flights []flight, more int) {
+func (r *run) hold(jobs []*Job, leased time.Time) (flights []flight, more int) {
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	flights = make([]flight, len(jobs))
 	for i, job := range jobs {
-		flights[i] = flight{job: job, claimed: claimed, lease: claimed.Add(r.Lease)}
+		flights[i] = flight{job: job, came: now, lease: leased.Add(r.Lease)}
 		r.held[job] = &flights[i]
 	}
 	r.waiting += len(jobs)

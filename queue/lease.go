@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,8 +15,8 @@ const (
 	maxExtend = 5000
 )
 
-// extendLeases extends the lease of every held job each third of it, until ctx
-// ends; after a failure it tries again sooner.
+// extendLeases extends the lease of every held job each third of it, however long that
+// takes, until ctx ends; after a failure it tries again sooner.
 func (r *run) extendLeases(ctx context.Context) {
 	db := r.watch("extend")
 	beat := r.beat()
@@ -26,10 +27,12 @@ func (r *run) extendLeases(ctx context.Context) {
 		if len(jobs) == 0 {
 			continue // says nothing of the database
 		}
+		begun := time.Now()
 		err := r.extendAll(ctx, jobs)
 		if ctx.Err() != nil {
 			return
 		}
+		pause -= time.Since(begun)
 		if again := db.report(err); err != nil {
 			r.noteOutage()
 			pause = min(again, beat/4)
@@ -66,10 +69,7 @@ func (r *run) toExtend() (jobs []*Job) {
 }
 
 func (r *run) extend(ctx context.Context, jobs []*Job) error {
-	ctx, cancel := context.WithTimeout(ctx, r.Lease/3)
-	defer cancel()
-	before := time.Now()
-	lost, err := r.Backend.Extend(ctx, r.Lease, jobs...)
+	lost, leased, err := r.callExtend(ctx, jobs)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	defer r.mu.Unlock()
 	for _, job := range jobs {
 		if f := r.held[job]; f != nil {
-			f.lease = before.Add(r.Lease)
+			f.lease = leased.Add(r.Lease)
 		}
 	}
 	for _, job := range lost {
@@ -86,15 +86,32 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
+// callExtend calls Extend. The leases of the jobs that are not lost run from leased on.
+func (r *run) callExtend(ctx context.Context, jobs []*Job) (lost []*Job, leased time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Lease/3)
+	defer cancel()
+	leased = time.Now()
+	lost, err = r.Backend.Extend(ctx, r.Lease, jobs...)
+	return lost, leased, err
+}
+
 // extendLate extends the leases of jobs whose claim was on its way for longer than a
-// beat, before they are started: they were no part of the beat that has passed, and
-// until the next one their handlers might be cancelled. What comes of it the next beat
-// reports.
-func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) {
+// beat, before they are held: they were no part of the beat that has passed, and
+// until the next one their handlers might be cancelled. It returns those that have not
+// been lost, and since when they are leased. A failure the next beat reports.
+func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (left []*Job, leased time.Time) {
 	now := time.Now()
-	if len(jobs) > 0 && now.Sub(claimed) > r.beat() && !r.runsOut(claimed.Add(r.Lease), now) && r.serving.Err() == nil {
-		_ = r.extend(ctx, jobs)
+	if len(jobs) == 0 || now.Sub(claimed) <= r.beat() || r.runsOut(claimed.Add(r.Lease), now) || r.serving.Err() != nil {
+		return jobs, claimed
 	}
+	lost, leased, err := r.callExtend(ctx, jobs)
+	if err != nil {
+		return jobs, claimed
+	}
+	for _, job := range lost {
+		logLost(r.Logger, job)
+	}
+	return slices.DeleteFunc(jobs, func(job *Job) bool { return slices.Contains(lost, job) }), leased
 }
 
 // lose notes that another has the job, or that its handler has settled it and is
@@ -146,13 +163,13 @@ func (r *run) guard(now time.Time) {
 			r.noteStuck(f, now, stacks)
 		case f.slot == nil && !f.given && expired:
 			r.giveBackStale(f)
-		case f.slot == nil && !f.given && now.Sub(f.claimed) > r.patience():
-			r.pace.slow(now.Sub(f.claimed))
+		case f.slot == nil && !f.given && now.Sub(f.came) > r.patience():
+			r.pace.slow(now.Sub(f.came))
 			r.giveBack(f)
 		}
 	}
 }
 
 // patience is how long a job that was expected to start within Prefetch may wait:
-// handlers have become slow since it was claimed, and others may be free for it.
+// handlers have become slow since it came, and others may be free for it.
 func (r *run) patience() time.Duration { return max(10*r.Prefetch, time.Second) }

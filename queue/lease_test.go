@@ -197,40 +197,94 @@ func TestClaimThatComesLate(t *testing.T) {
 }
 
 // TestClaimThatComesRatherLate: what is left of the lease is too short to wait for the
-// next beat, and long enough to be extended at once.
+// next beat, and long enough to be extended at once. Each job is claimed once: nobody
+// takes it for one that has waited for a slot all that time.
 func TestClaimThatComesRatherLate(t *testing.T) {
 	for _, by := range []time.Duration{1200 * time.Millisecond, 2100 * time.Millisecond, 2400 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			memory := newQueue(t, 5)
-			q := &late{Queue: memory, by: by, times: 1}
-			var ran tally
-			w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(5 * time.Second)), Concurrency: 2, Lease: 3 * time.Second})
-			time.Sleep(time.Minute)
-			w.stop()
-			ran.wantEach(t, 5)
-			w.log.wantLogged(t, 0, "given back")
-			w.log.wantLogged(t, 0, "lease could not be extended")
-			for id := range int64(5) {
-				wantJob(t, memory, &queue.Job{ID: id + 1}, queue.StatusCompleted, 1)
-			}
-		})
+		for _, extending := range []time.Duration{0, 600 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				memory := newQueue(t, 5)
+				q := &late{Queue: memory, by: by, times: 1, extending: extending}
+				var ran tally
+				w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(5 * time.Second)), Concurrency: 2, Lease: 3 * time.Second})
+				time.Sleep(time.Minute)
+				w.stop()
+				ran.wantEach(t, 5)
+				w.log.wantLogged(t, 0, "given back")
+				w.log.wantLogged(t, 0, "lease could not be extended")
+				for id := range int64(5) {
+					wantJob(t, memory, &queue.Job{ID: id + 1}, queue.StatusCompleted, 1)
+				}
+				if q.claimed != 5 {
+					t.Errorf("late by %v, extended in %v: %d jobs claimed, want 5", by, extending, q.claimed)
+				}
+			})
+		}
 	}
 }
 
-// late is the memory queue, whose first claims of jobs take a while to come back.
+// TestSlowExtensions: how long one takes does not put off the next, which is that of the
+// jobs claimed meanwhile.
+func TestSlowExtensions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &late{Queue: newQueue(t, 1), extending: 900 * time.Millisecond}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(20 * time.Second)), Concurrency: 2, Lease: 3 * time.Second})
+		time.Sleep(1100 * time.Millisecond)
+		enqueue(t, q, newTask(2))
+		time.Sleep(time.Minute)
+		w.stop()
+		ran.wantEach(t, 2)
+		w.log.wantLogged(t, 0, "lease could not be extended")
+	})
+}
+
+// TestClaimThatComesLateIsLost: another has taken it while it was on its way.
+func TestClaimThatComesLateIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newQueue(t, 2)
+		q := &late{Queue: memory, by: 1200 * time.Millisecond, times: 1, lose: 1}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(time.Second)), Concurrency: 2, Lease: 3 * time.Second})
+		time.Sleep(time.Minute)
+		w.stop()
+		w.log.wantLogged(t, 1, "lease lost")
+		ran.wantEach(t, 2)
+		wantJob(t, memory, &queue.Job{ID: 1}, queue.StatusCompleted, 2)
+		wantJob(t, memory, &queue.Job{ID: 2}, queue.StatusCompleted, 1)
+	})
+}
+
+// late is the memory queue, whose first claims of jobs take a while to come back, and
+// whose extensions may.
 type late struct {
 	*queuetest.Queue
-	by    time.Duration
-	times int
+	by        time.Duration
+	times     int
+	extending time.Duration
+	lose      int // before how many extensions the first of the jobs is taken away
+	claimed   int
 }
 
 func (l *late) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	jobs, err := l.Queue.Claim(ctx, req)
+	l.claimed += len(jobs)
 	if len(jobs) > 0 && l.times > 0 {
 		l.times--
 		time.Sleep(l.by)
 	}
 	return jobs, err
+}
+
+func (l *late) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+	for ; l.lose > 0; l.lose-- {
+		if _, err := l.Queue.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Verb: queue.Retry}); err != nil {
+			return nil, err
+		}
+	}
+	lost, err := l.Queue.Extend(ctx, lease, jobs...)
+	time.Sleep(l.extending)
+	return lost, err
 }
 
 // stubborn ignores its context until it is let go.

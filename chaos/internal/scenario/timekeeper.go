@@ -189,10 +189,23 @@ func (k *timekeeper) falseReclaims() (list []string, retries int) {
 	return list, retries
 }
 
-// lost is how often a worker was told that a job was not its own any more.
+// lost is how often a worker was told that a job was not its own any more which it had not brought to an end. Of one that it had,
+// an extension says so that its own settling has overtaken.
 func (k *timekeeper) lost() (n int) {
+	runOf := func(e ledger.Entry) ledger.Entry {
+		return ledger.Entry{Number: e.Number, Attempt: e.Attempt, Worker: e.Worker}
+	}
+	finished := make(map[ledger.Entry]bool)
+	for _, e := range k.book.Effects {
+		finished[runOf(e)] = true
+	}
 	for _, note := range k.book.Notes {
-		if note.Text == child.Lost {
+		if note.Text == child.Erred {
+			finished[runOf(note)] = true
+		}
+	}
+	for _, note := range k.book.Notes {
+		if note.Text == child.Lost && !finished[runOf(note)] {
 			n++
 		}
 	}

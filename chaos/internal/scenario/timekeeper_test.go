@@ -72,3 +72,16 @@ func TestUnpunctual(t *testing.T) {
 		}
 	}
 }
+
+// TestTaken: what a worker is told to have lost was taken from it, unless that very run of it had come to its end.
+func TestTaken(t *testing.T) {
+	k := punctualTimekeeper()
+	k.book.Effects = []ledger.Entry{entryOf(9, 1, "w2.1", 5, "")}
+	k.book.Notes = append(k.book.Notes,
+		entryOf(9, 1, "w2.1", 5.1, child.Lost), entryOf(10, 1, "w1.1", 1.1, child.Lost), // has settled them
+		entryOf(9, 1, "w3.1", 5.1, child.Lost), entryOf(10, 2, "w2.1", 3, child.Lost), // has not
+	)
+	if n := k.lost(); n != 2 {
+		t.Errorf("got %d jobs taken, want 2", n)
+	}
+}
