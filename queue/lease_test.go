@@ -278,7 +278,7 @@ func (l *late) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job,
 
 func (l *late) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
 	for ; l.lose > 0; l.lose-- {
-		if _, err := l.Queue.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Verb: queue.Retry}); err != nil {
+		if _, err := l.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Verb: queue.Retry}); err != nil {
 			return nil, err
 		}
 	}
