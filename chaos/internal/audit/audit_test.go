@@ -139,8 +139,6 @@ func TestRunHeldByTwoKilledInTurn(t *testing.T) {
 	}
 }
 
-// TestRerunEndsWithTheNextHolder is of a job whose second holder was killed before it
-// started the job: the wait for the first ended all the same.
 // TestRunOfAnAttemptThatWasGivenBack is of a job that a frozen worker gives back, which costs no attempt: it runs again as the same, and
 // each of its runs is explained by a fault of its own.
 func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
@@ -166,6 +164,8 @@ func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
 	}
 }
 
+// TestRerunEndsWithTheNextHolder is of a job whose second holder was killed before it
+// started the job: the wait for the first ended all the same.
 func TestRerunEndsWithTheNextHolder(t *testing.T) {
 	e := killed()
 	e.Book.Starts[3] = entry(2, 3, "c", 9)
