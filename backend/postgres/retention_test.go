@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"testing"
 	"time"
 
@@ -130,5 +131,47 @@ func TestCountsOfLongTable(t *testing.T) {
 	}
 	if len(got) != 4 {
 		t.Errorf("got %d counts, want 4: %+v", len(got), counts)
+	}
+}
+
+// TestAddedColumn: a column that somebody adds to the table breaks no statement, not even one that is prepared.
+func TestAddedColumn(t *testing.T) {
+	for _, keep := range []postgres.Retention{{Completed: -1, Dead: -1}, {Dead: -1, Archive: true}} {
+		db, q := fresh(t, postgres.Options{Retention: keep})
+		db.SetMaxOpenConns(1)
+		for round := range 2 {
+			enqueue(t, q, jobs(2)...)
+			claimInTx(t, db, q)
+			held := claim(t, q, 1)
+			if len(held) != 1 {
+				t.Fatalf("round %d: claimed %d jobs, want 1", round, len(held))
+			}
+			if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Dead}); err != nil {
+				t.Fatal(err)
+			}
+			if got := pruneAll(t, q); got == 0 {
+				t.Errorf("round %d: pruned nothing, want the dead job", round)
+			}
+			if round == 0 {
+				exec(t, db, `ALTER TABLE errand.jobs ADD COLUMN note text NOT NULL DEFAULT 'n'`)
+			}
+		}
+	}
+}
+
+// claimInTx claims and completes one job in a transaction.
+func claimInTx(t *testing.T, db *sql.DB, q *postgres.Backend) {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	job, err := q.ClaimTx(t.Context(), tx, request(1))
+	if err != nil || job == nil || job.Kind != "test" || job.Attempt != 1 {
+		t.Fatalf("ClaimTx: got %+v, error %v; want the first attempt of a job", job, err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -72,6 +72,18 @@ func TestPruneArchives(t *testing.T) {
 	}
 }
 
+// TestAddedColumn: a column that somebody adds to either table does not stop pruning.
+func TestAddedColumn(t *testing.T) {
+	db, q := fresh(t, drivers[0], sqlite.Options{Retention: sqlite.Retention{Completed: -1, Dead: -1, Archive: true}})
+	for _, table := range []string{"errand_jobs", "errand_jobs_archive"} {
+		aged(t, db, "dead", 1, 3)
+		execute(t, db, `ALTER TABLE `+table+` ADD COLUMN note TEXT`)
+		if got := pruneAll(t, q); got != 3 {
+			t.Errorf("with a column more in %s: pruned %d jobs, want 3", table, got)
+		}
+	}
+}
+
 // TestNotKept: with a negative retention settling deletes what is done, and only that.
 func TestNotKept(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {

@@ -24,19 +24,17 @@ WITH many AS MATERIALIZED (
     UPDATE errand.jobs AS j
     SET status = 'completed', attempts = j.attempts + 1, updated_at = statement_timestamp()
     WHERE $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
-    RETURNING j.*
+    RETURNING
+        j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,
+        j.fence, j.created_at, j.job_key, j.headers, j.last_error
 ), dropped AS (
     DELETE FROM errand.jobs AS j
     WHERE NOT $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
-    RETURNING j.*
+    RETURNING
+        j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts + 1, j.max_attempts,
+        j.fence, j.created_at, j.job_key, j.headers, j.last_error
 )
 SELECT
     id, queue, kind, payload, priority, greatest(scheduled_at, '1970-01-01Z'), attempts, max_attempts,
     fence, created_at, coalesce(job_key, ''), headers, coalesce(last_error, '')
-FROM (
-    SELECT * FROM kept
-    UNION ALL
-    SELECT id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts + 1, max_attempts,
-        last_error, created_at, updated_at, kind, headers, job_key, fence, locked_until
-    FROM dropped
-) AS taken;
+FROM (SELECT * FROM kept UNION ALL SELECT * FROM dropped) AS taken;

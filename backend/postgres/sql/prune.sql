@@ -20,9 +20,15 @@ WITH slice AS MATERIALIZED (
 ), removed AS (
     DELETE FROM errand.jobs
     WHERE id = ANY (ARRAY(SELECT id FROM over))
-    RETURNING *
+    RETURNING
+        id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
+        created_at, updated_at, kind, headers, job_key, fence, locked_until
 ), archived AS (
-    INSERT INTO errand.jobs_archive SELECT * FROM removed WHERE $5::boolean
+    INSERT INTO errand.jobs_archive (
+        id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
+        created_at, updated_at, kind, headers, job_key, fence, locked_until
+    )
+    SELECT * FROM removed WHERE $5::boolean
 )
 SELECT
     coalesce(max(s.id), 0),
