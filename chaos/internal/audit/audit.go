@@ -44,7 +44,9 @@ type Evidence struct {
 // Finding is what comes of it.
 type Finding struct {
 	Acked int
-	Lost  []Loss // acknowledged and never ended
+	Lost  []Loss // acknowledged, and gone without an end or an effect
+	// Open are the acknowledged jobs that still waited or ran when the scenario ended: late, but not lost.
+	Open []Loss
 	// Missed are the acknowledged jobs that were lost because they are gone.
 	Missed []Loss
 	Ghosts []int // jobs with an effect that were neither acknowledged nor are in the table
@@ -77,7 +79,7 @@ func (l Loss) String() string { return fmt.Sprintf("%d: %s", l.Number, l.Why) }
 func Audit(e Evidence) Finding {
 	c := newCase(e)
 	f := Finding{Acked: len(e.Book.Acked)}
-	f.Lost, f.Missed = c.lost()
+	f.Lost, f.Open, f.Missed = c.lost()
 	f.Ghosts = c.ghosts()
 	open := c.open()
 	f.Bound = len(open)
@@ -129,20 +131,22 @@ func byNumber(entries []ledger.Entry) map[int][]ledger.Entry {
 	return by
 }
 
-// lost are the acknowledged jobs that have neither had their effect nor been given up
-// with a reason, or have not ended; missed are those of them that are gone.
-func (c *dossier) lost() (lost, missed []Loss) {
+// lost lists the acknowledged jobs that have neither had their effect nor been given up with a
+// reason; open those of them that still wait or run, missed those that a standby had not received.
+func (c *dossier) lost() (lost, open, missed []Loss) {
 	for _, number := range slices.Sorted(maps.Keys(c.Book.Acked)) {
-		_, there := c.jobs[number]
+		job, there := c.jobs[number]
 		why := c.lossOf(number)
 		switch {
+		case there && job.State.Open():
+			open = append(open, Loss{number, why})
 		case why != "" && c.Gone[number] && !there:
 			missed = append(missed, Loss{number, why})
 		case why != "":
 			lost = append(lost, Loss{number, why})
 		}
 	}
-	return lost, missed
+	return lost, open, missed
 }
 
 func (c *dossier) lossOf(number int) (why string) {
@@ -153,7 +157,7 @@ func (c *dossier) lossOf(number int) (why string) {
 		return "neither in the table nor in the ledger"
 	case !there:
 		return "" // it was done, and is not kept
-	case job.State == system.Waiting || job.State == system.Running:
+	case job.State.Open():
 		return fmt.Sprintf("still %s after attempt %d", job.State, job.Attempt)
 	case job.State == system.Ended && effects == 0:
 		return "done, says the table, but it had no effect"

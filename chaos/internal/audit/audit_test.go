@@ -50,23 +50,24 @@ func TestLost(t *testing.T) {
 	gone := func(e *Evidence) { e.Jobs = e.Jobs[1:] }
 	for name, c := range map[string]struct {
 		change []func(*Evidence)
-		want   string
+		want   string // lost and open
 	}{
-		"gone without a trace":          {[]func(*Evidence){noEffect, gone}, "[1: neither in the table nor in the ledger]"},
-		"done and not kept":             {[]func(*Evidence){gone}, "[]"},
-		"never run, though done":        {[]func(*Evidence){noEffect}, "[1: done, says the table, but it had no effect]"},
-		"waiting at the end":            {[]func(*Evidence){noEffect, state(system.Waiting, "")}, "[1: still waiting after attempt 1]"},
-		"running at the end":            {[]func(*Evidence){noEffect, state(system.Running, "")}, "[1: still running after attempt 1]"},
-		"an effect, but never settled":  {[]func(*Evidence){state(system.Running, "")}, "[1: still running after attempt 1]"},
-		"dead with a reason":            {[]func(*Evidence){noEffect, state(system.GivenUp, "lease ran out")}, "[]"},
-		"dead without a reason":         {[]func(*Evidence){noEffect, state(system.GivenUp, "")}, "[1: dead without a reason]"},
-		"not acknowledged and not done": {[]func(*Evidence){noEffect, state(system.Waiting, ""), func(e *Evidence) { delete(e.Book.Acked, 1) }}, "[]"},
+		"gone without a trace":          {[]func(*Evidence){noEffect, gone}, "[1: neither in the table nor in the ledger] []"},
+		"done and not kept":             {[]func(*Evidence){gone}, "[] []"},
+		"never run, though done":        {[]func(*Evidence){noEffect}, "[1: done, says the table, but it had no effect] []"},
+		"waiting at the end":            {[]func(*Evidence){noEffect, state(system.Waiting, "")}, "[] [1: still waiting after attempt 1]"},
+		"running at the end":            {[]func(*Evidence){noEffect, state(system.Running, "")}, "[] [1: still running after attempt 1]"},
+		"an effect, but never settled":  {[]func(*Evidence){state(system.Running, "")}, "[] [1: still running after attempt 1]"},
+		"dead with a reason":            {[]func(*Evidence){noEffect, state(system.GivenUp, "lease ran out")}, "[] []"},
+		"dead without a reason":         {[]func(*Evidence){noEffect, state(system.GivenUp, "")}, "[1: dead without a reason] []"},
+		"not acknowledged and not done": {[]func(*Evidence){noEffect, state(system.Waiting, ""), func(e *Evidence) { delete(e.Book.Acked, 1) }}, "[] []"},
 	} {
 		e := evidence(2)
 		for _, change := range c.change {
 			change(&e)
 		}
-		if got := fmt.Sprint(Audit(e).Lost); got != c.want {
+		f := Audit(e)
+		if got := fmt.Sprint(f.Lost, f.Open); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}

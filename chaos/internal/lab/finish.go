@@ -68,13 +68,14 @@ func (l *Lab) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, e
 	}
 	f := audit.Audit(audit.Evidence{Book: book, Jobs: jobs, Faults: l.faults, Gone: l.gone, Unknown: child.InDoubt(book.Notes)})
 	r := l.Row
-	r.Jobs, r.Faults, r.Lost, r.Duplicates, r.Bound = f.Acked, len(l.faults), len(f.Lost)+len(f.Missed), f.Dup, f.Bound
+	r.Jobs, r.Faults, r.Lost, r.Open, r.Duplicates, r.Bound = f.Acked, len(l.faults), len(f.Lost)+len(f.Missed), len(f.Open), f.Dup, f.Bound
 	r.RecoveryMS = l.recovery(book).Milliseconds()
 	want := "lost 0"
 	if l.gone != nil {
 		want = "lost, but for what the standby had not received: 0"
 	}
 	r.Check(len(f.Lost) == 0, want, "%s", Few(f.Lost))
+	r.Check(len(f.Open) == 0, "jobs that still wait or run at the end: 0", "%s", Few(f.Open))
 	r.Check(len(f.Ghosts) == 0, "effects of jobs that never were: 0", "%s", Few(f.Ghosts))
 	if f.Dead > 0 {
 		r.Note("%d jobs are dead, with a reason", f.Dead)

@@ -21,10 +21,10 @@ func Markdown(out io.Writer, rows []*Row) error {
 	for i, r := range rows {
 		if i == 0 || rows[i-1].Server != r.Server {
 			fmt.Fprintf(&b, "### %s\n\n", r.Server)
-			b.WriteString("| # | scenario | system | jobs | faults | lost | duplicates ≤ bound | recovery | took | run | result |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+			b.WriteString("| # | scenario | system | jobs | faults | lost | still open | duplicates ≤ bound | recovery | took | run | result |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s | %d | %s |\n", r.Number, cell(r.What), r.System, thousands(r.Jobs), thousands(r.Faults),
-			thousands(r.Lost), r.duplicates(), r.recovery(), r.took().Round(time.Second), 1+slices.Index(all, r.Run), r.emphasized())
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s | %s | %d | %s |\n", r.Number, cell(r.What), r.System, thousands(r.Jobs), thousands(r.Faults),
+			thousands(r.Lost), thousands(r.Open), r.duplicates(), r.recovery(), r.took().Round(time.Second), 1+slices.Index(all, r.Run), r.verdict())
 		if i == len(rows)-1 || rows[i+1].Server != r.Server {
 			b.WriteString("\n")
 		}
@@ -94,6 +94,19 @@ func (r *Row) emphasized() string {
 		return r.Result()
 	}
 	return "**" + r.Result() + "**"
+}
+
+// verdict is the result, and of a row that failed why.
+func (r *Row) verdict() string {
+	const most = 120
+	why := []rune(cell(r.Why()))
+	if len(why) == 0 {
+		return r.emphasized()
+	}
+	if len(why) > most {
+		why = append(why[:most], '…')
+	}
+	return r.emphasized() + ": " + string(why)
 }
 
 // cell is text that a table's cell can hold.

@@ -15,9 +15,9 @@ func rows() []*Row {
 	good := &Row{Number: 1, Scenario: "sigkill", What: "workers are killed", System: "errand", About: "defaults", Jobs: 50000, Faults: 30, Duplicates: 812, Bound: 960, RecoveryMS: 400, TookMS: 71_000, Server: "PostgreSQL 15.18", Run: Run{Command: "go run . -seed 7"}}
 	good.Check(true, "lost 0", "%d", 0)
 	good.Note("leases of 2 s")
-	bad := &Row{Number: 10, Scenario: "crash", What: "a | b", System: "river", Lost: 1, RecoveryMS: -1, Server: "PostgreSQL 15.18"}
+	bad := &Row{Number: 10, Scenario: "crash", What: "a | b", System: "river", Lost: 1, Open: 2, RecoveryMS: -1, Server: "PostgreSQL 15.18"}
 	bad.Check(true, "dup ≤ bound", "0")
-	bad.Check(false, "lost 0", "1: still running\nafter attempt 2")
+	bad.Check(false, "lost 0", "1: gone\nafter attempt 2")
 	return []*Row{good, bad}
 }
 
@@ -54,15 +54,15 @@ func TestFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"50,000", "812 ≤ 960", "0.4 s", "1m11s", "pass", "FAIL", "FAIL  lost 0: 1: still", "leases of 2 s", "go run . -seed 7", "errand: defaults"} {
+	for _, want := range []string{"50,000", "812 ≤ 960", "0.4 s", "1m11s", "pass", "FAIL", "FAIL  lost 0: 1: gone", "leases of 2 s", "go run . -seed 7", "errand: defaults"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("text: no %q in\n%s", want, text.String())
 		}
 	}
 	for _, want := range []string{
 		"### PostgreSQL 15.18\n",
-		"| 1 | workers are killed | errand | 50,000 | 30 | 0 | 812 ≤ 960 | 0.4 s | 1m11s | 1 | pass |",
-		`| 10 | a \| b | river | 0 | 0 | 1 | 0 ≤ 0 | – | 0s | 2 | **FAIL** |`,
+		"| 1 | workers are killed | errand | 50,000 | 30 | 0 | 0 | 812 ≤ 960 | 0.4 s | 1m11s | 1 | pass |",
+		`| 10 | a \| b | river | 0 | 0 | 1 | 2 | 0 ≤ 0 | – | 0s | 2 | **FAIL**: lost 0: 1: gone after attempt 2 |`,
 		"1. `go run . -seed 7`",
 		"- errand: defaults",
 	} {
@@ -70,7 +70,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("markdown: no %q in\n%s", want, markdown.String())
 		}
 	}
-	for _, want := range []string{"## 1, errand, PostgreSQL 15.18: pass\n", "- lost 0: 0\n", "- (leases of 2 s)\n", "- lost 0: **fails**: 1: still running after attempt 2\n"} {
+	for _, want := range []string{"## 1, errand, PostgreSQL 15.18: pass\n", "- lost 0: 0\n", "- (leases of 2 s)\n", "- lost 0: **fails**: 1: gone after attempt 2\n"} {
 		if !strings.Contains(criteria.String(), want) {
 			t.Errorf("criteria: no %q in\n%s", want, criteria.String())
 		}

@@ -21,6 +21,7 @@ type Row struct {
 	Jobs       int      `json:"jobs"` // acknowledged
 	Faults     int      `json:"faults"`
 	Lost       int      `json:"lost"`
+	Open       int      `json:"open"`        // still waiting or running when the scenario ended: late, not lost
 	Duplicates int      `json:"duplicates"`  // extra starts
 	Bound      int      `json:"bound"`       // of duplicates: in flight or not settled at the faults
 	RecoveryMS int64    `json:"recovery_ms"` // from the last fault until the rate was back, or all done; below 0 means that it says nothing here
@@ -66,6 +67,19 @@ func (r *Row) Pass() bool {
 		}
 	}
 	return r.Error == "" && r.NotRun == "" && len(r.Checks) > 0
+}
+
+// Why says what the row failed at first; "" if it did not.
+func (r *Row) Why() string {
+	if r.Error != "" {
+		return r.Error
+	}
+	for _, c := range r.Checks {
+		if !c.OK {
+			return c.Want + ": " + c.Got
+		}
+	}
+	return ""
 }
 
 // Result is a word for it.

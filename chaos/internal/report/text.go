@@ -17,10 +17,10 @@ func Text(out io.Writer, rows []*Row) error {
 	}
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "#\tscenario\tsystem\tserver\tjobs\tfaults\tlost\tduplicates\trecovery\ttook\tresult")
+	fmt.Fprintln(table, "#\tscenario\tsystem\tserver\tjobs\tfaults\tlost\topen\tduplicates\trecovery\ttook\tresult")
 	for _, r := range rows {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, r.Scenario, r.System, r.Server, thousands(r.Jobs), thousands(r.Faults),
-			thousands(r.Lost), r.duplicates(), r.recovery(), r.took().Round(time.Second), r.Result())
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, r.Scenario, r.System, r.Server, thousands(r.Jobs), thousands(r.Faults),
+			thousands(r.Lost), thousands(r.Open), r.duplicates(), r.recovery(), r.took().Round(time.Second), r.Result())
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -109,6 +109,9 @@ const (
 	GivenUp State = "dead"
 )
 
+// Open reports whether the job has not ended.
+func (s State) Open() bool { return s == Waiting || s == Running }
+
 // Job is a job as the table has it.
 type Job struct {
 	Number  int
