@@ -87,7 +87,8 @@ func RetryAfter(d time.Duration, err error) error {
 func Discard(err error) error { return &verdict{verb: Dead, err: err} }
 
 // Snooze says that it is not yet time: the job is to be looked at again after d,
-// and this run does not count as an attempt. A negative d means 0.
+// and this run does not count as an attempt. A d of 0 or below sends the job behind
+// those that are due already.
 func Snooze(d time.Duration) error { return snooze(d, nil) }
 
 func snooze(d time.Duration, err error) error {

@@ -167,7 +167,8 @@ func (r *run) give(f *flight, o Outcome) {
 	signal(r.settle)
 }
 
-// giveBack releases a job that has not been started. Called with r.mu held.
+// giveBack releases a job that has not been started. It keeps its place in the
+// queue. Called with r.mu held.
 func (r *run) giveBack(f *flight) {
 	r.waiting--
 	r.give(f, Outcome{Job: f.job, Verb: Release})

@@ -18,11 +18,16 @@ const (
 	Retry
 	// Dead: the job is given up and kept for a person to look at.
 	Dead
-	// Release: the job is given back and this run does not count as an attempt. It
-	// becomes due again after Delay, which puts it behind the jobs of its priority
-	// that are due by then.
+	// Release: the job is given back and this run does not count as an attempt.
+	// With a Delay above 0 the job is due again after it, behind the jobs of its
+	// priority that are due by then. With a Delay of 0 the job keeps the time at
+	// which it became due, and so its place before them.
 	Release
 )
+
+// yield is the Delay of a handler that snoozes for no time: its job goes behind
+// the jobs that are due. At its old place it would be claimed again at once.
+const yield = time.Microsecond
 
 func (v Verb) String() string {
 	switch v {
@@ -42,7 +47,7 @@ func (v Verb) String() string {
 type Outcome struct {
 	Job   *Job
 	Verb  Verb
-	Delay time.Duration // with Retry and Release: how long until the job is due again; below 0 means 0
+	Delay time.Duration // with Retry and Release: how long until the job is due again; below 0 means 0. See Release for 0
 	Err   error         // with Retry and Dead: kept with the job as its last error
 }
 
@@ -66,7 +71,7 @@ func (o Outcome) Check() error {
 //	nil                  Done
 //	RetryAfter(d, err)   Retry after d
 //	Discard(err)         Dead
-//	Snooze(d)            Release for d, no attempt used
+//	Snooze(d)            Release for d, at least a microsecond; no attempt used
 //	Settled              nothing to do: ok is false
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
 //
@@ -84,6 +89,9 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 		o = Outcome{Job: job, Verb: Retry, Delay: Backoff(job.Attempt), Err: err}
 	default:
 		o = Outcome{Job: job, Verb: v.verb, Delay: min(max(v.delay, 0), maxDelay), Err: err}
+	}
+	if o.Verb == Release {
+		o.Delay = max(o.Delay, yield)
 	}
 	if o.Verb == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
 		o.Verb, o.Delay = Dead, 0

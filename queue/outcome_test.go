@@ -31,6 +31,8 @@ func TestOutcomeOf(t *testing.T) {
 		{"Discard", queue.Discard(errPlain), 1, queue.Dead, 0},
 		{"Discard, wrapped", wrap(queue.Discard(errPlain)), 1, queue.Dead, 0},
 		{"Snooze", queue.Snooze(time.Hour), 1, queue.Release, time.Hour},
+		{"Snooze for no time", queue.Snooze(0), 1, queue.Release, time.Microsecond},
+		{"Snooze, negative", queue.Snooze(-time.Hour), 1, queue.Release, time.Microsecond},
 		{"Snooze, last attempt", wrap(queue.Snooze(time.Hour)), 5, queue.Release, time.Hour},
 		{"plain, last attempt", errPlain, 5, queue.Dead, 0},
 	} {
@@ -56,8 +58,8 @@ func TestOutcomeOfPlainError(t *testing.T) {
 	for _, cause := range []error{queue.ErrShutdown, queue.ErrLost} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: 5, MaxAttempts: 5}, context.Canceled); o.Verb != queue.Release {
-			t.Errorf("after %v: %v, want release", cause, o.Verb)
+		if o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: 5, MaxAttempts: 5}, context.Canceled); o.Verb != queue.Release || o.Delay != 0 {
+			t.Errorf("after %v: %v after %v, want release at the same place", cause, o.Verb, o.Delay)
 		}
 		if o, _ := queue.OutcomeOf(ctx, &queue.Job{}, queue.Discard(errPlain)); o.Verb != queue.Dead {
 			t.Errorf("a verdict after %v: %v, want dead", cause, o.Verb)

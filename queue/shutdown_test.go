@@ -15,7 +15,7 @@ import (
 // given back as if it had never been claimed.
 func TestShutdownWithinGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(t, 100)
+		q, enqueued := newQueue(t, 100), time.Now()
 		var slow atomic.Bool
 		handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {
 			if slow.Load() {
@@ -44,8 +44,8 @@ func TestShutdownWithinGrace(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range records {
-			if r.Attempt != 0 {
-				t.Errorf("job %d was given back with attempt %d, want 0", r.ID, r.Attempt)
+			if r.Attempt != 0 || !r.ScheduledAt.Equal(enqueued) {
+				t.Errorf("job %d was given back with attempt %d, due at %v; want 0, and %v as before", r.ID, r.Attempt, r.ScheduledAt, enqueued)
 			}
 		}
 	})

@@ -90,14 +90,17 @@ func verdicts(outcomes []queue.Outcome) string {
 	var l list
 	from := now()
 	for _, o := range outcomes {
-		at := from
-		if o.Delay > 0 {
-			at += 1 + microseconds(o.Delay) // from may be a fraction of a microsecond ago
-		}
 		l.begin()
 		l.int(o.Job.ID)
 		l.string(o.Verb.String())
-		l.int(at)
+		switch {
+		case o.Delay > 0:
+			l.int(from + 1 + microseconds(o.Delay)) // from may be a fraction of a microsecond ago
+		case o.Verb == queue.Release:
+			l.null()
+		default:
+			l.int(from)
+		}
 		l.string(queue.ErrorText(o.Err))
 		l.end()
 	}

@@ -18,8 +18,8 @@ const drainLease = 30 * 24 * time.Hour
 // [queue.PanicError]), so one that failed waits for its back-off and is left, and
 // where h is a [queue.Mux], or a chain around one, jobs of other kinds are left.
 //
-// It returns how many runs there were, and an error only when ctx ends. Jobs
-// that snooze for no time keep it running until then.
+// It returns how many runs there were, and an error only when ctx ends. A job that
+// snoozes for no time is due again a microsecond later, so it may be run again or left.
 func (q *Queue) Drain(ctx context.Context, h queue.Handler) (ran int, err error) {
 	var kinds []string
 	if mux, ok := queue.As[*queue.Mux](h); ok {

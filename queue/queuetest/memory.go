@@ -32,9 +32,9 @@ type Options struct {
 	//
 	// As in production, a handler's context has neither the values nor the end of the
 	// enqueuer's. What it enqueues with that context is run after it has
-	// returned, so that a chain of jobs may be of any length; one that snoozes for no time
-	// has no end. Where goroutines enqueue at the same time, one may run the job of
-	// another, whose Enqueue does not wait for it.
+	// returned, so that a chain of jobs may be of any length. Where goroutines
+	// enqueue at the same time, one may run the job of another, whose Enqueue does not
+	// wait for it.
 	Inline queue.Handler
 }
 

@@ -55,7 +55,9 @@ func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 	case queue.Release:
 		rec.Attempt--
 		rec.Status = queue.StatusPending
-		rec.ScheduledAt = at.Add(max(o.Delay, 0))
+		if o.Delay > 0 { // else it keeps its place
+			rec.ScheduledAt = at.Add(o.Delay)
+		}
 	case queue.Retry:
 		rec.LastError = queue.ErrorText(o.Err)
 		if rec.Attempt >= rec.MaxAttempts {

@@ -13,6 +13,7 @@ var backlogCases = []testCase{
 	{"the age of a job that is due", hasBacklogger, testBacklogAge},
 	{"a job counts from when it is due", hasBacklogger, testBacklogDelayed},
 	{"only what is pending and due", hasBacklogger, testBacklogOnlyDue},
+	{"a job that was given back", hasBacklogger, testBacklogGivenBack},
 	{"the oldest of any priority", hasBacklogger, testBacklogOldest},
 	{"queues in the order of their names", hasBacklogger, testBacklogQueues},
 	{"beside an open transaction", hasBacklogger | hasTx, testBacklogBeside},
@@ -99,9 +100,20 @@ func testBacklogOnlyDue(t *testing.T, h Harness) {
 	wantBacklogs(t, h, "with jobs that are completed, dead, running, and due in an hour")
 
 	again := waiting{queue: "q", before: time.Now()}
-	settle(t, h, queue.Outcome{Job: held[4], Verb: queue.Release})
+	settle(t, h, queue.Outcome{Job: held[4], Verb: queue.Retry})
 	again.after = time.Now()
-	wantBacklogs(t, h, "with a job that was given back", again)
+	wantBacklogs(t, h, "with a job that is tried again", again)
+}
+
+// testBacklogGivenBack: what was claimed and not started has waited all the time.
+func testBacklogGivenBack(t *testing.T, h Harness) {
+	const spread = time.Minute // between this clock and the backend's
+	since := time.Now().Add(-2 * time.Hour)
+	j := newJob()
+	j.ScheduledAt = since
+	enqueue(t, h, j, newJob())
+	settle(t, h, outcomes(queue.Release, claimAll(t, h, 2)...)...)
+	wantBacklogs(t, h, "with a job that was given back", waiting{"q", since.Add(-spread), since.Add(spread)})
 }
 
 // testBacklogOldest: the job of the least urgent priority has waited longest.

@@ -99,8 +99,11 @@ func (s *state) apply(o queue.Outcome) {
 	j := s.jobs[o.Job.ID]
 	s.drop(j.ID)
 	when := lately
-	if o.Delay > 0 {
+	switch {
+	case o.Delay > 0:
 		when = inAnHour
+	case o.Verb == queue.Release:
+		when = j.due
 	}
 	switch o.Verb {
 	case queue.Done:

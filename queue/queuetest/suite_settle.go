@@ -20,7 +20,8 @@ var settleCases = []testCase{
 	{"last error", anything, testLastError},
 	{"bad error text", anything, testErrorText},
 	{"two workers in one batch", anything, testTwoWorkers},
-	{"retried and released jobs go behind", anything, testGoBehind},
+	{"retried and snoozed jobs go behind", anything, testGoBehind},
+	{"released without a delay keeps its place", anything, testKeepPlace},
 	{"nothing to settle or extend", anything, testSettleNothing},
 	{"10,000 in one call", anything, testLargeBatch},
 }
@@ -198,9 +199,34 @@ func testGoBehind(t *testing.T, h Harness) {
 	first := claim(t, h, request(1))
 	settle(t, h, outcomes(queue.Retry, first...)...)
 	second := claim(t, h, request(1))
-	settle(t, h, outcomes(queue.Release, second...)...)
-	wantIDs(t, "claim after the first was retried and the second released", claimAll(t, h, 4),
+	settle(t, h, queue.Outcome{Job: second[0], Verb: queue.Release, Delay: time.Microsecond}) // as Snooze(0) does
+	wantIDs(t, "claim after the first was retried and the second released for a microsecond", claimSoon(t, h, request(4), 4),
 		[]*queue.Job{jobs[2], jobs[3], jobs[0], jobs[1]})
+}
+
+// testKeepPlace: what a worker gives back unstarted was never its turn to lose, whatever became due meanwhile, and however often.
+func testKeepPlace(t *testing.T, h Harness) {
+	jobs := newJobs(4, func(i int, j *queue.Job) {
+		if i == 3 {
+			j.Priority = 1
+		}
+	})
+	jobs[1].ScheduledAt = time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	enqueue(t, h, jobs...)
+	want := []*queue.Job{jobs[1], jobs[0], jobs[2], jobs[3]}
+	for range 3 {
+		held := claim(t, h, request(4))
+		wantIDs(t, "claim of jobs that were released", held, want)
+		late := newJob()
+		late.Priority = 1
+		enqueue(t, h, late)
+		released := outcomes(queue.Release, held...)
+		released[2].Delay = -time.Hour // as 0
+		settle(t, h, released...)
+	}
+	if again := claim(t, h, request(1)); !again[0].ScheduledAt.Equal(jobs[1].ScheduledAt) {
+		t.Errorf("ScheduledAt of a job that was released three times: got %v, want %v as it was", again[0].ScheduledAt, jobs[1].ScheduledAt)
+	}
 }
 
 func testSettleNothing(t *testing.T, h Harness) {

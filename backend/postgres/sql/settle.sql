@@ -1,6 +1,6 @@
 -- Records outcomes: $1 ids in their order, and $2 fences, of jobs that are done; $3 ids and $4 fences of all others, whose
 -- outcomes $5, a JSON object by id, holds as [verb, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept.
--- Returns the ids that are not the worker's any more.
+-- Returns the ids that are not the worker's any more. A job that is released without a delay keeps its place.
 -- This is the one statement that waits for a locked row, which only its own worker's handlers lock; the others pass
 -- over what is locked, so none deadlocks with it. Nothing is joined: a join with the ids could be planned the wrong way round, so
 -- a row's fence is found by a binary search for its id. (SELECT $1…) is evaluated once, and its length is not known to
@@ -44,7 +44,7 @@ WITH locked AS MATERIALIZED (
         SELECT
             CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
             CASE WHEN o.verb = 'release' THEN greatest(j.attempts - 1, 0) ELSE j.attempts END,
-            CASE WHEN o.dead THEN j.scheduled_at ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
+            CASE WHEN o.dead OR o.verb = 'release' AND o.delay = 0 THEN j.scheduled_at ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.verb = 'release' THEN j.last_error ELSE o.error END,
             NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp()
         FROM (

@@ -1,5 +1,5 @@
--- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, verb, time at which it is due again, and
--- error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns the ids of those that it does hold.
+-- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, verb, time at which it is due again or NULL
+-- for the time at which it was, and error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns the ids of those that it does hold.
 -- No row is inserted, as in take.sql: what is selected is there.
 -- Index: errand_jobs_running.
 INSERT INTO errand_jobs (id, status, attempts, scheduled_at, last_error, created_at, updated_at)
@@ -7,7 +7,7 @@ SELECT
     o.id,
     iif(o.dead, 'dead', 'pending'),
     iif(o.verb = 'release', max(o.attempts - 1, 0), o.attempts),
-    iif(o.dead, o.scheduled_at, o.due),
+    iif(o.dead, o.scheduled_at, coalesce(o.due, o.scheduled_at)),
     iif(o.verb = 'release', o.last_error, o.error),
     0,
     ?4
