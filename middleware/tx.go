@@ -48,6 +48,11 @@ type TxOptions struct {
 // PostgreSQL reports as a serialization failure: set SettleFirst where handlers
 // may take a third of the lease or longer.
 //
+// SQLite may end a transaction by itself while the handler runs: when a statement that
+// writes is interrupted, or the disk is full. Then the job is not completed, and what
+// Tx returns is an error, whatever the handler says; but what the handler writes after
+// such a statement takes effect at once. A handler returns when a statement has failed.
+//
 // Tx panics if db or q is nil.
 func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	if db == nil {

@@ -39,21 +39,25 @@ func BenchmarkEnqueue(b *testing.B) {
 	})
 }
 
-// BenchmarkEnqueueTx enqueues one job in a transaction of the caller's, with its BEGIN and COMMIT.
+// BenchmarkEnqueueTx enqueues jobs in transactions of the caller's, n in each, one a call. An operation is one job
+// with its share of BEGIN and COMMIT.
 func BenchmarkEnqueueTx(b *testing.B) {
 	withEach(b, func(b *testing.B, driver string) {
-		db, q := fresh(b, driver, sqlite.Options{})
-		list := payloads(1)
-		b.ReportAllocs()
-		for b.Loop() {
-			tx, err := db.BeginTx(b.Context(), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := q.Enqueue(b.Context(), tx, list...); err != nil {
-				b.Fatal(err)
-			}
-			commit(b, tx)
+		for _, n := range []int{1, 100} {
+			b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
+				db, q := fresh(b, driver, sqlite.Options{})
+				list := payloads(1)
+				b.ReportAllocs()
+				for i := 0; i < b.N; i += n {
+					tx := begin(b, db)
+					for range min(n, b.N-i) {
+						if err := q.Enqueue(b.Context(), tx, list...); err != nil {
+							b.Fatal(err)
+						}
+					}
+					commit(b, tx)
+				}
+			})
 		}
 	})
 }

@@ -28,6 +28,11 @@ func isBusy(err error) bool {
 // read what another has changed since.
 func isStale(err error) bool { return resultCode(err) == codeBusySnapshot }
 
+// isWithinTx says that err is of a BEGIN within a transaction.
+func isWithinTx(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "within a transaction")
+}
+
 // resultCode is the extended result code that a driver's error tells, or 0. There
 // is no interface for it: modernc's error has a method, mattn's a field, and
 // of others the text is known.

@@ -32,6 +32,21 @@
 // write, and where it has read before, and another has written meanwhile, SQLite refuses that write at once, for good. Enqueue and Settle
 // then say so; begin the transaction anew. A transaction that writes first is not concerned.
 //
+// # Transactions that SQLite ends
+//
+// SQLite rolls back a whole transaction by itself when a statement of it that writes is
+// interrupted, for example because its context ends, or when the disk is full. database/sql does
+// not notice. Each later statement through the same *sql.Tx then takes effect at once, by itself.
+//
+// Enqueue, Settle and ClaimTx look before they write. In such a transaction they write nothing and
+// return an error that errors.Is finds to be [sql.ErrTxDone]. The look is the statement BEGIN,
+// which fails within a transaction. It takes 1 to 2 µs, and is made for each handle that has
+// Commit and Rollback.
+//
+// The application's own statements remain its own affair. When one has failed, roll back and write
+// nothing more; Commit fails then, too. Do not give a statement a shorter context than its
+// transaction has. Nobody looks where a transaction was begun by hand on a *sql.Conn.
+//
 // # Several processes
 //
 // Any number of processes of one host may use a file. Network file systems do not work: WAL needs shared memory. Within one process, use

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -89,8 +90,31 @@ func (o ownTx) QueryContext(ctx context.Context, query string, args ...any) (*sq
 // each statement by itself is patient.
 type foreign struct {
 	queue.DB
+	tx      bool            // it is a transaction, not a pool or a connection
 	waiting context.Context // ends the wait
 	timeout time.Duration
+}
+
+// errEnded says that a transaction is over although the caller has not ended it.
+var errEnded = fmt.Errorf("%w: SQLite has rolled it back by itself, as it does when a statement "+
+	"is interrupted or the disk is full; what was written in it before is undone", sql.ErrTxDone)
+
+// checkOpen returns errEnded if h is a transaction that SQLite has ended by itself. database/sql
+// does not notice, and each later statement would commit by itself. BEGIN tells: it fails within
+// a transaction, and changes nothing there.
+func (h foreign) checkOpen(ctx context.Context) error {
+	if !h.tx {
+		return nil
+	}
+	_, err := h.ExecContext(ctx, "BEGIN")
+	switch {
+	case isWithinTx(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	_, err = h.ExecContext(ctx, "ROLLBACK")
+	return errors.Join(errEnded, err)
 }
 
 // errStale is for good: the transaction holds on to what it has read.
@@ -106,6 +130,11 @@ func (h foreign) patiently(f func() error) error {
 		if isStale(err) {
 			if stale++; stale == enough {
 				return errStale
+			}
+		}
+		if isBusy(err) {
+			if ended := h.checkOpen(context.WithoutCancel(h.waiting)); ended != nil {
+				return ended
 			}
 		}
 		return err

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -167,7 +168,16 @@ func (b *Backend) through(ctx context.Context, verb string, db queue.DB, f func(
 	if err := ctx.Err(); err != nil {
 		return said(ctx, verb, err)
 	}
-	return said(ctx, verb, f(context.WithoutCancel(ctx), foreign{db, ctx, b.options.LockTimeout}))
+	kind, err := handle.Of(db)
+	if err != nil {
+		return said(ctx, verb, err)
+	}
+	h := foreign{DB: db, tx: kind == handle.Tx, waiting: ctx, timeout: b.options.LockTimeout}
+	whole := context.WithoutCancel(ctx)
+	if err := h.checkOpen(whole); err != nil {
+		return said(ctx, verb, err)
+	}
+	return said(ctx, verb, f(whole, h))
 }
 
 // on runs f in the caller's transaction, or, where db is nil, in one on the backend's
@@ -186,21 +196,11 @@ func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(ctx c
 // isOwn says whether db means the backend's own handle: nil, or that handle itself. A
 // nil pointer in an interface is a mistake.
 func (b *Backend) isOwn(db queue.DB) (own bool, err error) {
-	typedNil := false
-	switch h := db.(type) {
-	case nil:
-		return true, nil
-	case *sql.Tx:
-		typedNil = h == nil
-	case *sql.DB:
-		own, typedNil = h == b.db, h == nil
-	case *sql.Conn:
-		typedNil = h == nil
+	kind, err := handle.Of(db)
+	if err != nil {
+		return false, err
 	}
-	if typedNil {
-		return false, invalid("DB", "a nil %T: pass nil itself for the backend's own handle", db)
-	}
-	return own, nil
+	return kind == handle.Own || db == queue.DB(b.db), nil
 }
 
 // said wraps an error once. One that a driver returns because ctx ended need not be ctx's.
