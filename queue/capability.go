@@ -155,8 +155,10 @@ type Redriver interface {
 
 // Pruner is a backend that removes what has ended once its retention is over.
 type Pruner interface {
-	// Prune looks at a slice of the oldest jobs and removes those that are over.
-	// more says that there is another slice to look at; the next call looks at it.
+	// Prune looks at a slice of the jobs and removes those that are over. Calls walk from the oldest
+	// jobs to younger ones. more is true while the pass goes on; the next call looks at the next slice.
+	// A pass may end before the last slice, where it has found nothing to remove for a while, or
+	// because another process is pruning. The next pass goes on from there.
 	Prune(ctx context.Context) (removed int, more bool, err error)
 }
 

@@ -21,3 +21,6 @@ func (b *Backend) Dear(req queue.ClaimRequest) bool {
 
 // Strict makes b behave as where the database's default isolation level has been in the way.
 func (b *Backend) Strict() { b.strict.Store(true) }
+
+// LockKey is the key of the advisory lock that a verb takes in a schema.
+var LockKey = lockKey

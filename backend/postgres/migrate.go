@@ -70,7 +70,7 @@ func migrate(ctx context.Context, db *sql.DB, schema string, steps []Migration) 
 		return err
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, lockKey(schema)); err != nil {
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, lockKey("migrate", schema)); err != nil {
 		return err
 	}
 	version, err := currentVersion(ctx, tx, schema)
@@ -118,9 +118,9 @@ func currentVersion(ctx context.Context, tx *sql.Tx, schema string) (version int
 	return version, err
 }
 
-// lockKey is the advisory lock of a schema.
-func lockKey(schema string) int64 {
+// lockKey is the key of the advisory lock that a verb takes in a schema.
+func lockKey(verb, schema string) int64 {
 	h := fnv.New64a()
-	h.Write([]byte("errand.migrate." + schema))
+	h.Write([]byte("errand." + verb + "." + schema))
 	return int64(h.Sum64())
 }

@@ -78,6 +78,7 @@ func TestPlans(t *testing.T) {
 			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL", "true"}},
 			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1", "true"}},
 			{"backlog", "jobs_pending_idx", nil},
+			{"prune", "jobs_dead_idx", []string{"0", "0", "0", "false", "1"}},
 		} {
 			plan := planOf(t, conn, postgres.Statement(c.name), c.args...)
 			if !strings.Contains(plan, c.index) || strings.Contains(plan, "Seq Scan on jobs") {

@@ -19,7 +19,7 @@ type Backend struct {
 	db       *sql.DB
 	options  Options
 	sql      statements
-	pruned   atomic.Int64 // the last id that Prune looked at in this pass
+	sweep    sweep
 	fronts   fronts
 	sleepers sleepers
 	strict   atomic.Bool // whether the database's default isolation level has been in the way

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"database/sql"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,57 @@ func TestPruneByAge(t *testing.T) {
 	exec(t, db, `UPDATE errand.jobs SET created_at = created_at - interval '2 days', updated_at = updated_at - interval '2 days'`)
 	if got := pruneAll(t, q); got != 2000 {
 		t.Errorf("pruned %d jobs two days later, want 2000", got)
+	}
+}
+
+// TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, the next one goes on behind it, and
+// dead jobs are found wherever they are.
+func TestPruneIsBounded(t *testing.T) {
+	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: time.Hour}})
+	aged(t, db, "pending", 1, 25_000)
+	aged(t, db, "completed", 1, 1500)
+	aged(t, db, "dead", 1, 1500)
+	var removed []int
+	calls := 0
+	for range 4 {
+		n := 0
+		for more := true; more; calls++ {
+			var some int
+			var err error
+			if some, more, err = q.Prune(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			n += some
+		}
+		removed = append(removed, n)
+	}
+	if want := []int{1500, 0, 1500, 0}; !slices.Equal(removed, want) {
+		t.Errorf("removed by pass: %v, want %v: the dead first, and then what completed, behind the 25,000", removed, want)
+	}
+	if calls > 50 {
+		t.Errorf("four passes over 28,000 jobs made %d calls, want at most 10 in a row that remove nothing", calls)
+	}
+}
+
+// TestPruneOneAtATime: while one process prunes, another does nothing, and does not wait.
+func TestPruneOneAtATime(t *testing.T) {
+	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Dead: -1, Completed: -1}})
+	aged(t, db, "dead", 1, 3)
+	aged(t, db, "completed", 1, 3)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	exec(t, tx, `SELECT pg_advisory_xact_lock($1)`, postgres.LockKey("prune", "errand"))
+	if removed, more, err := q.Prune(t.Context()); removed != 0 || more || err != nil {
+		t.Errorf("beside another: removed %d, more %v, error %v; want 0, false, none", removed, more, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if removed := pruneAll(t, q); removed != 6 {
+		t.Errorf("after it: removed %d, want 6", removed)
 	}
 }
 

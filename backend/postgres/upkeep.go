@@ -5,12 +5,13 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// slice is how many rows Redrive and Prune handle in one statement.
+// slice is how many rows Redrive and Prune handle in one statement. sql/prune.sql has it, too.
 const slice = 1000
 
 // Redrive implements [queue.Redriver] with sql/redrive.sql, a thousand jobs a statement.
@@ -39,25 +40,59 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 	}
 }
 
-// Prune implements [queue.Pruner] with sql/prune.sql: it looks at the jobs with
-// the lowest ids, a thousand a call, until they are too young to be over; then
-// it begins anew.
+// Prune implements [queue.Pruner] with sql/prune.sql. Dead jobs are found along their index.
+// Completed ones have none: it looks at the jobs with the lowest ids, a thousand a call, until they
+// are too young, and then begins anew. While another process prunes, it does nothing.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	r := b.options.Retention
-	from := b.pruned.Load()
-	var last int64
+	from := b.sweep.next()
+	var last sql.NullInt64
+	var completed, dead int
 	err = b.on(ctx, "prune", nil, func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &removed, &more) }, b.sql.prune,
-			from, slice, microseconds(max(r.Completed, 0)), microseconds(max(r.Dead, 0)), r.Archive)
+		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &dead, &more) }, b.sql.prune,
+			from, microseconds(max(r.Completed, 0)), microseconds(max(r.Dead, 0)), r.Archive, lockKey("prune", b.options.Schema))
 	})
-	if err != nil {
+	if err != nil || !last.Valid {
 		return 0, false, err
+	}
+	goOn := b.sweep.advance(last.Int64, more, completed > 0)
+	return completed + dead, goOn || dead == slice, nil
+}
+
+// maxBarren is how many slices in a row that held nothing to remove end a pass. The next pass goes
+// on behind them, so a pass costs little where a long table has nothing that is over.
+const maxBarren = 10
+
+// sweep is how far Prune has come on its way through the table.
+type sweep struct {
+	mu     sync.Mutex
+	last   int64 // the last id looked at
+	barren int   // slices in a row that held nothing to remove
+}
+
+func (s *sweep) next() (from int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// advance notes a slice that ended at last: whether more follows, and whether something was
+// removed. It reports whether the pass goes on.
+func (s *sweep) advance(last int64, more, removed bool) (goOn bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.barren++
+	if removed {
+		s.barren = 0
 	}
 	if !more {
 		last = 0
 	}
-	b.pruned.CompareAndSwap(from, last)
-	return removed, more, nil
+	s.last = last
+	if goOn = more && s.barren < maxBarren; !goOn {
+		s.barren = 0
+	}
+	return goOn
 }
 
 // orNull is v, or NULL where it is the zero value.

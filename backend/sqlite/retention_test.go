@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,6 +53,33 @@ func TestPruneByAge(t *testing.T) {
 	execute(t, db, `UPDATE errand_jobs SET created_at = created_at - 2 * 86400000000, updated_at = updated_at - 2 * 86400000000`)
 	if got := pruneAll(t, q); got != 2000 {
 		t.Errorf("pruned %d jobs two days later, want 2000", got)
+	}
+}
+
+// TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, and the next one goes on behind it.
+func TestPruneIsBounded(t *testing.T) {
+	db, q := fresh(t, drivers[0], sqlite.Options{Retention: sqlite.Retention{Completed: -1, Dead: time.Hour}})
+	aged(t, db, "pending", 1, 25_000)
+	aged(t, db, "completed", 1, 1500)
+	var removed []int
+	calls := 0
+	for range 4 {
+		n := 0
+		for more := true; more; calls++ {
+			var some int
+			var err error
+			if some, more, err = q.Prune(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			n += some
+		}
+		removed = append(removed, n)
+	}
+	if want := []int{0, 0, 1500, 0}; !slices.Equal(removed, want) {
+		t.Errorf("removed by pass: %v, want %v", removed, want)
+	}
+	if calls > 45 {
+		t.Errorf("four passes over 26,500 jobs made %d calls, want at most 10 in a row that remove nothing", calls)
 	}
 }
 

@@ -21,8 +21,8 @@ type Backend struct {
 	options Options
 	sql     statements
 	file    *file
-	restore string                        // sets a connection's busy_timeout to what it was
-	pruned  atomic.Int64                  // the last id that Prune looked at in this pass
+	restore string // sets a connection's busy_timeout to what it was
+	sweep   sweep
 	hot     atomic.Pointer[hotStatements] // nil until they are needed
 	polled  atomic.Int64                  // when Listen last looked into the file, as UnixNano
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -62,8 +63,9 @@ func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
 
 // Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql: it looks at the jobs with the lowest ids, a
 // thousand a call, until they are too young to be over; then it begins anew. It writes only where some are over.
+// Ten slices in a row that hold nothing to remove end a pass; the next pass goes on behind them.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
-	from := b.pruned.Load()
+	from := b.sweep.next()
 	at := time.Now()
 	completed, dead := at.Add(-max(b.options.Retention.Completed, 0)).UnixMicro(), at.Add(-max(b.options.Retention.Dead, 0)).UnixMicro()
 	var over []int64
@@ -90,11 +92,43 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	if err != nil {
 		return 0, false, err
 	}
+	return removed, b.sweep.advance(last, more, removed > 0), nil
+}
+
+// maxBarren is how many slices in a row that held nothing to remove end a pass. The next pass goes
+// on behind them, so a pass costs little where a long table has nothing that is over.
+const maxBarren = 10
+
+// sweep is how far Prune has come on its way through the table.
+type sweep struct {
+	mu     sync.Mutex
+	last   int64 // the last id looked at
+	barren int   // slices in a row that held nothing to remove
+}
+
+func (s *sweep) next() (from int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// advance notes a slice that ended at last: whether more follows, and whether something was
+// removed. It reports whether the pass goes on.
+func (s *sweep) advance(last int64, more, removed bool) (goOn bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.barren++
+	if removed {
+		s.barren = 0
+	}
 	if !more {
 		last = 0
 	}
-	b.pruned.CompareAndSwap(from, last)
-	return removed, more, nil
+	s.last = last
+	if goOn = more && s.barren < maxBarren; !goOn {
+		s.barren = 0
+	}
+	return goOn
 }
 
 // remove deletes those of the jobs that are over, or moves them to the archive.

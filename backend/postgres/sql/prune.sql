@@ -1,25 +1,39 @@
--- Looks at the $2 jobs that follow id $1 and removes those that ended long enough ago: completed ones after $3
--- microseconds, dead ones after $4; with $5 they go to jobs_archive. Returns the last id looked at, how many were removed, and whether
--- any of the slice was created that long ago: where none was, what follows is younger still.
--- No index is kept for this: completed jobs would pay for it when they are settled.
--- Index: jobs_pkey.
-WITH slice AS MATERIALIZED (
+-- Removes jobs that ended long enough ago: dead ones after $3 microseconds, at most 1000 of them along their index; and of the 1000
+-- jobs that follow id $1 those that were completed $2 microseconds ago. With $4 they go to jobs_archive. $5 is the key of an advisory
+-- lock: while another process prunes, nothing is looked at. Returns the last id looked at, which is NULL then, how many completed and
+-- dead jobs were removed, and whether there may be more completed ones: the slice is full and holds a job that was created that long ago.
+-- No index is kept for completed jobs: settling would pay for it. Columns are named, because somebody may have added others.
+-- Index: jobs_pkey, jobs_dead_idx.
+WITH turn AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock($5::bigint) AS mine
+), slice AS MATERIALIZED (
     SELECT id, status, created_at, updated_at
     FROM errand.jobs
-    WHERE id > $1::bigint
+    WHERE id > $1::bigint AND (SELECT mine FROM turn)
     ORDER BY id
-    LIMIT $2::integer
-), over AS (
+    LIMIT 1000
+), done AS MATERIALIZED (
     SELECT j.id
     FROM errand.jobs j
-    WHERE j.id = ANY (ARRAY(SELECT id FROM slice))
-        AND (j.status = 'completed' AND j.updated_at <= statement_timestamp() - $3::bigint * interval '1 microsecond'
-            OR j.status = 'dead' AND j.updated_at <= statement_timestamp() - $4::bigint * interval '1 microsecond')
+    WHERE j.id = ANY (ARRAY(
+            SELECT id FROM slice
+            WHERE status = 'completed' AND updated_at <= statement_timestamp() - $2::bigint * interval '1 microsecond'))
+        AND j.status BETWEEN 'completed' AND 'completed'
+        AND j.updated_at <= statement_timestamp() - $2::bigint * interval '1 microsecond'
     ORDER BY j.id
+    FOR UPDATE SKIP LOCKED
+), dead AS MATERIALIZED (
+    SELECT j.id
+    FROM errand.jobs j
+    WHERE j.status = 'dead'
+        AND j.updated_at <= statement_timestamp() - $3::bigint * interval '1 microsecond'
+        AND (SELECT mine FROM turn)
+    ORDER BY j.updated_at, j.id
+    LIMIT 1000
     FOR UPDATE SKIP LOCKED
 ), removed AS (
     DELETE FROM errand.jobs
-    WHERE id = ANY (ARRAY(SELECT id FROM over))
+    WHERE id = ANY (ARRAY(SELECT id FROM done UNION ALL SELECT id FROM dead))
     RETURNING
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until
@@ -28,11 +42,12 @@ WITH slice AS MATERIALIZED (
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until
     )
-    SELECT * FROM removed WHERE $5::boolean
+    SELECT * FROM removed WHERE $4::boolean
 )
 SELECT
-    coalesce(max(s.id), 0),
-    (SELECT count(*) FROM removed),
-    coalesce(bool_or(s.created_at <=
-        statement_timestamp() - least($3::bigint, $4::bigint) * interval '1 microsecond'), false)
+    CASE WHEN (SELECT mine FROM turn) THEN coalesce(max(s.id), 0) END,
+    (SELECT count(*) FROM removed WHERE status = 'completed'),
+    (SELECT count(*) FROM removed WHERE status = 'dead'),
+    count(*) = 1000
+        AND bool_or(s.created_at <= statement_timestamp() - $2::bigint * interval '1 microsecond')
 FROM slice s;
