@@ -38,7 +38,7 @@ type TxOptions struct {
 //
 // q is the queue that the job was claimed from, in the same database as db. The
 // transaction ends with the handler's context: after its Timeout nothing is
-// written. The server has ten seconds each to begin, settle and commit, so that a connection
+// written. The server has ten seconds each to begin, settle, commit and roll back, so that a connection
 // that the network has swallowed does not keep the job for ever; what the handler itself does
 // over one is for its Timeout to end. Tx holds a connection for as long as the handler runs,
 // so db needs one for each of the worker's Concurrency, and a few.
@@ -68,12 +68,11 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 				return fmt.Errorf("middleware: Tx: begin: %w", err)
 			}
 			defer abandon()
-			defer tx.Rollback() // also when the handler panics; nothing once it is committed
+			defer func() { _ = answered(abandon, tx.Rollback) }() // also when the handler panics; nothing once it is committed
 			if err := o.run(context.WithValue(ctx, txKey{}, tx), tx, q, next, job); err != nil {
 				return err
 			}
-			defer time.AfterFunc(answerTimeout, abandon).Stop()
-			if err := tx.Commit(); err != nil {
+			if err := answered(abandon, tx.Commit); err != nil {
 				return fmt.Errorf("middleware: Tx: commit: %w", err)
 			}
 			return queue.Settled
@@ -81,28 +80,68 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	}
 }
 
-// answerTimeout is how long the server may take to answer where nobody but it is waited for: where a network has swallowed the
-// connection, it never does.
-const answerTimeout = 10 * time.Second
+const (
+	// answerTimeout is how long the server has to answer. Where a network has swallowed the connection, it never does.
+	answerTimeout = 10 * time.Second
+	// obeyTimeout is how long a driver has to return when its context has ended. lib/pq never does while it reads.
+	obeyTimeout = time.Second
+)
+
+var errSilent = errors.New("the database has not answered for 10 s")
+
+// answered runs f, which waits for the server. After answerTimeout it calls abandon, which ends the context of f. If f does not
+// return after that either, answered leaves it behind: the operating system ends it with its connection, minutes later.
+func answered(abandon func(), f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				done <- panicError(v)
+			}
+		}()
+		done <- f()
+	}()
+	timer := time.NewTimer(answerTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+	}
+	abandon()
+	timer.Reset(obeyTimeout)
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("%w: %w", errSilent, err)
+		}
+		return nil
+	case <-timer.C:
+		return errSilent
+	}
+}
 
 // begin begins a transaction, on another connection where one does not answer. It lasts until abandon is called at the latest.
 func begin(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, abandon func(), err error) {
 	for {
 		own, abandon := context.WithCancel(ctx)
-		timer := time.AfterFunc(answerTimeout, abandon)
-		tx, err := db.BeginTx(own, o)
-		inTime := timer.Stop()
+		var tx *sql.Tx
+		err := answered(abandon, func() (err error) {
+			tx, err = db.BeginTx(own, o)
+			return err
+		})
 		switch {
-		case inTime && err == nil:
+		case err == nil && own.Err() == nil:
 			return tx, abandon, nil
 		case err == nil:
 			_ = tx.Rollback() // it has ended with its context
+			err = errSilent
 		}
 		abandon()
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
-		case inTime:
+		case !errors.Is(err, errSilent):
 			return nil, nil, err
 		}
 	}
@@ -126,9 +165,13 @@ func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next q
 }
 
 func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lost, err := q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+	var lost []*queue.Job
+	err := answered(cancel, func() (err error) {
+		lost, err = q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("middleware: Tx: settle: %w", err)
 	}

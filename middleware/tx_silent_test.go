@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +14,23 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// silentNet is a driver over a network that swallows connections: the first of them at begin, and all, if commit is set, when they
-// commit. What is swallowed ends with its context, as it does with pgx.
+// silentNet is a driver over a network that swallows connections: the first of them at begin, and all, if commit or rollback is
+// set, when they do that. What is swallowed ends with its context, as it does with pgx, or, if deaf is set, when the operating system
+// gives the connection up, as it does with lib/pq.
 type silentNet struct {
-	begin  int
-	commit bool
-	begun  int
+	begin            int
+	commit, rollback bool
+	deaf             bool
+	begun            int
+}
+
+func (n *silentNet) swallow(ctx context.Context) error {
+	if n.deaf {
+		time.Sleep(15 * time.Minute)
+		return driver.ErrBadConn
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (n *silentNet) Connect(context.Context) (driver.Conn, error) { return &silentConn{net: n}, nil }
@@ -32,8 +44,7 @@ type silentConn struct {
 func (c *silentConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
 	c.net.begun++
 	if c.net.begun <= c.net.begin {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, c.net.swallow(ctx)
 	}
 	c.ctx = ctx
 	return c, nil
@@ -41,13 +52,18 @@ func (c *silentConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 
 func (c *silentConn) Commit() error {
 	if c.net.commit {
-		<-c.ctx.Done()
-		return c.ctx.Err()
+		return c.net.swallow(c.ctx)
 	}
 	return nil
 }
 
-func (*silentConn) Rollback() error                     { return nil }
+func (c *silentConn) Rollback() error {
+	if c.net.rollback {
+		return c.net.swallow(c.ctx)
+	}
+	return nil
+}
+
 func (*silentConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
 func (*silentConn) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
 func (*silentConn) Close() error                        { return nil }
@@ -56,12 +72,12 @@ func (*silentConn) Close() error                        { return nil }
 type silentQueue struct {
 	queue.Consumer
 	silent bool
+	net    *silentNet
 }
 
 func (q silentQueue) Settle(ctx context.Context, _ queue.DB, _ ...queue.Outcome) ([]*queue.Job, error) {
 	if q.silent {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, q.net.swallow(ctx)
 	}
 	return nil, nil
 }
@@ -69,32 +85,41 @@ func (q silentQueue) Settle(ctx context.Context, _ queue.DB, _ ...queue.Outcome)
 // TestTxSilence: a connection that the network has swallowed costs time, and is neither waited for for ever nor, at the
 // beginning, the job's fault.
 func TestTxSilence(t *testing.T) {
+	failed := errors.New("failed")
 	for name, c := range map[string]struct {
-		net    silentNet
-		settle bool
-		want   error
-		took   time.Duration
+		net            silentNet
+		settle         bool
+		err, want      error
+		took, tookDeaf time.Duration
 	}{
-		"begin":  {net: silentNet{begin: 2}, want: queue.Settled, took: 20 * time.Second},
-		"settle": {settle: true, want: context.DeadlineExceeded, took: 10 * time.Second},
-		"commit": {net: silentNet{commit: true}, want: context.Canceled, took: 10 * time.Second},
+		"begin":    {net: silentNet{begin: 2}, want: queue.Settled, took: 20 * time.Second, tookDeaf: 22 * time.Second},
+		"settle":   {settle: true, want: middleware.ErrSilent, took: 10 * time.Second, tookDeaf: 11 * time.Second},
+		"commit":   {net: silentNet{commit: true}, want: middleware.ErrSilent, took: 10 * time.Second, tookDeaf: 11 * time.Second},
+		"rollback": {net: silentNet{rollback: true}, err: failed, want: failed, took: 10 * time.Second, tookDeaf: 11 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				db := sql.OpenDB(&c.net)
-				defer db.Close()
-				ran := 0
-				h := queue.Chain(queue.HandlerFunc(func(context.Context, *queue.Job) error { ran++; return nil }),
-					middleware.Tx(db, silentQueue{silent: c.settle}, middleware.TxOptions{}))
-				begun := time.Now()
-				if err := h.HandleJob(t.Context(), &queue.Job{}); !errors.Is(err, c.want) {
-					t.Errorf("got %v, want %v", err, c.want)
-				}
-				if took := time.Since(begun); took != c.took || ran != 1 {
-					t.Errorf("the handler ran %d times, in %v; want once, in %v", ran, took, c.took)
-				}
+		for _, deaf := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/deaf=%v", name, deaf), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					net, want := c.net, c.took
+					if net.deaf = deaf; deaf {
+						want = c.tookDeaf
+					}
+					db := sql.OpenDB(&net)
+					defer db.Close()
+					ran := 0
+					h := queue.Chain(queue.HandlerFunc(func(context.Context, *queue.Job) error { ran++; return c.err }),
+						middleware.Tx(db, silentQueue{silent: c.settle, net: &net}, middleware.TxOptions{}))
+					begun := time.Now()
+					if err := h.HandleJob(t.Context(), &queue.Job{}); !errors.Is(err, c.want) {
+						t.Errorf("got %v, want %v", err, c.want)
+					}
+					if took := time.Since(begun); took != want || ran != 1 {
+						t.Errorf("the handler ran %d times, in %v; want once, in %v", ran, took, want)
+					}
+					time.Sleep(time.Hour) // until the operating system has given up
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -1,0 +1,4 @@
+package middleware
+
+// ErrSilent is what Tx says of a database that does not answer.
+var ErrSilent = errSilent
