@@ -176,7 +176,9 @@ func checkDelays(policy string, base, limit time.Duration, j Jitter) error {
 type Jitter uint8
 
 const (
-	// ProportionalJitter adds up to 30 % to a delay. It is the zero value.
+	// ProportionalJitter adds up to 30 % to a delay. It is the zero value. Where
+	// that could exceed Cap it first shortens the delay, at most to Cap/1.3: at
+	// Cap, delays are spread as widely as below it.
 	ProportionalJitter Jitter = iota
 	// FullJitter makes it anything from 0 to the delay.
 	FullJitter
@@ -192,6 +194,7 @@ func (j Jitter) spread(d, limit time.Duration) time.Duration {
 	d = min(max(d, 0), limit)
 	switch j {
 	case ProportionalJitter:
+		d = min(d, limit-limit/13*3)
 		d += min(upTo(d/10*3+d%10*3/10), limit-d)
 	case FullJitter:
 		d = upTo(d)

@@ -130,7 +130,7 @@ func (r *run) finish(f *flight, err error, took time.Duration) {
 	counts, room := r.land(f, outcome, ok, took)
 	switch {
 	case counts:
-		logOutcome(r.Logger, outcome)
+		r.logOutcome(outcome)
 	case ok && f.lost: // not so if the handler has settled it: then nobody else has it
 		logLost(r.Logger, f.job)
 	}
@@ -222,19 +222,41 @@ func (r *run) noteIdle() {
 }
 
 // logOutcome logs what is not a success, one record each.
-func logOutcome(log *slog.Logger, o Outcome) {
+func (r *run) logOutcome(o Outcome) {
 	if o.Err == nil {
 		return
 	}
 	attrs := append(jobAttrs(o.Job), "error", ErrorText(o.Err))
 	switch o.Verb {
 	case Dead:
-		log.Error("errand: job is dead", attrs...)
+		r.Logger.Error("errand: job is dead", attrs...)
 	case Retry:
-		log.Warn("errand: job failed", append(attrs, "retry_in", o.Delay)...)
+		r.Logger.Warn("errand: job failed", append(attrs, "retry_in", o.Delay)...)
 	case Release:
-		log.Debug("errand: job given back", append(attrs, "due_in", o.Delay)...)
+		attrs = append(attrs, "due_in", o.Delay)
+		if r.isFirstUnknown(o.Err) {
+			r.Logger.Warn("errand: the Mux has no handler for this kind, job given back; the worker claims every kind, "+
+				"since it cannot find the Mux: wrap it with queue.Chain, or give its wrapper an Unwrap method", attrs...)
+			return
+		}
+		r.Logger.Debug("errand: job given back", attrs...)
 	}
+}
+
+// isFirstUnknown reports whether err is the first with which a Mux has given back a
+// job of its kind.
+func (r *run) isFirstUnknown(err error) bool {
+	kind, ok := errors.AsType[unknownKind](err)
+	if !ok {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unknown[kind] {
+		return false
+	}
+	r.unknown[kind] = true
+	return true
 }
 
 func logLost(log *slog.Logger, job *Job) {

@@ -25,7 +25,8 @@ type Kind[T any] struct {
 	Priority    int32
 	MaxAttempts int
 	// Timeout replaces the worker's Timeout for jobs of this kind; 0 leaves it,
-	// below 0 means none.
+	// below 0 means none. Where the worker cannot find the [Mux] that handles the
+	// kind, the shorter of the two applies.
 	Timeout time.Duration
 }
 
@@ -69,15 +70,17 @@ func misfit(err error) string {
 	return fmt.Sprintf("does not fit (%T)", err)
 }
 
-// Handle registers fn for the kind's jobs. A payload that does not fit T
-// makes the job dead at once, since another attempt would read the same bytes.
-// It panics where mux already handles the kind; see [Mux.Handle].
-func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error) {
-	mux.register(k.Name, k.Timeout, HandlerFunc(func(ctx context.Context, job *Job) error {
+// Handle registers fn for the kind's jobs, within the middleware, the first
+// outermost, as [Chain] does. The middleware sees the payload before it is read
+// into T. A payload that does not fit T makes the job dead at once, since another
+// attempt would read the same bytes. Handle panics where mux already handles the
+// kind; see [Mux.Handle].
+func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
+	mux.register(k.Name, k.Timeout, Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
 		v, err := k.Args(job)
 		if err != nil {
 			return Discard(err)
 		}
 		return fn(ctx, job, v)
-	}))
+	}), middleware...))
 }

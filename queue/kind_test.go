@@ -2,7 +2,10 @@ package queue_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,46 +98,37 @@ func TestKindOfNothing(t *testing.T) {
 	}
 }
 
-func TestMuxRefusesTwoHandlers(t *testing.T) {
-	mux := queue.NewMux()
-	nothing := func(context.Context, *queue.Job, task) error { return nil }
-	work.Handle(mux, nothing)
-	for name, again := range map[string]func(){
-		"Kind.Handle": func() { work.Handle(mux, nothing) },
-		"Mux.Handle":  func() { mux.Handle(work.Name, queue.HandlerFunc(nil)) },
-	} {
-		message, _ := panicOf(again).(string)
-		if strings.Count(message, "kind_test.go:") != 2 || !strings.Contains(message, work.Name) {
-			t.Errorf("%s again: panic %q, want one that names the kind and both places", name, message)
+// TestKindMiddleware: a kind's own middleware wraps its handler alone, the first
+// outermost, and sees the payload before it is read.
+func TestKindMiddleware(t *testing.T) {
+	var got []string
+	step := func(name string) queue.Middleware {
+		return func(next queue.Handler) queue.Handler {
+			return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+				got = append(got, name)
+				changed := *job
+				changed.Payload = json.RawMessage(`7`)
+				return next.HandleJob(ctx, &changed)
+			})
 		}
 	}
-	if message, _ := panicOf(func() { mux.Handle("another", nil) }).(string); !strings.Contains(message, `"another"`) {
-		t.Errorf("Handle of nil: panic %q, want one that names the kind", message)
+	var mux queue.Mux // its zero value is an empty one
+	one, another := queue.NewKind[int]("one"), queue.NewKind[string]("another")
+	one.Handle(&mux, func(_ context.Context, _ *queue.Job, v int) error {
+		got = append(got, fmt.Sprint(v))
+		return nil
+	}, step("a"), step("b"))
+	another.Handle(&mux, func(_ context.Context, _ *queue.Job, v string) error {
+		got = append(got, v)
+		return nil
+	})
+	for _, job := range []*queue.Job{one.New(1), another.New("as it was")} {
+		if err := mux.HandleJob(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, ok := panicOf(func() { mux.Handle("", queue.HandlerFunc(nil)) }).(*queue.InvalidError); !ok {
-		t.Error("Handle of an empty name does not panic with an InvalidError")
-	}
-}
-
-func panicOf(f func()) (v any) {
-	defer func() { v = recover() }()
-	f()
-	return nil
-}
-
-// TestMuxHidden: behind a function the worker cannot see the Mux, claims every
-// kind, and gives back those that it has no handler for.
-func TestMuxHidden(t *testing.T) {
-	q := queuetest.New(queuetest.Options{})
-	job := &queue.Job{Kind: "of.the.next.version"}
-	enqueue(t, q, job)
-	mux := queue.NewMux()
-	if _, err := q.Drain(t.Context(), queue.HandlerFunc(mux.HandleJob)); err != nil {
-		t.Fatal(err)
-	}
-	wantJob(t, q, job, queue.StatusPending, 0)
-	if r := record(t, q, job); time.Until(r.ScheduledAt) < 5*time.Second {
-		t.Errorf("due again at %v, want some seconds from now", r.ScheduledAt)
+	if want := []string{"a", "b", "7", "as it was"}; !slices.Equal(got, want) {
+		t.Errorf("ran %q, want %q", got, want)
 	}
 }
 

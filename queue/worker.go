@@ -17,8 +17,8 @@ type Worker struct {
 	// Backend is where the jobs are. What it can do besides, such as waking the
 	// worker, is found with [As].
 	Backend Consumer
-	// Handler runs the jobs. If it is a [Mux], by itself or within a [Chain],
-	// only its kinds are claimed.
+	// Handler runs the jobs. If it is a [Mux], or wraps one with a [Chain] or a
+	// method Unwrap() Handler, only the Mux's kinds are claimed.
 	Handler Handler
 	// Queues to serve, in priority order: the first is emptied before a job of
 	// the second is claimed. Empty means [DefaultQueue].
@@ -37,8 +37,8 @@ type Worker struct {
 	// leaves jobs to other workers where handlers are slow. 0 means 100 ms; below
 	// 0 nothing is claimed ahead.
 	Prefetch time.Duration
-	// Timeout ends a handler's context, unless its [Kind] has one of its own. 0
-	// means none.
+	// Timeout ends a handler's context, unless its [Kind] has one of its own. It
+	// covers the middleware, too. 0 means none.
 	Timeout time.Duration
 	// Grace is how long handlers may go on once Run's context has ended; 0 means
 	// 20 s. After it their contexts end with [ErrShutdown].
@@ -159,15 +159,16 @@ type run struct {
 	wake chan struct{} // signals claiming: the backend says that there may be jobs
 
 	mu        sync.Mutex
-	held      map[*Job]*flight // claimed and not yet settled
-	waiting   int              // of held: those not yet started
-	running   int              // of held: those whose handlers run
-	unsettled int              // of held: those with an outcome
-	slots     int              // goroutines that run handlers, busy or not
-	pace      pace             // how long handlers take
-	finished  []*flight        // to be settled
-	idle      chan struct{}    // closed when stopping and nothing runs; nil before
-	outage    time.Time        // when the database could last not be reached
+	held      map[*Job]*flight     // claimed and not yet settled
+	waiting   int                  // of held: those not yet started
+	running   int                  // of held: those whose handlers run
+	unsettled int                  // of held: those with an outcome
+	slots     int                  // goroutines that run handlers, busy or not
+	pace      pace                 // how long handlers take
+	finished  []*flight            // to be settled
+	idle      chan struct{}        // closed when stopping and nothing runs; nil before
+	outage    time.Time            // when the database could last not be reached
+	unknown   map[unknownKind]bool // kinds of which a Mux has given jobs back
 
 	flying   sync.WaitGroup // the slots
 	settling sync.WaitGroup // the settle loop, and what settleAlone is left with
@@ -186,6 +187,7 @@ func newRun(ctx context.Context, w Worker) *run {
 		settle:   make(chan struct{}, 1),
 		last:     make(chan struct{}),
 		held:     make(map[*Job]*flight),
+		unknown:  make(map[unknownKind]bool),
 	}
 	if mux, ok := As[*Mux](w.Handler); ok {
 		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()

@@ -1,0 +1,156 @@
+package queue_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+func TestMuxRefusesTwoHandlers(t *testing.T) {
+	mux := queue.NewMux()
+	nothing := func(context.Context, *queue.Job, task) error { return nil }
+	work.Handle(mux, nothing)
+	for name, again := range map[string]func(){
+		"Kind.Handle": func() { work.Handle(mux, nothing) },
+		"Mux.Handle":  func() { mux.Handle(work.Name, queue.HandlerFunc(nil)) },
+	} {
+		message, _ := panicOf(again).(string)
+		if strings.Count(message, "kind_test.go:") != 2 || !strings.Contains(message, work.Name) {
+			t.Errorf("%s again: panic %q, want one that names the kind and both places", name, message)
+		}
+	}
+	if message, _ := panicOf(func() { mux.Handle("another", nil) }).(string); !strings.Contains(message, `"another"`) {
+		t.Errorf("Handle of nil: panic %q, want one that names the kind", message)
+	}
+	if _, ok := panicOf(func() { mux.Handle("", queue.HandlerFunc(nil)) }).(*queue.InvalidError); !ok {
+		t.Error("Handle of an empty name does not panic with an InvalidError")
+	}
+}
+
+func panicOf(f func()) (v any) {
+	defer func() { v = recover() }()
+	f()
+	return nil
+}
+
+// TestMuxHidden: behind a function the worker cannot see the Mux, claims every
+// kind, and gives back those that it has no handler for.
+func TestMuxHidden(t *testing.T) {
+	q := queuetest.New(queuetest.Options{})
+	job := &queue.Job{Kind: "of.the.next.version"}
+	enqueue(t, q, job)
+	mux := queue.NewMux()
+	if _, err := q.Drain(t.Context(), queue.HandlerFunc(mux.HandleJob)); err != nil {
+		t.Fatal(err)
+	}
+	wantJob(t, q, job, queue.StatusPending, 0)
+	if r := record(t, q, job); time.Until(r.ScheduledAt) < 5*time.Second {
+		t.Errorf("due again at %v, want some seconds from now", r.ScheduledAt)
+	}
+}
+
+// byHand wraps a handler as people do, without Unwrap.
+func byHand(h queue.Handler) queue.Handler {
+	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return h.HandleJob(ctx, job) })
+}
+
+// TestMuxHiddenIsLogged: a worker that claims every kind because it cannot find the
+// Mux says so, once a kind.
+func TestMuxHiddenIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 3)
+		enqueue(t, q, &queue.Job{Kind: "foreign"}, &queue.Job{Kind: "foreign"}, &queue.Job{Kind: "another"})
+		mux := queue.NewMux()
+		mux.Handle(work.Name, taking(0))
+		w := start(t, queue.Worker{Backend: q, Handler: byHand(mux)})
+		time.Sleep(time.Minute)
+		w.stop()
+		wantCount(t, q, queue.StatusCompleted, 3)
+		wantCount(t, q, queue.StatusPending, 3)
+		w.log.wantLogged(t, 2, "the Mux has no handler for this kind")
+	})
+}
+
+// TestTimeoutsOfHiddenMux: a kind's Timeout holds wherever its Mux stands.
+func TestTimeoutsOfHiddenMux(t *testing.T) {
+	brief := queue.Kind[int]{Name: "brief", Timeout: time.Second}
+	long := queue.Kind[int]{Name: "long", Timeout: time.Hour}
+	never := queue.Kind[int]{Name: "never", Timeout: -1}
+	const usual = time.Minute
+	for name, c := range map[string]struct {
+		wrap func(mux *queue.Mux) queue.Handler
+		want map[string]time.Duration // how long handlers get, of a day
+	}{
+		"by hand": {func(mux *queue.Mux) queue.Handler { return byHand(mux) },
+			map[string]time.Duration{"brief": time.Second, "long": usual, "never": usual}},
+		"nested": {func(mux *queue.Mux) queue.Handler {
+			outer := queue.NewMux()
+			for _, kind := range mux.Kinds() {
+				outer.Handle(kind, queue.Chain(mux, byHand))
+			}
+			return outer
+		}, map[string]time.Duration{"brief": time.Second, "long": time.Hour, "never": 24 * time.Hour}},
+		"nested by hand": {func(mux *queue.Mux) queue.Handler {
+			outer := queue.NewMux()
+			for _, kind := range mux.Kinds() {
+				outer.Handle(kind, byHand(mux))
+			}
+			return byHand(outer)
+		}, map[string]time.Duration{"brief": time.Second, "long": usual, "never": usual}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := queuetest.New(queuetest.Options{})
+				enqueue(t, q, brief.New(1), long.New(1), never.New(1))
+				var took sync.Map
+				fn := func(ctx context.Context, job *queue.Job, _ int) error {
+					from := time.Now()
+					sleepUntil(ctx, 24*time.Hour)
+					took.Store(job.Kind, time.Since(from))
+					return nil
+				}
+				mux := queue.NewMux()
+				brief.Handle(mux, fn)
+				long.Handle(mux, fn)
+				never.Handle(mux, fn)
+				w := start(t, queue.Worker{Backend: q, Handler: c.wrap(mux), Timeout: usual})
+				time.Sleep(25 * time.Hour)
+				w.stop()
+				for kind, want := range c.want {
+					if got, _ := took.Load(kind); got != want {
+						t.Errorf("%s: ran for %v, want %v", kind, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// sleepUntil sleeps for d, or until ctx ends.
+func sleepUntil(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// TestZeroMux: like http.ServeMux, the zero value is an empty Mux.
+func TestZeroMux(t *testing.T) {
+	var mux queue.Mux
+	if kinds := mux.Kinds(); len(kinds) != 0 {
+		t.Errorf("Kinds: %q, want none", kinds)
+	}
+	if verb, _ := queue.Verdict(mux.HandleJob(t.Context(), newTask(1))); verb != queue.Release {
+		t.Errorf("a job of an unknown kind: %v, want release", verb)
+	}
+	mux.Handle(work.Name, taking(0))
+	if err := mux.HandleJob(t.Context(), newTask(1)); err != nil {
+		t.Error(err)
+	}
+}
