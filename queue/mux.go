@@ -98,7 +98,9 @@ func (m *Mux) route(kind string) (r route, ok bool) {
 func (m *Mux) Kinds() []string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return slices.Sorted(maps.Keys(m.routes))
+	kinds := slices.AppendSeq(make([]string, 0, len(m.routes)), maps.Keys(m.routes))
+	slices.Sort(kinds)
+	return kinds
 }
 
 // timeouts returns the kinds that have a timeout of their own.

@@ -21,7 +21,7 @@ func TestMuxRefusesTwoHandlers(t *testing.T) {
 		"Mux.Handle":  func() { mux.Handle(work.Name, queue.HandlerFunc(nil)) },
 	} {
 		message, _ := panicOf(again).(string)
-		if strings.Count(message, "kind_test.go:") != 2 || !strings.Contains(message, work.Name) {
+		if strings.Count(message, "mux_test.go:") != 2 || !strings.Contains(message, work.Name) {
 			t.Errorf("%s again: panic %q, want one that names the kind and both places", name, message)
 		}
 	}
