@@ -56,6 +56,11 @@ COMMIT;
 \quit
 \endif
 
+-- Everybody may ask for the schema's version, as postgres.Check does. Who migrates with another tool has no such table.
+SELECT format('GRANT SELECT (version) ON %s TO %I, %I, %I', record, :'enqueuer', :'worker', :'observer')
+FROM to_regclass(format('%I.migrations', :'schema')) AS record
+WHERE record IS NOT NULL \gexec
+
 -- Enqueueing: postgres.Backend's Enqueue and the SQL function. A job cannot be written as anything but pending and not held. Who enqueues
 -- reads no payload, no header and no error; ids, queues, keys and statuses, because keys are compared with those of live jobs.
 GRANT INSERT (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers) ON :"schema".jobs TO :"enqueuer";

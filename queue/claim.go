@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -26,9 +28,11 @@ const (
 
 // claim is the claim loop: claim as much as there is room for; when that comes
 // back short, pause; when it comes back empty, register as asleep, look once
-// more, and sleep. It returns when ctx has ended and the last claim is back.
+// more, and sleep. It returns when ctx has ended and the last claim is back, or where the
+// first claim tells that the backend is not set up.
 func (r *run) claim(ctx context.Context) {
 	db := r.watch("claim")
+	worked := false // a claim has succeeded
 	asleep := false
 	next := time.Duration(-1) // until the next scheduled job, once asleep
 	for ctx.Err() == nil {
@@ -40,6 +44,12 @@ func (r *run) claim(ctx context.Context) {
 		before := time.Now()
 		got, err := r.claimOnce(ctx, n)
 		took := time.Since(before)
+		var setup *SetupError
+		if !worked && errors.As(err, &setup) {
+			r.quit(fmt.Errorf("queue: worker %s cannot claim: %w", r.Name, err))
+			return
+		}
+		worked = worked || err == nil
 		if pause := db.report(err); err != nil {
 			r.noteOutage()
 			sleep(ctx, pause)

@@ -45,6 +45,29 @@ func invalid(field, format string, args ...any) *InvalidError {
 	return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
+// ErrNewer is within the [*SetupError] of a Migrate or Check whose database has been migrated by a
+// newer version of errand. Migrate has changed nothing then; whether this program may run on that
+// schema is for its operator to decide.
+var ErrNewer = errors.New("the database's schema is newer than this program")
+
+// SetupError is the error of a backend that cannot work as it is set up: a table is missing, or a
+// right. A [Worker] whose claims have never succeeded stops with it. After its first successful
+// claim the worker logs it like any other error and retries.
+type SetupError struct {
+	Problem string // what is missing and what to do about it
+	Err     error  // the cause, or nil
+}
+
+func (e *SetupError) Error() string {
+	if e.Err == nil {
+		return e.Problem
+	}
+	return e.Problem + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *SetupError) Unwrap() error { return e.Err }
+
 // PanicError is what a handler's panic becomes: an error like another, with the
 // stack of the goroutine that panicked.
 type PanicError struct {

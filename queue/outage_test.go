@@ -41,7 +41,7 @@ func TestOutage(t *testing.T) {
 		w.stop()
 		ran.wantEach(t, n)
 		for _, verb := range []string{"claim", "settle"} {
-			w.log.wantLogged(t, 1, "errand: "+verb+" fails")
+			w.log.wantLogged(t, 1, "errand: "+verb+" failed")
 			w.log.wantLogged(t, 1, "errand: "+verb+" works again")
 		}
 		wantBackOff(t, claims)
@@ -149,7 +149,7 @@ func TestOutageLongerThanLeases(t *testing.T) {
 		wantCount(t, q, queue.StatusCompleted, rounds*n)
 		ran.wantEach(t, rounds*n)
 		for _, verb := range []string{"claim", "settle"} {
-			a.log.wantLogged(t, rounds, "errand: "+verb+" fails")
+			a.log.wantLogged(t, rounds, "errand: "+verb+" failed")
 			a.log.wantLogged(t, rounds, "errand: "+verb+" works again")
 		}
 	})

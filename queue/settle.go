@@ -54,7 +54,7 @@ func (r *run) settleFinished(ctx context.Context) {
 // while it records others; once more when the worker stops.
 func (r *run) settleAlone(ctx context.Context, batch []*flight, err error) {
 	job := batch[0].job
-	r.Logger.Error("errand: outcome cannot be recorded, trying on", append(jobAttrs(job), "error", err)...)
+	r.Logger.Error("errand: outcome cannot be recorded, will retry", append(jobAttrs(job), "error", err)...)
 	stopping := false
 	for pause := longestPause; !stopping; pause = min(2*pause, time.Minute) {
 		select {

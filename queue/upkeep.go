@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -101,14 +103,19 @@ func pruneOnce(ctx context.Context, pruner Pruner) (more bool, err error) {
 // jitter is d, give or take half of it.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// watch tells in the log when one of the worker's calls begins to fail and when it
-// works again, and how long to pause in between. It belongs to one goroutine.
+// watch tells in the log when one of the worker's calls begins to fail, when it fails
+// differently, and when it works again, and how long to pause in between. It belongs to one
+// goroutine.
 type watch struct {
 	log      *slog.Logger
 	verb     string
 	failures int
 	since    time.Time
+	logged   []string // the shapes of the errors since then
 }
+
+// maxShapes bounds how many different errors of one outage are logged.
+const maxShapes = 10
 
 func (r *run) watch(verb string) *watch {
 	return &watch{log: r.Logger.With("worker", r.Name), verb: verb}
@@ -122,7 +129,9 @@ func (w *watch) report(err error) (pause time.Duration) {
 	case err != nil:
 		if w.failures == 0 {
 			w.since = time.Now()
-			w.log.Error("errand: "+w.verb+" fails, trying on", "error", err)
+		}
+		if w.isNew(err) {
+			w.log.Error("errand: "+w.verb+" failed, will retry", "error", err)
 		}
 		pause = min(shortest<<min(w.failures, 10), longestPause)
 		w.failures++
@@ -130,6 +139,23 @@ func (w *watch) report(err error) (pause time.Duration) {
 	case w.failures > 0:
 		w.log.Info("errand: "+w.verb+" works again", "failures", w.failures, "after", time.Since(w.since))
 		w.failures = 0
+		w.logged = nil
 	}
 	return 0
+}
+
+// isNew reports whether no error like err has been logged since the call last worked. Digits make
+// no difference: ports, addresses and durations change with each try.
+func (w *watch) isNew(err error) bool {
+	shape := strings.Map(func(c rune) rune {
+		if '0' <= c && c <= '9' {
+			return -1
+		}
+		return c
+	}, ErrorText(err))
+	if len(w.logged) == maxShapes || slices.Contains(w.logged, shape) {
+		return false
+	}
+	w.logged = append(w.logged, shape)
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -77,14 +78,17 @@ const (
 //
 // While the database cannot be reached Run keeps trying, and keeps what has
 // finished until it can be settled. It returns an error at once for a bad field
-// ([*InvalidError]), and after ctx has ended if a handler still ran or an outcome could
+// ([*InvalidError]) and for a backend that is not set up ([*SetupError], until a claim has
+// succeeded once), and after ctx has ended if a handler still ran or an outcome could
 // not be settled; then those jobs run again when their leases have run out.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.withDefaults()
 	if err != nil {
 		return err
 	}
-	return newRun(ctx, w).run(ctx)
+	ctx, quit := context.WithCancelCause(ctx)
+	defer quit(nil)
+	return newRun(ctx, quit, w).run(ctx)
 }
 
 func (w Worker) withDefaults() (Worker, error) {
@@ -152,6 +156,7 @@ type run struct {
 	kinds    []string                 // what to claim; nil for every kind
 	timeouts map[string]time.Duration // of the kinds that have one of their own
 	serving  context.Context          // Run's: when it ends, nothing more is claimed or started
+	quit     context.CancelCauseFunc  // ends serving because of an error, which Run returns
 	handlers context.Context          // what handlers' contexts derive from: Run's values, and no end
 
 	room chan struct{} // signals claiming: a slot got free, or outcomes were settled
@@ -176,10 +181,11 @@ type run struct {
 	last     chan struct{}  // closed when the last outcome is in finished
 }
 
-func newRun(ctx context.Context, w Worker) *run {
+func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r := &run{
 		Worker:   w,
 		serving:  ctx,
+		quit:     quit,
 		handlers: context.WithoutCancel(ctx),
 		room:     make(chan struct{}, 1),
 		work:     make(chan *flight, maxPrefetch+w.Concurrency),
@@ -255,6 +261,10 @@ func (r *run) stop() (stuck int) {
 func (r *run) verdict(stuck int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var setup *SetupError
+	if cause := context.Cause(r.serving); errors.As(cause, &setup) {
+		return cause
+	}
 	if stuck > 0 || r.unsettled > 0 {
 		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.unsettled)
 	}

@@ -46,7 +46,8 @@ func Migrations(o Options) ([]Migration, error) {
 
 // Migrate brings the schema of o up to date: it creates what is missing, in one
 // transaction under an advisory lock, so any number of processes may call it at
-// any time; where there is nothing to do it changes nothing. It needs the right
+// any time; where there is nothing to do it changes nothing. A schema that a newer program has
+// migrated is a [*queue.SetupError] with [queue.ErrNewer] in it. It needs the right
 // to create a schema in the database the first time, and a database in UTF-8.
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
@@ -75,6 +76,9 @@ func migrate(ctx context.Context, db *sql.DB, schema string, steps []Migration) 
 	}
 	version, err := currentVersion(ctx, tx, schema)
 	if err != nil {
+		return err
+	}
+	if err := checkNotNewer(version, steps[len(steps)-1].Version); err != nil {
 		return err
 	}
 	for _, step := range steps {

@@ -64,6 +64,7 @@ func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue
 	} else {
 		err = f(db)
 	}
+	err = notSetUp(err, b.options.Schema)
 	switch {
 	case err == nil:
 		return nil

@@ -167,6 +167,11 @@ func TestRoles(t *testing.T) {
 		r.testDenied(t, map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer})
 	})
 	t.Run("columns", r.testColumns)
+	for name, db := range map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer} {
+		if err := postgres.Check(t.Context(), db, r.o); err != nil {
+			t.Errorf("Check as %s: %v", name, err)
+		}
+	}
 }
 
 func (r *roles) testEnqueuer(t *testing.T, db *sql.DB) {
@@ -364,6 +369,7 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{all, `SELECT * FROM jobs_archive`},
 		{all, `DELETE FROM jobs_archive`},
 		{all, `SELECT * FROM migrations`},
+		{all, `SELECT applied_at FROM migrations`},
 		{all, `INSERT INTO migrations VALUES (99, 'none')`},
 		{all, `TRUNCATE jobs`},
 		{all, `TRUNCATE sleepers`},

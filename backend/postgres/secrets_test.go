@@ -254,7 +254,7 @@ func failingHandlers(t *testing.T, e *ear, q *postgres.Backend, root *sql.DB, us
 	exec(t, root, `ALTER TABLE errand.jobs DROP CONSTRAINT never`)
 	exec(t, root, `ALTER ROLE `+user+` NOLOGIN`)
 	exec(t, root, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`, user)
-	eventually(t, "claiming fails", func() bool { return e.has("errand: claim fails, trying on") })
+	eventually(t, "claiming fails", func() bool { return e.has("errand: claim failed, will retry") })
 	exec(t, root, `ALTER ROLE `+user+` LOGIN`)
 	eventually(t, "claiming works again", func() bool { return e.has("errand: claim works again") })
 	stop()
@@ -284,7 +284,7 @@ func unreachable(t *testing.T, e *ear, w way, dsn, user string) {
 		e.fails(t, what+": Claim", err)
 		_, err = q.Counts(t.Context())
 		e.fails(t, what+": Counts", err)
-		runUntil(t, e, q, what, "errand: claim fails, trying on")
+		runUntil(t, e, q, what, "errand: claim failed, will retry")
 	}
 	if w.driver == "pgx" { // which reads the address when it is first used; lib/pq's sql.Open refuses it
 		for _, bad := range []string{"postgres://x:" + marker + "%zz@127.0.0.1:1/x", "host=127.0.0.1 password=" + marker + " port=none", "password=" + marker + " nonsense"} {

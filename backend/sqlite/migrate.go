@@ -44,7 +44,8 @@ func Migrations(o Options) ([]Migration, error) {
 
 // Migrate brings the tables of o up to date: it puts the file in WAL mode and
 // creates what is missing, in one transaction that has the write lock, so any number of
-// processes may call it at any time; where there is nothing to do it changes nothing.
+// processes may call it at any time; where there is nothing to do it changes nothing. Tables that a newer
+// program has migrated are a [*queue.SetupError] with [queue.ErrNewer] in it.
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {
@@ -91,6 +92,9 @@ func takeSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migra
 	var version int
 	err := conn.QueryRowContext(ctx, withPrefix(`SELECT coalesce(max(version), 0) FROM errand_migrations`, prefix)).Scan(&version)
 	if err != nil {
+		return err
+	}
+	if err := checkNotNewer(version, steps[len(steps)-1].Version); err != nil {
 		return err
 	}
 	for _, step := range steps {

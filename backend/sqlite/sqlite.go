@@ -205,6 +205,7 @@ func (b *Backend) isOwn(db queue.DB) (own bool, err error) {
 
 // said wraps an error once. One that a driver returns because ctx ended need not be ctx's.
 func said(ctx context.Context, verb string, err error) error {
+	err = notSetUp(err)
 	switch {
 	case err == nil:
 		return nil

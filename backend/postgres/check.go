@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Check reports whether the schema of o is in the database and has the version that this program
+// needs; it changes nothing. A schema that is missing, older or newer is a [*queue.SetupError],
+// with [queue.ErrNewer] in it where it is newer. Any role of docs/roles.sql may call it. Where a
+// tool other than [Migrate] ran the steps there is no record of a version, and Check looks only
+// for the table of jobs.
+func Check(ctx context.Context, db *sql.DB, o Options) error {
+	steps, err := Migrations(o)
+	if err != nil {
+		return err
+	}
+	if o, err = o.withDefaults(); err != nil {
+		return err
+	}
+	if err := check(ctx, db, o.Schema, steps[len(steps)-1].Version); err != nil {
+		return fmt.Errorf("postgres: check schema %q: %w", o.Schema, notSetUp(err, o.Schema))
+	}
+	return nil
+}
+
+func check(ctx context.Context, db *sql.DB, schema string, known int) error {
+	var hasJobs, hasRecord bool
+	err := db.QueryRowContext(ctx, `SELECT to_regclass($1::text) IS NOT NULL, to_regclass($2::text) IS NOT NULL`,
+		inSchema("errand.jobs", schema), inSchema("errand.migrations", schema)).Scan(&hasJobs, &hasRecord)
+	if err != nil {
+		return err
+	}
+	if !hasJobs {
+		return missing(schema, nil)
+	}
+	if !hasRecord {
+		return nil
+	}
+	var version int
+	err = db.QueryRowContext(ctx, inSchema(`SELECT coalesce(max(version), 0) FROM errand.migrations`, schema)).Scan(&version)
+	if err != nil {
+		return err
+	}
+	if version < known {
+		return &queue.SetupError{Problem: fmt.Sprintf("it has version %d and this program needs %d: run postgres.Migrate", version, known)}
+	}
+	return checkNotNewer(version, known)
+}
+
+// checkNotNewer returns an error if the database has a version that this program does not know.
+func checkNotNewer(version, known int) error {
+	if version <= known {
+		return nil
+	}
+	return &queue.SetupError{Problem: fmt.Sprintf("it has version %d and this program knows %d", version, known), Err: queue.ErrNewer}
+}
+
+// notSetUp makes a [*queue.SetupError] of the server's answer that something in the schema is
+// missing or may not be used. It returns any other error as it is.
+func notSetUp(err error, schema string) error {
+	const (
+		insufficientPrivilege = "42501"
+		invalidSchema         = "3F000"
+		undefined             = "42P01 42703 42704 42883" // a table, a column, a type, a function
+	)
+	var setup *queue.SetupError
+	code := sqlState(err)
+	switch {
+	case code == "" || errors.As(err, &setup):
+		return err
+	case code == insufficientPrivilege:
+		return &queue.SetupError{Problem: fmt.Sprintf("the database's role lacks a right in the schema %q: grant it, as docs/roles.sql does", schema), Err: err}
+	case code == invalidSchema || strings.Contains(undefined, code):
+		return missing(schema, err)
+	}
+	return err
+}
+
+func missing(schema string, err error) error {
+	return &queue.SetupError{Problem: fmt.Sprintf("the schema %q is not in this database, or is not complete: run postgres.Migrate with the same Options", schema), Err: err}
+}
