@@ -140,7 +140,7 @@ func TestLeaseCannotBeExtended(t *testing.T) {
 		w.cancel()
 		_, _ = w.wait()
 		wantCount(t, q, queue.StatusPending, 1)
-		w.log.wantLogged(t, 1, "extend fails")
+		w.log.wantLogged(t, 1, "extend failed")
 		w.log.wantLogged(t, 1, "lease could not be extended")
 	})
 }
@@ -162,7 +162,7 @@ func TestWaitingJobsGivenBackWithTheirLeases(t *testing.T) {
 		stale.Store(true)
 		time.Sleep(28 * time.Second)
 		w.log.wantLogged(t, 10, "lease could not be extended")
-		w.log.wantLogged(t, 1, "extend fails")
+		w.log.wantLogged(t, 1, "extend failed")
 		w.cancel()
 		if _, err := w.wait(); err != nil {
 			t.Errorf("Run: got %v, want nil", err)
