@@ -139,16 +139,11 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 
 // queryJobs reads the columns that sql/claim.sql returns.
 func queryJobs(ctx context.Context, db queue.DB, worker string, size int, query string, args ...any) ([]*queue.Job, error) {
-	var jobs []*queue.Job
-	block := make([]queue.Job, 0, min(size, 1000))
+	jobs := make([]*queue.Job, 0, min(size, 1000))
 	var headers []byte
 	var priority, attempt, most int64 // database/sql copies what a driver gives to an int64, and prints and parses it for others
 	err := each(ctx, db, func(rows *sql.Rows) error {
-		if len(block) == cap(block) {
-			block = make([]queue.Job, 0, 100)
-		}
-		block = append(block, queue.Job{Worker: worker})
-		job := &block[len(block)-1]
+		job := &queue.Job{Worker: worker} // alone: within a block, one slow job would keep all payloads
 		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &priority, &job.ScheduledAt,
 			&attempt, &most, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError)
 		if err != nil {

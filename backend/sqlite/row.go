@@ -40,8 +40,7 @@ func (r *row) fill(job *queue.Job) {
 // queryJobs reads jobs of that queue, or, where it is "", of those that the statement tells
 // in a last column.
 func queryJobs(ctx context.Context, db queue.DB, name string, size int, query string, args ...any) ([]*queue.Job, error) {
-	var jobs []*queue.Job
-	block := make([]queue.Job, 0, min(size, 1000))
+	jobs := make([]*queue.Job, 0, min(size, 1000))
 	var r row
 	columns := r.columns()
 	if name == "" {
@@ -51,11 +50,7 @@ func queryJobs(ctx context.Context, db queue.DB, name string, size int, query st
 		if err := rows.Scan(columns...); err != nil {
 			return err
 		}
-		if len(block) == cap(block) {
-			block = make([]queue.Job, 0, 100)
-		}
-		block = append(block, queue.Job{Queue: name})
-		job := &block[len(block)-1]
+		job := &queue.Job{Queue: name} // alone: within a block, one slow job would keep all payloads
 		r.fill(job)
 		jobs = append(jobs, job)
 		return nil

@@ -2,10 +2,13 @@ package queuetest
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -19,6 +22,7 @@ var claimCases = []testCase{
 	{"scheduled at", anything, testScheduledAt},
 	{"what a claim fills in", anything, testClaimFills},
 	{"names are exact", anything, testNamesAreExact},
+	{"a job keeps no other's payload", anything, testClaimMemory},
 	{"8 claimers share 10,000 jobs", anything, testClaimersShareNone},
 }
 
@@ -44,6 +48,34 @@ func testClaimOrder(t *testing.T, h Harness) {
 		claimed = append(claimed, claim(t, h, request(1))...)
 	}
 	wantIDs(t, "claims of one at a time", claimed, want)
+}
+
+// testClaimMemory checks that whoever still holds one job of a claim does not keep the
+// payloads of the others in memory.
+func testClaimMemory(t *testing.T, h Harness) {
+	const n = 20
+	enqueue(t, h, newJobs(n, func(_ int, j *queue.Job) {
+		j.Payload = fmt.Appendf(nil, "%q", strings.Repeat("x", 10_000))
+	})...)
+	claimed := claim(t, h, request(n))
+	settle(t, h, outcomes(queue.Done, claimed...)...)
+	var payloads []weak.Pointer[byte]
+	for _, j := range claimed {
+		payloads = append(payloads, weak.Make(&j.Payload[0]))
+	}
+	last := claimed[n-1]
+	clear(claimed)
+	runtime.GC()
+	reachable := 0
+	for _, p := range payloads {
+		if p.Value() != nil {
+			reachable++
+		}
+	}
+	if reachable > 2 {
+		t.Errorf("%d of %d payloads are reachable while one job is held, want at most 2", reachable, n)
+	}
+	runtime.KeepAlive(last)
 }
 
 func testClaimQueues(t *testing.T, h Harness) {
