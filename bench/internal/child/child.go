@@ -24,6 +24,7 @@ type Spec struct {
 	Batch       int           `json:"batch,omitempty"`       // how many a call
 	Goroutines  int           `json:"goroutines,omitempty"`  // how many enqueue at once
 	Rate        int           `json:"rate,omitempty"`        // jobs a second; 0 means as fast as can be
+	Hold        time.Duration `json:"hold,omitempty"`        // how long a transaction stays open after it has enqueued, in latency
 	Duration    time.Duration `json:"duration,omitempty"`    // for how long
 	Schema      string        `json:"schema,omitempty"`      // of the second table, in claims
 	Rehearse    bool          `json:"rehearse,omitempty"`    // work off some jobs before being ready, so that statements are prepared

@@ -15,10 +15,11 @@ const (
 	claimRounds = 10  // in turn on either table
 	claimJobs   = 200 // pending at the beginning of each
 	claimLimit  = 10
+	emptyClaims = 10 // of each round, once all jobs are claimed
 )
 
 // claims claims from two tables in turn: the one in the usual schema, and
-// the one in Schema. It tells how long a claim of ten of 200 jobs takes.
+// the one in Schema. It tells how long a claim of ten of 200 jobs takes, and one that finds none.
 func claims(ctx context.Context, s *self) (f Figures, err error) {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {
@@ -33,7 +34,7 @@ func claims(ctx context.Context, s *self) (f Figures, err error) {
 		if err := t.round(ctx); err != nil { // warms up
 			return nil, err
 		}
-		t.took = nil
+		t.took, t.empty = nil, nil
 	}
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -49,6 +50,7 @@ func claims(ctx context.Context, s *self) (f Figures, err error) {
 	for _, t := range tables {
 		f[t.name+"_p50"] = milliseconds(stats.Quantile(t.took, 0.5))
 		f[t.name+"_p99"] = milliseconds(stats.Quantile(t.took, 0.99))
+		f[t.name+"_empty"] = milliseconds(stats.Quantile(t.empty, 0.5))
 	}
 	return f, nil
 }
@@ -56,7 +58,7 @@ func claims(ctx context.Context, s *self) (f Figures, err error) {
 type claimTable struct {
 	name, schema string
 	queue        *postgres.Backend
-	took         []time.Duration
+	took, empty  []time.Duration
 }
 
 // round enqueues jobs, claims them, and settles them.
@@ -70,22 +72,36 @@ func (t *claimTable) round(ctx context.Context) error {
 	}
 	var outcomes []queue.Outcome
 	for range claimJobs / claimLimit {
-		from := time.Now()
-		got, err := t.queue.Claim(ctx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: claimLimit, Lease: time.Minute, Worker: "bench"})
-		t.took = append(t.took, time.Since(from))
+		got, took, err := t.claim(ctx, claimLimit)
 		if err != nil {
 			return err
 		}
-		if len(got) != claimLimit {
-			return fmt.Errorf("a claim of %d took %d jobs", claimLimit, len(got))
-		}
+		t.took = append(t.took, took)
 		for _, job := range got {
 			outcomes = append(outcomes, queue.Outcome{Job: job})
 		}
+	}
+	for range emptyClaims {
+		_, took, err := t.claim(ctx, 0)
+		if err != nil {
+			return err
+		}
+		t.empty = append(t.empty, took)
 	}
 	lost, err := t.queue.Settle(ctx, nil, outcomes...)
 	if err == nil && len(lost) > 0 {
 		err = fmt.Errorf("%d jobs lost", len(lost))
 	}
 	return err
+}
+
+// claim claims, and fails unless it gets want jobs.
+func (t *claimTable) claim(ctx context.Context, want int) (got []*queue.Job, took time.Duration, err error) {
+	from := time.Now()
+	got, err = t.queue.Claim(ctx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: claimLimit, Lease: time.Minute, Worker: "bench"})
+	took = time.Since(from)
+	if err == nil && len(got) != want {
+		err = fmt.Errorf("a claim took %d jobs, want %d", len(got), want)
+	}
+	return got, took, err
 }

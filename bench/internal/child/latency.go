@@ -32,6 +32,14 @@ func latency(ctx context.Context, s *self) (f Figures, err error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
+	enqueue := p.EnqueueOne
+	if s.Hold > 0 {
+		holder, ok := p.(peer.Holder)
+		if !ok {
+			return nil, fmt.Errorf("%s: cannot hold a transaction open", s.System)
+		}
+		enqueue = func(ctx context.Context, number int) error { return holder.EnqueueAndHold(ctx, number, s.Hold) }
+	}
 	log := newTimes(int(float64(s.Rate) * s.Duration.Seconds()))
 	working, stop := context.WithCancel(ctx)
 	defer stop()
@@ -42,7 +50,7 @@ func latency(ctx context.Context, s *self) (f Figures, err error) {
 			s.count(number)
 		})
 	}()
-	if err := log.send(ctx, p, s.Rate); err != nil {
+	if err := log.send(ctx, enqueue, s.Rate); err != nil {
 		return nil, err
 	}
 	if err := log.await(ctx, &s.handled); err != nil {
@@ -75,11 +83,11 @@ func (t *times) started(number int) {
 }
 
 // send enqueues the warm-up, and then the jobs at an even rate.
-func (t *times) send(ctx context.Context, p peer.Peer, rate int) error {
+func (t *times) send(ctx context.Context, enqueue func(ctx context.Context, number int) error, rate int) error {
 	time.Sleep(settleDown)
 	warm, warming := errgroup.WithContext(ctx)
 	for i := range senders {
-		warm.Go(func() error { return p.EnqueueOne(warming, t.jobs+i) })
+		warm.Go(func() error { return enqueue(warming, t.jobs+i) })
 	}
 	if err := warm.Wait(); err != nil {
 		return err
@@ -92,7 +100,7 @@ func (t *times) send(ctx context.Context, p peer.Peer, rate int) error {
 	for i := range t.jobs {
 		time.Sleep(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))))
 		group.Go(func() error {
-			err := p.EnqueueOne(ctx, i)
+			err := enqueue(ctx, i)
 			t.sent[i] = int64(time.Since(t.from))
 			return err
 		})

@@ -128,6 +128,19 @@ func (e *errand) Transact(ctx context.Context, number int, enqueue bool) error {
 	return tx.Commit()
 }
 
+func (e *errand) EnqueueAndHold(ctx context.Context, number int, hold time.Duration) error {
+	tx, err := e.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := e.queue.Enqueue(ctx, tx, orders.New(newOrder(number))); err != nil {
+		return err
+	}
+	time.Sleep(hold)
+	return tx.Commit()
+}
+
 // The questions to errand's tables, which are the floors' as well.
 var (
 	errandInPostgres = errandQuestions("errand.jobs")

@@ -46,6 +46,12 @@ type Transactor interface {
 	Transact(ctx context.Context, number int, enqueue bool) error
 }
 
+// Holder is a peer that enqueues in the caller's transaction, which then stays open.
+type Holder interface {
+	// EnqueueAndHold enqueues job number in a transaction and commits it after hold.
+	EnqueueAndHold(ctx context.Context, number int, hold time.Duration) error
+}
+
 // Config is what a process needs to use a system.
 type Config struct {
 	System      string

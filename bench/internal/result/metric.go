@@ -30,6 +30,7 @@ var (
 
 	ClaimP50 = Metric{"claim p50", "ms"}
 	ClaimP99 = Metric{"claim p99", "ms"}
+	EmptyP50 = Metric{"empty claim p50", "ms"}
 	RowsRead = Metric{"rows read", "per job"}
 
 	TableSize   = Metric{"table", "MB"}

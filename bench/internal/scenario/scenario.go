@@ -31,7 +31,7 @@ type Scenario struct {
 
 // All are the scenarios, in the order of the report.
 var All = []Scenario{
-	drain, processes, handlers, enqueues, singles, transactions, latencies, long, pinned, plans, sqliteDrain, sqliteEnqueue, soak,
+	drain, processes, handlers, enqueues, singles, transactions, latencies, heads, long, scheduled, pinned, plans, sqliteDrain, sqliteEnqueue, soak,
 }
 
 // Find returns the scenario of that name.
