@@ -167,7 +167,7 @@ type Pruner interface {
 type Reclaimer interface {
 	// Reclaim takes back at most limit jobs (at least 1, or it is an
 	// [*InvalidError]) and returns them: pending again, at once due, or dead if that was their last attempt (Attempt tells).
-	// LastError says from which worker. It never takes a job whose lease lasts, and may leave one whose run
+	// LastError says from which worker. Their Payload and Headers are left out. It never takes a job whose lease lasts, and may leave one whose run
 	// before ended like this, too, for up to half a lease longer, or, from the fourth attempt on, three leases.
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }

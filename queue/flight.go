@@ -87,6 +87,10 @@ func (r *run) fly(f *flight, started time.Time) {
 		}
 		r.finish(f, err, time.Since(started))
 	}()
+	if f.job.Unreadable != nil {
+		err = Discard(f.job.Unreadable)
+		return
+	}
 	err = r.Handler.HandleJob(f.ctx, f.job)
 }
 

@@ -42,6 +42,40 @@ func TestErrorsThatPanic(t *testing.T) {
 	})
 }
 
+// illegible is a queue of which one job cannot be read.
+type illegible struct {
+	*queuetest.Queue
+	id int64
+}
+
+func (q illegible) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	jobs, err := q.Queue.Claim(ctx, req)
+	for _, job := range jobs {
+		if job.ID == q.id {
+			job.Payload, job.Unreadable = nil, errors.New("no such number")
+		}
+	}
+	return jobs, err
+}
+
+// TestUnreadable: a job that cannot be read is dead, with the reason, without having been run, and its
+// ID is logged; those beside it run.
+func TestUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tasks := newTasks(10)
+		memory := queuetest.New(queuetest.Options{})
+		enqueue(t, memory, tasks...)
+		var ran tally
+		w := start(t, queue.Worker{Backend: illegible{memory, tasks[4].ID}, Handler: ran.handle(taking(0))})
+		time.Sleep(time.Second)
+		w.stop()
+		wantCount(t, memory, queue.StatusCompleted, 9)
+		wantJob(t, memory, tasks[4], queue.StatusDead, 1)
+		wantText(t, record(t, memory, tasks[4]).LastError, "no such number")
+		w.log.wantLogged(t, 1, "job is dead")
+	})
+}
+
 // TestGoexitOfLostJob: a slot is taken again although its goroutine is gone and no
 // outcome comes by.
 func TestGoexitOfLostJob(t *testing.T) {

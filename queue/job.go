@@ -46,6 +46,10 @@ type Job struct {
 	CreatedAt time.Time
 	// LastError is the error text of the run before this one. Filled in by Claim.
 	LastError string
+	// Unreadable is why the job's payload or headers cannot be read, such as a payload that the
+	// database cannot show; nil means that they can. A [Worker] does not run such a job, but
+	// settles it [Dead] with this error. Filled in by Claim.
+	Unreadable error
 	// Duplicate says that the job was not written because a live job of the queue
 	// has its Key; ID is that job's. Filled in by Enqueue.
 	Duplicate bool

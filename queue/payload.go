@@ -16,17 +16,14 @@ const (
 	maxExponent = 4000
 )
 
-// Postgres shows a jsonb's numbers without exponents: of 1e4000, which takes six bytes, a claim gets four thousand. A value that it
-// cannot show in a gigabyte fails every claim that meets it, so a payload may grow by so many times its limit at most, and
-// never by more than what is far inside of that.
-const (
-	maxGrowth      = 16
-	maxGrowthBytes = 512 << 20
-)
+// freeGrowth is how much longer, in bytes, any payload may come back; one that is longer itself may come
+// back twice as long. Postgres shows a jsonb's numbers without exponents: of 1e4000, which takes six
+// bytes, a claim gets four thousand.
+const freeGrowth = 64 << 10
 
 // checkPayload refuses what is not JSON, and the JSON that a SQL database cannot
 // keep: NUL and unpaired surrogates in strings, invalid UTF-8, nesting and
-// numbers beyond the limits above. No byte of the payload is put in the error.
+// numbers beyond the limits above, and what would come back much longer. No byte of the payload is put in the error.
 func checkPayload(p json.RawMessage, limit int) error {
 	switch {
 	case p == nil:
@@ -38,13 +35,13 @@ func checkPayload(p json.RawMessage, limit int) error {
 	case !json.Valid(p):
 		return invalid("Payload", "not a JSON value")
 	}
-	return scanJSON(p, maxGrowth*min(limit, maxGrowthBytes/maxGrowth))
+	return scanJSON(p, max(len(p), freeGrowth))
 }
 
-// scanJSON walks p, which is valid JSON, once. room is how many digits the exponents of its numbers may stand for.
+// scanJSON walks p, which is valid JSON, once. room is how many bytes longer it may come back: by the
+// digits that exponents stand for, and a space after each comma and colon.
 func scanJSON(p []byte, room int) error {
-	depth := 0
-	left := room
+	depth, left := 0, room
 	for i := 0; i < len(p); {
 		switch c := p[i]; {
 		case c == '"':
@@ -55,13 +52,11 @@ func scanJSON(p []byte, room int) error {
 			i = end
 			continue
 		case c == '-' || '0' <= c && c <= '9':
-			end, zeros, err := scanNumber(p, i)
+			end, grown, err := scanNumber(p, i)
 			if err != nil {
 				return err
 			}
-			if left -= zeros; left < 0 {
-				return invalid("Payload", "numbers with exponents that stand for more than %d digits", room)
-			}
+			left -= grown
 			i = end
 			continue
 		case c == '{' || c == '[':
@@ -70,8 +65,13 @@ func scanJSON(p []byte, room int) error {
 			}
 		case c == '}' || c == ']':
 			depth--
+		case c == ',' || c == ':':
+			left--
 		}
 		i++
+	}
+	if left < 0 {
+		return invalid("Payload", "its exponents stand for so many digits that it would come back more than twice as long")
 	}
 	return nil
 }
@@ -113,8 +113,9 @@ func scanString(p []byte, i int) (int, error) {
 	return i + 1, nil
 }
 
-// scanNumber returns the index behind the number whose first byte is p[i], and how many digits its exponent stands for.
-func scanNumber(p []byte, i int) (end, zeros int, err error) {
+// scanNumber returns the index behind the number whose first byte is p[i], and how many bytes longer it
+// is with the digits that its exponent stands for.
+func scanNumber(p []byte, i int) (end, grown int, err error) {
 	start, exp := i, -1
 scan:
 	for ; i < len(p); i++ {
@@ -130,10 +131,11 @@ scan:
 		return i, 0, invalid("Payload", "a number of %d digits: at most %d", i-start, maxDigits)
 	}
 	if exp > 0 {
-		zeros, err = strconv.Atoi(string(p[exp:i]))
+		zeros, err := strconv.Atoi(string(p[exp:i]))
 		if zeros = max(zeros, -zeros); err != nil || zeros > maxExponent {
 			return i, 0, invalid("Payload", "a number with an exponent beyond ±%d", maxExponent)
 		}
+		grown = max(zeros-(i-exp+1), 0)
 	}
-	return i, zeros, nil
+	return i, grown, nil
 }

@@ -41,18 +41,32 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 
 // look claims what is due from those places on.
 func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, f *front, from []place, full bool) (jobs []*queue.Job, short bool, err error) {
-	priorities, dues, ids := places(from)
 	started := time.Now()
-	err = b.on(ctx, "claim", nil, func(db queue.DB) error {
-		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
-			microseconds(req.Lease), req.Worker, priorities, dues, ids)
-		return unwaited(err)
-	})
+	if b.doubtful.Load() <= 0 {
+		jobs, err = b.claimFrom(ctx, req, from, true)
+	}
+	if isDataError(err) {
+		b.doubtful.Store(int64(req.Limit))
+	}
+	if b.doubtful.Load() > 0 {
+		jobs, err = b.claimUnread(ctx, req, from)
+	}
 	if err != nil {
 		return nil, false, err
 	}
 	inOrder(jobs, req.Queues)
 	return jobs, f.ended(full, time.Since(started), req, jobs), nil
+}
+
+// claimFrom is one statement. Without whole it claims jobs without their payloads and headers.
+func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, from []place, whole bool) (jobs []*queue.Job, err error) {
+	priorities, dues, ids := places(from)
+	err = b.on(ctx, "claim", nil, func(db queue.DB) error {
+		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
+			microseconds(req.Lease), req.Worker, priorities, dues, ids, whole)
+		return unwaited(err)
+	})
+	return jobs, err
 }
 
 // probe asks the server, with sql/probe.sql, how many pages a full look touches. An

@@ -45,24 +45,41 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (records []queue.Rec
 	if f.Status != "" { // Checked: one of those there are
 		query = strings.Replace(query, "\n    AND true\n", "\n    AND status = '"+string(f.Status)+"'\n", 1)
 	}
-	err = b.on(ctx, "list", nil, func(db queue.DB) error {
-		records, err = queryRecords(ctx, db, query, orNull(f.Queue), orNull(f.Kind), orNull(f.Key), orNull(f.Before), f.Limit)
-		return err
-	})
-	return records, err
+	args := []any{orNull(f.Queue), orNull(f.Kind), orNull(f.Key), orNull(f.Before), f.Limit}
+	return b.readRecords(ctx, "list", query, args...)
 }
 
 // Job implements [queue.Inspector] with sql/job.sql.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
-	var records []queue.Record
-	err = b.on(ctx, "look", nil, func(db queue.DB) error {
-		records, err = queryRecords(ctx, db, b.sql.job, id)
-		return err
-	})
+	records, err := b.readRecords(ctx, "look", b.sql.job, id)
 	if err != nil || len(records) == 0 {
 		return queue.Record{}, false, err
 	}
 	return records[0], true, nil
+}
+
+// readRecords reads what a statement like sql/list.sql returns, whose last parameter says whether with
+// payloads and headers. Where some of them cannot be read, it reads them job by job.
+func (b *Backend) readRecords(ctx context.Context, verb, query string, args ...any) (records []queue.Record, err error) {
+	read := func(whole bool) error {
+		return b.on(ctx, verb, nil, func(db queue.DB) error {
+			records, err = queryRecords(ctx, db, query, append(args, whole)...)
+			return err
+		})
+	}
+	err = read(true)
+	if !isDataError(err) {
+		return records, err
+	}
+	if err := read(false); err != nil {
+		return nil, err
+	}
+	for i := range records {
+		if err := b.readPayload(ctx, verb, &records[i].Job); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
 }
 
 // queryRecords reads the columns that sql/list.sql and sql/job.sql return.

@@ -22,8 +22,9 @@ type Backend struct {
 	sweep    sweep
 	fronts   fronts
 	sleepers sleepers
-	strict   atomic.Bool // whether the database's default isolation level has been in the way
-	silent   atomic.Bool // whether a call has waited in vain for the server since the pool was last weeded
+	doubtful atomic.Int64 // how many jobs to claim without payloads, since a claim met a row that cannot be read: see claimUnread
+	strict   atomic.Bool  // whether the database's default isolation level has been in the way
+	silent   atomic.Bool  // whether a call has waited in vain for the server since the pool was last weeded
 }
 
 var _ interface {

@@ -10,10 +10,10 @@ var sqlFiles embed.FS
 
 // statements are the files of the sql folder with the schema in its place.
 type statements struct {
-	enqueue, enqueueOne, enqueuePlain                         string
-	claim, claimTx, probe, extend, reclaim, sleep, wake       string
-	settle, settleDone, settleDrop                            string
-	redrive, prune, countAll, countSample, backlog, list, job string
+	enqueue, enqueueOne, enqueuePlain                                  string
+	claim, claimTx, probe, extend, reclaim, sleep, wake                string
+	settle, settleDone, settleDrop                                     string
+	redrive, prune, countAll, countSample, backlog, list, job, payload string
 }
 
 func loadStatements(schema string) statements {
@@ -39,6 +39,7 @@ func loadStatements(schema string) statements {
 		backlog:      load("backlog"),
 		list:         load("list"),
 		job:          load("job"),
+		payload:      load("payload"),
 	}
 }
 

@@ -20,7 +20,7 @@ func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err e
 			var waiting queue.Backlog
 			var since int64
 			err := rows.Scan(&waiting.Queue, &since)
-			waiting.Age = duration(at - since)
+			waiting.Age = duration(at - max(since, earliest))
 			backlogs = append(backlogs, waiting)
 			return err
 		}, b.sql.backlog, at)

@@ -14,6 +14,9 @@ import (
 // verbExtend is the call whose turn to write comes before those of others.
 const verbExtend = "extend"
 
+// maxAttempt is where attempts end: of 32 bits, as on PostgreSQL.
+const maxAttempt = math.MaxInt32
+
 // maxLevels is how many priorities of a queue are asked for one by one.
 const maxLevels = 100
 
@@ -54,7 +57,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	}
 	var ids list
 	for _, job := range jobs {
-		job.Attempt++
+		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
 		job.Fence, job.Worker = fence, req.Worker
 		ids.int(job.ID)
 	}
@@ -139,7 +142,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 			return err
 		}
 		job = jobs[0]
-		job.Attempt++
+		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
 		job.Fence = fence
 		query, args := b.sql.endDropped, []any{job.ID}
 		if b.options.Retention.keepsDone() {

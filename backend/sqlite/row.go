@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -31,8 +32,8 @@ func (r *row) columns(more ...any) []any {
 // fill puts the row in a job.
 func (r *row) fill(job *queue.Job) {
 	job.ID, job.Kind, job.Payload = r.id, r.kind, r.payload
-	job.Priority, job.ScheduledAt = int32(r.priority), timeAt(r.scheduledAt)
-	job.Attempt, job.MaxAttempts = int(r.attempts), int(r.maxAttempts)
+	job.Priority, job.ScheduledAt = clamp32(r.priority), timeAt(r.scheduledAt)
+	job.Attempt, job.MaxAttempts = int(clamp32(r.attempts)), int(clamp32(r.maxAttempts))
 	job.CreatedAt, job.Key, job.LastError = timeAt(r.createdAt), r.key.String, r.lastError.String
 	job.Headers = headersOf(r.headers)
 }
@@ -58,5 +59,12 @@ func queryJobs(ctx context.Context, db queue.DB, name string, size int, query st
 	return jobs, err
 }
 
-// timeAt is the time that is stored as that many microseconds.
-func timeAt(us int64) time.Time { return time.UnixMicro(us).UTC() }
+// earliest and latest are the years of 1970 and 9999 in microseconds: other times, which SQL may have
+// written, cannot be shown as JSON.
+var earliest, latest = int64(0), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+// timeAt is the time that is stored as that many microseconds, between earliest and latest.
+func timeAt(us int64) time.Time { return time.UnixMicro(min(max(us, earliest), latest)).UTC() }
+
+// clamp32 is n, or the end of int32's range that is nearest to it.
+func clamp32(n int64) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

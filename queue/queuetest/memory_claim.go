@@ -100,6 +100,7 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 		}
 		q.write(nil, r, ranOut(r.committed, at))
 		job := copyOf(r.committed.Job)
+		job.Payload, job.Headers = nil, nil
 		jobs = append(jobs, &job)
 	}
 	return jobs, nil

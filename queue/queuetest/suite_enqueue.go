@@ -84,6 +84,7 @@ func testPayloads(t *testing.T, h Harness) {
 		`{"twice": 1, "twice": 2}`, ` { "white" :	"space" } `,
 		`"` + strings.Repeat("x", 200_000) + `"`, `"` + strings.Repeat("漢", 60_000) + `"`,
 		strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+		"[" + strings.Repeat("1e4000,", 15) + "1]", "[" + strings.Repeat("1e-7, {}, ", 20_000) + "1]",
 	}
 	jobs := newJobs(len(payloads), func(i int, j *queue.Job) { j.Payload = json.RawMessage(payloads[i]) })
 	jobs = append(jobs, &queue.Job{Queue: "q", Kind: "k"})
@@ -91,6 +92,9 @@ func testPayloads(t *testing.T, h Harness) {
 	enqueue(t, h, jobs...)
 	for i, j := range claimAll(t, h, len(jobs)) {
 		wantJSON(t, fmt.Sprintf("payload %.40s", payloads[i]), j.Payload, payloads[i])
+		if sent, got := len(payloads[i]), len(j.Payload); got > sent+max(sent, 64<<10) {
+			t.Errorf("payload %.40s of %d bytes came back with %d, which is more than twice as many", payloads[i], sent, got)
+		}
 	}
 }
 

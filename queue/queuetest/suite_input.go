@@ -88,6 +88,7 @@ var badPayloads = map[string]string{
 	"two values":                 `1 2`,
 	"bare word":                  `NaN`,
 	"many exponents":             `[` + strings.Repeat(`1e4000,`, 149_000) + `1]`,
+	"exponents for 68 kB":        `[` + strings.Repeat(`1e4000,`, 17) + `1]`,
 	"escaped NUL":                `{"a": ["b\u0000"]}`,
 	"escaped NUL in a name":      `{"a\u0000": 1}`,
 	"raw NUL":                    "\"\x00\"",

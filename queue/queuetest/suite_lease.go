@@ -68,7 +68,7 @@ func testExtendShortens(t *testing.T, h Harness) {
 
 func testReclaimReturns(t *testing.T, h Harness) {
 	j := newJob()
-	j.Key, j.Priority = "key", 3
+	j.Key, j.Priority, j.Headers = "key", 3, map[string]string{"a": "b"}
 	enqueue(t, h, j)
 	req := short(request(1))
 	req.Worker = "crasher"
@@ -78,6 +78,9 @@ func testReclaimReturns(t *testing.T, h Harness) {
 	r := got[0]
 	if r.Attempt != 1 || r.MaxAttempts != queue.DefaultMaxAttempts || r.Kind != "k" || r.Queue != "q" || r.Key != "key" {
 		t.Errorf("reclaimed job: got %+v, want attempt 1 of %d, its kind, queue and key", r, queue.DefaultMaxAttempts)
+	}
+	if r.Payload != nil || r.Headers != nil {
+		t.Errorf("reclaimed job: got payload %s and headers %v, want neither: a thousand of them may be long", r.Payload, r.Headers)
 	}
 	if !strings.Contains(r.LastError, "crasher") {
 		t.Errorf("LastError of the reclaimed job: got %q, want it to name the worker crasher", r.LastError)

@@ -10,8 +10,8 @@
 -- they are few: of the real one the planner knows nothing, takes a tenth of everything for it, and may compile the plan for that.
 -- Parameters that would change the estimates stand in (SELECT …): then a plan made for their values costs what one made for any
 -- values does, and the server keeps the latter instead of planning anew each time, which takes longer than a small batch.
--- A due time that SQL has set to -infinity, which drivers cannot tell Go, is returned as 1970: the job would be claimed, and its whole
--- batch with it, by a claim that fails.
+-- No time or number that a row may hold makes it fail: times before 1970 and after 9999, such as -infinity, which drivers cannot read, are
+-- returned as those years. What cannot be printed are payloads and headers: they are returned only if $9.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
@@ -19,7 +19,7 @@ WITH many AS MATERIALIZED (
 UPDATE errand.jobs AS j
 SET
     status = 'running',
-    attempts = j.attempts + 1,
+    attempts = least(j.attempts, 2147483646) + 1,
     fence = (SELECT nextval('errand.fences')),
     locked_at = statement_timestamp(),
     locked_by = $5::text,
@@ -44,5 +44,6 @@ WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (
     LIMIT (SELECT $3::integer)
 ))
 RETURNING
-    j.id, j.queue, j.kind, j.payload, j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts,
-    j.fence, j.created_at, coalesce(j.job_key, ''), j.headers, coalesce(j.last_error, '');
+    j.id, j.queue, j.kind, CASE WHEN $9::boolean THEN j.payload END, j.priority, greatest(j.scheduled_at, '1970-01-01Z'),
+    j.attempts, j.max_attempts, j.fence, least(greatest(j.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(j.job_key, ''),
+    CASE WHEN $9::boolean THEN j.headers END, coalesce(left(j.last_error, 8192), '');

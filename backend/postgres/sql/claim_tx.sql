@@ -22,7 +22,7 @@ WITH many AS MATERIALIZED (
     LIMIT 1
 ), kept AS (
     UPDATE errand.jobs AS j
-    SET status = 'completed', attempts = j.attempts + 1, updated_at = statement_timestamp()
+    SET status = 'completed', attempts = least(j.attempts, 2147483646) + 1, updated_at = statement_timestamp()
     WHERE $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
     RETURNING
         j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,
@@ -31,10 +31,10 @@ WITH many AS MATERIALIZED (
     DELETE FROM errand.jobs AS j
     WHERE NOT $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
     RETURNING
-        j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts + 1, j.max_attempts,
+        j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, least(j.attempts, 2147483646) + 1, j.max_attempts,
         j.fence, j.created_at, j.job_key, j.headers, j.last_error
 )
 SELECT
     id, queue, kind, payload, priority, greatest(scheduled_at, '1970-01-01Z'), attempts, max_attempts,
-    fence, created_at, coalesce(job_key, ''), headers, coalesce(last_error, '')
+    fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''), headers, coalesce(left(last_error, 8192), '')
 FROM (SELECT * FROM kept UNION ALL SELECT * FROM dropped) AS taken;

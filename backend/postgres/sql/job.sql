@@ -1,8 +1,13 @@
--- One job: $1 is its id.
+-- One job: $1 is its id; with its payload and headers if $2. Times are shown as in list.sql.
 -- Index: jobs_pkey.
 SELECT
-    id, queue, kind, payload, priority, least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
-    fence, created_at, coalesce(job_key, ''), headers, coalesce(last_error, ''),
-    coalesce(locked_by, ''), status::text, locked_at, locked_until, updated_at
+    id, queue, kind, CASE WHEN $2::boolean THEN payload END, priority,
+    least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
+    fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
+    CASE WHEN $2::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
+    coalesce(locked_by, ''), status::text,
+    CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
+    CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
+    least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z')
 FROM errand.jobs
 WHERE id = $1::bigint;

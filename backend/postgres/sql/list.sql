@@ -1,12 +1,17 @@
--- Lists jobs, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids below $4 (NULL for any), at most $5.
+-- Lists jobs, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids below $4 (NULL for any), at most $5; with payloads and headers if $6.
 -- For one status, AND status = '...' takes the place of AND true: only written out does it let the planner
 -- use the partial indexes, of which it makes the difference where there are few among many.
--- Due times that SQL has set to -infinity or infinity, which drivers cannot tell Go, are shown as 1970 and 9999.
+-- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years: drivers cannot read them.
 -- Index: jobs_pkey; jobs_dead_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
-    id, queue, kind, payload, priority, least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
-    fence, created_at, coalesce(job_key, ''), headers, coalesce(last_error, ''),
-    coalesce(locked_by, ''), status::text, locked_at, locked_until, updated_at
+    id, queue, kind, CASE WHEN $6::boolean THEN payload END, priority,
+    least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
+    fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
+    CASE WHEN $6::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
+    coalesce(locked_by, ''), status::text,
+    CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
+    CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
+    least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z')
 FROM errand.jobs
 WHERE ($1::text IS NULL OR queue = $1::text)
     AND ($2::text IS NULL OR kind = $2::text)

@@ -3,6 +3,8 @@
 -- A job whose run before ended like this, too, is left for up to half a lease longer, as its id and its fence draw it, and from the
 -- fourth attempt on for up to three: one that kills its process, and those that run beside it, are not all taken back, claimed
 -- together and killed again until they are all dead.
+-- It returns neither payloads nor headers. No time or number that a row may hold makes it fail: one such row would keep all others from
+-- being taken back.
 -- It waits for a lock for a millisecond at most, as claim.sql does.
 -- Index: jobs_running_idx.
 UPDATE errand.jobs AS j
@@ -18,10 +20,11 @@ WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (
     SELECT r.ctid
     FROM errand.jobs r
     WHERE r.status = 'running'
-        AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE r.locked_at + interval '10 minutes' END
+        AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
             < statement_timestamp()
         AND CASE
-            WHEN r.locked_until > r.locked_at AND r.attempts BETWEEN 2 AND r.max_attempts - 1 AND r.last_error LIKE 'errand: the lease of %'
+            WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z' AND r.locked_until < '9999-12-31Z'
+                AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.last_error LIKE 'errand: the lease of %'
             THEN r.locked_until + (r.locked_until - r.locked_at)
                 * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END
                 * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
@@ -32,5 +35,5 @@ WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (
     FOR UPDATE SKIP LOCKED
 ))
 RETURNING
-    j.id, j.queue, j.kind, j.payload, j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts,
-    j.fence, j.created_at, coalesce(j.job_key, ''), j.headers, coalesce(j.last_error, '');
+    j.id, j.queue, j.kind, NULL, j.priority, least(greatest(j.scheduled_at, '1970-01-01Z'), '9999-12-31Z'), j.attempts, j.max_attempts,
+    j.fence, least(greatest(j.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(j.job_key, ''), NULL, coalesce(j.last_error, '');

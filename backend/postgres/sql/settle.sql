@@ -43,7 +43,7 @@ WITH locked AS MATERIALIZED (
     SET (status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at) = (
         SELECT
             CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
-            CASE WHEN o.verb = 'release' THEN greatest(j.attempts - 1, 0) ELSE j.attempts END,
+            CASE WHEN o.verb = 'release' THEN greatest(j.attempts, 1) - 1 ELSE j.attempts END,
             CASE WHEN o.dead OR o.verb = 'release' AND o.delay = 0 THEN j.scheduled_at ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.verb = 'release' THEN j.last_error ELSE o.error END,
             NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp()

@@ -1,4 +1,4 @@
--- Takes back those of the jobs with the ids in the JSON array ?2 whose leases have run out at ?1.
+-- Takes back those of the jobs with the ids in the JSON array ?2 whose leases have run out at ?1. Returns them without payloads and headers.
 -- Index: errand_jobs_running.
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
@@ -13,4 +13,4 @@ WHERE id IN (SELECT value FROM json_each(?2))
     AND status = 'running'
     AND locked_until < ?1
 RETURNING
-    id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, queue;
+    id, kind, NULL, priority, scheduled_at, attempts, max_attempts, created_at, job_key, NULL, last_error, queue;

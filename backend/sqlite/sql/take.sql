@@ -9,7 +9,7 @@ WHERE true
 ON CONFLICT (id) DO UPDATE
 SET
     status = 'running',
-    attempts = attempts + 1,
+    attempts = min(attempts, 2147483646) + 1, -- SQLite stores what is beyond an integer as REAL, which the column refuses
     fence = ?2,
     locked_at = ?3,
     locked_until = ?4,

@@ -1,0 +1,153 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// badRows are values that SQL may write where errand would not, by what is odd about them.
+var badRows = map[string]struct{ columns, values string }{
+	"created at infinity":  {"created_at", "'infinity'"},
+	"created at -infinity": {"created_at", "'-infinity'"},
+	"created in 200000":    {"created_at", "'200000-01-01'"},
+	"created in 4000 BC":   {"created_at", "'4000-01-01 BC'"},
+	"due at -infinity":     {"scheduled_at", "'-infinity'"},
+	"due in 4000 BC":       {"scheduled_at", "'4000-01-01 BC'"},
+	"most attempts":        {"attempts, max_attempts", "2147483647, 2147483647"},
+	"fewest attempts":      {"attempts, max_attempts", "-2147483648, -2147483648"},
+	"headers are an array": {"headers", "'[1, 2]'"},
+	"headers are a number": {"headers", "'7'"},
+	"long last error":      {"last_error", "repeat('x', 100000)"},
+	"updated at infinity":  {"updated_at", "'infinity'"},
+	"locked before BC":     {"locked_at, locked_until", "'-infinity', 'infinity'"},
+}
+
+// TestBadRows: times and numbers that errand would not have written keep no job from running, not even
+// their own.
+func TestBadRows(t *testing.T) {
+	for _, w := range theseWays {
+		t.Run(w.name, func(t *testing.T) {
+			db, _ := w.open(t, postgrestest.DSN(t))
+			q := backend(t, db, postgres.Options{})
+			for _, row := range badRows {
+				insertBad(t, db, row.columns, row.values)
+			}
+			enqueue(t, q, jobs(100)...)
+			if log := workThrough(t, db, q); log != "" {
+				t.Errorf("the log is not empty:\n%s", log)
+			}
+			want := 100 + len(badRows)
+			if n := value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE status = 'completed'`); n != want {
+				t.Errorf("%d of %d jobs completed", n, want)
+			}
+			if list, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000}); err != nil || len(list) != want {
+				t.Errorf("Jobs: got %d, error %v; want %d", len(list), err, want)
+			}
+		})
+	}
+}
+
+// TestReclaimBadRows: the same rows do not keep expired leases from being taken back.
+func TestReclaimBadRows(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	for _, row := range badRows {
+		id := insertBad(t, db, row.columns, row.values)
+		exec(t, db, `UPDATE errand.jobs SET status = 'running', fence = 1, locked_by = 'w', attempts = greatest(attempts, 2),
+			last_error = 'errand: the lease of worker w ran out',
+			locked_at = coalesce(locked_at, now() - interval '1 hour'), locked_until = now() - interval '59 minutes' WHERE id = $1`, id)
+	}
+	jobs, err := q.Reclaim(t.Context(), 1000)
+	if err != nil || len(jobs) != len(badRows) {
+		t.Errorf("Reclaim: got %d jobs, error %v; want %d", len(jobs), err, len(badRows))
+	}
+}
+
+// TestUnreadable: a job whose payload or headers the server cannot print in a gigabyte is dead, with a
+// reason, and its ID is logged; all others run, and whoever looks at the jobs sees it.
+func TestUnreadable(t *testing.T) {
+	const huge = `(SELECT jsonb_build_object('a', jsonb_agg(('1e131000')::numeric)) FROM generate_series(1, 9000))`
+	for i, column := range []string{"payload", "headers"} {
+		t.Run(column, func(t *testing.T) {
+			if i > 0 && testing.Short() {
+				t.Skip("takes the server some twenty seconds")
+			}
+			db, _ := theseWays[i].open(t, postgrestest.DSN(t))
+			q := backend(t, db, postgres.Options{})
+			id := insertBad(t, db, column, huge)
+			enqueue(t, q, jobs(100)...)
+			log := workThrough(t, db, q)
+			if want := fmt.Sprintf(`msg="errand: job is dead" job=%d `, id); !strings.Contains(log, want) {
+				t.Errorf("the log has no %s:\n%s", want, log)
+			}
+			if n := value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE status = 'completed'`); n != 100 {
+				t.Errorf("%d of 100 good jobs completed", n)
+			}
+			list, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusDead})
+			if err != nil || len(list) != 1 || list[0].ID != id || list[0].Unreadable == nil || !strings.Contains(list[0].LastError, "cannot be read") {
+				t.Errorf("dead Jobs: got %+v, error %v; want job %d, Unreadable, with a reason", list, err, id)
+			}
+			if n, err := q.Redrive(t.Context(), queue.Redrive{ID: id}); err != nil || n != 1 {
+				t.Errorf("Redrive: got %d, error %v; want 1", n, err)
+			}
+		})
+	}
+}
+
+// insertBad writes a job that is claimed before all others.
+func insertBad(t *testing.T, db *sql.DB, columns, values string) (id int64) {
+	t.Helper()
+	return value[int64](t, db, fmt.Sprintf(
+		`INSERT INTO errand.jobs (kind, priority, %s) VALUES ('test', -1000, %s) RETURNING id`, columns, values))
+}
+
+// workThrough runs a worker until all jobs have ended, and returns its log.
+func workThrough(t *testing.T, db *sql.DB, q *postgres.Backend) (log string) {
+	t.Helper()
+	var text lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		mux := queue.NewMux()
+		mux.Handle("test", queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
+		w := queue.Worker{Backend: q, Handler: mux, Poll: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		if err := w.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "all jobs have ended", func() bool {
+		return value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE status IN ('pending', 'running')`) == 0
+	})
+	cancel()
+	wg.Wait()
+	return text.String()
+}
+
+// lockedBuffer is a bytes.Buffer for concurrent use.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
