@@ -77,6 +77,7 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	before := time.Now()
+	r.forgetDue(before)
 	jobs, err := r.Backend.Claim(ctx, r.request(r.kinds, n))
 	if err != nil {
 		return 0, err
@@ -133,19 +134,55 @@ func (r *run) fallAsleep(ctx context.Context) (next time.Duration) {
 }
 
 // awaitJobs waits until there may be jobs: woken by the backend, when the next
-// scheduled one is due, or after Poll.
+// scheduled one is due, when one that this worker has given back is due again, or
+// after Poll.
 func (r *run) awaitJobs(ctx context.Context, next time.Duration) {
 	d := min(r.Poll, longestSleep)
 	if next >= 0 {
 		d = min(d, next)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-r.wake:
-	case <-timer.C:
+	for end := time.Now().Add(d); ; {
+		timer := time.NewTimer(time.Until(r.beforeDue(end)))
+		select {
+		case <-r.soon:
+			timer.Stop()
+			continue
+		case <-ctx.Done():
+		case <-r.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		return
 	}
+}
+
+// noteDue notes that a job that was given back is due again at that time. The claim
+// loop looks for it then, however long it would sleep. Called with r.mu held.
+func (r *run) noteDue(at time.Time) {
+	if r.dueAgain.IsZero() || at.Before(r.dueAgain) {
+		r.dueAgain = at
+		signal(r.soon)
+	}
+}
+
+// forgetDue forgets what is due by now: a claim is about to look for it. What is due
+// later than that the next call of Sleep tells.
+func (r *run) forgetDue(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dueAgain.After(now) {
+		r.dueAgain = time.Time{}
+	}
+}
+
+// beforeDue is end, or when the first job that was given back is due, if that is sooner.
+func (r *run) beforeDue(end time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dueAgain.IsZero() && r.dueAgain.Before(end) {
+		return r.dueAgain
+	}
+	return end
 }
 
 // listen lets the backend wake the claim loop, if it can.

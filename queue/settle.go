@@ -132,7 +132,8 @@ func (r *run) setAside(batch []*flight) bool {
 	return f.retried
 }
 
-// forget drops what is settled, or was lost, from what the worker holds.
+// forget drops what is settled, or was lost, from what the worker holds, and
+// notes when what was given back is due again.
 func (r *run) forget(batch []*flight, lost []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,8 +144,12 @@ func (r *run) forget(batch []*flight, lost []*Job) {
 				append(jobAttrs(job), "tried_before", f.retried)...)
 		}
 	}
+	now := time.Now()
 	for _, f := range batch {
 		delete(r.held, f.job)
+		if o := f.outcome; o.Verb == Retry || o.Verb == Release {
+			r.noteDue(now.Add(max(o.Delay, 0)))
+		}
 	}
 	r.unsettled -= len(batch)
 	signal(r.room)

@@ -162,6 +162,7 @@ type run struct {
 	room chan struct{} // signals claiming: a slot got free, or outcomes were settled
 	work chan *flight  // claimed jobs on their way to a slot
 	wake chan struct{} // signals claiming: the backend says that there may be jobs
+	soon chan struct{} // signals claiming: dueAgain has become earlier
 
 	mu        sync.Mutex
 	held      map[*Job]*flight     // claimed and not yet settled
@@ -174,6 +175,7 @@ type run struct {
 	idle      chan struct{}        // closed when stopping and nothing runs; nil before
 	outage    time.Time            // when the database could last not be reached
 	unknown   map[unknownKind]bool // kinds of which a Mux has given jobs back
+	dueAgain  time.Time            // when the first of the jobs that were given back is due; zero if none is
 
 	flying   sync.WaitGroup // the slots
 	settling sync.WaitGroup // the settle loop, and what settleAlone is left with
@@ -190,6 +192,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		room:     make(chan struct{}, 1),
 		work:     make(chan *flight, maxPrefetch+w.Concurrency),
 		wake:     make(chan struct{}, 1),
+		soon:     make(chan struct{}, 1),
 		settle:   make(chan struct{}, 1),
 		last:     make(chan struct{}),
 		held:     make(map[*Job]*flight),

@@ -115,6 +115,14 @@ func claim(t testing.TB, q queue.Consumer, n int) []*queue.Job {
 	return jobs
 }
 
+// settle settles jobs that are held.
+func settle(t testing.TB, q queue.Consumer, outcomes ...queue.Outcome) {
+	t.Helper()
+	if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 {
+		t.Fatalf("Settle: %d of %d lost, error %v", len(lost), len(outcomes), err)
+	}
+}
+
 func request(n int) queue.ClaimRequest {
 	return queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: n, Lease: time.Minute, Worker: "tester"}
 }

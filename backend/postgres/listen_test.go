@@ -81,14 +81,17 @@ func TestNotifiesOnlySleepers(t *testing.T) {
 	}
 	asleep := func() int { return value[int](t, db, `SELECT count(*) FROM errand.sleepers`) }
 
-	enqueue(t, q, jobs(1)...) // nobody sleeps
+	enqueue(t, q, jobs(3)...) // nobody sleeps
+	held := claim(t, q, 3)
 	enqueue(t, q, &queue.Job{Queue: "other", Kind: "test"})
 	sleep()
 	enqueue(t, q, &queue.Job{Queue: "other", Kind: "test"}) // nobody sleeps in this queue
 	exec(t, db, `SELECT pg_notify('errand', 'no such queue')`)
+	settle(t, q, queue.Outcome{Job: held[0]})
+	settle(t, q, queue.Outcome{Job: held[1], Verb: queue.Dead}, queue.Outcome{Job: held[2]})
 	select {
 	case <-woken:
-		t.Error("woken, but nothing was enqueued in its queue since it fell asleep")
+		t.Error("woken, but nothing has become due in its queue since it fell asleep")
 	case <-time.After(100 * time.Millisecond):
 	}
 	enqueue(t, q, jobs(1)...)

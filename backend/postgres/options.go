@@ -18,7 +18,7 @@ type Options struct {
 	// Listen wakes sleeping workers by LISTEN and NOTIFY: pgxlisten.Listen or
 	// pqlisten.New. nil means that this process's workers poll.
 	Listen Listen
-	// Silent keeps Enqueue from notifying, for transactions that will be
+	// Silent keeps Enqueue and Settle from notifying, for transactions that will be
 	// prepared: PostgreSQL does not prepare one that has notified. Workers find
 	// the jobs by polling.
 	Silent bool

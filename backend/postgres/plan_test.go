@@ -71,7 +71,7 @@ func TestPlans(t *testing.T) {
 			args        []string
 		}{
 			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'", "'{0}'", "'{-infinity}'", "'{0}'"}},
-			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true"}},
+			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true", "true"}},
 			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},

@@ -49,7 +49,7 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h 
 	doneIDs, doneFences := h.only(isDone).arrays()
 	others := h.only(func(o queue.Outcome) bool { return !isDone(o) })
 	otherIDs, otherFences := others.arrays()
-	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items), worker, b.options.Retention.keepsDone())
+	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items), worker, b.options.Retention.keepsDone(), !b.options.Silent)
 }
 
 // outOfPatience says whether a statement has given up waiting for a lock. Where it gave up one lock just as it got that, and comes to wait for

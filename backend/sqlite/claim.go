@@ -201,12 +201,22 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err != nil || len(expired) == 0 {
 		return nil, err
 	}
+	var back returned
 	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
-		jobs, err = queryJobs(ctx, db, "", len(expired), b.sql.reclaim, now(), idList(expired))
-		return err
+		back = returned{}
+		if jobs, err = queryJobs(ctx, db, "", len(expired), b.sql.reclaim, now(), idList(expired)); err != nil {
+			return err
+		}
+		for _, job := range jobs {
+			if job.Attempt < job.MaxAttempts { // else it is dead
+				back.add(job.Queue)
+			}
+		}
+		return b.rouse(ctx, db, &back)
 	})
 	if err != nil {
 		return nil, err
 	}
+	b.tellReturned(true, back)
 	return jobs, nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// SQLite notifies nobody. Who enqueues on the backend's own handle wakes the sleepers of its process when that is committed. Everyone
-// else's commits are seen by looking, while somebody sleeps, at the last id that was drawn, which is a row of a table of few: 5 µs, on any
-// connection. Where a transaction of this process is known to have enqueued and may commit any moment, the looks come faster for a
+// SQLite notifies nobody. A call that enqueues, retries, releases, takes back or redrives jobs on the backend's own handle wakes the sleepers
+// of its process when it is committed. All other commits are seen by looking, while a worker sleeps, at the last id that was drawn, which
+// is a row of a table of few: 5 µs, on any connection. So what returns a job to its queue draws an id, too. Where a transaction of this process is known to have enqueued and may commit any moment, the looks come faster for a
 // while.
 
 const (
@@ -104,12 +104,46 @@ func (b *Backend) tell(db queue.DB, jobs []*queue.Job) {
 	if len(names) == 0 {
 		return
 	}
-	if own, _ := b.isOwn(db); !own {
+	own, _ := b.isOwn(db)
+	b.tellQueues(own, names, first, last)
+}
+
+// tellQueues wakes the sleepers of the queues, where what concerns them is committed, or prepares them for it. First to last are
+// the ids that were drawn for it.
+func (b *Backend) tellQueues(committed bool, names []string, first, last int64) {
+	if !committed {
 		b.file.expect(b.options.Prefix, names)
 		return
 	}
 	b.file.wake(b.options.Prefix, names)
 	b.file.know(b.options.Prefix, first, last)
+}
+
+// returned says where jobs have become pending again: retried, released, taken back or redriven.
+type returned struct {
+	queues []string
+	roused int64 // the id that was drawn to say so to other processes
+}
+
+func (r *returned) add(name string) {
+	if !slices.Contains(r.queues, name) {
+		r.queues = append(r.queues, name)
+	}
+}
+
+// rouse tells other processes, with the commit of the transaction, that jobs have returned, if some have.
+func (b *Backend) rouse(ctx context.Context, db queue.DB, back *returned) error {
+	if len(back.queues) == 0 {
+		return nil
+	}
+	return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&back.roused) }, b.sql.rouse)
+}
+
+// tellReturned tells this process's sleepers.
+func (b *Backend) tellReturned(committed bool, back returned) {
+	if len(back.queues) > 0 {
+		b.tellQueues(committed, back.queues, back.roused, back.roused)
+	}
 }
 
 // register adds a sleeper, which is woken by the first look: what was before went unheard.
@@ -173,12 +207,12 @@ func (f *file) saw(nap []*sleeper, seen int64) {
 	}
 }
 
-// wake wakes who sleeps on one of the queues; on any, where names is nil.
+// wake wakes who sleeps on one of the queues.
 func (f *file) wake(prefix string, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sleepers {
-		if s.prefix == prefix && (names == nil || s.servesOne(names)) {
+		if s.prefix == prefix && s.servesOne(names) {
 			s.wake()
 		}
 	}

@@ -71,16 +71,26 @@ func TestWakeWithinProcess(t *testing.T) {
 }
 
 // TestWakesOnlyWhomItConcerns: a job of another queue, or of tables with another prefix, that this process
-// enqueues wakes nobody; one that another process does may.
+// enqueues or gives back wakes nobody, nor does a job that has ended; one that another process does may.
 func TestWakesOnlyWhomItConcerns(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	o := sqlite.Options{Prefix: "other_"}
 	migrate(t, db, o)
 	other := backend(t, db, o)
 	asleep, woken := dozer(t, q, queue.DefaultQueue)
+	enqueue(t, q, jobs(2)...)
+	held := claim(t, q, 2)
 	asleep()
 	enqueue(t, q, &queue.Job{Kind: "test", Queue: "elsewhere"})
 	enqueue(t, other, jobs(1)...)
+	settle(t, q, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Dead})
+	req := request(1)
+	req.Queues = []string{"elsewhere"}
+	given, err := q.Claim(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t, q, queue.Outcome{Job: given[0], Verb: queue.Release})
 	select {
 	case <-woken:
 		t.Error("woken by a job of another queue")

@@ -29,8 +29,9 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	}
 	own, err := b.isOwn(db)
 	counting := own // see settleDone
+	var back returned
 	settle := func(ctx context.Context, db queue.DB) error {
-		lost = slices.Clone(stale)
+		lost, back = slices.Clone(stale), returned{}
 		for _, g := range done {
 			if err := b.settleDone(ctx, db, g, counting, &lost); err != nil {
 				counting = false
@@ -38,13 +39,11 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			}
 		}
 		for _, g := range others {
-			ids, err := queryIDs(ctx, db, b.sql.settle, verdicts(g.items), g.fence, g.worker, now())
-			if err != nil {
+			if err := b.settleOthers(ctx, db, g, &lost, &back); err != nil {
 				return err
 			}
-			lost = append(lost, g.without(ids)...)
 		}
-		return nil
+		return b.rouse(ctx, db, &back)
 	}
 	if err == nil {
 		err = b.on(ctx, "settle", db, settle)
@@ -55,7 +54,27 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	if err != nil {
 		return nil, err
 	}
+	b.tellReturned(own, back)
 	return lost, nil
+}
+
+// settleOthers settles jobs that are not done. It appends those that are lost, and the queues of those that are pending again.
+func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g group[queue.Outcome], lost *[]*queue.Job, back *returned) error {
+	var ids []int64
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		var id int64
+		var name, status string
+		err := rows.Scan(&id, &name, &status)
+		ids = append(ids, id)
+		if status == string(queue.StatusPending) {
+			back.add(name)
+		}
+		return err
+	}, b.sql.settle, verdicts(g.items), g.fence, g.worker, now())
+	if err == nil {
+		*lost = append(*lost, g.without(ids)...)
+	}
+	return err
 }
 
 // errSomeLost undoes a Settle that has to ask which of its jobs are lost.

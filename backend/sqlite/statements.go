@@ -65,7 +65,7 @@ func loadStatements(prefix string) statements {
 func (s statements) hot() []string {
 	return []string{
 		s.enqueueOne, s.enqueueAlike, s.enqueue, s.fence, s.level, s.due, s.take, s.extend,
-		s.settle, s.settleDone, without(s.settleDone), s.settleDrop, without(s.settleDrop), s.expired, s.sleep, s.seen, s.prune,
+		s.settle, s.settleDone, without(s.settleDone), s.settleDrop, without(s.settleDrop), s.expired, s.sleep, s.seen, s.rouse, s.prune,
 	}
 }
 

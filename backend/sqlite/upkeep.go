@@ -40,24 +40,25 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 
 // revive makes those of the jobs pending that are dead and whose keys are free.
 func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
+	var back returned
 	err = b.write(ctx, "redrive", func(ctx context.Context, db queue.DB) error {
-		result, err := exec(ctx, db, b.sql.redrive, idList(ids), now())
+		n, back = 0, returned{}
+		err := each(ctx, db, func(rows *sql.Rows) error {
+			var name string
+			err := rows.Scan(&name)
+			n++
+			back.add(name)
+			return err
+		}, b.sql.redrive, idList(ids), now())
 		if err != nil {
 			return err
 		}
-		changed, err := result.RowsAffected()
-		if n = int(changed); err != nil || n == 0 {
-			return err
-		}
-		_, err = exec(ctx, db, b.sql.rouse)
-		return err
+		return b.rouse(ctx, db, &back)
 	})
 	if err != nil {
 		return 0, err
 	}
-	if n > 0 {
-		b.file.wake(b.options.Prefix, nil)
-	}
+	b.tellReturned(true, back)
 	return n, nil
 }
 

@@ -11,12 +11,19 @@ import (
 )
 
 // promptly is how soon a sleeping worker is woken, by the median of some tries.
-const promptly = 50 * time.Millisecond
+const (
+	promptly = 50 * time.Millisecond
+	tries    = 7
+)
 
 var waitCases = []testCase{
 	{"enqueue wakes within 50 ms", hasWakeUps, testWakeUp},
 	{"commit wakes within 50 ms", hasWakeUps | hasTx, testWakeUpByCommit},
 	{"redrive wakes", hasWakeUps | hasRedriver, testWakeUpByRedrive},
+	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
+	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
+	{"reclaim wakes", hasWakeUps | hasReclaimer, testWakeUpByReclaim},
+	{"every job starts when it is due", hasWakeUps | hasRedriver | hasReclaimer, testStartsWhenDue},
 	{"every sleeper is woken", hasWakeUps, testWakeAll},
 	{"a queue of several", hasWakeUps, testWakeUpOfSeveral},
 	{"Listen ends with its context", hasWakeUps, testListenEnds},
@@ -88,7 +95,6 @@ func (d *dozer) isWoken(within time.Duration) bool {
 // What was about to be done is prepared by sleep's return.
 func wantPrompt(t *testing.T, h Harness, d *dozer, what string, do func()) {
 	t.Helper()
-	const tries = 7
 	var took []time.Duration
 	for range tries {
 		d.sleep(t, h)

@@ -5,35 +5,48 @@
 -- together and killed again until they are all dead.
 -- It returns neither payloads nor headers. No time or number that a row may hold makes it fail: one such row would keep all others from
 -- being taken back.
--- It waits for a lock for a millisecond at most, as claim.sql does.
--- Index: jobs_running_idx.
-UPDATE errand.jobs AS j
-SET
-    status = CASE WHEN j.attempts >= j.max_attempts THEN 'dead' ELSE 'pending' END::errand.job_status,
-    last_error = 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' ran out',
-    fence = 0,
-    locked_at = NULL,
-    locked_by = NULL,
-    locked_until = NULL,
-    updated_at = statement_timestamp()
-WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (ARRAY(
-    SELECT r.ctid
-    FROM errand.jobs r
-    WHERE r.status = 'running'
-        AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
-            < statement_timestamp()
-        AND CASE
-            WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z' AND r.locked_until < '9999-12-31Z'
-                AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.last_error LIKE 'errand: the lease of %'
-            THEN r.locked_until + (r.locked_until - r.locked_at)
-                * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END
-                * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
-            ELSE '-infinity'
-        END < statement_timestamp()
-    ORDER BY r.locked_at
-    LIMIT $1::integer
-    FOR UPDATE SKIP LOCKED
-))
-RETURNING
-    j.id, j.queue, j.kind, NULL, j.priority, least(greatest(j.scheduled_at, '1970-01-01Z'), '9999-12-31Z'), j.attempts, j.max_attempts,
-    j.fence, least(greatest(j.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(j.job_key, ''), NULL, coalesce(j.last_error, '');
+-- It wakes the sleeping workers of the queues that jobs return to.
+-- It waits for a row's lock for a millisecond at most, as claim.sql does. The lock that all notifying transactions share comes at the
+-- commit, and has no such limit.
+-- Index: jobs_running_idx, sleepers_pkey.
+WITH taken AS (
+    UPDATE errand.jobs AS j
+    SET
+        status = CASE WHEN j.attempts >= j.max_attempts THEN 'dead' ELSE 'pending' END::errand.job_status,
+        last_error = 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' ran out',
+        fence = 0,
+        locked_at = NULL,
+        locked_by = NULL,
+        locked_until = NULL,
+        updated_at = statement_timestamp()
+    WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (ARRAY(
+        SELECT r.ctid
+        FROM errand.jobs r
+        WHERE r.status = 'running'
+            AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
+                < statement_timestamp()
+            AND CASE
+                WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z' AND r.locked_until < '9999-12-31Z'
+                    AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.last_error LIKE 'errand: the lease of %'
+                THEN r.locked_until + (r.locked_until - r.locked_at)
+                    * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END
+                    * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
+                ELSE '-infinity'
+            END < statement_timestamp()
+        ORDER BY r.locked_at
+        LIMIT $1::integer
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING
+        j.id, j.queue, j.kind, j.priority, j.scheduled_at, j.attempts, j.max_attempts, j.fence, j.created_at, j.job_key,
+        j.last_error, j.status
+), woken AS (
+    SELECT pg_notify('errand', back.queue), set_config('lock_timeout', '0', true)
+    FROM (SELECT DISTINCT queue FROM taken WHERE status = 'pending') AS back
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = back.queue)
+)
+SELECT
+    t.id, t.queue, t.kind, NULL, t.priority, least(greatest(t.scheduled_at, '1970-01-01Z'), '9999-12-31Z'), t.attempts, t.max_attempts,
+    t.fence, least(greatest(t.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(t.job_key, ''), NULL, coalesce(t.last_error, '')
+FROM taken AS t
+WHERE (SELECT count(*) FROM woken) >= 0;

@@ -1,6 +1,6 @@
 -- Records outcomes: $1 ids in their order, and $2 fences, of jobs that are done; $3 ids and $4 fences of all others, whose
--- outcomes $5, a JSON object by id, holds as [verb, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept.
--- Returns the ids that are not the worker's any more. A job that is released without a delay keeps its place.
+-- outcomes $5, a JSON object by id, holds as [verb, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept;
+-- $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids that are not the worker's any more. A job that is released without a delay keeps its place.
 -- This is the one statement that waits for a locked row, which only its own worker's handlers lock; the others pass
 -- over what is locked, so none deadlocks with it. Nothing is joined: a join with the ids could be planned the wrong way round, so
 -- a row's fence is found by a binary search for its id. (SELECT $1…) is evaluated once, and its length is not known to
@@ -8,7 +8,7 @@
 -- taking jobs_running_idx and filtering it by every id.
 -- The rows are locked in the order of their ids before any is changed, whatever their outcomes: two callers that settle the same jobs
 -- would deadlock otherwise, where one says that a job is done and the other that it failed.
--- Index: jobs_pkey.
+-- Index: jobs_pkey, sleepers_pkey.
 WITH locked AS MATERIALIZED (
     SELECT id FROM errand.jobs
     WHERE id = ANY ((SELECT $1::text::bigint[] || $3::text::bigint[])::bigint[])
@@ -62,7 +62,8 @@ WITH locked AS MATERIALIZED (
         AND j.fence = (SELECT $4::text::bigint[])[width_bucket(j.id, (SELECT $3::text::bigint[]))]
         AND j.locked_by = $6::text
         AND j.status BETWEEN 'running' AND 'running'
-    RETURNING j.id
+    RETURNING j.id, CASE WHEN $8::boolean AND j.status = 'pending' AND j.queue IN (SELECT s.queue FROM errand.sleepers s)
+        THEN pg_notify('errand', j.queue)::text END
 )
 SELECT want.id FROM unnest((SELECT $1::text::bigint[] || $3::text::bigint[])) AS want (id)
 EXCEPT

@@ -1,5 +1,6 @@
 -- Gives dead jobs another life: ?1 is the JSON array of their ids, ?2 is now. OR IGNORE leaves a job dead whose key a live
 -- job has, one of the same statement included.
+-- Returns the queue of each job that is pending now.
 -- Index: errand_jobs_dead, errand_jobs_key.
 UPDATE OR IGNORE errand_jobs INDEXED BY errand_jobs_dead
 SET
@@ -13,4 +14,5 @@ SET
     locked_by = NULL,
     updated_at = ?2
 WHERE id IN (SELECT value FROM json_each(?1))
-    AND status = 'dead';
+    AND status = 'dead'
+RETURNING queue;

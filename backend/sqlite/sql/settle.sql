@@ -1,5 +1,6 @@
 -- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, verb, time at which it is due again or NULL
--- for the time at which it was, and error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns the ids of those that it does hold.
+-- for the time at which it was, and error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns those that it does hold:
+-- their ids, queues and new statuses.
 -- No row is inserted, as in take.sql: what is selected is there.
 -- Index: errand_jobs_running.
 INSERT INTO errand_jobs (id, status, attempts, scheduled_at, last_error, created_at, updated_at)
@@ -34,4 +35,4 @@ SET
     locked_until = NULL,
     locked_by = NULL,
     updated_at = excluded.updated_at
-RETURNING id;
+RETURNING id, queue, status;
