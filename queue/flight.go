@@ -129,23 +129,34 @@ func (r *run) begin(f *flight, s slot, now time.Time) bool {
 // finish turns what the handler said into an outcome, unless the job is no longer
 // this worker's.
 func (r *run) finish(f *flight, err error, took time.Duration) {
-	outcome, ok := OutcomeOf(f.ctx, f.job, err)
+	job := f.job
+	outcome, ok := OutcomeOf(f.ctx, job, err)
 	f.cancel(nil)
-	counts, room := r.land(f, outcome, ok, took)
-	switch {
-	case counts:
+	end, room := r.land(f, outcome, ok, took)
+	switch end {
+	case landRecorded:
 		r.logOutcome(outcome)
-	case ok && f.lost: // not so if the handler has settled it: then nobody else has it
-		logLost(r.Logger, f.job)
+	case landLost:
+		logLost(r.Logger, job)
 	}
 	if room {
 		signal(r.room)
 	}
 }
 
-// land notes that a handler has returned. It says whether the outcome counts, and
-// whether there is room to claim now.
-func (r *run) land(f *flight, o Outcome, ok bool, took time.Duration) (counts, room bool) {
+// landing is what becomes of a handler's outcome.
+type landing uint8
+
+const (
+	landRecorded landing = iota // it is with settling
+	landSettled                 // by its handler
+	landLost                    // another worker has the job
+	landLate                    // the worker has given the job back meanwhile
+)
+
+// land notes that a handler has returned. It says what becomes of its outcome, and
+// whether there is room to claim now. Settling may be done with f before it returns.
+func (r *run) land(f *flight, o Outcome, ok bool, took time.Duration) (end landing, room bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
@@ -153,14 +164,28 @@ func (r *run) land(f *flight, o Outcome, ok bool, took time.Duration) (counts, r
 	f.slot = nil
 	switch {
 	case f.given:
-	case f.lost || !ok:
-		delete(r.held, f.job)
+		end = landLate
+	case !ok:
+		end = landSettled // also where the worker has lost it: then no other worker has it
+		r.drop(f)
+	case f.lost:
+		end = landLost
+		r.drop(f)
 	default:
 		r.give(f, o)
-		counts = true
 	}
 	r.noteIdle()
-	return counts, r.freeRoom() > 0
+	return end, r.freeRoom() > 0
+}
+
+// drop forgets a flight that has ended. It clears it, because the claim's other
+// flights are in the same block of memory: they would keep the payload there.
+// Called with r.mu held.
+func (r *run) drop(f *flight) {
+	delete(r.held, f.job)
+	if f.slot == nil { // otherwise the handler ignores that its context has ended
+		*f = flight{lost: true} // if it is still on its way to a slot, no slot starts it
+	}
 }
 
 // give hands an outcome to settling. Called with r.mu held.

@@ -125,7 +125,7 @@ func (r *run) lose(job *Job) {
 	if f.slot == nil {
 		logLost(r.Logger, job)
 		r.waiting--
-		delete(r.held, job)
+		r.drop(f)
 		signal(r.room)
 		return
 	}

@@ -146,10 +146,10 @@ func (r *run) forget(batch []*flight, lost []*Job) {
 	}
 	now := time.Now()
 	for _, f := range batch {
-		delete(r.held, f.job)
 		if o := f.outcome; o.Verb == Retry || o.Verb == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))
 		}
+		r.drop(f)
 	}
 	r.unsettled -= len(batch)
 	signal(r.room)
