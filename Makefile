@@ -14,7 +14,7 @@ FUZZTIME = 10s
 # Up to Go 1.26 a fuzz run that has found nothing now and then ends with "context deadline exceeded" (https://go.dev/issue/75804).
 FUZZGO = GOTOOLCHAIN=go1.27.4
 
-.PHONY: help fmt lint test race cover fuzz bench chaos microbench quickstart examples
+.PHONY: help fmt lint platforms test race cover fuzz bench chaos microbench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -25,6 +25,9 @@ fmt: ## format the code
 lint: ## check formatting, vet, and run the linters of .golangci.yml
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run make fmt"; exit 1; }
 	$(EACH) go vet ./...; $(GOLANGCI) run ./...; done
+
+platforms: ## build and vet for each system and architecture that errand is used on (ten minutes)
+	.ci/platforms.sh
 
 test: ## run every test
 	$(EACH) go test -timeout 20m ./...; done

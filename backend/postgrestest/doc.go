@@ -22,7 +22,8 @@
 //     usual socket.
 //   - local: initdb and postgres from PATH, or the newest of those in the usual
 //     places, such as /usr/lib/postgresql. As root they run as the user postgres or
-//     nobody.
+//     nobody. Of the caller's environment they get PATH, TZ and LD_LIBRARY_PATH
+//     only. This way does not exist on Windows.
 //
 // ERRAND_POSTGRES=url, docker or local allows that one only. Where none works the
 // test fails, with an error that says why each did not: it is never skipped.

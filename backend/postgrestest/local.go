@@ -1,3 +1,5 @@
+//go:build unix
+
 package postgrestest
 
 import (
@@ -7,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -76,15 +77,14 @@ func launch(ctx context.Context, o Options, bin string, account *syscall.Credent
 	if err != nil {
 		return nil, err
 	}
-	if account != nil {
-		if err := os.Chown(dir, int(account.Uid), int(account.Gid)); err != nil {
-			return nil, errors.Join(err, os.RemoveAll(dir))
-		}
+	log, err := handOver(dir, account)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	password := rand.Text()
 	args := append([]string{dir, bin, strings.Join(o.initdbArgs(), " "),
 		"-c", "listen_addresses=127.0.0.1", "-c", "port=" + port, "-c", "unix_socket_directories=" + dir}, o.args()...)
-	p, err := supervise(dir, password, account, args)
+	p, err := supervise(log, password, account, args)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -100,30 +100,39 @@ func launch(ctx context.Context, o Options, bin string, account *syscall.Credent
 	return s, nil
 }
 
-// dataParent is where the cluster's directory is to be, "" for the usual place for
-// temporary files. Hundreds of small files for each database come and go in
-// memory in a tenth of the time that they can take on disk.
-func dataParent(o Options) string {
-	const memory, plenty = "/dev/shm", 4 << 30
-	var fs syscall.Statfs_t
-	if o.Durable || os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &fs) != nil {
-		return ""
+// handOver gives dir to account, unless that is nil, and returns the open log file in it. The log
+// is created first: what root opens in a directory of another account can be a link to any file.
+func handOver(dir string, account *syscall.Credential) (*os.File, error) {
+	// The log stays readable through this handle after the directory has been removed.
+	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil || account == nil {
+		return log, err
 	}
-	if uint64(fs.Bavail)*uint64(fs.Bsize) < plenty {
-		return ""
+	if err := os.Chown(dir, int(account.Uid), int(account.Gid)); err != nil {
+		return nil, errors.Join(err, log.Close())
 	}
-	return memory
+	return log, nil
 }
 
-// supervise starts localScript in a session of its own, out of ctrl-C's reach.
-func supervise(dir, password string, account *syscall.Credential, args []string) (*process, error) {
-	log, err := os.Create(filepath.Join(dir, "log")) // stays readable when it is removed
-	if err != nil {
-		return nil, err
+// serverEnv returns the variables of environ that initdb and postgres need. The server runs as
+// another account where this process is root's, and secrets are not that account's business.
+func serverEnv(environ []string) []string {
+	env := []string{"LC_ALL=C"}
+	for _, variable := range environ {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case "PATH", "TZ", "LD_LIBRARY_PATH":
+			env = append(env, variable)
+		}
 	}
+	return env
+}
+
+// supervise starts localScript in a session of its own, where ctrl-C does not reach it. It takes
+// over log.
+func supervise(log *os.File, password string, account *syscall.Credential, args []string) (*process, error) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", localScript, "sh"}, args...)...)
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = serverEnv(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: account}
 	stdin, err := cmd.StdinPipe()
@@ -154,17 +163,6 @@ func tail(f *os.File) string {
 		return err.Error()
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// baseURL is the URL of the database postgres on a server that we start.
-func baseURL(host, password string) *url.URL {
-	return &url.URL{
-		Scheme:   "postgres",
-		User:     url.UserPassword("errand", password),
-		Host:     host,
-		Path:     "/postgres",
-		RawQuery: "sslmode=disable",
-	}
 }
 
 // findBinaries returns the directory with initdb and postgres: the first in path

@@ -1,9 +1,10 @@
+//go:build unix
+
 package postgrestest
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -14,10 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/ory/dockertest/v3"
-	"github.com/ory/dockertest/v3/docker"
 )
 
 // childEnv makes of this test binary a program that starts a server, says where
@@ -117,34 +114,6 @@ func wantGone(t *testing.T, dsn, description string, pid int) {
 	}
 }
 
-// traces says what is left of the server of that description, and of the process
-// where pid is not 0.
-func traces(t *testing.T, description string, pid int) string {
-	t.Helper()
-	if _, dir, local := strings.Cut(description, "data in "); local {
-		if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
-			return "directory " + dir
-		}
-		if pid != 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			return fmt.Sprint("process ", pid)
-		}
-		return ""
-	}
-	if _, container, ok := strings.Cut(description, "container "); ok {
-		id, _, _ := strings.Cut(container, ",")
-		pool, err := dockertest.NewPool("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var gone *docker.NoSuchContainer
-		if _, err := pool.Client.InspectContainer(id); !errors.As(err, &gone) {
-			return "container " + id
-		}
-		return ""
-	}
-	return description
-}
-
 // postmaster returns the process id of a local server, or 0.
 func postmaster(t *testing.T, description string) int {
 	t.Helper()
@@ -162,16 +131,4 @@ func postmaster(t *testing.T, description string) int {
 		t.Fatal(err)
 	}
 	return pid
-}
-
-// eventually polls until ok, for half a minute.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 30s for %s", what)
-		}
-	}
 }

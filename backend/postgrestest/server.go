@@ -122,6 +122,17 @@ func choose(ctx context.Context, o Options) (*Server, error) {
 	return nil, fmt.Errorf("postgrestest: no PostgreSQL server:\n\t%s", strings.Join(failed, "\n\t"))
 }
 
+// baseURL is the URL of the database postgres on a server that we start.
+func baseURL(host, password string) *url.URL {
+	return &url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword("errand", password),
+		Host:     host,
+		Path:     "/postgres",
+		RawQuery: "sslmode=disable",
+	}
+}
+
 // Close ends the server and removes its data; of a server that DATABASE_URL names
 // it drops the database alone. It returns when that is done. Calling it again is
 // harmless and returns the same error.

@@ -41,6 +41,29 @@ func TestStart(t *testing.T) {
 	}
 }
 
+func TestStartKeepsOurSecrets(t *testing.T) {
+	t.Setenv("ERRAND_TEST_SECRET", "token")
+	s, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if given(s) {
+		return
+	}
+	run(t, s.admin, "CREATE TABLE variables (variable text)")
+	run(t, s.admin, "COPY variables FROM PROGRAM 'env'")
+	var all, ours int
+	err = s.admin.QueryRowContext(t.Context(),
+		"SELECT count(*), count(*) FILTER (WHERE variable ~ 'ERRAND_TEST_SECRET') FROM variables").Scan(&all, &ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all == 0 || ours != 0 {
+		t.Errorf("of the server's %d variables %d are our secret", all, ours)
+	}
+}
+
 func TestStartIsEmpty(t *testing.T) {
 	onTestServer(t)
 	s, err := Start(t.Context(), Options{})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func badJobs() []badJob {
 		{"ScheduledAt in 1969", "ScheduledAt", func(j *queue.Job) { j.ScheduledAt = time.Unix(-1, 0) }},
 		{"ScheduledAt in 10000", "ScheduledAt", func(j *queue.Job) { j.ScheduledAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
 		{"negative MaxAttempts", "MaxAttempts", func(j *queue.Job) { j.MaxAttempts = -1 }},
-		{"huge MaxAttempts", "MaxAttempts", func(j *queue.Job) { j.MaxAttempts = 1 << 40 }},
+		{"huge MaxAttempts", "MaxAttempts", func(j *queue.Job) { j.MaxAttempts = math.MaxInt }},
 		{"Key of 501 bytes", "Key", func(j *queue.Job) { j.Key = strings.Repeat("x", 501) }},
 		{"Key with NUL", "Key", func(j *queue.Job) { j.Key = "a\x00" }},
 		{"Key not UTF-8", "Key", func(j *queue.Job) { j.Key = "\xc3\x28" }},
