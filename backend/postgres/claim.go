@@ -14,7 +14,7 @@ import (
 
 // Claim implements [queue.Consumer] with sql/claim.sql: one statement, or two where
 // the first begins at the front (see front.go) and comes back short. It takes at most
-// 100,000 jobs of a queue.
+// 100,000 jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)

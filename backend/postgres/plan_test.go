@@ -2,12 +2,15 @@ package postgres_test
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
 )
 
 // planOf prepares a statement, makes its plan a generic one, and explains it.
@@ -70,7 +73,7 @@ func TestPlans(t *testing.T) {
 			name, index string
 			args        []string
 		}{
-			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'", "'{0}'", "'{-infinity}'", "'{0}'"}},
+			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'", "'{0}'", "'{-infinity}'", "'{0}'", "true"}},
 			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true", "true"}},
 			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
@@ -112,6 +115,80 @@ func TestPlans(t *testing.T) {
 	check("full, and in no order")
 }
 
+// touched is how many pages a statement touches; what it changes is undone.
+func touched(t *testing.T, db *sql.DB, text string, args ...any) int {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	exec(t, tx, "SET LOCAL plan_cache_mode = force_generic_plan")
+	var plans []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	plan := value[string](t, tx, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+text, args...)
+	if err := json.Unmarshal([]byte(plan), &plans); err != nil || len(plans) != 1 {
+		t.Fatalf("%v: %s", err, plan)
+	}
+	return plans[0].Plan.Hit + plans[0].Plan.Read
+}
+
+// TestClaimsStopAtWhatIsNotDue: what is scheduled, in three priorities, costs a claim a few pages, however much it is.
+func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
+	const perPriority = 12 // pages: two look-ups
+	for _, due := range []int{0, 10} {
+		t.Run(fmt.Sprint(due), func(t *testing.T) {
+			db := postgrestest.Open(t)
+			pages := func() (claim, tx int) {
+				return touched(t, db, postgres.Statement("claim"), "{default}", nil, 20, 1000000, "w", "{-2147483648}", "{-infinity}", "{0}", true),
+					touched(t, db, postgres.Statement("claim_tx"), "{default}", nil, true)
+			}
+			exec(t, db, "INSERT INTO errand.jobs (kind, priority) SELECT 'k', 5 FROM generate_series(1, $1::integer)", due)
+			claimAlone, txAlone := pages()
+			exec(t, db, `INSERT INTO errand.jobs (kind, priority, scheduled_at) SELECT 'k', i % 3 * 5, now() + interval '1 hour' + i * interval '1 ms'
+				FROM generate_series(1, 100000) i`)
+			claimBeside, txBeside := pages()
+			if claimBeside > claimAlone+3*perPriority || txBeside > txAlone+3*perPriority {
+				t.Errorf("a claim touches %d pages alone and %d beside 100,000 scheduled jobs, one in a transaction %d and %d",
+					claimAlone, claimBeside, txAlone, txBeside)
+			}
+		})
+	}
+}
+
+// TestClaimsOfManyPriorities: jobs are found, in their order, whatever number of priorities has nothing but scheduled jobs.
+func TestClaimsOfManyPriorities(t *testing.T) {
+	db := postgrestest.Open(t)
+	q := backend(t, db, postgres.Options{})
+	exec(t, db, "INSERT INTO errand.jobs (kind, priority, scheduled_at) SELECT 'k', i, now() + interval '1 hour' FROM generate_series(1, 3000) i")
+	want := []int32{10, 998, 999, 1000, 1001, 2000, 3000, 3001}
+	for _, priority := range []int32{2000, 998, 1000, 3001, 999, 3000, 10, 1001} {
+		enqueue(t, q, &queue.Job{Kind: "k", Priority: priority})
+	}
+	var got []int32
+	for _, n := range []int{2, 10} {
+		for _, job := range claim(t, q, n) {
+			got = append(got, job.Priority)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got the priorities %d, want %d", got, want)
+	}
+	enqueue(t, q, &queue.Job{Kind: "k", Priority: 1500})
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if job, err := q.ClaimTx(t.Context(), tx, request(1)); err != nil || job == nil || job.Priority != 1500 {
+		t.Errorf("ClaimTx: got %v and %v, want the job of priority 1500", job, err)
+	}
+}
+
 // TestLimitHoldsWhateverThePlan forces the planner's hand each way: a claim
 // never takes more than its limit, nor a row twice.
 func TestLimitHoldsWhateverThePlan(t *testing.T) {
@@ -124,6 +201,7 @@ func TestLimitHoldsWhateverThePlan(t *testing.T) {
 			db.SetMaxOpenConns(1)
 			q := backend(t, db, postgres.Options{})
 			exec(t, db, "SET "+off+" = off")
+			exec(t, db, "SET jit = off") // forced plans cost so much that the server would compile them
 			enqueue(t, q, jobs(1000)...)
 			claimEverything(t, q, 1000)
 		})

@@ -2,11 +2,14 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -55,8 +58,8 @@ func TestReclaimApart(t *testing.T) {
 	}
 }
 
-// TestTakingDoesNotWait: where claiming, or taking back, would have to wait for a lock, it takes nothing, and the next goes on. A
-// trigger makes it wait, as PostgreSQL does where a row is updated just when it is looked at.
+// TestTakingDoesNotWait: where claiming, or taking back, would have to wait for a lock to look at a row, it takes nothing, and the
+// next goes on. A policy makes it wait, as PostgreSQL does where a row is updated just when it is looked at.
 func TestTakingDoesNotWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -71,12 +74,11 @@ func TestTakingDoesNotWait(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, q := fresh(t, postgres.Options{})
-			enqueue(t, q, jobs(1)...)
+			dsn := postgrestest.DSN(t)
+			db, _ := ways[0].open(t, dsn)
+			enqueue(t, backend(t, db, postgres.Options{}), jobs(1)...)
 			exec(t, db, `UPDATE errand.jobs SET `+c.set)
-			exec(t, db, `CREATE TABLE gate AS SELECT 1 AS id`)
-			exec(t, db, `CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM FROM gate FOR UPDATE; RETURN new; END'`)
-			exec(t, db, `CREATE TRIGGER pass BEFORE UPDATE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION pass()`)
+			q := backend(t, gated(t, db, dsn), postgres.Options{})
 			tx, err := db.BeginTx(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -94,4 +96,38 @@ func TestTakingDoesNotWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// gated connects as a role that waits, at each row that it looks at, for whatever has locked the table gate.
+func gated(t *testing.T, db *sql.DB, dsn string) *sql.DB {
+	t.Helper()
+	role := value[string](t, db, `SELECT current_database()`) + "_gated"
+	t.Cleanup(func() {
+		for _, s := range []string{`DROP OWNED BY `, `DROP ROLE `} {
+			if _, err := db.ExecContext(context.Background(), s+role); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for _, s := range []string{
+		`CREATE ROLE ` + role,
+		`GRANT USAGE ON SCHEMA errand TO ` + role,
+		`GRANT ALL ON ALL TABLES IN SCHEMA errand TO ` + role,
+		`GRANT ALL ON ALL SEQUENCES IN SCHEMA errand TO ` + role,
+		`CREATE TABLE gate AS SELECT 1 AS id`,
+		`CREATE FUNCTION pass() RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN PERFORM FROM gate FOR UPDATE; RETURN true; END'`,
+		`ALTER TABLE errand.jobs ENABLE ROW LEVEL SECURITY`,
+		`CREATE POLICY pass ON errand.jobs USING (pass())`,
+	} {
+		exec(t, db, s)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("role", role)
+	u.RawQuery = q.Encode()
+	limited, _ := ways[0].open(t, u.String())
+	return limited
 }

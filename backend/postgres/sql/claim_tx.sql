@@ -1,7 +1,7 @@
 -- Claims one job and completes it in the same transaction, which is the caller's: $1 queues, $2 kinds or NULL,
 -- $3 whether to keep the row. Until the transaction ends the row is locked, so other claims skip it; a rollback leaves it pending.
 -- This is the guide's queue_in_tx; its DELETE is kept for when completed jobs are not.
--- many is as in claim.sql.
+-- many and line are as in claim.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
@@ -9,15 +9,57 @@ WITH many AS MATERIALIZED (
     SELECT d.ctid
     FROM unnest($1::text::text[]) WITH ORDINALITY AS q (queue, rank)
     CROSS JOIN LATERAL (
-        SELECT p.ctid
-        FROM errand.jobs p CROSS JOIN many
-        WHERE p.queue = q.queue
-            AND p.status = 'pending'
-            AND p.scheduled_at <= statement_timestamp()
-            AND ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
-        ORDER BY p.priority, p.scheduled_at, p.id
-        LIMIT 1
-        FOR UPDATE OF p SKIP LOCKED
+        WITH RECURSIVE line (priority, due, id, n) AS (
+            (
+                SELECT f.priority, f.scheduled_at, f.id, 1
+                FROM errand.jobs f CROSS JOIN many
+                WHERE f.queue = q.queue AND f.status = 'pending'
+                ORDER BY f.priority, f.scheduled_at, f.id
+                LIMIT 1
+            )
+            UNION ALL
+            SELECT next.priority, next.scheduled_at, next.id, l.n + 1
+            FROM line l
+            CROSS JOIN LATERAL (
+                SELECT f.priority, f.scheduled_at, f.id
+                FROM errand.jobs f CROSS JOIN many
+                WHERE f.queue = q.queue AND f.status = 'pending' AND f.priority > l.priority
+                ORDER BY f.priority, f.scheduled_at, f.id
+                LIMIT 1
+            ) AS next
+            WHERE l.n < 1000
+        )
+        SELECT * FROM line l WHERE l.due <= statement_timestamp() OR l.n = 1000
+    ) AS line
+    CROSS JOIN LATERAL (
+        SELECT one.ctid FROM (
+            SELECT p.ctid
+            FROM errand.jobs p CROSS JOIN many
+            WHERE line.n < 1000
+                AND p.queue = q.queue
+                AND p.status = 'pending'
+                AND p.priority = line.priority
+                AND p.scheduled_at <= statement_timestamp()
+                AND (p.scheduled_at, p.id) >= (line.due, line.id)
+                AND ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
+            ORDER BY p.priority, p.scheduled_at, p.id
+            LIMIT 1
+            FOR UPDATE OF p SKIP LOCKED
+        ) AS one
+        UNION ALL
+        SELECT rest.ctid FROM (
+            SELECT p.ctid
+            FROM errand.jobs p CROSS JOIN many
+            WHERE line.n = 1000
+                AND p.queue = q.queue
+                AND p.status = 'pending'
+                AND p.scheduled_at <= statement_timestamp()
+                AND (p.priority, p.scheduled_at, p.id) >= (line.priority, line.due, line.id)
+                AND ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
+            ORDER BY p.priority, p.scheduled_at, p.id
+            LIMIT 1
+            FOR UPDATE OF p SKIP LOCKED
+        ) AS rest
     ) AS d
     LIMIT 1
 ), kept AS (

@@ -6,8 +6,7 @@
 -- It returns neither payloads nor headers. No time or number that a row may hold makes it fail: one such row would keep all others from
 -- being taken back.
 -- It wakes the sleeping workers of the queues that jobs return to.
--- It waits for a row's lock for a millisecond at most, as claim.sql does. The lock that all notifying transactions share comes at the
--- commit, and has no such limit.
+-- While it locks rows it waits for a millisecond at most, as claim.sql does.
 -- Index: jobs_running_idx, sleepers_pkey.
 WITH taken AS (
     UPDATE errand.jobs AS j
@@ -19,29 +18,36 @@ WITH taken AS (
         locked_by = NULL,
         locked_until = NULL,
         updated_at = statement_timestamp()
-    WHERE (SELECT set_config('lock_timeout', '1ms', true)) <> '0' AND j.ctid = ANY (ARRAY(
-        SELECT r.ctid
-        FROM errand.jobs r
-        WHERE r.status = 'running'
-            AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
-                < statement_timestamp()
-            AND CASE
-                WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z' AND r.locked_until < '9999-12-31Z'
-                    AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.last_error LIKE 'errand: the lease of %'
-                THEN r.locked_until + (r.locked_until - r.locked_at)
-                    * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END
-                    * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
-                ELSE '-infinity'
-            END < statement_timestamp()
-        ORDER BY r.locked_at
-        LIMIT $1::integer
-        FOR UPDATE SKIP LOCKED
-    ))
+    WHERE j.ctid = ANY ((
+        SELECT CASE WHEN set_config('lock_timeout', locked.timeout, true) <> '' THEN locked.ctids END
+        FROM (
+            SELECT usual.timeout, CASE WHEN set_config('lock_timeout', '1ms', true) <> '' THEN ARRAY(
+                SELECT r.ctid
+                FROM errand.jobs r
+                WHERE r.status = 'running'
+                    AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
+                        < statement_timestamp()
+                    AND CASE
+                        WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z' AND r.locked_until < '9999-12-31Z'
+                            AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.last_error LIKE 'errand: the lease of %'
+                        THEN r.locked_until + (r.locked_until - r.locked_at)
+                            * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END
+                            * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
+                        ELSE '-infinity'
+                    END < statement_timestamp()
+                ORDER BY r.locked_at
+                LIMIT $1::integer
+                FOR UPDATE SKIP LOCKED
+            ) END AS ctids
+            FROM (SELECT current_setting('lock_timeout') AS timeout OFFSET 0) AS usual
+            OFFSET 0
+        ) AS locked
+    )::tid[])
     RETURNING
         j.id, j.queue, j.kind, j.priority, j.scheduled_at, j.attempts, j.max_attempts, j.fence, j.created_at, j.job_key,
         j.last_error, j.status
 ), woken AS (
-    SELECT pg_notify('errand', back.queue), set_config('lock_timeout', '0', true)
+    SELECT pg_notify('errand', back.queue)
     FROM (SELECT DISTINCT queue FROM taken WHERE status = 'pending') AS back
     WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = back.queue)
 )
