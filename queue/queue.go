@@ -8,6 +8,10 @@ import (
 
 // DB is what a statement needs. *sql.DB, *sql.Tx and *sql.Conn are one, and so
 // are the handles of sqlx, gorm and others that embed them.
+//
+// A backend tells by a handle's methods what it is: a transaction has Commit and Rollback, a pool
+// has Conn, a connection has Raw, as in database/sql. A wrapper of an application's own should have
+// the methods of what it wraps. A backend may refuse a handle that shows none of them.
 type DB interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -96,8 +97,8 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
-	if _, pool := tx.(*sql.DB); tx == nil || pool {
-		return nil, fmt.Errorf("postgres: claim: %w", invalid("DB", "%T: must be a transaction, which ends the job when it commits", tx))
+	if err := checkTx(ctx, tx); err != nil {
+		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
 	var jobs []*queue.Job
 	err := b.on(ctx, "claim", tx, func(db queue.DB) (err error) {
@@ -108,6 +109,21 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		return nil, err
 	}
 	return jobs[0], nil
+}
+
+// checkTx returns a [*queue.InvalidError] unless db is a transaction, or a connection in which one
+// has been begun by hand: on any other the claimed job would be completed at once.
+func checkTx(ctx context.Context, db queue.DB) error {
+	kind, err := handle.Of(db)
+	switch {
+	case err != nil:
+		return err
+	case kind == handle.Conn:
+		return checkInTx(ctx, db)
+	case kind != handle.Tx:
+		return invalid("DB", "%T: not a transaction, which has Commit and Rollback", db)
+	}
+	return nil
 }
 
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql.

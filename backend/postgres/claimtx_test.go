@@ -1,15 +1,11 @@
 package postgres_test
 
 import (
-	"context"
 	"database/sql"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/queue"
 )
 
 // TestClaimTxTwoPhase claims in a transaction that is prepared: the job stays
@@ -91,20 +87,5 @@ func TestPreparedEnqueue(t *testing.T) {
 	exec(t, conn, "COMMIT PREPARED '"+id+"'")
 	if got := claim(t, q, 1); len(got) != 1 {
 		t.Errorf("claimed %d jobs after COMMIT PREPARED, want 1", len(got))
-	}
-}
-
-func TestClaimTxNeedsATransaction(t *testing.T) {
-	db := postgrestest.Open(t)
-	q := backend(t, db, postgres.Options{})
-	enqueue(t, q, jobs(1)...)
-	for _, h := range []queue.DB{nil, db, (*sql.Tx)(nil)} {
-		var bad *queue.InvalidError
-		if _, err := q.ClaimTx(context.Background(), h, request(1)); !errors.As(err, &bad) || bad.Field != "DB" {
-			t.Errorf("ClaimTx with %T: %v, want an InvalidError for DB", h, err)
-		}
-	}
-	if got := claim(t, q, 1); len(got) != 1 {
-		t.Errorf("%d jobs left, want 1", len(got))
 	}
 }

@@ -31,10 +31,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		write = b.write
 	}
 	return b.on(ctx, "enqueue", db, func(db queue.DB) error {
-		if pool, ok := db.(*sql.DB); ok {
-			return tooMuch(once(ctx, pool, func(conn queue.DB) error { return write(ctx, conn, jobs) }))
-		}
-		return tooMuch(write(ctx, db, jobs))
+		return tooMuch(through(ctx, db, func(db queue.DB) error { return write(ctx, db, jobs) }))
 	})
 }
 
@@ -87,7 +84,7 @@ func (b *Backend) write(ctx context.Context, db queue.DB, jobs []*queue.Job) err
 			return errors.New("jobs with the same key come and go faster than this one can be written")
 		}
 		again, err := b.writeOnce(ctx, db, jobs)
-		_, alone := db.(*sql.Conn) // each round is a transaction
+		_, alone := db.(autocommit) // each round is a transaction
 		switch {
 		case try > 0 && alone && wantsRetry(err):
 			continue // with this round: what was written before stays

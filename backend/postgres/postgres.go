@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -55,14 +56,14 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 // on runs f on db, or, where that is nil, on the backend's own handle: then
 // again, too, when the database asks for it.
 func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue.DB) error) error {
-	var err error
-	if own, bad := isNil(db); bad != nil {
-		return bad
-	} else if own {
+	kind, err := handle.Of(db)
+	switch {
+	case err != nil:
+	case kind == handle.Own || db == queue.DB(b.db):
 		b.weedSilent(ctx)
 		err = retry(ctx, func() error { return b.own(ctx, f) })
 		b.noteSilence(err)
-	} else {
+	default:
 		err = f(db)
 	}
 	err = notSetUp(err, b.options.Schema)
@@ -74,26 +75,6 @@ func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue
 		return fmt.Errorf("postgres: %s: %w: %w", verb, ctx.Err(), err)
 	}
 	return fmt.Errorf("postgres: %s: %w", verb, err)
-}
-
-// isNil tells the nil that means the backend's own handle from a nil pointer in
-// an interface, which is a mistake.
-func isNil(db queue.DB) (own bool, err error) {
-	typedNil := false
-	switch h := db.(type) {
-	case nil:
-		return true, nil
-	case *sql.Tx:
-		typedNil = h == nil
-	case *sql.DB:
-		typedNil = h == nil
-	case *sql.Conn:
-		typedNil = h == nil
-	}
-	if typedNil {
-		return false, invalid("DB", "a nil %T: pass nil itself for the backend's own handle", db)
-	}
-	return false, nil
 }
 
 // own runs f on the backend's own handle: on its pool, or, where the database's default isolation level has made a statement fail before, in a

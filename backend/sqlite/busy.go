@@ -13,6 +13,7 @@ import (
 // SQLite's result codes, https://www.sqlite.org/rescode.html.
 const (
 	codeBusy              = 5
+	codeDisk              = 10
 	codeProtocol          = 15 // the WAL index was in use for longer than SQLite would wait
 	codeLockedSharedCache = 6 | 1<<8
 	codeBusySnapshot      = codeBusy | 2<<8
@@ -27,6 +28,9 @@ func isBusy(err error) bool {
 // isStale says that err's statement cannot write in its transaction any more: it has
 // read what another has changed since.
 func isStale(err error) bool { return resultCode(err) == codeBusySnapshot }
+
+// isDiskError says that the disk failed, which it may have done when a commit was all but through.
+func isDiskError(err error) bool { return resultCode(err)&0xff == codeDisk }
 
 // isWithinTx says that err is of a BEGIN within a transaction.
 func isWithinTx(err error) bool {

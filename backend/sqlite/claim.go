@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -125,14 +126,15 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
 	}
-	if _, err := b.isOwn(tx); err != nil {
+	kind, err := handle.Of(tx)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
-	}
-	if _, pool := tx.(*sql.DB); tx == nil || pool {
-		return nil, fmt.Errorf("sqlite: claim: %w", invalid("DB", "%T: must be a transaction, which ends the job when it commits", tx))
+	case kind != handle.Tx:
+		return nil, fmt.Errorf("sqlite: claim: %w", invalid("DB", "%T: not a transaction, which has Commit and Rollback", tx))
 	}
 	var job *queue.Job
-	err := b.through(ctx, "claim", tx, func(ctx context.Context, db queue.DB) error {
+	err = b.through(ctx, "claim", tx, kind, func(ctx context.Context, db queue.DB) error {
 		fence, err := b.drawFence(ctx, db)
 		if err != nil {
 			return err

@@ -90,7 +90,8 @@ func (o ownTx) QueryContext(ctx context.Context, query string, args ...any) (*sq
 // each statement by itself is patient.
 type foreign struct {
 	queue.DB
-	tx      bool            // it is a transaction, not a pool or a connection
+	tx      bool            // it is a transaction, not a connection
+	ran     *int            // how many statements have succeeded
 	waiting context.Context // ends the wait
 	timeout time.Duration
 }
@@ -127,6 +128,9 @@ func (h foreign) patiently(f func() error) error {
 	stale := 0
 	return patiently(h.waiting, h.timeout, func() error {
 		err := f()
+		if err == nil {
+			*h.ran++
+		}
 		if isStale(err) {
 			if stale++; stale == enough {
 				return errStale

@@ -2,10 +2,13 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
@@ -95,42 +98,99 @@ func (s *several) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	return s.one().ClaimTx(ctx, tx, req)
 }
 
-// TestForeignPool: a handle that is neither the backend's own nor a transaction commits at once.
-func TestForeignPool(t *testing.T) {
+// opaque is a handle of an application's own, which only runs statements; queries is how many more of them succeed.
+type opaque struct {
+	db      queue.DB
+	queries *int
+}
+
+func (o opaque) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return o.db.ExecContext(ctx, query, args...)
+}
+
+func (o opaque) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if *o.queries--; *o.queries < 0 {
+		return nil, errors.New("the connection is gone")
+	}
+	return o.db.QueryContext(ctx, query, args...)
+}
+
+// notTx are handles that are no transaction.
+func notTx(t *testing.T, driver, name string) map[string]queue.DB {
+	t.Helper()
+	db := open(t, driver, name)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	queries := 1000
+	return map[string]queue.DB{"*sql.DB": db, "*sqlx.DB": sqlx.NewDb(db, driver), "*sql.Conn": conn, "opaque": opaque{db, &queries}}
+}
+
+// TestForeignHandles: a handle that is neither the backend's own nor a transaction commits at once.
+func TestForeignHandles(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		name := dsn(t)
-		db, other := open(t, driver, name), open(t, driver, name)
+		db := open(t, driver, name)
 		migrate(t, db, sqlite.Options{})
 		q := backend(t, db, sqlite.Options{})
-		first, second := &queue.Job{Kind: "test", Key: "a"}, &queue.Job{Kind: "test", Key: "a"}
-		if err := q.Enqueue(t.Context(), other, first); err != nil {
-			t.Fatal(err)
-		}
-		if err := q.Enqueue(t.Context(), other, second, &queue.Job{Kind: "test"}); err != nil || !second.Duplicate || second.ID != first.ID {
-			t.Errorf("Enqueue of a key that is taken: %+v, %v; want it duplicate, with ID %d", second, err, first.ID)
-		}
-		held := claim(t, q, 3)
-		if len(held) != 2 {
-			t.Fatalf("claimed %d jobs, want 2", len(held))
-		}
-		if lost, err := q.Settle(t.Context(), other, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Dead}); err != nil || len(lost) != 0 {
-			t.Errorf("Settle: lost %v, %v; want neither", lost, err)
+		for what, other := range notTx(t, driver, name) {
+			first, second := &queue.Job{Kind: "test", Key: "a"}, &queue.Job{Kind: "test", Key: "a"}
+			if err := q.Enqueue(t.Context(), other, first); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if err := q.Enqueue(t.Context(), other, second, &queue.Job{Kind: "test"}); err != nil || !second.Duplicate || second.ID != first.ID {
+				t.Errorf("%s: Enqueue of a key that is taken: %+v, %v; want it duplicate, with ID %d", what, second, err, first.ID)
+			}
+			held := claim(t, q, 3)
+			if len(held) != 2 {
+				t.Fatalf("%s: claimed %d jobs, want 2", what, len(held))
+			}
+			if lost, err := q.Settle(t.Context(), other, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Dead}); err != nil || len(lost) != 0 {
+				t.Errorf("%s: Settle: lost %v, %v; want neither", what, lost, err)
+			}
 		}
 	})
 }
 
-func TestClaimTxNeedsATransaction(t *testing.T) {
-	db, q := fresh(t, drivers[0], sqlite.Options{})
-	enqueue(t, q, jobs(1)...)
-	for _, h := range []queue.DB{nil, db} {
-		var bad *queue.InvalidError
-		if _, err := q.ClaimTx(t.Context(), h, request(1)); !errors.As(err, &bad) || bad.Field != "DB" {
-			t.Errorf("ClaimTx with %T: %v, want an InvalidError for DB", h, err)
+// TestUnknown: where an Enqueue of several statements fails between them, its error says that some jobs may be written, but not in a transaction.
+func TestUnknown(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		name := dsn(t)
+		db := open(t, driver, name)
+		migrate(t, db, sqlite.Options{})
+		q := backend(t, db, sqlite.Options{})
+		enqueue(t, q, &queue.Job{Kind: "test", Key: "taken"})
+		for n, want := range map[int]error{0: nil, 1: queue.ErrUnknown} {
+			err := q.Enqueue(t.Context(), opaque{db, &n}, &queue.Job{Kind: "test", Key: "free"}, &queue.Job{Kind: "test", Key: "taken"})
+			if err == nil || errors.Is(err, queue.ErrUnknown) != (want != nil) {
+				t.Errorf("failed after %d statements: got %v, want %v", n, err, want)
+			}
 		}
-	}
-	if got := claim(t, q, 1); len(got) != 1 {
-		t.Errorf("%d jobs left, want 1", len(got))
-	}
+	})
+}
+
+// TestClaimTxNeedsATransaction: on any other handle the job would be completed before it is handled.
+func TestClaimTxNeedsATransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		name := dsn(t)
+		db := open(t, driver, name)
+		migrate(t, db, sqlite.Options{})
+		q := backend(t, db, sqlite.Options{})
+		enqueue(t, q, jobs(1)...)
+		handles := notTx(t, driver, name)
+		handles["nil"], handles["its own"], handles["nil *sql.Tx"], handles["nil *sqlx.Tx"] = nil, db, (*sql.Tx)(nil), (*sqlx.Tx)(nil)
+		for what, h := range handles {
+			var bad *queue.InvalidError
+			if _, err := q.ClaimTx(t.Context(), h, request(1)); !errors.As(err, &bad) || bad.Field != "DB" {
+				t.Errorf("ClaimTx with %s: %v, want an InvalidError for DB", what, err)
+			}
+		}
+		if got := claim(t, q, 1); len(got) != 1 {
+			t.Errorf("%d jobs left, want 1", len(got))
+		}
+	})
 }
 
 // TestManyPriorities: a queue in which nearly each job has a priority of its own is claimed in order and whole, and

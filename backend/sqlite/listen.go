@@ -104,8 +104,7 @@ func (b *Backend) tell(db queue.DB, jobs []*queue.Job) {
 	if len(names) == 0 {
 		return
 	}
-	own, _ := b.isOwn(db)
-	b.tellQueues(own, names, first, last)
+	b.tellQueues(b.isOwn(db), names, first, last)
 }
 
 // tellQueues wakes the sleepers of the queues, where what concerns them is committed, or prepares them for it. First to last are

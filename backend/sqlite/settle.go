@@ -27,7 +27,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		d, o := g.split(func(o queue.Outcome) bool { return o.Verb == queue.Done })
 		done, others = append(done, d...), append(others, o...)
 	}
-	own, err := b.isOwn(db)
+	own := b.isOwn(db)
 	counting := own // see settleDone
 	var back returned
 	settle := func(ctx context.Context, db queue.DB) error {
@@ -45,9 +45,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 		return b.rouse(ctx, db, &back)
 	}
-	if err == nil {
-		err = b.on(ctx, "settle", db, settle)
-	}
+	err = b.on(ctx, "settle", db, settle)
 	if errors.Is(err, errSomeLost) {
 		err = b.on(ctx, "settle", db, settle)
 	}

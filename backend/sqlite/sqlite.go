@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/handle"
+	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -161,47 +161,57 @@ func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx
 // done: the disk may have it, or not.
 var errCommit = errors.New("commit")
 
-// through runs f on the caller's handle, as part of whatever transaction that is in.
-// SQLite rolls a transaction back as a whole when a writing statement of it is
-// interrupted, so ctx ends the call only before and while it waits for the write lock.
-func (b *Backend) through(ctx context.Context, verb string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
-	if err := ctx.Err(); err != nil {
-		return said(ctx, verb, err)
-	}
+// on runs f in the caller's transaction, or, where db is nil, in one on the backend's
+// own handle.
+func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
 	kind, err := handle.Of(db)
+	switch {
+	case err != nil:
+		return said(ctx, verb, err)
+	case b.isOwn(db):
+		return b.write(ctx, verb, f)
+	case kind == handle.Pool:
+		return b.onPool(ctx, verb, handle.PoolOf(db), f)
+	}
+	return b.through(ctx, verb, db, kind, f)
+}
+
+// isOwn says whether db means the backend's own handle: nil, or that handle itself.
+func (b *Backend) isOwn(db queue.DB) bool { return db == nil || db == queue.DB(b.db) }
+
+// onPool runs f in a transaction on a pool of the caller's.
+func (b *Backend) onPool(ctx context.Context, verb string, pool handle.Connector, f func(ctx context.Context, db queue.DB) error) error {
+	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return said(ctx, verb, err)
 	}
-	h := foreign{DB: db, tx: kind == handle.Tx, waiting: ctx, timeout: b.options.LockTimeout}
+	defer conn.Close()
+	err = patiently(ctx, b.options.LockTimeout, func() error { return transact(ctx, conn, nil, f) })
+	return said(ctx, verb, err)
+}
+
+// through runs f on the caller's transaction or connection, as part of whatever transaction
+// that is in. SQLite rolls a transaction back as a whole when a writing statement of it is
+// interrupted, so ctx ends the call only before and while it waits for the write lock.
+func (b *Backend) through(ctx context.Context, verb string, db queue.DB, kind handle.Kind, f func(ctx context.Context, db queue.DB) error) error {
+	if err := ctx.Err(); err != nil {
+		return said(ctx, verb, err)
+	}
+	h := foreign{DB: db, tx: kind == handle.Tx, ran: new(int), waiting: ctx, timeout: b.options.LockTimeout}
 	whole := context.WithoutCancel(ctx)
 	if err := h.checkOpen(whole); err != nil {
 		return said(ctx, verb, err)
 	}
-	return said(ctx, verb, f(whole, h))
+	err := f(whole, h)
+	if err != nil && !h.tx && (*h.ran > 0 || isDiskError(err)) {
+		err = fmt.Errorf("%w: %w", errPartly, err)
+	}
+	return said(ctx, verb, err)
 }
 
-// on runs f in the caller's transaction, or, where db is nil, in one on the backend's
-// own handle.
-func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
-	own, err := b.isOwn(db)
-	switch {
-	case err != nil:
-		return err
-	case own:
-		return b.write(ctx, verb, f)
-	}
-	return b.through(ctx, verb, db, f)
-}
-
-// isOwn says whether db means the backend's own handle: nil, or that handle itself. A
-// nil pointer in an interface is a mistake.
-func (b *Backend) isOwn(db queue.DB) (own bool, err error) {
-	kind, err := handle.Of(db)
-	if err != nil {
-		return false, err
-	}
-	return kind == handle.Own || db == queue.DB(b.db), nil
-}
+// errPartly says that a call has failed on a handle that is no transaction, when some of its
+// statements had taken effect, or may have.
+var errPartly = errors.New("not in a transaction, so a part may have been done")
 
 // said wraps an error once. One that a driver returns because ctx ended need not be ctx's.
 func said(ctx context.Context, verb string, err error) error {

@@ -113,10 +113,10 @@ func throughAnother(got, want queue.DB) string {
 }
 
 func handleName(db queue.DB) string {
-	switch {
-	case db == nil:
+	switch db.(type) {
+	case nil:
 		return "nil"
-	case txOf(db) != nil:
+	case *memTx:
 		return "queuetest.Tx"
 	}
 	return fmt.Sprintf("%T", db)

@@ -2,7 +2,6 @@ package queuetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -124,12 +123,15 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	tx := txOf(db)
-	if tx == nil {
-		return nil, failed("claim", errors.New("needs a transaction from Begin"))
+	tx, err := txOf(db)
+	if err == nil && tx == nil {
+		err = &queue.InvalidError{Field: "DB", Problem: fmt.Sprintf("%T: not a transaction from Begin", db)}
+	}
+	if err != nil {
+		return nil, failed("claim", err)
 	}
 	var job *queue.Job
-	err := q.do(ctx, "claim", tx, func() *memTx {
+	err = q.do(ctx, "claim", tx, func() *memTx {
 		at := now()
 		r := q.firstIn(tx, req, at)
 		if r == nil {

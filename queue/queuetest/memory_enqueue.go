@@ -22,8 +22,11 @@ func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) er
 	if len(jobs) == 0 {
 		return nil
 	}
-	tx := txOf(db)
-	err := q.do(ctx, "enqueue", tx, func() *memTx {
+	tx, err := txOf(db)
+	if err != nil {
+		return failed("enqueue", err)
+	}
+	err = q.do(ctx, "enqueue", tx, func() *memTx {
 		for _, j := range jobs {
 			if _, busy := q.holder(tx, keyOf(j)); busy != nil {
 				return busy

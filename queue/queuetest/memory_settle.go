@@ -18,7 +18,10 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	tx := txOf(db)
+	tx, err := txOf(db)
+	if err != nil {
+		return nil, failed("settle", err)
+	}
 	err = q.do(ctx, "settle", tx, func() *memTx {
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil && r.tx != nil && r.tx != tx {
@@ -46,12 +49,14 @@ func (q *Queue) held(tx *memTx, job *queue.Job) *row {
 	return nil
 }
 
-// settled is the job after the outcome.
+// settled is the job after the outcome. One that is completed keeps its fence and its worker.
 func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
+	if o.Verb == queue.Done {
+		rec.Status = queue.StatusCompleted
+		return unleased(rec, at)
+	}
 	rec = unheld(rec, at)
 	switch o.Verb {
-	case queue.Done:
-		rec.Status = queue.StatusCompleted
 	case queue.Release:
 		rec.Attempt--
 		rec.Status = queue.StatusPending
@@ -76,6 +81,11 @@ func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 // unheld is the job without its claim.
 func unheld(rec queue.Record, at time.Time) queue.Record {
 	rec.Fence, rec.Worker = 0, ""
+	return unleased(rec, at)
+}
+
+// unleased is the job without its lease.
+func unleased(rec queue.Record, at time.Time) queue.Record {
 	rec.LockedAt, rec.LeaseEnds = time.Time{}, time.Time{}
 	rec.UpdatedAt = at
 	return rec

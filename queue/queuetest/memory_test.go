@@ -100,7 +100,7 @@ func (foreign) QueryContext(context.Context, string, ...any) (*sql.Rows, error) 
 func TestForeignDBHasCommitted(t *testing.T) {
 	q := queuetest.New(queuetest.Options{})
 	enqueue(t, q, foreign{}, job("k"))
-	enqueue(t, q, (*sql.Tx)(nil), job("k"))
+	enqueue(t, q, new(sql.Tx), job("k"))
 	jobs := claim(t, q, 10, 2)
 	settle(t, q, foreign{}, queue.Outcome{Job: jobs[0]})
 	if r, _, _ := q.Job(t.Context(), jobs[0].ID); r.Status != queue.StatusCompleted {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -41,10 +42,14 @@ type memTx struct {
 	done chan struct{} // closed when it has ended, under q.mu
 }
 
-// txOf returns the transaction that db is; nil for nil and for a foreign one.
-func txOf(db queue.DB) *memTx {
+// txOf returns the transaction that db is; nil for nil and for a foreign one. The error is a
+// [*queue.InvalidError]: db is a nil pointer in an interface.
+func txOf(db queue.DB) (*memTx, error) {
+	if _, err := handle.Of(db); err != nil {
+		return nil, err
+	}
 	tx, _ := db.(*memTx)
-	return tx
+	return tx, nil
 }
 
 var (

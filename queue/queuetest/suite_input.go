@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ var inputCases = []testCase{
 	{"bad filter", hasInspector, testBadFilter},
 	{"bad claim in a transaction", hasTxClaimer, testBadClaimTx},
 	{"bad job in a transaction", hasTx, testBadJobInTx},
+	{"nil handles", anything, testNilHandles},
+	{"claim without a transaction", hasTxClaimer, testClaimWithoutTx},
 }
 
 // wantInvalid checks that err is an InvalidError about that field.
@@ -261,4 +264,31 @@ func testBadJobInTx(t *testing.T, h Harness) {
 	enqueueIn(t, h, tx, good) // the transaction is as good as before
 	commit(t, tx)
 	wantIDs(t, "claim after the transaction", claimAll(t, h, 1), []*queue.Job{good})
+}
+
+// nilHandles are mistakes, which must not be taken for the backend's own handle.
+var nilHandles = []queue.DB{(*sql.Tx)(nil), (*sql.DB)(nil), (*sql.Conn)(nil)}
+
+func testNilHandles(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	held := claimOne(t, h)
+	for _, db := range nilHandles {
+		what := fmt.Sprintf("with a nil %T", db)
+		wantInvalid(t, "Enqueue "+what, h.Queue.Enqueue(t.Context(), db, newJob()), "DB")
+		_, err := h.Queue.Settle(t.Context(), db, queue.Outcome{Job: held})
+		wantInvalid(t, "Settle "+what, err, "DB")
+	}
+	claimNone(t, h, "after nil handles")
+	wantHeld(t, h, "after nil handles", held)
+}
+
+func testClaimWithoutTx(t *testing.T, h Harness) {
+	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	j := newJob()
+	enqueue(t, h, j)
+	for _, db := range append(nilHandles, nil, new(sql.DB)) {
+		_, err := claimer.ClaimTx(t.Context(), db, queue.ClaimRequest{Queues: []string{"q"}})
+		wantInvalid(t, fmt.Sprintf("ClaimTx with %T", db), err, "DB")
+	}
+	wantIDs(t, "claim after ClaimTx without a transaction", claimAll(t, h, 1), []*queue.Job{j})
 }

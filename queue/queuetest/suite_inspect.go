@@ -15,6 +15,7 @@ import (
 var inspectCases = []testCase{
 	{"counts", hasInspector, testCounts},
 	{"one job", hasInspector, testOneJob},
+	{"an ended job", hasInspector, testEndedJob},
 	{"filters", hasInspector, testFilters},
 	{"pages", hasInspector, testPages},
 	{"pruning leaves what is young", hasPruner, testPruneYoung},
@@ -71,6 +72,28 @@ func testOneJob(t *testing.T, h Harness) {
 	for _, id := range []int64{j.ID + 1_000_000, 0, -1} {
 		if r, ok, err := inspector.Job(t.Context(), id); ok || err != nil {
 			t.Errorf("Job(%d): got %+v, ok %v, error %v; want none", id, r, ok, err)
+		}
+	}
+}
+
+// testEndedJob: a completed job shows who completed it. Any other is held by nobody.
+func testEndedJob(t *testing.T, h Harness) {
+	for _, verb := range []queue.Verb{queue.Done, queue.Dead, queue.Retry, queue.Release} {
+		j := newJob()
+		enqueue(t, h, j)
+		held := claimOne(t, h)
+		settle(t, h, queue.Outcome{Job: held, Verb: verb, Delay: time.Hour})
+		r, ok := lookUp(t, h, j.ID)
+		if !ok && verb == queue.Done {
+			continue // it is not kept
+		}
+		fence, worker := int64(0), ""
+		if verb == queue.Done {
+			fence, worker = held.Fence, held.Worker
+		}
+		if r.Fence != fence || r.Worker != worker || !r.LockedAt.IsZero() || !r.LeaseEnds.IsZero() {
+			t.Errorf("record of a job after %v: got fence %d, worker %q, lease %v to %v; want fence %d, worker %q and no lease",
+				verb, r.Fence, r.Worker, r.LockedAt, r.LeaseEnds, fence, worker)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -28,13 +29,30 @@ type Handle interface {
 // to encode, in any of its query modes, and values come in the types of
 // pgx/v5/stdlib. Rows must be closed before the next statement. With a nil tx
 // the methods return a [*queue.InvalidError]. Like tx, it is not for concurrent use.
-func Tx(tx pgx.Tx) queue.DB { return adapter{tx} }
+func Tx(tx pgx.Tx) queue.DB { return transaction{adapter{tx}, handle.IsTx{}} }
 
 // DB makes h a [queue.DB], as [Tx] does, for code that takes a pool, a connection
 // or a transaction alike. Through a pool, or a connection that is in no
-// transaction, each call takes effect at once, so these are not for ClaimTx. It may
-// be used concurrently if h may.
-func DB(h Handle) queue.DB { return adapter{h} }
+// transaction, each call takes effect at once, and where its answer is lost Enqueue returns
+// [queue.ErrUnknown]; ClaimTx refuses these. It may be used concurrently if h may.
+func DB(h Handle) queue.DB {
+	if tx, ok := h.(pgx.Tx); ok {
+		return Tx(tx)
+	}
+	return connection{adapter{h}, handle.IsConn{}}
+}
+
+// transaction and connection tell the backend what the handle is.
+type (
+	transaction struct {
+		adapter
+		handle.IsTx
+	}
+	connection struct {
+		adapter
+		handle.IsConn // pgx sends a statement once, through a pool, too
+	}
+)
 
 type adapter struct{ handle Handle }
 

@@ -21,9 +21,10 @@ const (
 	Own
 	// Tx is a transaction: it can be committed and rolled back.
 	Tx
-	// Pool is a pool of connections.
+	// Pool is a pool of connections. It may send a statement again on another connection.
 	Pool
-	// Conn is a connection of database/sql's, which may be in a transaction that was begun by hand.
+	// Conn sends a statement once. It is a connection, which may be in a transaction that was
+	// begun by hand, or a pool that repeats nothing.
 	Conn
 )
 
@@ -42,7 +43,7 @@ func Of(db queue.DB) (Kind, error) {
 	case isConn(db):
 		return Conn, nil
 	}
-	if _, ok := poolOf(db); ok {
+	if PoolOf(db) != nil {
 		return Pool, nil
 	}
 	return Unknown, nil
@@ -51,7 +52,7 @@ func Of(db queue.DB) (Kind, error) {
 // isTx reports whether db can be committed and rolled back, with a context (as in pgx) or without.
 func isTx(db queue.DB) bool {
 	switch db.(type) {
-	case interface {
+	case interface{ isTx() }, interface {
 		Commit() error
 		Rollback() error
 	}, interface {
@@ -63,28 +64,42 @@ func isTx(db queue.DB) bool {
 	return false
 }
 
+// IsTx makes a handle that embeds it one of kind [Tx].
+type IsTx struct{}
+
+func (IsTx) isTx() {}
+
 // isConn reports whether db is a *sql.Conn, or embeds one.
 func isConn(db queue.DB) bool {
-	_, ok := db.(interface {
+	switch db.(type) {
+	case interface{ isConn() }, interface {
 		Raw(f func(driverConn any) error) error
-	})
-	return ok
+	}:
+		return true
+	}
+	return false
 }
 
-// connector is a pool that hands out its connections, as *sql.DB does and what embeds it.
-type connector interface {
+// IsConn makes a handle that embeds it one of kind [Conn].
+type IsConn struct{}
+
+func (IsConn) isConn() {}
+
+// Connector is a pool that hands out its connections, as *sql.DB does and what embeds it.
+type Connector interface {
 	Conn(ctx context.Context) (*sql.Conn, error)
 }
 
-// poolOf returns the pool that db is, or that it stands for, as gorm's pools of prepared statements do.
-func poolOf(db queue.DB) (pool connector, ok bool) {
-	if pool, ok = db.(connector); ok {
-		return pool, true
-	}
-	if g, ok := db.(interface{ GetDBConn() (*sql.DB, error) }); ok {
-		if pool, err := g.GetDBConn(); err == nil && pool != nil {
-			return pool, true
+// PoolOf returns the pool that db is, or that it stands for, as gorm's pools of prepared statements
+// do; nil where there is none.
+func PoolOf(db queue.DB) Connector {
+	switch p := db.(type) {
+	case Connector:
+		return p
+	case interface{ GetDBConn() (*sql.DB, error) }:
+		if pool, err := p.GetDBConn(); err == nil && pool != nil {
+			return pool
 		}
 	}
-	return nil, false
+	return nil
 }
