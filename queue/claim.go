@@ -26,11 +26,27 @@ const (
 	longestSleep = 30 * time.Second
 )
 
+// startClaiming starts the claim loop, which begins no claim after ctx has ended. The
+// claim that is under way then goes on until the returned function is called.
+func (r *run) startClaiming(ctx context.Context) (end context.CancelFunc) {
+	claims, end := context.WithCancel(context.WithoutCancel(ctx))
+	r.claiming = true
+	go func() {
+		r.claim(ctx, claims)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.claiming = false
+		r.noteIdle()
+	}()
+	return end
+}
+
 // claim is the claim loop: claim as much as there is room for; when that comes
 // back short, pause; when it comes back empty, register as asleep, look once
 // more, and sleep. It returns when ctx has ended and the last claim is back, or where the
-// first claim tells that the backend is not set up.
-func (r *run) claim(ctx context.Context) {
+// first claim tells that the backend is not set up. Claims outlast ctx, until the end
+// of claims: what the one that is under way has taken must be known, to be given back.
+func (r *run) claim(ctx, claims context.Context) {
 	db := r.watch("claim")
 	worked := false // a claim has succeeded
 	asleep := false
@@ -42,7 +58,7 @@ func (r *run) claim(ctx context.Context) {
 			continue
 		}
 		before := time.Now()
-		got, err := r.claimOnce(ctx, n)
+		got, err := r.claimOnce(claims, n)
 		took := time.Since(before)
 		var setup *SetupError
 		if !worked && errors.As(err, &setup) {
@@ -50,6 +66,10 @@ func (r *run) claim(ctx context.Context) {
 			return
 		}
 		worked = worked || err == nil
+		if err != nil && claims.Err() != nil {
+			r.Logger.Warn("errand: claim given up at shutdown; what it has taken runs again when its lease runs out", "worker", r.Name)
+			return
+		}
 		if pause := db.report(err); err != nil {
 			r.noteOutage()
 			sleep(ctx, pause)
@@ -71,10 +91,9 @@ func (r *run) claim(ctx context.Context) {
 	}
 }
 
-// claimOnce makes one claim, of n jobs, and starts those that it got. It outlasts
-// ctx: what a claim that is under way has taken must be known, to be given back.
+// claimOnce makes one claim, of n jobs, and starts those that it got.
 func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	before := time.Now()
 	r.forgetDue(before)

@@ -41,7 +41,8 @@ func (r *run) start(ctx context.Context, jobs []*Job, claimed time.Time) {
 }
 
 // hold makes claimed jobs flights, and says how many more slots there are to be for
-// them: while Concurrency allows, and there are more jobs than idle ones.
+// them: while Concurrency allows, and there are more jobs than idle ones. Where the
+// worker is about to stop it gives them back instead, and returns none.
 func (r *run) hold(jobs []*Job, leased time.Time) (flights []flight, more int) {
 	now := time.Now()
 	r.mu.Lock()
@@ -52,6 +53,12 @@ func (r *run) hold(jobs []*Job, leased time.Time) (flights []flight, more int) {
 		r.held[job] = &flights[i]
 	}
 	r.waiting += len(jobs)
+	if r.serving.Err() != nil { // the claim was under way when the worker was stopped
+		for i := range flights {
+			r.giveBack(&flights[i])
+		}
+		return nil, 0
+	}
 	more = max(min(r.waiting+r.running, r.Concurrency)-r.slots, 0)
 	r.slots += more
 	return flights, more
@@ -208,46 +215,6 @@ func (r *run) giveBack(f *flight) {
 func (r *run) giveBackStale(f *flight) {
 	r.Logger.Warn("errand: lease runs out before the job was started, given back", jobAttrs(f.job)...)
 	r.giveBack(f)
-}
-
-// releaseWaiting gives back the jobs that have not been started.
-func (r *run) releaseWaiting() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, f := range r.held {
-		if f.slot == nil && !f.given {
-			r.giveBack(f)
-		}
-	}
-}
-
-// cancelRunning ends the contexts of the handlers that run.
-func (r *run) cancelRunning(cause error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, f := range r.held {
-		if f.slot != nil {
-			f.cancel(cause)
-		}
-	}
-}
-
-// whenIdle returns a channel that is closed as soon as no handler runs.
-func (r *run) whenIdle() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.idle = make(chan struct{})
-	idle := r.idle
-	r.noteIdle()
-	return idle
-}
-
-// noteIdle is called with r.mu held.
-func (r *run) noteIdle() {
-	if r.idle != nil && r.running == 0 {
-		close(r.idle)
-		r.idle = nil
-	}
 }
 
 // logOutcome logs what is not a success, one record each.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // TestShutdownWithinGrace: what runs may finish and is settled; what waits is
@@ -144,6 +145,115 @@ func TestClaimUnderWayAtShutdown(t *testing.T) {
 		}
 		wantCount(t, q, queue.StatusPending, 5)
 		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
+	})
+}
+
+// claimsThat makes every claim after the first call second before it goes on.
+func claimsThat(q *queuetest.Queue, second func(ctx context.Context)) *meddled {
+	var claims atomic.Int32
+	return &meddled{Queue: q, before: func(ctx context.Context, c call) error {
+		if c.verb == "claim" && claims.Add(1) > 1 {
+			second(ctx)
+			return ctx.Err()
+		}
+		return nil
+	}}
+}
+
+// swallowed is a call over a connection that swallows what is sent.
+func swallowed(ctx context.Context) { <-ctx.Done() }
+
+// TestGraceBesideClaim: Grace begins when Run's context ends, not when the claim that
+// is under way is back.
+func TestGraceBesideClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := claimsThat(newQueue(t, 1), swallowed)
+		cause := make(chan error, 1)
+		w := start(t, queue.Worker{Backend: q, Handler: waiting(cause), Grace: 2 * time.Second})
+		time.Sleep(time.Second)
+		if took := w.stop(); took != 2*time.Second {
+			t.Errorf("Run returned after %v, want at the end of Grace, 2s", took)
+		}
+		if err := <-cause; !errors.Is(err, queue.ErrShutdown) {
+			t.Errorf("context ended by %v, want ErrShutdown", err)
+		}
+		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
+		w.log.wantLogged(t, 1, "claim given up at shutdown")
+	})
+}
+
+// TestHaltBesideClaim: so does Halt end handlers at once.
+func TestHaltBesideClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := claimsThat(newQueue(t, 1), swallowed)
+		halt, cause := make(chan struct{}), make(chan error, 1)
+		w := start(t, queue.Worker{Backend: q, Handler: waiting(cause), Halt: halt})
+		time.Sleep(time.Second)
+		close(halt)
+		if took := w.stop(); took != 0 {
+			t.Errorf("Run returned after %v, want at once", took)
+		}
+		if err := <-cause; !errors.Is(err, queue.ErrShutdown) {
+			t.Errorf("context ended by %v, want ErrShutdown", err)
+		}
+	})
+}
+
+// TestLateClaimAtShutdown: what a claim brings while handlers use their Grace is given
+// back at once, and not started.
+func TestLateClaimAtShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := claimsThat(newQueue(t, 11), func(context.Context) { time.Sleep(5 * time.Second) })
+		given := 0
+		before := q.before
+		q.before = func(ctx context.Context, c call) error {
+			if c.verb == "settle" && len(c.jobs) == 5 {
+				given++
+			}
+			return before(ctx, c)
+		}
+		var ran tally
+		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(15 * time.Second)), Concurrency: 20})
+		time.Sleep(time.Second)
+		enqueue(t, q, newTasks(5)...)
+		w.cancel()
+		time.Sleep(5 * time.Second)
+		wantCount(t, q, queue.StatusRunning, 11)
+		wantCount(t, q, queue.StatusPending, 5)
+		if given != 1 {
+			t.Errorf("the claim's jobs were given back %d times, want once", given)
+		}
+		if took, err := w.wait(); took != 9*time.Second || err != nil {
+			t.Errorf("Run returned %v after another %v, want nil when the handlers end", err, took)
+		}
+		ran.wantEach(t, 11)
+		wantCount(t, q, queue.StatusCompleted, 11)
+	})
+}
+
+// TestStopIsBounded: Run returns eight seconds after Grace, whatever ignores its
+// context, and says what that was.
+func TestStopIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		q := claimsThat(newQueue(t, 2), func(context.Context) { <-let })
+		before := q.before
+		q.before = func(ctx context.Context, c call) error {
+			if c.verb == "settle" {
+				swallowed(ctx)
+				return ctx.Err()
+			}
+			return before(ctx, c)
+		}
+		w := start(t, queue.Worker{Backend: q, Handler: stubborn(let), Grace: 20 * time.Second, Concurrency: 3})
+		time.Sleep(time.Second)
+		w.cancel()
+		took, err := w.wait()
+		if err == nil || took > 28*time.Second {
+			t.Errorf("Run returned %v after %v, want an error within 28s", err, took)
+		}
+		wantText(t, err.Error(), "a claim that ignores its context", "2 handlers still running", "2 outcomes not settled")
+		close(let)
 	})
 }
 

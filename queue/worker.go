@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -42,7 +41,9 @@ type Worker struct {
 	// covers the middleware, too. 0 means none.
 	Timeout time.Duration
 	// Grace is how long handlers may go on once Run's context has ended; 0 means
-	// 20 s. After it their contexts end with [ErrShutdown].
+	// 20 s. After it their contexts end with [ErrShutdown], and Run returns within
+	// eight seconds. So with the default it takes 28 s at most, of the 30 s after
+	// which Kubernetes kills a process.
 	Grace time.Duration
 	// Halt, if not nil, ends Grace at once when it is closed: the second Ctrl-C.
 	Halt <-chan struct{}
@@ -64,10 +65,8 @@ const (
 	// shortestLease is the shortest that can be extended in good time.
 	shortestLease = 100 * time.Millisecond
 	// stuckAfter is how long after its context has ended a handler is taken to
-	// ignore it, and how long Run waits for it after Grace.
+	// ignore it.
 	stuckAfter = 5 * time.Second
-	// flushTimeout is how long Run tries to settle what is left.
-	flushTimeout = 10 * time.Second
 )
 
 // Run claims and runs jobs until ctx ends, and then stops in good order: it
@@ -76,11 +75,16 @@ const (
 // without costing an attempt, settles all, and returns nil. It blocks, owns every
 // goroutine it starts, and may be called again, also concurrently.
 //
+// Run returns at most eight seconds after Grace is over or Halt is closed, if the
+// Backend returns from its calls when their contexts end. Grace begins when ctx
+// ends, even while a claim is under way; what that claim brings is given back.
+//
 // While the database cannot be reached Run keeps trying, and keeps what has
 // finished until it can be settled. It returns an error at once for a bad field
 // ([*InvalidError]) and for a backend that is not set up ([*SetupError], until a claim has
 // succeeded once), and after ctx has ended if a handler still ran or an outcome could
-// not be settled; then those jobs run again when their leases have run out.
+// not be settled, or the last claim did not return; then those jobs run again when their
+// leases have run out.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.withDefaults()
 	if err != nil {
@@ -172,7 +176,8 @@ type run struct {
 	slots     int                  // goroutines that run handlers, busy or not
 	pace      pace                 // how long handlers take
 	finished  []*flight            // to be settled
-	idle      chan struct{}        // closed when stopping and nothing runs; nil before
+	claiming  bool                 // the claim loop runs
+	idle      chan struct{}        // closed when stopping and neither a handler nor the claim loop runs; nil before
 	outage    time.Time            // when the database could last not be reached
 	unknown   map[unknownKind]bool // kinds of which a Mux has given jobs back
 	dueAgain  time.Time            // when the first of the jobs that were given back is due; zero if none is
@@ -223,55 +228,20 @@ func (r *run) run(ctx context.Context) error {
 	upkeep.Go(func() { r.reclaim(ctx) })
 	upkeep.Go(func() { r.prune(ctx) })
 
-	r.claim(ctx)
-	stuck := r.stop()
+	endClaim := r.startClaiming(ctx)
+	defer endClaim()
+
+	<-ctx.Done()
+	idle := r.awaitGrace()
+	defer time.AfterFunc(stopTimeout, abandon).Stop()
+	endClaim()
+	stuck := r.endHandlers(idle)
 	close(r.last)
-	defer time.AfterFunc(flushTimeout, abandon).Stop()
 	r.settling.Wait()
 	letGo()
 	leases.Wait()
 	upkeep.Wait()
 	return r.verdict(stuck)
-}
-
-// stop gives back what waits, lets handlers finish and then cancels them. It
-// returns how many ignored that.
-func (r *run) stop() (stuck int) {
-	r.releaseWaiting()
-	idle := r.whenIdle()
-	grace := time.NewTimer(r.Grace)
-	defer grace.Stop()
-	select {
-	case <-idle:
-	case <-grace.C:
-	case <-r.Halt:
-	}
-	r.cancelRunning(ErrShutdown)
-	last := time.NewTimer(stuckAfter)
-	defer last.Stop()
-	select {
-	case <-idle:
-	case <-last.C:
-		stuck = r.releaseStuck()
-	}
-	close(r.work)
-	if stuck == 0 {
-		r.flying.Wait()
-	}
-	return stuck
-}
-
-func (r *run) verdict(stuck int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var setup *SetupError
-	if cause := context.Cause(r.serving); errors.As(cause, &setup) {
-		return cause
-	}
-	if stuck > 0 || r.unsettled > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.unsettled)
-	}
-	return nil
 }
 
 // signal makes a receive from c succeed, now or the next time.
