@@ -27,6 +27,7 @@ type Spec struct {
 	Hold        time.Duration `json:"hold,omitempty"`        // how long a transaction stays open after it has enqueued, in latency
 	Duration    time.Duration `json:"duration,omitempty"`    // for how long
 	Schema      string        `json:"schema,omitempty"`      // of the second table, in claims
+	Empty       bool          `json:"empty,omitempty"`       // measure claims that find nothing, too, in claims
 	Rehearse    bool          `json:"rehearse,omitempty"`    // work off some jobs before being ready, so that statements are prepared
 	TimeClaims  bool          `json:"time_claims,omitempty"` // measure errand's claims
 	SampleEvery time.Duration `json:"sample_every,omitempty"`

@@ -48,7 +48,7 @@ func prepareScheduled(ctx context.Context, l *Lab) error {
 }
 
 func measureScheduled(ctx context.Context, l *Lab, system peer.System, _ string) ([]result.Figure, error) {
-	r, err := l.alone(ctx, system, child.Spec{Part: "claims", Schema: scheduledSchema})
+	r, err := l.alone(ctx, system, child.Spec{Part: "claims", Schema: scheduledSchema, Empty: true})
 	if err != nil {
 		return nil, err
 	}
