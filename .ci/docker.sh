@@ -3,10 +3,14 @@
 # 13 15 17 18). On a machine that has both it only looks.
 #
 # Where no Docker answers, and it runs as root on a Debian, it installs Debian's
-# and starts dockerd in the background. Where an image can be neither found nor
-# pulled, it is made from Debian's own packages.
+# and starts dockerd in the background. Its log and its process id are in the
+# directory DOCKERD_DIR, by default a new one, as dockerd.log and dockerd.pid.
+# Where an image can be neither found nor pulled, it is made from Debian's own
+# packages, as they were on the day SNAPSHOT, where that archive can be reached.
 set -euo pipefail
 cd "$(dirname "$0")"
+
+SNAPSHOT=20261101T000000Z
 
 log() { echo "docker.sh: $*" >&2; }
 
@@ -21,10 +25,11 @@ apt_install() {
 }
 
 start_docker() {
-	local logfile=${TMPDIR:-/tmp}/errand-dockerd.log
+	local dir=${DOCKERD_DIR:-$(mktemp -d)}
+	local logfile=$dir/dockerd.log
 	command -v dockerd >/dev/null || { log "installing Docker"; apt_install docker.io iptables; }
 	log "starting dockerd, its log is $logfile"
-	setsid dockerd >"$logfile" 2>&1 </dev/null &
+	setsid dockerd --pidfile "$dir/dockerd.pid" >"$logfile" 2>&1 </dev/null &
 	for _ in $(seq 300); do # 60 s
 		answers && return
 		kill -0 $! 2>/dev/null || break
@@ -46,17 +51,28 @@ suite() {
 	esac
 }
 
+# mirror RELEASE: the archive of that day, or today's where that day's cannot be reached.
+mirror() {
+	local dated=http://snapshot.debian.org/archive/debian/$SNAPSHOT
+	if wget -q --spider --tries=1 --timeout=10 "$dated/dists/$1/InRelease"; then
+		echo "$dated"
+	else
+		log "$dated cannot be reached: NOT PINNED, the packages are today's"
+		echo http://deb.debian.org/debian
+	fi
+}
+
 # build VERSION: makes postgres:VERSION, which takes the same environment and
 # arguments as the official image, as far as docker-entrypoint.sh says.
 build() (
 	version=$1
 	release=$(suite "$version")
-	command -v debootstrap >/dev/null || apt_install debootstrap
+	command -v debootstrap >/dev/null || apt_install debootstrap wget
 	dir=$(mktemp -d)
 	trap 'rm -rf --one-file-system "$dir"' EXIT
 	chmod 755 "$dir" # it becomes the image's root directory
 	log "building postgres:$version from Debian $release"
-	debootstrap --variant=minbase --include="postgresql-$version" "$release" "$dir" >"$dir.log" 2>&1 ||
+	debootstrap --variant=minbase --include="postgresql-$version" "$release" "$dir" "$(mirror "$release")" >"$dir.log" 2>&1 ||
 		{ tail -n 20 "$dir.log" >&2; return 1; }
 	rm -rf "$dir.log" "$dir"/var/lib/postgresql/* "$dir"/var/{cache/apt,lib/apt/lists}/* "$dir"/usr/share/{doc,man,locale}/*
 	cp docker-entrypoint.sh "$dir/usr/local/bin/docker-entrypoint.sh"

@@ -2,15 +2,26 @@
 # Runs the tests that need PostgreSQL against each version named (default: 13 15
 # 17 18) in Docker, which docker.sh brings up first. Prints a line per version,
 # and the output of those that fail. PACKAGES says what is to be tested instead.
+# Where docker.sh had to start dockerd, dockerd is stopped at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 [ $# -gt 0 ] || set -- 13 15 17 18
+DOCKERD_DIR=$(mktemp -d)
+export DOCKERD_DIR
+
+# stop_dockerd stops the dockerd that docker.sh has started, if it has, and waits for it.
+stop_dockerd() {
+	local pid
+	pid=$(cat "$DOCKERD_DIR/dockerd.pid" 2>/dev/null) || return 0
+	kill "$pid" && timeout 60 tail --pid="$pid" -f /dev/null
+}
+trap 'stop_dockerd; rm -rf "$DOCKERD_DIR"' EXIT
+
 .ci/docker.sh "$@" || exit
 
 read -ra packages <<<"${PACKAGES:-./backend/postgres/... ./backend/postgrestest/...}"
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+output=$DOCKERD_DIR/output
 failed=0
 for version; do
 	start=$SECONDS

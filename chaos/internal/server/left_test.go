@@ -18,9 +18,7 @@ func TestLeft(t *testing.T) {
 		testLeft(t, p, p.URL("postgres", "application_name", "direct"), "direct", p.Left)
 	})
 	t.Run("bounced", func(t *testing.T) {
-		if _, err := findBouncer(); err != nil {
-			t.Skip(err)
-		}
+		needBouncer(t)
 		b := bounce(t, p)
 		url, err := b.Route(p.URL("postgres", "application_name", "bounced"))
 		if err != nil {
