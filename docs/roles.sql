@@ -66,7 +66,7 @@ WHERE record IS NOT NULL \gexec
 GRANT INSERT (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers) ON :"schema".jobs TO :"enqueuer";
 GRANT SELECT (id, queue, job_key, status) ON :"schema".jobs TO :"enqueuer";
 GRANT USAGE ON SEQUENCE :"schema".jobs_id_seq TO :"enqueuer";
-GRANT SELECT (queue) ON :"schema".sleepers TO :"enqueuer";
+GRANT SELECT (queue, since) ON :"schema".sleepers TO :"enqueuer";
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. Who works cannot make jobs, nor change what they are.
 GRANT SELECT, DELETE ON :"schema".jobs TO :"worker";

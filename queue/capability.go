@@ -34,9 +34,12 @@ func As[T any](v any) (t T, ok bool) {
 // it is woken, the next job is due, or its poll; the poll also covers a
 // wake-up that was missed.
 type Waiter interface {
-	// Listen calls wake whenever a job may have become due in one of the queues
-	// since worker last called Sleep, until ctx ends; then it returns nil. It
-	// reconnects by itself and calls wake after that, too. wake does not block.
+	// Listen calls wake whenever a job may have become due in one of the queues, or
+	// will be at another time than Sleep said, since worker last called Sleep. It does so
+	// until ctx ends, after which worker does not call Sleep any more. Then Listen forgets
+	// what Sleep has announced, within a few seconds, and returns nil. It
+	// reconnects by itself and calls wake after that, too. wake does not block and may be
+	// called concurrently.
 	// An error means that the backend cannot wake workers at all: they poll.
 	Listen(ctx context.Context, worker string, queues []string, wake func()) error
 

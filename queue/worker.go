@@ -220,11 +220,13 @@ func (r *run) run(ctx context.Context) error {
 	defer abandon()
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx))
 	defer letGo()
+	listening, deafen := context.WithCancel(context.WithoutCancel(ctx))
+	defer deafen()
 
 	leases.Go(func() { r.extendLeases(holding) })
 	leases.Go(func() { r.guardLeases(holding) })
 	r.settling.Go(func() { r.settleFinished(flushing) })
-	upkeep.Go(func() { r.listen(ctx) })
+	upkeep.Go(func() { r.listen(listening) })
 	upkeep.Go(func() { r.reclaim(ctx) })
 	upkeep.Go(func() { r.prune(ctx) })
 
@@ -236,6 +238,7 @@ func (r *run) run(ctx context.Context) error {
 	defer time.AfterFunc(stopTimeout, abandon).Stop()
 	endClaim()
 	stuck := r.endHandlers(idle)
+	deafen() // not earlier: the claim loop puts the worker to sleep
 	close(r.last)
 	r.settling.Wait()
 	letGo()

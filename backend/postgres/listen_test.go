@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
@@ -103,17 +104,129 @@ func TestNotifiesOnlySleepers(t *testing.T) {
 	}
 }
 
-// TestCrashedSleepersForgotten: a worker that died in its sleep does not make
-// every Enqueue notify for ever.
+// TestCrashedSleepersForgotten: a worker that died in its sleep does not make what becomes due notify for longer than a minute, and is
+// taken off the list by upkeep, without any worker that listens.
 func TestCrashedSleepersForgotten(t *testing.T) {
-	db, q, woken := listening(t)
-	exec(t, db, `INSERT INTO errand.sleepers VALUES ('other', 'crashed', 1, now() - interval '2 minutes')`)
-	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {
+	db, q, woken := listening(t) // and would be woken although it is awake
+	exec(t, db, `INSERT INTO errand.sleepers VALUES ('default', 'crashed', 1, now() - interval '61 seconds')`)
+	enqueue(t, q, jobs(1)...)
+	enqueue(t, q, jobs(4)...)
+	enqueue(t, q, &queue.Job{Kind: "test", Key: "key"})
+	held := claim(t, q, 6)
+	settle(t, q, queue.Outcome{Job: held[0], Verb: queue.Dead}, queue.Outcome{Job: held[1], Verb: queue.Retry}, queue.Outcome{Job: held[2], Verb: queue.Release})
+	if _, err := q.Redrive(t.Context(), queue.Redrive{Queue: "default"}); err != nil {
 		t.Fatal(err)
 	}
+	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '1 hour', locked_until = now() - interval '30 minutes' WHERE status = 'running'`)
+	if _, err := q.Reclaim(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-woken:
+		t.Error("notified for a registration that is over a minute old")
+	case <-time.After(100 * time.Millisecond):
+	}
+	exec(t, db, `INSERT INTO errand.sleepers VALUES ('default', 'alive', 1, now() - interval '50 seconds')`)
 	enqueue(t, q, jobs(1)...)
 	await(t, woken)
-	eventually(t, "the list is empty", func() bool { return value[int](t, db, `SELECT count(*) FROM errand.sleepers`) == 0 })
+	if _, _, err := q.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := value[string](t, db, `SELECT string_agg(worker, ' ') FROM errand.sleepers`); got != "alive" {
+		t.Errorf("on the list after Prune: got %q, want alive", got)
+	}
+}
+
+// TestStoppedWorkerIsOffTheList: whether it was asleep when it was stopped or not.
+func TestStoppedWorkerIsOffTheList(t *testing.T) {
+	for _, w := range ways[:2] {
+		t.Run(w.name, func(t *testing.T) {
+			db, listen := w.open(t, postgrestest.DSN(t))
+			q := backend(t, db, postgres.Options{Listen: listen})
+			asleep := func() int { return value[int](t, db, `SELECT count(*) FROM errand.sleepers`) }
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			worker := queue.Worker{Backend: q, Queues: []string{"a", "default"}, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })}
+			go func() { ended <- worker.Run(ctx) }()
+			eventually(t, "the worker is asleep", func() bool { return asleep() == 2 })
+			stop()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if got := asleep(); got != 0 {
+				t.Errorf("%d on the list of those asleep after a graceful stop, want 0", got)
+			}
+		})
+	}
+}
+
+// TestListenersShareAConnection: workers of one Backend listen on one connection, each is woken for its own queues, and those that are
+// left still are when the first has stopped.
+func TestListenersShareAConnection(t *testing.T) {
+	for _, w := range ways[:2] {
+		t.Run(w.name, func(t *testing.T) { testListenersShare(t, w) })
+	}
+}
+
+func testListenersShare(t *testing.T, w way) {
+	db, listen := w.open(t, postgrestest.DSN(t))
+	q := backend(t, db, postgres.Options{Listen: listen})
+	type ear struct {
+		name, queue string
+		woken       chan struct{}
+		stop        context.CancelFunc
+		ended       chan error
+	}
+	var ears []*ear
+	for i, name := range []string{"a", "b", "b"} {
+		e := &ear{fmt.Sprint("w", i), name, make(chan struct{}, 10), nil, make(chan error, 1)}
+		ctx, stop := context.WithCancel(t.Context())
+		e.stop = stop
+		go func() { e.ended <- q.Listen(ctx, e.name, []string{e.queue}, func() { e.woken <- struct{}{} }) }()
+		await(t, e.woken)
+		ears = append(ears, e)
+	}
+	connections := func() int {
+		return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
+	}
+	check := func(ears []*ear) {
+		t.Helper()
+		for _, name := range []string{"a", "b"} {
+			for _, e := range ears {
+				if _, err := q.Sleep(t.Context(), e.name, []string{e.queue}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			enqueue(t, q, &queue.Job{Kind: "test", Queue: name})
+			for _, e := range ears {
+				if e.queue == name {
+					await(t, e.woken)
+				}
+			}
+			eventually(t, "the woken workers are off the list, and no others", func() bool {
+				return value[int](t, db, `SELECT count(*) FROM errand.sleepers WHERE queue = $1`, name) == 0
+			})
+		}
+		for _, e := range ears {
+			if len(e.woken) > 0 {
+				t.Errorf("%s was woken once more, for another's queue", e.name)
+			}
+		}
+		if got := connections(); got != 1 {
+			t.Errorf("%d connections listen, want 1 for all", got)
+		}
+	}
+	check(ears)
+	for i, e := range ears {
+		e.stop()
+		if err := <-e.ended; err != nil {
+			t.Fatal(err)
+		}
+		if left := ears[i+1:]; len(left) > 0 {
+			check(left)
+		}
+	}
+	eventually(t, "nobody listens", func() bool { return connections() == 0 })
 }
 
 // TestListenUnsupported: what cannot listen says so, instead of trying for ever.

@@ -14,7 +14,7 @@ import (
 )
 
 // Backend is a queue in a PostgreSQL database. It is safe for concurrent use and
-// owns no goroutine and no connection but for the time of a call. Besides
+// owns no goroutine and no connection but for the time of a call; calls of Listen share one of each. Besides
 // [queue.Queue] it implements every optional interface of package queue.
 type Backend struct {
 	db       *sql.DB
@@ -23,6 +23,7 @@ type Backend struct {
 	sweep    sweep
 	fronts   fronts
 	sleepers sleepers
+	stations stations
 	doubtful atomic.Int64 // how many jobs to claim without payloads, since a claim met a row that cannot be read: see claimUnread
 	strict   atomic.Bool  // whether the database's default isolation level has been in the way
 	silent   atomic.Bool  // whether a call has waited in vain for the server since the pool was last weeded

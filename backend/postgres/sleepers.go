@@ -26,6 +26,22 @@ type sleepers struct {
 	naps int64          // how many there were, for their order
 	last map[string]nap // of each worker, but for those that are off the list
 	took samples        // by the server, for registering and looking
+
+	swept time.Time // when this process last took off the list what is too old
+}
+
+// sweepEvery is how often a process takes off the list what has been there for a minute.
+const sweepEvery = 30 * time.Second
+
+// shouldSweep reports whether it is time for that.
+func (s *sleepers) shouldSweep(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.swept) < sweepEvery {
+		return false
+	}
+	s.swept = now
+	return true
 }
 
 // nap is from when a worker registered until it is taken off the list.
@@ -79,15 +95,18 @@ func (s *sleepers) found(worker string, number int64, due time.Time, took time.D
 	}
 }
 
-// woken says whether a worker that is notified is to be taken off the list, unless it has fallen asleep again since that nap.
-func (s *sleepers) woken(worker string, now time.Time) (number int64, off bool) {
+// woken returns which of the workers that are notified have to be taken off the list, unless they have fallen asleep again since
+// that nap.
+func (s *sleepers) woken(workers []string, now time.Time) (number int64, off []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.holds(s.last[worker], now) {
-		return 0, false
+	for _, worker := range workers {
+		if !s.holds(s.last[worker], now) {
+			delete(s.last, worker)
+			off = append(off, worker)
+		}
 	}
-	delete(s.last, worker)
-	return s.naps, true
+	return s.naps, off
 }
 
 // forget is for a worker of which it is not known whether it is on the list.

@@ -11,7 +11,7 @@ var sqlFiles embed.FS
 // statements are the files of the sql folder with the schema in its place.
 type statements struct {
 	enqueue, enqueueOne, enqueuePlain                                  string
-	claim, claimTx, probe, extend, reclaim, sleep, wake                string
+	claim, claimTx, probe, extend, reclaim, sleep, wake, forget        string
 	settle, settleDone, settleDrop                                     string
 	redrive, prune, countAll, countSample, backlog, list, job, payload string
 }
@@ -32,6 +32,7 @@ func loadStatements(schema string) statements {
 		reclaim:      load("reclaim"),
 		sleep:        load("sleep"),
 		wake:         load("wake"),
+		forget:       load("forget"),
 		redrive:      load("redrive"),
 		prune:        load("prune"),
 		countAll:     load("count_all"),

@@ -42,8 +42,18 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 
 // Prune implements [queue.Pruner] with sql/prune.sql. Dead jobs are found along their index.
 // Completed ones have none: it looks at the jobs with the lowest ids, a thousand a call, until they
-// are too young, and then begins anew. While another process prunes, it does nothing.
+// are too young, and then begins anew. While another process prunes, it does nothing. It also
+// takes workers off the list of those asleep that have been there for a minute.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
+	if b.sleepers.shouldSweep(time.Now()) {
+		err := b.on(ctx, "prune", nil, func(db queue.DB) error {
+			_, err := db.ExecContext(ctx, b.sql.forget)
+			return err
+		})
+		if err != nil {
+			return 0, false, err
+		}
+	}
 	r := b.options.Retention
 	from := b.sweep.next()
 	var last sql.NullInt64

@@ -29,7 +29,7 @@ WITH input AS MATERIALIZED (
 ), woken AS (
     SELECT pg_notify('errand', q.queue)
     FROM unnest((SELECT $10::text::text[])) AS q (queue)
-    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue)
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue AND s.since > statement_timestamp() - interval '1 minute')
 ), result AS (
     SELECT id, queue, job_key, ord, job_key IS NOT NULL AND id NOT IN (SELECT id FROM written) AS duplicate
     FROM input

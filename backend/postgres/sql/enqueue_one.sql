@@ -10,4 +10,6 @@ VALUES (
 )
 RETURNING
     id,
-    CASE WHEN $9::boolean AND EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = $1::text) THEN pg_notify('errand', $1::text)::text END;
+    CASE WHEN $9::boolean AND EXISTS (
+        SELECT FROM errand.sleepers s WHERE s.queue = $1::text AND s.since > statement_timestamp() - interval '1 minute')
+        THEN pg_notify('errand', $1::text)::text END;

@@ -8,7 +8,7 @@
 WITH woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues
     FROM unnest((SELECT $9::text::text[])) AS q (queue)
-    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue)
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue AND s.since > statement_timestamp() - interval '1 minute')
 )
 INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers)
 SELECT

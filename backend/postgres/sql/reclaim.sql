@@ -49,7 +49,7 @@ WITH taken AS (
 ), woken AS (
     SELECT pg_notify('errand', back.queue)
     FROM (SELECT DISTINCT queue FROM taken WHERE status = 'pending') AS back
-    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = back.queue)
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = back.queue AND s.since > statement_timestamp() - interval '1 minute')
 )
 SELECT
     t.id, t.queue, t.kind, NULL, t.priority, least(greatest(t.scheduled_at, '1970-01-01Z'), '9999-12-31Z'), t.attempts, t.max_attempts,

@@ -28,7 +28,7 @@ WITH dead AS MATERIALIZED (
 ), woken AS (
     SELECT pg_notify('errand', r.queue)
     FROM (SELECT DISTINCT queue FROM revived) AS r
-    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = r.queue)
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = r.queue AND s.since > statement_timestamp() - interval '1 minute')
 )
 SELECT
     (SELECT count(*) FROM dead), (SELECT count(*) FROM revived), coalesce((SELECT max(id) FROM dead), 0),

@@ -62,7 +62,8 @@ WITH locked AS MATERIALIZED (
         AND j.fence = (SELECT $4::text::bigint[])[width_bucket(j.id, (SELECT $3::text::bigint[]))]
         AND j.locked_by = $6::text
         AND j.status BETWEEN 'running' AND 'running'
-    RETURNING j.id, CASE WHEN $8::boolean AND j.status = 'pending' AND j.queue IN (SELECT s.queue FROM errand.sleepers s)
+    RETURNING j.id, CASE WHEN $8::boolean AND j.status = 'pending' AND j.queue IN (
+        SELECT s.queue FROM errand.sleepers s WHERE s.since > statement_timestamp() - interval '1 minute')
         THEN pg_notify('errand', j.queue)::text END
 )
 SELECT want.id FROM unnest((SELECT $1::text::bigint[] || $3::text::bigint[])) AS want (id)
