@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 model=$PWD/docs/spec/errand.pml
-always=(one_fence one_lease late_changes_nothing ended_stays_ended attempts_bounded release_is_free exactly_one_row)
+always=(one_fence one_lease late_changes_nothing ended_stays_ended attempts_bounded gets_its_attempts release_is_free exactly_one_row)
 sometime=(ends_or_claimable ends_unless_given_back)
 
 # What each mutant breaks.
@@ -19,6 +19,7 @@ mutants=(
 	RECLAIM_OPEN:exactly_one_row
 	COMMIT_LOST:exactly_one_row
 	RETRY_FOREVER:attempts_bounded
+	DEAD_AT_FIRST:gets_its_attempts
 	RELEASE_COSTS:release_is_free
 	NO_RECLAIM:no_dead_end
 	NO_RECLAIM:ends_or_claimable

@@ -28,6 +28,7 @@ typedef Row {
 	bool in_tx;       /* its handlers settle it in the transaction in which they write a business row */
 	byte spent;       /* seen: runs that were not given back */
 	byte effects;     /* seen: business rows that were committed */
+	bool discarded;   /* seen: its handler said that it is dead */
 }
 Row job[JOBS];
 
@@ -78,6 +79,10 @@ hidden byte i;
 #ifdef MUTANT_RETRY_FOREVER /* retry and reclaim ignore max_attempts */
 #undef was_last
 #define was_last(n) false
+#endif
+#ifdef MUTANT_DEAD_AT_FIRST /* retry and reclaim take every attempt for the last one */
+#undef was_last
+#define was_last(n) true
 #endif
 
 /* A worker forgets its job: the reply has arrived, or it has crashed. */
@@ -148,10 +153,10 @@ inline claim(n) {
 	given_back = false
 }
 
-/* extend.sql, which passes over a row that is locked. */
+/* extend.sql. It passes over a row that is locked, which no invariant needs: here it may do either. */
 inline extend(w) {
 	if
-	:: may_extend(w) && the_job.locked == 0 ->
+	:: may_extend(w) ->
 	   late_changed = late_changed || flight[w].late;
 	   the_job.leased = true;
 	   flight[w].leased = !flight[w].late
@@ -180,6 +185,7 @@ inline record(n, verb) {
 	:: verb == discard || verb == retry && was_last(n) ->
 	   job[n].status = dead;
 	   job[n].fence = 0;
+	   job[n].discarded = (verb == discard);
 	   job[n].spent++
 	:: verb == retry && !was_last(n) ->
 	   job[n].status = pending;
@@ -254,7 +260,7 @@ end_idle:
 	od;
 holds:
 	do
-	:: d_step { !flight[w].extended && the_job.locked == 0 -> flight[w].extended = true; extend(w) }
+	:: d_step { !flight[w].extended -> flight[w].extended = true; extend(w) }
 	:: d_step { the_job.in_tx && !flight[w].tried && the_job.locked == 0 -> flight[w].tried = true; settle_in_tx(w) }
 	:: d_step { the_job.locked == w + 1 -> commit(w) } /* it may or may not hear of it */
 	:: d_step { the_job.locked == w + 1 -> the_job.locked = 0 } /* rolled back: the handler has failed */
@@ -345,6 +351,10 @@ ltl ended_stays_ended { each_job(stays) }
 #define bounded(n) (job[n].attempts <= MAX_ATTEMPTS)
 ltl attempts_bounded { [] each_job(bounded) }
 
+/* A job is dead only after its last attempt, or because its handler said so. */
+#define patient(n) (!is_dead(n) || job[n].discarded || job[n].attempts == MAX_ATTEMPTS)
+ltl gets_its_attempts { [] each_job(patient) }
+
 /* A run that was given back costs no attempt, and every other one costs one. */
 #define counted(n) (job[n].attempts == job[n].spent + is_claimed(n))
 ltl release_is_free { [] each_job(counted) }
@@ -354,7 +364,7 @@ ltl release_is_free { [] each_job(counted) }
 ltl exactly_one_row { [] each_job(exact) }
 
 /* All of these but ended_stays_ended, in one search. */
-ltl every_state { [] (no_two(both_hold) && no_two(both_leased) && !late_changed && each_job(bounded) && each_job(counted) && each_job(exact)) }
+ltl every_state { [] (no_two(both_hold) && no_two(both_leased) && !late_changed && each_job(bounded) && each_job(patient) && each_job(counted) && each_job(exact)) }
 
 /* Each run is over some time: the job has ended, or is claimable. */
 #define returns(n) ([] (is_claimed(n) -> <> !is_claimed(n)))
