@@ -41,7 +41,8 @@ type TxOptions struct {
 // written. The server has ten seconds each to begin, settle, commit and roll back, so that a connection
 // that the network has swallowed does not keep the job for ever; what the handler itself does
 // over one is for its Timeout to end. Tx holds a connection for as long as the handler runs,
-// so db needs one for each of the worker's Concurrency, and a few.
+// so db needs one for each of the worker's Concurrency, and a few. A worker whose pool has too
+// few does not start ([queue.ConnHolder]).
 //
 // The heartbeat changes the job's row. A transaction of REPEATABLE READ or
 // SERIALIZABLE that began before it cannot settle the job after it, which
@@ -62,7 +63,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 		panic("middleware: Tx: q is nil")
 	}
 	return func(next queue.Handler) queue.Handler {
-		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+		return txHandler{db, next, queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			tx, abandon, err := begin(ctx, db, o.SQL)
 			if err != nil {
 				return fmt.Errorf("middleware: Tx: begin: %w", err)
@@ -76,9 +77,22 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 				return fmt.Errorf("middleware: Tx: commit: %w", err)
 			}
 			return queue.Settled
-		})
+		})}
 	}
 }
+
+// txHandler tells the worker whose connection it holds.
+type txHandler struct {
+	db   *sql.DB
+	next queue.Handler
+	queue.Handler
+}
+
+// Unwrap returns the handler within.
+func (h txHandler) Unwrap() queue.Handler { return h.next }
+
+// HoldsConn implements [queue.ConnHolder].
+func (h txHandler) HoldsConn() *sql.DB { return h.db }
 
 const (
 	// answerTimeout is how long the server has to answer. Where a network has swallowed the connection, it never does.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"database/sql"
 	"time"
 )
 
@@ -184,4 +185,12 @@ type TxClaimer interface {
 	// req.Worker may be zero; they are not used. The job is locked, and invisible
 	// to other claimers, until the transaction ends: a prepared one included.
 	ClaimTx(ctx context.Context, tx DB, req ClaimRequest) (*Job, error)
+}
+
+// Pooled is a backend whose calls take connections out of a [sql.DB] of the caller's, which may limit them.
+type Pooled interface {
+	// Reserve notes that the handlers of a worker may hold n connections of each of dbs at once, until release is called. It returns
+	// how many calls of the backend can then have a connection at once, besides what listens and what other workers of this
+	// backend have reserved: below 1, none. It does not wait.
+	Reserve(n int, dbs ...*sql.DB) (left int, release func())
 }

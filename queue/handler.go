@@ -26,15 +26,20 @@ type Middleware func(Handler) Handler
 // the [Mux] within.
 func Chain(h Handler, middleware ...Middleware) Handler {
 	outer := h
+	var holders []ConnHolder
 	for i := len(middleware) - 1; i >= 0; i-- {
 		outer = middleware[i](outer)
+		if holder, ok := outer.(ConnHolder); ok {
+			holders = append(holders, holder)
+		}
 	}
-	return chain{Handler: outer, inner: h}
+	return chain{Handler: outer, inner: h, holders: holders}
 }
 
 type chain struct {
 	Handler
-	inner Handler
+	inner   Handler
+	holders []ConnHolder // of what the middleware has made
 }
 
 func (c chain) Unwrap() Handler { return c.inner }

@@ -103,6 +103,16 @@ func (m *Mux) Kinds() []string {
 	return kinds
 }
 
+// handlers returns the handlers of all kinds.
+func (m *Mux) handlers() (all []Handler) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, r := range m.routes {
+		all = append(all, r.handler)
+	}
+	return all
+}
+
 // timeouts returns the kinds that have a timeout of their own.
 func (m *Mux) timeouts() map[string]time.Duration {
 	own := make(map[string]time.Duration)

@@ -81,7 +81,7 @@ const (
 //
 // While the database cannot be reached Run keeps trying, and keeps what has
 // finished until it can be settled. It returns an error at once for a bad field
-// ([*InvalidError]) and for a backend that is not set up ([*SetupError], until a claim has
+// or a pool that is too small ([*InvalidError], see [Pooled]) and for a backend that is not set up ([*SetupError], until a claim has
 // succeeded once), and after ctx has ended if a handler still ran or an outcome could
 // not be settled, or the last claim did not return; then those jobs run again when their
 // leases have run out.
@@ -215,6 +215,11 @@ func (r *run) run(ctx context.Context) error {
 	if r.kinds != nil && len(r.kinds) == 0 {
 		return invalid("Worker.Handler", "a Mux without a handler")
 	}
+	release, err := r.reserve()
+	if err != nil {
+		return err
+	}
+	defer release()
 	var upkeep, leases sync.WaitGroup
 	flushing, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()

@@ -24,6 +24,7 @@ type Backend struct {
 	fronts   fronts
 	sleepers sleepers
 	stations stations
+	reserved atomic.Int64 // connections that handlers hold
 	doubtful atomic.Int64 // how many jobs to claim without payloads, since a claim met a row that cannot be read: see claimUnread
 	strict   atomic.Bool  // whether the database's default isolation level has been in the way
 	silent   atomic.Bool  // whether a call has waited in vain for the server since the pool was last weeded
@@ -38,6 +39,7 @@ var _ interface {
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer
+	queue.Pooled
 } = (*Backend)(nil)
 
 // New returns the queue in db, which stays the caller's to close, after any

@@ -36,6 +36,7 @@ var _ interface {
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer
+	queue.Pooled
 } = (*Backend)(nil)
 
 // New returns the queue in db, which stays the caller's to close, after any

@@ -1,0 +1,77 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"math"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestListenersLeaveConnections: two workers that listen work through a pool of two connections.
+func TestListenersLeaveConnections(t *testing.T) {
+	for _, w := range ways[:2] {
+		t.Run(w.name, func(t *testing.T) {
+			db, listen := w.open(t, postgrestest.DSN(t))
+			db.SetMaxOpenConns(2)
+			q := backend(t, db, postgres.Options{Listen: listen})
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 2)
+			ran := make(chan string, 100)
+			for i := range 2 {
+				name := fmt.Sprint("queue", i)
+				handler := queue.HandlerFunc(func(context.Context, *queue.Job) error { ran <- name; return nil })
+				worker := queue.Worker{Backend: q, Queues: []string{name}, Handler: handler, Logger: slog.New(slog.DiscardHandler)}
+				go func() { ended <- worker.Run(ctx) }()
+			}
+			for range 5 {
+				enqueue(t, q, &queue.Job{Kind: "test", Queue: "queue0"}, &queue.Job{Kind: "test", Queue: "queue1"})
+				<-ran
+				<-ran
+			}
+			stop()
+			for range 2 {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestReserve(t *testing.T) {
+	db, listen := ways[0].open(t, postgrestest.DSN(t))
+	other := new(sql.DB)
+	for _, c := range []struct {
+		name   string
+		most   int
+		listen postgres.Listen
+		dbs    []*sql.DB
+		left   int
+	}{
+		{"no limit", 0, listen, []*sql.DB{db}, math.MaxInt},
+		{"nothing held", 10, nil, nil, 10},
+		{"listening", 10, listen, nil, 9},
+		{"one connection does not listen", 1, listen, nil, 1},
+		{"handlers of another pool", 10, nil, []*sql.DB{other}, 10},
+		{"handlers", 10, nil, []*sql.DB{other, db}, 3},
+		{"handlers and listening", 10, listen, []*sql.DB{db}, 2},
+		{"too many handlers", 7, listen, []*sql.DB{db}, -1},
+	} {
+		db.SetMaxOpenConns(c.most)
+		q := backend(t, db, postgres.Options{Listen: c.listen})
+		for range 2 { // once released, it can be reserved again
+			left, release := q.Reserve(7, c.dbs...)
+			if left != c.left {
+				t.Errorf("%s: got %d left, want %d", c.name, left, c.left)
+			}
+			release()
+			release() // changes nothing
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package queue
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+)
+
+// ConnHolder is a Handler that holds a connection while it runs a job, as that of
+// middleware.Tx does. A [Worker] finds it as its Handler, in a [Chain] or [Mux], and
+// behind a method Unwrap() queue.Handler, and makes sure that the pool is large enough.
+type ConnHolder interface {
+	// HoldsConn returns the pool that the connection is taken from.
+	HoldsConn() *sql.DB
+}
+
+// fewConns is how many calls of the backend have to find a connection at once, or a
+// heartbeat waits for a claim.
+const fewConns = 2
+
+// reserve tells the backend how many connections the handlers hold, until release is
+// called. Where none would be left for the backend itself it returns an error, since
+// leases would run out while Extend waits; where few would be, it says so in the log.
+func (r *run) reserve() (release func(), err error) {
+	pool, ok := As[Pooled](r.Backend)
+	if !ok {
+		return func() {}, nil
+	}
+	dbs := poolsOf(r.Handler)
+	left, release := pool.Reserve(r.Concurrency, dbs...)
+	held := "no handler is known to hold one"
+	if len(dbs) > 0 {
+		held = fmt.Sprintf("each of %d handlers holds one", r.Concurrency)
+	}
+	if left < 1 {
+		release()
+		return nil, invalid("Worker.Backend", "its pool has %d connections too few: %s, and so does what listens, and leases could not be extended; "+
+			"raise its limit (SetMaxOpenConns), or lower Concurrency", 1-left, held)
+	}
+	if left < fewConns {
+		r.Logger.Warn("errand: the pool has few connections; claims, settling and heartbeats will wait for one another; raise its limit",
+			"worker", r.Name, "left", left, "held", held)
+	}
+	return release, nil
+}
+
+// poolsOf returns the pools of which h, or a handler within it, holds a connection.
+func poolsOf(h Handler) (dbs []*sql.DB) {
+	add := func(more ...*sql.DB) {
+		for _, db := range more {
+			if !slices.Contains(dbs, db) {
+				dbs = append(dbs, db)
+			}
+		}
+	}
+	if holder, ok := h.(ConnHolder); ok {
+		add(holder.HoldsConn())
+	}
+	if c, ok := h.(chain); ok {
+		for _, holder := range c.holders {
+			add(holder.HoldsConn())
+		}
+	}
+	switch u := h.(type) {
+	case *Mux:
+		for _, inner := range u.handlers() {
+			add(poolsOf(inner)...)
+		}
+	case interface{ Unwrap() Handler }:
+		add(poolsOf(u.Unwrap())...)
+	}
+	return dbs
+}
