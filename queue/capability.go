@@ -179,11 +179,20 @@ type Reclaimer interface {
 // TxClaimer is a backend that can claim without a lease: the claim and the work
 // are one transaction.
 type TxClaimer interface {
-	// ClaimTx claims one job within tx, the caller's transaction: committing it
-	// completes the job; rolling back, or a crash, returns the job at once, as if it had never
-	// been claimed. It returns nil where no job is due. req.Lease, req.Limit and
-	// req.Worker may be zero; they are not used. The job is locked, and invisible
-	// to other claimers, until the transaction ends: a prepared one included.
+	// ClaimTx claims one job within tx, the caller's transaction: committing it completes the job.
+	// It returns nil where no job is due. req.Lease, req.Limit and req.Worker may be zero; they
+	// are not used. The job is locked, and invisible to other claimers, until the transaction
+	// ends: a prepared one included. A tx that is no transaction, or does not show that it is
+	// one (see [DB]), is an [*InvalidError].
+	//
+	// To record that the work has failed, Settle the job in the same transaction, with Retry, Dead
+	// or Release, and commit. Set a savepoint after ClaimTx, and roll back to it first, where
+	// the work has written something. Then the attempt counts, and MaxAttempts holds.
+	//
+	// Rolling back, or a crash, returns the job at once, as if it had never been claimed. That
+	// counts no attempt, and nothing bounds how often it happens: a job that ends its process
+	// is handed out again each time. Claim with a lease where jobs may do that. Once the transaction
+	// has ended, nobody holds the job: Settle reports it lost.
 	ClaimTx(ctx context.Context, tx DB, req ClaimRequest) (*Job, error)
 }
 

@@ -91,9 +91,14 @@ func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest, f *front) {
 	}
 }
 
-// ClaimTx implements [queue.TxClaimer] with sql/claim_tx.sql.
+// transaction is the worker that holds a job of ClaimTx's while it is settled.
+const transaction = "transaction"
+
+// ClaimTx implements [queue.TxClaimer] with sql/claim_tx.sql. tx may also be a [*sql.Conn] on which
+// a transaction was begun by hand, as PREPARE TRANSACTION needs it. Where completed jobs are not
+// kept, the next Prune removes it.
 func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
-	req.Limit, req.Lease, req.Worker = 1, time.Second, "transaction"
+	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
@@ -102,7 +107,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	}
 	var jobs []*queue.Job
 	err := b.on(ctx, "claim", tx, func(db queue.DB) (err error) {
-		jobs, err = queryJobs(ctx, db, "", 1, b.sql.claimTx, textArray(req.Queues), kinds(req), b.options.Retention.keepsDone())
+		jobs, err = queryJobs(ctx, db, "", 1, b.sql.claimTx, textArray(req.Queues), kinds(req))
 		return err
 	})
 	if err != nil || len(jobs) == 0 {

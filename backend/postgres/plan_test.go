@@ -78,7 +78,7 @@ func TestPlans(t *testing.T) {
 			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},
-			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL", "true"}},
+			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL"}},
 			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1", "true"}},
 			{"backlog", "jobs_pending_idx", nil},
 			{"prune", "jobs_dead_idx", []string{"0", "0", "0", "false", "1"}},
@@ -145,7 +145,7 @@ func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
 			db := postgrestest.Open(t)
 			pages := func() (claim, tx int) {
 				return touched(t, db, postgres.Statement("claim"), "{default}", nil, 20, 1000000, "w", "{-2147483648}", "{-infinity}", "{0}", true),
-					touched(t, db, postgres.Statement("claim_tx"), "{default}", nil, true)
+					touched(t, db, postgres.Statement("claim_tx"), "{default}", nil)
 			}
 			exec(t, db, "INSERT INTO errand.jobs (kind, priority) SELECT 'k', 5 FROM generate_series(1, $1::integer)", due)
 			claimAlone, txAlone := pages()

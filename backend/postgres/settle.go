@@ -22,13 +22,53 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	}
 	groups, lost := byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
 	for _, worker := range slices.Sorted(maps.Keys(groups)) { // rows stay locked in a caller's transaction: in one order
-		gone, err := b.settleHeld(ctx, db, worker, groups[worker])
+		settle := b.settleHeld
+		if worker == "" && db != nil {
+			settle = b.settleInTx
+		}
+		gone, err := settle(ctx, db, worker, groups[worker])
 		lost = append(lost, gone...)
 		if err != nil {
 			return lost, err
 		}
 	}
 	return lost, nil
+}
+
+// settleInTx settles jobs that no worker holds, but the transaction that ClaimTx has claimed them in.
+func (b *Backend) settleInTx(ctx context.Context, db queue.DB, _ string, h held[queue.Outcome]) (lost []*queue.Job, err error) {
+	done := h.only(isDone)
+	_, lost, err = b.resume(ctx, db, done, queue.StatusCompleted)
+	if err != nil {
+		return lost, err
+	}
+	others, gone, err := b.resume(ctx, db, h.only(func(o queue.Outcome) bool { return !isDone(o) }), queue.StatusRunning)
+	lost = append(lost, gone...)
+	if err != nil || len(others.items) == 0 {
+		return lost, err
+	}
+	gone, err = b.settleHeld(ctx, db, transaction, others)
+	return append(lost, gone...), err
+}
+
+// resume takes up jobs again that this transaction has claimed. The others are lost.
+func (b *Backend) resume(ctx context.Context, db queue.DB, h held[queue.Outcome], status queue.Status) (found held[queue.Outcome], lost []*queue.Job, err error) {
+	if len(h.items) == 0 {
+		return h, nil, nil
+	}
+	ids, fences := h.arrays()
+	var resumed []int64
+	err = b.on(ctx, "settle", db, func(db queue.DB) error {
+		resumed, err = queryIDs(ctx, db, b.sql.resume, ids, fences, string(status), transaction)
+		return err
+	})
+	isResumed := func(o queue.Outcome) bool { return slices.Contains(resumed, o.Job.ID) }
+	for _, o := range h.items {
+		if !isResumed(o) {
+			lost = append(lost, o.Job)
+		}
+	}
+	return h.only(isResumed), lost, err
 }
 
 // settleHeld settles jobs of one worker. The statements for what is done do not lock the rows in the order of their ids, which

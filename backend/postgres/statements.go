@@ -10,10 +10,10 @@ var sqlFiles embed.FS
 
 // statements are the files of the sql folder with the schema in its place.
 type statements struct {
-	enqueue, enqueueOne, enqueuePlain                                  string
-	claim, claimTx, probe, extend, reclaim, sleep, wake, forget        string
-	settle, settleDone, settleDrop                                     string
-	redrive, prune, countAll, countSample, backlog, list, job, payload string
+	enqueue, enqueueOne, enqueuePlain                                   string
+	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
+	settle, settleDone, settleDrop                                      string
+	redrive, prune, countAll, countSample, backlog, list, job, payload  string
 }
 
 func loadStatements(schema string) statements {
@@ -24,6 +24,7 @@ func loadStatements(schema string) statements {
 		enqueuePlain: load("enqueue_plain"),
 		claim:        load("claim"),
 		claimTx:      load("claim_tx"),
+		resume:       load("resume"),
 		probe:        load("probe"),
 		extend:       load("extend"),
 		settle:       load("settle"),

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -117,46 +116,6 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 	}
 	rest, err := queryJobs(ctx, db, name, limit-len(jobs), b.sql.dueBeyond, name, level, at, limit-len(jobs), kinds)
 	return append(jobs, rest...), err
-}
-
-// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so nobody else writes
-// until it ends: a second one that claims waits for the first.
-func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
-	req.Limit, req.Lease, req.Worker = 1, time.Second, "transaction"
-	if err := req.Check(); err != nil {
-		return nil, fmt.Errorf("sqlite: claim: %w", err)
-	}
-	kind, err := handle.Of(tx)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("sqlite: claim: %w", err)
-	case kind != handle.Tx:
-		return nil, fmt.Errorf("sqlite: claim: %w", invalid("DB", "%T: not a transaction, which has Commit and Rollback", tx))
-	}
-	var job *queue.Job
-	err = b.through(ctx, "claim", tx, kind, func(ctx context.Context, db queue.DB) error {
-		fence, err := b.drawFence(ctx, db)
-		if err != nil {
-			return err
-		}
-		jobs, err := b.find(ctx, db, req, 1)
-		if err != nil || len(jobs) == 0 {
-			return err
-		}
-		job = jobs[0]
-		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
-		job.Fence = fence
-		query, args := b.sql.endDropped, []any{job.ID}
-		if b.options.Retention.keepsDone() {
-			query, args = b.sql.endKept, append(args, now())
-		}
-		_, err = exec(ctx, db, query, args...)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return job, nil
 }
 
 // Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for each claim that the jobs

@@ -20,6 +20,8 @@ type file struct {
 	line      line         // where that one waits for those of other processes
 	contended atomic.Int64 // when one of them last had to wait for another process or handle, as UnixNano
 
+	claims txClaims
+
 	mu       sync.Mutex
 	sleepers map[*sleeper]struct{}
 }

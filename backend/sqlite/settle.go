@@ -30,15 +30,30 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	own := b.isOwn(db)
 	counting := own // see settleDone
 	var back returned
+	caller := db
 	settle := func(ctx context.Context, db queue.DB) error {
 		lost, back = slices.Clone(stale), returned{}
 		for _, g := range done {
+			if g.worker == "" {
+				_, gone, err := b.resume(ctx, caller, db, g)
+				if lost = append(lost, gone...); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := b.settleDone(ctx, db, g, counting, &lost); err != nil {
 				counting = false
 				return err
 			}
 		}
 		for _, g := range others {
+			if g.worker == "" {
+				resumed, gone, err := b.resume(ctx, caller, db, g)
+				if lost = append(lost, gone...); err != nil {
+					return err
+				}
+				g = resumed
+			}
 			if err := b.settleOthers(ctx, db, g, &lost, &back); err != nil {
 				return err
 			}

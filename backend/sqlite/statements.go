@@ -13,7 +13,7 @@ type statements struct {
 	enqueueOne, enqueueAlike, enqueue, enqueueKeyed, live string
 	fence, level, due, dueBeyond, take                    string
 	extend, settle, settleDone, settleDrop                string
-	expired, reclaim, endKept, endDropped                 string
+	expired, reclaim, complete, resume                    string
 	sleep, seen, rouse                                    string
 	dead, redrive, old, archive, prune                    string
 	backlog, span, countAll, countFew, countSample        string
@@ -39,8 +39,8 @@ func loadStatements(prefix string) statements {
 		settleDrop:   load("settle_drop"),
 		expired:      load("expired"),
 		reclaim:      load("reclaim"),
-		endKept:      load("end_kept"),
-		endDropped:   load("end_dropped"),
+		complete:     load("complete"),
+		resume:       load("resume"),
 		sleep:        load("sleep"),
 		seen:         load("seen"),
 		rouse:        load("rouse"),

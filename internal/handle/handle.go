@@ -103,3 +103,11 @@ func PoolOf(db queue.DB) Connector {
 	}
 	return nil
 }
+
+// Same reports whether two handles are one. Handles of a type that cannot be compared never are.
+func Same(a, b queue.DB) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -59,22 +59,13 @@ func Through(db queue.DB) Option {
 		}
 		s.through = true
 		s.checks = append(s.checks, func(j stored) string {
-			if same(j.through, db) {
+			if handle.Same(j.through, db) {
 				return ""
 			}
 			return throughAnother(j.through, db)
 		})
 		return nil
 	}
-}
-
-// same says whether two handles are one. Handles of a type that cannot be compared
-// never are.
-func same(a, b queue.DB) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
 // InQueue means jobs of the queue of that name.

@@ -139,7 +139,11 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 		}
 		q.lastFence++
 		job = q.claim(tx, r, req, at)
-		q.write(tx, r, settled(*r.draft, queue.Outcome{Verb: queue.Done}, at))
+		job.Worker = ""
+		done := settled(*r.draft, queue.Outcome{Verb: queue.Done}, at)
+		done.Worker = ""
+		q.write(tx, r, done)
+		tx.claims[r.id] = job.Fence
 		return nil
 	})
 	return job, err

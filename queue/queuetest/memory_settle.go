@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -22,29 +23,53 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 	if err != nil {
 		return nil, failed("settle", err)
 	}
+	var taken error
 	err = q.do(ctx, "settle", tx, func() *memTx {
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil && r.tx != nil && r.tx != tx {
 				return r.tx
+			}
+			if taken = q.checkKey(tx, o); taken != nil {
+				return nil
 			}
 		}
 		at := now()
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil {
 				q.write(tx, r, settled(*r.seen(tx), o, at))
+				if tx != nil {
+					delete(tx.claims, r.id)
+				}
 			} else {
 				lost = append(lost, o.Job)
 			}
 		}
 		return nil
 	})
+	if err == nil && taken != nil {
+		err = failed("settle", taken)
+	}
 	return lost, err
 }
 
 // held returns the row of the job if whoever presents it holds it, else nil.
 func (q *Queue) held(tx *memTx, job *queue.Job) *row {
-	if r := q.rows[job.ID]; r != nil && holds(r.seen(tx), job) {
+	if r := q.rows[job.ID]; r != nil && (holds(r.seen(tx), job) || tx.holds(job)) {
 		return r
+	}
+	return nil
+}
+
+// checkKey returns an error where a job that ClaimTx has completed would be live again although
+// another has its key.
+func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
+	if !tx.holds(o.Job) || o.Verb == queue.Done {
+		return nil
+	}
+	if r := q.rows[o.Job.ID]; r.key.key != "" {
+		if other, _ := q.holder(tx, r.key); other != nil {
+			return fmt.Errorf("the key of job %d is taken by job %d", r.id, other.id)
+		}
 	}
 	return nil
 }

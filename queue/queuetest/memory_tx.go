@@ -29,7 +29,7 @@ func (q *Queue) Begin(ctx context.Context) (Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("begin", err)
 	}
-	tx := &memTx{q: q, ctx: ctx, done: make(chan struct{})}
+	tx := &memTx{q: q, ctx: ctx, done: make(chan struct{}), claims: make(map[int64]int64)}
 	tx.stop = context.AfterFunc(ctx, func() { _ = tx.end(false) })
 	return tx, nil
 }
@@ -40,6 +40,8 @@ type memTx struct {
 	stop func() bool
 	rows []*row        // those that it has locked, in that order
 	done chan struct{} // closed when it has ended, under q.mu
+
+	claims map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
 }
 
 // txOf returns the transaction that db is; nil for nil and for a foreign one. The error is a
@@ -75,6 +77,15 @@ func (tx *memTx) hasEnded() bool {
 	default:
 		return false
 	}
+}
+
+// holds says whether tx has claimed the job by ClaimTx, and not yet settled it.
+func (tx *memTx) holds(job *queue.Job) bool {
+	if tx == nil || job.Worker != "" {
+		return false
+	}
+	fence, ok := tx.claims[job.ID]
+	return ok && fence == job.Fence
 }
 
 // finds says whether r, locked by tx, is due for it in that queue.

@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +16,10 @@ var claimTxCases = []testCase{
 	{"nothing due", hasTxClaimer, testClaimTxNone},
 	{"two transactions claim two jobs", hasTxClaimer, testClaimTxTwo},
 	{"key", hasTxClaimer, testClaimTxKey},
+	{"settling a failure", hasTxClaimer, testClaimTxSettle},
+	{"failures count up to dead", hasTxClaimer, testClaimTxDies},
+	{"settling once it has ended", hasTxClaimer, testClaimTxEnded},
+	{"settling a stale claim", hasTxClaimer, testClaimTxStale},
 }
 
 // claimIn claims a job of the queue "q" in tx; nil where there is none.
@@ -156,4 +161,120 @@ func testClaimTxKey(t *testing.T, h Harness) {
 	commit(t, tx)
 	enqueue(t, h, second)
 	wantWritten(t, "after a committed claim", second)
+}
+
+var allVerbs = []queue.Verb{queue.Done, queue.Retry, queue.Dead, queue.Release}
+
+// wantLostIn settles the job in tx, or through nil, in every way, each of which has to report it lost.
+func wantLostIn(t *testing.T, h Harness, what string, tx queue.DB, job *queue.Job) {
+	t.Helper()
+	for _, verb := range allVerbs {
+		lost, err := h.Queue.Settle(t.Context(), tx, queue.Outcome{Job: job, Verb: verb})
+		if err != nil || len(lost) != 1 {
+			t.Errorf("Settle %v of a job that ClaimTx has claimed, %s: lost %v, error %v; want it lost", verb, what, ids(lost), err)
+		}
+	}
+}
+
+func testClaimTxSettle(t *testing.T, h Harness) {
+	for _, verb := range allVerbs {
+		for _, commits := range []bool{false, true} {
+			j := newJob()
+			enqueue(t, h, j)
+			before, _ := lookUp(t, h, j.ID)
+			tx := begin(t, h)
+			got := claimIn(t, h, tx)
+			wantClaimedTx(t, "of one job", got, j)
+			settleIn(t, h, tx, queue.Outcome{Job: got, Verb: verb, Delay: time.Hour, Err: errors.New("boom")})
+			wantLostIn(t, h, fmt.Sprintf("after %v", verb), tx, got)
+			if !commits {
+				rollback(t, tx)
+				wantUnchanged(t, h, fmt.Sprintf("ClaimTx, Settle %v and a rollback", verb), before)
+				settle(t, h, queue.Outcome{Job: claimOne(t, h)})
+				continue
+			}
+			commit(t, tx)
+			wantSettledTx(t, h, j, verb)
+		}
+	}
+}
+
+// wantSettledTx checks what has become of a job at its first attempt.
+func wantSettledTx(t *testing.T, h Harness, j *queue.Job, verb queue.Verb) {
+	t.Helper()
+	status, attempt, lastError := queue.StatusPending, 1, "boom"
+	switch verb {
+	case queue.Done:
+		status, lastError = queue.StatusCompleted, ""
+	case queue.Dead:
+		status = queue.StatusDead
+	case queue.Release:
+		attempt, lastError = 0, ""
+	}
+	r, ok := lookUp(t, h, j.ID)
+	if ok && (r.Status != status || r.Attempt != attempt || r.LastError != lastError || r.Worker != "") {
+		t.Errorf("record after ClaimTx, Settle %v and a commit: got %+v; want it %s after attempt %d, with error %q and no worker",
+			verb, r, status, attempt, lastError)
+	}
+	claimNone(t, h, fmt.Sprintf("after ClaimTx, Settle %v for an hour and a commit", verb))
+}
+
+func testClaimTxDies(t *testing.T, h Harness) {
+	j := newJob()
+	j.MaxAttempts = 3
+	enqueue(t, h, j)
+	for attempt := 1; attempt <= 3; attempt++ {
+		tx := begin(t, h)
+		got := claimIn(t, h, tx)
+		wantClaimedTx(t, "of a job that fails each time", got, j)
+		if got.Attempt != attempt {
+			t.Errorf("ClaimTx: got attempt %d, want %d", got.Attempt, attempt)
+		}
+		settleIn(t, h, tx, queue.Outcome{Job: got, Verb: queue.Retry, Err: errors.New("boom")})
+		commit(t, tx)
+	}
+	tx := begin(t, h)
+	wantClaimedTx(t, "after the last attempt", claimIn(t, h, tx), nil)
+	commit(t, tx)
+	if r, ok := lookUp(t, h, j.ID); ok && (r.Status != queue.StatusDead || r.Attempt != 3) {
+		t.Errorf("record after the last attempt: got %s after attempt %d, want dead after 3", r.Status, r.Attempt)
+	}
+}
+
+func testClaimTxEnded(t *testing.T, h Harness) {
+	for _, commits := range []bool{true, false} {
+		j := newJob()
+		enqueue(t, h, j)
+		tx := begin(t, h)
+		got := claimIn(t, h, tx)
+		wantClaimedTx(t, "of one job", got, j)
+		if commits {
+			commit(t, tx)
+		} else {
+			rollback(t, tx)
+		}
+		what := fmt.Sprintf("once its transaction has ended (committed: %v)", commits)
+		after, _ := lookUp(t, h, j.ID)
+		wantLostIn(t, h, what, nil, got)
+		tx = begin(t, h)
+		wantLostIn(t, h, what+", in another", tx, got)
+		commit(t, tx)
+		wantUnchanged(t, h, "Settle "+what, after)
+	}
+}
+
+func testClaimTxStale(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	tx := begin(t, h)
+	first := claimIn(t, h, tx)
+	settleIn(t, h, tx, queue.Outcome{Job: first, Verb: queue.Release})
+	second := claimIn(t, h, tx)
+	wantClaimedTx(t, "of a job that the same transaction has given back", second, first)
+	wantLostIn(t, h, "and claimed anew", tx, first)
+	forged := *second
+	forged.Fence += 1000
+	wantLostIn(t, h, "with a fence that was never drawn", tx, &forged)
+	settleIn(t, h, tx, queue.Outcome{Job: second, Verb: queue.Dead})
+	commit(t, tx)
+	claimNone(t, h, "after Settle in the transaction of the claim")
 }

@@ -1,6 +1,6 @@
--- Claims one job and completes it in the same transaction, which is the caller's: $1 queues, $2 kinds or NULL,
--- $3 whether to keep the row. Until the transaction ends the row is locked, so other claims skip it; a rollback leaves it pending.
--- This is the guide's queue_in_tx; its DELETE is kept for when completed jobs are not.
+-- Claims one job and completes it in the same transaction, which is the caller's: $1 queues, $2 kinds or NULL.
+-- Until the transaction ends the row is locked, so other claims skip it; a rollback leaves it pending. It is the guide's queue_in_tx,
+-- but that the row is kept, so that resume.sql finds it by its fence where the work has failed.
 -- many and line are as in claim.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
@@ -62,21 +62,17 @@ WITH many AS MATERIALIZED (
         ) AS rest
     ) AS d
     LIMIT 1
-), kept AS (
+), taken AS (
     UPDATE errand.jobs AS j
-    SET status = 'completed', attempts = least(j.attempts, 2147483646) + 1, updated_at = statement_timestamp()
-    WHERE $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
+    SET
+        status = 'completed', attempts = least(j.attempts, 2147483646) + 1, fence = nextval('errand.fences'), locked_by = NULL,
+        updated_at = transaction_timestamp()
+    WHERE j.ctid = ANY (ARRAY(SELECT ctid FROM due))
     RETURNING
         j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,
-        j.fence, j.created_at, j.job_key, j.headers, j.last_error
-), dropped AS (
-    DELETE FROM errand.jobs AS j
-    WHERE NOT $3::boolean AND j.ctid = ANY (ARRAY(SELECT ctid FROM due))
-    RETURNING
-        j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, least(j.attempts, 2147483646) + 1, j.max_attempts,
         j.fence, j.created_at, j.job_key, j.headers, j.last_error
 )
 SELECT
     id, queue, kind, payload, priority, greatest(scheduled_at, '1970-01-01Z'), attempts, max_attempts,
     fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''), headers, coalesce(left(last_error, 8192), '')
-FROM (SELECT * FROM kept UNION ALL SELECT * FROM dropped) AS taken;
+FROM taken;

@@ -1,0 +1,18 @@
+-- Takes up jobs again that claim_tx.sql has claimed in this same transaction, so that they can be settled: $1 ids in their order,
+-- $2 the fence of each, $3 completed for those that stay so, running for the others, $4 the worker that then holds them. Returns the
+-- ids that it has found.
+-- A job that an earlier transaction has claimed, and completed by committing, is left alone: its updated_at is that one's time.
+-- Index: jobs_pkey.
+UPDATE errand.jobs
+SET
+    status = $3::text::errand.job_status,
+    locked_by = CASE $3::text WHEN 'running' THEN $4::text END,
+    locked_at = CASE $3::text WHEN 'running' THEN statement_timestamp() END,
+    locked_until = CASE $3::text WHEN 'running' THEN statement_timestamp() END,
+    updated_at = statement_timestamp()
+WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
+    AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
+    AND locked_by IS NULL
+    AND status BETWEEN 'completed' AND 'completed'
+    AND updated_at = transaction_timestamp()
+RETURNING id;

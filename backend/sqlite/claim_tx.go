@@ -1,0 +1,110 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/queue"
+)
+
+// transaction is the worker that holds a job of ClaimTx's while it is settled.
+const transaction = "transaction"
+
+// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so nobody else writes
+// until it ends: a second one that claims waits for the first. Where completed jobs are not kept, the next
+// Prune removes it. Settle takes the job with the same tx, not with another handle of the same transaction.
+func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
+	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("sqlite: claim: %w", err)
+	}
+	kind, err := handle.Of(tx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("sqlite: claim: %w", err)
+	case kind != handle.Tx:
+		return nil, fmt.Errorf("sqlite: claim: %w", invalid("DB", "%T: not a transaction, which has Commit and Rollback", tx))
+	}
+	var job *queue.Job
+	err = b.through(ctx, "claim", tx, kind, func(ctx context.Context, db queue.DB) error {
+		fence, err := b.drawFence(ctx, db)
+		if err != nil {
+			return err
+		}
+		jobs, err := b.find(ctx, db, req, 1)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		job = jobs[0]
+		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
+		job.Fence = fence
+		_, err = exec(ctx, db, b.sql.complete, job.ID, fence, now())
+		return err
+	})
+	if err != nil || job == nil {
+		return nil, err
+	}
+	b.file.claims.add(tx, job)
+	return job, nil
+}
+
+// txClaims are the jobs that the last transaction has claimed which called ClaimTx: it has the
+// write lock, so every earlier one has ended.
+type txClaims struct {
+	mu     sync.Mutex
+	tx     queue.DB
+	fences map[int64]int64 // by the jobs' ids
+}
+
+func (c *txClaims) add(tx queue.DB, job *queue.Job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !handle.Same(c.tx, tx) {
+		c.tx, c.fences = tx, make(map[int64]int64)
+	}
+	c.fences[job.ID] = job.Fence
+}
+
+// has reports whether tx has claimed the job and not yet settled it.
+func (c *txClaims) has(tx queue.DB, job *queue.Job) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fence, ok := c.fences[job.ID]
+	return ok && fence == job.Fence && handle.Same(c.tx, tx)
+}
+
+func (c *txClaims) remove(job *queue.Job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.fences, job.ID)
+}
+
+// resume takes up the jobs of g again that tx, through which db runs statements, has claimed by
+// ClaimTx. It returns them, and those that are lost.
+func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g group[queue.Outcome]) (resumed group[queue.Outcome], lost []*queue.Job, err error) {
+	resumed = group[queue.Outcome]{claimed: claimed{worker: transaction, fence: g.fence}, job: g.job}
+	for _, o := range g.items {
+		if !b.file.claims.has(tx, o.Job) {
+			lost = append(lost, o.Job)
+			continue
+		}
+		status := queue.StatusRunning
+		if o.Verb == queue.Done {
+			status = queue.StatusCompleted
+		}
+		ids, err := queryIDs(ctx, db, b.sql.resume, o.Job.ID, o.Job.Fence, string(status), now(), transaction)
+		if err != nil {
+			return resumed, nil, err
+		}
+		b.file.claims.remove(o.Job)
+		if len(ids) == 0 { // the transaction has rolled back to a savepoint before ClaimTx
+			lost = append(lost, o.Job)
+			continue
+		}
+		resumed.items = append(resumed.items, o)
+	}
+	return resumed, lost, nil
+}

@@ -1,0 +1,5 @@
+-- Completes the job with id ?1, which the transaction has claimed with fence ?2, at ?3. resume.sql takes it up again where the work fails.
+-- Index: the ids are the table's own order.
+UPDATE errand_jobs
+SET status = 'completed', attempts = min(attempts, 2147483646) + 1, fence = ?2, locked_by = NULL, updated_at = ?3
+WHERE id = ?1;

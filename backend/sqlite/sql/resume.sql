@@ -1,0 +1,12 @@
+-- Takes up a job again that this transaction has claimed, so that it can be settled: ?1 its id, ?2 its fence, ?3 completed if it stays so,
+-- else running, ?4 now, ?5 the worker that then holds it. Returns its id.
+-- Index: the ids are the table's own order.
+UPDATE errand_jobs
+SET
+    status = ?3,
+    locked_by = iif(?3 = 'running', ?5, NULL),
+    locked_at = iif(?3 = 'running', ?4, NULL),
+    locked_until = iif(?3 = 'running', ?4, NULL),
+    updated_at = ?4
+WHERE id = ?1 AND fence = ?2 AND locked_by IS NULL AND status = 'completed'
+RETURNING id;
