@@ -28,6 +28,12 @@ type Enqueuer interface {
 	// taken by a live job of the same queue: that is not an error, the job is not
 	// written, and ID is the live job's.
 	//
+	// It waits where another transaction is writing the same Key, and a caller's
+	// transaction has the keys that it wrote until it ends. The jobs of one call are
+	// written in the order of their keys. Transactions that make several calls with
+	// keys should make them in one order, too, or the database ends one of two that
+	// wait for each other with a deadlock error.
+	//
 	// Bad input (see [Job.Check]) is an [*InvalidError] and nothing is written;
 	// so is nothing on any other error but [ErrUnknown]. The jobs belong to the
 	// caller again when Enqueue returns. It may be called concurrently, with

@@ -14,28 +14,39 @@ import (
 // slice is how many rows Redrive and Prune handle in one statement. sql/prune.sql has it, too.
 const slice = 1000
 
-// Redrive implements [queue.Redriver] with sql/redrive.sql, a thousand jobs a statement.
+// Redrive implements [queue.Redriver] with sql/redrive.sql: a thousand jobs without a key a statement, and then those that
+// have one, each by itself, so that it never holds one key while it waits for another.
 func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
 	if err := which.Check(); err != nil {
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
 	}
-	var last int64
-	for collisions := 0; ; {
-		var looked, revived int
-		err := b.on(ctx, "redrive", nil, func(db queue.DB) error {
+	for _, pass := range []struct {
+		keyed bool
+		limit int
+	}{{false, slice}, {true, 1}} {
+		var last int64
+		for looked := pass.limit; looked == pass.limit; {
+			var revived int
+			looked, revived, last, err = b.redrive(ctx, which, last, pass.limit, pass.keyed)
+			if n += revived; err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// redrive runs sql/redrive.sql once, for jobs behind the id last.
+func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, limit int, keyed bool) (looked, revived int, seen int64, err error) {
+	for collisions := 0; ; collisions++ {
+		err = b.on(ctx, "redrive", nil, func(db queue.DB) error {
 			var woken int64
-			return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &last, &woken) }, b.sql.redrive,
-				orNull(which.ID), orNull(which.Queue), orNull(which.Kind), slice, last)
+			return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &seen, &woken) }, b.sql.redrive,
+				orNull(which.ID), orNull(which.Queue), orNull(which.Kind), limit, last, keyed)
 		})
-		if sqlState(err) == uniqueViolation && collisions < retryLimit {
-			collisions++ // a transaction that enqueued one of the keys has committed meanwhile: now it is seen
-			continue
-		}
-		if err != nil {
-			return n, err
-		}
-		if n += revived; looked < slice {
-			return n, nil
+		// A transaction that enqueued the key has committed meanwhile: the next look sees it.
+		if sqlState(err) != uniqueViolation || collisions == retryLimit {
+			return looked, revived, seen, err
 		}
 	}
 }

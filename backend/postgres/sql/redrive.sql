@@ -1,6 +1,8 @@
 -- Gives at most $4 dead jobs another life: the one with id $1, or those of queue $2 and kind $3, each of which may be NULL
 -- for any. Ids up to $5 have been seen. Returns how many rows were looked at, how many were changed, and the last id looked at.
--- Of jobs with the same key only the first gets it, and none if a live job has it.
+-- $6 chooses the jobs that have a key or those that have none. With a key, $4 must be 1: an update writes its rows in no order that
+-- it could be told, and whoever holds one key and waits for another can deadlock with an Enqueue of both.
+-- A job does not get its key back while a live job has it.
 -- Index: jobs_dead_idx, jobs_key_idx.
 WITH dead AS MATERIALIZED (
     SELECT d.id, d.queue, d.job_key
@@ -10,20 +12,19 @@ WITH dead AS MATERIALIZED (
         AND ($2::text IS NULL OR d.queue = $2::text)
         AND ($3::text IS NULL OR d.kind = $3::text)
         AND d.id > $5::bigint
+        AND (d.job_key IS NOT NULL) = $6::boolean
     ORDER BY d.id
     LIMIT $4::integer
     FOR UPDATE SKIP LOCKED
-), free AS (
-    SELECT d.id, row_number() OVER (PARTITION BY d.queue, coalesce(d.job_key, d.id::text), d.job_key IS NULL ORDER BY d.id) AS nth
-    FROM dead d
-    WHERE d.job_key IS NULL OR NOT EXISTS (
-        SELECT FROM errand.jobs live
-        WHERE live.queue = d.queue AND live.job_key = d.job_key AND live.status IN ('pending', 'running'))
 ), revived AS (
     UPDATE errand.jobs
     SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = statement_timestamp(), fence = 0,
         locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp()
-    WHERE id = ANY (ARRAY(SELECT id FROM free WHERE nth = 1))
+    WHERE id = ANY (ARRAY(
+        SELECT d.id FROM dead d
+        WHERE d.job_key IS NULL OR NOT EXISTS (
+            SELECT FROM errand.jobs live
+            WHERE live.queue = d.queue AND live.job_key = d.job_key AND live.status IN ('pending', 'running'))))
     RETURNING queue
 ), woken AS (
     SELECT pg_notify('errand', r.queue)
