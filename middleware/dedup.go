@@ -14,8 +14,8 @@ import (
 type DedupStore interface {
 	// Once calls f, unless an f for the same key has succeeded within its window,
 	// and says whether it did; err is f's, or the store's own. While one f for a key
-	// is under way another call for it waits. An f that fails, or panics, leaves the
-	// key free.
+	// is under way another call for it waits, or returns [queue.Snooze]. An f that fails, or
+	// panics, leaves the key free.
 	Once(ctx context.Context, key string, window time.Duration, f func(context.Context) error) (ran bool, err error)
 }
 
@@ -28,9 +28,9 @@ type DedupStore interface {
 // key returns a job's key; nil means its kind and its Key. Jobs for which it is
 // "" are always run.
 //
-// What "once" is worth is the store's to say: with [SQLDedup], within [Tx], the
+// What "once" is worth is the store's to say. [SQLDedup] stands inside of [Tx]: the
 // remembering is part of the transaction of the effect. [MemoryDedup] knows of this
-// process only, and may stand anywhere in the chain.
+// process only, and stands outside of Tx. Either returns an error elsewhere.
 //
 // Dedup panics if store is nil or window is not above 0.
 func Dedup(store DedupStore, window time.Duration, key func(*queue.Job) string) queue.Middleware {
@@ -69,5 +69,5 @@ func ownKey(job *queue.Job) string {
 	if job.Key == "" {
 		return ""
 	}
-	return job.Kind + " " + job.Key
+	return job.Kind + "\n" + job.Key // a kind has no line breaks
 }

@@ -2,12 +2,19 @@ package middleware
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // MemoryDedup is a [DedupStore] for one process, which forgets everything when it
 // ends. The zero value is ready for use; it must not be copied.
+//
+// It stands outside of [Tx]: inside, Once returns an error and does not call f, since it would
+// remember what Tx may still roll back.
 type MemoryDedup struct {
 	mu      sync.Mutex
 	keys    map[string]*deduped
@@ -16,43 +23,45 @@ type MemoryDedup struct {
 
 // deduped is a key whose effect is under way, or has happened.
 type deduped struct {
-	done  chan struct{} // closed when it is no longer under way
-	until time.Time     // the end of its window; zero while it is under way
+	since time.Time // when its effect began
+	until time.Time // the end of its window; zero while it is under way
 }
 
-// Once implements [DedupStore]. The window begins when f has succeeded.
+var errInTx = errors.New("inside of Tx it would remember what may still be rolled back: put Dedup outside of Tx, or use SQLDedup")
+
+// Once implements [DedupStore]. The window begins when f has succeeded. While an f for the key is
+// under way, another call returns [queue.Snooze] at once: it does not keep a slot of its worker.
+// The job comes back after as long as that f has run, at least 100 ms and at most 10 s.
 func (m *MemoryDedup) Once(ctx context.Context, key string, window time.Duration, f func(context.Context) error) (ran bool, err error) {
-	for {
-		mine, other := m.begin(key)
-		if mine != nil {
-			return true, m.run(ctx, key, mine, window, f)
-		}
-		if other == nil {
-			return false, nil
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-other.done:
-		}
+	if _, ok := TxFrom(ctx); ok {
+		return false, fmt.Errorf("middleware: MemoryDedup: %w", errInTx)
 	}
+	mine, other := m.begin(key)
+	switch {
+	case mine != nil:
+		return true, m.run(ctx, key, mine, window, f)
+	case other != nil:
+		return false, queue.Snooze(min(max(time.Since(other.since), 100*time.Millisecond), 10*time.Second))
+	}
+	return false, nil
 }
 
 // begin returns a new entry for the key; or another's that is under way; or
 // neither, when the effect has happened.
 func (m *MemoryDedup) begin(key string) (mine, other *deduped) {
+	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d, ok := m.keys[key]; ok {
 		switch {
 		case d.until.IsZero():
 			return nil, d
-		case time.Now().Before(d.until):
+		case now.Before(d.until):
 			return nil, nil
 		}
 	}
 	m.sweep()
-	mine = &deduped{done: make(chan struct{})}
+	mine = &deduped{since: now}
 	m.keys[key] = mine
 	return mine, nil
 }
@@ -68,7 +77,6 @@ func (m *MemoryDedup) run(ctx context.Context, key string, d *deduped, window ti
 		} else {
 			delete(m.keys, key)
 		}
-		close(d.done)
 	}()
 	err = f(ctx)
 	succeeded = err == nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // keyed are jobs of one key, as if the first had ended before the second was enqueued.
@@ -98,53 +99,108 @@ func TestDedupFailure(t *testing.T) {
 	}
 }
 
-// TestDedupTogether: of jobs that run at the same time one has the effect, and the others wait
-// for what comes of it.
+// TestDedupOwnKey: the default key tells a kind from a key, whatever they contain.
+func TestDedupOwnKey(t *testing.T) {
+	runs := 0
+	h := middleware.Dedup(&middleware.MemoryDedup{}, time.Hour, nil)(counting(&runs, nil))
+	for _, job := range []*queue.Job{
+		{Kind: "mail", Key: "welcome 42"}, {Kind: "mail welcome", Key: "42"}, {Kind: "mail", Key: "welcome\n42"}, {Kind: "mail", Key: "welcome 42"},
+	} {
+		if err := h.HandleJob(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if runs != 3 {
+		t.Errorf("runs: got %d, want 3", runs)
+	}
+}
+
+// TestDedupTogether: of jobs that run at the same time one has the effect. The others come back when it is known
+// what became of it.
 func TestDedupTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
 		h := middleware.Dedup(&middleware.MemoryDedup{}, time.Hour, nil)(counting(&runs, func(run int) error {
-			time.Sleep(time.Second)
+			time.Sleep(time.Minute)
 			if run == 1 {
 				return errors.New("declined")
 			}
 			return nil
 		}))
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		failed := 0
-		start := time.Now()
-		for _, job := range keyed(10, "a") {
-			all.Go(func() {
-				if err := h.HandleJob(t.Context(), job); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					failed++
-				}
-			})
+		jobs := keyed(4, "a")
+		run := func(job *queue.Job, want queue.Verb) {
+			t.Helper()
+			start := time.Now()
+			err := h.HandleJob(t.Context(), job)
+			if verb, _ := queue.Verdict(err); verb != want {
+				t.Errorf("got %v, want %v", err, want)
+			}
+			if want == queue.Release && time.Since(start) != 0 {
+				t.Errorf("it took a slot for %v, want none", time.Since(start))
+			}
 		}
-		all.Wait()
-		if runs != 2 || failed != 1 || time.Since(start) != 2*time.Second {
-			t.Errorf("got %d runs, %d failed, after %v; want 2, 1 failed, after 2s", runs, failed, time.Since(start))
+		for range 2 { // the first fails, the second does not
+			go func() { _ = h.HandleJob(t.Context(), jobs[0]) }()
+			synctest.Wait()
+			run(jobs[1], queue.Release)
+			run(jobs[2], queue.Release)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		run(jobs[3], queue.Done)
+		if runs != 2 {
+			t.Errorf("runs: got %d, want 2", runs)
 		}
 	})
 }
 
-// TestDedupWaitEnds: who waits for another's effect stops when its own context ends, with its cause.
-func TestDedupWaitEnds(t *testing.T) {
+// TestMemoryDedupTakesNoSlots: jobs of a key that is slow, and fails, leave a worker's slots to others.
+func TestMemoryDedupTakesNoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := middleware.Dedup(&middleware.MemoryDedup{}, time.Hour, nil)(queue.HandlerFunc(
-			func(ctx context.Context, _ *queue.Job) error { time.Sleep(time.Minute); return nil }))
-		jobs := keyed(2, "a")
-		go func() { _ = h.HandleJob(t.Context(), jobs[0]) }()
-		synctest.Wait()
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(queue.ErrShutdown)
-		if err := h.HandleJob(ctx, jobs[1]); !errors.Is(err, queue.ErrShutdown) {
-			t.Errorf("got %v, want ErrShutdown", err)
+		q := queuetest.New(queuetest.Options{})
+		for range 50 {
+			if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "k"}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		time.Sleep(time.Minute)
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		began := time.Now()
+		slow := middleware.Dedup(&middleware.MemoryDedup{}, time.Hour, func(job *queue.Job) string { return job.Kind })
+		w := queue.Worker{Backend: q, Concurrency: 4, Logger: quiet, Handler: slow(queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+			if job.Kind == "other" {
+				cancel()
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute):
+			}
+			return errors.New("declined")
+		}))}
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*time.Minute {
+			t.Errorf("the job of another key ran after %v, want at once, and the end of the slow one", took)
+		}
 	})
+}
+
+// TestMemoryDedupInTx: it refuses to remember what may still be rolled back, and what the handler would do does not happen.
+func TestMemoryDedupInTx(t *testing.T) {
+	b := openBank(t)
+	b.enqueue(1)
+	h := queue.Chain(handler(handle), middleware.Tx(b.db, b.q, middleware.TxOptions{}),
+		middleware.Dedup(&middleware.MemoryDedup{}, time.Hour, func(*queue.Job) string { return "the key" }))
+	err := h.HandleJob(t.Context(), b.claimOne())
+	if err == nil || !strings.Contains(err.Error(), "outside of Tx") {
+		t.Errorf("got %v, want an error that says where it belongs", err)
+	}
+	b.want(0, queue.StatusRunning, 1)
 }
 
 // TestMemoryDedupForgets: keys whose window is over do not pile up.
