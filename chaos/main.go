@@ -195,14 +195,23 @@ func (f flags) write(out io.Writer, rows []*report.Row) error {
 
 // failures is an error if errand did not pass what was run.
 func failures(rows []*report.Row) error {
-	var failed []string
+	var failed, void []string
 	for _, r := range rows {
-		if about, _ := system.Named(r.System); !about.Peer && !r.Pass() && r.NotRun == "" {
+		about, _ := system.Named(r.System)
+		switch {
+		case about.Peer || r.Pass() || r.NotRun != "":
+		case r.Void != "":
+			void = append(void, fmt.Sprintf("%d %s: %s", r.Number, r.Scenario, r.Void))
+		default:
 			failed = append(failed, fmt.Sprintf("%d %s", r.Number, r.Scenario))
 		}
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
+	var errs []error
+	if len(void) > 0 {
+		errs = append(errs, fmt.Errorf("void, twice: %s", strings.Join(void, ", ")))
 	}
-	return nil
+	if len(failed) > 0 {
+		errs = append(errs, fmt.Errorf("failed: %s", strings.Join(failed, ", ")))
+	}
+	return errors.Join(errs...)
 }

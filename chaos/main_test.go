@@ -76,6 +76,10 @@ func TestFailures(t *testing.T) {
 	if err := failures([]*report.Row{good, bad}); err == nil || err.Error() != "failed: 2 b" {
 		t.Errorf("errand's: got %v, want failed: 2 b", err)
 	}
+	void := &report.Row{Number: 4, Scenario: "d", System: "errand", Checks: []report.Check{{Time: true}}, Void: "it stood still"}
+	if err := failures([]*report.Row{good, void}); err == nil || err.Error() != "void, twice: 4 d: it stood still" {
+		t.Errorf("void: got %v, want which stall made it so", err)
+	}
 	bad.System = "sqlite"
 	if err := failures([]*report.Row{good, bad}); err == nil || err.Error() != "failed: 2 b" {
 		t.Errorf("errand's on SQLite: got %v, want failed: 2 b", err)

@@ -39,6 +39,27 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// TestVoid: a stall of the machine excuses what is a matter of time, and nothing else.
+func TestVoid(t *testing.T) {
+	for name, c := range map[string]struct {
+		late, lost bool
+		want       string
+	}{
+		"late":          {late: true, want: "VOID"},
+		"lost":          {lost: true, want: "FAIL"},
+		"late and lost": {late: true, lost: true, want: "FAIL"},
+		"neither":       {want: "pass"},
+	} {
+		r := &Row{}
+		r.Check(!c.lost, "lost 0", "")
+		r.CheckTime(!c.late, "within 1 s", "")
+		r.Stalled("the machine stood still")
+		if got := r.Result(); got != c.want || r.Pass() != (c.want == "pass") || !slices.Contains(r.Notes, "the machine stood still") {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 func TestThousands(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1: "-1", -100: "-100", -1000: "-1,000"} {
 		if got := thousands(n); got != want {

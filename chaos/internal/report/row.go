@@ -30,6 +30,7 @@ type Row struct {
 	Checks     []Check  `json:"checks"`
 	Error      string   `json:"error,omitempty"`   // why it could not be carried through
 	NotRun     string   `json:"not_run,omitempty"` // what this machine has not got for it
+	Void       string   `json:"void,omitempty"`    // how the machine stood still, where that can be why the row did not pass
 }
 
 // Run is what rows of one run have in common.
@@ -46,11 +47,34 @@ type Check struct {
 	Want string `json:"want"`
 	Got  string `json:"got"`
 	OK   bool   `json:"ok"`
+	Time bool   `json:"time,omitempty"` // it is a matter of time: a machine that stands still can fail it
 }
 
 // Check adds a criterion.
 func (r *Row) Check(ok bool, want, got string, args ...any) {
 	r.Checks = append(r.Checks, Check{Want: want, Got: fmt.Sprintf(got, args...), OK: ok})
+}
+
+// CheckTime adds a criterion that a machine which stands still can fail by itself.
+func (r *Row) CheckTime(ok bool, want, got string, args ...any) {
+	r.Check(ok, want, got, args...)
+	r.Checks[len(r.Checks)-1].Time = true
+}
+
+// Stalled takes note of a stall of the machine. It makes the row void where nothing but criteria of
+// time have failed: such a row says nothing of the system.
+func (r *Row) Stalled(what string) {
+	r.Note("%s", what)
+	void := false
+	for _, c := range r.Checks {
+		if !c.OK && !c.Time {
+			return
+		}
+		void = void || !c.OK
+	}
+	if void && r.Error == "" && r.NotRun == "" {
+		r.Void = what
+	}
 }
 
 // Note adds a remark.
@@ -89,6 +113,8 @@ func (r *Row) Result() string {
 		return "not run"
 	case r.Pass():
 		return "pass"
+	case r.Void != "":
+		return "VOID"
 	}
 	return "FAIL"
 }

@@ -229,7 +229,7 @@ func amiss(j settled, bad child.BadOutcome) string {
 }
 
 func (f *bursts) check(l *lab.Lab) {
-	l.Row.Check(len(f.late) == 0, "others settled within 1 s: all", "%d of %d; not so: %s", f.inTime, f.rounds*(together-1), lab.Few(f.late))
+	l.Row.CheckTime(len(f.late) == 0, "others settled within 1 s: all", "%d of %d; not so: %s", f.inTime, f.rounds*(together-1), lab.Few(f.late))
 	var slowest []string
 	for _, text := range child.BadTexts {
 		slowest = append(slowest, fmt.Sprintf("%s %.3f s", text, f.slowest[text].Seconds()))

@@ -122,7 +122,7 @@ func checkResumed(l *lab.Lab, starts []ledger.Entry, workers []string, faults []
 			}
 		}
 	}
-	l.Row.Check(len(wedged) == 0, fmt.Sprintf("workers that do not start jobs again, within %v: 0", within), "%s; the slowest took %.1f s", lab.Few(wedged), slowest.Seconds())
+	l.Row.CheckTime(len(wedged) == 0, fmt.Sprintf("workers that do not start jobs again, within %v: 0", within), "%s; the slowest took %.1f s", lab.Few(wedged), slowest.Seconds())
 }
 
 func firstStart(starts []ledger.Entry, worker string, after time.Time) (time.Time, bool) {

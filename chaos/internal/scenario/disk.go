@@ -50,7 +50,7 @@ func fillDisk(ctx context.Context, l *lab.Lab) error {
 	l.CheckDuplicates(f)
 	checkResumed(l, book.Starts, crew.Names(), []audit.Fault{full}, within)
 	recovery := time.Duration(l.Row.RecoveryMS) * time.Millisecond
-	l.Row.Check(recovery <= within, "recovery ≤ 30 s", "%.1f s after there was space again", recovery.Seconds())
+	l.Row.CheckTime(recovery <= within, "recovery ≤ 30 s", "%.1f s after there was space again", recovery.Seconds())
 	checkRefusals(l, book.Notes, full)
 	l.Row.Note("leases of %v; %.0f jobs/s while it was full", lease, audit.Rate(book.Effects, full.At, full.Until))
 	return noteLog(l)

@@ -92,7 +92,7 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 	}
 	l.CheckDuplicates(f)
 	l.Row.RecoveryMS = -1
-	l.Row.Check(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s",
+	l.Row.CheckTime(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s",
 		lab.Few(h.wedged), h.slowest.Seconds(), h.name)
 	l.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to", lease)
 	l.Row.Note("in every second round the jobs end in the transaction of their work; idle_in_transaction_session_timeout of 10 s")

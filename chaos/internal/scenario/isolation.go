@@ -51,7 +51,7 @@ func raiseIsolation(ctx context.Context, l *lab.Lab) error {
 	usual := audit.Rate(book.Effects, phases[0].from, phases[0].to)
 	for _, p := range phases[1:] {
 		rate := audit.Rate(book.Effects, p.from, p.to)
-		l.Row.Check(rate >= share*usual, "≥ 50 % of the rate at "+p.level, "%.0f of %.0f jobs/s", rate, usual)
+		l.Row.CheckTime(rate >= share*usual, "≥ 50 % of the rate at "+p.level, "%.0f of %.0f jobs/s", rate, usual)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func reachLimits(ctx context.Context, l *lab.Lab) error {
 	l.CheckDuplicates(f)
 	checkResumed(l, book.Starts, crew.Names(), []audit.Fault{hasty, full}, within)
 	recovery := time.Duration(l.Row.RecoveryMS) * time.Millisecond
-	l.Row.Check(recovery <= within, "recovery ≤ 30 s", "%.1f s", recovery.Seconds())
+	l.Row.CheckTime(recovery <= within, "recovery ≤ 30 s", "%.1f s", recovery.Seconds())
 	l.Row.Note("leases of %v; %.0f jobs/s with the timeout, %.0f without connections", lease,
 		audit.Rate(book.Effects, hasty.At, hasty.Until), audit.Rate(book.Effects, full.At, full.Until))
 	return nil

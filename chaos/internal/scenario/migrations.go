@@ -155,7 +155,7 @@ func checkWaits(l *lab.Lab, waits []locks.Wait, looks int, gap time.Duration) {
 			migrator = w
 		}
 	}
-	l.Row.Check(longest.Took <= time.Second, "lock waits of workers and enqueuers ≤ 1 s", "%v at most; %s", longest.Took.Round(time.Millisecond), longest)
-	l.Row.Check(gap <= time.Second && looks > 0, "looks at the locks, each second at least", "%d, at most %v between them", looks, gap.Round(time.Millisecond))
+	l.Row.CheckTime(longest.Took <= time.Second, "lock waits of workers and enqueuers ≤ 1 s", "%v at most; %s", longest.Took.Round(time.Millisecond), longest)
+	l.Row.CheckTime(gap <= time.Second && looks > 0, "looks at the locks, each second at least", "%d, at most %v between them", looks, gap.Round(time.Millisecond))
 	l.Row.Note("migrators waited for each other, %v at most", migrator.Took.Round(time.Millisecond))
 }

@@ -68,7 +68,7 @@ func (p *pinning) gather() error {
 func (p *pinning) checkLoad() {
 	const share = 0.95
 	calm, pinned := rate(p.acked, p.begun, p.pinned), rate(p.acked, p.measured, p.over)
-	p.lab.Row.Check(pinned >= share*rateOfPinned,
+	p.lab.Row.CheckTime(pinned >= share*rateOfPinned,
 		fmt.Sprintf("enqueued while pinned, jobs a second: %d, of which 95 %%", rateOfPinned), "%.0f; %.0f calm", pinned, calm)
 	least := (countBefore(p.acked, p.over) - countBefore(p.acked, p.measured)) / batchOfPinned
 	p.lab.Row.Check(p.age >= least, "transactions since the horizon stands still: at least the enqueuers' calls", "%d ≥ %d", p.age, least)
@@ -77,7 +77,7 @@ func (p *pinning) checkLoad() {
 func (p *pinning) checkClaims() {
 	calm, calmN := p.percentile(p.begun, p.pinned)
 	pinned, pinnedN := p.percentile(p.measured, p.over)
-	p.lab.Row.Check(calmN > 0 && pinnedN > 0 && pinned <= claimsMay*calm, "claim p99 ≤ 3 × calm", "%.1f ms calm, of %d; %.1f ms pinned, of %d: %.2f",
+	p.lab.Row.CheckTime(calmN > 0 && pinnedN > 0 && pinned <= claimsMay*calm, "claim p99 ≤ 3 × calm", "%.1f ms calm, of %d; %.1f ms pinned, of %d: %.2f",
 		milliseconds(calm), calmN, milliseconds(pinned), pinnedN, float64(pinned)/float64(max(calm, 1)))
 	var quarters []string
 	for from, to := range p.quarters() {
@@ -118,7 +118,7 @@ func (p *pinning) quarters() func(yield func(from, to time.Time) bool) {
 // beginning and what comes in a second. Each is a mean over a second.
 func (p *pinning) checkBacklog() {
 	begin, end := p.backlog(p.pinned.Add(-time.Second), p.pinned), p.backlog(p.over.Add(-time.Second), p.over)
-	p.lab.Row.Check(end <= begin+rateOfPinned, "backlog at the end ≤ at the beginning + what comes in a second", "%.0f ≤ %.0f + %d", end, begin, rateOfPinned)
+	p.lab.Row.CheckTime(end <= begin+rateOfPinned, "backlog at the end ≤ at the beginning + what comes in a second", "%.0f ≤ %.0f + %d", end, begin, rateOfPinned)
 	var quarters []string
 	for from, to := range p.quarters() {
 		quarters = append(quarters, fmt.Sprintf("%.0f", p.backlog(from, to)))

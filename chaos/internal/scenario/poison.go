@@ -128,10 +128,10 @@ const share = 0.5
 // check demands that the other jobs flow.
 func (p *phases) check(l *lab.Lab, book ledger.Book) {
 	before, head, poisoned := audit.Rate(book.Effects, p.calm, p.head), audit.Rate(book.Effects, p.head, p.poison), audit.Rate(book.Effects, p.poison, p.end)
-	l.Row.Check(head >= 0.8*before, "≥ 80 % of the rate while the 1,000 are at the head", "%.0f of %.0f jobs/s", head, before)
+	l.Row.CheckTime(head >= 0.8*before, "≥ 80 % of the rate while the 1,000 are at the head", "%.0f of %.0f jobs/s", head, before)
 	usual, behind := waits(book, p.calm, p.head), waits(book, p.head, p.poison)
-	l.Row.Check(behind <= time.Second, "p99 from acknowledgement to start ≤ 1 s behind the 1,000", "%.3f s, %.3f s before", behind.Seconds(), usual.Seconds())
-	l.Row.Check(poisoned >= share*before, "≥ 50 % of the rate while poison is about", "%.0f of %.0f jobs/s", poisoned, before)
+	l.Row.CheckTime(behind <= time.Second, "p99 from acknowledgement to start ≤ 1 s behind the 1,000", "%.3f s, %.3f s before", behind.Seconds(), usual.Seconds())
+	l.Row.CheckTime(poisoned >= share*before, "≥ 50 % of the rate while poison is about", "%.0f of %.0f jobs/s", poisoned, before)
 	l.Row.Note("p99 from acknowledgement to start while poison is about: %.3f s", waits(book, p.poison, p.end).Seconds())
 }
 

@@ -45,13 +45,21 @@ type stage struct {
 type part struct {
 	Scenario
 	about system.About
+	again bool // the first run of it was void
 }
 
 // id is the part's own among those of a run, as the name of a folder or of a database.
-func (p part) id() string { return strings.ReplaceAll(p.Name+"-"+p.about.Name, " ", "-") }
+func (p part) id() string {
+	id := strings.ReplaceAll(p.Name+"-"+p.about.Name, " ", "-")
+	if p.again {
+		id += "-again"
+	}
+	return id
+}
 
 // Run puts the systems through the scenarios. Those that must be alone run one after
-// the other when the others have ended. A scenario that could not be carried through
+// the other when the others have ended, and then, once more, those that a stall of the
+// machine has made void. A scenario that could not be carried through
 // is a row with an error; the error is for what made all of it impossible.
 func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 	farm, err := server.NewFarm(ctx)
@@ -74,6 +82,7 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 	rows = make([]*report.Row, len(parts))
 	st.runAll(ctx, parts, rows, max(o.Parallel, 1), func(p part) bool { return !p.Alone })
 	st.runAll(ctx, parts, rows, 1, func(p part) bool { return p.Alone })
+	st.repeatVoid(ctx, parts, rows)
 	return slices.DeleteFunc(rows, func(r *report.Row) bool { return r == nil }), ctx.Err()
 }
 
@@ -81,7 +90,7 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 func (o Options) parts() (parts []part) {
 	for _, s := range o.Scenarios {
 		for _, about := range s.systems(o.Against) {
-			parts = append(parts, part{s, about})
+			parts = append(parts, part{Scenario: s, about: about})
 		}
 	}
 	return parts
@@ -115,6 +124,19 @@ func (st *stage) runAll(ctx context.Context, parts []part, rows []*report.Row, p
 		})
 	}
 	all.Wait()
+}
+
+// repeatVoid runs those once more, alone, that the machine has made void.
+func (st *stage) repeatVoid(ctx context.Context, parts []part, rows []*report.Row) {
+	for i, row := range rows {
+		if row == nil || row.Void == "" || ctx.Err() != nil {
+			continue
+		}
+		again := parts[i]
+		again.again = true
+		rows[i] = st.run(ctx, again)
+		rows[i].Note("run again: the first time failed %q, and %s", row.Why(), row.Void)
+	}
 }
 
 // writer lets several goroutines write.
@@ -171,7 +193,7 @@ func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
 	played := st.play(ctx, p, row)
 	processor, disk, err := meter.Stop()
 	if max(processor, disk) > remarkable {
-		row.Note("the machine itself stood still meanwhile, for at most %.1f s of the processor and %.1f s of the disk", processor.Seconds(), disk.Seconds())
+		row.Stalled(fmt.Sprintf("the machine itself stood still meanwhile, for at most %.1f s of the processor and %.1f s of the disk", processor.Seconds(), disk.Seconds()))
 	}
 	return errors.Join(played, err)
 }

@@ -86,8 +86,8 @@ func killWorkers(ctx context.Context, l *lab.Lab, k killing) error {
 
 // checkRerun demands that what was killed with its worker has soon been in other hands.
 func checkRerun(l *lab.Lab, f audit.Finding, lease time.Duration) {
-	l.Row.Check(f.Rerun <= 2*lease, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, lease)
-	l.Row.Check(f.Again <= 5*lease, "what was held in its fourth attempt, or a later one, within 5", "%.2f s at most", f.Again.Seconds())
+	l.Row.CheckTime(f.Rerun <= 2*lease, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, lease)
+	l.Row.CheckTime(f.Again <= 5*lease, "what was held in its fourth attempt, or a later one, within 5", "%.2f s at most", f.Again.Seconds())
 }
 
 // allStarted says whether each of the workers has started a job: who has not cannot be struck amid one.

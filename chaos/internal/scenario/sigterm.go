@@ -53,7 +53,7 @@ func deploy(ctx context.Context, l *lab.Lab) error {
 	}
 	l.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
 	l.Row.Note("leases of 30 s, the default; the next worker is started before the last has ended, or after it, in turns that are drawn")
-	l.Row.Check(slowest <= grace, "stopped in good order within Grace", "%.2f s at most, Grace %v", slowest.Seconds(), grace)
+	l.Row.CheckTime(slowest <= grace, "stopped in good order within Grace", "%.2f s at most, Grace %v", slowest.Seconds(), grace)
 	return nil
 }
 

@@ -54,7 +54,7 @@ func terminateConnections(ctx context.Context, l *lab.Lab) error {
 	}
 	l.CheckDuplicates(f)
 	before, during, then := audit.Rate(book.Effects, calm, first), audit.Rate(book.Effects, first, last), audit.Rate(book.Effects, after, end)
-	l.Row.Check(then >= share*before, "≥ 80 % of the rate 5 s after", "%.0f jobs/s before, %.0f from 5 s after on", before, then)
+	l.Row.CheckTime(then >= share*before, "≥ 80 % of the rate 5 s after", "%.0f jobs/s before, %.0f from 5 s after on", before, then)
 	l.Row.Note("leases of %v; %.0f jobs/s while it lasted", lease, during)
 	return nil
 }
