@@ -101,6 +101,7 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	r.noteBacklog(len(jobs) == n)
 	r.start(ctx, jobs, before)
 	return len(jobs), nil
 }
@@ -111,14 +112,25 @@ func (r *run) roomNow() int {
 	return r.freeRoom()
 }
 
-// freeRoom is how many jobs to claim now: those that free slots can take, and
-// those expected to start within Prefetch. Ahead of need it waits until half of
-// that has been used up, so that claims are few and large. Called with r.mu held.
+// noteBacklog notes whether the last claim came back full.
+func (r *run) noteBacklog(full bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backlog = full
+}
+
+// freeRoom is how many jobs to claim now: those that free slots can take, and, where
+// there is a backlog, those expected to start within Prefetch. Without a backlog other
+// workers have slots free for them. Ahead of need it waits until half of that has been
+// used up, so that claims are few and large. Called with r.mu held.
 func (r *run) freeRoom() int {
 	if r.unsettled >= maxUnsettled {
 		return 0
 	}
-	ahead := r.pace.ahead(r.Prefetch, r.Concurrency)
+	ahead := 0
+	if r.backlog {
+		ahead = r.pace.ahead(r.Prefetch, r.Concurrency)
+	}
 	beyond := r.running + r.waiting - r.Concurrency // jobs for which no slot is free; below 0, free slots
 	if beyond > ahead/2 {
 		return 0

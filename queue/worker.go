@@ -32,10 +32,11 @@ type Worker struct {
 	// Poll is how often to look for jobs when nothing else says that there are
 	// some; 0 means 1 s, and more than 30 s means that.
 	Poll time.Duration
-	// Prefetch is how far ahead to claim: never more jobs than are expected to
-	// start within it, and at most 2,000. It is what makes short jobs fast and
-	// leaves jobs to other workers where handlers are slow. 0 means 100 ms; below
-	// 0 nothing is claimed ahead.
+	// Prefetch is how far ahead to claim while there is a backlog: never more jobs
+	// than are expected to start within it, and at most 2,000. It makes short jobs
+	// fast, and leaves jobs to other workers where handlers are slow. The worker sees
+	// a backlog where its last claim brought all that it asked for. 0 means 100 ms;
+	// below 0 nothing is claimed ahead.
 	Prefetch time.Duration
 	// Timeout ends a handler's context, unless its [Kind] has one of its own. It
 	// covers the middleware, too. 0 means none.
@@ -175,6 +176,7 @@ type run struct {
 	unsettled int                  // of held: those with an outcome
 	slots     int                  // goroutines that run handlers, busy or not
 	pace      pace                 // how long handlers take
+	backlog   bool                 // the last claim came back full: more jobs are due
 	finished  []*flight            // to be settled
 	claiming  bool                 // the claim loop runs
 	idle      chan struct{}        // closed when stopping and neither a handler nor the claim loop runs; nil before

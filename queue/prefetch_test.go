@@ -1,0 +1,71 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// startWaits runs two workers of so many slots for jobs of a millisecond, of which one
+// in 200 takes a second. A batch of them is enqueued at each interval. It returns how
+// long jobs waited to start, in order.
+func startWaits(t *testing.T, slots, batch int, interval time.Duration) (waits []time.Duration) {
+	t.Helper()
+	q := queuetest.New(queuetest.Options{})
+	var mu sync.Mutex
+	handler := queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+		mu.Lock()
+		waits = append(waits, time.Since(job.CreatedAt))
+		mu.Unlock()
+		if job.ID%200 == 0 {
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Millisecond)
+		return nil
+	})
+	one := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: slots})
+	two := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: slots})
+	const jobs = 4000
+	for range jobs / batch {
+		time.Sleep(interval)
+		enqueue(t, q, newTasks(batch)...)
+	}
+	time.Sleep(time.Minute)
+	one.stop()
+	two.stop()
+	if len(waits) != jobs {
+		t.Fatalf("%d jobs ran, want %d", len(waits), jobs)
+	}
+	slices.Sort(waits)
+	return waits
+}
+
+// TestSlowJobHoldsUpNoOther: where a slow job keeps one worker busy, jobs that arrive
+// are left to the other one.
+func TestSlowJobHoldsUpNoOther(t *testing.T) {
+	for _, c := range []struct {
+		slots, batch int
+		interval     time.Duration
+		most         time.Duration // of 99 in 100 jobs
+	}{
+		{1, 1, 10 * time.Millisecond, 10 * time.Millisecond},
+		{1, 20, 250 * time.Millisecond, 20 * time.Millisecond}, // the time that one worker needs for a batch
+		{2, 100, 3 * time.Second, 50 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("%d each %v", c.batch, c.interval), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				waits := startWaits(t, c.slots, c.batch, c.interval)
+				if p99 := waits[len(waits)*99/100]; p99 > c.most {
+					t.Errorf("99 in 100 jobs started within %v, want %v; the last after %v", p99, c.most, waits[len(waits)-1])
+				}
+			})
+		})
+	}
+}
