@@ -16,13 +16,13 @@
 //     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are /var/a.db. It is
 //     percent-decoded: %25 is a percent sign, %3F a question mark, %23 a number sign. There are no parameters.
 //   - memory: is a queue in this process alone, which ends with it. There is no database to write to in the same transaction.
-//   - An empty URL means [Default].
+//
+// An empty URL is an error: a worker whose DATABASE_URL is missing must not come up healthy on a database of its own.
 //
 // Schemes may be in upper case. Nothing is added to the list from outside.
 package dburl
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -33,9 +33,6 @@ import (
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
-
-// Default is what an empty URL means: a file in the working directory.
-const Default = "sqlite:errand.db"
 
 // The schemes, as [Database] has them.
 const (
@@ -86,7 +83,10 @@ func Open(url string, o Options) (*Database, error) {
 	if strings.ContainsFunc(url, unicode.IsControl) {
 		return nil, invalid("a control character, such as the end of a line")
 	}
-	scheme, rest, found := strings.Cut(cmp.Or(url, Default), ":")
+	if url == "" {
+		return nil, invalid("empty: set it, as the environment variable DATABASE_URL if it comes from there; %s", forms)
+	}
+	scheme, rest, found := strings.Cut(url, ":")
 	if !found {
 		return nil, invalid("no scheme: %s", forms)
 	}

@@ -32,7 +32,6 @@ func TestSQLitePaths(t *testing.T) {
 	tests := []struct {
 		url, want string // want is relative to the working directory
 	}{
-		{"", "errand.db"},
 		{"sqlite:a.db", "a.db"},
 		{"SQLite:a.db", "a.db"},
 		{"sqlite:./a.db", "a.db"},
@@ -121,6 +120,7 @@ func TestBad(t *testing.T) {
 	tests := []struct {
 		url, want string // want is in the error
 	}{
+		{"", "empty: set it, as the environment variable DATABASE_URL"},
 		{"errand.db", "no scheme"},
 		{"host=db.test user=u password=secret", "no scheme"},
 		{"u:secret@db.test/shop", `the scheme "u" is not known`},

@@ -54,7 +54,7 @@ func sqlitePath(rest string) (string, error) {
 	case err != nil:
 		return "", invalid("two hexadecimal digits must follow a %% in the path: a %% itself is written %%25")
 	case path == "":
-		return "", invalid("no path: it is sqlite:path, such as %s", Default)
+		return "", invalid("no path: it is sqlite:path, such as sqlite:errand.db")
 	case strings.ContainsFunc(path, unicode.IsControl):
 		return "", invalid("a control character in the path")
 	case path == ":memory:":
