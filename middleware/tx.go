@@ -49,6 +49,10 @@ type TxOptions struct {
 // PostgreSQL reports as a serialization failure: set SettleFirst where handlers
 // may take a third of the lease or longer.
 //
+// SQLite has one write lock, so there one handler runs at a time, whatever the worker's Concurrency, and the
+// others wait for their turn within their Timeout. The worker extends its leases in between ([queue.TxBeginner]): a
+// handler that takes less than a third of the lease costs nobody theirs.
+//
 // SQLite may end a transaction by itself while the handler runs: when a statement that
 // writes is interrupted, or the disk is full. Then the job is not completed, and what
 // Tx returns is an error, whatever the handler says; but what the handler writes after
@@ -64,16 +68,16 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	}
 	return func(next queue.Handler) queue.Handler {
 		return txHandler{db, next, queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
-			tx, abandon, err := begin(ctx, db, o.SQL)
+			tx, err := begin(ctx, db, q, o.SQL)
 			if err != nil {
 				return fmt.Errorf("middleware: Tx: begin: %w", err)
 			}
-			defer abandon()
-			defer func() { _ = answered(abandon, tx.Rollback) }() // also when the handler panics; nothing once it is committed
-			if err := o.run(context.WithValue(ctx, txKey{}, tx), tx, q, next, job); err != nil {
+			defer tx.end()
+			defer func() { _ = answered(tx.abandon, tx.Rollback) }() // also when the handler panics; nothing once it is committed
+			if err := o.run(context.WithValue(ctx, txKey{}, tx.Tx), tx.Tx, q, next, job); err != nil {
 				return err
 			}
-			if err := answered(abandon, tx.Commit); err != nil {
+			if err := answered(tx.abandon, tx.Commit); err != nil {
 				return fmt.Errorf("middleware: Tx: commit: %w", err)
 			}
 			return queue.Settled
@@ -135,8 +139,29 @@ func answered(abandon func(), f func() error) error {
 	}
 }
 
-// begin begins a transaction, on another connection where one does not answer. It lasts until abandon is called at the latest.
-func begin(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, abandon func(), err error) {
+// openTx is a transaction with what ends its context, and what is to be called when it is over.
+type openTx struct {
+	*sql.Tx
+	abandon, end func()
+}
+
+// begin begins a transaction, in its turn where those that write take turns.
+func begin(ctx context.Context, db *sql.DB, q queue.Consumer, o *sql.TxOptions) (openTx, error) {
+	b, ok := queue.As[queue.TxBeginner](q)
+	if !ok {
+		return beginOnServer(ctx, db, o)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	tx, end, err := b.BeginTx(ctx, db, o)
+	if err != nil {
+		cancel()
+		return openTx{}, err
+	}
+	return openTx{tx, cancel, func() { cancel(); end() }}, nil
+}
+
+// beginOnServer begins a transaction, on another connection where one does not answer.
+func beginOnServer(ctx context.Context, db *sql.DB, o *sql.TxOptions) (openTx, error) {
 	for {
 		own, abandon := context.WithCancel(ctx)
 		var tx *sql.Tx
@@ -146,7 +171,7 @@ func begin(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, aband
 		})
 		switch {
 		case err == nil && own.Err() == nil:
-			return tx, abandon, nil
+			return openTx{tx, abandon, abandon}, nil
 		case err == nil:
 			_ = tx.Rollback() // it has ended with its context
 			err = errSilent
@@ -154,9 +179,9 @@ func begin(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, aband
 		abandon()
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, ctx.Err()
+			return openTx{}, ctx.Err()
 		case !errors.Is(err, errSilent):
-			return nil, nil, err
+			return openTx{}, err
 		}
 	}
 }

@@ -203,3 +203,14 @@ type Pooled interface {
 	// backend have reserved: below 1, none. It does not wait.
 	Reserve(n int, dbs ...*sql.DB) (left int, release func())
 }
+
+// TxBeginner is a backend whose database lets only one transaction write at a time, as SQLite does. Its own calls take turns, and a
+// transaction that lasts as long as a handler takes a turn with BeginTx: then no call of the backend has to
+// compete with it for the database's lock, and the extension of leases goes before the next such transaction.
+type TxBeginner interface {
+	// BeginTx waits for its turn until ctx ends, and begins a transaction on db, which is a handle of the backend's database, or nil
+	// for the backend's own. The transaction ends with ctx, as one of db.BeginTx does. end ends the turn: call it when the
+	// transaction has been committed or rolled back. It rolls back one that has not, and further calls do nothing. Until end is called, calls of
+	// the backend that write wait, except through tx.
+	BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, end func(), err error)
+}

@@ -82,7 +82,11 @@ func codeField(err error) int {
 // patiently runs f until it does not meet another's lock any more, ctx ends, or timeout is
 // over. What f does is undone when it fails.
 func patiently(ctx context.Context, timeout time.Duration, f func() error) error {
-	start := time.Now()
+	return patientlySince(ctx, time.Now(), timeout, f)
+}
+
+// patientlySince is patiently for a call that has begun to wait before. It runs f once, at least.
+func patientlySince(ctx context.Context, start time.Time, timeout time.Duration, f func() error) error {
 	for try := 0; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return err

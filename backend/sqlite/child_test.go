@@ -46,8 +46,13 @@ func child(role, driver, path string, args []string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	if role == "sleeper" {
+	switch role {
+	case "sleeper":
 		return doze(ctx, q)
+	case "holder":
+		return hold(ctx, q)
+	case "starved":
+		return starve(ctx, db, q)
 	}
 	jobs, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -135,4 +140,41 @@ func doze(ctx context.Context, q *sqlite.Backend) error {
 			return <-listening
 		}
 	}
+}
+
+// hold has the turn, and the write lock, until ctx ends.
+func hold(ctx context.Context, q *sqlite.Backend) error {
+	tx, end, err := q.BeginTx(context.WithoutCancel(ctx), nil, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println("held")
+	<-ctx.Done()
+	err = tx.Rollback()
+	end()
+	return err
+}
+
+// starve enqueues although all connections of its pool are taken.
+func starve(ctx context.Context, db *sql.DB, _ *sqlite.Backend) error {
+	q, err := sqlite.New(db, sqlite.Options{LockTimeout: time.Second})
+	if err != nil {
+		return err
+	}
+	if err := q.Enqueue(ctx, nil, &queue.Job{Kind: "starved"}); err != nil { // prepares statements
+		return err
+	}
+	const conns = 2
+	db.SetMaxOpenConns(conns)
+	for range conns {
+		rows, err := db.QueryContext(ctx, `SELECT 1 UNION ALL SELECT 2`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+	}
+	fmt.Println("starved")
+	fmt.Println(q.Enqueue(ctx, nil, &queue.Job{Kind: "starved"}))
+	<-ctx.Done()
+	return nil
 }

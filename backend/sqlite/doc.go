@@ -17,16 +17,23 @@
 // # One writer
 //
 // SQLite has one write lock for the whole file. Each call that writes takes it once, holds it for one short transaction, and never takes it
-// after having read, so no call of this package fails because another has the lock. Writers of one process wait for one another in a queue,
-// in which Extend comes first, and processes wait for one another at a lock of the operating system on an empty file beside the database,
-// app.db-turn, which wakes them in turn (where there is no flock, as on Windows, they try again every few milliseconds); both until
-// [Options].LockTimeout. SQLite's own busy handler sleeps for longer and longer, and lets some of eight busy processes wait
-// for many seconds. It is what the application's own transactions wait with, so where somebody else may want the lock, each process leaves it
-// alone for half as long as it has just had it.
+// after having read, so no call of this package fails because another has the lock. Writers of one process take turns, Extend
+// first. Then they take a connection of the pool. Processes take turns by a lock of the operating system on an empty file beside the
+// database, app.db-turn, with the mode of the database. Where there is no flock, as on Windows, they try again every few milliseconds. So does
+// a process whose turn has not come for a tenth of [Options].LockTimeout: SQLite's own lock protects the data, the file only orders.
+// A call that has not got the lock after LockTimeout is an error.
+//
+// SQLite's busy handler sleeps for longer and longer, and lets some of eight busy processes wait for many seconds. The
+// application's own transactions wait with it, so where one may want the lock, each process leaves it alone for half as long as it
+// has just had it.
 //
 // It follows that a transaction of the application that has written holds up everything: enqueueing elsewhere, claims, settling, and the
 // extension of leases. Keep it far shorter than a lease. While such a transaction is open, calls on the backend's own handle
 // (with nil instead of the transaction) wait for it: within it that is a deadlock, which LockTimeout ends.
+//
+// Transactions that last as long as a handler take turns like the calls, by [Backend.BeginTx]; middleware.Tx does so. One of them runs
+// at a time, however high the worker's Concurrency, and after each of them Extend goes first, and then the calls that wait. Keep such
+// a handler, times the number of processes, shorter than a third of the lease.
 //
 // With the parameters of DSN a *sql.Tx has the write lock from its beginning. Without _txlock=immediate it takes it with its first
 // write, and where it has read before, and another has written meanwhile, SQLite refuses that write at once, for good. Enqueue and Settle

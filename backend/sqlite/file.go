@@ -17,7 +17,7 @@ import (
 // file is a database file, as all backends of this process that use it share it.
 type file struct {
 	turns     turns        // one of them has the write lock, or waits for it
-	line      line         // where that one waits for those of other processes
+	line      *line        // where that one waits for those of other processes
 	contended atomic.Int64 // when one of them last had to wait for another process or handle, as UnixNano
 
 	claims txClaims
@@ -38,7 +38,7 @@ func fileAt(path string) *file {
 	if f := files.at[path].Value(); f != nil {
 		return f
 	}
-	f := &file{line: lineAt(path), sleepers: make(map[*sleeper]struct{})}
+	f := &file{line: &line{at: openTurnFile(path)}, sleepers: make(map[*sleeper]struct{})}
 	files.at[path] = weak.Make(f)
 	runtime.AddCleanup(f, forget, path)
 	return f
@@ -51,14 +51,6 @@ func forget(path string) {
 	if files.at[path].Value() == nil {
 		delete(files.at, path)
 	}
-}
-
-// enter waits for the turn to write: among the writers of this process, and then among processes.
-func (f *file) enter(ctx context.Context, urgent bool, timeout time.Duration) error {
-	if err := f.turns.enter(ctx, urgent); err != nil {
-		return err
-	}
-	return f.line.enter(ctx, timeout, f.turns.leave)
 }
 
 // leave lets another process write, and the next writer of this one after a while.

@@ -2,7 +2,14 @@
 
 package sqlite
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
+
+const noFollow = 0
+
+func adopt(*os.File, fs.FileInfo) {}
 
 func tryLock(*os.File) bool { return true }
 

@@ -4,9 +4,20 @@ package sqlite
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
+
+// noFollow keeps open from following a symbolic link.
+const noFollow = syscall.O_NOFOLLOW
+
+// adopt gives at, which root has created, to the owner of the database, as SQLite does with its own files.
+func adopt(at *os.File, database fs.FileInfo) {
+	if owner, ok := database.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		_ = at.Chown(int(owner.Uid), int(owner.Gid))
+	}
+}
 
 // tryLock says whether it has locked f, or never could.
 func tryLock(f *os.File) bool {

@@ -7,13 +7,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
-	"github.com/errandhq/errand/queue"
 )
 
 // takeTurn does what another process does that has its turn to write, and returns what ends it.
@@ -59,15 +58,103 @@ func TestTurn(t *testing.T) {
 				t.Errorf("%s after it has waited: %v", name, err)
 			}
 		}
-		hasty := backend(t, db, sqlite.Options{LockTimeout: 30 * time.Millisecond})
+	})
+}
+
+// TestTurnNeverComes: a process that has its turn and does not end it, because it has been stopped or means no good, keeps the others waiting for a
+// tenth of LockTimeout once, and not each call: SQLite's own lock is enough.
+func TestTurnNeverComes(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		path := filepath.Join(t.TempDir(), "turn.db")
+		db := open(t, driver, sqlite.DSN(path))
+		migrate(t, db, sqlite.Options{})
+		const timeout = 5 * time.Second
+		q := backend(t, db, sqlite.Options{LockTimeout: timeout})
 		end := takeTurn(t, path)
-		err := hasty.Enqueue(t.Context(), nil, &queue.Job{Kind: "test"})
-		if err == nil || !strings.Contains(err.Error(), "write lock for 30ms") {
-			t.Errorf("Enqueue while a turn does not end: %v, want that another has had the lock for 30ms", err)
+		begun := time.Now()
+		for range 20 {
+			enqueue(t, q, jobs(1)...)
+		}
+		if took := time.Since(begun); took < timeout/10 || took > timeout/2 {
+			t.Errorf("20 calls while a turn does not end took %v, want a little more than %v", took, timeout/10)
 		}
 		end()
-		enqueue(t, hasty, jobs(1)...)
+		await(t, "a call that waits for its turn again", func() bool {
+			defer takeTurn(t, path)()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			return errors.Is(q.Enqueue(ctx, nil, jobs(1)...), context.DeadlineExceeded)
+		})
 	})
+}
+
+// await waits until ok returns true.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// TestTurnFileMode: the file of turns may be opened by those who may open the database, and by nobody else, whoever created it.
+func TestTurnFileMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	for _, mode := range []os.FileMode{0o600, 0o640, 0o666} {
+		path := filepath.Join(t.TempDir(), "turn.db")
+		db := open(t, drivers[0], sqlite.DSN(path))
+		migrate(t, db, sqlite.Options{})
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		want := func(want os.FileMode) {
+			t.Helper()
+			backend(t, open(t, drivers[0], sqlite.DSN(path)), sqlite.Options{Prefix: "other_"})
+			info, err := os.Stat(path + "-turn")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("beside a database of mode %o: mode %o, want %o", mode, got, want)
+			}
+			runtime.GC() // the next New opens it anew
+		}
+		want(mode)
+		for _, before := range []os.FileMode{0o644, 0o444} { // as version 1 made it, and as somebody else may
+			if err := os.Chmod(path+"-turn", before); err != nil {
+				t.Fatal(err)
+			}
+			want(mode & before)
+		}
+	}
+}
+
+// TestTurnFileLink: a symbolic link in the place of the file of turns is not followed.
+func TestTurnFileLink(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "turn.db"), filepath.Join(dir, "other")
+	if err := os.WriteFile(other, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{other, filepath.Join(dir, "none")} {
+		_ = os.Remove(path + "-turn")
+		if err := os.Symlink(target, path+"-turn"); err != nil {
+			t.Fatal(err)
+		}
+		db := open(t, drivers[0], sqlite.DSN(path))
+		migrate(t, db, sqlite.Options{})
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		enqueue(t, backend(t, db, sqlite.Options{}), jobs(1)...)
+	}
+	if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("what the link points to has mode %v, %v; want 644", info.Mode(), err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that a link pointed to was created: %v", err)
+	}
 }
 
 // TestNoTurns: without the file of turns everything works, as where it cannot be created.

@@ -19,8 +19,8 @@ type Options struct {
 	MaxPayload int
 	// Retention says how long ended jobs are kept.
 	Retention Retention
-	// LockTimeout is how long a call waits for the file's write lock; 0 means 30 s.
-	// After it the call fails: some transaction has been open for that long.
+	// LockTimeout is how long a call waits for the file's write lock, and for a connection; 0 means 30 s.
+	// After it the call fails: some transaction has been open for that long, or no connection free.
 	LockTimeout time.Duration
 	// Relaxed accepts connections whose synchronous is NORMAL. After a power cut, though
 	// not after the death of a process, what was committed last may then be missing.

@@ -232,3 +232,58 @@ func TestWakeAcrossProcesses(t *testing.T) {
 		}
 	})
 }
+
+// TestStarvedProcess: a process without a free connection does not stop the others from writing, and is told after LockTimeout what it lacks.
+func TestStarvedProcess(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		path, q, _ := shop(t, driver)
+		starved := start(t, "starved", driver, path)
+		defer starved.stop(t)
+		if said := <-starved.said; said != "starved" {
+			t.Fatalf("the process said %q, want that it is starved", said)
+		}
+		for written := 0; ; written++ {
+			select {
+			case said := <-starved.said:
+				if !strings.Contains(said, "no connection of the pool has been free for 1s") {
+					t.Errorf("Enqueue without a free connection: %s, want that none has been free for 1s", said)
+				}
+				if written < 20 {
+					t.Errorf("%d jobs were written meanwhile, want 20 and more", written)
+				}
+				return
+			default:
+				enqueue(t, q, jobs(1)...)
+			}
+		}
+	})
+}
+
+// TestEndlessTurn: while a process does not let go of the write lock, each writer of another gives up after LockTimeout, however many
+// they are.
+func TestEndlessTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		path, _, _ := shop(t, driver)
+		const timeout = 300 * time.Millisecond
+		q := backend(t, open(t, driver, sqlite.DSN(path)), sqlite.Options{LockTimeout: timeout})
+		holder := start(t, "holder", driver, path)
+		defer holder.stop(t)
+		if said := <-holder.said; said != "held" {
+			t.Fatalf("the process said %q, want that it holds the lock", said)
+		}
+		begun := time.Now()
+		var writers sync.WaitGroup
+		for range 4 {
+			writers.Go(func() {
+				err := q.Enqueue(t.Context(), nil, jobs(1)...)
+				if err == nil || !strings.Contains(err.Error(), "write lock for 300ms") {
+					t.Errorf("Enqueue beside it: %v, want that another has had the lock for 300ms", err)
+				}
+			})
+		}
+		writers.Wait()
+		if took := time.Since(begun); took < timeout || took > 10*timeout {
+			t.Errorf("four writers gave up after %v, want %v", took, timeout)
+		}
+	})
+}

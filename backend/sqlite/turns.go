@@ -2,41 +2,60 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"time"
 )
 
-// turns lets one writer of the process in after another, in the order in which they came, but those first whose leases
-// run out while they wait.
+// rank is what turns orders writers by.
+type rank int
+
+const (
+	urgent   rank = iota // the extension of leases, which run out while it waits
+	ordinary             // any other call
+	long                 // a transaction of the caller's, which lasts as long as a handler may
+	ranks
+)
+
+// turns lets one writer of the process in after another: urgent ones first, the others in the order in which they came. A long one is
+// followed by the ordinary ones that wait when it ends, so that neither keeps the other waiting for ever.
 type turns struct {
-	mu           sync.Mutex
-	taken        bool
-	urgent, rest []chan struct{} // those who wait; closed when it is their turn
+	mu      sync.Mutex
+	taken   bool
+	holder  rank
+	waiting [ranks][]chan struct{} // closed when it is their turn
+	owed    int                    // how many ordinary ones go in before the next long one
 }
 
-func (t *turns) enter(ctx context.Context, urgent bool) error {
-	mine := t.join(urgent)
+// forever is the timeout of a writer that waits until its context ends.
+const forever time.Duration = math.MaxInt64
+
+// enter waits for the turn until ctx ends or timeout is over.
+func (t *turns) enter(ctx context.Context, r rank, timeout time.Duration) error {
+	mine := t.join(r)
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
 	select {
 	case <-mine:
 		return nil
 	case <-ctx.Done():
 		t.quit(mine)
 		return ctx.Err()
+	case <-timer.C:
+		t.quit(mine)
+		return fmt.Errorf("other writers of this process have had the write lock for %v", timeout)
 	}
 }
 
-func (t *turns) join(urgent bool) (mine chan struct{}) {
+func (t *turns) join(r rank) (mine chan struct{}) {
 	mine = make(chan struct{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case !t.taken:
-		t.taken = true
-		close(mine)
-	case urgent:
-		t.urgent = append(t.urgent, mine)
-	default:
-		t.rest = append(t.rest, mine)
+	t.waiting[r] = append(t.waiting[r], mine)
+	if !t.taken {
+		t.next()
 	}
 	return mine
 }
@@ -45,30 +64,40 @@ func (t *turns) join(urgent bool) (mine chan struct{}) {
 func (t *turns) quit(mine chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	is := func(other chan struct{}) bool { return other == mine }
-	waiting := len(t.urgent) + len(t.rest)
-	t.urgent, t.rest = slices.DeleteFunc(t.urgent, is), slices.DeleteFunc(t.rest, is)
-	if len(t.urgent)+len(t.rest) == waiting {
-		t.next()
+	for r, all := range t.waiting {
+		if i := slices.Index(all, mine); i >= 0 {
+			t.waiting[r] = slices.Delete(all, i, i+1)
+			return
+		}
 	}
+	t.next()
 }
 
 func (t *turns) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.holder == long {
+		t.owed = len(t.waiting[ordinary])
+	}
 	t.next()
 }
 
 // next lets one in, if somebody waits. The caller holds the mutex.
 func (t *turns) next() {
-	from := &t.urgent
-	if len(*from) == 0 {
-		from = &t.rest
-	}
-	if len(*from) == 0 {
-		t.taken = false
+	var r rank
+	switch {
+	case len(t.waiting[urgent]) > 0:
+		r = urgent
+	case len(t.waiting[ordinary]) > 0 && (t.owed > 0 || len(t.waiting[long]) == 0):
+		r = ordinary
+		t.owed = max(t.owed-1, 0)
+	case len(t.waiting[long]) > 0:
+		r, t.owed = long, 0
+	default:
+		t.taken, t.owed = false, 0
 		return
 	}
-	close((*from)[0])
-	*from = slices.Delete(*from, 0, 1)
+	t.taken, t.holder = true, r
+	close(t.waiting[r][0])
+	t.waiting[r] = slices.Delete(t.waiting[r], 0, 1)
 }

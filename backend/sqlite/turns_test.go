@@ -4,56 +4,76 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestTurnsOrder: writers go in as they came, the urgent ones first, and one that gives up is passed over, also when it
-// gives up in the moment in which its turn comes.
+// gives up in the moment in which its turn comes. A long one is followed by the ordinary ones that waited when it ended.
 func TestTurnsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s turns
-		if err := s.enter(t.Context(), false); err != nil {
+		if err := s.enter(t.Context(), long, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		var order []string
-		wait := func(name string, urgent bool, ctx context.Context) {
+		var wait func(name string, r rank, ctx context.Context, meanwhile ...string)
+		wait = func(name string, r rank, ctx context.Context, meanwhile ...string) {
 			go func() {
-				if err := s.enter(ctx, urgent); err != nil {
+				if err := s.enter(ctx, r, time.Minute); err != nil {
 					order = append(order, name+" gives up")
 					return
 				}
 				order = append(order, name)
+				for _, other := range meanwhile {
+					wait(other, ordinary, t.Context())
+				}
 				s.leave()
 			}()
-			synctest.Wait()
+			time.Sleep(time.Millisecond)
 		}
 		short, giveUp := context.WithCancel(t.Context())
-		wait("first", false, t.Context())
-		wait("second", false, short)
-		wait("third", false, t.Context())
-		wait("urgent", true, t.Context())
-		wait("urgent too", true, t.Context())
+		wait("long", long, t.Context(), "late")
+		wait("long too", long, t.Context())
+		wait("first", ordinary, t.Context(), "fourth")
+		wait("second", ordinary, short)
+		wait("third", ordinary, t.Context())
+		wait("urgent", urgent, t.Context())
+		wait("urgent too", urgent, t.Context())
 		giveUp()
-		synctest.Wait()
+		time.Sleep(time.Millisecond)
 		s.leave()
-		synctest.Wait()
-		want := []string{"second gives up", "urgent", "urgent too", "first", "third"}
+		time.Sleep(time.Second)
+		want := []string{"second gives up", "urgent", "urgent too", "first", "third", "long", "fourth", "late", "long too"}
 		if !slices.Equal(order, want) {
 			t.Errorf("order %q, want %q", order, want)
 		}
-		mine := s.join(false)
+	})
+}
+
+// TestTurnsGiveUp: a writer that gives up leaves nothing behind, whether its turn has come or not.
+func TestTurnsGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s turns
+		mine := s.join(ordinary)
 		s.quit(mine) // after its turn has come
-		if err := s.enter(t.Context(), false); err != nil {
+		if err := s.enter(t.Context(), ordinary, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if err := s.enter(ended, true); !errors.Is(err, context.Canceled) {
+		if err := s.enter(ended, urgent, time.Minute); !errors.Is(err, context.Canceled) {
 			t.Errorf("enter with a context that has ended: %v, want its error", err)
 		}
+		begun := time.Now()
+		err := s.enter(t.Context(), ordinary, time.Minute)
+		if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "write lock for 1m0s") || took != time.Minute {
+			t.Errorf("enter while nobody leaves: %v after %v, want that others have had the write lock for 1m0s", err, took)
+		}
 		s.leave()
-		if s.taken || len(s.urgent)+len(s.rest) > 0 {
+		if s.taken || len(slices.Concat(s.waiting[:]...)) > 0 {
 			t.Errorf("when all have left it is %+v, want that nobody has the turn", &s)
 		}
 	})

@@ -37,6 +37,7 @@ const (
 	hasPruner
 	hasReclaimer
 	hasTxClaimer
+	hasTxBeginner
 	isPolling // a Waiter without the means to wake
 	anything  = power(0)
 )
@@ -47,7 +48,7 @@ var powerNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
-	{isPolling, "Polls"},
+	{hasTxBeginner, "TxBeginner"}, {isPolling, "Polls"},
 }
 
 func powersOf(h Harness) (p power) {
@@ -66,6 +67,7 @@ func powersOf(h Harness) (p power) {
 	add(can[queue.Pruner](h), hasPruner)
 	add(can[queue.Reclaimer](h), hasReclaimer)
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
+	add(can[queue.TxBeginner](h), hasTxBeginner)
 	return p
 }
 
@@ -100,6 +102,7 @@ var themes = []theme{
 	{"cancel", false, cancelCases},
 	{"tx", false, txCases},
 	{"claimtx", false, claimTxCases},
+	{"begintx", false, beginTxCases},
 	{"inspect", false, inspectCases},
 	{"backlog", false, backlogCases},
 	{"redrive", false, redriveCases},
