@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -101,31 +100,31 @@ func await(t *testing.T, what string, ok func() bool) {
 // TestTurnFileMode: the file of turns may be opened by those who may open the database, and by nobody else, whoever created it.
 func TestTurnFileMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
-	for _, mode := range []os.FileMode{0o600, 0o640, 0o666} {
+	for _, c := range []struct{ database, before, want os.FileMode }{
+		{0o600, 0, 0o600},
+		{0o640, 0, 0o640},
+		{0o666, 0, 0o666},
+		{0o600, 0o644, 0o600}, // as version 1 made it
+		{0o640, 0o444, 0o440}, // as somebody else may
+	} {
 		path := filepath.Join(t.TempDir(), "turn.db")
 		db := open(t, drivers[0], sqlite.DSN(path))
 		migrate(t, db, sqlite.Options{})
-		if err := os.Chmod(path, mode); err != nil {
+		if err := os.Chmod(path, c.database); err != nil {
 			t.Fatal(err)
 		}
-		want := func(want os.FileMode) {
-			t.Helper()
-			backend(t, open(t, drivers[0], sqlite.DSN(path)), sqlite.Options{Prefix: "other_"})
-			info, err := os.Stat(path + "-turn")
-			if err != nil {
+		if c.before != 0 {
+			if err := os.WriteFile(path+"-turn", nil, c.before); err != nil {
 				t.Fatal(err)
 			}
-			if got := info.Mode().Perm(); got != want {
-				t.Errorf("beside a database of mode %o: mode %o, want %o", mode, got, want)
-			}
-			runtime.GC() // the next New opens it anew
 		}
-		want(mode)
-		for _, before := range []os.FileMode{0o644, 0o444} { // as version 1 made it, and as somebody else may
-			if err := os.Chmod(path+"-turn", before); err != nil {
-				t.Fatal(err)
-			}
-			want(mode & before)
+		backend(t, db, sqlite.Options{})
+		info, err := os.Stat(path + "-turn")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != c.want {
+			t.Errorf("beside a database of mode %o, and %o before: mode %o, want %o", c.database, c.before, got, c.want)
 		}
 	}
 }
