@@ -51,16 +51,27 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	return err
 }
 
-// parts cuts jobs where their payloads would be longer than that together.
+// parts cuts jobs where their texts would be longer than that together, before they are quoted, which at most doubles them.
 func parts(jobs []*queue.Job, most int) (parts [][]*queue.Job) {
 	from, size := 0, 0
 	for i, job := range jobs {
-		if size += len(job.Payload); size > most && i > from {
+		own := textSize(job)
+		if size += own; size > most && i > from {
 			parts = append(parts, jobs[from:i])
-			from, size = i, len(job.Payload)
+			from, size = i, own
 		}
 	}
 	return append(parts, jobs[from:])
+}
+
+// textSize is the length of what a job's parameters have to hold, or more.
+func textSize(job *queue.Job) int {
+	const escaped = 6 // what JSON makes of a control character in a header
+	size := len(job.Payload) + len(job.Queue) + len(job.Kind) + len(job.Key)
+	for k, v := range job.Headers {
+		size += escaped * (len(k) + len(v))
+	}
+	return size
 }
 
 // writePlain enqueues jobs without keys.

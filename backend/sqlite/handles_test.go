@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -221,15 +222,17 @@ func TestManyPriorities(t *testing.T) {
 
 // TestLongBatch: a batch that is too long for one statement is written in several, and as one.
 func TestLongBatch(t *testing.T) {
-	list := jobs(5)
+	list := jobs(7)
 	for i, j := range list {
-		j.Payload = make([]byte, []int{3, 3, 9, 1, 1}[i])
+		j.Kind, j.Payload = "k", make([]byte, []int{2, 2, 8, 0, 0, 0, 0}[i])
 	}
+	list[5].Headers = map[string]string{"a": ""}
+	list[6].Headers = map[string]string{"a": ""}
 	var got []int
-	for _, part := range sqlite.Parts(list, 6) {
+	for _, part := range sqlite.Parts(list, 8) {
 		got = append(got, len(part))
 	}
-	if len(got) != 3 || got[0] != 2 || got[1] != 1 || got[2] != 2 {
-		t.Errorf("payloads of 3, 3, 9, 1 and 1 bytes, at most 6 in a statement: parts of %v jobs, want [2 1 2]", got)
+	if want := []int{2, 1, 2, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("jobs of 3, 3, 9, 1, 1, 7 and 7 bytes, at most 8 in a statement: parts of %v jobs, want %v", got, want)
 	}
 }

@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"database/sql"
+	"strings"
 	"sync"
 	"testing"
 
@@ -64,6 +66,47 @@ func TestMigrationsPrinted(t *testing.T) {
 		execute(t, db, `INSERT INTO printed_jobs (kind, payload) VALUES ('test', '{"by": "hand"}')`)
 		if got := claim(t, q, 2); len(got) != 2 || string(got[0].Payload) != `{"by": "hand"}` {
 			t.Errorf("claimed %+v, want the job by hand, which became due at the beginning of its second, and the other", got)
+		}
+	})
+}
+
+// TestPrefixCase: a prefix is the same in upper and lower case, also where version 1 has created the tables as it was spelled.
+func TestPrefixCase(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		for name, create := range map[string]func(t *testing.T, db *sql.DB){
+			"now": func(t *testing.T, db *sql.DB) {
+				t.Helper()
+				migrate(t, db, sqlite.Options{Prefix: "Mail_"})
+			},
+			"by version 1": func(t *testing.T, db *sql.DB) {
+				t.Helper()
+				steps, err := sqlite.Migrations(sqlite.Options{Prefix: "mail_"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, step := range steps {
+					execute(t, db, strings.ReplaceAll(step.SQL, "mail_", "Mail_"))
+				}
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				db := open(t, driver, dsn(t))
+				create(t, db)
+				for _, prefix := range []string{"mail_", "MAIL_", "Mail_"} {
+					q := backend(t, db, sqlite.Options{Prefix: prefix})
+					job := &queue.Job{Kind: "test", Key: prefix}
+					enqueue(t, q, job)
+					if next, err := q.Sleep(t.Context(), "w", []string{queue.DefaultQueue}); err != nil || next >= 0 {
+						t.Errorf("%s: Sleep: %v, %v, want that no job is scheduled", prefix, next, err)
+					}
+					if seen, err := q.Seen(t.Context()); err != nil || seen != job.ID {
+						t.Errorf("%s: the last id is %d, %v, want %d", prefix, seen, err, job.ID)
+					}
+					if got := claim(t, q, 2); len(got) != 1 || got[0].ID != job.ID {
+						t.Errorf("%s: claimed %v, want the job", prefix, got)
+					}
+				}
+			})
 		}
 	})
 }

@@ -55,6 +55,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := checkPrefix(o.Prefix); err != nil {
 		return o, err
 	}
+	o.Prefix = strings.ToLower(o.Prefix) // SQLite's names of tables are the same in either case, but texts with them are not
 	if o.MaxPayload < 0 {
 		return o, invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
 	}

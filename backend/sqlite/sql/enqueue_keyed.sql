@@ -4,9 +4,9 @@
 -- Index: errand_jobs_key.
 INSERT INTO errand_jobs (id, queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_key, created_at, updated_at)
 SELECT
-    (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs') + 1 + key,
+    (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs' COLLATE NOCASE) + 1 + key,
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, ?2, ?2
 FROM json_each(?1)
 WHERE true
 ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING
-RETURNING id, id - 1 - (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs');
+RETURNING id, id - 1 - (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs' COLLATE NOCASE);

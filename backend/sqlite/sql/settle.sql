@@ -1,38 +1,21 @@
--- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, verb, time at which it is due again or NULL
--- for the time at which it was, and error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns those that it does hold:
--- their ids, queues and new statuses.
--- No row is inserted, as in take.sql: what is selected is there.
+-- Records an outcome other than done of the job with id ?1, which worker ?3 holds with fence ?2: ?4 is now, ?5 the verb, ?6 the time at
+-- which it is due again, or NULL for the time at which it was, ?7 the error. Returns the job's queue and new status if the worker does
+-- hold it. One job at a time: UPDATE ... FROM is planned the wrong way round, and an INSERT with ON CONFLICT fires triggers of the
+-- application.
 -- Index: errand_jobs_running.
-INSERT INTO errand_jobs (id, status, attempts, scheduled_at, last_error, created_at, updated_at)
-SELECT
-    o.id,
-    iif(o.dead, 'dead', 'pending'),
-    iif(o.verb = 'release', max(o.attempts - 1, 0), o.attempts),
-    iif(o.dead, o.scheduled_at, coalesce(o.due, o.scheduled_at)),
-    iif(o.verb = 'release', o.last_error, o.error),
-    0,
-    ?4
-FROM (
-    SELECT
-        j.id, j.attempts, j.scheduled_at, j.last_error, v.value ->> 1 AS verb, v.value ->> 2 AS due, v.value ->> 3 AS error,
-        v.value ->> 1 = 'dead' OR v.value ->> 1 = 'retry' AND j.attempts >= j.max_attempts AS dead
-    FROM json_each(?1) AS v
-    CROSS JOIN errand_jobs AS j INDEXED BY errand_jobs_running
-    WHERE j.id = v.value ->> 0
-        AND j.fence = ?2
-        AND j.locked_by = ?3
-        AND j.status = 'running'
-) AS o
-WHERE true
-ON CONFLICT (id) DO UPDATE
+UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
-    status = excluded.status,
-    attempts = excluded.attempts,
-    scheduled_at = excluded.scheduled_at,
-    last_error = excluded.last_error,
+    status = iif(?5 = 'dead' OR ?5 = 'retry' AND attempts >= max_attempts, 'dead', 'pending'),
+    attempts = iif(?5 = 'release', max(attempts - 1, 0), attempts),
+    scheduled_at = iif(?5 = 'dead' OR ?5 = 'retry' AND attempts >= max_attempts, scheduled_at, coalesce(?6, scheduled_at)),
+    last_error = iif(?5 = 'release', last_error, ?7),
     fence = 0,
     locked_at = NULL,
     locked_until = NULL,
     locked_by = NULL,
-    updated_at = excluded.updated_at
-RETURNING id, queue, status;
+    updated_at = ?4
+WHERE id = ?1
+    AND fence = ?2
+    AND locked_by = ?3
+    AND status = 'running'
+RETURNING queue, status;

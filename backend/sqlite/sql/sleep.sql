@@ -15,7 +15,7 @@ WITH RECURSIVE line (queue, priority) AS (
     LIMIT 1000
 )
 SELECT
-    (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs'),
+    (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs' COLLATE NOCASE),
     min((
         SELECT min(j.scheduled_at) FROM errand_jobs AS j INDEXED BY errand_jobs_pending
         WHERE j.queue = l.queue AND j.status = 'pending' AND j.priority = l.priority AND j.scheduled_at > ?2))

@@ -1,12 +1,8 @@
 -- Gives a worker the jobs with the ids in the JSON array ?1, which the same transaction has found pending: ?2 is the fence, ?3 now, ?4 the
--- end of the lease, ?5 the worker. No row is inserted, since each is there: a conflict is the one way to change rows by their ids that
--- leaves SQLite no choice, see errand_jobs_running in migrations/0001_jobs.sql.
--- Index: the ids are the table's own order.
-INSERT INTO errand_jobs (id, scheduled_at, created_at, updated_at)
-SELECT value, 0, 0, 0
-FROM json_each(?1)
-WHERE true
-ON CONFLICT (id) DO UPDATE
+-- end of the lease, ?5 the worker. The rows are found again by all columns of an index, as only an index can be insisted on: see
+-- errand_jobs_running in migrations/0001_jobs.sql. Reads and changes rows that are there, so no INSERT trigger of the application fires.
+-- Index: errand_jobs_pending.
+UPDATE errand_jobs INDEXED BY errand_jobs_pending
 SET
     status = 'running',
     attempts = min(attempts, 2147483646) + 1, -- SQLite stores what is beyond an integer as REAL, which the column refuses
@@ -14,4 +10,10 @@ SET
     locked_at = ?3,
     locked_until = ?4,
     locked_by = ?5,
-    updated_at = ?3;
+    updated_at = ?3
+WHERE status = 'pending'
+    AND (queue, priority, scheduled_at, id) IN (
+        SELECT j.queue, j.priority, j.scheduled_at, j.id
+        FROM json_each(?1) AS v
+        CROSS JOIN errand_jobs AS j NOT INDEXED
+        WHERE j.id = v.value);
