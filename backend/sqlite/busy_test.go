@@ -215,6 +215,44 @@ func TestCallersTransactionWaits(t *testing.T) {
 	})
 }
 
+// TestCallersTransactionEndsWithContext: a call in a transaction without the lock waits for it no longer than its context lasts, whatever the
+// connection's busy_timeout, which is the same afterwards.
+func TestCallersTransactionEndsWithContext(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		db, q := deferred(t, driver)
+		enqueue(t, q, jobs(2)...)
+		held := claim(t, q, 1)
+		for name, verb := range map[string]func(ctx context.Context, tx *sql.Tx) error{
+			"Enqueue": func(ctx context.Context, tx *sql.Tx) error { return q.Enqueue(ctx, tx, &queue.Job{Kind: "test"}) },
+			"ClaimTx": func(ctx context.Context, tx *sql.Tx) error { _, err := q.ClaimTx(ctx, tx, request(1)); return err },
+			"Settle": func(ctx context.Context, tx *sql.Tx) error {
+				_, err := q.Settle(ctx, tx, queue.Outcome{Job: held[0]})
+				return err
+			},
+		} {
+			other, tx := begin(t, db), begin(t, db)
+			execute(t, other, `UPDATE errand_fences SET last = last`)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			if err := verb(ctx, tx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: error %v, want that of its context", name, err)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("%s returned %v after its context ended", name, took)
+			}
+			commit(t, other)
+			if err := verb(t.Context(), tx); err != nil {
+				t.Errorf("%s, when the lock is free: %v", name, err)
+			}
+			if got := value[int](t, tx, `PRAGMA busy_timeout`); got != 10_000 {
+				t.Errorf("%s: busy_timeout afterwards: %d, want 10000", name, got)
+			}
+			commit(t, tx)
+		}
+	})
+}
+
 // TestOneConnection: a *sql.DB that has only one connection does not block itself.
 func TestOneConnection(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {

@@ -154,6 +154,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if limit < 1 {
 		return nil, fmt.Errorf("sqlite: reclaim: %w", invalid("Limit", "%d: at least 1", limit))
 	}
+	b.emptyWAL(ctx)
 	var expired []int64
 	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
 		expired, err = queryIDs(ctx, db, b.sql.expired, now(), limit)

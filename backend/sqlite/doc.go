@@ -54,6 +54,11 @@
 // nothing more; Commit fails then, too. Do not give a statement a shorter context than its
 // transaction has. Nobody looks where a transaction was begun by hand on a *sql.Conn.
 //
+// # The write-ahead log
+//
+// SQLite begins its log, app.db-wal, anew only in a moment in which nobody reads from it. Upkeep, which each worker does, empties a log of
+// more than 8 MB, and waits for readers for 0.2 s. A read transaction that stays open for longer lets the log grow.
+//
 // # Several processes
 //
 // Any number of processes of one host may use a file. Network file systems do not work: WAL needs shared memory. Within one process, use

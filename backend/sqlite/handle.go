@@ -118,6 +118,21 @@ func (h foreign) checkOpen(ctx context.Context) error {
 	return errors.Join(errEnded, err)
 }
 
+// hurry makes statements on h return at once where another connection has the write lock, until restore is called: SQLite's own
+// wait, of busy_timeout, does not end with a context.
+func (h foreign) hurry(ctx context.Context) (restore func(), err error) {
+	var was int
+	err = each(ctx, h.DB, func(rows *sql.Rows) error { return rows.Scan(&was) }, "PRAGMA busy_timeout")
+	if err != nil || was == 0 {
+		return func() {}, err
+	}
+	_, err = h.DB.ExecContext(ctx, setBusyTimeout(0))
+	return func() {
+		// It can only fail where the connection is broken.
+		_, _ = h.DB.ExecContext(ctx, setBusyTimeout(was))
+	}, err
+}
+
 // errStale is for good: the transaction holds on to what it has read.
 var errStale = errors.New("the transaction has read what another has changed since, so SQLite lets it write no more: roll it back and " +
 	"begin it anew, best with the write lock from the beginning (_txlock=immediate, which sqlite.DSN sets)")

@@ -19,7 +19,7 @@ type identity struct {
 func identify(path string) identity {
 	info, err := os.Stat(path)
 	if err != nil {
-		return identity{}
+		return identity{path, nil}
 	}
 	return identity{path, info}
 }

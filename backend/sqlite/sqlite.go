@@ -115,7 +115,12 @@ func (b *Backend) through(ctx context.Context, verb string, db queue.DB, kind ha
 	if err := h.checkOpen(whole); err != nil {
 		return said(ctx, verb, err)
 	}
-	err := f(whole, h)
+	restore, err := h.hurry(whole)
+	if err != nil {
+		return said(ctx, verb, err)
+	}
+	err = f(whole, h)
+	restore()
 	if err != nil && !h.tx && (*h.ran > 0 || isDiskError(err)) {
 		err = fmt.Errorf("%w: %w", errPartly, err)
 	}

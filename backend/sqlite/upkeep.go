@@ -65,7 +65,9 @@ func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
 // Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql: it looks at the jobs with the lowest ids, a
 // thousand a call, until they are too young to be over; then it begins anew. It writes only where some are over.
 // Ten slices in a row that hold nothing to remove end a pass; the next pass goes on behind them.
+// It also empties the write-ahead log where that has become longer than 8 MB, as Reclaim does.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
+	b.emptyWAL(ctx)
 	from := b.sweep.next()
 	at := time.Now()
 	completed, dead := at.Add(-max(b.options.Retention.Completed, 0)).UnixMicro(), at.Add(-max(b.options.Retention.Dead, 0)).UnixMicro()

@@ -1,0 +1,79 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestWALUnderConstantReading: where there is always somebody who reads, upkeep empties the write-ahead log, which SQLite cannot begin anew then.
+func TestWALUnderConstantReading(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		path := filepath.Join(t.TempDir(), "wal.db")
+		db := open(t, driver, sqlite.DSN(path))
+		migrate(t, db, sqlite.Options{})
+		q := backend(t, db, sqlite.Options{})
+		size := func() int64 {
+			info, err := os.Stat(path + "-wal")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.Size()
+		}
+		stop := make(chan struct{})
+		var readers sync.WaitGroup
+		for range 3 {
+			readers.Go(func() { readConstantly(t, db, stop) })
+		}
+		const long = 9 << 20
+		payload := []byte(`"` + strings.Repeat("a", 1<<19) + `"`)
+		for written := 0; size() <= long; written++ {
+			if written > 500 {
+				t.Fatalf("the log has %d bytes after %d jobs: readers do not keep it from beginning anew", size(), written)
+			}
+			enqueue(t, q, &queue.Job{Kind: "test", Payload: payload})
+		}
+		for name, upkeep := range map[string]func() error{
+			"Prune":   func() error { _, _, err := q.Prune(t.Context()); return err },
+			"Reclaim": func() error { _, err := q.Reclaim(t.Context(), 1); return err },
+		} {
+			for size() <= long {
+				enqueue(t, q, &queue.Job{Kind: "test", Payload: payload})
+			}
+			if err := upkeep(); err != nil {
+				t.Fatal(err)
+			}
+			if got := size(); got > long/2 {
+				t.Errorf("after %s the log has %d bytes, want it emptied", name, got)
+			}
+		}
+		close(stop)
+		readers.Wait()
+	})
+}
+
+// readConstantly has one transaction after another that reads, of 20 ms each.
+func readConstantly(t *testing.T, db *sql.DB, stop <-chan struct{}) {
+	for {
+		rows, err := db.QueryContext(t.Context(), `SELECT id FROM errand_jobs UNION ALL SELECT 1 UNION ALL SELECT 2`)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		rows.Next()
+		select {
+		case <-stop:
+			rows.Close()
+			return
+		case <-time.After(20 * time.Millisecond):
+			rows.Close()
+		}
+	}
+}
