@@ -155,13 +155,17 @@ func hold(ctx context.Context, q *sqlite.Backend) error {
 	return err
 }
 
-// starve enqueues although all connections of its pool are taken.
+// starve enqueues although all connections of its pool are taken: with a backend that has been used, and with a new one.
 func starve(ctx context.Context, db *sql.DB, _ *sqlite.Backend) error {
-	q, err := sqlite.New(db, sqlite.Options{LockTimeout: time.Second})
+	used, err := sqlite.New(db, sqlite.Options{LockTimeout: time.Second})
 	if err != nil {
 		return err
 	}
-	if err := q.Enqueue(ctx, nil, &queue.Job{Kind: "starved"}); err != nil { // prepares statements
+	if err := used.Enqueue(ctx, nil, &queue.Job{Kind: "starved"}); err != nil {
+		return err
+	}
+	fresh, err := sqlite.New(db, sqlite.Options{LockTimeout: time.Second})
+	if err != nil {
 		return err
 	}
 	const conns = 2
@@ -174,7 +178,9 @@ func starve(ctx context.Context, db *sql.DB, _ *sqlite.Backend) error {
 		defer rows.Close()
 	}
 	fmt.Println("starved")
-	fmt.Println(q.Enqueue(ctx, nil, &queue.Job{Kind: "starved"}))
+	for _, q := range []*sqlite.Backend{used, fresh} {
+		fmt.Println(q.Enqueue(ctx, nil, &queue.Job{Kind: "starved"}))
+	}
 	<-ctx.Done()
 	return nil
 }

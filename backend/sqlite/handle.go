@@ -24,14 +24,16 @@ func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
 		return *hot, nil
 	}
 	hot := make(hotStatements)
-	err := patiently(ctx, b.options.LockTimeout, func() error {
+	waiting, stop := context.WithTimeout(ctx, b.options.LockTimeout)
+	defer stop()
+	err := patiently(waiting, b.options.LockTimeout, func() error {
 		for _, text := range b.sql.hot() {
 			if hot[text] != nil {
 				continue
 			}
-			statement, err := b.db.PrepareContext(ctx, text)
+			statement, err := b.db.PrepareContext(waiting, text)
 			if err != nil {
-				return err
+				return b.noConnection(ctx, waiting, err)
 			}
 			hot[text] = statement
 		}
@@ -45,6 +47,14 @@ func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
 		hot.close()
 	}
 	return *b.hot.Load(), nil
+}
+
+// noConnection returns what err of waiting for a connection means: waiting is ctx until LockTimeout.
+func (b *Backend) noConnection(ctx, waiting context.Context, err error) error {
+	if ctx.Err() == nil && waiting.Err() != nil {
+		return fmt.Errorf("no connection of the pool has been free for %v", b.options.LockTimeout)
+	}
+	return err
 }
 
 func (h hotStatements) close() {

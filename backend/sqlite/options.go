@@ -19,7 +19,7 @@ type Options struct {
 	MaxPayload int
 	// Retention says how long ended jobs are kept.
 	Retention Retention
-	// LockTimeout is how long a call waits for the file's write lock, and for a connection; 0 means 30 s.
+	// LockTimeout is how long a call that writes waits for the file's write lock, and for a connection; 0 means 30 s.
 	// After it the call fails: some transaction has been open for that long, or no connection free.
 	LockTimeout time.Duration
 	// Relaxed accepts connections whose synchronous is NORMAL. After a power cut, though

@@ -242,19 +242,20 @@ func TestStarvedProcess(t *testing.T) {
 		if said := <-starved.said; said != "starved" {
 			t.Fatalf("the process said %q, want that it is starved", said)
 		}
-		for written := 0; ; written++ {
+		written := 0
+		for said := 0; said < 2; {
 			select {
-			case said := <-starved.said:
-				if !strings.Contains(said, "no connection of the pool has been free for 1s") {
-					t.Errorf("Enqueue without a free connection: %s, want that none has been free for 1s", said)
+			case line := <-starved.said:
+				if said++; !strings.Contains(line, "no connection of the pool has been free for 1s") {
+					t.Errorf("Enqueue without a free connection: %s, want that none has been free for 1s", line)
 				}
-				if written < 20 {
-					t.Errorf("%d jobs were written meanwhile, want 20 and more", written)
-				}
-				return
 			default:
 				enqueue(t, q, jobs(1)...)
+				written++
 			}
+		}
+		if written < 20 {
+			t.Errorf("%d jobs were written meanwhile, want 20 and more", written)
 		}
 	})
 }

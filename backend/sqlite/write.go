@@ -143,14 +143,10 @@ func (b *Backend) takeTurn(ctx context.Context, r rank, pool handle.Connector) (
 // connect takes a connection out of pool, and makes its statements return at once where another connection has the write lock:
 // patiently waits better.
 func (t *turn) connect(ctx context.Context, pool handle.Connector) (err error) {
-	timeout := t.b.options.LockTimeout
-	waiting, stop := context.WithDeadline(ctx, t.begun.Add(timeout))
+	waiting, stop := context.WithDeadline(ctx, t.begun.Add(t.b.options.LockTimeout))
 	defer stop()
 	if t.conn, err = pool.Conn(waiting); err != nil {
-		if ctx.Err() == nil && waiting.Err() != nil {
-			return fmt.Errorf("no connection of the pool has been free for %v", timeout)
-		}
-		return err
+		return t.b.noConnection(ctx, waiting, err)
 	}
 	whole := context.WithoutCancel(ctx)
 	t.old = t.b.restore
