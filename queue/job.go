@@ -63,10 +63,12 @@ const (
 	// DefaultMaxPayload is the longest payload, in bytes, that a backend accepts
 	// unless its options say otherwise.
 	DefaultMaxPayload = 1 << 20
+	// MaxHeaders is how many bytes the names and values of a job's Headers may have
+	// together.
+	MaxHeaders = 64 << 10
 
 	maxAttemptsLimit = 1_000_000
 	maxKey           = 500
-	maxHeaders       = 64 << 10
 	maxDelay         = 100 * 365 * 24 * time.Hour
 )
 
@@ -137,8 +139,8 @@ func checkHeaders(headers map[string]string) error {
 		}
 		size += len(k) + len(v)
 	}
-	if size > maxHeaders {
-		return invalid("Headers", "%d bytes: at most %d", size, maxHeaders)
+	if size > MaxHeaders {
+		return invalid("Headers", "%d bytes: at most %d", size, MaxHeaders)
 	}
 	return nil
 }

@@ -25,7 +25,8 @@
 // The context of the enqueue span is each of its jobs' creation context, also in a batch:
 // there are no "create" spans, of which a batch of thousands would have thousands. It
 // travels in the job's Headers. A job whose headers bring a creation context keeps that,
-// and the enqueue span links to it.
+// and the enqueue span links to it. Baggage travels with it, unless the headers would
+// exceed queue.MaxHeaders.
 //
 // A process span is a child of the creation context, so that the trace of a request holds
 // what came of it; unless Options say NewTraces. It links to it as well, and to the span
@@ -41,7 +42,7 @@
 // # Metrics
 //
 //	messaging.client.operation.duration  s          each call of the queue, also one that returned no jobs
-//	messaging.client.sent.messages       {message}  jobs that Enqueue took or failed to write, also in a transaction that rolls back
+//	messaging.client.sent.messages       {message}  jobs that Enqueue wrote or failed to write, also in a transaction that rolls back; not duplicates
 //	messaging.client.consumed.messages   {message}  jobs that Claim returned
 //	messaging.process.duration           s          how long handlers ran
 //	errand.job.latency                   s          from when a job was due until its handler started

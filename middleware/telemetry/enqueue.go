@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
@@ -48,9 +50,18 @@ func (e *enqueuer) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job)
 	fail(span, err)
 	e.t.measure(ctx, e.t.series.of(opEnqueue, commonQueue(jobs), "", ""), began, len(jobs), err)
 	if bad := (*queue.InvalidError)(nil); !errors.As(err, &bad) { // what was refused has not been sent
-		e.t.count(ctx, e.t.instruments.sent, opEnqueue, jobs, err)
+		e.t.count(ctx, e.t.instruments.sent, opEnqueue, sent(jobs, err), err)
 	}
 	return err
+}
+
+// sent returns the jobs that an Enqueue has sent: where it has succeeded, all but duplicates.
+func sent(jobs []*queue.Job, err error) []*queue.Job {
+	isDuplicate := func(job *queue.Job) bool { return job.Duplicate }
+	if err != nil || !slices.ContainsFunc(jobs, isDuplicate) {
+		return jobs
+	}
+	return slices.DeleteFunc(slices.Clone(jobs), isDuplicate)
 }
 
 // startEnqueue starts the span of an Enqueue. It is a producer's unless every job brings
@@ -73,6 +84,8 @@ func (t *Telemetry) withContext(ctx context.Context, jobs []*queue.Job, enqueue 
 	if len(fields) == 0 {
 		return enqueue(jobs)
 	}
+	short := propagation.MapCarrier{}
+	t.propagator.Inject(baggage.ContextWithoutBaggage(ctx), short)
 	copies := make([]queue.Job, len(jobs))
 	sent := make([]*queue.Job, len(jobs))
 	for i, job := range jobs {
@@ -80,7 +93,7 @@ func (t *Telemetry) withContext(ctx context.Context, jobs []*queue.Job, enqueue 
 			continue // the backend's to report
 		}
 		copies[i] = *job
-		copies[i].Headers = t.headers(job, fields)
+		copies[i].Headers = t.headers(job, fields, short)
 		sent[i] = &copies[i]
 	}
 	err := enqueue(sent)
@@ -93,16 +106,31 @@ func (t *Telemetry) withContext(ctx context.Context, jobs []*queue.Job, enqueue 
 }
 
 // headers returns the job's headers with fields added, unless they bring a creation context.
-func (t *Telemetry) headers(job *queue.Job, fields propagation.MapCarrier) map[string]string {
-	switch {
-	case len(job.Headers) == 0:
-		return fields // shared by all such jobs: nobody writes to it
-	case t.creation(job).IsValid():
+// Where that is more than a job may have, short is added instead, or nothing.
+func (t *Telemetry) headers(job *queue.Job, fields, short propagation.MapCarrier) map[string]string {
+	if len(job.Headers) > 0 && t.creation(job).IsValid() {
 		return job.Headers
 	}
-	headers := maps.Clone(map[string]string(fields))
-	maps.Copy(headers, job.Headers)
-	return headers
+	for _, add := range []propagation.MapCarrier{fields, short} {
+		if sizeOf(add)+sizeOf(job.Headers) > queue.MaxHeaders {
+			continue
+		}
+		if len(job.Headers) == 0 {
+			return add // shared by all such jobs: nobody writes to it
+		}
+		headers := maps.Clone(map[string]string(add))
+		maps.Copy(headers, job.Headers)
+		return headers
+	}
+	return job.Headers
+}
+
+// sizeOf returns how many bytes headers count for.
+func sizeOf(headers map[string]string) (n int) {
+	for k, v := range headers {
+		n += len(k) + len(v)
+	}
+	return n
 }
 
 func noteDuplicates(span trace.Span, jobs []*queue.Job) {

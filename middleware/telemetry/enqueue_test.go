@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/errandhq/errand/middleware/telemetry"
@@ -84,6 +86,48 @@ func TestEnqueueLeavesTheCallersJobs(t *testing.T) {
 	if got := values(r.span("enqueue default").Attributes)["errand.batch.duplicates"]; got != "1" {
 		t.Errorf("errand.batch.duplicates: got %q, want 1", got)
 	}
+	r.wantMetric("messaging.client.sent.messages", "test.work default enqueue 1") // not the duplicate
+}
+
+// Baggage that leaves no room in the headers is left out, and the job is enqueued.
+func TestEnqueueWithMuchBaggage(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		own            int // bytes of the job's own header
+		trace, baggage bool
+	}{
+		{"room for all", 1000, true, true},
+		{"no room for baggage", 60_000, true, false},
+		{"no room for anything", queue.MaxHeaders - 10, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, telemetry.Options{Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})})
+			ctx, span := r.tracer.Start(baggageOf(t, 8000), "request")
+			defer span.End()
+			job := newTask()
+			job.Headers = map[string]string{"own": strings.Repeat("x", c.own)}
+			r.enqueue(ctx, job)
+			got := r.claim(1)[0].Headers
+			if len(got["own"]) != c.own || (got["traceparent"] != "") != c.trace || (got["baggage"] != "") != c.baggage {
+				t.Errorf("own header of %d bytes, traceparent %q, baggage of %d bytes; want %d, %v, %v",
+					len(got["own"]), got["traceparent"], len(got["baggage"]), c.own, c.trace, c.baggage)
+			}
+		})
+	}
+}
+
+// baggageOf returns a context with a baggage of so many bytes.
+func baggageOf(t *testing.T, n int) context.Context {
+	t.Helper()
+	member, err := baggage.NewMember("m", strings.Repeat("b", n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bag, err := baggage.New(member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return baggage.ContextWithBaggage(t.Context(), bag)
 }
 
 // A job that has come from elsewhere with its creation context keeps that.

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
 )
@@ -67,6 +68,36 @@ func TestOutcomes(t *testing.T) {
 			r.wantMetric("errand.job.outcomes", "test.work "+c.outcome+" default process 1")
 			if got, want := r.metric("messaging.process.duration")[0], "test.work "+failedWith+"default process 1x"; !strings.HasPrefix(got, want) {
 				t.Errorf("run time: got %q, want %q and the time", got, want)
+			}
+		})
+	}
+}
+
+// What middleware wraps around an error does not hide its type.
+func TestErrorTypeWithinMiddleware(t *testing.T) {
+	failed := &queue.InvalidError{Field: "F", Problem: "p"}
+	late := func(ctx context.Context, _ *queue.Job) error { <-ctx.Done(); return failed }
+	for name, c := range map[string]struct {
+		h    queue.HandlerFunc
+		m    queue.Middleware
+		want string
+	}{
+		"Backoff": {func(context.Context, *queue.Job) error { return fmt.Errorf("sending: %w", failed) },
+			middleware.Backoff(middleware.Fixed{}), "*queue.InvalidError"},
+		"Retry":   {func(context.Context, *queue.Job) error { return failed }, middleware.Retry(), "*queue.InvalidError"},
+		"Timeout": {late, middleware.Timeout(time.Millisecond), "context.deadlineExceededError"},
+		"Timeout and Backoff": {late, func(next queue.Handler) queue.Handler {
+			return queue.Chain(next, middleware.Backoff(middleware.Fixed{}), middleware.Timeout(time.Millisecond))
+		}, "context.deadlineExceededError"},
+		"errors.Join": {func(context.Context, *queue.Job) error { return errors.Join(failed, errors.New("too")) },
+			queue.Middleware(func(next queue.Handler) queue.Handler { return next }), "*queue.InvalidError"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, telemetry.Options{})
+			r.enqueue(t.Context(), newTask())
+			r.drain(t.Context(), queue.Chain(c.h, c.m).HandleJob)
+			if got := values(r.span("process default").Attributes)["error.type"]; got != c.want {
+				t.Errorf("error.type: got %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -65,7 +65,9 @@ func newRig(t *testing.T, opts telemetry.Options) *rig {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.spans))
 	opts.TracerProvider = tp
 	opts.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.metrics))
-	opts.Propagator = propagation.TraceContext{}
+	if opts.Propagator == nil {
+		opts.Propagator = propagation.TraceContext{}
+	}
 	tel, err := telemetry.New(opts)
 	if err != nil {
 		t.Fatal(err)

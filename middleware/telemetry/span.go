@@ -2,10 +2,10 @@ package telemetry
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -76,27 +76,48 @@ func fail(span trace.Span, err error) {
 	span.SetAttributes(errorType(err))
 }
 
-// errorType is what kind of error err is: the name of its Go type, of the one within
-// fmt.Errorf, queue.RetryAfter and queue.Discard. An error whose own methods panic, as a nil
-// pointer's may, is of the conventions' type for others.
+// errorType is what kind of error err is: the name of its Go type, or of the first one
+// within it where err only wraps others, as what fmt.Errorf, errors.Join, queue.Discard and
+// errand's middleware return. An error whose own methods panic, as a nil pointer's may, is
+// of the conventions' type for others.
 func errorType(err error) (kv attribute.KeyValue) {
 	defer func() {
 		if recover() != nil {
 			kv = semconv.ErrorTypeOther
 		}
 	}()
-	for u := err; u != nil && isWrapper(err); u = errors.Unwrap(err) {
-		err = u
+	for inner := unwrap(err); inner != nil; inner = unwrap(err) {
+		err = inner
 	}
 	return semconv.ErrorType(err)
 }
 
-var (
-	verdictType = reflect.TypeOf(queue.Discard(nil))
-	wrapType    = reflect.TypeOf(fmt.Errorf("%w", queue.ErrLost))
-)
+// unwrap returns the first error within err, if err only wraps others; nil otherwise.
+func unwrap(err error) error {
+	if err == nil || !isWrapper(err) {
+		return nil
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		return u.Unwrap()
+	case interface{ Unwrap() []error }:
+		if inner := u.Unwrap(); len(inner) > 0 {
+			return inner[0]
+		}
+	}
+	return nil
+}
 
+// isWrapper reports whether err's type says nothing of what went wrong: it is one that fmt,
+// errors and errand keep to themselves, and does not name its own ErrorType.
 func isWrapper(err error) bool {
+	if _, named := err.(interface{ ErrorType() string }); named {
+		return false
+	}
 	t := reflect.TypeOf(err)
-	return t == verdictType || t == wrapType
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	from := t.PkgPath()
+	return (from == "fmt" || from == "errors" || strings.HasPrefix(from, module+"/")) && unicode.IsLower(rune(t.Name()[0]))
 }

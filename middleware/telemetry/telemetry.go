@@ -11,7 +11,9 @@ import (
 )
 
 // scope is the name of the instrumentation: this package's import path.
-const scope = "github.com/errandhq/errand/middleware/telemetry"
+const scope = module + "/middleware/telemetry"
+
+const module = "github.com/errandhq/errand"
 
 // Options are the choices of [New]; the zero value is good in a program that sets
 // OpenTelemetry's globals.
