@@ -22,8 +22,6 @@ const (
 	pauseShare = 2
 	// claimTimeout bounds a claim that the network has swallowed.
 	claimTimeout = 10 * time.Second
-	// longestSleep is the longest without a call of Sleep, whose announcement holds for a minute.
-	longestSleep = 30 * time.Second
 )
 
 // startClaiming starts the claim loop, which begins no claim after ctx has ended. The
@@ -50,7 +48,7 @@ func (r *run) claim(ctx, claims context.Context) {
 	db := r.watch("claim")
 	worked := false // a claim has succeeded
 	asleep := false
-	next := time.Duration(-1) // until the next scheduled job, once asleep
+	var until time.Time // how long what Sleep said holds, once asleep
 	for ctx.Err() == nil {
 		n := r.roomNow()
 		if n == 0 {
@@ -83,10 +81,9 @@ func (r *run) claim(ctx, claims context.Context) {
 			sleep(ctx, min(pauseShare*took, claimPause))
 		case !asleep:
 			asleep = true
-			next = r.fallAsleep(ctx)
+			until = r.fallAsleep(ctx)
 		default:
-			asleep = false
-			r.awaitJobs(ctx, next)
+			asleep = r.awaitJobs(ctx, until)
 		}
 	}
 }
@@ -142,87 +139,5 @@ func (r *run) awaitRoom(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-r.room:
-	}
-}
-
-// fallAsleep announces to the backend that the worker will sleep, if it can be woken.
-func (r *run) fallAsleep(ctx context.Context) (next time.Duration) {
-	waiter, ok := As[Waiter](r.Backend)
-	if !ok {
-		return -1
-	}
-	select {
-	case <-r.wake: // what it announced has just been looked for
-	default:
-	}
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	next, err := waiter.Sleep(ctx, r.Name, r.Queues)
-	if err != nil {
-		return -1 // the claim that follows meets the same trouble, and reports it
-	}
-	return next
-}
-
-// awaitJobs waits until there may be jobs: woken by the backend, when the next
-// scheduled one is due, when one that this worker has given back is due again, or
-// after Poll.
-func (r *run) awaitJobs(ctx context.Context, next time.Duration) {
-	d := min(r.Poll, longestSleep)
-	if next >= 0 {
-		d = min(d, next)
-	}
-	for end := time.Now().Add(d); ; {
-		timer := time.NewTimer(time.Until(r.beforeDue(end)))
-		select {
-		case <-r.soon:
-			timer.Stop()
-			continue
-		case <-ctx.Done():
-		case <-r.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
-		return
-	}
-}
-
-// noteDue notes that a job that was given back is due again at that time. The claim
-// loop looks for it then, however long it would sleep. Called with r.mu held.
-func (r *run) noteDue(at time.Time) {
-	if r.dueAgain.IsZero() || at.Before(r.dueAgain) {
-		r.dueAgain = at
-		signal(r.soon)
-	}
-}
-
-// forgetDue forgets what is due by now: a claim is about to look for it. What is due
-// later than that the next call of Sleep tells.
-func (r *run) forgetDue(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.dueAgain.After(now) {
-		r.dueAgain = time.Time{}
-	}
-}
-
-// beforeDue is end, or when the first job that was given back is due, if that is sooner.
-func (r *run) beforeDue(end time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.dueAgain.IsZero() && r.dueAgain.Before(end) {
-		return r.dueAgain
-	}
-	return end
-}
-
-// listen lets the backend wake the claim loop, if it can.
-func (r *run) listen(ctx context.Context) {
-	waiter, ok := As[Waiter](r.Backend)
-	if !ok {
-		return
-	}
-	if err := waiter.Listen(ctx, r.Name, r.Queues, func() { signal(r.wake) }); err != nil && ctx.Err() == nil {
-		r.Logger.Info("errand: worker polls", "worker", r.Name, "poll", r.Poll, "reason", err)
 	}
 }

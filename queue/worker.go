@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,7 +31,8 @@ type Worker struct {
 	// crashed runs again after one to two leases. 0 means 30 s.
 	Lease time.Duration
 	// Poll is how often to look for jobs when nothing else says that there are
-	// some; 0 means 1 s, and more than 30 s means that.
+	// some. 0 means 5 s where the backend wakes the worker ([Waiter]), and 1 s
+	// elsewhere; more than 30 s means that.
 	Poll time.Duration
 	// Prefetch is how far ahead to claim while there is a backlog: never more jobs
 	// than are expected to start within it, and at most 2,000. It makes short jobs
@@ -59,7 +61,6 @@ type Worker struct {
 const (
 	defaultConcurrency = 10
 	defaultLease       = 30 * time.Second
-	defaultPoll        = time.Second
 	defaultPrefetch    = 100 * time.Millisecond
 	defaultGrace       = 20 * time.Second
 
@@ -99,7 +100,6 @@ func (w Worker) Run(ctx context.Context) error {
 func (w Worker) withDefaults() (Worker, error) {
 	w.Concurrency = cmp.Or(w.Concurrency, defaultConcurrency)
 	w.Lease = cmp.Or(w.Lease, defaultLease)
-	w.Poll = cmp.Or(w.Poll, defaultPoll)
 	w.Prefetch = max(cmp.Or(w.Prefetch, defaultPrefetch), 0)
 	w.Grace = cmp.Or(w.Grace, defaultGrace)
 	if len(w.Queues) == 0 {
@@ -124,7 +124,7 @@ func (w Worker) check() error {
 		return invalid("Worker.Concurrency", "%d: at least 1, or 0 for %d", w.Concurrency, defaultConcurrency)
 	case w.Lease < shortestLease:
 		return invalid("Worker.Lease", "%v: at least %v, or 0 for %v", w.Lease, shortestLease, defaultLease)
-	case w.Poll < time.Millisecond:
+	case w.Poll != 0 && w.Poll < time.Millisecond:
 		return invalid("Worker.Poll", "%v: at least 1ms, or 0 for %v", w.Poll, defaultPoll)
 	case w.Timeout < 0:
 		return invalid("Worker.Timeout", "%v: at least 0", w.Timeout)
@@ -168,6 +168,8 @@ type run struct {
 	work chan *flight  // claimed jobs on their way to a slot
 	wake chan struct{} // signals claiming: the backend says that there may be jobs
 	soon chan struct{} // signals claiming: dueAgain has become earlier
+
+	woken atomic.Bool // the backend wakes the worker
 
 	mu        sync.Mutex
 	held      map[*Job]*flight     // claimed and not yet settled

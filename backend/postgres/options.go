@@ -20,7 +20,7 @@ type Options struct {
 	Listen Listen
 	// Silent keeps Enqueue and Settle from notifying, for transactions that will be
 	// prepared: PostgreSQL does not prepare one that has notified. Workers find
-	// the jobs by polling.
+	// the jobs by polling, so set their Poll.
 	Silent bool
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload]. From 25 MB on the server may refuse one
 	// that jsonb has no room for, which is a [*queue.InvalidError], too, but one that has ended the caller's transaction.
