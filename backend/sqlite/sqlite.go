@@ -66,7 +66,7 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 	}
 	return &Backend{
 		db: db, options: o, sql: loadStatements(o.Prefix), file: fileAt(found.path), id: identify(found.path),
-		restore: fmt.Sprintf("PRAGMA busy_timeout = %d", found.busyTimeout),
+		restore: setBusyTimeout(found.busyTimeout),
 	}, nil
 }
 
