@@ -22,7 +22,7 @@ WITH many AS MATERIALIZED (
 UPDATE errand.jobs AS j
 SET
     status = 'running',
-    attempts = least(j.attempts, 2147483646) + 1,
+    attempts = least(j.attempts, 1999999999) + 1,
     fence = (SELECT nextval('errand.fences')),
     locked_at = statement_timestamp(),
     locked_by = $5::text,
