@@ -50,13 +50,31 @@ func tooMuch(err error) error {
 	return err
 }
 
+// maxMessage is about the longest message that a server accepts, which all parameters of a statement
+// are in.
+const maxMessage = 1<<30 - 1<<20
+
+// insert runs one of the statements that enqueue, unless it is too long to be sent.
+func insert(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, params ...any) error {
+	size := 0
+	for _, p := range params {
+		if text, ok := p.(string); ok {
+			size += len(text)
+		}
+	}
+	if size > maxMessage {
+		return invalid("Payload", "all jobs of the call make %d bytes: at most %d; enqueue them in several calls in one transaction", size, maxMessage)
+	}
+	return each(ctx, db, scan, query, params...)
+}
+
 // writePlain enqueues jobs without keys.
 func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	if len(jobs) == 1 {
 		return b.writeOne(ctx, db, jobs[0])
 	}
 	i := 0
-	err := each(ctx, db, func(rows *sql.Rows) error {
+	err := insert(ctx, db, func(rows *sql.Rows) error {
 		job := jobs[i]
 		i++
 		job.Duplicate = false
@@ -70,7 +88,7 @@ func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job
 
 // writeOne enqueues a job without a key.
 func (b *Backend) writeOne(ctx context.Context, db queue.DB, job *queue.Job) error {
-	return each(ctx, db, func(rows *sql.Rows) error {
+	return insert(ctx, db, func(rows *sql.Rows) error {
 		var woken sql.NullString
 		job.Duplicate = false
 		return rows.Scan(&job.ID, &woken)
@@ -109,7 +127,7 @@ func (b *Backend) writeOnce(ctx context.Context, db queue.DB, jobs []*queue.Job)
 		params = b.columns(jobs, true)
 	}
 	i := 0
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	err = insert(ctx, db, func(rows *sql.Rows) error {
 		job := jobs[i]
 		i++
 		var id sql.NullInt64

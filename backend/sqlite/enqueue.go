@@ -47,6 +47,8 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		b.tell(db, jobs)
 	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !isBusy(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
+	case isTooLong(err):
+		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row: " + err.Error(), Err: err}
 	}
 	return err
 }
