@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -31,7 +33,11 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		write = b.write
 	}
 	return b.on(ctx, "enqueue", db, func(db queue.DB) error {
-		return tooMuch(through(ctx, db, func(db queue.DB) error { return write(ctx, db, jobs) }))
+		err := tooMuch(through(ctx, db, func(db queue.DB) error { return write(ctx, db, jobs) }))
+		if kind, _ := handle.Of(db); err == nil && kind == handle.Tx {
+			err = ownkey.Check(ctx, jobs)
+		}
+		return err
 	})
 }
 

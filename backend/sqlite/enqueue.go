@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -34,11 +36,15 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
 		write = b.writeKeyed
 	}
+	caller := db
 	err := b.on(ctx, "enqueue", db, func(ctx context.Context, db queue.DB) error {
 		for _, part := range parts(jobs, maxText) {
 			if err := write(ctx, db, part); err != nil {
 				return err
 			}
+		}
+		if kind, _ := handle.Of(caller); kind == handle.Tx {
+			return ownkey.Check(ctx, jobs)
 		}
 		return nil
 	})
