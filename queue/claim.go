@@ -20,6 +20,10 @@ const (
 	// one or two would eat the machine.
 	claimPause = 3 * time.Millisecond
 	pauseShare = 2
+	// claimBytes is how long the payloads and headers of one claim may be together, and of what waits
+	// besides. maxEased is how often it is halved at most, and so are the jobs, while claims are not answered in time.
+	claimBytes = defaultClaimBytes
+	maxEased   = 10
 	// claimTimeout bounds a claim that the network has swallowed.
 	claimTimeout = 10 * time.Second
 )
@@ -94,13 +98,32 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
 	defer cancel()
 	before := time.Now()
 	r.forgetDue(before)
-	jobs, err := r.Backend.Claim(ctx, r.request(r.kinds, n))
+	jobs, err := r.Backend.Claim(ctx, r.sized(n))
+	r.ease(err, time.Since(before))
 	if err != nil {
 		return 0, err
 	}
 	r.noteBacklog(len(jobs) == n)
 	r.start(ctx, jobs, before)
 	return len(jobs), nil
+}
+
+// sized is the request for n jobs, or fewer where claims have not been answered in time.
+func (r *run) sized(n int) ClaimRequest {
+	req := r.request(r.kinds, max(n>>r.eased, 1))
+	req.Bytes = claimBytes >> r.eased
+	return req
+}
+
+// ease halves what the next claims ask for after one that was not answered in time, and doubles it after one
+// that took so little time that twice as much would come in time.
+func (r *run) ease(err error, took time.Duration) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.eased = min(r.eased+1, maxEased)
+	case err == nil && took < claimTimeout/4:
+		r.eased = max(r.eased-1, 0)
+	}
 }
 
 func (r *run) roomNow() int {
@@ -124,15 +147,16 @@ func (r *run) freeRoom() int {
 	if r.unsettled >= maxUnsettled {
 		return 0
 	}
+	fit := r.sizes.fit(claimBytes)
 	ahead := 0
 	if r.backlog {
-		ahead = r.pace.ahead(r.Prefetch, r.Concurrency)
+		ahead = min(r.pace.ahead(r.Prefetch, r.Concurrency), fit)
 	}
 	beyond := r.running + r.waiting - r.Concurrency // jobs for which no slot is free; below 0, free slots
 	if beyond > ahead/2 {
 		return 0
 	}
-	return min(ahead-beyond, maxClaim, cap(r.work)-len(r.work)) // sending to work must not block
+	return min(ahead-beyond, maxClaim, fit, cap(r.work)-len(r.work)) // sending to work must not block
 }
 
 func (r *run) awaitRoom(ctx context.Context) {

@@ -50,8 +50,9 @@ type Worker struct {
 	Grace time.Duration
 	// Halt, if not nil, ends Grace at once when it is closed: the second Ctrl-C.
 	Halt <-chan struct{}
-	// Name is the worker's, unique among those of a queue, shown as the holder of
-	// its jobs; "" means one made of host, process and a random part.
+	// Name is the worker's, shown as the holder of its jobs. It must be unique among the workers that
+	// run: what is claimed in its name and that it does not know of is given back after a claim
+	// whose answer was lost. "" means one made of host, process and a random part.
 	Name string
 	// Logger gets one record a failure; nil means [slog.Default]. Payloads are
 	// never logged.
@@ -170,6 +171,7 @@ type run struct {
 	soon chan struct{} // signals claiming: dueAgain has become earlier
 
 	woken atomic.Bool // the backend wakes the worker
+	eased int         // how often claiming has halved what it asks for
 
 	mu        sync.Mutex
 	held      map[*Job]*flight     // claimed and not yet settled
@@ -179,6 +181,7 @@ type run struct {
 	slots     int                  // goroutines that run handlers, busy or not
 	pace      pace                 // how long handlers take
 	backlog   bool                 // the last claim came back full: more jobs are due
+	sizes     sizes                // how long jobs are
 	finished  []*flight            // to be settled
 	claiming  bool                 // the claim loop runs
 	idle      chan struct{}        // closed when stopping and neither a handler nor the claim loop runs; nil before

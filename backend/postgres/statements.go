@@ -14,6 +14,7 @@ type statements struct {
 	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
 	settle, settleDone, settleDrop                                      string
 	redrive, prune, countAll, countSample, backlog, list, job, payload  string
+	giveBack                                                            string
 }
 
 func loadStatements(schema string) statements {
@@ -43,6 +44,7 @@ func loadStatements(schema string) statements {
 		list:         load("list"),
 		job:          load("job"),
 		payload:      load("payload"),
+		giveBack:     load("give_back"),
 	}
 }
 
