@@ -25,8 +25,7 @@ type Backend struct {
 	sleepers sleepers
 	stations stations
 	reserved atomic.Int64 // connections that handlers hold
-	claims   claims
-	doubtful atomic.Int64 // how many jobs to claim without payloads: see claimWhole
+	doubtful atomic.Int64 // how many jobs to claim without payloads, since a claim met a row that cannot be read: see claimUnread
 	strict   atomic.Bool  // whether the database's default isolation level has been in the way
 	silent   atomic.Bool  // whether a call has waited in vain for the server since the pool was last weeded
 }

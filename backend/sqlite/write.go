@@ -157,7 +157,7 @@ func (t *turn) connect(ctx context.Context, pool handle.Connector) (err error) {
 		}
 		t.old = setBusyTimeout(was)
 	}
-	_, err = t.conn.ExecContext(whole, noBusyTimeout)
+	_, err = t.conn.ExecContext(whole, setBusyTimeout(0))
 	return err
 }
 
@@ -168,8 +168,6 @@ func (t *turn) disconnect(ctx context.Context) {
 		_ = t.conn.Close()
 	}
 }
-
-const noBusyTimeout = "PRAGMA busy_timeout = 0"
 
 func setBusyTimeout(milliseconds int) string {
 	return fmt.Sprintf("PRAGMA busy_timeout = %d", milliseconds)

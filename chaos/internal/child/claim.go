@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/chaos/internal/plan"
+	"github.com/errandhq/errand/chaos/internal/system"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -82,7 +83,7 @@ func (s *self) runAll(jobs []*queue.Job) error {
 	errs := make([]error, len(jobs))
 	for i, job := range jobs {
 		all.Go(func() {
-			number, err := numberOf(job)
+			number, err := system.NumberOf(job)
 			if err == nil {
 				err = errors.Join(s.ledger.Started(number, job.Attempt), s.ledger.Effect(number, job.Attempt))
 			}

@@ -201,7 +201,7 @@ func (m *meddler) ended(jobs ...*queue.Job) error {
 	errs := make([]error, len(jobs))
 	for i, job := range jobs {
 		all.Go(func() {
-			number, err := numberOf(job)
+			number, err := system.NumberOf(job)
 			if err == nil {
 				err = m.ledger.Effect(number, job.Attempt)
 			}

@@ -227,6 +227,16 @@ func (l *Lab) Enqueue(ctx context.Context, kind system.Kind, numbers ...int) err
 // Acked takes note of jobs that came into the table without the system.
 func (l *Lab) Acked(numbers ...int) error { return l.acks.Acked(numbers...) }
 
+// Acted takes note of jobs whose work was done without the system's own handlers.
+func (l *Lab) Acted(numbers ...int) error {
+	for _, n := range numbers {
+		if err := l.acks.Effect(n, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // EnqueueLater enqueues jobs that are due later from this process, where the system can do that.
 func (l *Lab) EnqueueLater(ctx context.Context, kind system.Kind, due func(number int) system.Due, numbers ...int) error {
 	later, ok := l.System.(system.Later)

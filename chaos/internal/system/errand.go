@@ -45,6 +45,12 @@ func (e *errand) Install(ctx context.Context) error { return e.install(ctx) }
 // PlainJob is errand's job of a number, for those who enqueue it by themselves.
 func PlainJob(number int) *queue.Job { return plainKind.New(args{number}) }
 
+// NumberOf is the number of a job.
+func NumberOf(job *queue.Job) (int, error) {
+	a, err := plainKind.Args(job) // the kinds carry the same
+	return a.Number, err
+}
+
 func (e *errand) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 	return e.queue.Enqueue(ctx, nil, newJobs(kind, numbers)...)
 }
@@ -180,8 +186,8 @@ func (w watched) tell(lost []*queue.Job) {
 		return
 	}
 	for _, job := range lost {
-		if a, err := plainKind.Args(job); err == nil { // the kinds carry the same
-			w.worker.Lost(a.Number, job.Attempt)
+		if number, err := NumberOf(job); err == nil {
+			w.worker.Lost(number, job.Attempt)
 		}
 	}
 }
