@@ -31,6 +31,6 @@ func (b *Backend) emptyWAL(ctx context.Context) {
 	if err == nil {
 		_, _ = t.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
-	t.restore(context.WithoutCancel(ctx), t.conn)
+	t.restore(context.WithoutCancel(ctx))
 	t.end()
 }

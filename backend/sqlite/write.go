@@ -48,7 +48,7 @@ func (b *Backend) writeOn(ctx context.Context, verb string, pool handle.Connecto
 	}
 	whole := context.WithoutCancel(ctx)
 	err = t.patiently(ctx, func() error { return transact(whole, t.conn, hot, f) })
-	t.restore(whole, t.conn)
+	t.restore(whole)
 	t.end()
 	return said(ctx, verb, err)
 }
@@ -87,12 +87,16 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 		tx, err = t.conn.BeginTx(ctx, o)
 		return err
 	})
+	if err == nil {
+		if _, err = tx.ExecContext(ctx, t.old); err != nil {
+			_ = tx.Rollback()
+		}
+	}
 	if err != nil {
-		t.restore(context.WithoutCancel(ctx), t.conn)
+		t.restore(context.WithoutCancel(ctx))
 		t.end()
 		return nil, nil, said(ctx, verb, err)
 	}
-	t.restore(ctx, tx)
 	return tx, sync.OnceFunc(func() {
 		_ = tx.Rollback() // nothing where it has ended
 		t.end()
@@ -164,7 +168,7 @@ func (t *turn) connect(ctx context.Context, pool handle.Connector) (err error) {
 // disconnect puts the connection back.
 func (t *turn) disconnect(ctx context.Context) {
 	if t.conn != nil {
-		t.restore(ctx, t.conn)
+		t.restore(ctx)
 		_ = t.conn.Close()
 	}
 }
@@ -173,10 +177,9 @@ func setBusyTimeout(milliseconds int) string {
 	return fmt.Sprintf("PRAGMA busy_timeout = %d", milliseconds)
 }
 
-// restore sets the connection's busy_timeout, through db, to what it was. A connection for which that fails does not
-// go back to the pool.
-func (t *turn) restore(ctx context.Context, db queue.DB) {
-	if _, err := db.ExecContext(ctx, t.old); err != nil {
+// restore sets the connection's busy_timeout to what it was. A connection for which that fails does not go back to the pool.
+func (t *turn) restore(ctx context.Context) {
+	if _, err := t.conn.ExecContext(ctx, t.old); err != nil {
 		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 }
