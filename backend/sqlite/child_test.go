@@ -49,6 +49,12 @@ func child(role, driver, path string, args []string) error {
 	switch role {
 	case "sleeper":
 		return doze(ctx, q)
+	case "seller":
+		defer fmt.Println("sold")
+		return sell(ctx, db, q, 6)
+	case "migrator":
+		defer fmt.Println("migrated")
+		return sqlite.Migrate(ctx, db, sqlite.Options{})
 	case "holder":
 		return hold(ctx, q)
 	case "starved":

@@ -63,6 +63,11 @@ func (f *file) leave(after time.Duration) {
 	time.AfterFunc(after, f.turns.leave)
 }
 
+// leaveFree lets another process write, and the next writer of this one, after a while in which none of them does.
+func (f *file) leaveFree(after time.Duration) {
+	time.AfterFunc(after, func() { f.leave(0) })
+}
+
 // finding is what examine finds.
 type finding struct {
 	path        string // of the file; "" in memory

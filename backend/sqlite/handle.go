@@ -129,7 +129,7 @@ func (h foreign) checkOpen(ctx context.Context) error {
 }
 
 // hurry makes statements on h return at once where another connection has the write lock, until restore is called: SQLite's own
-// wait, of busy_timeout, does not end with a context.
+// wait, of busy_timeout, does not end with a context. h is one connection.
 func (h foreign) hurry(ctx context.Context) (restore func(), err error) {
 	var was int
 	err = each(ctx, h.DB, func(rows *sql.Rows) error { return rows.Scan(&was) }, "PRAGMA busy_timeout")

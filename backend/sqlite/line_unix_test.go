@@ -108,17 +108,17 @@ func TestTurnFileMode(t *testing.T) {
 		{0o640, 0o444, 0o440}, // as somebody else may
 	} {
 		path := filepath.Join(t.TempDir(), "turn.db")
-		db := open(t, drivers[0], sqlite.DSN(path))
-		migrate(t, db, sqlite.Options{})
-		if err := os.Chmod(path, c.database); err != nil {
-			t.Fatal(err)
-		}
-		if c.before != 0 {
-			if err := os.WriteFile(path+"-turn", nil, c.before); err != nil {
+		create := func(name string, mode os.FileMode) {
+			t.Helper()
+			if err := errors.Join(os.WriteFile(name, nil, mode), os.Chmod(name, mode)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		backend(t, db, sqlite.Options{})
+		create(path, c.database)
+		if c.before != 0 {
+			create(path+"-turn", c.before)
+		}
+		migrate(t, open(t, drivers[0], sqlite.DSN(path)), sqlite.Options{})
 		info, err := os.Stat(path + "-turn")
 		if err != nil {
 			t.Fatal(err)

@@ -61,10 +61,22 @@ func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	if err := found.check(o); err != nil {
 		return err
 	}
-	if err := patiently(ctx, o.LockTimeout, func() error { return migrate(ctx, db, o.Prefix, steps) }); err != nil {
+	if err := migrateInTurn(ctx, db, fileAt(found.path), o, steps); err != nil {
 		return fmt.Errorf("sqlite: migrate tables %s*: %w", o.Prefix, err)
 	}
 	return nil
+}
+
+// migrateInTurn migrates when it is its turn: beside workers that take turns it would never find the lock free.
+func migrateInTurn(ctx context.Context, db *sql.DB, f *file, o Options, steps []Migration) error {
+	if err := f.turns.enter(ctx, ordinary, o.LockTimeout); err != nil {
+		return err
+	}
+	defer f.leave(0)
+	if err := f.line.enter(ctx, o.LockTimeout/lineShare); err != nil {
+		return err
+	}
+	return patiently(ctx, o.LockTimeout, func() error { return migrate(ctx, db, o.Prefix, steps) })
 }
 
 func migrate(ctx context.Context, db *sql.DB, prefix string, steps []Migration) error {

@@ -65,3 +65,44 @@ func TestTxKeepsLeases(t *testing.T) {
 		}
 	})
 }
+
+// TestTxLeavesRoom: beside handlers with middleware.Tx that never pause, other processes migrate, enqueue, and have transactions of
+// their own that enqueue, which wait with SQLite's own patience.
+func TestTxLeavesRoom(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		path, q, _ := shop(t, driver)
+		db := open(t, driver, sqlite.DSN(path))
+		enqueue(t, q, jobs(200)...)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		started := make(chan struct{}, 1000)
+		handler := middleware.Tx(db, q, middleware.TxOptions{})(queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+			started <- struct{}{}
+			select {
+			case <-time.After(300 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			return nil
+		}))
+		ended := make(chan error, 1)
+		go func() {
+			ended <- queue.Worker{Backend: q, Handler: handler, Grace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+		}()
+		<-started
+		for role, want := range map[string]string{"seller": "sold", "migrator": "migrated"} {
+			begun := time.Now()
+			p := start(t, role, driver, path)
+			for said := ""; said != want; {
+				said = <-p.said
+			}
+			if took := time.Since(begun); took > 25*time.Second {
+				t.Errorf("a %s took %v, want a few seconds", role, took)
+			}
+			p.stop(t)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

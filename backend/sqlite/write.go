@@ -99,7 +99,7 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 	}
 	return tx, sync.OnceFunc(func() {
 		_ = tx.Rollback() // nothing where it has ended
-		t.end()
+		t.endLong()
 	}), nil
 }
 
@@ -199,11 +199,23 @@ func (t *turn) end() {
 	t.b.file.leave(t.b.breather(time.Since(t.since), t.tries))
 }
 
+// endLong is end for a transaction as long as a handler. Where one follows another, a transaction of the application's that waits
+// with SQLite's own patience would never find the lock free: so nobody who takes turns writes for a while.
+func (t *turn) endLong() {
+	_ = t.conn.Close()
+	t.b.file.leaveFree(min(time.Since(t.since)/longShare, longestPause))
+}
+
+const (
+	longestPause = 100 * time.Millisecond // how often SQLite tries, at least
+	longShare    = 8                      // one in so many parts of the time is left to others
+)
+
 // breather is how long this process leaves the write lock alone after it had it for that long: half of
 // that where somebody else may be waiting for it. SQLite's own way to wait is to try again after 1, 2, 5 ms, and so on
 // up to 100, so a transaction of the caller's would hardly ever meet the moment between two of ours.
 func (b *Backend) breather(held time.Duration, tries int) time.Duration {
-	const longest, remembered = 100 * time.Millisecond, time.Second
+	const remembered = time.Second
 	if tries > 1 {
 		b.file.contended.Store(time.Now().UnixNano())
 	}
@@ -211,5 +223,5 @@ func (b *Backend) breather(held time.Duration, tries int) time.Duration {
 	if !others {
 		return 0
 	}
-	return min(held/2, longest)
+	return min(held/2, longestPause)
 }
