@@ -62,10 +62,12 @@ FROM to_regclass(format('%I.migrations', :'schema')) AS record
 WHERE record IS NOT NULL \gexec
 
 -- Enqueueing: postgres.Backend's Enqueue and the SQL function. A job cannot be written as anything but pending and not held. Who enqueues
--- reads no payload, no header and no error; ids, queues, keys and statuses, because keys are compared with those of live jobs.
-GRANT INSERT (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers) ON :"schema".jobs TO :"enqueuer";
+-- reads no payload, no header and no error; ids, queues, keys and statuses, because keys are compared with those of live jobs. Nor does
+-- it choose an id: insert_keyed draws those of a batch with keys.
+REVOKE ALL ON FUNCTION :"schema".insert_keyed FROM PUBLIC, :"worker", :"observer";
+GRANT EXECUTE ON FUNCTION :"schema".insert_keyed TO :"enqueuer";
+GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers) ON :"schema".jobs TO :"enqueuer";
 GRANT SELECT (id, queue, job_key, status) ON :"schema".jobs TO :"enqueuer";
-GRANT USAGE ON SEQUENCE :"schema".jobs_id_seq TO :"enqueuer";
 GRANT SELECT (queue, since) ON :"schema".sleepers TO :"enqueuer";
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. Who works cannot make jobs, nor change what they are.

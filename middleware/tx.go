@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -20,6 +21,9 @@ type TxOptions struct {
 	// handler outlasts a heartbeat. The price: a process that freezes, or whose
 	// connection is half open, keeps its job until the server ends the
 	// transaction (see idle_in_transaction_session_timeout).
+	//
+	// It also frees the job's Key for the handler, which may enqueue the next job with it in
+	// the transaction. Without SettleFirst Enqueue returns an error there.
 	SettleFirst bool
 }
 
@@ -192,6 +196,8 @@ func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next q
 		if err := settle(ctx, tx, q, job); err != nil {
 			return err
 		}
+	} else {
+		ctx = ownkey.With(ctx, job)
 	}
 	err := next.HandleJob(ctx, job)
 	switch {

@@ -20,10 +20,12 @@ const (
 	// one or two would eat the machine.
 	claimPause = 3 * time.Millisecond
 	pauseShare = 2
+	// claimBytes is how long the payloads and headers of one claim may be together, and of what waits
+	// besides. maxEased is how often it is halved at most, and so are the jobs, while claims are not answered in time.
+	claimBytes = defaultClaimBytes
+	maxEased   = 10
 	// claimTimeout bounds a claim that the network has swallowed.
 	claimTimeout = 10 * time.Second
-	// longestSleep is the longest without a call of Sleep, whose announcement holds for a minute.
-	longestSleep = 30 * time.Second
 )
 
 // startClaiming starts the claim loop, which begins no claim after ctx has ended. The
@@ -50,7 +52,7 @@ func (r *run) claim(ctx, claims context.Context) {
 	db := r.watch("claim")
 	worked := false // a claim has succeeded
 	asleep := false
-	next := time.Duration(-1) // until the next scheduled job, once asleep
+	var until time.Time // how long what Sleep said holds, once asleep
 	for ctx.Err() == nil {
 		n := r.roomNow()
 		if n == 0 {
@@ -83,10 +85,9 @@ func (r *run) claim(ctx, claims context.Context) {
 			sleep(ctx, min(pauseShare*took, claimPause))
 		case !asleep:
 			asleep = true
-			next = r.fallAsleep(ctx)
+			until = r.fallAsleep(ctx)
 		default:
-			asleep = false
-			r.awaitJobs(ctx, next)
+			asleep = r.awaitJobs(ctx, until)
 		}
 	}
 }
@@ -97,13 +98,32 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
 	defer cancel()
 	before := time.Now()
 	r.forgetDue(before)
-	jobs, err := r.Backend.Claim(ctx, r.request(r.kinds, n))
+	jobs, err := r.Backend.Claim(ctx, r.sized(n))
+	r.ease(err, time.Since(before))
 	if err != nil {
 		return 0, err
 	}
 	r.noteBacklog(len(jobs) == n)
 	r.start(ctx, jobs, before)
 	return len(jobs), nil
+}
+
+// sized is the request for n jobs, or fewer where claims have not been answered in time.
+func (r *run) sized(n int) ClaimRequest {
+	req := r.request(r.kinds, max(n>>r.eased, 1))
+	req.Bytes = claimBytes >> r.eased
+	return req
+}
+
+// ease halves what the next claims ask for after one that was not answered in time, and doubles it after one
+// that took so little time that twice as much would come in time.
+func (r *run) ease(err error, took time.Duration) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.eased = min(r.eased+1, maxEased)
+	case err == nil && took < claimTimeout/4:
+		r.eased = max(r.eased-1, 0)
+	}
 }
 
 func (r *run) roomNow() int {
@@ -127,102 +147,21 @@ func (r *run) freeRoom() int {
 	if r.unsettled >= maxUnsettled {
 		return 0
 	}
+	fit := r.sizes.fit(claimBytes)
 	ahead := 0
 	if r.backlog {
-		ahead = r.pace.ahead(r.Prefetch, r.Concurrency)
+		ahead = min(r.pace.ahead(r.Prefetch, r.Concurrency), fit)
 	}
 	beyond := r.running + r.waiting - r.Concurrency // jobs for which no slot is free; below 0, free slots
 	if beyond > ahead/2 {
 		return 0
 	}
-	return min(ahead-beyond, maxClaim, cap(r.work)-len(r.work)) // sending to work must not block
+	return min(ahead-beyond, maxClaim, fit, cap(r.work)-len(r.work)) // sending to work must not block
 }
 
 func (r *run) awaitRoom(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-r.room:
-	}
-}
-
-// fallAsleep announces to the backend that the worker will sleep, if it can be woken.
-func (r *run) fallAsleep(ctx context.Context) (next time.Duration) {
-	waiter, ok := As[Waiter](r.Backend)
-	if !ok {
-		return -1
-	}
-	select {
-	case <-r.wake: // what it announced has just been looked for
-	default:
-	}
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	next, err := waiter.Sleep(ctx, r.Name, r.Queues)
-	if err != nil {
-		return -1 // the claim that follows meets the same trouble, and reports it
-	}
-	return next
-}
-
-// awaitJobs waits until there may be jobs: woken by the backend, when the next
-// scheduled one is due, when one that this worker has given back is due again, or
-// after Poll.
-func (r *run) awaitJobs(ctx context.Context, next time.Duration) {
-	d := min(r.Poll, longestSleep)
-	if next >= 0 {
-		d = min(d, next)
-	}
-	for end := time.Now().Add(d); ; {
-		timer := time.NewTimer(time.Until(r.beforeDue(end)))
-		select {
-		case <-r.soon:
-			timer.Stop()
-			continue
-		case <-ctx.Done():
-		case <-r.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
-		return
-	}
-}
-
-// noteDue notes that a job that was given back is due again at that time. The claim
-// loop looks for it then, however long it would sleep. Called with r.mu held.
-func (r *run) noteDue(at time.Time) {
-	if r.dueAgain.IsZero() || at.Before(r.dueAgain) {
-		r.dueAgain = at
-		signal(r.soon)
-	}
-}
-
-// forgetDue forgets what is due by now: a claim is about to look for it. What is due
-// later than that the next call of Sleep tells.
-func (r *run) forgetDue(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.dueAgain.After(now) {
-		r.dueAgain = time.Time{}
-	}
-}
-
-// beforeDue is end, or when the first job that was given back is due, if that is sooner.
-func (r *run) beforeDue(end time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.dueAgain.IsZero() && r.dueAgain.Before(end) {
-		return r.dueAgain
-	}
-	return end
-}
-
-// listen lets the backend wake the claim loop, if it can.
-func (r *run) listen(ctx context.Context) {
-	waiter, ok := As[Waiter](r.Backend)
-	if !ok {
-		return
-	}
-	if err := waiter.Listen(ctx, r.Name, r.Queues, func() { signal(r.wake) }); err != nil && ctx.Err() == nil {
-		r.Logger.Info("errand: worker polls", "worker", r.Name, "poll", r.Poll, "reason", err)
 	}
 }

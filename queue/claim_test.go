@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -144,6 +145,43 @@ func TestSleepIsRepeated(t *testing.T) {
 		w.stop()
 		if longest < 10*time.Second || longest > 40*time.Second {
 			t.Errorf("slept for up to %v without saying so again, want about 30s", longest)
+		}
+	})
+}
+
+// TestIdleWorkerIsQuiet: a worker that the backend wakes makes less than a call in two seconds while there is nothing to do, and
+// looks by itself every five.
+func TestIdleWorkerIsQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const idle = time.Hour
+		var mu sync.Mutex
+		calls := make(map[string]int)
+		var last time.Time
+		var longest time.Duration
+		q := &meddled{Queue: newQueue(t, 0), before: func(_ context.Context, c call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[c.verb]++
+			if c.verb == "claim" && !last.IsZero() {
+				longest = max(longest, time.Since(last))
+			}
+			if c.verb == "claim" {
+				last = time.Now()
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(0)})
+		time.Sleep(idle)
+		w.stop()
+		all := 0
+		for _, n := range calls {
+			all += n
+		}
+		if most := int(idle / (2 * time.Second)); all > most {
+			t.Errorf("%d calls in %v, want at most %d: %v", all, idle, most, calls)
+		}
+		if longest > 5*time.Second {
+			t.Errorf("%v between two looks for jobs, want at most 5s", longest)
 		}
 	})
 }

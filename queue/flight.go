@@ -52,6 +52,9 @@ func (r *run) hold(jobs []*Job, leased time.Time) (flights []flight, more int) {
 		flights[i] = flight{job: job, came: now, lease: leased.Add(r.Lease)}
 		r.held[job] = &flights[i]
 	}
+	for _, job := range jobs {
+		r.sizes.add(job)
+	}
 	r.waiting += len(jobs)
 	if r.serving.Err() != nil { // the claim was under way when the worker was stopped
 		for i := range flights {

@@ -16,7 +16,7 @@ func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repe
 func TestPayloads(t *testing.T) {
 	for _, good := range []string{
 		`null`, `true`, ` {"a" : [1, 2.5, -3e10]} `, `""`, `"é😀"`, `"\ud83d\ude00"`, `"\\u0000"`, `"\""`, `"\\"`, `"\u00e9\n"`,
-		`9007199254740993`, `1e400`, `-1E-400`, `{"a":1,"a":2}`, nested(1000), `[[],{},[{}]]`, `0`, `"\u0001"`,
+		`9007199254740993`, `1e400`, `-1E-400`, `{"a":1,"a":2}`, nested(1000), `[[],{},[{}]]`, `0`, `"\u0001"`, `-1.5e4000`, `15e-4000`,
 		`{"x":1e30}`, "[" + strings.Repeat("1e-4000,", 15) + "1.5e-300]", "[" + strings.Repeat("1.5e-7,", 100_000) + "1]",
 		"[" + strings.Repeat("1,", 500_000) + "1]", "[" + strings.Repeat("{},", 300_000) + "{}]",
 	} {
@@ -26,7 +26,7 @@ func TestPayloads(t *testing.T) {
 	}
 	for _, bad := range []string{
 		``, ` `, `{`, `nul`, `"\u0000"`, `{"\u0000":1}`, `"a\\\u0000"`, `"\ud83d"`, `"\ude00"`, `"\ud83d\ud83d"`, `"\ud83dx"`, `"\ud83d\n"`,
-		"\"\xff\"", "\"\x00\"", `1e4001`, `1e-99999999999999999999`, strings.Repeat("9", 4001), nested(1001), `01`, `"a`,
+		"\"\xff\"", "\"\x00\"", `1e4001`, `10e4000`, `-0.1e-4000`, `1e-99999999999999999999`, strings.Repeat("9", 4001), nested(1001), `01`, `"a`,
 		"[" + strings.Repeat("1e4000,", 17) + "1]", "[" + strings.Repeat("1E-4000,", 17) + "1]",
 		"[" + strings.Repeat("1.5e-12,", 100_000) + "1]",
 	} {

@@ -17,6 +17,21 @@ func (p *pace) add(d time.Duration) {
 	p.mean += (d - p.mean) / 16
 }
 
+// sizes is a moving average of how long jobs are, in bytes. Its zero value has seen none.
+type sizes struct{ mean int }
+
+// add counts a job.
+func (s *sizes) add(job *Job) {
+	size := len(job.Payload)
+	for k, v := range job.Headers {
+		size += len(k) + len(v)
+	}
+	s.mean += (size - s.mean) / 8
+}
+
+// fit is how many jobs, at least one, have so many bytes together.
+func (s *sizes) fit(bytes int) int { return max(bytes/max(s.mean, 1), 1) }
+
 // slow notes that a job has waited for d: handlers take longer than the average of
 // those that have returned.
 func (p *pace) slow(d time.Duration) { p.mean = max(p.mean, d) }

@@ -116,13 +116,15 @@ func scanString(p []byte, i int) (int, error) {
 // scanNumber returns the index behind the number whose first byte is p[i], and how many bytes longer it
 // is with the digits that its exponent stands for.
 func scanNumber(p []byte, i int) (end, grown int, err error) {
-	start, exp := i, -1
+	start, point, exp := i, -1, -1
 scan:
 	for ; i < len(p); i++ {
 		switch c := p[i]; {
 		case c == 'e' || c == 'E':
 			exp = i + 1
-		case '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.':
+		case c == '.':
+			point = i
+		case '0' <= c && c <= '9' || c == '-' || c == '+':
 		default:
 			break scan
 		}
@@ -131,11 +133,25 @@ scan:
 		return i, 0, invalid("Payload", "a number of %d digits: at most %d", i-start, maxDigits)
 	}
 	if exp > 0 {
-		zeros, err := strconv.Atoi(string(p[exp:i]))
-		if zeros = max(zeros, -zeros); err != nil || zeros > maxExponent {
-			return i, 0, invalid("Payload", "a number with an exponent beyond ±%d", maxExponent)
+		shift, err := strconv.Atoi(string(p[exp:i]))
+		zeros := max(shift, -shift)
+		before, after := digitsAround(p[start:exp-1], point-start)
+		if err != nil || zeros > maxExponent || before+shift > maxExponent+1 || after-shift > maxExponent {
+			return i, 0, invalid("Payload", "a number beyond 1e±%d", maxExponent)
 		}
 		grown = max(zeros-(i-exp+1), 0)
 	}
 	return i, grown, nil
+}
+
+// digitsAround returns how many digits a number without its exponent has before its point, which is
+// number[point], and after it. Where point is below 0 there is none.
+func digitsAround(number []byte, point int) (before, after int) {
+	if number[0] == '-' {
+		number, point = number[1:], point-1
+	}
+	if point < 0 {
+		return len(number), 0
+	}
+	return point, len(number) - point - 1
 }

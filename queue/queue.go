@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -53,7 +54,7 @@ type Enqueuer interface {
 // does. It does retry what the database asks to be retried, such as a
 // serialization failure, unless the statement ran in the caller's transaction.
 type Consumer interface {
-	// Claim takes at most req.Limit due jobs for req.Lease and returns them by
+	// Claim takes at most req.Limit due jobs, of at most req.Bytes, for req.Lease and returns them by
 	// queue (in the order of req.Queues), priority, due time and insertion. It
 	// never waits, for work or for another claimer's rows; without due jobs it
 	// returns none and no error. Bad input is an [*InvalidError].
@@ -92,6 +93,9 @@ type ClaimRequest struct {
 	Kinds []string
 	// Limit is the most jobs to take; at least 1.
 	Limit int
+	// Bytes is about how long the payloads and headers of the jobs may be together: the
+	// claim ends before the first job that does not fit, but takes one job however long. 0 means 16 MiB.
+	Bytes int
 	// Lease is how long the claim lasts without being extended; above 0.
 	Lease time.Duration
 	// Worker names the claimer: 1 to 200 printable ASCII bytes, unique among
@@ -118,11 +122,19 @@ func (r ClaimRequest) Check() error {
 	if r.Limit < 1 {
 		return invalid("Limit", "%d: at least 1", r.Limit)
 	}
+	if r.Bytes < 0 {
+		return invalid("Bytes", "%d: at least 1, or 0 for %d", r.Bytes, defaultClaimBytes)
+	}
 	if err := CheckLease(r.Lease); err != nil {
 		return err
 	}
 	return checkName("Worker", r.Worker)
 }
+
+const defaultClaimBytes = 16 << 20
+
+// MaxBytes is Bytes, or its default.
+func (r ClaimRequest) MaxBytes() int { return cmp.Or(r.Bytes, defaultClaimBytes) }
 
 // maxLease keeps lease arithmetic far from the ends of every clock's range.
 const maxLease = 365 * 24 * time.Hour

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,7 +31,8 @@ type Worker struct {
 	// crashed runs again after one to two leases. 0 means 30 s.
 	Lease time.Duration
 	// Poll is how often to look for jobs when nothing else says that there are
-	// some; 0 means 1 s, and more than 30 s means that.
+	// some. 0 means 5 s where the backend wakes the worker ([Waiter]), and 1 s
+	// elsewhere; more than 30 s means that.
 	Poll time.Duration
 	// Prefetch is how far ahead to claim while there is a backlog: never more jobs
 	// than are expected to start within it, and at most 2,000. It makes short jobs
@@ -48,8 +50,9 @@ type Worker struct {
 	Grace time.Duration
 	// Halt, if not nil, ends Grace at once when it is closed: the second Ctrl-C.
 	Halt <-chan struct{}
-	// Name is the worker's, unique among those of a queue, shown as the holder of
-	// its jobs; "" means one made of host, process and a random part.
+	// Name is the worker's, shown as the holder of its jobs. It must be unique among the workers that
+	// run: what is claimed in its name and that it does not know of is given back after a claim
+	// whose answer was lost. "" means one made of host, process and a random part.
 	Name string
 	// Logger gets one record a failure; nil means [slog.Default]. Payloads are
 	// never logged.
@@ -59,7 +62,6 @@ type Worker struct {
 const (
 	defaultConcurrency = 10
 	defaultLease       = 30 * time.Second
-	defaultPoll        = time.Second
 	defaultPrefetch    = 100 * time.Millisecond
 	defaultGrace       = 20 * time.Second
 
@@ -99,7 +101,6 @@ func (w Worker) Run(ctx context.Context) error {
 func (w Worker) withDefaults() (Worker, error) {
 	w.Concurrency = cmp.Or(w.Concurrency, defaultConcurrency)
 	w.Lease = cmp.Or(w.Lease, defaultLease)
-	w.Poll = cmp.Or(w.Poll, defaultPoll)
 	w.Prefetch = max(cmp.Or(w.Prefetch, defaultPrefetch), 0)
 	w.Grace = cmp.Or(w.Grace, defaultGrace)
 	if len(w.Queues) == 0 {
@@ -124,7 +125,7 @@ func (w Worker) check() error {
 		return invalid("Worker.Concurrency", "%d: at least 1, or 0 for %d", w.Concurrency, defaultConcurrency)
 	case w.Lease < shortestLease:
 		return invalid("Worker.Lease", "%v: at least %v, or 0 for %v", w.Lease, shortestLease, defaultLease)
-	case w.Poll < time.Millisecond:
+	case w.Poll != 0 && w.Poll < time.Millisecond:
 		return invalid("Worker.Poll", "%v: at least 1ms, or 0 for %v", w.Poll, defaultPoll)
 	case w.Timeout < 0:
 		return invalid("Worker.Timeout", "%v: at least 0", w.Timeout)
@@ -169,6 +170,9 @@ type run struct {
 	wake chan struct{} // signals claiming: the backend says that there may be jobs
 	soon chan struct{} // signals claiming: dueAgain has become earlier
 
+	woken atomic.Bool // the backend wakes the worker
+	eased int         // how often claiming has halved what it asks for
+
 	mu        sync.Mutex
 	held      map[*Job]*flight     // claimed and not yet settled
 	waiting   int                  // of held: those not yet started
@@ -177,6 +181,7 @@ type run struct {
 	slots     int                  // goroutines that run handlers, busy or not
 	pace      pace                 // how long handlers take
 	backlog   bool                 // the last claim came back full: more jobs are due
+	sizes     sizes                // how long jobs are
 	finished  []*flight            // to be settled
 	claiming  bool                 // the claim loop runs
 	idle      chan struct{}        // closed when stopping and neither a handler nor the claim loop runs; nil before

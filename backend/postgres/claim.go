@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +20,9 @@ import (
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
+	}
+	if err := b.repay(ctx, req.Worker); err != nil {
+		return nil, err
 	}
 	f := b.fronts.of(req)
 	from, full := f.begin()
@@ -43,30 +47,33 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 // look claims what is due from those places on.
 func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, f *front, from []place, full bool) (jobs []*queue.Job, short bool, err error) {
 	started := time.Now()
-	if b.doubtful.Load() <= 0 {
-		jobs, err = b.claimFrom(ctx, req, from, true)
-	}
-	if isDataError(err) {
-		b.doubtful.Store(int64(req.Limit))
-	}
-	if b.doubtful.Load() > 0 {
-		jobs, err = b.claimUnread(ctx, req, from)
-	}
+	jobs, err = b.claimWhole(ctx, req, from)
 	if err != nil {
 		return nil, false, err
 	}
-	inOrder(jobs, req.Queues)
 	return jobs, f.ended(full, time.Since(started), req, jobs), nil
 }
 
-// claimFrom is one statement. Without whole it claims jobs without their payloads and headers.
-func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, from []place, whole bool) (jobs []*queue.Job, err error) {
+// claimFrom is one statement. Jobs whose payloads take more than that many bytes in the table come without
+// them and their headers.
+func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, from []place, longest int64) (jobs []*queue.Job, err error) {
 	priorities, dues, ids := places(from)
-	err = b.on(ctx, "claim", nil, func(db queue.DB) error {
-		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
-			microseconds(req.Lease), req.Worker, priorities, dues, ids, whole)
+	sent, after := time.Now(), b.claims.sent()
+	query := func(db queue.DB) error {
+		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
+			microseconds(req.Lease), req.Worker, priorities, dues, ids, longest)
+		if err != nil && !refused(err) && !unsent(err) {
+			b.claims.unanswered(req, sent, after)
+		}
 		return unwaited(err)
-	})
+	}
+	err = b.on(ctx, "claim", nil, func(db queue.DB) error { return onOneConn(ctx, db, query) })
+	switch {
+	case errors.Is(err, queue.ErrUnknown): // the answer to the commit
+		b.claims.unanswered(req, sent, after)
+	case err == nil && len(jobs) > 0:
+		b.claims.answered(req.Worker, jobs[0].Fence)
+	}
 	return jobs, err
 }
 
@@ -107,7 +114,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	}
 	var jobs []*queue.Job
 	err := b.on(ctx, "claim", tx, func(db queue.DB) (err error) {
-		jobs, err = queryJobs(ctx, db, "", 1, b.sql.claimTx, textArray(req.Queues), kinds(req))
+		jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql.claimTx, textArray(req.Queues), kinds(req))
 		return err
 	})
 	if err != nil || len(jobs) == 0 {
@@ -137,7 +144,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 		return nil, fmt.Errorf("postgres: reclaim: %w", invalid("Limit", "%d: at least 1", limit))
 	}
 	err = b.on(ctx, "reclaim", nil, func(db queue.DB) error {
-		jobs, err = queryJobs(ctx, db, "", 0, b.sql.reclaim, limit)
+		jobs, err = queryJobs(ctx, db, "", 0, 0, b.sql.reclaim, limit)
 		return err
 	})
 	if sqlState(err) == lockNotAvailable {
@@ -172,8 +179,9 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 	return lost, nil
 }
 
-// queryJobs reads the columns that sql/claim.sql returns.
-func queryJobs(ctx context.Context, db queue.DB, worker string, size int, query string, args ...any) ([]*queue.Job, error) {
+// queryJobs reads the columns that sql/claim.sql returns. Payloads and headers beyond that many bytes in all
+// are dropped.
+func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, query string, args ...any) ([]*queue.Job, error) {
 	jobs := make([]*queue.Job, 0, min(size, 1000))
 	var headers []byte
 	var priority, attempt, most int64 // database/sql copies what a driver gives to an int64, and prints and parses it for others
@@ -185,6 +193,9 @@ func queryJobs(ctx context.Context, db queue.DB, worker string, size int, query 
 			return err
 		}
 		job.Priority, job.Attempt, job.MaxAttempts = int32(priority), int(attempt), int(most)
+		if room -= len(job.Payload) + len(headers); room < 0 && len(jobs) > 0 {
+			job.Payload, headers = nil, nil
+		}
 		job.Headers = unmarshalHeaders(headers)
 		jobs = append(jobs, job)
 		return nil

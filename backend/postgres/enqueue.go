@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
 
 // Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql, sql/enqueue_plain.sql,
-// or, where a job has a key, sql/enqueue.sql. Outside a transaction its error is
+// or, where a job has a key, sql/enqueue_one_keyed.sql or sql/enqueue.sql. Outside a transaction its error is
 // [queue.ErrUnknown] where the server has not answered.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	if len(jobs) == 0 {
@@ -31,22 +33,45 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		write = b.write
 	}
 	return b.on(ctx, "enqueue", db, func(db queue.DB) error {
-		return tooMuch(through(ctx, db, func(db queue.DB) error { return write(ctx, db, jobs) }))
+		err := tooMuch(through(ctx, db, func(db queue.DB) error { return write(ctx, db, jobs) }))
+		if kind, _ := handle.Of(db); err == nil && kind == handle.Tx {
+			err = ownkey.Check(ctx, jobs)
+		}
+		return err
 	})
 }
 
 // tooMuch says [queue.InvalidError] where a payload, or all of them together, are more than the server can make a jsonb of. That depends
 // on how many values there are in it, and is met only where MaxPayload has been raised far.
 func tooMuch(err error) error {
-	const programLimitExceeded, internalError = "54000", "XX000"
+	const programLimitExceeded, internalError, checkViolation = "54000", "XX000", "23514"
 	if errors.Is(err, queue.ErrUnknown) {
 		return err // of a later round: others are written
 	}
 	code := sqlState(err)
-	if code == programLimitExceeded || code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") {
+	if code == programLimitExceeded || code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") ||
+		code == checkViolation && strings.Contains(err.Error(), "jobs_payload_check") {
 		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb: " + err.Error(), Err: err}
 	}
 	return err
+}
+
+// maxMessage is about the longest message that a server accepts, which all parameters of a statement
+// are in.
+const maxMessage = 1<<30 - 1<<20
+
+// insert runs one of the statements that enqueue, unless it is too long to be sent.
+func insert(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, params ...any) error {
+	size := 0
+	for _, p := range params {
+		if text, ok := p.(string); ok {
+			size += len(text)
+		}
+	}
+	if size > maxMessage {
+		return invalid("Payload", "all jobs of the call make %d bytes: at most %d; enqueue them in several calls in one transaction", size, maxMessage)
+	}
+	return each(ctx, db, scan, query, params...)
 }
 
 // writePlain enqueues jobs without keys.
@@ -55,7 +80,7 @@ func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job
 		return b.writeOne(ctx, db, jobs[0])
 	}
 	i := 0
-	err := each(ctx, db, func(rows *sql.Rows) error {
+	err := insert(ctx, db, func(rows *sql.Rows) error {
 		job := jobs[i]
 		i++
 		job.Duplicate = false
@@ -69,7 +94,7 @@ func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job
 
 // writeOne enqueues a job without a key.
 func (b *Backend) writeOne(ctx context.Context, db queue.DB, job *queue.Job) error {
-	return each(ctx, db, func(rows *sql.Rows) error {
+	return insert(ctx, db, func(rows *sql.Rows) error {
 		var woken sql.NullString
 		job.Duplicate = false
 		return rows.Scan(&job.ID, &woken)
@@ -101,23 +126,26 @@ func (b *Backend) write(ctx context.Context, db queue.DB, jobs []*queue.Job) err
 // writeOnce returns the jobs that were not written although no live job with
 // their key was seen.
 func (b *Backend) writeOnce(ctx context.Context, db queue.DB, jobs []*queue.Job) (again []*queue.Job, err error) {
+	query, params := b.sql.enqueue, []any(nil)
+	if len(jobs) == 1 {
+		query, params = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key)
+	} else {
+		params = b.columns(jobs, true)
+	}
 	i := 0
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	err = insert(ctx, db, func(rows *sql.Rows) error {
 		job := jobs[i]
 		i++
-		var live sql.NullInt64
-		var woken int64
-		if err := rows.Scan(&job.ID, &job.Duplicate, &live, &woken); err != nil {
+		var id sql.NullInt64
+		var woken sql.NullString
+		if err := rows.Scan(&id, &job.Duplicate, &woken); err != nil {
 			return err
 		}
-		switch {
-		case job.Duplicate && !live.Valid:
+		if job.ID = id.Int64; !id.Valid {
 			again = append(again, job)
-		case job.Duplicate:
-			job.ID = live.Int64
 		}
 		return nil
-	}, b.sql.enqueue, b.columns(jobs, true)...)
+	}, query, params...)
 	if err == nil && i != len(jobs) {
 		err = fmt.Errorf("%d rows for %d jobs", i, len(jobs))
 	}

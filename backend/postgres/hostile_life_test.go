@@ -180,7 +180,11 @@ func (l life) reclaim() {
 		l.Fatalf("%q: Reclaim: got %d, error %v; want 2", l.s, len(back), err)
 	}
 	for _, j := range back {
-		l.same(j)
+		r, ok, err := l.q.Job(l.Context(), j.ID)
+		if err != nil || !ok {
+			l.Fatalf("%q: Job %d after Reclaim: found %t, error %v", l.s, j.ID, ok, err)
+		}
+		l.same(&r.Job)
 		if want := "errand: the lease of worker " + l.name() + " ran out"; j.LastError != want {
 			l.Errorf("%q: Reclaim: got %q, want %q", l.s, j.LastError, want)
 		}

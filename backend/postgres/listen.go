@@ -205,12 +205,20 @@ func (b *Backend) notified(ctx context.Context, s *station, name string) {
 const wakeTimeout = 5 * time.Second
 
 // takeOff takes workers off the list of those asleep. If this fails they stay on the list, and what becomes due in the next minute
-// notifies once more than needed.
+// notifies once more than needed. It returns when ctx ends or the time is up, though lib/pq goes on reading then.
 func (b *Backend) takeOff(ctx context.Context, queues, workers []string, nap int64) {
 	ctx, cancel := context.WithTimeout(ctx, wakeTimeout) // notifications wait for it
-	defer cancel()
-	_, err := b.db.ExecContext(ctx, b.sql.wake, textArray(queues), textArray(workers), nap)
-	b.noteSilence(err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		_, err := b.db.ExecContext(ctx, b.sql.wake, textArray(queues), textArray(workers), nap)
+		b.noteSilence(err)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // Sleep implements [queue.Waiter] with sql/sleep.sql.

@@ -3,8 +3,11 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
@@ -247,5 +250,52 @@ func TestListenUnsupported(t *testing.T) {
 		if err := q.Listen(t.Context(), "w", []string{"default"}, func() {}); err == nil {
 			t.Errorf("%s: Listen returns no error", name)
 		}
+	}
+}
+
+// deafConn is a connection whose server has fallen silent, of a driver that goes on reading when its context ends, as lib/pq does.
+type deafConn struct {
+	driver.Conn
+	let chan struct{}
+}
+
+func (c deafConn) Connect(context.Context) (driver.Conn, error) { return c, nil }
+func (deafConn) Driver() driver.Driver                          { return nil }
+func (deafConn) Close() error                                   { return nil }
+func (c deafConn) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
+	<-c.let
+	return nil, errors.New("let go")
+}
+
+// TestListenEndsBesideSilence: Listen returns five seconds after its context has ended although the server does not answer, neither
+// then nor when a notification came.
+func TestListenEndsBesideSilence(t *testing.T) {
+	for _, notified := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			silent := deafConn{let: make(chan struct{})}
+			db := sql.OpenDB(silent)
+			defer db.Close()
+			defer synctest.Wait()
+			defer close(silent.let)
+			q := backend(t, db, postgres.Options{
+				Listen: func(ctx context.Context, _ *sql.DB, _ string, ready func(), notify func(string)) error {
+					ready()
+					if notified {
+						notify("default")
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				},
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			if err := q.Listen(ctx, "w", []string{"default"}, func() {}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun) - time.Second; took > 5*time.Second {
+				t.Errorf("Listen ended %v after its context, want at most 5s", took)
+			}
+		})
 	}
 }

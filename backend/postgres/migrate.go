@@ -8,8 +8,10 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Migration is one step from an empty schema to the current one.
@@ -44,11 +46,13 @@ func Migrations(o Options) ([]Migration, error) {
 	return list, nil
 }
 
-// Migrate brings the schema of o up to date: it creates what is missing, in one
-// transaction under an advisory lock, so any number of processes may call it at
-// any time; where there is nothing to do it changes nothing. A schema that a newer program has
-// migrated is a [*queue.SetupError] with [queue.ErrNewer] in it. It needs the right
-// to create a schema in the database the first time, and a database in UTF-8.
+// Migrate brings the schema of o up to date: it creates what is missing. Each step is one
+// transaction under an advisory lock, so any number of processes may call it at any time; where
+// there is nothing to do it changes nothing. A step never waits longer than two seconds for a lock
+// on a table, because all other calls wait behind it; then it lets them go on for a while and
+// tries again, until ctx ends. A schema that a newer program has migrated is a
+// [*queue.SetupError] with [queue.ErrNewer] in it. Migrate needs the right to create a schema in
+// the database the first time, and a database in UTF-8.
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {
@@ -57,42 +61,75 @@ func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	if o, err = o.withDefaults(); err != nil {
 		return err
 	}
-	if err := retry(ctx, func() error { return migrate(ctx, db, o.Schema, steps) }); err != nil {
+	for more := true; more && err == nil; {
+		err = retry(ctx, func() (err error) {
+			more, err = migrateOnce(ctx, db, o.Schema, steps)
+			return err
+		})
+		if sqlState(err) == lockNotAvailable {
+			more, err = true, pause(ctx, migratePause)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("postgres: migrate schema %q: %w", o.Schema, err)
 	}
 	return nil
 }
 
-func migrate(ctx context.Context, db *sql.DB, schema string, steps []Migration) error {
+const (
+	// limitLockWait is longer than deadlock_timeout, after which autovacuum gives way.
+	limitLockWait = "SET LOCAL lock_timeout = '2s'"
+	migratePause  = 3 * time.Second
+)
+
+// pause waits for d. It returns ctx's error if ctx ends before that.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// migrateOnce takes the first step that has not been taken, and reports whether there are more.
+func migrateOnce(ctx context.Context, db *sql.DB, schema string, steps []Migration) (more bool, err error) {
 	// Read committed, so that what another process did while this one waited
 	// for the lock is seen.
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer tx.Rollback()
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, lockKey("migrate", schema)); err != nil {
-		return err
+		return false, err
 	}
 	version, err := currentVersion(ctx, tx, schema)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := checkNotNewer(version, steps[len(steps)-1].Version); err != nil {
-		return err
+	last := steps[len(steps)-1].Version
+	if err := checkNotNewer(version, last); err != nil {
+		return false, err
 	}
-	for _, step := range steps {
-		if step.Version <= version {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, step.SQL); err != nil {
-			return fmt.Errorf("%04d_%s: %w", step.Version, step.Name, err)
-		}
-		if _, err := tx.ExecContext(ctx, inSchema(`INSERT INTO errand.migrations (version, name) VALUES ($1, $2)`, schema), step.Version, step.Name); err != nil {
+	i := slices.IndexFunc(steps, func(s Migration) bool { return s.Version > version })
+	if i < 0 {
+		return false, tx.Commit()
+	}
+	if err := takeStep(ctx, tx, schema, steps[i]); err != nil {
+		return false, fmt.Errorf("%04d_%s: %w", steps[i].Version, steps[i].Name, err)
+	}
+	return steps[i].Version < last, tx.Commit()
+}
+
+func takeStep(ctx context.Context, tx *sql.Tx, schema string, step Migration) error {
+	for _, text := range []string{limitLockWait, step.SQL} {
+		if _, err := tx.ExecContext(ctx, text); err != nil {
 			return err
 		}
 	}
-	return tx.Commit()
+	_, err := tx.ExecContext(ctx, inSchema(`INSERT INTO errand.migrations (version, name) VALUES ($1, $2)`, schema), step.Version, step.Name)
+	return err
 }
 
 // currentVersion returns the last migration recorded. It creates the schema and

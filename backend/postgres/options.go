@@ -20,10 +20,11 @@ type Options struct {
 	Listen Listen
 	// Silent keeps Enqueue and Settle from notifying, for transactions that will be
 	// prepared: PostgreSQL does not prepare one that has notified. Workers find
-	// the jobs by polling.
+	// the jobs by polling, so set their Poll.
 	Silent bool
-	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload]. From 25 MB on the server may refuse one
-	// that jsonb has no room for, which is a [*queue.InvalidError], too, but one that has ended the caller's transaction.
+	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload]. From 10 MB on
+	// the table may refuse one, because it takes at most 64 MiB of jsonb, which has up to six times
+	// the bytes of its text. That is a [*queue.InvalidError], too, but it ends the caller's transaction.
 	MaxPayload int
 	// Retention says how long ended jobs are kept.
 	Retention Retention

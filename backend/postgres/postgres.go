@@ -25,7 +25,8 @@ type Backend struct {
 	sleepers sleepers
 	stations stations
 	reserved atomic.Int64 // connections that handlers hold
-	doubtful atomic.Int64 // how many jobs to claim without payloads, since a claim met a row that cannot be read: see claimUnread
+	claims   claims
+	doubtful atomic.Int64 // how many jobs to claim without payloads: see claimWhole
 	strict   atomic.Bool  // whether the database's default isolation level has been in the way
 	silent   atomic.Bool  // whether a call has waited in vain for the server since the pool was last weeded
 }

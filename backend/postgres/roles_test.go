@@ -166,6 +166,7 @@ func TestRoles(t *testing.T) {
 	t.Run("denied", func(t *testing.T) {
 		r.testDenied(t, map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer})
 	})
+	t.Run("refused", func(t *testing.T) { r.testRefused(t, enqueuer) })
 	t.Run("columns", r.testColumns)
 	for name, db := range map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer} {
 		if err := postgres.Check(t.Context(), db, r.o); err != nil {
@@ -354,11 +355,16 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{[]string{"enqueuer"}, `INSERT INTO jobs (kind, status) VALUES ('test', 'running')`},
 		{[]string{"enqueuer"}, `INSERT INTO jobs (kind, locked_by) VALUES ('test', 'x')`},
 		{[]string{"enqueuer"}, `INSERT INTO jobs (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET payload = 'null'`},
+		{[]string{"enqueuer"}, `INSERT INTO jobs (id, kind) VALUES (3, 'test')`},
+		{[]string{"enqueuer"}, `INSERT INTO jobs (kind, attempts) VALUES ('test', 3)`},
+		{[]string{"enqueuer"}, `INSERT INTO jobs (kind, created_at) VALUES ('test', 'infinity')`},
+		{[]string{"enqueuer"}, `SELECT nextval('jobs_id_seq')`},
 		{[]string{"enqueuer"}, `SELECT kind FROM jobs`},
 		{[]string{"enqueuer"}, `SELECT worker FROM sleepers`},
 		{[]string{"observer"}, `SELECT job_key FROM jobs`},
 		{[]string{"observer", "worker"}, `INSERT INTO jobs (kind) VALUES ('test')`},
 		{[]string{"observer", "worker"}, `SELECT enqueue('default', 'test')`},
+		{[]string{"observer", "worker"}, `SELECT insert_keyed('{default}', '{test}', '1', NULL, NULL, NULL, NULL, NULL, NULL)`},
 		{[]string{"observer", "worker"}, `SELECT nextval('jobs_id_seq')`},
 		{[]string{"worker"}, `UPDATE jobs SET payload = 'null'`},
 		{[]string{"worker"}, `UPDATE jobs SET kind = 'other'`},
@@ -394,6 +400,23 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 			_, err = tx.ExecContext(t.Context(), c.statement)
 			denied(t, role+": "+c.statement, err)
 			tx.Rollback()
+		}
+	}
+}
+
+// testRefused is what the enqueueing role may not put into a job that it may write.
+func (r *roles) testRefused(t *testing.T, enqueuer *sql.DB) {
+	for _, values := range []string{
+		`(payload) VALUES (to_jsonb(repeat('x', 200 << 20)))`,
+		`(max_attempts) VALUES (2147483647)`,
+		`(headers) VALUES ('[1, 2]')`,
+		`(scheduled_at) VALUES ('-infinity')`,
+		`(job_key) VALUES (repeat('x', 501))`,
+		`(queue) VALUES (repeat('x', 201))`,
+	} {
+		_, err := enqueuer.ExecContext(t.Context(), `INSERT INTO "Select_1".jobs `+values)
+		if code := sqlState(err); code != "23514" {
+			t.Errorf("INSERT %s: error %.200v, want 23514, a check violation", values, err)
 		}
 	}
 }

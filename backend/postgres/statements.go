@@ -10,10 +10,11 @@ var sqlFiles embed.FS
 
 // statements are the files of the sql folder with the schema in its place.
 type statements struct {
-	enqueue, enqueueOne, enqueuePlain                                   string
+	enqueue, enqueueOne, enqueueKeyed, enqueuePlain                     string
 	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
 	settle, settleDone, settleDrop                                      string
 	redrive, prune, countAll, countSample, backlog, list, job, payload  string
+	giveBack                                                            string
 }
 
 func loadStatements(schema string) statements {
@@ -21,6 +22,7 @@ func loadStatements(schema string) statements {
 	return statements{
 		enqueue:      load("enqueue"),
 		enqueueOne:   load("enqueue_one"),
+		enqueueKeyed: load("enqueue_one_keyed"),
 		enqueuePlain: load("enqueue_plain"),
 		claim:        load("claim"),
 		claimTx:      load("claim_tx"),
@@ -42,6 +44,7 @@ func loadStatements(schema string) statements {
 		list:         load("list"),
 		job:          load("job"),
 		payload:      load("payload"),
+		giveBack:     load("give_back"),
 	}
 }
 

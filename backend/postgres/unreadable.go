@@ -3,14 +3,24 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// unreadLimit is the most jobs of a claim whose payloads are read one by one.
-const unreadLimit = 10
+const (
+	// doubtLimit is the most jobs of a claim in doubt, whose payloads are read one by one.
+	doubtLimit = 10
+	// longestPayload is the longest payload, in bytes, that is read. A jsonb may be longer as text, but
+	// none that errand has written is.
+	longestPayload = 256 << 20
+	// share is how many times a job's even share of a claim's bytes its payload may take in the table to
+	// come with the claim. Longer ones are read one by one.
+	share = 4
+)
 
 // isDataError reports whether the server refused to work on the data of some row, such as a payload
 // whose numbers it cannot print in a gigabyte. Such an error does not name the row.
@@ -31,51 +41,86 @@ const (
 	internalError     = "XX000"
 )
 
-// claimUnread claims a few jobs without their payloads and headers, and reads these job by job, until
-// the first that cannot be read: it comes back marked Unreadable, and the jobs after it are given back.
-func (b *Backend) claimUnread(ctx context.Context, req queue.ClaimRequest, from []place) ([]*queue.Job, error) {
-	req.Limit = min(req.Limit, unreadLimit)
-	jobs, err := b.claimFrom(ctx, req, from, false)
+var errTooLong = fmt.Errorf("payload is longer than %d bytes", longestPayload)
+
+// claimWhole claims from those places on, and sees that what it returns has its payloads, of at most
+// req.Bytes together. A claim that failed with a data error or was not answered in time leaves what it asked
+// for in doubt: that many jobs are claimed without payloads, a few at a time, and these read one by one.
+func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, from []place) (jobs []*queue.Job, err error) {
+	begun := time.Now()
+	room := req.MaxBytes()
+	doubt := b.doubtful.Load() > 0
+	if !doubt {
+		jobs, err = b.claimFrom(ctx, req, from, int64(share)*int64(room)/int64(req.Limit))
+		if errors.Is(err, context.DeadlineExceeded) || isDataError(err) {
+			b.doubtful.Store(int64(req.Limit))
+		}
+		doubt = isDataError(err)
+	}
+	if doubt {
+		req.Limit = min(req.Limit, doubtLimit)
+		jobs, err = b.claimFrom(ctx, req, from, -1)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for i, job := range jobs {
-		if err := b.readPayload(ctx, "claim", job); err != nil {
-			b.giveBack(ctx, jobs)
-			return nil, fmt.Errorf("%d of %d payloads read: %w", i, len(jobs), err)
-		}
-		if job.Unreadable != nil {
-			b.giveBack(ctx, jobs[i+1:])
-			jobs = jobs[:i+1]
-			break
-		}
+	inOrder(jobs, req.Queues)
+	n, err := b.readRest(ctx, jobs, room, begun)
+	b.giveBack(ctx, jobs[n:])
+	if doubt {
+		b.doubtful.Add(-int64(max(n, 1)))
 	}
-	b.doubtful.Add(-int64(max(len(jobs), 1)))
-	return jobs, nil
+	if n > 0 {
+		err = nil
+	}
+	return slices.Clip(jobs[:n]), err
 }
 
-// giveBackTimeout bounds giveBack, whose caller's context may have ended.
-const giveBackTimeout = 2 * time.Second
-
-// giveBack releases jobs that have been claimed and cannot be handed out. Where that fails, too, their
-// leases run out.
-func (b *Backend) giveBack(ctx context.Context, jobs []*queue.Job) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
-	defer cancel()
-	outcomes := make([]queue.Outcome, len(jobs))
+// readRest reads the payloads that have not come with their claim, which began then. It returns how many
+// of jobs, from the first, have theirs. It ends with the first that does not fit in room bytes with the others, that
+// cannot be read, or that might be cut off by the end of ctx.
+func (b *Backend) readRest(ctx context.Context, jobs []*queue.Job, room int, begun time.Time) (n int, err error) {
+	deadline, timed := ctx.Deadline()
 	for i, job := range jobs {
-		outcomes[i] = queue.Outcome{Job: job, Verb: queue.Release}
+		if job.Payload == nil {
+			late := timed && time.Since(begun) > time.Until(deadline)
+			if i > 0 && late {
+				return i, nil
+			}
+			if err := b.readPayload(ctx, "claim", job); err != nil {
+				return i, fmt.Errorf("%d of %d payloads read: %w", i, len(jobs), err)
+			}
+		}
+		if room -= sizeOf(job); i > 0 && room < 0 {
+			return i, nil
+		}
+		if job.Unreadable != nil {
+			return i + 1, nil
+		}
 	}
-	_, _ = b.Settle(ctx, nil, outcomes...) // with no jobs it does nothing
+	return len(jobs), nil
+}
+
+// sizeOf is about how many bytes of memory the payload and the headers take.
+func sizeOf(job *queue.Job) int {
+	size := len(job.Payload)
+	for k, v := range job.Headers {
+		size += len(k) + len(v)
+	}
+	return size
 }
 
 // readPayload reads the payload and the headers of job, or marks it Unreadable.
 func (b *Backend) readPayload(ctx context.Context, verb string, job *queue.Job) error {
 	var payload, headers []byte
 	err := b.on(ctx, verb, nil, func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&payload, &headers) }, b.sql.payload, job.ID)
+		payload, headers = nil, nil
+		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&payload, &headers) }, b.sql.payload, job.ID, longestPayload)
 	})
-	if isDataError(err) {
+	if err == nil && payload == nil {
+		err = errTooLong
+	}
+	if isDataError(err) || err == errTooLong {
 		job.Unreadable = fmt.Errorf("errand: payload or headers cannot be read: %w", err)
 		return nil
 	}

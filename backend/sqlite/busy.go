@@ -14,6 +14,7 @@ import (
 const (
 	codeBusy              = 5
 	codeDisk              = 10
+	codeTooLong           = 18
 	codeProtocol          = 15 // the WAL index was in use for longer than SQLite would wait
 	codeLockedSharedCache = 6 | 1<<8
 	codeBusySnapshot      = codeBusy | 2<<8
@@ -28,6 +29,9 @@ func isBusy(err error) bool {
 // isStale says that err's statement cannot write in its transaction any more: it has
 // read what another has changed since.
 func isStale(err error) bool { return resultCode(err) == codeBusySnapshot }
+
+// isTooLong says that a text is longer than SQLite accepts, a billion bytes unless the program has set less.
+func isTooLong(err error) bool { return resultCode(err)&0xff == codeTooLong }
 
 // isDiskError says that the disk failed, which it may have done when a commit was all but through.
 func isDiskError(err error) bool { return resultCode(err)&0xff == codeDisk }

@@ -28,7 +28,7 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
 	}
 	err = b.read(ctx, "claim", func(db queue.DB) error {
-		jobs, err = b.find(ctx, db, req, 1)
+		jobs, err = b.find(ctx, db, only(req, 1))
 		return err
 	})
 	if err != nil || len(jobs) == 0 {
@@ -49,7 +49,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	if err != nil {
 		return nil, err
 	}
-	if jobs, err = b.find(ctx, db, req, req.Limit); err != nil {
+	if jobs, err = b.find(ctx, db, req); err != nil {
 		return nil, err
 	}
 	if len(jobs) == 0 {
@@ -72,22 +72,28 @@ func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err 
 	return fence, err
 }
 
-// find returns the first limit jobs that are due, in order.
-func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, limit int) (jobs []*queue.Job, err error) {
+// find returns the jobs that are due, in order, up to the request's Limit and Bytes.
+func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest) ([]*queue.Job, error) {
 	at := now()
+	var k basket
 	for i, name := range req.Queues {
 		if slices.Contains(req.Queues[:i], name) {
 			continue
 		}
-		found, err := b.findIn(ctx, db, name, at, limit-len(jobs), kindsOf(req))
-		if err != nil {
+		if err := b.findIn(ctx, db, name, at, &k, req); err != nil {
 			return nil, err
 		}
-		if jobs = append(jobs, found...); len(jobs) == limit {
+		if k.isFull(req) {
 			break
 		}
 	}
-	return jobs, nil
+	return k.jobs, nil
+}
+
+// only is req with another Limit.
+func only(req queue.ClaimRequest, limit int) queue.ClaimRequest {
+	req.Limit = limit
+	return req
 }
 
 // kindsOf is the JSON array of the kinds that are wanted, or NULL.
@@ -98,24 +104,23 @@ func kindsOf(req queue.ClaimRequest) any {
 	return stringList(req.Kinds)
 }
 
-// findIn returns the first limit due jobs of a queue: priority by priority, because what is not yet due
+// findIn adds the due jobs of a queue: priority by priority, because what is not yet due
 // lies between them and may be long.
-func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, limit int, kinds any) (jobs []*queue.Job, err error) {
+func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, k *basket, req queue.ClaimRequest) error {
 	level := int64(math.MinInt64)
 	for range maxLevels {
 		var next sql.NullInt64
 		err := each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql.level, name, level)
 		if err != nil || !next.Valid {
-			return jobs, err
+			return err
 		}
 		level = next.Int64
-		found, err := queryJobs(ctx, db, name, limit-len(jobs), b.sql.due, name, level, at, limit-len(jobs), kinds)
-		if jobs = append(jobs, found...); err != nil || len(jobs) == limit {
-			return jobs, err
+		err = k.fill(ctx, db, name, req, b.sql.due, name, level, at, req.Limit-len(k.jobs), kindsOf(req))
+		if err != nil || k.isFull(req) {
+			return err
 		}
 	}
-	rest, err := queryJobs(ctx, db, name, limit-len(jobs), b.sql.dueBeyond, name, level, at, limit-len(jobs), kinds)
-	return append(jobs, rest...), err
+	return k.fill(ctx, db, name, req, b.sql.dueBeyond, name, level, at, req.Limit-len(k.jobs), kindsOf(req))
 }
 
 // Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for each claim that the jobs
@@ -166,7 +171,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	var back returned
 	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
 		back = returned{}
-		if jobs, err = queryJobs(ctx, db, "", len(expired), b.sql.reclaim, now(), idList(expired)); err != nil {
+		if jobs, err = queryJobs(ctx, db, b.sql.reclaim, now(), idList(expired)); err != nil {
 			return err
 		}
 		for _, job := range jobs {

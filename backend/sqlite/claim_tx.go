@@ -34,7 +34,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		if err != nil {
 			return err
 		}
-		jobs, err := b.find(ctx, db, req, 1)
+		jobs, err := b.find(ctx, db, req)
 		if err != nil || len(jobs) == 0 {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -34,11 +36,15 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
 		write = b.writeKeyed
 	}
+	caller := db
 	err := b.on(ctx, "enqueue", db, func(ctx context.Context, db queue.DB) error {
 		for _, part := range parts(jobs, maxText) {
 			if err := write(ctx, db, part); err != nil {
 				return err
 			}
+		}
+		if kind, _ := handle.Of(caller); kind == handle.Tx {
+			return ownkey.Check(ctx, jobs)
 		}
 		return nil
 	})
@@ -47,6 +53,8 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		b.tell(db, jobs)
 	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !isBusy(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
+	case isTooLong(err):
+		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row: " + err.Error(), Err: err}
 	}
 	return err
 }

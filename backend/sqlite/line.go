@@ -34,6 +34,11 @@ func (l *line) enter(ctx context.Context, timeout time.Duration) error {
 		return nil
 	}
 	mine, stuck := l.join()
+	select {
+	case <-mine:
+		return nil
+	default:
+	}
 	if stuck {
 		timeout = 0
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"math"
 	"time"
 
@@ -38,25 +39,57 @@ func (r *row) fill(job *queue.Job) {
 	job.Headers = headersOf(r.headers)
 }
 
-// queryJobs reads jobs of that queue, or, where it is "", of those that the statement tells
-// in a last column.
-func queryJobs(ctx context.Context, db queue.DB, name string, size int, query string, args ...any) ([]*queue.Job, error) {
-	jobs := make([]*queue.Job, 0, min(size, 1000))
+// queryJobs reads jobs whose queue the statement tells in a last column.
+func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (jobs []*queue.Job, err error) {
 	var r row
-	columns := r.columns()
-	if name == "" {
-		columns = append(columns, &name)
-	}
-	err := each(ctx, db, func(rows *sql.Rows) error {
+	var name string
+	columns := r.columns(&name)
+	err = each(ctx, db, func(rows *sql.Rows) error {
 		if err := rows.Scan(columns...); err != nil {
 			return err
 		}
-		job := &queue.Job{Queue: name} // alone: within a block, one slow job would keep all payloads
+		job := &queue.Job{Queue: name}
 		r.fill(job)
 		jobs = append(jobs, job)
 		return nil
 	}, query, args...)
 	return jobs, err
+}
+
+// basket is what a claim has found.
+type basket struct {
+	jobs     []*queue.Job
+	bytes    int  // how long their payloads and headers are
+	overflow bool // the next did not fit
+}
+
+// isFull reports whether the request is satisfied.
+func (k *basket) isFull(req queue.ClaimRequest) bool { return k.overflow || len(k.jobs) >= req.Limit }
+
+// errFull ends the reading of rows.
+var errFull = errors.New("full")
+
+// fill reads jobs of that queue until the basket is full.
+func (k *basket) fill(ctx context.Context, db queue.DB, name string, req queue.ClaimRequest, query string, args ...any) error {
+	var r row
+	columns := r.columns()
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		if err := rows.Scan(columns...); err != nil {
+			return err
+		}
+		if k.bytes += len(r.payload) + len(r.headers); k.bytes > req.MaxBytes() && len(k.jobs) > 0 {
+			k.overflow = true
+			return errFull
+		}
+		job := &queue.Job{Queue: name} // alone: within a block, one slow job would keep all payloads
+		r.fill(job)
+		k.jobs = append(k.jobs, job)
+		return nil
+	}, query, args...)
+	if k.overflow {
+		return nil
+	}
+	return err
 }
 
 // earliest and latest are the years of 1970 and 9999 in microseconds: other times, which SQL may have

@@ -71,34 +71,30 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	return lost, nil
 }
 
+// settledAtOnce is how many outcomes one statement records: for each of them it looks through half of them all.
+const settledAtOnce = 100
+
 // settleOthers settles jobs that are not done. It appends those that are lost, and the queues of those that are pending again.
 func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g group[queue.Outcome], lost *[]*queue.Job, back *returned) error {
-	from := now()
-	for _, o := range g.items {
-		var name, status string
-		err := each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&name, &status) },
-			b.sql.settle, o.Job.ID, g.fence, g.worker, from, o.Verb.String(), dueAgain(o, from), queue.ErrorText(o.Err))
-		switch {
-		case err != nil:
+	var ids []int64
+	var id int64
+	var name, status string
+	at := now()
+	for part := range slices.Chunk(g.items, settledAtOnce) {
+		err := each(ctx, db, func(rows *sql.Rows) error {
+			err := rows.Scan(&id, &name, &status)
+			ids = append(ids, id)
+			if status == string(queue.StatusPending) {
+				back.add(name)
+			}
 			return err
-		case status == "":
-			*lost = append(*lost, o.Job)
-		case status == string(queue.StatusPending):
-			back.add(name)
+		}, b.sql.settle, verdicts(part, at), g.fence, g.worker, at)
+		if err != nil {
+			return err
 		}
 	}
+	*lost = append(*lost, g.without(ids)...)
 	return nil
-}
-
-// dueAgain is when a job that is settled at that time is due again, or NULL for when it was.
-func dueAgain(o queue.Outcome, at int64) any {
-	switch {
-	case o.Delay > 0:
-		return at + 1 + microseconds(o.Delay) // at may be a fraction of a microsecond ago
-	case o.Verb == queue.Release:
-		return nil
-	}
-	return at
 }
 
 // errSomeLost undoes a Settle that has to ask which of its jobs are lost.
@@ -126,6 +122,27 @@ func (b *Backend) settleDone(ctx context.Context, db queue.DB, g group[queue.Out
 		*lost = append(*lost, g.without(ids)...)
 	}
 	return err
+}
+
+// verdicts is the JSON array that sql/settle.sql reads, of outcomes that are settled at that time.
+func verdicts(outcomes []queue.Outcome, from int64) string {
+	var l list
+	for _, o := range outcomes {
+		l.begin()
+		l.int(o.Job.ID)
+		l.string(o.Verb.String())
+		switch {
+		case o.Delay > 0:
+			l.int(from + 1 + microseconds(o.Delay)) // from may be a fraction of a microsecond ago
+		case o.Verb == queue.Release:
+			l.null()
+		default:
+			l.int(from)
+		}
+		l.string(queue.ErrorText(o.Err))
+		l.end()
+	}
+	return l.String()
 }
 
 // queryIDs reads a column of ids.

@@ -66,7 +66,7 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 	}
 	return &Backend{
 		db: db, options: o, sql: loadStatements(o.Prefix), file: fileAt(found.path), id: identify(found.path),
-		restore: fmt.Sprintf("PRAGMA busy_timeout = %d", found.busyTimeout),
+		restore: setBusyTimeout(found.busyTimeout),
 	}, nil
 }
 
@@ -115,11 +115,13 @@ func (b *Backend) through(ctx context.Context, verb string, db queue.DB, kind ha
 	if err := h.checkOpen(whole); err != nil {
 		return said(ctx, verb, err)
 	}
-	restore, err := h.hurry(whole)
-	if err != nil {
-		return said(ctx, verb, err)
+	restore, err := func() {}, error(nil)
+	if kind != handle.Unknown { // that may be a pool, each statement on another connection
+		restore, err = h.hurry(whole)
 	}
-	err = f(whole, h)
+	if err == nil {
+		err = f(whole, h)
+	}
 	restore()
 	if err != nil && !h.tx && (*h.ran > 0 || isDiskError(err)) {
 		err = fmt.Errorf("%w: %w", errPartly, err)

@@ -161,7 +161,7 @@ func (t *turn) connect(ctx context.Context, pool handle.Connector) (err error) {
 		}
 		t.old = setBusyTimeout(was)
 	}
-	_, err = t.conn.ExecContext(whole, setBusyTimeout(0))
+	_, err = t.conn.ExecContext(whole, noBusyTimeout)
 	return err
 }
 
@@ -172,6 +172,8 @@ func (t *turn) disconnect(ctx context.Context) {
 		_ = t.conn.Close()
 	}
 }
+
+const noBusyTimeout = "PRAGMA busy_timeout = 0"
 
 func setBusyTimeout(milliseconds int) string {
 	return fmt.Sprintf("PRAGMA busy_timeout = %d", milliseconds)

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -97,13 +98,12 @@ func unwrap(err error) error {
 	if err == nil || !isWrapper(err) {
 		return nil
 	}
-	switch u := err.(type) {
-	case interface{ Unwrap() error }:
-		return u.Unwrap()
-	case interface{ Unwrap() []error }:
-		if inner := u.Unwrap(); len(inner) > 0 {
-			return inner[0]
-		}
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	var several interface{ Unwrap() []error } // err itself: it wraps no single error
+	if errors.As(err, &several) && len(several.Unwrap()) > 0 {
+		return several.Unwrap()[0]
 	}
 	return nil
 }

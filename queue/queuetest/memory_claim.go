@@ -22,6 +22,7 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 	at := now()
 	q.lastFence++
 	var jobs []*queue.Job
+	room := req.MaxBytes()
 	for _, name := range req.Queues {
 		lines := q.due(name, req.Kinds, at)
 		for len(jobs) < req.Limit {
@@ -29,10 +30,22 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 			if r == nil {
 				break
 			}
+			if room -= sizeOf(r); room < 0 && len(jobs) > 0 {
+				return jobs, nil
+			}
 			jobs = append(jobs, q.claim(nil, r, req, at))
 		}
 	}
 	return jobs, nil
+}
+
+// sizeOf is how many bytes the payload and the headers of a job have.
+func sizeOf(r *row) int {
+	size := len(r.committed.Payload)
+	for k, v := range r.committed.Headers {
+		size += len(k) + len(v)
+	}
+	return size
 }
 
 // claim gives r to the claimer, under the fence that was drawn last, and returns

@@ -1,6 +1,9 @@
 package queuetest
 
 import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -17,6 +20,8 @@ var claimCases = []testCase{
 	{"priority, due time, insertion", anything, testClaimOrder},
 	{"queues in the order of the request", anything, testClaimQueues},
 	{"limit", anything, testClaimLimit},
+	{"bytes", anything, testClaimBytes},
+	{"bytes of sizes that change", anything, testClaimBytesChange},
 	{"kinds", anything, testClaimKinds},
 	{"delay", anything, testDelay},
 	{"scheduled at", anything, testScheduledAt},
@@ -101,6 +106,66 @@ func testClaimLimit(t *testing.T, h Harness) {
 	wantIDs(t, "second claim with limit 2", claim(t, h, request(2)), jobs[2:4])
 	wantIDs(t, "third claim with limit 2", claim(t, h, request(2)), jobs[4:])
 	claimNone(t, h, "when all are held")
+}
+
+// testClaimBytes claims long jobs, some of which a database can compress.
+func testClaimBytes(t *testing.T, h Harness) {
+	const length = 1 << 20
+	noise := make([]byte, length*3/4)
+	_, _ = rand.Read(noise) // never fails
+	texts := []string{base64.StdEncoding.EncodeToString(noise)[:length-2], strings.Repeat("x", length-2)}
+	jobs := newJobs(40, func(i int, j *queue.Job) { j.Payload = json.RawMessage(`"` + texts[i%2] + `"`) })
+	enqueue(t, h, jobs...)
+	for _, c := range []struct{ bytes, most int }{{0, 16}, {4 << 20, 4}, {1, 1}, {length, 1}} {
+		req := request(100)
+		req.Bytes = c.bytes
+		got := claim(t, h, req)
+		if len(got) < max(c.most/2, 1) || len(got) > c.most {
+			t.Errorf("claim with Bytes %d of jobs with a MiB: got %d, want at most %d, and at least half of that", c.bytes, len(got), c.most)
+		}
+		settle(t, h, outcomes(queue.Release, got...)...)
+	}
+	var all []*queue.Job
+	for range jobs {
+		got := claim(t, h, request(100))
+		for _, j := range got {
+			if len(j.Payload) != length || j.Attempt != 1 {
+				t.Fatalf("job %d: got a payload of %d bytes in attempt %d, want %d in the first", j.ID, len(j.Payload), j.Attempt, length)
+			}
+		}
+		if all = append(all, got...); len(all) >= len(jobs) {
+			break
+		}
+	}
+	wantIDs(t, "repeated claims", all, jobs)
+}
+
+// testClaimBytesChange claims short jobs between which there are long ones: the order holds.
+func testClaimBytesChange(t *testing.T, h Harness) {
+	text := `"` + strings.Repeat("x", 500_000) + `"`
+	jobs := newJobs(300, func(i int, j *queue.Job) {
+		if i%30 == 20 {
+			j.Payload = json.RawMessage(text)
+		}
+	})
+	enqueue(t, h, jobs...)
+	req := request(1000)
+	req.Bytes = 1 << 20
+	var all []*queue.Job
+	for range jobs {
+		got := claim(t, h, req)
+		size := 0
+		for _, j := range got {
+			size += len(j.Payload)
+		}
+		if size > req.Bytes || len(got) == 0 {
+			t.Fatalf("claim with Bytes %d: got %d jobs of %d bytes", req.Bytes, len(got), size)
+		}
+		if all = append(all, got...); len(all) >= len(jobs) {
+			break
+		}
+	}
+	wantIDs(t, "repeated claims", all, jobs)
 }
 
 func testClaimKinds(t *testing.T, h Harness) {

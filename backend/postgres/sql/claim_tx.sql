@@ -65,7 +65,7 @@ WITH many AS MATERIALIZED (
 ), taken AS (
     UPDATE errand.jobs AS j
     SET
-        status = 'completed', attempts = least(j.attempts, 2147483646) + 1, fence = nextval('errand.fences'), locked_by = NULL,
+        status = 'completed', attempts = least(j.attempts, 1999999999) + 1, fence = nextval('errand.fences'), locked_by = NULL,
         updated_at = transaction_timestamp()
     WHERE j.ctid = ANY (ARRAY(SELECT ctid FROM due))
     RETURNING

@@ -1,21 +1,30 @@
--- Records an outcome other than done of the job with id ?1, which worker ?3 holds with fence ?2: ?4 is now, ?5 the verb, ?6 the time at
--- which it is due again, or NULL for the time at which it was, ?7 the error. Returns the job's queue and new status if the worker does
--- hold it. One job at a time: UPDATE ... FROM is planned the wrong way round, and an INSERT with ON CONFLICT fires triggers of the
--- application.
+-- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, verb, time at which it is due again or NULL
+-- for the time at which it was, and error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns those that it does hold:
+-- their ids, queues and new statuses. UPDATE ... FROM would be planned the wrong way round, and an INSERT with ON CONFLICT fires the
+-- application's triggers. Each job's outcome is looked for among all of them, so they should be few.
 -- Index: errand_jobs_running.
+WITH o (id, verb, due, error) AS MATERIALIZED (
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
+    FROM json_each(?1)
+)
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
-    status = iif(?5 = 'dead' OR ?5 = 'retry' AND attempts >= max_attempts, 'dead', 'pending'),
-    attempts = iif(?5 = 'release', max(attempts - 1, 0), attempts),
-    scheduled_at = iif(?5 = 'dead' OR ?5 = 'retry' AND attempts >= max_attempts, scheduled_at, coalesce(?6, scheduled_at)),
-    last_error = iif(?5 = 'release', last_error, ?7),
+    (status, attempts, scheduled_at, last_error) = (
+        SELECT
+            iif(o.verb = 'dead' OR o.verb = 'retry' AND attempts >= max_attempts, 'dead', 'pending'),
+            iif(o.verb = 'release', max(attempts - 1, 0), attempts),
+            iif(o.verb = 'dead' OR o.verb = 'retry' AND attempts >= max_attempts, scheduled_at, coalesce(o.due, scheduled_at)),
+            iif(o.verb = 'release', last_error, o.error)
+        FROM o
+        WHERE o.id = errand_jobs.id
+    ),
     fence = 0,
     locked_at = NULL,
     locked_until = NULL,
     locked_by = NULL,
     updated_at = ?4
-WHERE id = ?1
+WHERE id IN (SELECT id FROM o)
     AND fence = ?2
     AND locked_by = ?3
     AND status = 'running'
-RETURNING queue, status;
+RETURNING id, queue, status;

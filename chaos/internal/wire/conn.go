@@ -151,6 +151,7 @@ func (c *conn) fromServer() {
 		if err != nil {
 			break
 		}
+		c.proxy.transmit(len(f))
 		if c.answer(f) != nil {
 			_, _ = io.Copy(io.Discard, in)
 			break

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"time"
 )
 
 // Fate is what becomes of a request and of its connection.
@@ -64,6 +65,8 @@ type Proxy struct {
 	mu    sync.Mutex
 	open  map[*conn]struct{}
 	judge Judge
+	rate  int           // bytes a second from the server to all clients; 0 means any number
+	free  time.Time     // when the link is free for the next byte
 	held  chan struct{} // until it is closed new connections get nowhere; nil: they do
 }
 
@@ -93,6 +96,33 @@ func (p *Proxy) Judged(j Judge) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judge = j
+}
+
+// Limit passes on, from now on, at most that many bytes a second of what the server says, over all
+// connections together; 0 means any number.
+func (p *Proxy) Limit(rate int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = rate
+}
+
+// transmit waits for as long as n bytes take on the link.
+func (p *Proxy) transmit(n int) {
+	p.mu.Lock()
+	if p.rate == 0 {
+		p.mu.Unlock()
+		return
+	}
+	if now := time.Now(); p.free.Before(now) {
+		p.free = now
+	}
+	p.free = p.free.Add(time.Duration(n) * time.Second / time.Duration(p.rate))
+	wait := time.Until(p.free)
+	p.mu.Unlock()
+	select {
+	case <-time.After(wait):
+	case <-p.closed:
+	}
 }
 
 // Hold keeps new connections waiting, without a word, until Heal.

@@ -1,0 +1,149 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestChecks: what the table refuses, whoever writes to it, and by which constraint; and what it takes.
+func TestChecks(t *testing.T) {
+	db, _ := fresh(t, postgres.Options{})
+	for _, c := range []struct{ columns, values, refused string }{
+		{"scheduled_at", "'infinity'", "times"},
+		{"scheduled_at", "'-infinity'", "times"},
+		{"scheduled_at", "'1969-12-31 23:59:59Z'", "times"},
+		{"scheduled_at", "'9999-12-31 23:59:59.9999999Z'", ""},
+		{"created_at", "'infinity'", "times"},
+		{"updated_at", "'-infinity'", "times"},
+		{"attempts", "-1", "attempts"},
+		{"attempts", "2147483647", "attempts"},
+		{"attempts, max_attempts", "2000000000, 1000000", ""},
+		{"max_attempts", "0", "attempts"},
+		{"max_attempts", "1000001", "attempts"},
+		{"headers", "'[]'", "headers"},
+		{"headers", "'null'", "headers"},
+		{"headers", `'{"a": 1}'`, "headers"},
+		{"headers", `'{"a": null}'`, "headers"},
+		{"headers", `'{"a": ["b"]}'`, "headers"},
+		{"headers", "jsonb_build_object('a', repeat('x', 2 << 20))", "headers"},
+		{"headers", `'{}'`, ""},
+		{"job_key", "''", "key"},
+		{"job_key", "repeat('x', 501)", "key"},
+		{"job_key", "repeat('x', 500)", ""},
+		{"payload", "to_jsonb(repeat('x', 65 << 20))", "payload"},
+		{"payload", "to_jsonb(repeat('x', 60 << 20))", ""},
+	} {
+		_, err := db.ExecContext(t.Context(), `INSERT INTO errand.jobs (`+c.columns+`) VALUES (`+c.values+`)`)
+		switch {
+		case c.refused == "" && err != nil:
+			t.Errorf("%s of %s: error %.200v, want none", c.columns, c.values, err)
+		case c.refused != "" && (sqlState(err) != "23514" || !strings.Contains(err.Error(), "jobs_"+c.refused+"_check")):
+			t.Errorf("%s of %s: error %.200v, want one that names jobs_%s_check", c.columns, c.values, err, c.refused)
+		}
+	}
+}
+
+// TestChecksTakeWhatGoTakes: the largest that Go accepts.
+func TestChecksTakeWhatGoTakes(t *testing.T) {
+	_, q := fresh(t, postgres.Options{})
+	headers := make(map[string]string)
+	for i := range 1 << 15 { // names of two bytes: nothing takes more room in a jsonb beside its text
+		headers[string([]byte{byte(1 + i%127), byte(1 + i/127%127)})+strings.Repeat("x", i/127/127)] = ""
+	}
+	for k := range headers {
+		if len(headers) > 1<<14 {
+			delete(headers, k)
+		}
+	}
+	enqueue(t, q,
+		&queue.Job{Kind: "test", Payload: []byte("[" + strings.Repeat("1,", 1<<19-2) + "1]")},
+		&queue.Job{Kind: "test", Headers: headers, MaxAttempts: 1_000_000, Key: strings.Repeat("k", 500)},
+		&queue.Job{Kind: "test", ScheduledAt: time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)},
+		&queue.Job{Kind: "test", ScheduledAt: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)},
+		&queue.Job{Kind: "test", Delay: 100 * 365 * 24 * time.Hour})
+	large := backend(t, postgrestest.Open(t), postgres.Options{MaxPayload: 100 << 20})
+	err := large.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Payload: []byte(`"` + strings.Repeat("x", 70<<20) + `"`)})
+	var bad *queue.InvalidError
+	if !errors.As(err, &bad) || bad.Field != "Payload" {
+		t.Errorf("a payload beyond what the table takes: error %.200v, want an InvalidError for Payload", err)
+	}
+}
+
+// migrated is a database with the first steps of the schema, recorded as Migrate does.
+func migrated(t *testing.T, last int) *sql.DB {
+	t.Helper()
+	db := postgrestest.Open(t)
+	steps, err := postgres.Migrations(postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `DROP SCHEMA errand CASCADE`)
+	exec(t, db, `CREATE SCHEMA errand`)
+	exec(t, db, `CREATE TABLE errand.migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`)
+	for _, s := range steps[:last] {
+		exec(t, db, s.SQL)
+		exec(t, db, `INSERT INTO errand.migrations (version, name) VALUES ($1, $2)`, s.Version, s.Name)
+	}
+	return db
+}
+
+// TestMigrateBadRows: rows that the checks would refuse are brought within them, and then run.
+func TestMigrateBadRows(t *testing.T) {
+	db := migrated(t, 2)
+	for _, row := range badRows {
+		exec(t, db, `INSERT INTO errand.jobs (kind, `+row.columns+`) VALUES ('test', `+row.values+`)`)
+	}
+	exec(t, db, `INSERT INTO errand.jobs (kind, headers) VALUES ('mixed', '{"a": "b", "c": 1}')`)
+	if err := postgres.Migrate(t.Context(), db, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := value[int](t, db, `SELECT count(*) FROM pg_constraint WHERE conrelid = 'errand.jobs'::regclass AND NOT convalidated`); n != 0 {
+		t.Errorf("%d constraints are not validated", n)
+	}
+	if got := value[string](t, db, `SELECT headers::text FROM errand.jobs WHERE kind = 'mixed'`); got != `{"a": "b"}` {
+		t.Errorf("headers: got %s, want what is a string", got)
+	}
+	if got, want := len(claim(t, backend(t, db, postgres.Options{}), 100)), len(badRows)+1; got != want {
+		t.Errorf("claimed %d jobs, want %d", got, want)
+	}
+}
+
+// TestMigrateLetsOthersWork: beside a transaction that stays open Migrate does not keep others from the table.
+func TestMigrateLetsOthersWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	db := migrated(t, 2)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	exec(t, tx, `INSERT INTO errand.jobs (kind) VALUES ('test')`)
+	done := make(chan error, 1)
+	go func() { done <- postgres.Migrate(t.Context(), db, postgres.Options{}) }()
+	eventually(t, "Migrate waits", func() bool {
+		return value[int](t, db, `SELECT count(*) FROM pg_locks WHERE relation = 'errand.jobs'::regclass AND NOT granted`) == 1
+	})
+	begun := time.Now()
+	exec(t, db, `INSERT INTO errand.jobs (kind) VALUES ('test')`)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("beside Migrate an INSERT took %v, want about 2 s at most", took)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Migrate: %v", err)
+	}
+	if err := postgres.Check(t.Context(), db, postgres.Options{}); err != nil {
+		t.Error(err)
+	}
+}

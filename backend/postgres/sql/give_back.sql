@@ -1,0 +1,26 @@
+-- Gives back what lost claims of worker $1 have taken, as if it had not been claimed: jobs with a fence above $2 that is none of $3, locked
+-- within the last $4 microseconds; wakes sleeping workers if $5. It waits for no lock. Returns their ids.
+-- Index: jobs_running_idx.
+WITH back AS (
+    UPDATE errand.jobs
+    SET
+        status = 'pending', attempts = greatest(attempts, 1) - 1, fence = 0,
+        locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp()
+    WHERE ctid = ANY (ARRAY(
+        SELECT r.ctid
+        FROM errand.jobs r
+        WHERE r.status = 'running'
+            AND r.locked_at >= statement_timestamp() - $4::bigint * interval '1 microsecond'
+            AND r.locked_by = $1::text
+            AND r.fence > $2::bigint
+            AND r.fence <> ALL ((SELECT $3::text::bigint[])::bigint[])
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING id, queue
+), woken AS (
+    SELECT pg_notify('errand', q.queue)
+    FROM (SELECT DISTINCT queue FROM back) AS q
+    WHERE $5::boolean
+        AND EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue AND s.since > statement_timestamp() - interval '1 minute')
+)
+SELECT id FROM back WHERE (SELECT count(*) FROM woken) >= 0;

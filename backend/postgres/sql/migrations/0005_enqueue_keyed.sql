@@ -1,0 +1,52 @@
+-- insert_keyed is the part of enqueue.sql that writes: jobs of which some have keys. It draws their ids in the order of the batch and
+-- writes them in the order of their keys, because two batches that met each other's keys in different orders would deadlock. So it names
+-- the ids, which nobody else may: ids planted ahead of the sequence would make others' jobs fail. It runs with its owner's rights, and
+-- may be called by those to whom docs/roles.sql grants it. Its parameters are those of enqueue.sql.
+-- live_id is the id of the live job that has the key, or NULL where this statement's snapshot does not show it.
+-- Index: jobs_key_idx.
+CREATE FUNCTION errand.insert_keyed(
+    queues       text[],
+    kinds        text[],
+    payloads     text,
+    priorities   integer[],
+    delays       bigint[],
+    dues         timestamptz[],
+    max_attempts integer[],
+    job_keys     text[],
+    headers      text[]
+) RETURNS TABLE (id bigint, duplicate boolean, live_id bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH input AS MATERIALIZED (
+        SELECT
+            nextval('errand.jobs_id_seq') AS id, coalesce(t.queue, queues[1]) AS queue, coalesce(t.kind, kinds[1]) AS kind,
+            t.payload, t.priority, t.delay, t.due, t.most, t.job_key, t.headers, t.ord
+        FROM unnest(queues, kinds, string_to_array(payloads, E'\x1e'), priorities, delays, dues, insert_keyed.max_attempts, job_keys,
+            insert_keyed.headers)
+            WITH ORDINALITY AS t (queue, kind, payload, priority, delay, due, most, job_key, headers, ord)
+    ), written AS (
+        INSERT INTO errand.jobs AS j (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
+        SELECT
+            i.id, i.queue, i.kind, i.payload::jsonb, coalesce(i.priority, 0),
+            coalesce(i.due, statement_timestamp() + coalesce(i.delay, 0) * interval '1 microsecond'),
+            coalesce(i.most, 5), i.job_key, i.headers::jsonb
+        FROM input i
+        ORDER BY i.job_key COLLATE "C", i.queue COLLATE "C", i.ord
+        ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING
+        RETURNING j.id
+    ), result AS (
+        SELECT i.id, i.queue, i.job_key, i.ord, i.job_key IS NOT NULL AND i.id NOT IN (SELECT w.id FROM written w) AS duplicate
+        FROM input i
+    )
+    SELECT r.id, r.duplicate,
+        CASE WHEN r.duplicate THEN (
+            SELECT live.id FROM errand.jobs live
+            WHERE live.queue = r.queue AND live.job_key = r.job_key AND live.status IN ('pending', 'running')
+        ) END
+    FROM result r
+    ORDER BY r.ord;
+END
+$$;
+REVOKE ALL ON FUNCTION errand.insert_keyed FROM PUBLIC;

@@ -1,0 +1,102 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestLostClaim: what a claim took whose answer was lost is given back by the worker's next claim, without
+// costing an attempt, and nothing else is: not what the worker holds, nor what another does.
+func TestLostClaim(t *testing.T) {
+	for _, w := range theseWays {
+		t.Run(w.name, func(t *testing.T) {
+			dsn := postgrestest.DSN(t)
+			direct, _ := way{driver: "pgx"}.open(t, dsn)
+			s, through := cutting(t, dsn)
+			db, _ := w.open(t, through)
+			q, other := backend(t, db, postgres.Options{}), backend(t, direct, postgres.Options{})
+			once := jobs(50)
+			for _, j := range once {
+				j.MaxAttempts = 1
+			}
+			enqueue(t, other, once...)
+			held := claim(t, q, 10)
+			theirs := claimAs(t, other, "other", 10)
+
+			answer := "UPDATE 10\x00"
+			s.on.Store(&answer)
+			got, err := q.Claim(t.Context(), request(10)) // without an error where the driver says that it may be repeated
+			if s.on.Load() != nil {
+				t.Fatalf("got %d jobs, error %v: nothing was cut", len(got), err)
+			}
+			known := 10 + len(got)
+			if n := value[int](t, direct, `SELECT count(*) FROM errand.jobs WHERE locked_by = 'tester'`); n != known+10 {
+				t.Fatalf("the worker has %d jobs, want %d, of which it knows %d", n, known+10, known)
+			}
+			more := append(claim(t, q, 100), got...)
+			if len(more) != 30 {
+				t.Errorf("claimed %d jobs, want the 10 of the lost claim and 20 more", len(more))
+			}
+			for _, j := range more {
+				if j.Attempt != 1 {
+					t.Errorf("job %d: attempt %d, want 1", j.ID, j.Attempt)
+				}
+			}
+			if lost, err := other.Extend(t.Context(), time.Minute, theirs...); err != nil || len(lost) != 0 {
+				t.Errorf("the other worker lost %d jobs, error %v; want none", len(lost), err)
+			}
+			if lost, err := q.Extend(t.Context(), time.Minute, append(held, more...)...); err != nil || len(lost) != 0 {
+				t.Errorf("the worker lost %d jobs, error %v; want none", len(lost), err)
+			}
+		})
+	}
+}
+
+// TestLateClaim: a lost claim that the server commits only after the next claim has been made is given back
+// as well, and the claims that were answered since are not.
+func TestLateClaim(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(30)...)
+	lock, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, lock, `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := q.Claim(ctx, request(10)); err == nil {
+		t.Fatal("got no error, want one because the claim had to wait")
+	}
+	if err := lock.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	held := claim(t, q, 10)
+	// What the server would have done if the cancellation had come too late.
+	exec(t, db, `UPDATE errand.jobs SET status = 'running', attempts = 1, fence = nextval('errand.fences'), locked_by = 'tester',
+		locked_at = now(), locked_until = now() + interval '1 minute' WHERE id IN (SELECT id FROM errand.jobs WHERE status = 'pending' LIMIT 10)`)
+	all := held
+	eventually(t, "all 30 are claimed", func() bool {
+		all = append(all, claim(t, q, 30)...)
+		return len(all) == 30
+	})
+	if lost, err := q.Extend(t.Context(), time.Minute, all...); err != nil || len(lost) != 0 {
+		t.Errorf("lost %d jobs, error %v; want none", len(lost), err)
+	}
+}
+
+// claimAs claims for that worker.
+func claimAs(t *testing.T, q queue.Consumer, worker string, n int) []*queue.Job {
+	t.Helper()
+	req := request(n)
+	req.Worker = worker
+	jobs, err := q.Claim(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}

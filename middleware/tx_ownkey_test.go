@@ -1,0 +1,77 @@
+package middleware_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/middleware"
+	"github.com/errandhq/errand/queue"
+)
+
+// ownKey runs a keyed job whose handler enqueues the next one with the same Key, and returns what Tx says.
+func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, settles bool) error {
+	t.Helper()
+	job := pay.New(payment{})
+	job.Key = "the key"
+	if err := q.Enqueue(t.Context(), nil, job); err != nil {
+		t.Fatal(err)
+	}
+	held, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "tester"})
+	if err != nil || len(held) != 1 {
+		t.Fatalf("claimed %d jobs (%v), want 1", len(held), err)
+	}
+	return queue.Chain(handler(func(ctx context.Context, tx *sql.Tx, job *queue.Job) error {
+		if settles {
+			if _, err := q.Settle(ctx, tx, queue.Outcome{Job: job}); err != nil {
+				return err
+			}
+		}
+		next := receipt.New(payment{})
+		next.Key = job.Key
+		if err := q.Enqueue(ctx, tx, next); err != nil || !settles {
+			return err
+		}
+		return queue.Settled
+	}), middleware.Tx(db, q, o)).HandleJob(t.Context(), held[0])
+}
+
+// TestTxOwnKey: a handler that enqueues the next job with the Key of its own succeeds where its job is settled by then, and is told
+// elsewhere: the next job would be missing.
+func TestTxOwnKey(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) (*sql.DB, queue.Queue){
+		"postgres": func(t *testing.T) (*sql.DB, queue.Queue) { b := openBank(t); return b.db, b.q },
+		"sqlite":   func(t *testing.T) (*sql.DB, queue.Queue) { return openSQLite(t, "sqlite") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, q := open(t)
+			if err := ownKey(t, db, q, middleware.TxOptions{}, false); err == nil || !strings.Contains(err.Error(), "SettleFirst") {
+				t.Errorf("settled last: got %v, want an error that names SettleFirst", err)
+			}
+			for what, err := range map[string]error{
+				"settled first":          inFresh(t, open, middleware.TxOptions{SettleFirst: true}, false),
+				"settled by its handler": inFresh(t, open, middleware.TxOptions{}, true),
+			} {
+				if !errors.Is(err, queue.Settled) {
+					t.Errorf("%s: got %v, want %v", what, err, queue.Settled)
+				}
+			}
+		})
+	}
+}
+
+// inFresh is ownKey in a database of its own, in which it checks what is left.
+func inFresh(t *testing.T, open func(t *testing.T) (*sql.DB, queue.Queue), o middleware.TxOptions, settles bool) error {
+	t.Helper()
+	db, q := open(t)
+	err := ownKey(t, db, q, o, settles)
+	inspector, _ := queue.As[queue.Inspector](q)
+	left, failed := inspector.Jobs(t.Context(), queue.Filter{Kind: receipt.Name, Status: queue.StatusPending, Key: "the key"})
+	if failed != nil || len(left) != 1 {
+		t.Errorf("%d next jobs are pending (%v), want 1", len(left), failed)
+	}
+	return err
+}
