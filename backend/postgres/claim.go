@@ -102,7 +102,8 @@ func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest, f *front) {
 const transaction = "transaction"
 
 // ClaimTx implements [queue.TxClaimer] with sql/claim_tx.sql. tx may also be a [*sql.Conn] on which
-// a transaction was begun by hand, as PREPARE TRANSACTION needs it. Where completed jobs are not
+// a transaction was begun by hand, as PREPARE TRANSACTION needs it. A job that cannot be read makes
+// the call and the transaction fail, and is dead from then on. Where completed jobs are not
 // kept, the next Prune removes it.
 func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction
@@ -117,6 +118,9 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql.claimTx, textArray(req.Queues), kinds(req))
 		return err
 	})
+	if isDataError(err) {
+		return nil, errors.Join(err, b.buryUnreadable(ctx, req))
+	}
 	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}

@@ -101,6 +101,26 @@ func (b *Backend) readRest(ctx context.Context, jobs []*queue.Job, room int, beg
 	return len(jobs), nil
 }
 
+// burialTime bounds buryUnreadable, whose caller may hold the pool's last connection.
+const burialTime = 10 * time.Second
+
+// buryUnreadable makes the job dead that ClaimTx has failed to read, in a transaction of its own.
+func (b *Backend) buryUnreadable(ctx context.Context, req queue.ClaimRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, burialTime)
+	defer cancel()
+	b.doubtful.Store(1)
+	req.Lease, req.Worker = time.Minute, "burial of what cannot be read"
+	jobs, err := b.claimWhole(ctx, req, slices.Repeat([]place{head}, len(req.Queues)))
+	for _, job := range jobs {
+		if job.Unreadable == nil {
+			b.giveBack(ctx, jobs)
+			continue
+		}
+		_, err = b.Settle(ctx, nil, queue.Outcome{Job: job, Verb: queue.Dead, Err: job.Unreadable})
+	}
+	return err
+}
+
 // sizeOf is about how many bytes of memory the payload and the headers take.
 func sizeOf(job *queue.Job) int {
 	size := len(job.Payload)

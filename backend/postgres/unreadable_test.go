@@ -104,6 +104,29 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// TestUnreadableInTx: a job that cannot be read makes one ClaimTx fail, and not the next.
+func TestUnreadableInTx(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the server some ten seconds")
+	}
+	db, q := fresh(t, postgres.Options{})
+	id := insertBad(t, db, "payload", `(SELECT jsonb_agg(('1e131000')::numeric) FROM generate_series(1, 9000))`)
+	enqueue(t, q, jobs(1)...)
+	for try, ok := range []bool{false, true} {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if job, err := q.ClaimTx(t.Context(), tx, request(1)); (job != nil && err == nil) != ok {
+			t.Errorf("try %d: got %+v, error %v; want a job: %t", try+1, job, err, ok)
+		}
+	}
+	if r, _, err := q.Job(t.Context(), id); err != nil || r.Status != queue.StatusDead || !strings.Contains(r.LastError, "cannot be read") {
+		t.Errorf("got %s, %q, error %v; want it dead with a reason", r.Status, r.LastError, err)
+	}
+}
+
 // insertBad writes a job that is claimed before all others. The table refuses most of them; here it has no checks.
 func insertBad(t *testing.T, db *sql.DB, columns, values string) (id int64) {
 	t.Helper()
