@@ -3,8 +3,10 @@ package queue_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,13 @@ func (q *asked) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 	return q.Queue.Claim(ctx, req)
 }
 
+// all lists what all claims asked for.
+func (q *asked) all() []queue.ClaimRequest {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.requests)
+}
+
 // last is what the last claim asked for.
 func (q *asked) last() queue.ClaimRequest {
 	q.mu.Lock()
@@ -45,10 +54,10 @@ func (q *asked) last() queue.ClaimRequest {
 // before when they are.
 func TestClaimsEase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var slow bool
+		var slow atomic.Bool
 		q := &asked{Queue: newQueue(t, 0)}
 		q.takes = func() time.Duration {
-			if slow {
+			if slow.Load() {
 				return time.Minute
 			}
 			return time.Millisecond
@@ -59,7 +68,7 @@ func TestClaimsEase(t *testing.T) {
 		if req := q.last(); req.Limit != 64 || req.Bytes != 16<<20 {
 			t.Errorf("at first: asked for %d jobs of %d bytes, want 64 of 16 MiB", req.Limit, req.Bytes)
 		}
-		slow = true
+		slow.Store(true)
 		time.Sleep(time.Minute)
 		if req := q.last(); req.Limit > 4 || req.Bytes > 1<<20 {
 			t.Errorf("after a minute: asked for %d jobs of %d bytes, want at most 4 of 1 MiB", req.Limit, req.Bytes)
@@ -68,7 +77,7 @@ func TestClaimsEase(t *testing.T) {
 		if req := q.last(); req.Limit != 1 || req.Bytes < 1 {
 			t.Errorf("after six minutes: asked for %d jobs of %d bytes, want 1", req.Limit, req.Bytes)
 		}
-		slow = false
+		slow.Store(false)
 		time.Sleep(time.Minute)
 		if req := q.last(); req.Limit != 64 || req.Bytes != 16<<20 {
 			t.Errorf("at last: asked for %d jobs of %d bytes, want 64 of 16 MiB", req.Limit, req.Bytes)
@@ -110,6 +119,30 @@ func TestLongJobsAhead(t *testing.T) {
 		if want := slots + 2*16; most > want {
 			t.Errorf("held %d long jobs at once, want at most %d", most, want)
 		}
+	})
+}
+
+// TestClaimsFullOfBytes: a claim that has no room for more bytes is a full one, after
+// which the worker claims ahead.
+func TestClaimsFullOfBytes(t *testing.T) {
+	text := json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`)
+	synctest.Test(t, func(t *testing.T) {
+		q := &asked{Queue: newQueue(t, 0), takes: func() time.Duration { return time.Millisecond }}
+		for range 100 {
+			enqueue(t, q, &queue.Job{Kind: work.Name, Payload: text, Headers: map[string]string{"k": "v"}})
+		}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Microsecond), Concurrency: 4})
+		until(t, "all are completed", func() bool { return count(t, q, queue.StatusCompleted) == 100 })
+		few := 0
+		for _, req := range q.all() {
+			if req.Limit <= 4 {
+				few++
+			}
+		}
+		if few > 3 {
+			t.Errorf("%d claims asked for 4 jobs or fewer, want the first and those that find nothing more", few)
+		}
+		w.stop()
 	})
 }
 

@@ -60,7 +60,7 @@ func (r *run) claim(ctx, claims context.Context) {
 			continue
 		}
 		before := time.Now()
-		got, err := r.claimOnce(claims, n)
+		got, full, err := r.claimOnce(claims, n)
 		took := time.Since(before)
 		var setup *SetupError
 		if !worked && errors.As(err, &setup) {
@@ -78,7 +78,7 @@ func (r *run) claim(ctx, claims context.Context) {
 			continue
 		}
 		switch {
-		case got == n:
+		case full:
 			asleep = false
 		case got > 0:
 			asleep = false
@@ -92,20 +92,33 @@ func (r *run) claim(ctx, claims context.Context) {
 	}
 }
 
-// claimOnce makes one claim, of n jobs, and starts those that it got.
-func (r *run) claimOnce(ctx context.Context, n int) (got int, err error) {
+// claimOnce makes one claim, of n jobs, and starts those that it got. It says whether
+// the claim came back full: then more jobs are due.
+func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	before := time.Now()
 	r.forgetDue(before)
-	jobs, err := r.Backend.Claim(ctx, r.sized(n))
+	req := r.sized(n)
+	jobs, err := r.Backend.Claim(ctx, req)
 	r.ease(err, time.Since(before))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	r.noteBacklog(len(jobs) == n)
+	full = isFull(req, jobs)
+	r.noteBacklog(full)
 	r.start(ctx, jobs, before)
-	return len(jobs), nil
+	return len(jobs), full, nil
+}
+
+// isFull reports whether a claim brought as many jobs as it asked for, or so many bytes
+// that the next job may have had no room.
+func isFull(req ClaimRequest, jobs []*Job) bool {
+	bytes := 0
+	for _, job := range jobs {
+		bytes += job.size()
+	}
+	return len(jobs) == req.Limit || bytes > req.Bytes/2
 }
 
 // sized is the request for n jobs, or fewer where claims have not been answered in time.

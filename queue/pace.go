@@ -21,12 +21,15 @@ func (p *pace) add(d time.Duration) {
 type sizes struct{ mean int }
 
 // add counts a job.
-func (s *sizes) add(job *Job) {
-	size := len(job.Payload)
-	for k, v := range job.Headers {
-		size += len(k) + len(v)
+func (s *sizes) add(job *Job) { s.mean += (job.size() - s.mean) / 8 }
+
+// size is how long the payload and the headers are.
+func (j *Job) size() int {
+	n := len(j.Payload)
+	for k, v := range j.Headers {
+		n += len(k) + len(v)
 	}
-	s.mean += (size - s.mean) / 8
+	return n
 }
 
 // fit is how many jobs, at least one, have so many bytes together.
