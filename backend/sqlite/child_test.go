@@ -177,11 +177,11 @@ func starve(ctx context.Context, db *sql.DB, _ *sqlite.Backend) error {
 	const conns = 2
 	db.SetMaxOpenConns(conns)
 	for range conns {
-		rows, err := db.QueryContext(ctx, `SELECT 1 UNION ALL SELECT 2`)
+		conn, err := db.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
+		defer conn.Close()
 	}
 	fmt.Println("starved")
 	for _, q := range []*sqlite.Backend{used, fresh} {

@@ -136,10 +136,10 @@ func (h foreign) hurry(ctx context.Context) (restore func(), err error) {
 	if err != nil || was == 0 {
 		return func() {}, err
 	}
-	_, err = h.DB.ExecContext(ctx, noBusyTimeout)
+	_, err = h.ExecContext(ctx, noBusyTimeout)
 	return func() {
 		// It can only fail where the connection is broken.
-		_, _ = h.DB.ExecContext(ctx, setBusyTimeout(was))
+		_, _ = h.ExecContext(ctx, setBusyTimeout(was))
 	}, err
 }
 

@@ -61,19 +61,21 @@ func TestWALUnderConstantReading(t *testing.T) {
 
 // readConstantly has one transaction after another that reads, of 20 ms each.
 func readConstantly(t *testing.T, db *sql.DB, stop <-chan struct{}) {
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
 	for {
-		rows, err := db.QueryContext(t.Context(), `SELECT id FROM errand_jobs UNION ALL SELECT 1 UNION ALL SELECT 2`)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		rows.Next()
+		execute(t, conn, `BEGIN`)
+		value[int](t, conn, `SELECT count(*) FROM errand_fences`)
 		select {
 		case <-stop:
-			rows.Close()
+			execute(t, conn, `COMMIT`)
 			return
 		case <-time.After(20 * time.Millisecond):
-			rows.Close()
+			execute(t, conn, `COMMIT`)
 		}
 	}
 }
