@@ -140,7 +140,7 @@ func (b *Backend) readPayload(ctx context.Context, verb string, job *queue.Job) 
 	if err == nil && payload == nil {
 		err = errTooLong
 	}
-	if isDataError(err) || err == errTooLong {
+	if isDataError(err) || errors.Is(err, errTooLong) {
 		job.Unreadable = fmt.Errorf("errand: payload or headers cannot be read: %w", err)
 		return nil
 	}
