@@ -14,9 +14,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Claim implements [queue.Consumer] with sql/claim.sql: one statement, or two where
-// the first begins at the front (see front.go) and comes back short. It takes at most
-// 100,000 jobs.
+// Claim implements [queue.Consumer] with sql/claim.sql, which looks from the heads of the queues, unless claims are rationed (see
+// front.go). It takes at most 100,000 jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
@@ -25,43 +24,25 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 		return nil, err
 	}
 	f := b.fronts.of(req)
-	from, full := f.begin()
-	jobs, short, err := b.look(ctx, req, f, from, full)
-	if err == nil && f.suspect() {
-		b.probe(ctx, req, f)
+	if f.isRationed() {
+		return b.claimRationed(ctx, req, f)
 	}
-	if !short {
-		return jobs, err
-	}
-	rest := req
-	rest.Limit -= len(jobs)
-	more, _, err := b.look(ctx, rest, f, f.heads(), true)
-	if err != nil && len(jobs) == 0 {
-		return nil, err
-	}
-	jobs = append(jobs, more...) // what was claimed first is claimed, whatever came of the second
-	inOrder(jobs, req.Queues)
-	return jobs, nil
-}
-
-// look claims what is due from those places on.
-func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, f *front, from []place, full bool) (jobs []*queue.Job, short bool, err error) {
 	started := time.Now()
-	jobs, err = b.claimWhole(ctx, req, from)
-	if err != nil {
-		return nil, false, err
+	jobs, _, err = b.claimWhole(ctx, req, whole(req.Queues))
+	if err == nil && f.shouldProbe(time.Since(started), len(jobs)) && b.probe(ctx, req) {
+		b.beginRation(ctx, req, f)
 	}
-	return jobs, f.ended(full, time.Since(started), req, jobs), nil
+	return jobs, err
 }
 
 // claimFrom is one statement. Jobs whose payloads take more than that many bytes in the table come without
 // them and their headers.
-func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, from []place, longest int64) (jobs []*queue.Job, err error) {
-	priorities, dues, ids := places(from)
+func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, all []stretch, longest int64) (jobs []*queue.Job, err error) {
+	queues, priorities, dues, ids, lasts, untils := stretchArrays(all)
 	sent, after := time.Now(), b.claims.sent()
 	query := func(db queue.DB) error {
-		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), b.sql.claim, textArray(req.Queues), kinds(req), req.Limit,
-			microseconds(req.Lease), req.Worker, priorities, dues, ids, longest)
+		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), b.sql.claim, queues, kinds(req), req.Limit,
+			microseconds(req.Lease), req.Worker, priorities, dues, ids, longest, lasts, untils)
 		if err != nil && !refused(err) && !unsent(err) {
 			b.claims.unanswered(req, sent, after)
 		}
@@ -75,27 +56,6 @@ func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, from []
 		b.claims.answered(req.Worker, jobs[0].Fence)
 	}
 	return jobs, err
-}
-
-// probe asks the server, with sql/probe.sql, how many pages a full look touches. An
-// error tells nothing, and is left to the next claim.
-func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest, f *front) {
-	var plans []struct {
-		Plan struct {
-			Hit  int `json:"Shared Hit Blocks"`
-			Read int `json:"Shared Read Blocks"`
-		}
-	}
-	err := each(ctx, b.db, func(rows *sql.Rows) error {
-		var text []byte
-		if err := rows.Scan(&text); err != nil {
-			return err
-		}
-		return json.Unmarshal(text, &plans)
-	}, b.sql.probe, textArray(req.Queues), kinds(req))
-	if err == nil && len(plans) == 1 {
-		f.found(plans[0].Plan.Hit + plans[0].Plan.Read)
-	}
 }
 
 // transaction is the worker that holds a job of ClaimTx's while it is settled.

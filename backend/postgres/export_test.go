@@ -11,13 +11,8 @@ var TextArray = textArray
 // Payloads is the text of payloads that Enqueue sends for a batch.
 var Payloads = payloads
 
-// Dear says whether the claims of that request begin at the front.
-func (b *Backend) Dear(req queue.ClaimRequest) bool {
-	f := b.fronts.of(req)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.dear
-}
+// Rationed reports whether claims like that request are rationed.
+func (b *Backend) Rationed(req queue.ClaimRequest) bool { return b.fronts.of(req).isRationed() }
 
 // Strict makes b behave as where the database's default isolation level has been in the way.
 func (b *Backend) Strict() { b.strict.Store(true) }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"math"
 	"slices"
 	"sync"
@@ -9,30 +10,22 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// A claim walks its queues from their heads. Jobs that have been claimed are gone from
-// there, but while some transaction, anywhere in the database, could still see them,
-// their index entries stay, and each claim walks them all. Where the server has
-// counted so many that it matters, claims begin at the front instead: the
-// place up to which claims have come. A job that is due before the front, such as a more
-// urgent one, is then found by a full look, from the head, and those are made as often as
-// a fiftieth of the time and one in two hundred looks allow, or every five seconds. Elsewhere every look is a full one.
+// A claim walks its queues from their heads. What it walks in vain are due jobs of kinds that it may not run, such as a retired one,
+// and the index entries of dead rows, which stay while some transaction, anywhere in the database, could still see the rows. Where the
+// server has counted so many of either that it matters, claims of the line are rationed (see ration.go): they begin at marks, one for each
+// priority, the places up to which claims have looked at every job. Elsewhere every claim looks from the head.
 
 const (
-	// lookShare bounds what full looks may cost: a fiftieth of the time.
-	lookShare = 50
-	// looksBetween is how many short looks come between two full ones, unless that takes longer than longestUnseen: of
-	// many claims not one in a hundred is to be slow.
-	looksBetween  = 200
-	longestUnseen = 5 * time.Second
 	// rowCost is about what a claim takes for each job that it returns.
 	rowCost = 5 * time.Microsecond
-	// slowLook is what full looks take, besides their jobs, when it is worth asking the
-	// server what they walk, which is done at most once in probeEvery.
+	// slowLook is what looks take, besides their jobs, when it is worth asking the server what they walk: the last four,
+	// or a tenth of the last one. It is asked at most once in probeEvery.
 	slowLook   = time.Millisecond
 	probeEvery = time.Second
-	// manyGone is how many pages a look for one job has to touch to be dear. Where jobs
-	// lie in the order in which they are due, a page has some forty.
-	manyGone = 250
+	// manyPages is how many pages a look for the first job has to touch, and manyForeign how many jobs of other kinds it has to pass
+	// over, for claims to be rationed. Where jobs lie in the order in which they are due, a page has some forty.
+	manyPages   = 250
+	manyForeign = 200
 	// maxFronts bounds the memory that queues take which come and go.
 	maxFronts = 10_000
 )
@@ -44,19 +37,35 @@ type place struct {
 	id       int64     // of those that are due at the same time
 }
 
-var head = place{priority: math.MinInt32}
+// headOf is the place before all jobs of a priority.
+func headOf(priority int32) place { return place{priority: priority, id: math.MinInt64} }
 
-// front is how far the claims of a line have come, and what they took. A line is
-// the claims of the same queues and kinds.
+// stretch is a part of a queue that a claim looks at.
+type stretch struct {
+	queue string
+	from  place     // the first job is behind it
+	last  int32     // the last priority
+	until time.Time // the last due time; zero is none
+}
+
+// whole are the queues from their heads to their ends.
+func whole(queues []string) []stretch {
+	all := make([]stretch, len(queues))
+	for i, name := range queues {
+		all[i] = stretch{queue: name, from: headOf(math.MinInt32), last: math.MaxInt32}
+	}
+	return all
+}
+
+// front is what a backend knows of a line, which is the claims of the same queues and kinds.
 type front struct {
-	mu     sync.Mutex
-	at     []place   // in each of the line's queues
-	dear   bool      // full looks walk so much that they are rationed
-	looked time.Time // when the last full look ended
-	since  int       // how many looks there have been since then
-	probed time.Time // when the server was last asked what a full look walks
-	full   samples   // of looks from the head
-	short  samples   // of looks from the front, since full ones are dear
+	mu       sync.Mutex
+	rationed bool
+	probed   time.Time // when the server was last asked what looks walk
+	looks    samples   // while claims are not rationed
+
+	turn   chan struct{} // is held by a rationed claim, and guards the ration
+	ration ration
 }
 
 // samples are the times of the last four looks, without what their jobs took.
@@ -65,9 +74,11 @@ type samples struct {
 	n    int
 }
 
-func (s *samples) add(took time.Duration, jobs int) {
-	s.took[s.n%len(s.took)] = max(took-time.Duration(jobs)*rowCost, 0)
+func (s *samples) add(took time.Duration, jobs int) (excess time.Duration) {
+	excess = max(took-time.Duration(jobs)*rowCost, 0)
+	s.took[s.n%len(s.took)] = excess
 	s.n++
+	return excess
 }
 
 // least is what a look takes when nothing else holds it up; 0 if there was none.
@@ -81,80 +92,71 @@ func (s *samples) least() time.Duration {
 // dear says that the last four all took at least that.
 func (s *samples) dear(least time.Duration) bool { return s.n >= len(s.took) && s.least() >= least }
 
-// excess is by how much full looks are slower. Called with mu held.
-func (f *front) excess() time.Duration { return max(f.full.least()-f.short.least(), 0) }
-
-// due says that it is time for a full look. Called with mu held.
-func (f *front) due() bool {
-	ago := time.Since(f.looked)
-	return f.short.n > 0 && ago >= lookShare*f.excess() && (f.since >= looksBetween || ago >= longestUnseen)
-}
-
-// begin says where the next look begins, and whether that is the head.
-func (f *front) begin() (from []place, full bool) {
+// isRationed reports whether claims are rationed.
+func (f *front) isRationed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.dear && !f.due() {
-		return slices.Clone(f.at), false
-	}
-	return f.heads(), true
+	return f.rationed
 }
 
-// heads is where a full look begins.
-func (f *front) heads() []place { return slices.Repeat([]place{head}, len(f.at)) }
-
-// ended takes note of a look. short says that it has not found all there is, though
-// it found less than it was asked for: a full look has to follow.
-func (f *front) ended(full bool, took time.Duration, req queue.ClaimRequest, jobs []*queue.Job) (short bool) {
+// shouldProbe takes note of a look from the head, and reports whether it is worth asking the server what looks walk.
+func (f *front) shouldProbe(took time.Duration, jobs int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, job := range jobs { // in order: the last of each queue stays
-		f.at[slices.Index(req.Queues, job.Queue)] = place{job.Priority, job.ScheduledAt, job.ID}
-	}
-	if full {
-		f.full.add(took, len(jobs))
-		f.looked, f.since = time.Now(), 0
-		f.dear = f.dear && (f.short.n == 0 || f.excess() >= slowLook/2)
-		return false
-	}
-	f.short.add(took, len(jobs))
-	f.since++
-	return len(jobs) < req.Limit && f.due()
-}
-
-// suspect says that it is worth asking the server what a full look walks.
-func (f *front) suspect() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.dear || !f.full.dear(slowLook) || time.Since(f.probed) < probeEvery {
+	slow := f.looks.add(took, jobs) >= 10*slowLook || f.looks.dear(slowLook)
+	if f.rationed || !slow || time.Since(f.probed) < probeEvery {
 		return false
 	}
 	f.probed = time.Now()
 	return true
 }
 
-// found takes note of what the server said.
-func (f *front) found(pages int) {
+// begin makes claims rationed, and end lets them look from the head again. Called with the turn held.
+func (f *front) begin(marks []mark) {
+	f.ration = newRation(marks)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if pages >= manyGone {
-		f.dear, f.short = true, samples{}
+	f.rationed = true
+}
+
+func (f *front) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rationed, f.looks = false, samples{}
+	f.probed = time.Now().Add(9 * probeEvery) // a server that is slow for other reasons is not asked all the time
+}
+
+// lock waits for the turn, and unlock gives it back.
+func (f *front) lock(ctx context.Context) error {
+	select {
+	case f.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
-// places are the statement's parameters: arrays of priorities, times and ids.
-func places(from []place) (priorities, dues, ids string) {
-	var priority, due, id array
-	for _, p := range from {
-		priority.int(int64(p.priority))
-		id.int(p.id)
-		if p.due.IsZero() {
-			due.string("-infinity")
-		} else {
-			due.string(p.due.UTC().Format(time.RFC3339Nano))
-		}
+func (f *front) unlock() { <-f.turn }
+
+// stretchArrays are the statement's parameters: arrays of queues, priorities, times and ids.
+func stretchArrays(all []stretch) (queues, priorities, dues, ids, lasts, untils string) {
+	var name, priority, due, id, last, until array
+	for _, s := range all {
+		name.string(s.queue)
+		priority.int(int64(s.from.priority))
+		due.string(timeText(s.from.due, "-infinity"))
+		id.int(s.from.id)
+		last.int(int64(s.last))
+		until.string(timeText(s.until, "infinity"))
 	}
-	return priority.String(), due.String(), id.String()
+	return name.String(), priority.String(), due.String(), id.String(), last.String(), until.String()
+}
+
+func timeText(t time.Time, zero string) string {
+	if t.IsZero() {
+		return zero
+	}
+	return t.UTC().Format(time.RFC3339Nano)
 }
 
 // fronts are those of a backend, shared by its workers.
@@ -174,7 +176,7 @@ func (s *fronts) of(req queue.ClaimRequest) *front {
 		if s.all == nil || len(s.all) >= maxFronts {
 			s.all = make(map[line]*front)
 		}
-		f = &front{at: slices.Repeat([]place{head}, len(req.Queues))}
+		f = &front{turn: make(chan struct{}, 1)}
 		s.all[l] = f
 	}
 	return f

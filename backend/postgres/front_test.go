@@ -57,7 +57,7 @@ func TestClaimsBehindWhatIsGone(t *testing.T) {
 		if got := take(200); len(got) == 0 {
 			t.Fatalf("a claim came back empty, with %d of %d jobs claimed", len(seen), jobsInAll)
 		}
-		if q.Dear(request(1)) {
+		if q.Rationed(request(1)) {
 			dear++
 		}
 	}
@@ -72,7 +72,7 @@ func TestClaimsBehindWhatIsGone(t *testing.T) {
 	unpin()
 	exec(t, db, "VACUUM errand.jobs")
 	start := time.Now()
-	for q.Dear(request(1)) {
+	for q.Rationed(request(1)) {
 		enqueue(t, q, jobs(1)...)
 		take(1)
 		if time.Since(start) > 20*time.Second {

@@ -183,6 +183,7 @@ func (b *Backend) listenersOf(s *station, name string) (all []*listener) {
 // notified wakes the workers of a queue and takes them off the list of those asleep, so that
 // enqueueing need not notify while they are awake.
 func (b *Backend) notified(ctx context.Context, s *station, name string) {
+	b.heard.Add(1)
 	all := b.listenersOf(s, name)
 	workers := make([]string, len(all))
 	for i, l := range all {

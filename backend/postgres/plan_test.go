@@ -73,7 +73,7 @@ func TestPlans(t *testing.T) {
 			name, index string
 			args        []string
 		}{
-			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'", "'{0}'", "'{-infinity}'", "'{0}'", "65536"}},
+			{"claim", "jobs_pending_idx", []string{"'{default}'", "NULL", "100", "1000000", "'w'", "'{0}'", "'{-infinity}'", "'{0}'", "65536", "'{2147483647}'", "'{infinity}'"}},
 			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true", "true"}},
 			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
@@ -144,7 +144,7 @@ func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
 		t.Run(fmt.Sprint(due), func(t *testing.T) {
 			db := postgrestest.Open(t)
 			pages := func() (claim, tx int) {
-				return touched(t, db, postgres.Statement("claim"), "{default}", nil, 20, 1000000, "w", "{-2147483648}", "{-infinity}", "{0}", 65536),
+				return touched(t, db, postgres.Statement("claim"), "{default}", nil, 20, 1000000, "w", "{-2147483648}", "{-infinity}", "{0}", 65536, "{2147483647}", "{infinity}"),
 					touched(t, db, postgres.Statement("claim_tx"), "{default}", nil)
 			}
 			exec(t, db, "INSERT INTO errand.jobs (kind, priority) SELECT 'k', 5 FROM generate_series(1, $1::integer)", due)

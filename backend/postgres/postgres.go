@@ -22,6 +22,7 @@ type Backend struct {
 	sql      statements
 	sweep    sweep
 	fronts   fronts
+	heard    atomic.Int64 // notifications
 	sleepers sleepers
 	stations stations
 	reserved atomic.Int64 // connections that handlers hold

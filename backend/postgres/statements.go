@@ -14,7 +14,7 @@ type statements struct {
 	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
 	settle, settleDone, settleDrop                                      string
 	redrive, prune, countAll, countSample, backlog, list, job, payload  string
-	giveBack                                                            string
+	giveBack, priorities, transactions, passed                          string
 }
 
 func loadStatements(schema string) statements {
@@ -28,6 +28,9 @@ func loadStatements(schema string) statements {
 		claimTx:      load("claim_tx"),
 		resume:       load("resume"),
 		probe:        load("probe"),
+		priorities:   load("priorities"),
+		transactions: load("transactions"),
+		passed:       load("passed"),
 		extend:       load("extend"),
 		settle:       load("settle"),
 		settleDone:   load("settle_done"),

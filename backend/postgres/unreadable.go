@@ -43,15 +43,15 @@ const (
 
 var errTooLong = fmt.Errorf("payload is longer than %d bytes", longestPayload)
 
-// claimWhole claims from those places on, and sees that what it returns has its payloads, of at most
-// req.Bytes together. A claim that failed with a data error or was not answered in time leaves what it asked
+// claimWhole claims what is due in those stretches, in order, and sees that what it returns has its payloads, of at most
+// req.Bytes together. It reports whether nothing else is due there. A claim that failed with a data error or was not answered in time leaves what it asked
 // for in doubt: that many jobs are claimed without payloads, a few at a time, and these read one by one.
-func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, from []place) (jobs []*queue.Job, err error) {
+func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, all []stretch) (jobs []*queue.Job, exhausted bool, err error) {
 	begun := time.Now()
 	room := req.MaxBytes()
 	doubt := b.doubtful.Load() > 0
 	if !doubt {
-		jobs, err = b.claimFrom(ctx, req, from, int64(share)*int64(room)/int64(req.Limit))
+		jobs, err = b.claimFrom(ctx, req, all, int64(share)*int64(room)/int64(req.Limit))
 		if errors.Is(err, context.DeadlineExceeded) || isDataError(err) {
 			b.doubtful.Store(int64(req.Limit))
 		}
@@ -59,10 +59,10 @@ func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, from [
 	}
 	if doubt {
 		req.Limit = min(req.Limit, doubtLimit)
-		jobs, err = b.claimFrom(ctx, req, from, -1)
+		jobs, err = b.claimFrom(ctx, req, all, -1)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	inOrder(jobs, req.Queues)
 	n, err := b.readRest(ctx, jobs, room, begun)
@@ -73,7 +73,7 @@ func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, from [
 	if n > 0 {
 		err = nil
 	}
-	return slices.Clip(jobs[:n]), err
+	return slices.Clip(jobs[:n]), !doubt && n == len(jobs) && n < req.Limit, err
 }
 
 // readRest reads the payloads that have not come with their claim, which began then. It returns how many

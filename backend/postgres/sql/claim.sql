@@ -1,5 +1,6 @@
--- Takes due jobs: $1 queues in priority order, $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5 worker; $6, $7
--- and $8 the priority, due time and id in each queue to begin behind, which are the lowest of all for its head.
+-- Takes due jobs: $1 queues in priority order, $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5 worker. A queue may
+-- stand there several times, for several stretches of it: $6, $7 and $8 are the priority, due time and id to begin behind, which are
+-- the lowest of all for its head, $10 the last priority, and $11 the last due time.
 -- line is the first job of each priority, found by one look-up each, and no further than the limit needs. Each priority is walked
 -- from there to its first job that is not due, so what is scheduled costs nothing. From the thousandth priority of a queue on, all
 -- the rest is walked as one, with what is scheduled: so many look-ups would take longer.
@@ -36,14 +37,17 @@ WHERE j.ctid = ANY ((
         SELECT usual.timeout, CASE WHEN set_config('lock_timeout', '1ms', true) <> '' THEN ARRAY(
             SELECT first.ctid FROM (
                 SELECT due.ctid
-                FROM unnest((SELECT $1::text::text[]), (SELECT $6::text::integer[]), (SELECT $7::text::timestamptz[]), (SELECT $8::text::bigint[]))
-                    WITH ORDINALITY AS q (queue, priority, due, id, rank)
+                FROM unnest(
+                    (SELECT $1::text::text[]), (SELECT $6::text::integer[]), (SELECT $7::text::timestamptz[]), (SELECT $8::text::bigint[]),
+                    (SELECT $10::text::integer[]), (SELECT $11::text::timestamptz[])
+                ) WITH ORDINALITY AS q (queue, priority, due, id, last, until, rank)
                 CROSS JOIN LATERAL (
                     WITH RECURSIVE line (priority, due, id, n) AS (
                         (
                             SELECT f.priority, f.scheduled_at, f.id, 1
                             FROM errand.jobs f CROSS JOIN many
-                            WHERE f.queue = q.queue AND f.status = 'pending' AND (f.priority, f.scheduled_at, f.id) > (q.priority, q.due, q.id)
+                            WHERE f.queue = q.queue AND f.status = 'pending'
+                                AND (f.priority, f.scheduled_at, f.id) > (q.priority, q.due, q.id) AND f.priority <= q.last
                             ORDER BY f.priority, f.scheduled_at, f.id
                             LIMIT 1
                         )
@@ -53,11 +57,11 @@ WHERE j.ctid = ANY ((
                         CROSS JOIN LATERAL (
                             SELECT f.priority, f.scheduled_at, f.id
                             FROM errand.jobs f CROSS JOIN many
-                            WHERE f.queue = q.queue AND f.status = 'pending' AND f.priority > l.priority
+                            WHERE f.queue = q.queue AND f.status = 'pending' AND f.priority > l.priority AND f.priority <= q.last
                             ORDER BY f.priority, f.scheduled_at, f.id
                             LIMIT 1
                         ) AS next
-                        WHERE l.n < 1000
+                        WHERE l.n < 1000 AND l.priority < q.last
                     )
                     SELECT * FROM line l WHERE l.due <= statement_timestamp() OR l.n = 1000
                 ) AS line
@@ -69,7 +73,7 @@ WHERE j.ctid = ANY ((
                             AND p.queue = q.queue
                             AND p.status = 'pending'
                             AND p.priority = line.priority
-                            AND p.scheduled_at <= statement_timestamp()
+                            AND p.scheduled_at <= least(statement_timestamp(), q.until)
                             AND (p.scheduled_at, p.id) >= (line.due, line.id)
                             AND ((SELECT $2::text) IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
                         ORDER BY p.priority, p.scheduled_at, p.id
@@ -83,8 +87,8 @@ WHERE j.ctid = ANY ((
                         WHERE line.n = 1000
                             AND p.queue = q.queue
                             AND p.status = 'pending'
-                            AND p.scheduled_at <= statement_timestamp()
-                            AND (p.priority, p.scheduled_at, p.id) >= (line.priority, line.due, line.id)
+                            AND p.scheduled_at <= least(statement_timestamp(), q.until)
+                            AND (p.priority, p.scheduled_at, p.id) >= (line.priority, line.due, line.id) AND p.priority <= q.last
                             AND ((SELECT $2::text) IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]))
                         ORDER BY p.priority, p.scheduled_at, p.id
                         LIMIT 100000

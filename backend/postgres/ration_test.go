@@ -1,0 +1,146 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+const foreignJobs = 20_000
+
+// behindForeign is a queue with many due jobs of a kind that the request is not for, at the head of three priorities, and
+// whose claims are rationed.
+func behindForeign(t *testing.T, db *sql.DB) (q *postgres.Backend, req queue.ClaimRequest) {
+	t.Helper()
+	exec(t, db, `INSERT INTO errand.jobs (kind, priority, scheduled_at)
+		SELECT 'foreign', i % 3 * 5 - 5, now() - interval '1 hour' + i * interval '1 ms' FROM generate_series(1, $1::integer) i`, foreignJobs)
+	q = backend(t, db, postgres.Options{})
+	req = request(10)
+	req.Kinds = []string{"test"}
+	eventually(t, "claims are rationed", func() bool {
+		wantClaimed(t, q, req, 0)
+		return q.Rationed(req)
+	})
+	return q, req
+}
+
+// wantClaimed claims, and wants n jobs.
+func wantClaimed(t *testing.T, q *postgres.Backend, req queue.ClaimRequest, n int) []*queue.Job {
+	t.Helper()
+	jobs, err := q.Claim(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(jobs) != n {
+		t.Fatalf("claimed %d jobs, want %d", len(jobs), n)
+	}
+	return jobs
+}
+
+// TestRationedOrder: where many jobs of other kinds stand at the head of the queue, the next claim finds what has come, whatever its
+// priority, and in the order of the priorities.
+func TestRationedOrder(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, req := behindForeign(t, db)
+	for range 3 {
+		wantClaimed(t, q, req, 0)
+		for _, priority := range []int32{5, -5, 0, -7, 2, 9} {
+			enqueue(t, q, &queue.Job{Kind: "test", Priority: priority})
+		}
+		var got []int32
+		for _, n := range []int{4, 2} {
+			limited := req
+			limited.Limit = 4
+			for _, job := range wantClaimed(t, q, limited, n) {
+				got = append(got, job.Priority)
+			}
+		}
+		for i, want := range []int32{-7, -5, 0, 2, 5, 9} {
+			if got[i] != want {
+				t.Fatalf("claimed the priorities %d, want them in order", got)
+			}
+		}
+	}
+	if !q.Rationed(req) {
+		t.Error("claims are not rationed any more")
+	}
+}
+
+// TestRationedLateCommit: a job of a transaction that was open at the last claim is found by the next, however old the transaction is.
+func TestRationedLateCommit(t *testing.T) {
+	for name, open := range map[string]time.Duration{"50ms": 50 * time.Millisecond, "1.5s": 1500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			db := postgrestest.Open(t)
+			q, req := behindForeign(t, db)
+			for _, before := range []bool{true, false} { // a transaction that is older than the first rationed claims, too
+				if !before {
+					wantClaimed(t, q, req, 0)
+				}
+				tx, err := db.BeginTx(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tx.Rollback()
+				if err := q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test"}); err != nil {
+					t.Fatal(err)
+				}
+				for end := time.Now().Add(open); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+					wantClaimed(t, q, req, 0)
+					enqueue(t, q, jobs(3)...)
+					wantClaimed(t, q, req, 3)
+				}
+				if err := tx.Commit(); err != nil {
+					t.Fatal(err)
+				}
+				wantClaimed(t, q, req, 1)
+			}
+		})
+	}
+}
+
+// TestRationedOldJobs: a job with an old due time that comes to a place that claims pass over is found all the same.
+func TestRationedOldJobs(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, req := behindForeign(t, db)
+	for _, priority := range []int32{-5, 0, 5} {
+		wantClaimed(t, q, req, 0)
+		enqueue(t, q, &queue.Job{Kind: "test", Priority: priority, ScheduledAt: time.Now().Add(-time.Hour)})
+		eventually(t, "the job is found", func() bool {
+			jobs, err := q.Claim(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(jobs) == 1
+		})
+	}
+}
+
+// TestRationedClaimsReadLittle: claims do not walk what stands at the head of the queue.
+func TestRationedClaimsReadLittle(t *testing.T) {
+	const claims = 100
+	dsn := postgrestest.DSN(t)
+	db, _ := ways[0].open(t, dsn)
+	closing, _ := ways[0].open(t, dsn)
+	q, req := behindForeign(t, closing)
+	wantClaimed(t, q, req, 0)
+	read := func() int {
+		closing.SetMaxIdleConns(0) // what a connection has counted is told when it ends
+		eventually(t, "the connections have ended", func() bool {
+			return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`) == 1
+		})
+		closing.SetMaxIdleConns(2)
+		return value[int](t, db, `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'jobs_pending_idx'`)
+	}
+	before := read()
+	for range claims {
+		enqueue(t, q, jobs(1)...)
+		wantClaimed(t, q, req, 1)
+	}
+	if each := (read() - before) / claims; each > foreignJobs/10 {
+		t.Errorf("a claim reads %d entries, want at most a tenth of the %d that claims pass over", each, foreignJobs)
+	}
+}

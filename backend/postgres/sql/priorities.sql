@@ -1,0 +1,21 @@
+-- Lists the priorities of the queues $1 that have pending jobs, $2 at most, by a look-up each: the number of the queue among $1, and
+-- the priority.
+-- many is as in claim.sql.
+-- Index: jobs_pending_idx.
+WITH RECURSIVE many AS MATERIALIZED (
+    SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
+), line (queue, rank, priority) AS (
+    SELECT q.queue, q.rank, (
+        SELECT j.priority FROM errand.jobs j CROSS JOIN many
+        WHERE j.queue = q.queue AND j.status = 'pending'
+        ORDER BY j.priority LIMIT 1)
+    FROM unnest($1::text::text[]) WITH ORDINALITY AS q (queue, rank)
+    UNION ALL
+    SELECT l.queue, l.rank, (
+        SELECT j.priority FROM errand.jobs j CROSS JOIN many
+        WHERE j.queue = l.queue AND j.status = 'pending' AND j.priority > l.priority
+        ORDER BY j.priority LIMIT 1)
+    FROM line l
+    WHERE l.priority IS NOT NULL
+)
+SELECT rank, priority FROM (SELECT * FROM line LIMIT $2::integer) AS l WHERE priority IS NOT NULL;
