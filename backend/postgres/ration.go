@@ -191,7 +191,8 @@ func (r *ration) nextPassed(queues []string, heard int64) (next part, ok bool) {
 	p.woken = min(p.woken+now.Sub(p.counted)/wokenShare, maxWokenCredit)
 	p.counted = now
 	isSeldom := p.took < slowPassed || p.claims >= looksBetween || now.Sub(p.ended) >= longestUnseen
-	if r.found != nil || !(p.credit >= 0 && isSeldom || heard > r.answered && p.woken >= 0) {
+	mayLook := p.credit >= 0 && isSeldom || heard > r.answered && p.woken >= 0
+	if r.found != nil || !mayLook {
 		return part{}, false
 	}
 	if p.looks == 0 {
