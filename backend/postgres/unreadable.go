@@ -110,7 +110,7 @@ func (b *Backend) buryUnreadable(ctx context.Context, req queue.ClaimRequest) er
 	defer cancel()
 	b.doubtful.Store(1)
 	req.Lease, req.Worker = time.Minute, "burial of what cannot be read"
-	jobs, err := b.claimWhole(ctx, req, slices.Repeat([]place{head}, len(req.Queues)))
+	jobs, _, err := b.claimWhole(ctx, req, whole(req.Queues))
 	for _, job := range jobs {
 		if job.Unreadable == nil {
 			b.giveBack(ctx, jobs)
