@@ -80,7 +80,7 @@ func testWakeUpByReclaim(t *testing.T, h Harness) {
 // testStartsWhenDue: a sleeping worker starts each job when it is due and not at its next poll, whatever made it due, and
 // although that comes after the worker fell asleep.
 func testStartsWhenDue(t *testing.T, h Harness) {
-	const delay, late, poll = 100 * time.Millisecond, time.Second, 20 * time.Second
+	const delay, late, poll = 100 * time.Millisecond, 5 * time.Second, 20 * time.Second
 	held := heldBy(t, h, "other", 4, longLease)
 	dead := heldBy(t, h, "other", 1, longLease)
 	settle(t, h, outcomes(queue.Dead, dead...)...)
