@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +19,10 @@ import (
 // set, when they do that. What is swallowed ends with its context, as it does with pgx, or, if deaf is set, when the operating system
 // gives the connection up, as it does with lib/pq.
 type silentNet struct {
-	begin            int
+	begin            int32
 	commit, rollback bool
 	deaf             bool
-	begun            int
+	begun            atomic.Int32
 }
 
 func (n *silentNet) swallow(ctx context.Context) error {
@@ -42,8 +43,7 @@ type silentConn struct {
 }
 
 func (c *silentConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
-	c.net.begun++
-	if c.net.begun <= c.net.begin {
+	if c.net.begun.Add(1) <= c.net.begin {
 		return nil, c.net.swallow(ctx)
 	}
 	c.ctx = ctx
@@ -87,21 +87,22 @@ func (q silentQueue) Settle(ctx context.Context, _ queue.DB, _ ...queue.Outcome)
 func TestTxSilence(t *testing.T) {
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
-		net            silentNet
-		settle         bool
-		err, want      error
-		took, tookDeaf time.Duration
+		begin                    int32
+		settle, commit, rollback bool
+		err, want                error
+		took, tookDeaf           time.Duration
 	}{
-		"begin":    {net: silentNet{begin: 2}, want: queue.Settled, took: 20 * time.Second, tookDeaf: 22 * time.Second},
+		"begin":    {begin: 2, want: queue.Settled, took: 20 * time.Second, tookDeaf: 22 * time.Second},
 		"settle":   {settle: true, want: middleware.ErrSilent, took: 10 * time.Second, tookDeaf: 11 * time.Second},
-		"commit":   {net: silentNet{commit: true}, want: middleware.ErrSilent, took: 10 * time.Second, tookDeaf: 11 * time.Second},
-		"rollback": {net: silentNet{rollback: true}, err: failed, want: failed, took: 10 * time.Second, tookDeaf: 11 * time.Second},
+		"commit":   {commit: true, want: middleware.ErrSilent, took: 10 * time.Second, tookDeaf: 11 * time.Second},
+		"rollback": {rollback: true, err: failed, want: failed, took: 10 * time.Second, tookDeaf: 11 * time.Second},
 	} {
 		for _, deaf := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/deaf=%v", name, deaf), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					net, want := c.net, c.took
-					if net.deaf = deaf; deaf {
+					net := silentNet{begin: c.begin, commit: c.commit, rollback: c.rollback, deaf: deaf}
+					want := c.took
+					if deaf {
 						want = c.tookDeaf
 					}
 					db := sql.OpenDB(&net)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,15 +19,21 @@ func TestTurnsOrder(t *testing.T) {
 		if err := s.enter(t.Context(), long, time.Minute); err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex
 		var order []string
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
 		var wait func(name string, r rank, ctx context.Context, meanwhile ...string)
 		wait = func(name string, r rank, ctx context.Context, meanwhile ...string) {
 			go func() {
 				if err := s.enter(ctx, r, time.Minute); err != nil {
-					order = append(order, name+" gives up")
+					note(name + " gives up")
 					return
 				}
-				order = append(order, name)
+				note(name)
 				for _, other := range meanwhile {
 					wait(other, ordinary, t.Context())
 				}
@@ -47,6 +54,8 @@ func TestTurnsOrder(t *testing.T) {
 		s.leave()
 		time.Sleep(time.Second)
 		want := []string{"second gives up", "urgent", "urgent too", "first", "third", "long", "fourth", "late", "long too"}
+		mu.Lock()
+		defer mu.Unlock()
 		if !slices.Equal(order, want) {
 			t.Errorf("order %q, want %q", order, want)
 		}
