@@ -38,7 +38,7 @@ func list(draw *rand.Rand, open, shut string, item func() string) string {
 
 func space(draw *rand.Rand) string { return []string{"", "", "", " ", "\n\t", "\r "}[draw.IntN(6)] }
 
-// number draws one of up to 300 digits, and with an exponent of up to ±4,000.
+// number draws one of up to 300 digits, and with an exponent of up to ±3,700, so that it stays within 1e±4,000.
 func number(draw *rand.Rand) string {
 	n := []string{"", "-"}[draw.IntN(2)]
 	switch draw.IntN(4) {
@@ -53,7 +53,7 @@ func number(draw *rand.Rand) string {
 		n += "." + digits(draw, 1+draw.IntN(1+draw.IntN(300)))
 	}
 	if draw.IntN(3) == 0 {
-		most := []int{10, 400, 4000}[draw.IntN(3)]
+		most := []int{10, 400, 3700}[draw.IntN(3)]
 		n += []string{"e", "E", "e+", "E-", "e-", "e0"}[draw.IntN(6)] + strconv.Itoa(draw.IntN(most+1))
 	}
 	return n
