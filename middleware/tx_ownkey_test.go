@@ -69,7 +69,7 @@ func inFresh(t *testing.T, open func(t *testing.T) (*sql.DB, queue.Queue), o mid
 	db, q := open(t)
 	err := ownKey(t, db, q, o, settles)
 	inspector, _ := queue.As[queue.Inspector](q)
-	left, failed := inspector.Jobs(t.Context(), queue.Filter{Kind: receipt.Name, Status: queue.StatusPending, Key: "the key"})
+	left, _, failed := inspector.Jobs(t.Context(), queue.Filter{Kind: receipt.Name, Status: queue.StatusPending, Key: "the key"})
 	if failed != nil || len(left) != 1 {
 		t.Errorf("%d next jobs are pending (%v), want 1", len(left), failed)
 	}

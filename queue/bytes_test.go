@@ -148,7 +148,7 @@ func TestClaimsFullOfBytes(t *testing.T) {
 
 // longRunning counts the long jobs that are running.
 func longRunning(t *testing.T, q *asked) (n int) {
-	list, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusRunning, Limit: 1000})
+	list, _, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusRunning, Limit: 1000})
 	if err != nil {
 		t.Error(err)
 	}

@@ -81,7 +81,7 @@ type Count struct {
 }
 
 // Filter chooses jobs to list; a zero field chooses all. Jobs come newest (the
-// highest ID) first; the next page is the one Before the last ID of this one.
+// highest ID) first. The next page is the one with Before as Jobs returned it.
 type Filter struct {
 	Queue  string
 	Kind   string
@@ -89,6 +89,15 @@ type Filter struct {
 	Key    string
 	Before int64 // only jobs with a lower ID; 0 means from the newest
 	Limit  int   // the most jobs to return; 0 means 100, at most 1,000
+}
+
+// Next returns the Before of the page that follows page, which a backend has listed for f without
+// leaving a match out: the ID of its last job, or 0 where page is shorter than f.Limit.
+func (f Filter) Next(page []Record) int64 {
+	if len(page) < f.Limit {
+		return 0
+	}
+	return page[len(page)-1].ID
 }
 
 // Checked returns f with its default Limit, or an [*InvalidError] if a field is out
@@ -113,8 +122,10 @@ type Inspector interface {
 	// Counts counts jobs by queue and status, in that order, leaving out zeros. It
 	// stays fast however many jobs there are.
 	Counts(ctx context.Context) ([]Count, error)
-	// Jobs lists jobs. A bad filter is an [*InvalidError].
-	Jobs(ctx context.Context, f Filter) ([]Record, error)
+	// Jobs lists jobs. next is the Before of the next page, or 0 where this is the last one. A page
+	// may hold fewer jobs than Limit, or none, although it is not the last: where no index serves
+	// the filter, Jobs looks at a bounded number of jobs a call. A bad filter is an [*InvalidError].
+	Jobs(ctx context.Context, f Filter) (page []Record, next int64, err error)
 	// Job returns the job of that ID; ok is false where there is none.
 	Job(ctx context.Context, id int64) (r Record, ok bool, err error)
 }

@@ -40,7 +40,7 @@ func TestShutdownWithinGrace(t *testing.T) {
 		done := count(t, q, queue.StatusCompleted)
 		wantCount(t, q, queue.StatusPending, 100-done)
 		wantCount(t, q, queue.StatusRunning, 0)
-		records, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusPending})
+		records, _, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusPending})
 		if err != nil {
 			t.Fatal(err)
 		}

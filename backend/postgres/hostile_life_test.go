@@ -87,11 +87,11 @@ func (l life) look(want int) {
 		l.Errorf("%q: Backlogs: got %+v, error %v; want that queue", l.s, backlogs, err)
 	}
 	for _, f := range []queue.Filter{{Queue: l.name()}, {Kind: l.name()}, {Queue: l.name(), Kind: l.name(), Status: queue.StatusPending}} {
-		if records, err := l.q.Jobs(l.Context(), f); err != nil || len(records) != want {
+		if records, _, err := l.q.Jobs(l.Context(), f); err != nil || len(records) != want {
 			l.Errorf("%q: Jobs(%+v): got %d, error %v; want %d", l.s, f, len(records), err, want)
 		}
 	}
-	records, err := l.q.Jobs(l.Context(), queue.Filter{Key: l.s})
+	records, _, err := l.q.Jobs(l.Context(), queue.Filter{Key: l.s})
 	if err != nil || len(records) != 1 {
 		l.Fatalf("%q: Jobs by key: got %d, error %v; want 1", l.s, len(records), err)
 	}

@@ -165,7 +165,7 @@ func TestInfiniteTimes(t *testing.T) {
 			enqueue(t, q, jobs(1)...)
 			soon := &queue.Job{Kind: "test", Delay: time.Hour}
 			enqueue(t, q, soon)
-			if records, err := q.Jobs(t.Context(), queue.Filter{}); err != nil || len(records) != 6 {
+			if records, _, err := q.Jobs(t.Context(), queue.Filter{}); err != nil || len(records) != 6 {
 				t.Errorf("Jobs: got %d, error %v; want 6", len(records), err)
 			}
 			exec(t, db, `INSERT INTO errand.jobs (queue, scheduled_at) VALUES ('put off', 'infinity')`)

@@ -163,9 +163,9 @@ func TestHostileArguments(t *testing.T) {
 			for _, s := range unstorable {
 				job := &queue.Job{ID: 1, Fence: 1, Worker: s}
 				for what, f := range map[string]func() error{
-					"Jobs by queue":    func() error { _, err := q.Jobs(t.Context(), queue.Filter{Queue: s}); return err },
-					"Jobs by kind":     func() error { _, err := q.Jobs(t.Context(), queue.Filter{Kind: s}); return err },
-					"Jobs by key":      func() error { _, err := q.Jobs(t.Context(), queue.Filter{Key: s}); return err },
+					"Jobs by queue":    func() error { _, _, err := q.Jobs(t.Context(), queue.Filter{Queue: s}); return err },
+					"Jobs by kind":     func() error { _, _, err := q.Jobs(t.Context(), queue.Filter{Kind: s}); return err },
+					"Jobs by key":      func() error { _, _, err := q.Jobs(t.Context(), queue.Filter{Key: s}); return err },
 					"Redrive of queue": func() error { _, err := q.Redrive(t.Context(), queue.Redrive{Queue: s}); return err },
 					"Redrive of kind":  func() error { _, err := q.Redrive(t.Context(), queue.Redrive{Kind: s}); return err },
 					"Sleep of worker":  func() error { _, err := q.Sleep(t.Context(), s, []string{"default"}); return err },

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/errandhq/errand/queue"
@@ -35,18 +37,29 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list.sql.
-func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (records []queue.Record, err error) {
+// Jobs implements [queue.Inspector] with sql/list_slice.sql, or, for a status that has an index,
+// sql/list.sql.
+func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
-		return nil, fmt.Errorf("postgres: list: %w", err)
+		return nil, 0, fmt.Errorf("postgres: list: %w", err)
 	}
-	query := b.sql.list
-	if f.Status != "" { // Checked: one of those there are
-		query = strings.Replace(query, "\n    AND true\n", "\n    AND status = '"+string(f.Status)+"'\n", 1)
+	before := cmp.Or(f.Before, math.MaxInt64)
+	query, args := b.sql.listSlice, []any{orNull(f.Queue), orNull(f.Kind), orNull(f.Key), before, f.Limit}
+	switch f.Status {
+	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
+		query = strings.Replace(b.sql.list, "\n    AND true\n", "\n    AND status = '"+string(f.Status)+"'\n", 1)
+	default:
+		args = append(args, orNull(string(f.Status)))
 	}
-	args := []any{orNull(f.Queue), orNull(f.Kind), orNull(f.Key), orNull(f.Before), f.Limit}
-	return b.readRecords(ctx, "list", query, args...)
+	page, err = b.readRecords(ctx, "list", query, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n := len(page); n > 0 && page[n-1].Queue == "" { // see list_slice.sql
+		return page[:n-1], page[n-1].ID, nil
+	}
+	return page, f.Next(page), nil
 }
 
 // Job implements [queue.Inspector] with sql/job.sql.
@@ -82,7 +95,7 @@ func (b *Backend) readRecords(ctx context.Context, verb, query string, args ...a
 	return records, nil
 }
 
-// queryRecords reads the columns that sql/list.sql and sql/job.sql return.
+// queryRecords reads the columns that sql/list.sql, sql/list_slice.sql and sql/job.sql return.
 func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
 	err = each(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Record

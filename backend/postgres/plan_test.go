@@ -81,6 +81,7 @@ func TestPlans(t *testing.T) {
 			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL"}},
 			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1", "true"}},
 			{"backlog", "jobs_pending_idx", nil},
+			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "true"}},
 			{"prune", "jobs_dead_idx", []string{"0", "0", "0", "false", "1"}},
 		} {
 			plan := planOf(t, conn, postgres.Statement(c.name), c.args...)

@@ -227,3 +227,35 @@ func claimInTx(t *testing.T, db *sql.DB, q *postgres.Backend) {
 		t.Fatal(err)
 	}
 }
+
+// TestJobsInSlices: a filter that no index serves looks at a part of a long table and says how far it has looked, also where it
+// has found nothing.
+func TestJobsInSlices(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	aged(t, db, "completed", 1, 3)
+	exec(t, db, `UPDATE errand.jobs SET kind = 'rare'`)
+	aged(t, db, "completed", 1, 120_000)
+	f := queue.Filter{Kind: "rare"}
+	var got []int64
+	calls := 0
+	for more := true; more && calls < 10; more = f.Before != 0 {
+		page, next, err := q.Jobs(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if calls++; calls == 1 && (len(page) != 0 || next == 0) {
+			t.Errorf("the first call: got %d jobs and next %d, want none and where it stopped", len(page), next)
+		}
+		for _, r := range page {
+			got = append(got, r.ID)
+		}
+		f.Before = next
+	}
+	if len(got) != 3 || calls != 3 {
+		t.Errorf("got jobs %v in %d calls, want 3 in 3", got, calls)
+	}
+	page, next, err := q.Jobs(t.Context(), queue.Filter{Limit: 2, Kind: "test"})
+	if err != nil || len(page) != 2 || next != page[1].ID {
+		t.Errorf("a full page: got %d jobs, next %d, error %v; want 2 and the last one's ID", len(page), next, err)
+	}
+}

@@ -202,7 +202,7 @@ func (r *roles) testEnqueuer(t *testing.T, db *sql.DB) {
 	}
 	_, err = q.Claim(t.Context(), request(1))
 	denied(t, "Claim", err)
-	_, err = q.Jobs(t.Context(), queue.Filter{})
+	_, _, err = q.Jobs(t.Context(), queue.Filter{})
 	denied(t, "Jobs", err)
 	_, _, err = q.Job(t.Context(), keyed.ID)
 	denied(t, "Job", err)
@@ -242,7 +242,7 @@ func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
 	if err := tx.Commit(); err != nil {
 		t.Error(err)
 	}
-	if records, err := q.Jobs(t.Context(), queue.Filter{}); err != nil || len(records) == 0 {
+	if records, _, err := q.Jobs(t.Context(), queue.Filter{}); err != nil || len(records) == 0 {
 		t.Errorf("Jobs: got %d, error %v; want some", len(records), err)
 	}
 	exec(t, db, r.statement("probe"), "{default}", nil)
@@ -322,7 +322,7 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 	exec(t, db, r.statement("count_sample"), 32<<20) // what Counts asks of a long table
 	exec(t, db, `SELECT id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, locked_at, locked_by, locked_until, fence,
 		created_at, updated_at FROM "Select_1".jobs ORDER BY id DESC LIMIT 100`)
-	_, err := q.Jobs(t.Context(), queue.Filter{})
+	_, _, err := q.Jobs(t.Context(), queue.Filter{})
 	denied(t, "Jobs, with payloads", err)
 	denied(t, "Enqueue", q.Enqueue(t.Context(), nil, jobs(1)...))
 	_, err = q.Claim(t.Context(), request(1))

@@ -14,7 +14,7 @@ type statements struct {
 	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
 	settle, settleDone, settleDrop                                      string
 	redrive, prune, countAll, countSample, backlog, list, job, payload  string
-	giveBack, priorities, transactions, passed                          string
+	listSlice, giveBack, priorities, transactions, passed               string
 }
 
 func loadStatements(schema string) statements {
@@ -45,6 +45,7 @@ func loadStatements(schema string) statements {
 		countSample:  load("count_sample"),
 		backlog:      load("backlog"),
 		list:         load("list"),
+		listSlice:    load("list_slice"),
 		job:          load("job"),
 		payload:      load("payload"),
 		giveBack:     load("give_back"),

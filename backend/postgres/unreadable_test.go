@@ -51,7 +51,7 @@ func TestBadRows(t *testing.T) {
 			if n := value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE status = 'completed'`); n != want {
 				t.Errorf("%d of %d jobs completed", n, want)
 			}
-			if list, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000}); err != nil || len(list) != want {
+			if list, _, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000}); err != nil || len(list) != want {
 				t.Errorf("Jobs: got %d, error %v; want %d", len(list), err, want)
 			}
 		})
@@ -93,7 +93,7 @@ func TestUnreadable(t *testing.T) {
 			if n := value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE status = 'completed'`); n != 100 {
 				t.Errorf("%d of 100 good jobs completed", n)
 			}
-			list, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusDead})
+			list, _, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusDead})
 			if err != nil || len(list) != 1 || list[0].ID != id || list[0].Unreadable == nil || !strings.Contains(list[0].LastError, "cannot be read") {
 				t.Errorf("dead Jobs: got %+v, error %v; want job %d, Unreadable, with a reason", list, err, id)
 			}

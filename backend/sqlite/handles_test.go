@@ -73,7 +73,7 @@ func (s *several) Sleep(ctx context.Context, worker string, queues []string) (ti
 
 func (s *several) Counts(ctx context.Context) ([]queue.Count, error) { return s.one().Counts(ctx) }
 
-func (s *several) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, error) {
+func (s *several) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, int64, error) {
 	return s.one().Jobs(ctx, f)
 }
 

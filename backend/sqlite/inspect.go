@@ -106,15 +106,12 @@ func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (c
 }
 
 // Jobs implements [queue.Inspector] with sql/list.sql, or, for a status that has an index, sql/list_pending.sql.
-func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (records []queue.Record, err error) {
+func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
-		return nil, fmt.Errorf("sqlite: list: %w", err)
+		return nil, 0, fmt.Errorf("sqlite: list: %w", err)
 	}
-	before := f.Before
-	if before == 0 {
-		before = math.MaxInt64
-	}
+	before := cmp.Or(f.Before, math.MaxInt64)
 	query, args := b.sql.list, []any{orNull(f.Queue), orNull(f.Kind), orNull(f.Key), orNull(string(f.Status)), before, f.Limit}
 	switch f.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
@@ -122,10 +119,16 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (records []queue.Rec
 		args = slices.Delete(args, 3, 4)
 	}
 	err = b.read(ctx, "list", func(db queue.DB) error {
-		records, err = queryRecords(ctx, db, query, args...)
+		page, err = queryRecords(ctx, db, query, args...)
 		return err
 	})
-	return records, err
+	if err != nil {
+		return nil, 0, err
+	}
+	if n := len(page); n > 0 && page[n-1].Queue == "" { // see list.sql
+		return page[:n-1], page[n-1].ID, nil
+	}
+	return page, f.Next(page), nil
 }
 
 // Job implements [queue.Inspector] with sql/job.sql.

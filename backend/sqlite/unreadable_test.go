@@ -58,7 +58,7 @@ func TestBadRows(t *testing.T) {
 		if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) != 0 {
 			t.Fatalf("Settle: %d lost, error %v", len(lost), err)
 		}
-		if list, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000}); err != nil || len(list) != want {
+		if list, _, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000}); err != nil || len(list) != want {
 			t.Errorf("Jobs: got %d, error %v; want %d", len(list), err, want)
 		}
 	})

@@ -121,7 +121,7 @@ func count(t *testing.T, db *sql.DB, query string, args ...any) (n int) {
 // jobs lists errand's jobs in the order of their ids.
 func jobs(t *testing.T, q *postgres.Backend) []queue.Record {
 	t.Helper()
-	records, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000})
+	records, _, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

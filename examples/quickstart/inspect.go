@@ -40,9 +40,9 @@ func (s *shop) enqueued(ctx context.Context) (tally, error) {
 func (s *shop) ordersOf(ctx context.Context, f queue.Filter, match func(queue.Record) bool) (tally, error) {
 	t := make(tally)
 	for {
-		page, err := s.jobs.Jobs(ctx, f)
-		if err != nil || len(page) == 0 {
-			return t, err
+		page, next, err := s.jobs.Jobs(ctx, f)
+		if err != nil {
+			return nil, err
 		}
 		for _, r := range page {
 			var payload struct {
@@ -55,7 +55,9 @@ func (s *shop) ordersOf(ctx context.Context, f queue.Filter, match func(queue.Re
 				t[payload.OrderID]++
 			}
 		}
-		f.Before = page[len(page)-1].ID
+		if f.Before = next; next == 0 {
+			return t, nil
+		}
 	}
 }
 

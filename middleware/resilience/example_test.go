@@ -39,7 +39,7 @@ func ExampleCircuitBreaker() {
 		log.Fatal(err)
 	}
 
-	jobs, err := q.Jobs(ctx, queue.Filter{})
+	jobs, _, err := q.Jobs(ctx, queue.Filter{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func left(t *testing.T, q *queuetest.Queue) (n int) {
 // attempts checks that all jobs are completed, and returns how many attempts that took.
 func attempts(t *testing.T, q *queuetest.Queue) (n int) {
 	t.Helper()
-	records, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000})
+	records, _, err := q.Jobs(t.Context(), queue.Filter{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

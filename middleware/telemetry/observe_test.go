@@ -36,7 +36,9 @@ type (
 
 func (g counter) Counts(ctx context.Context) ([]queue.Count, error) { return g.counts, g.wait(ctx) }
 
-func (g counter) Jobs(context.Context, queue.Filter) ([]queue.Record, error) { return nil, nil }
+func (g counter) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) {
+	return nil, 0, nil
+}
 
 func (g counter) Job(context.Context, int64) (r queue.Record, ok bool, err error) { return }
 

@@ -37,12 +37,12 @@ func (u unheaded) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	return jobs, err
 }
 
-func (u unheaded) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, error) {
-	records, err := u.Inspector.Jobs(ctx, f)
+func (u unheaded) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, int64, error) {
+	records, next, err := u.Inspector.Jobs(ctx, f)
 	for _, r := range records {
 		delete(r.Headers, "traceparent")
 	}
-	return records, err
+	return records, next, err
 }
 
 func (u unheaded) Job(ctx context.Context, id int64) (queue.Record, bool, error) {

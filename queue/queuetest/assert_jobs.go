@@ -32,14 +32,17 @@ func (s *search) list(ctx context.Context, kind string) (jobs []stored, err erro
 	}
 	filter := queue.Filter{Kind: kind, Limit: 1000}
 	for {
-		page, err := inspector.Jobs(ctx, filter)
-		if err != nil || len(page) == 0 {
+		page, next, err := inspector.Jobs(ctx, filter)
+		if err != nil {
 			return jobs, err
 		}
 		for _, r := range page {
 			jobs = append(jobs, stored{Record: r})
 		}
-		filter.Before = page[len(page)-1].ID
+		if next == 0 {
+			return jobs, nil
+		}
+		filter.Before = next
 	}
 }
 

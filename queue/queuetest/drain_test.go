@@ -24,7 +24,7 @@ func drain(t *testing.T, q *queuetest.Queue, h queue.Handler, want int) {
 // statuses shows all jobs, in the order of insertion.
 func statuses(t *testing.T, q *queuetest.Queue) string {
 	t.Helper()
-	records, err := q.Jobs(t.Context(), queue.Filter{})
+	records, _, err := q.Jobs(t.Context(), queue.Filter{})
 	if err != nil {
 		t.Fatalf("Jobs: %v", err)
 	}
@@ -82,7 +82,7 @@ func TestDrainSettles(t *testing.T) {
 	if got := statuses(t, q); got != want {
 		t.Errorf("jobs after Drain:\n got %s\nwant %s", got, want)
 	}
-	panicked, _ := q.Jobs(t.Context(), queue.Filter{Kind: "panic"})
+	panicked, _, _ := q.Jobs(t.Context(), queue.Filter{Kind: "panic"})
 	if text := panicked[0].LastError; !strings.HasPrefix(text, "panic: boom\n") || !strings.Contains(text, "drain_test.go") {
 		t.Errorf("LastError after a panic: got %q, want it to begin with panic: boom and to have the stack", text)
 	}

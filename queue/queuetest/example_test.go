@@ -48,7 +48,7 @@ func ExampleQueue_Jobs() {
 		fmt.Println(err)
 	}
 	show := func() {
-		jobs, err := q.Jobs(ctx, queue.Filter{Kind: "email.welcome"})
+		jobs, _, err := q.Jobs(ctx, queue.Filter{Kind: "email.welcome"})
 		if err != nil {
 			fmt.Println(err)
 		}

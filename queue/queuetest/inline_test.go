@@ -162,7 +162,7 @@ func TestInlineChain(t *testing.T) {
 			if counts, err := q.Counts(t.Context()); err != nil || len(counts) != 1 || counts[0].Jobs != links {
 				t.Errorf("counts: got %+v, error %v; want %d completed", counts, err, links)
 			}
-			if dead, _ := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusDead}); len(dead) > 0 {
+			if dead, _, _ := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusDead}); len(dead) > 0 {
 				t.Error(dead[0].LastError)
 			}
 		})

@@ -40,23 +40,23 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 
 // Jobs implements [queue.Inspector]. In a user's test, the zero Filter shows the
 // newest hundred jobs.
-func (q *Queue) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, error) {
-	f, err := f.Checked()
+func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
+	f, err = f.Checked()
 	if err != nil {
-		return nil, failed("list", err)
+		return nil, 0, failed("list", err)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, failed("list", err)
+		return nil, 0, failed("list", err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	found := q.sorted(func(r *queue.Record) bool { return matches(f, r) })
 	slices.Reverse(found)
-	records := make([]queue.Record, 0, min(len(found), f.Limit))
-	for _, r := range found[:cap(records)] {
-		records = append(records, shown(r))
+	page = make([]queue.Record, 0, min(len(found), f.Limit))
+	for _, r := range found[:cap(page)] {
+		page = append(page, shown(r))
 	}
-	return records, nil
+	return page, f.Next(page), nil
 }
 
 func matches(f queue.Filter, r *queue.Record) bool {

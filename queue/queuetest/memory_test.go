@@ -128,7 +128,7 @@ func TestJobsAreCopied(t *testing.T) {
 	check("claimed after the caller's job was changed", claimed)
 	r, _, _ := q.Job(t.Context(), j.ID)
 	check("looked up after the claimed job was changed", &r.Job)
-	all, _ := q.Jobs(t.Context(), queue.Filter{})
+	all, _, _ := q.Jobs(t.Context(), queue.Filter{})
 	check("listed after the record was changed", &all[0].Job)
 	settle(t, q, nil, queue.Outcome{Job: &held, Verb: queue.Release})
 	check("claimed again", claim(t, q, 1, 1)[0])

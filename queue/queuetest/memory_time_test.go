@@ -92,7 +92,7 @@ func TestRetention(t *testing.T) {
 		prune(t, q, "before 30 days", 0, false)
 		time.Sleep(time.Nanosecond)
 		prune(t, q, "after 30 days", 1, false)
-		if all, _ := q.Jobs(t.Context(), queue.Filter{}); len(all) != 1 || all[0].Kind != "live" {
+		if all, _, _ := q.Jobs(t.Context(), queue.Filter{}); len(all) != 1 || all[0].Kind != "live" {
 			t.Errorf("Jobs after Prune: got %+v, want the live one", all)
 		}
 	})
@@ -119,7 +119,7 @@ func TestNoRetention(t *testing.T) {
 	held := claim(t, q, 2, 2)
 	settle(t, q, nil, queue.Outcome{Job: held[0], Verb: queue.Done})
 	settle(t, q, nil, queue.Outcome{Job: held[1], Verb: queue.Dead})
-	if all, _ := q.Jobs(t.Context(), queue.Filter{}); len(all) != 1 || all[0].Kind != "dead" {
+	if all, _, _ := q.Jobs(t.Context(), queue.Filter{}); len(all) != 1 || all[0].Kind != "dead" {
 		t.Errorf("Jobs after one is done and one dead: got %+v, want the dead one", all)
 	}
 	prune(t, q, "without retention", 1, false)

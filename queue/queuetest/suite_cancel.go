@@ -89,7 +89,7 @@ func testCancelledLook(t *testing.T, h Harness) {
 	inspector, _ := queue.As[queue.Inspector](h.Queue)
 	_, err := inspector.Counts(cancelled(t))
 	wantCanceled(t, "Counts", err)
-	_, err = inspector.Jobs(cancelled(t), queue.Filter{})
+	_, _, err = inspector.Jobs(cancelled(t), queue.Filter{})
 	wantCanceled(t, "Jobs", err)
 	_, _, err = inspector.Job(cancelled(t), 1)
 	wantCanceled(t, "Job", err)

@@ -235,10 +235,10 @@ func testBadRedrive(t *testing.T, h Harness) {
 func testBadFilter(t *testing.T, h Harness) {
 	inspector, _ := queue.As[queue.Inspector](h.Queue)
 	for _, limit := range []int{-1, 1001} {
-		_, err := inspector.Jobs(t.Context(), queue.Filter{Limit: limit})
+		_, _, err := inspector.Jobs(t.Context(), queue.Filter{Limit: limit})
 		wantInvalid(t, fmt.Sprintf("Jobs with Limit %d", limit), err, "Limit")
 	}
-	_, err := inspector.Jobs(t.Context(), queue.Filter{Status: "asleep' OR true --"})
+	_, _, err := inspector.Jobs(t.Context(), queue.Filter{Status: "asleep' OR true --"})
 	wantInvalid(t, "Jobs with a Status that there is not", err, "Status")
 }
 

@@ -98,18 +98,18 @@ func testEndedJob(t *testing.T, h Harness) {
 	}
 }
 
-// list lists jobs as they are chosen by f.
-func list(t *testing.T, h Harness, f queue.Filter) (jobs []*queue.Job) {
+// list lists a page of the jobs that are chosen by f.
+func list(t *testing.T, h Harness, f queue.Filter) (jobs []*queue.Job, next int64) {
 	t.Helper()
 	inspector, _ := queue.As[queue.Inspector](h.Queue)
-	records, err := inspector.Jobs(t.Context(), f)
+	records, next, err := inspector.Jobs(t.Context(), f)
 	if err != nil {
 		t.Fatalf("Jobs(%+v): %v", f, err)
 	}
 	for i := range records {
 		jobs = append(jobs, &records[i].Job)
 	}
-	return jobs
+	return jobs, next
 }
 
 func testFilters(t *testing.T, h Harness) {
@@ -144,7 +144,12 @@ func testFilters(t *testing.T, h Harness) {
 		for _, i := range c.want {
 			want = append(want, jobs[i])
 		}
-		wantIDs(t, fmt.Sprintf("Jobs(%+v)", c.filter), list(t, h, c.filter), want)
+		got, next := list(t, h, c.filter)
+		wantIDs(t, fmt.Sprintf("Jobs(%+v)", c.filter), got, want)
+		full := c.filter.Limit > 0 && len(want) == c.filter.Limit
+		if full && next != want[len(want)-1].ID || !full && next != 0 {
+			t.Errorf("Jobs(%+v): got %d as the next Before, want the last job's ID after a full page, else 0", c.filter, next)
+		}
 	}
 }
 
@@ -152,13 +157,16 @@ func testPages(t *testing.T, h Harness) {
 	jobs := newJobs(250, nil)
 	enqueue(t, h, jobs...)
 	slices.Reverse(jobs)
-	wantIDs(t, "Jobs without a limit", list(t, h, queue.Filter{}), jobs[:100])
-	wantIDs(t, "Jobs with limit 1000", list(t, h, queue.Filter{Limit: 1000}), jobs)
+	hundred, _ := list(t, h, queue.Filter{})
+	wantIDs(t, "Jobs without a limit", hundred, jobs[:100])
+	thousand, _ := list(t, h, queue.Filter{Limit: 1000})
+	wantIDs(t, "Jobs with limit 1000", thousand, jobs)
 	var all []*queue.Job
 	f := queue.Filter{Limit: 60}
-	for page := list(t, h, f); len(page) > 0 && len(all) <= len(jobs); page = list(t, h, f) {
+	for more := true; more && len(all) <= len(jobs); more = f.Before != 0 {
+		var page []*queue.Job
+		page, f.Before = list(t, h, f)
 		all = append(all, page...)
-		f.Before = page[len(page)-1].ID
 	}
 	wantIDs(t, "all pages of Jobs with limit 60", all, jobs)
 }

@@ -141,7 +141,7 @@ func (m *model) compare(rt *rapid.T) {
 	}
 	shown := 0
 	for _, name := range m.queues {
-		records, err := inspector.Jobs(m.ctx, queue.Filter{Queue: name, Limit: 1000})
+		records, _, err := inspector.Jobs(m.ctx, queue.Filter{Queue: name, Limit: 1000})
 		if err != nil {
 			rt.Fatalf("Jobs of queue %s: %v", name, err)
 		}

@@ -1,8 +1,8 @@
--- Lists jobs, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids below $4 (NULL for any), at most $5; with payloads and headers if $6.
--- For one status, AND status = '...' takes the place of AND true: only written out does it let the planner
+-- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids below $4, at most $5;
+-- with payloads and headers if $6. AND status = '...' takes the place of AND true: only written out does it let the planner
 -- use the partial indexes, of which it makes the difference where there are few among many.
 -- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years: drivers cannot read them.
--- Index: jobs_pkey; jobs_dead_idx, jobs_pending_idx, jobs_running_idx.
+-- Index: jobs_dead_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
     id, queue, kind, CASE WHEN $6::boolean THEN payload END, priority,
     least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
@@ -17,6 +17,6 @@ WHERE ($1::text IS NULL OR queue = $1::text)
     AND ($2::text IS NULL OR kind = $2::text)
     AND true
     AND ($3::text IS NULL OR job_key = $3::text)
-    AND ($4::bigint IS NULL OR id < $4::bigint)
+    AND id < $4::bigint
 ORDER BY id DESC
 LIMIT $5::integer;

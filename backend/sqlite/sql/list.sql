@@ -1,13 +1,29 @@
--- Lists jobs, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, each NULL for any, with ids below ?5, at most ?6.
+-- Lists jobs, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, each NULL for any, with ids below ?5, at most ?6. It looks at the
+-- 50,000 newest jobs below ?5. Where these held fewer than ?6 and others follow, the last row says how far it has looked: its queue is '',
+-- which no job's is, and all of it but the id means nothing.
 -- Index: the ids are the table's own order.
+WITH page AS MATERIALIZED (
+    SELECT id AS number
+    FROM (
+        SELECT id, queue, kind, job_key, status FROM errand_jobs NOT INDEXED WHERE id < ?5 ORDER BY id DESC LIMIT 50000
+    )
+    WHERE (?1 IS NULL OR queue = ?1)
+        AND (?2 IS NULL OR kind = ?2)
+        AND (?3 IS NULL OR job_key = ?3)
+        AND (?4 IS NULL OR status = ?4)
+    ORDER BY id DESC
+    LIMIT ?6 + 0
+), stop AS MATERIALIZED (
+    SELECT number
+    FROM (SELECT id AS number FROM errand_jobs NOT INDEXED WHERE id < ?5 ORDER BY id DESC LIMIT 1 OFFSET 49999)
+    WHERE (SELECT count(*) FROM page) < ?6 + 0
+)
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, queue,
     fence, locked_by, status, locked_at, locked_until, updated_at
-FROM errand_jobs NOT INDEXED
-WHERE (?1 IS NULL OR queue = ?1)
-    AND (?2 IS NULL OR kind = ?2)
-    AND (?3 IS NULL OR job_key = ?3)
-    AND (?4 IS NULL OR status = ?4)
-    AND id < ?5
-ORDER BY id DESC
-LIMIT ?6 + 0;
+FROM page CROSS JOIN errand_jobs NOT INDEXED
+WHERE id = number
+UNION ALL
+SELECT number, '', 'null', 0, 0, 0, 0, 0, NULL, NULL, NULL, '', 0, NULL, '', NULL, NULL, 0
+FROM stop
+ORDER BY id DESC;

@@ -1,0 +1,29 @@
+-- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, each NULL for any, with ids below $4,
+-- at most $5; with payloads and headers if $7. It looks at the 50,000 newest jobs below $4. Where these held fewer than $5 and others
+-- follow, the last row says how far it has looked: its queue is '', which no job's is, and all of it but the id means nothing.
+-- Times are shown as in list.sql.
+-- Index: jobs_pkey.
+WITH page AS MATERIALIZED (
+    SELECT
+        id, queue, kind, CASE WHEN $7::boolean THEN payload END, priority,
+        least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
+        fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
+        CASE WHEN $7::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
+        coalesce(locked_by, ''), status::text,
+        CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
+        CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
+        least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z')
+    FROM (SELECT * FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC LIMIT 50000) AS slice
+    WHERE ($1::text IS NULL OR queue = $1::text)
+        AND ($2::text IS NULL OR kind = $2::text)
+        AND ($3::text IS NULL OR job_key = $3::text)
+        AND ($6::text IS NULL OR status::text = $6::text)
+    ORDER BY id DESC
+    LIMIT $5::integer
+)
+SELECT * FROM page
+UNION ALL
+SELECT
+    stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', NULL, NULL, '1970-01-01Z'
+FROM (SELECT id FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC OFFSET 49999 LIMIT 1) AS stop
+WHERE (SELECT count(*) FROM page) < $5::integer;
