@@ -47,39 +47,44 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	if err != nil || job == nil {
 		return nil, err
 	}
-	b.file.claims.add(tx, job)
+	b.file.claims.add(tx, txClaim{b.options.Prefix, job.ID, job.Fence})
 	return job, nil
 }
 
-// txClaims are the jobs that the last transaction has claimed which called ClaimTx: it has the
-// write lock, so every earlier one has ended.
-type txClaims struct {
-	mu     sync.Mutex
-	tx     queue.DB
-	fences map[int64]int64 // by the jobs' ids
+// txClaim is a job that a transaction has claimed, in the tables of that prefix.
+type txClaim struct {
+	prefix    string
+	id, fence int64
 }
 
-func (c *txClaims) add(tx queue.DB, job *queue.Job) {
+// txClaims are the claims of the last transaction that called ClaimTx, until they are settled: it
+// has the write lock, so every earlier one has ended.
+type txClaims struct {
+	mu   sync.Mutex
+	tx   queue.DB
+	open map[txClaim]bool
+}
+
+func (c *txClaims) add(tx queue.DB, claim txClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !handle.Same(c.tx, tx) {
-		c.tx, c.fences = tx, make(map[int64]int64)
+		c.tx, c.open = tx, make(map[txClaim]bool)
 	}
-	c.fences[job.ID] = job.Fence
+	c.open[claim] = true
 }
 
-// has reports whether tx has claimed the job and not yet settled it.
-func (c *txClaims) has(tx queue.DB, job *queue.Job) bool {
+// has reports whether the claim is tx's, and not yet settled.
+func (c *txClaims) has(tx queue.DB, claim txClaim) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fence, ok := c.fences[job.ID]
-	return ok && fence == job.Fence && handle.Same(c.tx, tx)
+	return c.open[claim] && handle.Same(c.tx, tx)
 }
 
-func (c *txClaims) remove(job *queue.Job) {
+func (c *txClaims) remove(claim txClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.fences, job.ID)
+	delete(c.open, claim)
 }
 
 // resume takes up the jobs of g again that tx, through which db runs statements, has claimed by
@@ -87,7 +92,8 @@ func (c *txClaims) remove(job *queue.Job) {
 func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g group[queue.Outcome]) (resumed group[queue.Outcome], lost []*queue.Job, err error) {
 	resumed = group[queue.Outcome]{claimed: claimed{worker: transaction, fence: g.fence}, job: g.job}
 	for _, o := range g.items {
-		if !b.file.claims.has(tx, o.Job) {
+		claim := txClaim{b.options.Prefix, o.Job.ID, o.Job.Fence}
+		if !b.file.claims.has(tx, claim) {
 			lost = append(lost, o.Job)
 			continue
 		}
@@ -99,7 +105,7 @@ func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g group[queue.Out
 		if err != nil {
 			return resumed, nil, err
 		}
-		b.file.claims.remove(o.Job)
+		b.file.claims.remove(claim)
 		if len(ids) == 0 { // the transaction has rolled back to a savepoint before ClaimTx
 			lost = append(lost, o.Job)
 			continue

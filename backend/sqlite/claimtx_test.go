@@ -81,3 +81,32 @@ func TestClaimTxNotKept(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimTxTwoPrefixes: one transaction claims jobs of the same number from two queues of a file.
+func TestClaimTxTwoPrefixes(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		db, first := fresh(t, driver, sqlite.Options{})
+		migrate(t, db, sqlite.Options{Prefix: "other_"})
+		second := backend(t, db, sqlite.Options{Prefix: "other_"})
+		enqueue(t, first, jobs(1)...)
+		enqueue(t, second, jobs(1)...)
+		claim(t, first, 1)
+		enqueue(t, first, jobs(1)...) // so that the fences differ
+		tx := begin(t, db)
+		var claimed []*queue.Job
+		for _, q := range []*sqlite.Backend{first, second} {
+			job, err := q.ClaimTx(t.Context(), tx, request(1))
+			if err != nil || job == nil {
+				t.Fatalf("ClaimTx: %v, %v", job, err)
+			}
+			claimed = append(claimed, job)
+		}
+		for i, q := range []*sqlite.Backend{first, second} {
+			lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: claimed[i], Verb: queue.Retry})
+			if err != nil || len(lost) != 0 {
+				t.Errorf("Settle in queue %d: lost %v, %v; want neither", i+1, lost, err)
+			}
+		}
+		commit(t, tx)
+	})
+}
