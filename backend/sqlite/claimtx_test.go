@@ -90,8 +90,10 @@ func TestClaimTxTwoPrefixes(t *testing.T) {
 		second := backend(t, db, sqlite.Options{Prefix: "other_"})
 		enqueue(t, first, jobs(1)...)
 		enqueue(t, second, jobs(1)...)
-		claim(t, first, 1)
-		enqueue(t, first, jobs(1)...) // so that the fences differ
+		held := claim(t, first, 1) // so that the fences differ
+		if _, err := first.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Release}); err != nil {
+			t.Fatal(err)
+		}
 		tx := begin(t, db)
 		var claimed []*queue.Job
 		for _, q := range []*sqlite.Backend{first, second} {
