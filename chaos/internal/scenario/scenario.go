@@ -37,7 +37,7 @@ type Scenario struct {
 var All = slices.SortedStableFunc(slices.Values(slices.Concat(direct, throughBouncer())), func(a, b Scenario) int { return a.Number - b.Number })
 
 // direct are the scenarios in which nothing but the wire is between errand and the server.
-var direct = []Scenario{sigkill, freeze, once, race, plans, poison, burst, payloads, terminate, crash, halfOpen, cut, standby, synchronous, pinned, clocks, deadlocks, isolation, migrations, limits, disk, sigterm, soak, sqlite, slowLink, badRows, giveBack, pools, endedTx}
+var direct = []Scenario{sigkill, freeze, once, race, plans, poison, burst, payloads, terminate, crash, halfOpen, cut, standby, synchronous, pinned, clocks, deadlocks, isolation, migrations, limits, disk, sigterm, soak, sqlite, slowLink, badRows, head, giveBack, pools, endedTx}
 
 // Find finds the scenarios of a name or number.
 func Find(name string) (found []Scenario) {
