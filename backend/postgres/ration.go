@@ -15,7 +15,7 @@ import (
 // not known, the claim looks from the head. What can still lie before a mark are jobs that keep an old due time, such as one that is
 // released, reclaimed or enqueued for a time that is over, and jobs that were locked by a transaction that came to nothing. For these, a
 // few thousand of the jobs that are passed over are looked at in turn, for a fiftieth of the time; and where a worker has been notified
-// and finds nothing, at all of them, for a tenth of the time and until the next notification.
+// and finds nothing, at all of them, for a tenth of the time, and at what comes meanwhile.
 
 const (
 	// dueMargin is how much earlier than the first write of its transaction a job may be due: its due time is by default, in SQL,
@@ -36,6 +36,8 @@ const (
 	// maxCredit and maxWokenCredit bound what a claim that finds nothing spends on what is passed over.
 	maxCredit      = 20 * time.Millisecond
 	maxWokenCredit = time.Second
+	// maxPassed is after how long such a claim looks again for what has come.
+	maxPassed = 10 * time.Millisecond
 )
 
 // mark is how far claims have looked at every job of a priority.

@@ -62,27 +62,28 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, f *
 	}
 	defer f.unlock()
 	r := &f.ration
-	open, err := b.openTransactions(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		open, err := b.openTransactions(ctx)
+		if err != nil {
+			return nil, err
+		}
+		heard := b.heard.Load()
+		all := whole(req.Queues)
+		if !r.begin(open) {
+			all = r.stretches(req.Queues)
+		}
+		jobs, err := b.lookRationed(ctx, req, f, open, all)
+		if err != nil {
+			return nil, err
+		}
+		if len(jobs) > 0 {
+			r.answered = heard
+		}
+		again := b.lookAtPassed(ctx, req, f, heard, len(jobs) == 0)
+		if len(jobs) > 0 || !again && r.found == nil {
+			return jobs, nil
+		}
 	}
-	heard := b.heard.Load()
-	all := whole(req.Queues)
-	if !r.begin(open) {
-		all = r.stretches(req.Queues)
-	}
-	jobs, err := b.lookRationed(ctx, req, f, open, all)
-	if err != nil {
-		return nil, err
-	}
-	if len(jobs) > 0 {
-		r.answered = heard
-	}
-	b.lookAtPassed(ctx, req, f, heard, len(jobs) == 0)
-	if len(jobs) == 0 && r.found != nil {
-		return b.lookRationed(ctx, req, f, open, r.stretches(req.Queues))
-	}
-	return jobs, nil
 }
 
 // lookRationed claims what is due in those stretches, which are all that may have jobs.
@@ -116,12 +117,18 @@ func (b *Backend) openTransactions(ctx context.Context) (s snapshot, err error) 
 	return s, err
 }
 
-// lookAtPassed looks at a part of what claims pass over, or, if idle, at as many as it may until the next notification.
-func (b *Backend) lookAtPassed(ctx context.Context, req queue.ClaimRequest, f *front, heard int64, idle bool) {
+// lookAtPassed looks at a part of what claims pass over, or, if idle, at as many as it may in ten milliseconds. It reports whether it may
+// look at more after another look for what has come meanwhile: workers that are awake are not notified.
+func (b *Backend) lookAtPassed(ctx context.Context, req queue.ClaimRequest, f *front, heard int64, idle bool) (more bool) {
+	begun := time.Now()
 	next, ok := f.ration.nextPassed(req.Queues, heard)
-	for ok && b.lookAtPart(ctx, req, f, next) && idle && b.heard.Load() == heard {
+	for ok && b.lookAtPart(ctx, req, f, next) && idle {
+		if time.Since(begun) >= maxPassed {
+			return true
+		}
 		next, ok = f.ration.nextPassed(req.Queues, heard)
 	}
+	return false
 }
 
 // lookAtPart looks at a part of what claims pass over, with sql/passed.sql. It reports whether another look makes sense now: an error is
