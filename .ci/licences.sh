@@ -56,7 +56,7 @@ while read -r module kind file; do
 	case "$kind $module" in
 	unknown* | GPL*) complain "$module: $kind: $file" ;;
 	# Copyleft for their own files; errand's packages link none of them but rapid, for tests.
-	"MPL-2.0 pgregory.net/rapid") ;;        # queue/queuetest
+	"MPL-2.0 pgregory.net/rapid") ;;        # backend/backendtest, which no program links
 	"MPL-2.0 github.com/hashicorp/hcl/v2") ;; # examples/ent
 	"MPL-2.0 github.com/riverqueue/"*) ;;   # bench, chaos, examples
 	MPL-2.0*) complain "$module: MPL-2.0, and not one of those known for it: $file" ;;

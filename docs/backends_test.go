@@ -49,7 +49,7 @@ func TestBackendsNamesTests(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n\n")
 	cases := regexp.MustCompile("`([a-z]+)/([^`…]+)(…?)`").FindAllStringSubmatch(table, -1)
 	for _, c := range cases {
-		suite := read(t, "../queue/queuetest/suite_"+c[1]+".go")
+		suite := read(t, "../backend/backendtest/"+c[1]+".go")
 		if name := `{"` + c[2]; !strings.Contains(suite, name+`"`) && (c[3] == "" || !strings.Contains(suite, name)) {
 			t.Errorf("the theme %s of the suite has no case %q", c[1], c[2])
 		}

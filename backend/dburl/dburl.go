@@ -30,8 +30,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // The schemes, as [Database] has them.
@@ -47,7 +47,7 @@ type Database struct {
 	Scheme string
 	// Description says in a few words which database it is, such as "SQLite file /var/a.db". There is no password in it.
 	Description string
-	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend] or [*queuetest.Queue]. What it can do besides is found with
+	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend] or [*memory.Queue]. What it can do besides is found with
 	// [queue.As].
 	Queue queue.Queue
 	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in memory. It keeps up to 20 connections, which
@@ -121,7 +121,7 @@ func openMemory(rest string, o Options) (*Database, error) {
 	return &Database{
 		Scheme:      Memory,
 		Description: "memory of this process",
-		Queue:       queuetest.New(queuetest.Options{Retention: queuetest.Retention(o.Retention)}),
+		Queue:       memory.New(memory.Options{Retention: memory.Retention(o.Retention)}),
 		migrate:     func(context.Context) error { return nil },
 	}, nil
 }

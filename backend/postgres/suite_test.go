@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -14,9 +15,9 @@ import (
 func TestConformance(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 				db, listen := w.open(t, postgrestest.DSN(t))
-				return queuetest.Harness{
+				return backendtest.Harness{
 					Queue: backend(t, db, postgres.Options{Listen: listen}),
 					Begin: func(ctx context.Context) (queuetest.Tx, error) { return db.BeginTx(ctx, nil) },
 				}

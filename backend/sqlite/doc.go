@@ -63,7 +63,7 @@
 //
 // Any number of processes of one host may use a file. Network file systems do not work: WAL needs shared memory. Within one process, use
 // one driver for a file: the locks of two SQLite libraries in one process undo each other. Databases in memory are refused, because each
-// connection would have one of its own; [github.com/errandhq/errand/queue/queuetest] has a queue for tests.
+// connection would have one of its own; package queuetest has a queue for tests.
 //
 // # Clock
 //

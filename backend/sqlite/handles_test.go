@@ -11,16 +11,16 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // TestConformanceOfSeveral runs the suite over three handles of one file, as three processes have them: each call goes
 // through the next, and transactions are opened with a fourth.
 func TestConformanceOfSeveral(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
-		queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 			name := dsn(t)
 			var s several
 			for range 3 {
@@ -29,9 +29,9 @@ func TestConformanceOfSeveral(t *testing.T) {
 				s.all = append(s.all, backend(t, db, sqlite.Options{}))
 			}
 			fourth := open(t, driver, name)
-			return queuetest.Harness{
+			return backendtest.Harness{
 				Queue:     &s,
-				Begin:     func(ctx context.Context) (queuetest.Tx, error) { return fourth.BeginTx(ctx, nil) },
+				Begin:     func(ctx context.Context) (backendtest.Tx, error) { return fourth.BeginTx(ctx, nil) },
 				OneWriter: true,
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
-	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // ways are how a caller may have opened the file: so that transactions have the write lock from the beginning, or
@@ -21,12 +21,12 @@ func TestConformance(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, driver string) {
-				queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+				backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 					db := open(t, driver, strings.Replace(dsn(t), w.without, "", 1))
 					migrate(t, db, sqlite.Options{})
-					return queuetest.Harness{
+					return backendtest.Harness{
 						Queue:     backend(t, db, sqlite.Options{}),
-						Begin:     func(ctx context.Context) (queuetest.Tx, error) { return db.BeginTx(ctx, nil) },
+						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
 					}
 				})

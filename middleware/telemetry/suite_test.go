@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -11,9 +12,9 @@ import (
 
 // Wrapping changes nothing: what the backend promises it still keeps.
 func TestConformance(t *testing.T) {
-	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		r := newRig(t, telemetry.Options{})
-		return queuetest.Harness{
+		return backendtest.Harness{
 			Queue: unheaded{r.queue, r.memory},
 			Begin: func(ctx context.Context) (queuetest.Tx, error) { return r.memory.Begin(ctx) },
 		}

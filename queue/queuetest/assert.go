@@ -59,10 +59,10 @@ func Through(db queue.DB) Option {
 		}
 		s.through = true
 		s.checks = append(s.checks, func(j stored) string {
-			if handle.Same(j.through, db) {
+			if handle.Same(j.Through, db) {
 				return ""
 			}
-			return throughAnother(j.through, db)
+			return throughAnother(j.Through, db)
 		})
 		return nil
 	}
@@ -128,7 +128,7 @@ func Times(n int) Option {
 // search is what one call looks for.
 type search struct {
 	q       queue.Enqueuer
-	memory  memory // nil where q is another
+	memory  inMemory // nil where q is another
 	kind    string
 	shown   string // the arguments as JSON; "" where any will do
 	args    any    // the arguments, decoded
@@ -144,7 +144,7 @@ func newSearch(q queue.Enqueuer, job *queue.Job, opts []Option) (*search, error)
 		return nil, fmt.Errorf("queuetest: %w", err)
 	}
 	s := &search{q: q, kind: job.Kind, shown: string(job.Payload), times: -1}
-	s.memory, _ = queue.As[memory](q)
+	s.memory, _ = queue.As[inMemory](q)
 	for _, opt := range opts {
 		if err := opt(s); err != nil {
 			return nil, err

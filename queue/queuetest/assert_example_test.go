@@ -97,7 +97,7 @@ func ExampleThrough() {
 	queuetest.WantJob(t, q, WelcomeEmail, Welcome{Name: "Bob"}, queuetest.Through(tx))
 	// Output:
 	// no job email.welcome with {"Name":"Bob"} was enqueued; nearest of 2:
-	//   job 2 (pending): enqueued through nil, want queuetest.Tx
+	//   job 2 (pending): enqueued through nil, want memory.Tx
 	//   job 1 (pending): Name: got "Alice", want "Bob"
 }
 

@@ -1,10 +1,14 @@
 package queuetest_test
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -67,3 +71,52 @@ func newLetters(t *testing.T, all ...letter) *queuetest.Queue {
 	}
 	return q
 }
+
+// foreign is a handle of another database.
+type foreign struct{}
+
+func (foreign) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, errors.New("foreign")
+}
+
+func (foreign) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, errors.New("foreign")
+}
+
+func begin(t *testing.T, q *queuetest.Queue) queuetest.Tx {
+	t.Helper()
+	tx, err := q.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+func enqueue(t testing.TB, q *queuetest.Queue, db queue.DB, jobs ...*queue.Job) {
+	t.Helper()
+	if err := q.Enqueue(t.Context(), db, jobs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func request(limit int) queue.ClaimRequest {
+	return queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: limit, Lease: time.Hour, Worker: "w"}
+}
+
+func claim(t testing.TB, q *queuetest.Queue, limit, want int) []*queue.Job {
+	t.Helper()
+	jobs, err := q.Claim(t.Context(), request(limit))
+	if err != nil || len(jobs) != want {
+		t.Fatalf("Claim with limit %d: got %d jobs, error %v; want %d", limit, len(jobs), err, want)
+	}
+	return jobs
+}
+
+func settle(t testing.TB, q *queuetest.Queue, db queue.DB, o queue.Outcome) {
+	t.Helper()
+	if lost, err := q.Settle(t.Context(), db, o); err != nil || len(lost) != 0 {
+		t.Fatalf("Settle %v: lost %d, error %v; want neither", o.Verb, len(lost), err)
+	}
+}
+
+func job(kind string) *queue.Job { return &queue.Job{Kind: kind} }

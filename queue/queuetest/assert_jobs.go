@@ -6,25 +6,22 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
 )
 
 // stored is a job as the assertions see it.
-type stored struct {
-	queue.Record
-	through queue.DB // the handle that it was enqueued through, where the queue remembers it
-	open    bool     // that handle is a transaction that has not ended
-}
+type stored = memory.Stored
 
-// memory is the queue in memory, or what embeds it.
-type memory interface {
-	stored(kind string) []stored
+// inMemory is the queue in memory, or what embeds it.
+type inMemory interface {
+	Stored(kind string) []memory.Stored
 }
 
 // list returns the jobs of the kind, or all where that is "", newest first.
 func (s *search) list(ctx context.Context, kind string) (jobs []stored, err error) {
 	if s.memory != nil {
-		return s.memory.stored(kind), nil
+		return s.memory.Stored(kind), nil
 	}
 	inspector, ok := queue.As[queue.Inspector](s.q)
 	if !ok {
@@ -44,25 +41,6 @@ func (s *search) list(ctx context.Context, kind string) (jobs []stored, err erro
 		}
 		filter.Before = next
 	}
-}
-
-// stored returns, besides what Jobs lists, the jobs that open transactions have enqueued.
-func (q *Queue) stored(kind string) (jobs []stored) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, r := range q.rows {
-		open := r.committed.Status == ""
-		rec := *r.seen(r.tx)
-		if !open {
-			rec = r.committed
-		}
-		if kind == "" || kind == rec.Kind {
-			rec.Job = copyOf(rec.Job)
-			jobs = append(jobs, stored{rec, r.through, open})
-		}
-	}
-	slices.SortFunc(jobs, func(a, b stored) int { return cmp.Compare(b.ID, a.ID) })
-	return jobs
 }
 
 // miss is a job of the kind that is not meant, and each reason why not.
@@ -102,7 +80,7 @@ func (s *search) why(j stored) (reasons []string, err error) {
 			}
 		}
 	}
-	if j.open && !s.through {
+	if j.Open && !s.through {
 		reasons = append(reasons, "in a transaction that has not committed")
 	}
 	for _, check := range s.checks {

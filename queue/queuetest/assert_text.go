@@ -113,11 +113,11 @@ func throughAnother(got, want queue.DB) string {
 }
 
 func handleName(db queue.DB) string {
-	switch db.(type) {
+	switch db := db.(type) {
 	case nil:
 		return "nil"
-	case *memTx:
-		return "queuetest.Tx"
+	case fmt.Stringer:
+		return db.String()
 	}
 	return fmt.Sprintf("%T", db)
 }

@@ -18,12 +18,12 @@ func TestThroughTx(t *testing.T) {
 	}
 	const none = "Fatal: no job email.welcome with {\"UserID\":42} was enqueued; nearest of "
 	wantMessage(t, "", through(nil))
-	wantMessage(t, none+"1:\n  job 1 (pending): enqueued through nil, want queuetest.Tx", through(tx))
+	wantMessage(t, none+"1:\n  job 1 (pending): enqueued through nil, want memory.Tx", through(tx))
 
 	enqueue(t, q, tx, letters.New(letter{UserID: 42}))
 	wantMessage(t, "", through(tx))
-	wantMessage(t, none+"2:\n  job 2 (pending): enqueued through another queuetest.Tx\n"+
-		"  job 1 (pending): enqueued through nil, want queuetest.Tx", through(other))
+	wantMessage(t, none+"2:\n  job 2 (pending): enqueued through another memory.Tx\n"+
+		"  job 1 (pending): enqueued through nil, want memory.Tx", through(other))
 	wantMessage(t, "Error: 1 job email.welcome was enqueued, want none:\n  job 2 (pending): {\"UserID\":42}",
 		func(t testing.TB) { queuetest.WantNoJob(t, q, letters, queuetest.Through(tx)) })
 	wantMessage(t, `Fatal: 1 job email.welcome with {"UserID":42} was enqueued, want 2:

@@ -1,5 +1,3 @@
-// Package queuetest helps to test: [New] is a queue in memory for the tests of
-// programs that use errand, [WantJob] and [WantNoJob] say what should have been
-// enqueued, and [Run] is the suite of cases that every
-// [queue.Queue] passes, for those who write a backend.
+// Package queuetest is for the tests of programs that use errand. [New] returns a queue in memory,
+// and [WantJob] and [WantNoJob] check what was enqueued, on any backend.
 package queuetest

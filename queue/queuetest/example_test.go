@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -87,14 +86,4 @@ func ExampleQueue_Begin() {
 	counts, err := q.Counts(ctx)
 	fmt.Println(len(counts), err)
 	// Output: 0 <nil>
-}
-
-// A backend's test is one call.
-func ExampleRun() {
-	_ = func(t *testing.T) { // func TestConformance(t *testing.T)
-		queuetest.Run(t, func(t *testing.T) queuetest.Harness {
-			q := queuetest.New(queuetest.Options{}) // a fresh database for each case
-			return queuetest.Harness{Queue: q, Begin: q.Begin}
-		})
-	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -16,10 +17,10 @@ import (
 func TestConformance(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
-			queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 				pool := openPool(t, mode)
 				_, q := overPool(t, pool)
-				return queuetest.Harness{
+				return backendtest.Harness{
 					Queue: q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)

@@ -102,7 +102,10 @@ func (c poolCase) try(ctx context.Context, l *lab.Lab, first int) (err error) {
 	cancel()
 	for range c.workers - len(refused) {
 		select {
-		case <-ended:
+		case err := <-ended:
+			if err != nil {
+				return fmt.Errorf("a worker: %w", err)
+			}
 		case <-time.After(time.Minute):
 			return errors.New("a worker has not ended within a minute")
 		}

@@ -32,7 +32,7 @@ func workOverSlowLink(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	defer proxy.Close()
+	defer func() { _ = proxy.Close() }()
 	proxy.Limit(size.rate)
 	l.Route = func(_, dsn string) (string, error) { return proxy.DSN(dsn) }
 	if err := enqueueLong(ctx, l, size.jobs); err != nil {

@@ -1,0 +1,210 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var cancelCases = []testCase{
+	{"before any verb", anything, testCancelledVerbs},
+	{"before enqueueing or settling in a transaction", hasTx, testCancelledInTx},
+	{"before waiting", hasWakeUps, testCancelledSleep},
+	{"before looking", hasInspector, testCancelledLook},
+	{"before redriving", hasRedriver, testCancelledRedrive},
+	{"before pruning", hasPruner, testCancelledPrune},
+	{"before reclaiming", hasReclaimer, testCancelledReclaim},
+	{"before claiming in a transaction", hasTxClaimer, testCancelledClaimTx},
+	{"amid enqueueing", anything, testCancelEnqueue},
+	{"amid settling", anything, testCancelSettle},
+	{"amid claiming", anything, testCancelClaim},
+}
+
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func wantCanceled(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%s with a cancelled context: got error %v, want context.Canceled", what, err)
+	}
+}
+
+func testCancelledVerbs(t *testing.T, h Harness) {
+	enqueue(t, h, newJobs(2, nil)...)
+	held := claim(t, h, request(1))[0]
+	before, _ := lookUp(t, h, held.ID)
+	ctx := cancelled(t)
+
+	wantCanceled(t, "Enqueue", h.Queue.Enqueue(ctx, nil, newJob()))
+	jobs, err := h.Queue.Claim(ctx, request(1))
+	wantCanceled(t, "Claim", err)
+	wantIDs(t, "Claim with a cancelled context", jobs, nil)
+	for _, v := range holderVerbs {
+		_, err := v.do(ctx, h, held)
+		wantCanceled(t, v.name, err)
+		wantUnchanged(t, h, v.name+" with a cancelled context", before)
+	}
+	wantHeld(t, h, "after calls with a cancelled context", held)
+	if got := claimOne(t, h); got.Attempt != 1 {
+		t.Errorf("claim after one with a cancelled context: got attempt %d, want 1", got.Attempt)
+	}
+}
+
+func testCancelledInTx(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	held := claimOne(t, h)
+	for _, do := range []func(ctx context.Context, tx Tx) error{
+		func(ctx context.Context, tx Tx) error { return h.Queue.Enqueue(ctx, tx, newJob()) },
+		func(ctx context.Context, tx Tx) error {
+			_, err := h.Queue.Settle(ctx, tx, queue.Outcome{Job: held})
+			return err
+		},
+	} {
+		tx := begin(t, h)
+		wantCanceled(t, "Enqueue or Settle in a transaction", do(cancelled(t), tx))
+		rollback(t, tx)
+	}
+	claimNone(t, h, "after a cancelled Enqueue")
+	wantHeld(t, h, "after a cancelled Settle", held)
+}
+
+func testCancelledSleep(t *testing.T, h Harness) {
+	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	_, err := waiter.Sleep(cancelled(t), "w", []string{"q"})
+	wantCanceled(t, "Sleep", err)
+	if err := waiter.Listen(cancelled(t), "w", []string{"q"}, func() {}); err != nil {
+		t.Errorf("Listen with a cancelled context: got error %v, want none", err)
+	}
+}
+
+func testCancelledLook(t *testing.T, h Harness) {
+	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	_, err := inspector.Counts(cancelled(t))
+	wantCanceled(t, "Counts", err)
+	_, _, err = inspector.Jobs(cancelled(t), queue.Filter{})
+	wantCanceled(t, "Jobs", err)
+	_, _, err = inspector.Job(cancelled(t), 1)
+	wantCanceled(t, "Job", err)
+}
+
+func testCancelledRedrive(t *testing.T, h Harness) {
+	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	enqueue(t, h, newJob())
+	settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: queue.Dead})
+	n, err := redriver.Redrive(cancelled(t), queue.Redrive{Queue: "q"})
+	wantCanceled(t, "Redrive", err)
+	if n != 0 {
+		t.Errorf("Redrive with a cancelled context: got %d, want 0", n)
+	}
+	claimNone(t, h, "after a cancelled Redrive")
+}
+
+func testCancelledPrune(t *testing.T, h Harness) {
+	pruner, _ := queue.As[queue.Pruner](h.Queue)
+	_, _, err := pruner.Prune(cancelled(t))
+	wantCanceled(t, "Prune", err)
+}
+
+func testCancelledReclaim(t *testing.T, h Harness) {
+	reclaimer, _ := queue.As[queue.Reclaimer](h.Queue)
+	enqueue(t, h, newJob())
+	claim(t, h, short(request(1)))
+	_, err := reclaimer.Reclaim(cancelled(t), 1)
+	wantCanceled(t, "Reclaim", err)
+	takeBack(t, h, 1)
+}
+
+func testCancelledClaimTx(t *testing.T, h Harness) {
+	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	enqueue(t, h, newJob())
+	tx := begin(t, h)
+	_, err := claimer.ClaimTx(cancelled(t), tx, queue.ClaimRequest{Queues: []string{"q"}})
+	wantCanceled(t, "ClaimTx", err)
+	rollback(t, tx)
+	claimOne(t, h)
+}
+
+// amid calls do with contexts that are cancelled sooner and later after it began,
+// and says whether the error that it must then return, if any, is Canceled.
+func amid(t *testing.T, do func(ctx context.Context, i int) error) {
+	t.Helper()
+	for i := range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(time.Duration(i)*250*time.Microsecond, cancel)
+		if err := do(ctx, i); err != nil {
+			wantCanceled(t, fmt.Sprintf("call %d", i), err)
+		}
+		timer.Stop()
+		cancel()
+	}
+}
+
+// testCancelEnqueue checks that a batch is written as a whole or not at all.
+func testCancelEnqueue(t *testing.T, h Harness) {
+	const n = 200
+	amid(t, func(ctx context.Context, i int) error {
+		name := fmt.Sprint("q", i)
+		err := h.Queue.Enqueue(ctx, nil, newJobs(n, func(_ int, j *queue.Job) { j.Queue = name })...)
+		req := request(n + 1)
+		req.Queues = []string{name}
+		got := len(claim(t, h, req))
+		if got != n && (got != 0 || err == nil) {
+			t.Errorf("a batch of %d whose context was cancelled midway, error %v: %d were written, want all, or none and an error", n, err, got)
+		}
+		return err
+	})
+}
+
+// testCancelSettle checks that a batch is settled as a whole or not at all.
+func testCancelSettle(t *testing.T, h Harness) {
+	const n = 200
+	amid(t, func(ctx context.Context, i int) error {
+		enqueue(t, h, newJobs(n, nil)...)
+		batch := outcomes(queue.Done, claimAll(t, h, n)...)
+		_, cancelErr := h.Queue.Settle(ctx, nil, batch...)
+		lost, err := h.Queue.Settle(t.Context(), nil, batch...)
+		if err != nil {
+			t.Fatalf("Settle after a cancelled one: %v", err)
+		}
+		if len(lost) != n && (len(lost) != 0 || cancelErr == nil) {
+			t.Errorf("a batch of %d whose context was cancelled midway, error %v: %d were settled, want all, or none and an error",
+				n, cancelErr, len(lost))
+		}
+		return cancelErr
+	})
+}
+
+// testCancelClaim checks that jobs whose claim was cancelled midway come back
+// when the lease runs out, if they had been claimed.
+func testCancelClaim(t *testing.T, h Harness) {
+	const n = 50
+	amid(t, func(ctx context.Context, i int) error {
+		enqueue(t, h, newJobs(n, nil)...)
+		jobs, claimErr := h.Queue.Claim(ctx, short(request(n)))
+		if claimErr == nil {
+			settle(t, h, outcomes(queue.Done, jobs...)...)
+		}
+		for left := n - len(jobs); left > 0; {
+			poll(t, "jobs of a cancelled claim", func() bool {
+				if reclaimer, ok := queue.As[queue.Reclaimer](h.Queue); ok {
+					if _, err := reclaimer.Reclaim(t.Context(), n); err != nil {
+						t.Fatalf("Reclaim: %v", err)
+					}
+				}
+				jobs = claim(t, h, request(n))
+				return len(jobs) > 0
+			})
+			left -= len(jobs)
+			settle(t, h, outcomes(queue.Done, jobs...)...)
+		}
+		return claimErr
+	})
+}

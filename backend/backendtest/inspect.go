@@ -1,0 +1,193 @@
+package backendtest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var inspectCases = []testCase{
+	{"counts", hasInspector, testCounts},
+	{"one job", hasInspector, testOneJob},
+	{"an ended job", hasInspector, testEndedJob},
+	{"filters", hasInspector, testFilters},
+	{"pages", hasInspector, testPages},
+	{"pruning leaves what is young", hasPruner, testPruneYoung},
+}
+
+func testCounts(t *testing.T, h Harness) {
+	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	enqueue(t, h, newJobs(6, func(i int, j *queue.Job) { j.Queue = []string{"q", "q", "p"}[i%3] })...)
+	later := newJob()
+	later.Delay = time.Hour
+	enqueue(t, h, later)
+	held := claim(t, h, request(2))
+	settle(t, h, queue.Outcome{Job: held[0], Verb: queue.Dead})
+	want := []queue.Count{
+		{Queue: "p", Status: queue.StatusPending, Jobs: 2, Exact: true},
+		{Queue: "q", Status: queue.StatusDead, Jobs: 1, Exact: true},
+		{Queue: "q", Status: queue.StatusPending, Jobs: 3, Exact: true},
+		{Queue: "q", Status: queue.StatusRunning, Jobs: 1, Exact: true},
+	}
+	got, err := inspector.Counts(t.Context())
+	if err != nil {
+		t.Fatalf("Counts: %v", err)
+	}
+	if !slices.IsSortedFunc(got, func(a, b queue.Count) int { return cmp.Compare(a.Queue, b.Queue) }) {
+		t.Errorf("Counts: got %+v, want them in the order of queues", got)
+	}
+	slices.SortFunc(got, func(a, b queue.Count) int {
+		return cmp.Compare(a.Queue+"\x00"+string(a.Status), b.Queue+"\x00"+string(b.Status))
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("Counts: got %+v, want %+v", got, want)
+	}
+}
+
+func testOneJob(t *testing.T, h Harness) {
+	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	j := keyed("a")
+	j.Headers = map[string]string{"a": "b"}
+	j.Priority, j.MaxAttempts, j.ScheduledAt = 3, 7, time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	enqueue(t, h, j)
+	r, ok, err := inspector.Job(t.Context(), j.ID)
+	if err != nil || !ok {
+		t.Fatalf("Job(%d): ok %v, error %v; want the job", j.ID, ok, err)
+	}
+	if r.ID != j.ID || r.Queue != j.Queue || r.Kind != j.Kind || r.Priority != j.Priority || r.MaxAttempts != j.MaxAttempts ||
+		r.Key != j.Key || !maps.Equal(r.Headers, j.Headers) || !r.ScheduledAt.Equal(j.ScheduledAt) {
+		t.Errorf("record of a new job: got %+v, want what was enqueued: %+v", r, j)
+	}
+	wantJSON(t, "payload of a record", r.Payload, string(j.Payload))
+	if r.Status != queue.StatusPending || r.Attempt != 0 || r.Worker != "" || r.LastError != "" ||
+		!r.LockedAt.IsZero() || !r.LeaseEnds.IsZero() || r.CreatedAt.IsZero() || r.UpdatedAt.IsZero() {
+		t.Errorf("record of a new job: got %+v, want it pending, never run, with CreatedAt and UpdatedAt", r)
+	}
+	for _, id := range []int64{j.ID + 1_000_000, 0, -1} {
+		if r, ok, err := inspector.Job(t.Context(), id); ok || err != nil {
+			t.Errorf("Job(%d): got %+v, ok %v, error %v; want none", id, r, ok, err)
+		}
+	}
+}
+
+// testEndedJob: a completed job shows who completed it. Any other is held by nobody.
+func testEndedJob(t *testing.T, h Harness) {
+	for _, verb := range []queue.Verb{queue.Done, queue.Dead, queue.Retry, queue.Release} {
+		j := newJob()
+		enqueue(t, h, j)
+		held := claimOne(t, h)
+		settle(t, h, queue.Outcome{Job: held, Verb: verb, Delay: time.Hour})
+		r, ok := lookUp(t, h, j.ID)
+		if !ok && verb == queue.Done {
+			continue // it is not kept
+		}
+		fence, worker := int64(0), ""
+		if verb == queue.Done {
+			fence, worker = held.Fence, held.Worker
+		}
+		if r.Fence != fence || r.Worker != worker || !r.LockedAt.IsZero() || !r.LeaseEnds.IsZero() {
+			t.Errorf("record of a job after %v: got fence %d, worker %q, lease %v to %v; want fence %d, worker %q and no lease",
+				verb, r.Fence, r.Worker, r.LockedAt, r.LeaseEnds, fence, worker)
+		}
+	}
+}
+
+// list lists a page of the jobs that are chosen by f.
+func list(t *testing.T, h Harness, f queue.Filter) (jobs []*queue.Job, next int64) {
+	t.Helper()
+	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	records, next, err := inspector.Jobs(t.Context(), f)
+	if err != nil {
+		t.Fatalf("Jobs(%+v): %v", f, err)
+	}
+	for i := range records {
+		jobs = append(jobs, &records[i].Job)
+	}
+	return jobs, next
+}
+
+func testFilters(t *testing.T, h Harness) {
+	jobs := newJobs(8, func(i int, j *queue.Job) {
+		j.Queue, j.Kind = []string{"q", "p"}[i%2], []string{"k", "k", "l", "l"}[i%4]
+		j.Key = []string{"", "", "", "", "a", "a", "b", "c"}[i]
+	})
+	enqueue(t, h, jobs...)
+	held := claim(t, h, request(2)) // 0 and 2
+	settle(t, h, queue.Outcome{Job: held[1], Verb: queue.Dead, Err: errors.New("boom")})
+	for _, c := range []struct {
+		filter queue.Filter
+		want   []int
+	}{
+		{queue.Filter{}, []int{7, 6, 5, 4, 3, 2, 1, 0}},
+		{queue.Filter{Queue: "p"}, []int{7, 5, 3, 1}},
+		{queue.Filter{Kind: "k"}, []int{5, 4, 1, 0}},
+		{queue.Filter{Queue: "q", Kind: "l"}, []int{6, 2}},
+		{queue.Filter{Status: queue.StatusRunning}, []int{0}},
+		{queue.Filter{Status: queue.StatusDead}, []int{2}},
+		{queue.Filter{Status: queue.StatusPending, Queue: "q"}, []int{6, 4}},
+		{queue.Filter{Status: queue.StatusFailed}, nil},
+		{queue.Filter{Key: "a"}, []int{5, 4}},
+		{queue.Filter{Key: "a", Queue: "q"}, []int{4}},
+		{queue.Filter{Key: "none"}, nil},
+		{queue.Filter{Limit: 3}, []int{7, 6, 5}},
+		{queue.Filter{Before: jobs[5].ID}, []int{4, 3, 2, 1, 0}},
+		{queue.Filter{Before: jobs[5].ID, Queue: "p", Limit: 1}, []int{3}},
+		{queue.Filter{Before: jobs[0].ID}, nil},
+	} {
+		var want []*queue.Job
+		for _, i := range c.want {
+			want = append(want, jobs[i])
+		}
+		got, next := list(t, h, c.filter)
+		wantIDs(t, fmt.Sprintf("Jobs(%+v)", c.filter), got, want)
+		full := c.filter.Limit > 0 && len(want) == c.filter.Limit
+		if full && next != want[len(want)-1].ID || !full && next != 0 {
+			t.Errorf("Jobs(%+v): got %d as the next Before, want the last job's ID after a full page, else 0", c.filter, next)
+		}
+	}
+}
+
+func testPages(t *testing.T, h Harness) {
+	jobs := newJobs(250, nil)
+	enqueue(t, h, jobs...)
+	slices.Reverse(jobs)
+	hundred, _ := list(t, h, queue.Filter{})
+	wantIDs(t, "Jobs without a limit", hundred, jobs[:100])
+	thousand, _ := list(t, h, queue.Filter{Limit: 1000})
+	wantIDs(t, "Jobs with limit 1000", thousand, jobs)
+	var all []*queue.Job
+	f := queue.Filter{Limit: 60}
+	for more := true; more && len(all) <= len(jobs); more = f.Before != 0 {
+		var page []*queue.Job
+		page, f.Before = list(t, h, f)
+		all = append(all, page...)
+	}
+	wantIDs(t, "all pages of Jobs with limit 60", all, jobs)
+}
+
+// testPruneYoung prunes until there is no more to look at: what has just ended
+// stays, as do the living.
+func testPruneYoung(t *testing.T, h Harness) {
+	pruner, _ := queue.As[queue.Pruner](h.Queue)
+	enqueue(t, h, newJobs(4, nil)...)
+	held := claimAll(t, h, 4)
+	settle(t, h, queue.Outcome{Job: held[0], Verb: queue.Dead}, queue.Outcome{Job: held[1], Verb: queue.Done},
+		queue.Outcome{Job: held[2], Verb: queue.Release})
+	poll(t, "Prune to have looked at every slice", func() bool {
+		removed, more, err := pruner.Prune(t.Context())
+		if err != nil || removed != 0 {
+			t.Fatalf("Prune of young jobs: removed %d, error %v; want neither", removed, err)
+		}
+		return !more
+	})
+	wantStatus(t, h, "after Prune", held[0].ID, queue.StatusDead)
+	wantStatus(t, h, "after Prune", held[1].ID, queue.StatusCompleted)
+	wantHeld(t, h, "after Prune", held[3])
+	wantIDs(t, "claim after Prune", claimAll(t, h, 1), held[2:3])
+}

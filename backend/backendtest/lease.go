@@ -1,0 +1,168 @@
+package backendtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var leaseCases = []testCase{
+	{"an expired lease is reclaimed, a live one is not", anything, testExpiredLease},
+	{"extending keeps a job", anything, testExtendKeeps},
+	{"extending counts from now", anything, testExtendShortens},
+	{"what a reclaim returns", hasReclaimer, testReclaimReturns},
+	{"the limit of a reclaim", hasReclaimer, testReclaimLimit},
+	{"reclaimed at the last attempt", hasReclaimer, testReclaimDead},
+	{"reclaim frees the key of a dead job", hasReclaimer, testReclaimFreesKey},
+	{"the record of a lease", hasInspector, testLeaseRecord},
+}
+
+func testExpiredLease(t *testing.T, h Harness) {
+	jobs := newJobs(2, nil)
+	enqueue(t, h, jobs...)
+	start := time.Now()
+	crashed := claim(t, h, short(request(1)))
+	alive := claim(t, h, request(1))
+	wantIDs(t, "first claim", crashed, jobs[:1])
+
+	takeBack(t, h, 1)
+	req := request(2)
+	req.Worker = "another"
+	again := claimSoon(t, h, req, 1)
+	if early := shortLease - time.Since(start); early > 0 {
+		t.Errorf("a job was reclaimed %v before its lease ran out", early)
+	}
+	wantIDs(t, "claim after the lease ran out", again, crashed)
+	if j := again[0]; j.Attempt != 2 || j.Fence == crashed[0].Fence || j.Worker != "another" {
+		t.Errorf("claimed again: got attempt %d, fence %d, worker %q; want 2, another than %d, another",
+			j.Attempt, j.Fence, j.Worker, crashed[0].Fence)
+	}
+	wantHeld(t, h, "of the job whose lease lasts", alive...)
+}
+
+func testExtendKeeps(t *testing.T, h Harness) {
+	enqueue(t, h, newJobs(3, nil)...)
+	req := request(2)
+	req.Lease = 300 * time.Millisecond
+	both := claim(t, h, req)
+	wantHeld(t, h, "of one of two", both[0])
+	unclaimed := claimOne(t, h)
+
+	takeBack(t, h, 1)
+	wantIDs(t, "claim after both leases ran out but one was extended",
+		claimSoon(t, h, request(3), 1), both[1:])
+	wantHeld(t, h, "of what is held", both[0], unclaimed)
+}
+
+func testExtendShortens(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	job := claimOne(t, h)
+	if lost, err := h.Queue.Extend(t.Context(), shortLease, job); err != nil || len(lost) != 0 {
+		t.Fatalf("Extend: lost %v, error %v; want neither", ids(lost), err)
+	}
+	takeBack(t, h, 1)
+	wantIDs(t, "claim after the shorter lease ran out", claimSoon(t, h, request(1), 1), []*queue.Job{job})
+}
+
+func testReclaimReturns(t *testing.T, h Harness) {
+	j := newJob()
+	j.Key, j.Priority, j.Headers = "key", 3, map[string]string{"a": "b"}
+	enqueue(t, h, j)
+	req := short(request(1))
+	req.Worker = "crasher"
+	claim(t, h, req)
+	got := takeBack(t, h, 1)
+	wantIDs(t, "reclaimed", got, []*queue.Job{j})
+	r := got[0]
+	if r.Attempt != 1 || r.MaxAttempts != queue.DefaultMaxAttempts || r.Kind != "k" || r.Queue != "q" || r.Key != "key" {
+		t.Errorf("reclaimed job: got %+v, want attempt 1 of %d, its kind, queue and key", r, queue.DefaultMaxAttempts)
+	}
+	if r.Payload != nil || r.Headers != nil {
+		t.Errorf("reclaimed job: got payload %s and headers %v, want neither: a thousand of them may be long", r.Payload, r.Headers)
+	}
+	if !strings.Contains(r.LastError, "crasher") {
+		t.Errorf("LastError of the reclaimed job: got %q, want it to name the worker crasher", r.LastError)
+	}
+	wantStatus(t, h, "after the reclaim", j.ID, queue.StatusPending)
+	again := claimOne(t, h)
+	if again.Attempt != 2 || again.LastError != r.LastError {
+		t.Errorf("claimed again: got attempt %d, LastError %q; want 2, %q", again.Attempt, again.LastError, r.LastError)
+	}
+}
+
+func testReclaimLimit(t *testing.T, h Harness) {
+	reclaimer, _ := queue.As[queue.Reclaimer](h.Queue)
+	jobs := newJobs(5, nil)
+	enqueue(t, h, jobs...)
+	claim(t, h, short(request(5)))
+	var all []*queue.Job
+	poll(t, "five expired leases", func() bool {
+		got, err := reclaimer.Reclaim(t.Context(), 2)
+		if err != nil || len(got) > 2 {
+			t.Fatalf("Reclaim with limit 2: got jobs %v, error %v; want at most 2", ids(got), err)
+		}
+		all = append(all, got...)
+		return len(all) >= 5
+	})
+	wantSameIDs(t, "reclaimed by twos", all, jobs)
+}
+
+func testReclaimDead(t *testing.T, h Harness) {
+	j := newJob()
+	j.MaxAttempts = 2
+	enqueue(t, h, j)
+	settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: queue.Retry})
+	claim(t, h, short(request(1)))
+	got := takeBack(t, h, 1)
+	wantIDs(t, "reclaimed", got, []*queue.Job{j})
+	if r := got[0]; r.Attempt != 2 || r.MaxAttempts != 2 {
+		t.Errorf("reclaimed job: got attempt %d of %d, want 2 of 2", r.Attempt, r.MaxAttempts)
+	}
+	claimNone(t, h, "after the last attempt's lease ran out")
+	wantStatus(t, h, "after the last attempt's lease ran out", j.ID, queue.StatusDead)
+}
+
+func testReclaimFreesKey(t *testing.T, h Harness) {
+	j, next := newJob(), newJob()
+	j.MaxAttempts, j.Key, next.Key = 1, "key", "key"
+	enqueue(t, h, j)
+	claim(t, h, short(request(1)))
+	takeBack(t, h, 1)
+	enqueue(t, h, next)
+	wantWritten(t, "after the reclaim that made the key's holder dead", next)
+}
+
+func testLeaseRecord(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	job := claimOne(t, h)
+	claimed, _ := lookUp(t, h, job.ID)
+	if claimed.Status != queue.StatusRunning || claimed.Worker != "w" || claimed.Fence != job.Fence || claimed.Attempt != 1 {
+		t.Fatalf("record of a claimed job: got %+v, want it running, with worker w, fence %d, attempt 1", claimed, job.Fence)
+	}
+	wantLease(t, "claimed", claimed, longLease)
+	if lost, err := h.Queue.Extend(t.Context(), 3*longLease, job); err != nil || len(lost) != 0 {
+		t.Fatalf("Extend: lost %v, error %v; want neither", ids(lost), err)
+	}
+	extended, _ := lookUp(t, h, job.ID)
+	wantLease(t, "extended", extended, 3*longLease)
+	if extended.LockedAt.Before(claimed.LockedAt) || extended.Attempt != 1 || extended.Fence != job.Fence {
+		t.Errorf("record after Extend: got %+v, want LockedAt not before %v, attempt 1, fence %d",
+			extended, claimed.LockedAt, job.Fence)
+	}
+	for _, verb := range []queue.Verb{queue.Release, queue.Retry, queue.Dead} {
+		settle(t, h, queue.Outcome{Job: job, Verb: verb})
+		lookUp(t, h, job.ID) // whose lease must be gone
+		if verb != queue.Dead {
+			job = claimOne(t, h)
+		}
+	}
+}
+
+func wantLease(t *testing.T, when string, rec queue.Record, want time.Duration) {
+	t.Helper()
+	if got := rec.LeaseEnds.Sub(rec.LockedAt); (got - want).Abs() > time.Millisecond {
+		t.Errorf("lease of a job when %s: got %v from LockedAt to LeaseEnds, want %v", when, got, want)
+	}
+}

@@ -1,0 +1,112 @@
+package backendtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+	"pgregory.net/rapid"
+)
+
+// redrive revives one job, or those of a queue or kind; of dead jobs with one
+// key the backend chooses, so then the model looks.
+func (m *model) redrive(rt *rapid.T) {
+	redriver, _ := queue.As[queue.Redriver](m.h.Queue)
+	var dead []*modelJob
+	for _, j := range m.jobs {
+		if j.Status == queue.StatusDead {
+			dead = append(dead, j)
+		}
+	}
+	if len(dead) == 0 {
+		return
+	}
+	slices.SortFunc(dead, func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
+	one := rapid.SampledFrom(dead).Draw(rt, "dead")
+	which := queue.Redrive{ID: one.ID}
+	inspector, canLook := queue.As[queue.Inspector](m.h.Queue)
+	if canLook && rapid.Bool().Draw(rt, "all of its queue") {
+		which = queue.Redrive{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
+	}
+	want := m.revivable(dead, which)
+	n, err := redriver.Redrive(m.ctx, which)
+	if err != nil || n != len(want) {
+		rt.Fatalf("Redrive(%+v): got %d, error %v; want %d", which, n, err, len(want))
+	}
+	for _, j := range dead {
+		if !chosen(which, &j.Record) || want[rivals(j)] == 0 {
+			continue
+		}
+		if want[rivals(j)] > 1 {
+			if rec, _, err := inspector.Job(m.ctx, j.ID); err != nil || rec.Status != queue.StatusPending {
+				continue
+			}
+		}
+		delete(want, rivals(j))
+		j.Status, j.Attempt, j.LastError, j.due = queue.StatusPending, 0, "", lately
+	}
+	if len(want) != 0 {
+		rt.Fatalf("Redrive(%+v): none is pending of %v", which, want)
+	}
+}
+
+// rivals names the dead jobs of which only one can be revived: those of a key.
+func rivals(j *modelJob) string {
+	return fmt.Sprint(j.Queue, " ", cmp.Or(j.Key, fmt.Sprint(j.ID)))
+}
+
+// revivable counts the chosen dead jobs for each key that is free, or each job
+// that has no key: one of them is revived.
+func (m *model) revivable(dead []*modelJob, which queue.Redrive) map[string]int {
+	groups := make(map[string]int)
+	for _, j := range dead {
+		if chosen(which, &j.Record) && m.live(j.Queue, j.Key) == nil {
+			groups[rivals(j)]++
+		}
+	}
+	return groups
+}
+
+// crash claims jobs and lets the leases run out.
+func (m *model) crash(rt *rapid.T) {
+	reclaimer, _ := queue.As[queue.Reclaimer](m.h.Queue)
+	req := m.request(rt)
+	req.Lease, req.Limit = time.Millisecond, 2
+	expired := m.take(rt, req)
+	for end := time.Now().Add(patience); len(expired) > 0; {
+		got, err := reclaimer.Reclaim(m.ctx, 10)
+		if err != nil || time.Now().After(end) {
+			rt.Fatalf("Reclaim of %d expired jobs: error %v after at most %v", len(expired), err, patience)
+		}
+		for _, r := range got {
+			left := slices.DeleteFunc(slices.Clone(expired), func(j *queue.Job) bool { return j.ID == r.ID })
+			if len(left) == len(expired) {
+				rt.Fatalf("Reclaim: got job %d, want one of %v", r.ID, ids(expired))
+			}
+			expired = left
+			m.reclaimed(rt, r)
+		}
+	}
+}
+
+// reclaimed is what became of a job whose lease ran out.
+func (m *model) reclaimed(rt *rapid.T, got *queue.Job) {
+	j := m.jobs[got.ID]
+	if got.Attempt != j.Attempt || got.LastError == "" {
+		rt.Fatalf("Reclaim: got job %d in attempt %d, LastError %q; want attempt %d, and the reason",
+			got.ID, got.Attempt, got.LastError, j.Attempt)
+	}
+	m.drop(got.ID)
+	j.LastError, j.Status, j.due = got.LastError, queue.StatusPending, lately
+	switch {
+	case got.ScheduledAt.Equal(m.hour): // it may keep its place
+		j.due = anHourAgo
+	case got.ScheduledAt.Equal(m.hour.Add(-time.Hour)):
+		j.due = twoHoursAgo
+	}
+	if j.Attempt >= j.MaxAttempts {
+		j.Status = queue.StatusDead
+	}
+}

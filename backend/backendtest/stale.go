@@ -1,0 +1,200 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var staleCases = []testCase{
+	{"every verb without holding the job", anything, testNotHeld},
+	{"settling twice", anything, testSettleTwice},
+	{"after a reclaim", anything, testStaleAfterReclaim},
+	{"a stale claim beside a current one of the fence that replaced it", anything, testCrossedFences},
+	{"a stale job does not hinder its batch", anything, testStaleInBatch},
+	{"never claimed, or unknown", anything, testNeverClaimed},
+	{"after the lease, before a reclaim", hasReclaimer, testLateHolder},
+}
+
+// holderVerb is something that only the holder of a job can do.
+type holderVerb struct {
+	name string
+	do   func(ctx context.Context, h Harness, jobs ...*queue.Job) (lost []*queue.Job, err error)
+}
+
+var holderVerbs = []holderVerb{
+	{"Extend", func(ctx context.Context, h Harness, jobs ...*queue.Job) ([]*queue.Job, error) {
+		return h.Queue.Extend(ctx, 2*longLease, jobs...)
+	}},
+	settling(queue.Done), settling(queue.Retry), settling(queue.Dead), settling(queue.Release),
+}
+
+func settling(verb queue.Verb) holderVerb {
+	return holderVerb{fmt.Sprintf("Settle %v", verb),
+		func(ctx context.Context, h Harness, jobs ...*queue.Job) ([]*queue.Job, error) {
+			batch := outcomes(verb, jobs...)
+			for i := range batch {
+				batch[i].Err = errors.New("late")
+			}
+			return h.Queue.Settle(ctx, nil, batch...)
+		}}
+}
+
+// wantLost checks that who presents job is told that it is lost, whatever the
+// verb, and that nothing is changed.
+func wantLost(t *testing.T, h Harness, what string, job *queue.Job) {
+	t.Helper()
+	before, _ := lookUp(t, h, job.ID)
+	for _, v := range holderVerbs {
+		lost, err := v.do(t.Context(), h, job)
+		if err != nil {
+			t.Fatalf("%s with %s: error %v, want the job lost", v.name, what, err)
+		}
+		wantIDs(t, fmt.Sprintf("lost by %s with %s", v.name, what), lost, []*queue.Job{job})
+		if lost[0] != job {
+			t.Errorf("lost by %s with %s: got another pointer than the caller's, by which a Worker knows its jobs", v.name, what)
+		}
+		wantUnchanged(t, h, fmt.Sprintf("%s with %s", v.name, what), before)
+	}
+}
+
+func testNotHeld(t *testing.T, h Harness) {
+	enqueue(t, h, newJobs(2, nil)...)
+	other := claim(t, h, request(1))[0]
+	first := claimOne(t, h)
+	settle(t, h, queue.Outcome{Job: first, Verb: queue.Release})
+	wantLost(t, h, "an older fence, the job pending", first)
+	current := claimOne(t, h)
+	wantLost(t, h, "an older fence", first)
+
+	change := func(what string, set func(j *queue.Job)) {
+		job := *current
+		set(&job)
+		wantLost(t, h, what, &job)
+	}
+	change("a fence that was never drawn", func(j *queue.Job) { j.Fence += 1_000_000 })
+	change("fence 0", func(j *queue.Job) { j.Fence = 0 })
+	change("another claim's fence", func(j *queue.Job) { j.Fence = other.Fence })
+	change("another worker", func(j *queue.Job) { j.Worker = "someone" })
+	change("another case of the worker", func(j *queue.Job) { j.Worker = "W" })
+	change("another job's ID", func(j *queue.Job) { j.ID = other.ID })
+	settle(t, h, outcomes(queue.Done, current, other)...)
+}
+
+func testSettleTwice(t *testing.T, h Harness) {
+	for _, v := range holderVerbs[1:] {
+		enqueue(t, h, newJob())
+		job := claimOne(t, h)
+		if lost, err := v.do(t.Context(), h, job); err != nil || len(lost) != 0 {
+			t.Fatalf("%s: lost %v, error %v; want neither", v.name, ids(lost), err)
+		}
+		wantLost(t, h, "a job after "+v.name, job)
+		for _, j := range claim(t, h, request(1)) { // after Retry and Release
+			wantLost(t, h, "the claim before, after "+v.name, job)
+			settle(t, h, queue.Outcome{Job: j, Verb: queue.Done})
+			wantLost(t, h, "the claim before, the job done", job)
+		}
+	}
+}
+
+// testLateHolder: the fence decides, not the clock. Until somebody takes the job back it is its holder's, however late.
+func testLateHolder(t *testing.T, h Harness) {
+	for _, v := range holderVerbs {
+		enqueue(t, h, newJob())
+		job := claim(t, h, short(request(1)))[0]
+		after := newJob()
+		after.Queue, after.Delay = "clock", shortLease
+		enqueue(t, h, after)
+		req := request(1)
+		req.Queues = []string{"clock"}
+		settle(t, h, outcomes(queue.Done, claimSoon(t, h, req, 1)...)...) // now the lease is over
+		if lost, err := v.do(t.Context(), h, job); err != nil || len(lost) != 0 {
+			t.Errorf("%s after the lease ran out, and before anyone has taken the job back: lost %v, error %v; want neither", v.name, ids(lost), err)
+		}
+		for _, j := range claim(t, h, request(1)) { // after Retry and Release
+			job = j
+		}
+		_, _ = h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: job}) // where it is still held
+	}
+}
+
+func testStaleAfterReclaim(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	late := claim(t, h, short(request(1)))[0]
+	taken := takeBack(t, h, 1)
+	for range taken {
+		wantLost(t, h, "a job that was reclaimed", late)
+	}
+	current := claimSoon(t, h, request(1), 1)[0]
+	wantLost(t, h, "a job that was reclaimed and claimed again by the same worker", late)
+	settle(t, h, queue.Outcome{Job: current, Verb: queue.Done})
+}
+
+// testCrossedFences is about statements that look for ids and fences one by one:
+// the stale job's row has a fence of the batch, and the same worker, but it is
+// not the stale claim's.
+func testCrossedFences(t *testing.T, h Harness) {
+	for _, v := range holderVerbs {
+		enqueue(t, h, newJobs(2, nil)...)
+		stale := claim(t, h, request(1))[0]
+		settle(t, h, queue.Outcome{Job: stale, Verb: queue.Release})
+		both := claimAll(t, h, 2) // one claim: one fence
+		again, companion := both[0], both[1]
+		if again.ID != stale.ID {
+			again, companion = companion, again
+		}
+		before, _ := lookUp(t, h, stale.ID)
+		lost, err := v.do(t.Context(), h, stale, companion)
+		if err != nil {
+			t.Fatalf("%s: %v", v.name, err)
+		}
+		what := fmt.Sprintf("%s of job %d with the stale fence %d and job %d with fence %d, where both are held with fence %d",
+			v.name, stale.ID, stale.Fence, companion.ID, companion.Fence, again.Fence)
+		wantIDs(t, "lost by "+what, lost, []*queue.Job{stale})
+		wantUnchanged(t, h, what, before)
+		settle(t, h, queue.Outcome{Job: again, Verb: queue.Done})
+		finishAll(t, h, companion)
+	}
+}
+
+func testStaleInBatch(t *testing.T, h Harness) {
+	for _, v := range holderVerbs {
+		enqueue(t, h, newJobs(5, nil)...)
+		held := claimAll(t, h, 5)
+		one, three := *held[1], *held[3]
+		one.Fence++
+		three.Worker = "someone"
+		lost, err := v.do(t.Context(), h, held[0], &one, held[2], &three, held[4])
+		if err != nil {
+			t.Fatalf("%s: %v", v.name, err)
+		}
+		wantSameIDs(t, "lost by "+v.name+" of five jobs, of which two are not held", lost, []*queue.Job{&one, &three})
+		settle(t, h, outcomes(queue.Done, held[1], held[3])...)
+		finishAll(t, h, held[0], held[2], held[4])
+	}
+}
+
+// finishAll completes jobs that may be held, or have been given back.
+func finishAll(t *testing.T, h Harness, jobs ...*queue.Job) {
+	t.Helper()
+	jobs = append(claim(t, h, request(len(jobs))), jobs...)
+	for _, j := range jobs {
+		if _, err := h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: j, Verb: queue.Done}); err != nil {
+			t.Fatalf("Settle of what is left: %v", err)
+		}
+	}
+}
+
+func testNeverClaimed(t *testing.T, h Harness) {
+	j := newJob()
+	enqueue(t, h, j)
+	wantLost(t, h, "a job that was never claimed", j)
+	unknown := *claimOne(t, h)
+	unknown.ID += 1_000_000
+	wantLost(t, h, "an ID that no job has", &unknown)
+	unknown.ID = -1
+	wantLost(t, h, "a negative ID", &unknown)
+}

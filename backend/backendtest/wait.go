@@ -1,0 +1,221 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// promptly is how soon a sleeping worker is woken, by the median of some tries.
+const (
+	promptly = 50 * time.Millisecond
+	tries    = 7
+)
+
+var waitCases = []testCase{
+	{"enqueue wakes within 50 ms", hasWakeUps, testWakeUp},
+	{"commit wakes within 50 ms", hasWakeUps | hasTx, testWakeUpByCommit},
+	{"redrive wakes", hasWakeUps | hasRedriver, testWakeUpByRedrive},
+	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
+	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
+	{"reclaim wakes", hasWakeUps | hasReclaimer, testWakeUpByReclaim},
+	{"every job starts when it is due", hasWakeUps | hasRedriver | hasReclaimer, testStartsWhenDue},
+	{"every sleeper is woken", hasWakeUps, testWakeAll},
+	{"a queue of several", hasWakeUps, testWakeUpOfSeveral},
+	{"Listen ends with its context", hasWakeUps, testListenEnds},
+	{"Listen says that it polls", isPolling, testListenPolls},
+	{"when the next job is due", hasWakeUps, testSleepNext},
+}
+
+// dozer is a worker that sleeps.
+type dozer struct {
+	name   string
+	queues []string
+	woken  chan struct{}
+}
+
+// listens starts a worker that listens until the test ends, and waits until it
+// can be woken by what do does.
+func listens(t *testing.T, h Harness, name string, queues []string, do func()) *dozer {
+	t.Helper()
+	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	d := &dozer{name, queues, make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- waiter.Listen(ctx, name, queues, func() {
+			select {
+			case d.woken <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Listen: %v", err)
+		}
+	})
+	poll(t, "a first wake-up", func() bool {
+		d.sleep(t, h)
+		do()
+		return d.isWoken(promptly)
+	})
+	return d
+}
+
+func (d *dozer) sleep(t *testing.T, h Harness) time.Duration {
+	t.Helper()
+	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	d.isWoken(0) // forget what was before
+	next, err := waiter.Sleep(t.Context(), d.name, d.queues)
+	if err != nil {
+		t.Fatalf("Sleep: %v", err)
+	}
+	return next
+}
+
+// isWoken waits for a wake-up, at most that long.
+func (d *dozer) isWoken(within time.Duration) bool {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-d.woken:
+		return true
+	case <-timer.C:
+		return len(d.woken) > 0
+	}
+}
+
+// wantPrompt checks that do wakes d promptly, by the median of several times.
+// What was about to be done is prepared by sleep's return.
+func wantPrompt(t *testing.T, h Harness, d *dozer, what string, do func()) {
+	t.Helper()
+	var took []time.Duration
+	for range tries {
+		d.sleep(t, h)
+		start := time.Now()
+		do()
+		if !d.isWoken(patience) {
+			t.Fatalf("%s did not wake a sleeping worker within %v", what, patience)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	if median := took[tries/2]; median > promptly {
+		t.Errorf("from %s to wake-up: got %v in the median of %v, want at most %v", what, median, took, promptly)
+	}
+}
+
+func testWakeUp(t *testing.T, h Harness) {
+	one := func() { enqueue(t, h, newJob()) }
+	d := listens(t, h, "w", []string{"q"}, one)
+	wantPrompt(t, h, d, "Enqueue", one)
+}
+
+func testWakeUpByCommit(t *testing.T, h Harness) {
+	var tx Tx
+	one := func() {
+		tx = begin(t, h)
+		enqueueIn(t, h, tx, newJob())
+		commit(t, tx)
+	}
+	d := listens(t, h, "w", []string{"q"}, one)
+	wantPrompt(t, h, d, "the commit of an Enqueue", one)
+}
+
+func testWakeUpByRedrive(t *testing.T, h Harness) {
+	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	enqueue(t, h, newJob())
+	one := func() {
+		for _, j := range claim(t, h, request(1)) {
+			settle(t, h, queue.Outcome{Job: j, Verb: queue.Dead})
+		}
+		if _, err := redriver.Redrive(t.Context(), queue.Redrive{Queue: "q"}); err != nil {
+			t.Fatalf("Redrive: %v", err)
+		}
+	}
+	d := listens(t, h, "w", []string{"q"}, one)
+	wantPrompt(t, h, d, "Dead and Redrive", one)
+}
+
+func testWakeAll(t *testing.T, h Harness) {
+	one := func() { enqueue(t, h, newJob()) }
+	d1 := listens(t, h, "w1", []string{"q"}, one)
+	d2 := listens(t, h, "w2", []string{"q"}, one)
+	d1.sleep(t, h)
+	d2.sleep(t, h)
+	one()
+	if w1, w2 := d1.isWoken(patience), d2.isWoken(patience); !w1 || !w2 {
+		t.Errorf("two workers slept on a queue, one job was enqueued: woken %v and %v, want both", w1, w2)
+	}
+}
+
+func testWakeUpOfSeveral(t *testing.T, h Harness) {
+	name := "p"
+	one := func() {
+		j := newJob()
+		j.Queue = name
+		enqueue(t, h, j)
+	}
+	d := listens(t, h, "w", []string{"o", "p", "q"}, one)
+	for _, name = range []string{"o", "q", "p"} {
+		d.sleep(t, h)
+		one()
+		if !d.isWoken(patience) {
+			t.Fatalf("a worker slept on the queues o, p and q, and a job was enqueued in %s: not woken within %v", name, patience)
+		}
+	}
+}
+
+func testListenEnds(t *testing.T, h Harness) {
+	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- waiter.Listen(ctx, "w", []string{"q"}, func() {}) }()
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Listen after its context was cancelled: got error %v, want none", err)
+		}
+	case <-time.After(patience):
+		t.Errorf("Listen did not return within %v of its context's end", patience)
+	}
+}
+
+func testListenPolls(t *testing.T, h Harness) {
+	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := waiter.Listen(ctx, "w", []string{"q"}, func() {})
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Listen without the means to wake: got error %v, want one that says so, at once", err)
+	}
+}
+
+func testSleepNext(t *testing.T, h Harness) {
+	d := &dozer{name: "w", queues: []string{"q", "p"}}
+	if next := d.sleep(t, h); next >= 0 {
+		t.Errorf("Sleep without jobs: got next %v, want below 0", next)
+	}
+	elsewhere, running := newJob(), newJob()
+	elsewhere.Queue, elsewhere.Delay = "o", time.Minute
+	enqueue(t, h, elsewhere, running)
+	claimOne(t, h)
+	if next := d.sleep(t, h); next >= 0 {
+		t.Errorf("Sleep with one job in another queue and one running: got next %v, want below 0", next)
+	}
+	for _, minutes := range []int{90, 60, 75} { // the first of them counts
+		j := newJob()
+		j.Queue, j.Delay = d.queues[minutes%2], time.Duration(minutes)*time.Minute
+		enqueue(t, h, j)
+	}
+	if next := d.sleep(t, h); next > time.Hour || next < time.Hour-time.Minute {
+		t.Errorf("Sleep with jobs due in 60, 75 and 90 minutes: got next %v, want just below an hour", next)
+	}
+}

@@ -1,0 +1,34 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Backlogs implements [queue.Backlogger]. A job that an open transaction has
+// claimed, or is about to change, waits until that commits.
+func (q *Queue) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("backlog", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	oldest := make(map[string]time.Duration)
+	for _, r := range q.rows {
+		rec := &r.committed
+		if age := at.Sub(rec.ScheduledAt); rec.Status == queue.StatusPending && age >= 0 {
+			oldest[rec.Queue] = max(oldest[rec.Queue], age)
+		}
+	}
+	backlogs := make([]queue.Backlog, 0, len(oldest))
+	for name, age := range oldest {
+		backlogs = append(backlogs, queue.Backlog{Queue: name, Age: age})
+	}
+	slices.SortFunc(backlogs, func(a, b queue.Backlog) int { return cmp.Compare(a.Queue, b.Queue) })
+	return backlogs, nil
+}

@@ -1,0 +1,180 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Claim implements [queue.Consumer]. Jobs whose lease has run out are not due
+// before [Queue.Reclaim] has taken them back.
+func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed("claim", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	q.lastFence++
+	var jobs []*queue.Job
+	room := req.MaxBytes()
+	for _, name := range req.Queues {
+		lines := q.due(name, req.Kinds, at)
+		for len(jobs) < req.Limit {
+			r := first(lines)
+			if r == nil {
+				break
+			}
+			if room -= sizeOf(r); room < 0 && len(jobs) > 0 {
+				return jobs, nil
+			}
+			jobs = append(jobs, q.claim(nil, r, req, at))
+		}
+	}
+	return jobs, nil
+}
+
+// sizeOf is how many bytes the payload and the headers of a job have.
+func sizeOf(r *row) int {
+	size := len(r.committed.Payload)
+	for k, v := range r.committed.Headers {
+		size += len(k) + len(v)
+	}
+	return size
+}
+
+// claim gives r to the claimer, under the fence that was drawn last, and returns
+// the job as the claimer gets it.
+func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *queue.Job {
+	next := *r.seen(tx)
+	next.Status = queue.StatusRunning
+	next.Attempt++
+	next.Fence, next.Worker = q.lastFence, req.Worker
+	next.LockedAt, next.LeaseEnds, next.UpdatedAt = at, at.Add(req.Lease), at
+	q.write(tx, r, next)
+	job := copyOf(next.Job)
+	return &job
+}
+
+// Extend implements [queue.Consumer]. It never waits: while a transaction that
+// settles the job is open, the lease lasts longer in case that rolls back.
+func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
+	if err := queue.CheckLease(lease); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if j == nil {
+			return nil, &queue.InvalidError{Field: "Job", Problem: "nil"}
+		}
+	}
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed("extend", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	for _, j := range jobs {
+		r := q.rows[j.ID]
+		if r == nil || !holds(&r.committed, j) {
+			lost = append(lost, j)
+			continue
+		}
+		r.committed.LockedAt, r.committed.LeaseEnds, r.committed.UpdatedAt = at, at.Add(lease), at
+		q.index(r)
+	}
+	return lost, nil
+}
+
+// Reclaim implements [queue.Reclaimer].
+func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
+	if limit < 1 {
+		return nil, &queue.InvalidError{Field: "Limit", Problem: fmt.Sprintf("%d: at least 1", limit)}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed("reclaim", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	var jobs []*queue.Job
+	for len(jobs) < limit {
+		r := q.leases.over(at)
+		if r == nil {
+			break
+		}
+		q.write(nil, r, ranOut(r.committed, at))
+		job := copyOf(r.committed.Job)
+		job.Payload, job.Headers = nil, nil
+		jobs = append(jobs, &job)
+	}
+	return jobs, nil
+}
+
+// ranOut is the job after its lease has run out.
+func ranOut(rec queue.Record, at time.Time) queue.Record {
+	rec.LastError = fmt.Sprintf("lease of worker %q ran out in attempt %d", rec.Worker, rec.Attempt)
+	rec = unheld(rec, at)
+	rec.Status = queue.StatusPending
+	if rec.Attempt >= rec.MaxAttempts {
+		rec.Status = queue.StatusDead
+	}
+	return rec
+}
+
+// ClaimTx implements [queue.TxClaimer] within a [Tx] of this Queue; another db
+// is an error, because its end cannot be seen.
+func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
+	req.Lease, req.Limit, req.Worker = time.Second, 1, "tx"
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	tx, err := txOf(db)
+	if err == nil && tx == nil {
+		err = &queue.InvalidError{Field: "DB", Problem: fmt.Sprintf("%T: not a transaction from Begin", db)}
+	}
+	if err != nil {
+		return nil, failed("claim", err)
+	}
+	var job *queue.Job
+	err = q.do(ctx, "claim", tx, func() *memTx {
+		at := now()
+		r := q.firstIn(tx, req, at)
+		if r == nil {
+			return nil
+		}
+		q.lastFence++
+		job = q.claim(tx, r, req, at)
+		job.Worker = ""
+		done := settled(*r.draft, queue.Outcome{Verb: queue.Done}, at)
+		done.Worker = ""
+		q.write(tx, r, done)
+		tx.claims[r.id] = job.Fence
+		return nil
+	})
+	return job, err
+}
+
+// firstIn returns the row that tx claims first: it also sees what it has itself
+// enqueued or given back.
+func (q *Queue) firstIn(tx *memTx, req queue.ClaimRequest, at time.Time) *row {
+	for _, name := range req.Queues {
+		best := first(q.due(name, req.Kinds, at))
+		for _, r := range tx.rows {
+			if tx.finds(r, name, req.Kinds, at) && (best == nil || before(r.draft, &best.committed)) {
+				best = r
+			}
+		}
+		if best != nil {
+			return best
+		}
+	}
+	return nil
+}

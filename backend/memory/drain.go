@@ -1,0 +1,74 @@
+package memory
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// drainLease lasts for whatever a test's clock does while a handler runs.
+const drainLease = 30 * 24 * time.Hour
+
+// Drain runs everything that is due, and what becomes due meanwhile, one job at
+// a time in the caller's goroutine, until nothing is: what a handler enqueues
+// is run too. All queues count as one line, in the order of claims. It settles
+// each job as a worker would ([queue.OutcomeOf]; a panic is a
+// [queue.PanicError]), so one that failed waits for its back-off and is left, and
+// where h is a [queue.Mux], or a chain around one, jobs of other kinds are left.
+//
+// It returns how many runs there were, and an error only when ctx ends. A job that
+// snoozes for no time is due again a microsecond later, so it may be run again or left.
+func (q *Queue) Drain(ctx context.Context, h queue.Handler) (ran int, err error) {
+	var kinds []string
+	if mux, ok := queue.As[*queue.Mux](h); ok {
+		if kinds = mux.Kinds(); len(kinds) == 0 {
+			return 0, nil
+		}
+	}
+	for {
+		job, err := q.next(ctx, kinds)
+		if job == nil || err != nil {
+			return ran, err
+		}
+		ran++
+		outcome, ok := queue.OutcomeOf(ctx, job, run(ctx, h, job))
+		if !ok {
+			continue
+		}
+		if _, err := q.Settle(context.WithoutCancel(ctx), nil, outcome); err != nil {
+			return ran, err
+		}
+	}
+}
+
+// next claims the job that is first of all queues; nil where none is due.
+func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
+	if _, err := q.Reclaim(ctx, slice); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	var lines []*line
+	for name := range q.lines {
+		lines = append(lines, q.due(name, kinds, at)...)
+	}
+	r := first(lines)
+	if r == nil {
+		return nil, nil
+	}
+	q.lastFence++
+	return q.claim(nil, r, queue.ClaimRequest{Worker: "Drain", Lease: drainLease}, at), nil
+}
+
+// run calls the handler and makes an error of its panic.
+func run(ctx context.Context, h queue.Handler, job *queue.Job) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &queue.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return h.HandleJob(ctx, job)
+}

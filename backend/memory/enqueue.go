@@ -1,0 +1,124 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Enqueue implements [queue.Enqueuer]. It waits only for an open transaction
+// that holds a key of one of the jobs.
+func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
+	for _, j := range jobs {
+		if err := j.Check(q.opts.MaxPayload); err != nil {
+			return err
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	tx, err := txOf(db)
+	if err != nil {
+		return failed("enqueue", err)
+	}
+	err = q.do(ctx, "enqueue", tx, func() *memTx {
+		for _, j := range jobs {
+			if _, busy := q.holder(tx, keyOf(j)); busy != nil {
+				return busy
+			}
+		}
+		at := now()
+		for _, j := range jobs {
+			q.insert(tx, db, j, at)
+		}
+		return nil
+	})
+	if err == nil && tx == nil {
+		q.runInline(ctx)
+	}
+	return err
+}
+
+func (q *Queue) insert(tx *memTx, db queue.DB, j *queue.Job, at time.Time) {
+	if r, _ := q.holder(tx, keyOf(j)); r != nil {
+		j.ID, j.Duplicate = r.id, true
+		return
+	}
+	q.lastID++
+	j.ID, j.Duplicate = q.lastID, false
+	r := &row{id: j.ID, key: keyOf(j), through: db}
+	q.rows[r.id] = r
+	q.write(tx, r, newRecord(j, at))
+}
+
+// newRecord is what is stored of j, in its own memory.
+func newRecord(j *queue.Job, at time.Time) queue.Record {
+	job := queue.Job{
+		ID: j.ID, Queue: queueOf(j), Kind: j.Kind, Payload: bytes.Clone(j.Payload),
+		Priority: j.Priority, ScheduledAt: j.ScheduledAt.Round(0), MaxAttempts: j.MaxAttempts,
+		Key: j.Key, Headers: maps.Clone(j.Headers), CreatedAt: at,
+	}
+	if job.Payload == nil {
+		job.Payload = json.RawMessage("null")
+	}
+	if job.ScheduledAt.IsZero() {
+		job.ScheduledAt = at.Add(j.Delay)
+	}
+	if job.MaxAttempts == 0 {
+		job.MaxAttempts = queue.DefaultMaxAttempts
+	}
+	return queue.Record{Job: job, Status: queue.StatusPending, UpdatedAt: at}
+}
+
+// copyOf is a stored job as it is handed out, in the receiver's own memory.
+func copyOf(j queue.Job) queue.Job {
+	j.Payload = bytes.Clone(j.Payload)
+	j.Headers = maps.Clone(j.Headers)
+	return j
+}
+
+func queueOf(j *queue.Job) string {
+	if j.Queue == "" {
+		return queue.DefaultQueue
+	}
+	return j.Queue
+}
+
+func keyOf(j *queue.Job) lockKey { return lockKey{queue: queueOf(j), key: j.Key} }
+
+// holder returns the live row that has the key as a statement in tx sees it, or
+// nil; or, as busy, another transaction on whose end the answer depends.
+func (q *Queue) holder(tx *memTx, k lockKey) (r *row, busy *memTx) {
+	for _, r := range q.keys[k] {
+		if r.tx != nil && r.tx != tx {
+			return nil, r.tx
+		}
+		if live(r.seen(tx)) {
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+// indexKey keeps r in keys while it is live, or while its transaction says so.
+func (q *Queue) indexKey(r *row) {
+	if r.key.key == "" {
+		return
+	}
+	keyed := live(&r.committed) || r.draft != nil && live(r.draft)
+	switch {
+	case keyed && !r.keyed:
+		q.keys[r.key] = append(q.keys[r.key], r)
+	case !keyed && r.keyed:
+		q.keys[r.key] = slices.DeleteFunc(q.keys[r.key], func(o *row) bool { return o == r })
+		if len(q.keys[r.key]) == 0 {
+			delete(q.keys, r.key)
+		}
+	}
+	r.keyed = keyed
+}

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// slice is the most jobs that one call of Prune, or of Drain's Reclaim, ends.
+const slice = 1000
+
+// Counts implements [queue.Inspector]. All its counts are exact.
+func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("count", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	type line struct {
+		queue  string
+		status queue.Status
+	}
+	n := make(map[line]int64)
+	for _, r := range q.rows {
+		if r.committed.Status != "" {
+			n[line{r.committed.Queue, r.committed.Status}]++
+		}
+	}
+	counts := make([]queue.Count, 0, len(n))
+	for l, jobs := range n {
+		counts = append(counts, queue.Count{Queue: l.queue, Status: l.status, Jobs: jobs, Exact: true})
+	}
+	slices.SortFunc(counts, func(a, b queue.Count) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
+	})
+	return counts, nil
+}
+
+// Jobs implements [queue.Inspector]. In a user's test, the zero Filter shows the
+// newest hundred jobs.
+func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
+	f, err = f.Checked()
+	if err != nil {
+		return nil, 0, failed("list", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, failed("list", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	found := q.sorted(func(r *queue.Record) bool { return matches(f, r) })
+	slices.Reverse(found)
+	page = make([]queue.Record, 0, min(len(found), f.Limit))
+	for _, r := range found[:cap(page)] {
+		page = append(page, shown(r))
+	}
+	return page, f.Next(page), nil
+}
+
+func matches(f queue.Filter, r *queue.Record) bool {
+	return (f.Queue == "" || f.Queue == r.Queue) &&
+		(f.Kind == "" || f.Kind == r.Kind) &&
+		(f.Status == "" || f.Status == r.Status) &&
+		(f.Key == "" || f.Key == r.Key) &&
+		(f.Before == 0 || r.ID < f.Before)
+}
+
+// sorted returns the committed rows that want chooses, in the order of their IDs.
+func (q *Queue) sorted(want func(*queue.Record) bool) []*row {
+	var found []*row
+	for _, r := range q.rows {
+		if r.committed.Status != "" && want(&r.committed) {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b *row) int { return cmp.Compare(a.id, b.id) })
+	return found
+}
+
+func shown(r *row) queue.Record {
+	rec := r.committed
+	rec.Job = copyOf(rec.Job)
+	return rec
+}
+
+// Job implements [queue.Inspector].
+func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return rec, false, failed("look up", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.rows[id]
+	if r == nil || r.committed.Status == "" {
+		return rec, false, nil
+	}
+	return shown(r), true, nil
+}
+
+// Redrive implements [queue.Redriver]. Of dead jobs with one key the oldest
+// comes back.
+func (q *Queue) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
+	if err := which.Check(); err != nil {
+		return 0, err
+	}
+	err = q.do(ctx, "redrive", nil, func() *memTx {
+		dead := q.sorted(func(r *queue.Record) bool { return chosen(which, r) })
+		for _, r := range dead {
+			if _, busy := q.holder(nil, r.key); busy != nil {
+				return busy
+			}
+		}
+		at := now()
+		for _, r := range dead {
+			if other, _ := q.holder(nil, r.key); other != nil {
+				continue
+			}
+			next := r.committed
+			next.Status, next.Attempt, next.LastError = queue.StatusPending, 0, ""
+			next.ScheduledAt, next.UpdatedAt = at, at
+			q.write(nil, r, next)
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+func chosen(which queue.Redrive, r *queue.Record) bool {
+	return r.Status == queue.StatusDead &&
+		(which.ID == 0 || which.ID == r.ID) &&
+		(which.Queue == "" || which.Queue == r.Queue) &&
+		(which.Kind == "" || which.Kind == r.Kind)
+}
+
+// Prune implements [queue.Pruner].
+func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, false, failed("prune", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	for r := q.ended.over(at); r != nil && removed < slice; r = q.ended.over(at) {
+		q.ended.remove(r)
+		delete(q.rows, r.id)
+		removed++
+	}
+	return removed, q.ended.over(at) != nil, nil
+}

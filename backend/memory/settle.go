@@ -1,0 +1,117 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Settle implements [queue.Consumer]. It waits only for an open transaction that
+// has settled one of the jobs.
+func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
+	for _, o := range outcomes {
+		if err := o.Check(); err != nil {
+			return nil, err
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	tx, err := txOf(db)
+	if err != nil {
+		return nil, failed("settle", err)
+	}
+	var taken error
+	err = q.do(ctx, "settle", tx, func() *memTx {
+		for _, o := range outcomes {
+			if r := q.held(tx, o.Job); r != nil && r.tx != nil && r.tx != tx {
+				return r.tx
+			}
+			if taken = q.checkKey(tx, o); taken != nil {
+				return nil
+			}
+		}
+		at := now()
+		for _, o := range outcomes {
+			if r := q.held(tx, o.Job); r != nil {
+				q.write(tx, r, settled(*r.seen(tx), o, at))
+				if tx != nil {
+					delete(tx.claims, r.id)
+				}
+			} else {
+				lost = append(lost, o.Job)
+			}
+		}
+		return nil
+	})
+	if err == nil && taken != nil {
+		err = failed("settle", taken)
+	}
+	return lost, err
+}
+
+// held returns the row of the job if whoever presents it holds it, else nil.
+func (q *Queue) held(tx *memTx, job *queue.Job) *row {
+	if r := q.rows[job.ID]; r != nil && (holds(r.seen(tx), job) || tx.holds(job)) {
+		return r
+	}
+	return nil
+}
+
+// checkKey returns an error where a job that ClaimTx has completed would be live again although
+// another has its key.
+func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
+	if !tx.holds(o.Job) || o.Verb == queue.Done {
+		return nil
+	}
+	if r := q.rows[o.Job.ID]; r.key.key != "" {
+		if other, _ := q.holder(tx, r.key); other != nil {
+			return fmt.Errorf("the key of job %d is taken by job %d", r.id, other.id)
+		}
+	}
+	return nil
+}
+
+// settled is the job after the outcome. One that is completed keeps its fence and its worker.
+func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
+	if o.Verb == queue.Done {
+		rec.Status = queue.StatusCompleted
+		return unleased(rec, at)
+	}
+	rec = unheld(rec, at)
+	switch o.Verb {
+	case queue.Release:
+		rec.Attempt--
+		rec.Status = queue.StatusPending
+		if o.Delay > 0 { // else it keeps its place
+			rec.ScheduledAt = at.Add(o.Delay)
+		}
+	case queue.Retry:
+		rec.LastError = queue.ErrorText(o.Err)
+		if rec.Attempt >= rec.MaxAttempts {
+			rec.Status = queue.StatusDead
+			break
+		}
+		rec.Status = queue.StatusPending
+		rec.ScheduledAt = at.Add(max(o.Delay, 0))
+	case queue.Dead:
+		rec.LastError = queue.ErrorText(o.Err)
+		rec.Status = queue.StatusDead
+	}
+	return rec
+}
+
+// unheld is the job without its claim.
+func unheld(rec queue.Record, at time.Time) queue.Record {
+	rec.Fence, rec.Worker = 0, ""
+	return unleased(rec, at)
+}
+
+// unleased is the job without its lease.
+func unleased(rec queue.Record, at time.Time) queue.Record {
+	rec.LockedAt, rec.LeaseEnds = time.Time{}, time.Time{}
+	rec.UpdatedAt = at
+	return rec
+}

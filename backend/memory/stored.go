@@ -1,0 +1,35 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Stored is a job with what the assertions of package queuetest ask for besides its [queue.Record].
+type Stored struct {
+	queue.Record
+	Through queue.DB // the handle that the job was enqueued through
+	Open    bool     // that handle is a transaction that has not ended
+}
+
+// Stored returns, besides what Jobs lists, the jobs that open transactions have
+// enqueued: those of the kind, or all where that is "", newest first.
+func (q *Queue) Stored(kind string) (jobs []Stored) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.rows {
+		open := r.committed.Status == ""
+		rec := *r.seen(r.tx)
+		if !open {
+			rec = r.committed
+		}
+		if kind == "" || kind == rec.Kind {
+			rec.Job = copyOf(rec.Job)
+			jobs = append(jobs, Stored{rec, r.through, open})
+		}
+	}
+	slices.SortFunc(jobs, func(a, b Stored) int { return cmp.Compare(b.ID, a.ID) })
+	return jobs
+}

@@ -1,0 +1,146 @@
+package memory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/queue"
+)
+
+// Tx is an open transaction; *sql.Tx is one, and so is what [Queue.Begin] returns. Once it has
+// ended, its methods return [sql.ErrTxDone].
+type Tx = interface {
+	queue.DB
+	Commit() error
+	Rollback() error
+}
+
+// Begin opens a transaction, for Enqueue, Settle and ClaimTx to take part in:
+// what they do takes effect when it commits and has not happened when it rolls
+// back. Until then other claimers pass over its jobs, and who enqueues a key or
+// settles a job that it has touched waits. Like a *sql.Tx it rolls back when ctx
+// ends. It runs no SQL: ExecContext and QueryContext return an error. Two
+// transactions that wait for one another do so until a context ends.
+func (q *Queue) Begin(ctx context.Context) (Tx, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("begin", err)
+	}
+	tx := &memTx{q: q, ctx: ctx, done: make(chan struct{}), claims: make(map[int64]int64)}
+	tx.stop = context.AfterFunc(ctx, func() { _ = tx.end(false) })
+	return tx, nil
+}
+
+type memTx struct {
+	q    *Queue
+	ctx  context.Context
+	stop func() bool
+	rows []*row        // those that it has locked, in that order
+	done chan struct{} // closed when it has ended, under q.mu
+
+	claims map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
+}
+
+// txOf returns the transaction that db is; nil for nil and for a foreign one. The error is a
+// [*queue.InvalidError]: db is a nil pointer in an interface.
+func txOf(db queue.DB) (*memTx, error) {
+	if _, err := handle.Of(db); err != nil {
+		return nil, err
+	}
+	tx, _ := db.(*memTx)
+	return tx, nil
+}
+
+var (
+	errForeignTx = errors.New("the transaction belongs to another Queue")
+	errNoSQL     = errors.New("memory: a transaction in memory runs no SQL")
+)
+
+// usable says why tx cannot be used with q. The caller holds q.mu.
+func (tx *memTx) usable(q *Queue) error {
+	switch {
+	case tx.q != q:
+		return errForeignTx
+	case tx.hasEnded():
+		return sql.ErrTxDone
+	}
+	return nil
+}
+
+func (tx *memTx) hasEnded() bool {
+	select {
+	case <-tx.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// holds says whether tx has claimed the job by ClaimTx, and not yet settled it.
+func (tx *memTx) holds(job *queue.Job) bool {
+	if tx == nil || job.Worker != "" {
+		return false
+	}
+	fence, ok := tx.claims[job.ID]
+	return ok && fence == job.Fence
+}
+
+// finds says whether r, locked by tx, is due for it in that queue.
+func (tx *memTx) finds(r *row, name string, kinds []string, at time.Time) bool {
+	d := r.draft
+	return d.Status == queue.StatusPending && d.Queue == name && !d.ScheduledAt.After(at) &&
+		(len(kinds) == 0 || slices.Contains(kinds, d.Kind))
+}
+
+// Commit makes everything done in tx visible at once.
+func (tx *memTx) Commit() error {
+	if err := tx.ctx.Err(); err != nil {
+		_ = tx.Rollback()
+		return err
+	}
+	tx.stop()
+	if err := tx.end(true); err != nil {
+		return err
+	}
+	tx.q.runInline(tx.ctx)
+	return nil
+}
+
+// Rollback forgets everything done in tx.
+func (tx *memTx) Rollback() error {
+	tx.stop()
+	return tx.end(false)
+}
+
+func (tx *memTx) end(commit bool) error {
+	tx.q.mu.Lock()
+	defer tx.q.mu.Unlock()
+	if tx.hasEnded() {
+		return sql.ErrTxDone
+	}
+	close(tx.done)
+	for _, r := range tx.rows {
+		if commit {
+			r.committed = *r.draft
+		}
+		r.tx, r.draft = nil, nil
+		tx.q.index(r)
+	}
+	return nil
+}
+
+// ExecContext returns an error.
+func (tx *memTx) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, errNoSQL
+}
+
+// QueryContext returns an error.
+func (tx *memTx) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, errNoSQL
+}
+
+// String names the transaction in messages.
+func (tx *memTx) String() string { return "memory.Tx" }

@@ -1,0 +1,82 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// sleeper is a worker that listens, or has announced that it sleeps.
+type sleeper struct {
+	queues    []string
+	asleep    bool
+	signal    chan struct{} // holds one signal: it has been woken
+	listeners int           // calls of Listen; a worker that starts again may overlap its former self
+}
+
+// sleeper returns the sleeper of that worker. A name is unique only among the
+// workers of a queue. The caller holds q.mu.
+func (q *Queue) sleeper(worker string, queues []string) (s *sleeper, key string) {
+	key = worker + "\n" + strings.Join(queues, "\n")
+	if q.sleepers[key] == nil {
+		q.sleepers[key] = &sleeper{queues: slices.Clone(queues), signal: make(chan struct{}, 1)}
+	}
+	return q.sleepers[key], key
+}
+
+// wake wakes who sleeps on the queue. The caller holds q.mu.
+func (q *Queue) wake(name string) {
+	for _, s := range q.sleepers {
+		if s.asleep && slices.Contains(s.queues, name) {
+			s.asleep = false
+			select {
+			case s.signal <- struct{}{}:
+			default: // it has yet to notice the one before
+			}
+		}
+	}
+}
+
+// Listen implements [queue.Waiter]. It calls wake in the caller's goroutine.
+func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+	q.mu.Lock()
+	s, key := q.sleeper(worker, queues)
+	s.listeners++
+	q.mu.Unlock()
+	for {
+		select {
+		case <-s.signal:
+			wake()
+		case <-ctx.Done():
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if s.listeners--; s.listeners == 0 {
+				delete(q.sleepers, key)
+			}
+			return nil
+		}
+	}
+}
+
+// Sleep implements [queue.Waiter]. Its next does not look at jobs that are due
+// already: the worker claims once more after it.
+func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, failed("sleep", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s, _ := q.sleeper(worker, queues)
+	s.asleep = true
+	at := now()
+	next = -1
+	for _, name := range queues {
+		for _, l := range q.due(name, nil, at) {
+			if r := l.later.first(); r != nil && (next < 0 || r.due.Sub(at) < next) {
+				next = r.due.Sub(at)
+			}
+		}
+	}
+	return next, nil
+}

@@ -1,0 +1,46 @@
+package docs
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestProgramsLinkNoTestCode: nothing that a program imports links package testing, or rapid, which adds
+// flags to every program.
+func TestProgramsLinkNoTestCode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists every package's imports")
+	}
+	forTests := []string{"/backend/backendtest", "/backend/postgrestest", "/queue/queuetest"}
+	for _, pkg := range strings.Fields(list(t, "./...")) {
+		if !isOneOf(pkg, forTests) {
+			for _, dep := range strings.Fields(list(t, "-deps", pkg)) {
+				if dep == "testing" || strings.HasPrefix(dep, "pgregory.net/rapid") {
+					t.Errorf("%s links %s", pkg, dep)
+				}
+			}
+		}
+	}
+}
+
+// list runs go list in the module's root.
+func list(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v", args, err)
+	}
+	return string(out)
+}
+
+func isOneOf(pkg string, suffixes []string) bool {
+	for _, s := range suffixes {
+		if strings.HasSuffix(pkg, s) {
+			return true
+		}
+	}
+	return false
+}
