@@ -24,16 +24,17 @@ func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
 		return *hot, nil
 	}
 	hot := make(hotStatements)
-	waiting, stop := context.WithTimeout(ctx, b.options.LockTimeout)
-	defer stop()
-	err := patiently(waiting, b.options.LockTimeout, func() error {
+	if err := b.awaitConnection(ctx); err != nil {
+		return nil, err
+	}
+	err := patiently(ctx, b.options.LockTimeout, func() error {
 		for _, text := range b.sql.hot() {
 			if hot[text] != nil {
 				continue
 			}
-			statement, err := b.db.PrepareContext(waiting, text)
+			statement, err := b.db.PrepareContext(ctx, text)
 			if err != nil {
-				return b.noConnection(ctx, waiting, err)
+				return err
 			}
 			hot[text] = statement
 		}
@@ -47,6 +48,17 @@ func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
 		hot.close()
 	}
 	return *b.hot.Load(), nil
+}
+
+// awaitConnection waits for a free connection of the pool until LockTimeout.
+func (b *Backend) awaitConnection(ctx context.Context) error {
+	waiting, stop := context.WithTimeout(ctx, b.options.LockTimeout)
+	defer stop()
+	conn, err := b.db.Conn(waiting)
+	if err != nil {
+		return b.noConnection(ctx, waiting, err)
+	}
+	return conn.Close()
 }
 
 // noConnection returns what err of waiting for a connection means: waiting is ctx until LockTimeout.

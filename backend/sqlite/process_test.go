@@ -272,6 +272,9 @@ func TestEndlessTurn(t *testing.T) {
 		if said := <-holder.said; said != "held" {
 			t.Fatalf("the process said %q, want that it holds the lock", said)
 		}
+		if _, err := q.Counts(t.Context()); err != nil { // prepares statements
+			t.Fatal(err)
+		}
 		begun := time.Now()
 		var writers sync.WaitGroup
 		for range 4 {
