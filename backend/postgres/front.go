@@ -22,8 +22,9 @@ const (
 	// or a tenth of the last one. It is asked at most once in probeEvery.
 	slowLook   = time.Millisecond
 	probeEvery = time.Second
-	// manyPages is how many pages a look for the first job has to touch, and manyForeign how many jobs of other kinds it has to pass
-	// over, for claims to be rationed. Where jobs lie in the order in which they are due, a page has some forty.
+	// manyPages is how many pages a look has to touch, besides those of the jobs that it sees, and manyForeign how many jobs of
+	// other kinds it has to pass over, for claims to be rationed. Where jobs lie in the order in which they are due, a page has some
+	// forty.
 	manyPages   = 250
 	manyForeign = 200
 	// maxFronts bounds the memory that queues take which come and go.
@@ -89,8 +90,11 @@ func (s *samples) least() time.Duration {
 	return slices.Min(s.took[:min(s.n, len(s.took))])
 }
 
-// dear says that the last four all took at least that.
-func (s *samples) dear(least time.Duration) bool { return s.n >= len(s.took) && s.least() >= least }
+// isFull reports whether there were four.
+func (s *samples) isFull() bool { return s.n >= len(s.took) }
+
+// allTook reports whether the last four all took at least that.
+func (s *samples) allTook(least time.Duration) bool { return s.isFull() && s.least() >= least }
 
 // isRationed reports whether claims are rationed.
 func (f *front) isRationed() bool {
@@ -103,7 +107,7 @@ func (f *front) isRationed() bool {
 func (f *front) shouldProbe(took time.Duration, jobs int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	slow := f.looks.add(took, jobs) >= 10*slowLook || f.looks.dear(slowLook)
+	slow := f.looks.add(took, jobs) >= 10*slowLook || f.looks.allTook(slowLook)
 	if f.rationed || !slow || time.Since(f.probed) < probeEvery {
 		return false
 	}

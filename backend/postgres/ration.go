@@ -18,9 +18,9 @@ import (
 // and finds nothing, at all of them, for a tenth of the time, and at what comes meanwhile.
 
 const (
-	// dueMargin is how much earlier than the first write of its transaction a job may be due: its due time is by default, in SQL,
-	// when the transaction began.
-	dueMargin = time.Second
+	// dueMargin is how much earlier than the first write of its transaction a job may be due: Enqueue takes the time at which its
+	// statement came, and writes once that is planned and its jobs are read. Each claim walks what was claimed in that time again.
+	dueMargin = 100 * time.Millisecond
 	// maxMarks bounds the marks of a line: a claim looks at twice as many stretches.
 	maxMarks = 100
 	// passedAtOnce is how many of the jobs that are passed over are looked at at once.
@@ -54,6 +54,7 @@ func compareMarks(a, b mark) int {
 type ration struct {
 	marks        []mark // in order
 	transactions transactions
+	trips        samples   // of the statement that lists the transactions, which takes what any statement takes
 	short        samples   // of looks that begin at the marks
 	slowed       time.Time // when the marks' priorities were last listed, because such a look was slow
 	answered     int64     // the notifications for which all has been looked at, or jobs have been found
@@ -241,7 +242,7 @@ func (r *ration) endedPassed(look part, took time.Duration, n int, last place, o
 		p.at = mark{r.marks[i].queue, headOf(r.marks[i].priority)}
 		return roundGoesOn
 	}
-	cheap := !p.slowRound && p.round-time.Duration(p.looks)*r.short.least() < slowLook/2
+	cheap := !p.slowRound && r.trips.isFull() && p.round-time.Duration(p.looks)*r.trips.least() < slowLook/2
 	p.at, p.round, p.looks, p.slowRound = firstMark, 0, 0, false
 	r.answered = max(r.answered, p.heard)
 	if cheap {

@@ -14,13 +14,7 @@ import (
 // probe asks the server, with sql/probe.sql, whether claims walk so much in vain that they are to be rationed. An error tells nothing,
 // and is left to the next claim.
 func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) bool {
-	var plans []struct {
-		Plan struct {
-			Rows int `json:"Actual Rows"`
-			Hit  int `json:"Shared Hit Blocks"`
-			Read int `json:"Shared Read Blocks"`
-		}
-	}
+	var plans []struct{ Plan planNode }
 	err := each(ctx, b.db, func(rows *sql.Rows) error {
 		var text []byte
 		if err := rows.Scan(&text); err != nil {
@@ -28,7 +22,33 @@ func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) bool {
 		}
 		return json.Unmarshal(text, &plans)
 	}, b.sql.probe, textArray(req.Queues), kinds(req))
-	return err == nil && len(plans) == 1 && (plans[0].Plan.Hit+plans[0].Plan.Read >= manyPages || plans[0].Plan.Rows >= manyForeign)
+	if err != nil || len(plans) != 1 {
+		return false
+	}
+	plan := plans[0].Plan
+	ofJobs := 2 * int(plan.found()) // a page of the index and one of the table for each, at most
+	return plan.Hit+plan.Read-ofJobs >= manyPages || int(plan.Rows) >= manyForeign
+}
+
+// planNode is a node of a plan as EXPLAIN shows it in JSON.
+type planNode struct {
+	Type  string     `json:"Node Type"`
+	Rows  float64    `json:"Actual Rows"` // of each loop
+	Loops float64    `json:"Actual Loops"`
+	Hit   int        `json:"Shared Hit Blocks"`
+	Read  int        `json:"Shared Read Blocks"`
+	Plans []planNode `json:"Plans"`
+}
+
+// found is how many jobs the looks of a plan have found, each of which ends at a limit.
+func (n planNode) found() (rows float64) {
+	if n.Type == "Limit" {
+		return n.Rows * n.Loops
+	}
+	for _, below := range n.Plans {
+		rows += below.found()
+	}
+	return rows
 }
 
 // beginRation makes claims rationed, unless another has done it meanwhile, or an error says that it is not the time.
@@ -63,16 +83,18 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, f *
 	defer f.unlock()
 	r := &f.ration
 	for {
+		asked := time.Now()
 		open, err := b.openTransactions(ctx)
 		if err != nil {
 			return nil, err
 		}
+		r.trips.add(time.Since(asked), 0)
 		heard := b.heard.Load()
-		all := whole(req.Queues)
-		if !r.begin(open) {
+		all, full := whole(req.Queues), r.begin(open)
+		if !full {
 			all = r.stretches(req.Queues)
 		}
-		jobs, err := b.lookRationed(ctx, req, f, open, all)
+		jobs, err := b.lookRationed(ctx, req, f, open, all, full)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +108,9 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, f *
 	}
 }
 
-// lookRationed claims what is due in those stretches, which are all that may have jobs.
-func (b *Backend) lookRationed(ctx context.Context, req queue.ClaimRequest, f *front, open snapshot, all []stretch) ([]*queue.Job, error) {
+// lookRationed claims what is due in those stretches, which are all that may have jobs: whole queues if full, or what
+// begins at the marks.
+func (b *Backend) lookRationed(ctx context.Context, req queue.ClaimRequest, f *front, open snapshot, all []stretch, full bool) ([]*queue.Job, error) {
 	r := &f.ration
 	started := time.Now()
 	jobs, exhausted, err := b.claimWhole(ctx, req, all)
@@ -96,7 +119,7 @@ func (b *Backend) lookRationed(ctx context.Context, req queue.ClaimRequest, f *f
 		return nil, err
 	}
 	r.advance(open.at, req.Queues, jobs, exhausted)
-	if r.isSlow(time.Since(started), len(jobs)) {
+	if !full && r.isSlow(time.Since(started), len(jobs)) {
 		b.addMarks(ctx, req, r)
 	}
 	return jobs, nil

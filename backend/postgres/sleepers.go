@@ -69,7 +69,7 @@ func (s *sleepers) goesOn(worker string, now time.Time) (next time.Duration, ok 
 
 // holds is called with mu held.
 func (s *sleepers) holds(n nap, now time.Time) bool {
-	return s.took.dear(dearNap) && now.Sub(n.since) < longestNap
+	return s.took.allTook(dearNap) && now.Sub(n.since) < longestNap
 }
 
 // begin numbers a nap, which from here on is the worker's.
