@@ -60,6 +60,8 @@ func casesOf(s scenario.Scenario) []string {
 	switch {
 	case s.Name == "long":
 		return []string{"long/beside 10 million", "long/empty table"}
+	case s.Name == "scheduled":
+		return []string{"scheduled/beside 1 million", "scheduled/empty table"}
 	case s.Series:
 		return []string{"soak/2nd quarter", "soak/last quarter"}
 	case len(s.Cases) == 0:
