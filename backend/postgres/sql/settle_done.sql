@@ -1,12 +1,13 @@
 -- Records that jobs are done, and keeps them: $1 ids in their order, $2 the fence of each, $3 worker, $4 whether to wait for a lock for
--- half a second at most. Returns the ids that are not the worker's any more. It is settle.sql for batches in which nothing else has
--- happened, but for the order in which rows are locked, which is the planner's: waiting for longer may deadlock with others. Half a
--- second is less than the usual deadlock_timeout, and more than it takes another to make the table longer, which is waited for, too.
+-- 50 ms at most. Returns the ids that are not the worker's any more. It is settle.sql for batches in which nothing else has
+-- happened, but for the order in which rows are locked, which is the planner's: waiting for longer may deadlock with others. 50 ms
+-- are far less than the usual deadlock_timeout, as it may wait for several rows, and more than it takes another to make the table longer,
+-- which is waited for, too.
 -- Index: jobs_pkey.
 WITH kept AS (
     UPDATE errand.jobs
     SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
-    WHERE (SELECT CASE WHEN $4::boolean THEN set_config('lock_timeout', '500ms', true) ELSE '' END) <> '0'
+    WHERE (SELECT CASE WHEN $4::boolean THEN set_config('lock_timeout', '50ms', true) ELSE '' END) <> '0'
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $3::text

@@ -1,9 +1,9 @@
--- Deletes jobs that are done: $1 ids in their order, $2 the fence of each, $3 worker, $4 whether to wait for a lock for half a second
+-- Deletes jobs that are done: $1 ids in their order, $2 the fence of each, $3 worker, $4 whether to wait for a lock for 50 ms
 -- at most. Returns the ids that are not the worker's any more. It is to settle_done.sql what deleting is to keeping.
 -- Index: jobs_pkey.
 WITH dropped AS (
     DELETE FROM errand.jobs
-    WHERE (SELECT CASE WHEN $4::boolean THEN set_config('lock_timeout', '500ms', true) ELSE '' END) <> '0'
+    WHERE (SELECT CASE WHEN $4::boolean THEN set_config('lock_timeout', '50ms', true) ELSE '' END) <> '0'
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $3::text
