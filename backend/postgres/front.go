@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// A claim walks its queues from their heads. What it walks in vain are due jobs of kinds that it may not run, such as a retired one,
+// A claim walks its queues from their heads. It walks for nothing due jobs of kinds that it may not run, such as a retired one,
 // and the index entries of dead rows, which stay while some transaction, anywhere in the database, could still see the rows. Where the
 // server has counted so many of either that it matters, claims of the line are rationed (see ration.go): they begin at marks, one for each
 // priority, the places up to which claims have looked at every job. Elsewhere every claim looks from the head.

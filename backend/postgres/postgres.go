@@ -29,7 +29,7 @@ type Backend struct {
 	claims   claims
 	doubtful atomic.Int64 // how many jobs to claim without payloads: see claimWhole
 	strict   atomic.Bool  // whether the database's default isolation level has been in the way
-	silent   atomic.Bool  // whether a call has waited in vain for the server since the pool was last weeded
+	silent   atomic.Bool  // whether a call got no answer from the server since the pool was last weeded
 }
 
 var _ interface {

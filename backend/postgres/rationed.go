@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// probe asks the server, with sql/probe.sql, whether claims walk so much in vain that they are to be rationed. An error tells nothing,
+// probe asks the server, with sql/probe.sql, whether claims walk so much for nothing that they should be rationed. An error tells nothing,
 // and is left to the next claim.
 func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) bool {
 	var plans []struct{ Plan planNode }

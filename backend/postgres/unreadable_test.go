@@ -74,7 +74,7 @@ func TestReclaimBadRows(t *testing.T) {
 }
 
 // TestUnreadable: a job whose payload or headers the server cannot print in a gigabyte is dead, with a
-// reason, and its ID is logged; all others run, and whoever looks at the jobs sees it.
+// reason, and its ID is logged; all others run, and a person who lists the jobs sees it.
 func TestUnreadable(t *testing.T) {
 	const huge = `(SELECT jsonb_build_object('a', jsonb_agg(('1e131000')::numeric)) FROM generate_series(1, 9000))`
 	for i, column := range []string{"payload", "headers"} {

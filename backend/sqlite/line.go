@@ -12,7 +12,7 @@ import (
 // those go first who have waited longest. It is for order alone: SQLite's lock is what protects the data, and
 // where there is no such lock, or no such file, each process tries again and again.
 //
-// The file has the mode of the database: whoever can open it can make writers wait.
+// The file has the mode of the database: a process that can open it can make writers wait.
 type line struct {
 	at *os.File // nil where there is none
 
@@ -24,7 +24,7 @@ type line struct {
 }
 
 // lineShare is the part of LockTimeout for which a writer waits in line before it tries SQLite's own lock: one in so many.
-// Whoever has the lock may have been stopped, or be up to no good.
+// The process that has the lock may have been stopped, or may keep it on purpose.
 const lineShare = 10
 
 // enter waits for the turn of this process: until ctx ends, or for timeout, after which the caller goes on without, and has the turn
