@@ -12,40 +12,33 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestChecks: what the table refuses, whoever writes to it, and by which constraint; and what it takes.
+// TestChecks: what the table refuses from any writer, and what it takes.
 func TestChecks(t *testing.T) {
 	db, _ := fresh(t, postgres.Options{})
-	for _, c := range []struct{ columns, values, refused string }{
-		{"scheduled_at", "'infinity'", "times"},
-		{"scheduled_at", "'-infinity'", "times"},
-		{"scheduled_at", "'1969-12-31 23:59:59Z'", "times"},
-		{"scheduled_at", "'9999-12-31 23:59:59.9999999Z'", ""},
-		{"created_at", "'infinity'", "times"},
-		{"updated_at", "'-infinity'", "times"},
-		{"attempts", "-1", "attempts"},
-		{"attempts", "2147483647", "attempts"},
-		{"attempts, max_attempts", "2000000000, 1000000", ""},
-		{"max_attempts", "0", "attempts"},
-		{"max_attempts", "1000001", "attempts"},
-		{"headers", "'[]'", "headers"},
-		{"headers", "'null'", "headers"},
-		{"headers", `'{"a": 1}'`, "headers"},
-		{"headers", `'{"a": null}'`, "headers"},
-		{"headers", `'{"a": ["b"]}'`, "headers"},
-		{"headers", "jsonb_build_object('a', repeat('x', 2 << 20))", "headers"},
-		{"headers", `'{}'`, ""},
-		{"job_key", "''", "key"},
-		{"job_key", "repeat('x', 501)", "key"},
-		{"job_key", "repeat('x', 500)", ""},
-		{"payload", "to_jsonb(repeat('x', 65 << 20))", "payload"},
-		{"payload", "to_jsonb(repeat('x', 60 << 20))", ""},
+	for _, c := range []struct {
+		columns, values string
+		refused         bool
+	}{
+		{"scheduled_at", "'infinity'", true},
+		{"scheduled_at", "'-infinity'", true},
+		{"scheduled_at", "'9999-12-31 23:59:59.9999999Z'", false},
+		{"headers", "'[]'", true},
+		{"headers", "'null'", true},
+		{"headers", "jsonb_build_object('a', (SELECT string_agg(i::text, '') FROM generate_series(1, 10000000) AS i))", true},
+		{"headers", `'{}'`, false},
+		{"max_attempts", "1000001", true},
+		{"max_attempts", "1000000", false},
+		{"queue", "''", true},
+		{"kind", "repeat('x', 201)", true},
+		{"payload", "to_jsonb(repeat('x', 65 << 20))", true},
+		{"payload", "to_jsonb(repeat('x', 60 << 20))", false},
 	} {
 		_, err := db.ExecContext(t.Context(), `INSERT INTO errand.jobs (`+c.columns+`) VALUES (`+c.values+`)`)
 		switch {
-		case c.refused == "" && err != nil:
+		case !c.refused && err != nil:
 			t.Errorf("%s of %s: error %.200v, want none", c.columns, c.values, err)
-		case c.refused != "" && (sqlState(err) != "23514" || !strings.Contains(err.Error(), "jobs_"+c.refused+"_check")):
-			t.Errorf("%s of %s: error %.200v, want one that names jobs_%s_check", c.columns, c.values, err, c.refused)
+		case c.refused && (sqlState(err) != "23514" || !strings.Contains(err.Error(), "jobs_values_check")):
+			t.Errorf("%s of %s: error %.200v, want one that names jobs_values_check", c.columns, c.values, err)
 		}
 	}
 }

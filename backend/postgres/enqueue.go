@@ -50,7 +50,7 @@ func tooMuch(err error) error {
 	}
 	code := sqlState(err)
 	if code == programLimitExceeded || code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") ||
-		code == checkViolation && strings.Contains(err.Error(), "jobs_payload_check") {
+		code == checkViolation && strings.Contains(err.Error(), "jobs_values_check") {
 		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb: " + err.Error(), Err: err}
 	}
 	return err

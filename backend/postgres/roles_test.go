@@ -411,7 +411,6 @@ func (r *roles) testRefused(t *testing.T, enqueuer *sql.DB) {
 		`(max_attempts) VALUES (2147483647)`,
 		`(headers) VALUES ('[1, 2]')`,
 		`(scheduled_at) VALUES ('-infinity')`,
-		`(job_key) VALUES (repeat('x', 501))`,
 		`(queue) VALUES (repeat('x', 201))`,
 	} {
 		_, err := enqueuer.ExecContext(t.Context(), `INSERT INTO "Select_1".jobs `+values)
