@@ -409,7 +409,6 @@ func (r *roles) testRefused(t *testing.T, enqueuer *sql.DB) {
 	for _, values := range []string{
 		`(payload) VALUES (to_jsonb(repeat('x', 200 << 20)))`,
 		`(max_attempts) VALUES (2147483647)`,
-		`(headers) VALUES ('[1, 2]')`,
 		`(scheduled_at) VALUES ('-infinity')`,
 		`(queue) VALUES (repeat('x', 201))`,
 	} {
