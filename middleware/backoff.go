@@ -41,7 +41,7 @@ func Backoff(p Policy) queue.Middleware {
 	return func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			err := next.HandleJob(ctx, job)
-			if _, said := queue.Verdict(err); said || queue.EndedByWorker(ctx) {
+			if _, said := queue.ActionOf(err); said || queue.EndedByWorker(ctx) {
 				return err
 			}
 			d, err := examine(err, askedFor)

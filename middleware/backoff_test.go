@@ -39,7 +39,7 @@ func ExampleBackoff() {
 	for attempt := range len(responses) {
 		job := &queue.Job{Attempt: attempt + 1, MaxAttempts: 5}
 		outcome, _ := queue.OutcomeOf(context.Background(), job, handler.HandleJob(context.Background(), job))
-		fmt.Println(outcome.Verb, outcome.Delay, outcome.Err)
+		fmt.Println(outcome.Action, outcome.Delay, outcome.Err)
 	}
 	// Output:
 	// retry 1s charging: status 500
@@ -226,7 +226,7 @@ func TestBackoffDelays(t *testing.T) {
 		p       middleware.Policy
 		err     error
 		attempt int
-		verb    queue.Verb
+		action  queue.Action
 		delay   time.Duration
 	}{
 		{"plain", days, basicWrap(errBasic), 3, queue.Retry, 72 * time.Hour},
@@ -244,11 +244,11 @@ func TestBackoffDelays(t *testing.T) {
 	} {
 		err := middleware.Backoff(c.p)(basicReturns(c.err)).HandleJob(t.Context(), basicJob(c.attempt))
 		o, ok := queue.OutcomeOf(t.Context(), basicJob(c.attempt), err)
-		if !ok || o.Verb != c.verb || o.Delay != c.delay || !errors.Is(err, c.err) {
-			t.Errorf("%s: got %v after %v with %v, want %v after %v", c.name, o.Verb, o.Delay, err, c.verb, c.delay)
+		if !ok || o.Action != c.action || o.Delay != c.delay || !errors.Is(err, c.err) {
+			t.Errorf("%s: got %v after %v with %v, want %v after %v", c.name, o.Action, o.Delay, err, c.action, c.delay)
 		}
-		if _, said := queue.Verdict(c.err); said && !basicSame(err, c.err) {
-			t.Errorf("%s: got %v, want the verdict as it is", c.name, err)
+		if _, said := queue.ActionOf(c.err); said && !basicSame(err, c.err) {
+			t.Errorf("%s: got %v, want the answer as it is", c.name, err)
 		}
 	}
 }
@@ -276,8 +276,8 @@ func TestBackoffPanickingErrors(t *testing.T) {
 		t.Helper()
 		err := middleware.Backoff(p)(basicReturns(panicking)).HandleJob(t.Context(), basicJob(1))
 		o, ok := queue.OutcomeOf(t.Context(), basicJob(1), err)
-		if !ok || o.Verb != queue.Retry || o.Delay != time.Minute || queue.ErrorText(o.Err) != text {
-			t.Errorf("got %v after %v with %q, want retry after 1m with %q", o.Verb, o.Delay, queue.ErrorText(o.Err), text)
+		if !ok || o.Action != queue.Retry || o.Delay != time.Minute || queue.ErrorText(o.Err) != text {
+			t.Errorf("got %v after %v with %q, want retry after 1m with %q", o.Action, o.Delay, queue.ErrorText(o.Err), text)
 		}
 	}
 	for text, panicking := range basicPanicking {

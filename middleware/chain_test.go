@@ -30,7 +30,7 @@ func TestTimeoutAndRetry(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		chain []queue.Middleware
-		want  queue.Verb
+		want  queue.Action
 	}{
 		{"Timeout inside", []queue.Middleware{retry, timeout}, queue.Retry},
 		{"Timeout outside", []queue.Middleware{timeout, retry}, queue.Dead},
@@ -39,8 +39,8 @@ func TestTimeoutAndRetry(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				job := &queue.Job{Attempt: 1, MaxAttempts: 5}
 				err := queue.Chain(slow(errCopy), c.chain...).HandleJob(t.Context(), job)
-				if o, _ := queue.OutcomeOf(t.Context(), job, err); o.Verb != c.want {
-					t.Errorf("got %v for %q, want %v", o.Verb, err, c.want)
+				if o, _ := queue.OutcomeOf(t.Context(), job, err); o.Action != c.want {
+					t.Errorf("got %v for %q, want %v", o.Action, err, c.want)
 				}
 				if !errors.Is(err, errCopy) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the error has lost what happened: %v", err)
@@ -60,7 +60,7 @@ func TestRecoverAndRetry(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		chain []queue.Middleware
-		want  queue.Verb
+		want  queue.Action
 	}{
 		{"Recover inside", []queue.Middleware{retry, middleware.Recover}, queue.Dead},
 		{"Recover outside", []queue.Middleware{middleware.Recover, retry}, queue.Retry},
@@ -68,8 +68,8 @@ func TestRecoverAndRetry(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			job := &queue.Job{Attempt: 1, MaxAttempts: 5}
 			err := queue.Chain(bug, c.chain...).HandleJob(t.Context(), job)
-			if o, _ := queue.OutcomeOf(t.Context(), job, err); o.Verb != c.want {
-				t.Errorf("got %v for %q, want %v", o.Verb, err, c.want)
+			if o, _ := queue.OutcomeOf(t.Context(), job, err); o.Action != c.want {
+				t.Errorf("got %v for %q, want %v", o.Action, err, c.want)
 			}
 		})
 	}

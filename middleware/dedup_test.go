@@ -128,11 +128,11 @@ func TestDedupTogether(t *testing.T) {
 			return nil
 		}))
 		jobs := keyed(4, "a")
-		run := func(job *queue.Job, want queue.Verb) {
+		run := func(job *queue.Job, want queue.Action) {
 			t.Helper()
 			start := time.Now()
 			err := h.HandleJob(t.Context(), job)
-			if verb, _ := queue.Verdict(err); verb != want {
+			if action, _ := queue.ActionOf(err); action != want {
 				t.Errorf("got %v, want %v", err, want)
 			}
 			if want == queue.Release && time.Since(start) != 0 {

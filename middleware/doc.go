@@ -31,6 +31,6 @@
 //
 // Retry and Backoff may stand in either order, with the same outcome: Retry's
 // rules look at errors to which Backoff has given a delay, as at plain ones. A
-// verdict that the handler gave itself ([queue.RetryAfter], [queue.Discard],
+// answer that the handler gave itself ([queue.RetryAfter], [queue.Discard],
 // [queue.Snooze], [queue.Settled]) passes both unchanged.
 package middleware

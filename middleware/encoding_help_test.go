@@ -119,7 +119,7 @@ func codecDecoded(job *queue.Job, decode ...queue.Middleware) (payload json.RawM
 }
 
 // codecWantErr compares an error's text and what becomes of the job.
-func codecWantErr(t *testing.T, err error, part string, verb queue.Verb) {
+func codecWantErr(t *testing.T, err error, part string, action queue.Action) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), part) {
 		t.Errorf("error: got %v, want one that has %q", err, part)
@@ -128,7 +128,7 @@ func codecWantErr(t *testing.T, err error, part string, verb queue.Verb) {
 	if strings.Contains(err.Error(), codecMarker) {
 		t.Errorf("the error shows the payload: %v", err)
 	}
-	if o, _ := queue.OutcomeOf(context.Background(), &queue.Job{Attempt: 1, MaxAttempts: 5}, err); o.Verb != verb {
-		t.Errorf("outcome of %v: got %v, want %v", err, o.Verb, verb)
+	if o, _ := queue.OutcomeOf(context.Background(), &queue.Job{Attempt: 1, MaxAttempts: 5}, err); o.Action != action {
+		t.Errorf("outcome of %v: got %v, want %v", err, o.Action, action)
 	}
 }

@@ -262,7 +262,7 @@ func TestCodecsSettle(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if lost, err := q.Settle(ctx, tx, queue.Outcome{Job: copied, Verb: queue.Done}); err != nil || len(lost) > 0 {
+			if lost, err := q.Settle(ctx, tx, queue.Outcome{Job: copied, Action: queue.Done}); err != nil || len(lost) > 0 {
 				return fmt.Errorf("lost %v: %w", lost, err)
 			}
 			return errors.Join(tx.Commit(), queue.Settled)

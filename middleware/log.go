@@ -62,7 +62,7 @@ func (r runLog) end(err error) {
 		r.write(slog.LevelInfo, "errand: job settled by its handler", took)
 		return
 	}
-	switch outcome.Verb {
+	switch outcome.Action {
 	case queue.Done:
 		r.write(slog.LevelInfo, "errand: job done", took)
 	case queue.Release:
@@ -71,7 +71,7 @@ func (r runLog) end(err error) {
 		r.write(slog.LevelError, "errand: job is dead", took, text)
 	case queue.Retry:
 		attrs := []slog.Attr{took, text}
-		if _, said := queue.Verdict(err); said { // otherwise the worker draws another delay
+		if _, said := queue.ActionOf(err); said { // otherwise the worker draws another delay
 			attrs = append(attrs, slog.Duration("retry_in", outcome.Delay))
 		}
 		r.write(slog.LevelWarn, "errand: job failed", attrs...)

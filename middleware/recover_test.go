@@ -26,7 +26,7 @@ func ExampleRecover() {
 		outcome, _ := queue.OutcomeOf(context.Background(), job, handler.HandleJob(context.Background(), job))
 		var p *queue.PanicError
 		errors.As(outcome.Err, &p)
-		fmt.Println(outcome.Verb, p.Value)
+		fmt.Println(outcome.Action, p.Value)
 	}
 	// Output:
 	// retry runtime error: index out of range [0] with length 0

@@ -37,8 +37,8 @@ func Retry(rules ...Rule) queue.Middleware {
 	return func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			err := next.HandleJob(ctx, job)
-			verb, said := queue.Verdict(err)
-			if said && verb != queue.Retry || queue.EndedByWorker(ctx) {
+			action, said := queue.ActionOf(err)
+			if said && action != queue.Retry || queue.EndedByWorker(ctx) {
 				return err
 			}
 			byBackoff, err := examine(err, isPaced)

@@ -33,7 +33,7 @@ func ExampleRetry() {
 	for attempt := 1; attempt <= 3; attempt++ {
 		job := &queue.Job{Attempt: attempt, MaxAttempts: 5}
 		outcome, _ := queue.OutcomeOf(context.Background(), job, handler.HandleJob(context.Background(), job))
-		fmt.Println(attempt, outcome.Verb, outcome.Err)
+		fmt.Println(attempt, outcome.Action, outcome.Err)
 	}
 	// Output:
 	// 1 retry sending: mail server is busy
@@ -52,7 +52,7 @@ func ExampleOnType() {
 	for attempt := 1; attempt <= 2; attempt++ {
 		job := &queue.Job{Attempt: attempt, MaxAttempts: 5}
 		outcome, _ := queue.OutcomeOf(context.Background(), job, handler.HandleJob(context.Background(), job))
-		fmt.Println(attempt, outcome.Verb)
+		fmt.Println(attempt, outcome.Action)
 	}
 	// Output:
 	// 1 retry
@@ -74,7 +74,7 @@ var basicCases = []struct {
 	name    string
 	err     error
 	attempt int
-	verb    queue.Verb
+	action  queue.Action
 	delay   time.Duration // where the handler's error says it
 }{
 	{"On, first", basicWrap(errBasic), 1, queue.Retry, 0},
@@ -97,11 +97,11 @@ func TestRetry(t *testing.T) {
 	for _, c := range basicCases {
 		err := middleware.Retry(basicRules...)(basicReturns(c.err)).HandleJob(t.Context(), basicJob(c.attempt))
 		o, ok := queue.OutcomeOf(t.Context(), basicJob(c.attempt), err)
-		if !ok || o.Verb != c.verb || !errors.Is(err, c.err) {
-			t.Errorf("%s: got %v with %v, want %v with %v", c.name, o.Verb, err, c.verb, c.err)
+		if !ok || o.Action != c.action || !errors.Is(err, c.err) {
+			t.Errorf("%s: got %v with %v, want %v with %v", c.name, o.Action, err, c.action, c.err)
 		}
-		if _, said := queue.Verdict(c.err); said && !basicSame(err, c.err) {
-			t.Errorf("%s: got %v, want the verdict as it is", c.name, err)
+		if _, said := queue.ActionOf(c.err); said && !basicSame(err, c.err) {
+			t.Errorf("%s: got %v, want the answer as it is", c.name, err)
 		}
 	}
 	if err := middleware.Retry()(basicReturns(queue.Settled)).HandleJob(t.Context(), basicJob(1)); !basicSame(err, queue.Settled) {
@@ -130,29 +130,29 @@ func TestRetryAndBackoff(t *testing.T) {
 	} {
 		for _, c := range basicCases {
 			want := c.delay
-			if _, said := queue.Verdict(c.err); !said && c.verb == queue.Retry {
+			if _, said := queue.ActionOf(c.err); !said && c.action == queue.Retry {
 				want = delay
 			}
 			err := queue.Chain(basicReturns(c.err), middlewares...).HandleJob(t.Context(), basicJob(c.attempt))
 			o, ok := queue.OutcomeOf(t.Context(), basicJob(c.attempt), err)
-			if !ok || o.Verb != c.verb || o.Delay != want || !errors.Is(err, c.err) {
-				t.Errorf("%s: %s: got %v after %v with %v, want %v after %v", order, c.name, o.Verb, o.Delay, err, c.verb, want)
+			if !ok || o.Action != c.action || o.Delay != want || !errors.Is(err, c.err) {
+				t.Errorf("%s: %s: got %v after %v with %v, want %v after %v", order, c.name, o.Action, o.Delay, err, c.action, want)
 			}
 		}
 	}
 }
 
-// TestRetryLaterVerdict: a verdict that another middleware gave to what Backoff has
+// TestRetryLaterAnswer: an answer that another middleware gave to what Backoff has
 // delayed is not Retry's to change.
-func TestRetryLaterVerdict(t *testing.T) {
+func TestRetryLaterAnswer(t *testing.T) {
 	snoozing := func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			return errors.Join(queue.Snooze(time.Hour), next.HandleJob(ctx, job))
 		})
 	}
 	h := queue.Chain(basicReturns(errBasicOther), middleware.Retry(), snoozing, middleware.Backoff(middleware.Fixed{}))
-	if verb, _ := queue.Verdict(h.HandleJob(t.Context(), basicJob(1))); verb != queue.Release {
-		t.Errorf("got %v, want release", verb)
+	if action, _ := queue.ActionOf(h.HandleJob(t.Context(), basicJob(1))); action != queue.Release {
+		t.Errorf("got %v, want release", action)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestRetryInAQueue(t *testing.T) {
 }
 
 // TestEndedByWorker: what a handler says whose context the worker has ended is not
-// taken for a failure, unless it is a verdict.
+// taken for a failure, unless it is an answer.
 func TestEndedByWorker(t *testing.T) {
 	for _, cause := range []error{queue.ErrShutdown, queue.ErrLost} {
 		for name, m := range map[string]queue.Middleware{
@@ -208,8 +208,8 @@ func TestEndedByWorker(t *testing.T) {
 		}
 	}
 	ctx := basicEnded(t, errBasicOther) // a cancellation that is nobody's business
-	if verb, _ := queue.Verdict(middleware.Retry()(basicReturns(errBasic)).HandleJob(ctx, basicJob(1))); verb != queue.Dead {
-		t.Errorf("after another cancellation: got %v, want dead", verb)
+	if action, _ := queue.ActionOf(middleware.Retry()(basicReturns(errBasic)).HandleJob(ctx, basicJob(1))); action != queue.Dead {
+		t.Errorf("after another cancellation: got %v, want dead", action)
 	}
 }
 
@@ -247,11 +247,11 @@ func TestRetryPanickingErrors(t *testing.T) {
 	never := middleware.On(errBasic, 0)
 	always := middleware.OnType[error](0)
 	for text, panicking := range basicPanicking {
-		for rule, want := range map[*middleware.Rule]queue.Verb{&never: queue.Dead, &always: queue.Retry} {
+		for rule, want := range map[*middleware.Rule]queue.Action{&never: queue.Dead, &always: queue.Retry} {
 			err := middleware.Retry(*rule)(basicReturns(panicking)).HandleJob(t.Context(), basicJob(1))
 			o, ok := queue.OutcomeOf(t.Context(), basicJob(1), err)
-			if !ok || o.Verb != want || queue.ErrorText(o.Err) != text {
-				t.Errorf("%s: got %v with %q, want %v", text, o.Verb, queue.ErrorText(o.Err), want)
+			if !ok || o.Action != want || queue.ErrorText(o.Err) != text {
+				t.Errorf("%s: got %v with %q, want %v", text, o.Action, queue.ErrorText(o.Err), want)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 //
 // An error that comes after that deadline is one that errors.Is finds to be
 // context.DeadlineExceeded: where the handler's is not, it is wrapped, and keeps
-// its verdict and what else errors.Is and errors.As find in it. nil stays nil,
+// its answer and what else errors.Is and errors.As find in it. nil stays nil,
 // since the work was done, and [queue.Settled] stays as it is. So does any error if
 // the context that Timeout got has ended first, because of a shutdown, a lost job
 // or an earlier deadline.
@@ -31,7 +31,7 @@ func Timeout(d time.Duration) queue.Middleware {
 			ctx, cancel := context.WithTimeout(outer, d)
 			defer cancel()
 			err := next.HandleJob(ctx, job)
-			if verb, _ := queue.Verdict(err); verb == queue.Done || !timedOut(ctx, outer) {
+			if action, _ := queue.ActionOf(err); action == queue.Done || !timedOut(ctx, outer) {
 				return err
 			}
 			says, err := examine(err, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })

@@ -51,9 +51,9 @@ func TestTimeoutError(t *testing.T) {
 		{"late, but done", time.Minute, nil, false},
 		{"late, but settled", time.Minute, basicWrap(queue.Settled), false},
 		{"late, and says so", time.Minute, own, false},
-		{"late, with a verdict", time.Minute, queue.Discard(errBasic), true},
+		{"late, with an answer", time.Minute, queue.Discard(errBasic), true},
 		{"late, snoozing", time.Minute, queue.Snooze(time.Hour), true},
-		{"late, in a verdict that says so", time.Minute, queue.Discard(own), false},
+		{"late, in an answer that says so", time.Minute, queue.Discard(own), false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var cause error
@@ -84,8 +84,8 @@ func TestTimeoutKeepsVerdicts(t *testing.T) {
 			err := h.HandleJob(t.Context(), basicJob(1))
 			want, wantOK := queue.OutcomeOf(t.Context(), basicJob(1), said)
 			got, ok := queue.OutcomeOf(t.Context(), basicJob(1), err)
-			if got.Verb != want.Verb || got.Delay != want.Delay || ok != wantOK {
-				t.Errorf("%v: got %v after %v (%v), want %v after %v (%v)", said, got.Verb, got.Delay, ok, want.Verb, want.Delay, wantOK)
+			if got.Action != want.Action || got.Delay != want.Delay || ok != wantOK {
+				t.Errorf("%v: got %v after %v (%v), want %v after %v (%v)", said, got.Action, got.Delay, ok, want.Action, want.Delay, wantOK)
 			}
 		})
 	}

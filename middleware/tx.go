@@ -214,7 +214,7 @@ func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) e
 	defer cancel()
 	var lost []*queue.Job
 	err := answered(cancel, func() (err error) {
-		lost, err = q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+		lost, err = q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 		return err
 	})
 	if err != nil {

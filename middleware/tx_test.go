@@ -170,7 +170,7 @@ func TestTxSettledByHandler(t *testing.T) {
 		if err := handle(ctx, tx, job); err != nil {
 			return err
 		}
-		o := queue.Outcome{Job: job, Verb: queue.Dead, Err: errors.New("paid already")}
+		o := queue.Outcome{Job: job, Action: queue.Dead, Err: errors.New("paid already")}
 		if _, err := b.q.Settle(ctx, tx, o); err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func TestSleepIsRepeated(t *testing.T) {
 		var longest time.Duration
 		last := time.Now()
 		q := &meddled{Queue: newQueue(t, 0), before: func(_ context.Context, c call) error {
-			if c.verb == "sleep" {
+			if c.operation == "sleep" {
 				longest = max(longest, time.Since(last))
 				last = time.Now()
 			}
@@ -161,11 +161,11 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 		q := &meddled{Queue: newQueue(t, 0), before: func(_ context.Context, c call) error {
 			mu.Lock()
 			defer mu.Unlock()
-			calls[c.verb]++
-			if c.verb == "claim" && !last.IsZero() {
+			calls[c.operation]++
+			if c.operation == "claim" && !last.IsZero() {
 				longest = max(longest, time.Since(last))
 			}
-			if c.verb == "claim" {
+			if c.operation == "claim" {
 				last = time.Now()
 			}
 			return nil
@@ -248,7 +248,7 @@ func TestSettleBatchesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var most, calls atomic.Int32
 		q := &meddled{Queue: newQueue(t, 2000), before: func(_ context.Context, c call) error {
-			if c.verb == "settle" {
+			if c.operation == "settle" {
 				calls.Add(1)
 				most.Store(max(most.Load(), int32(len(c.jobs))))
 				time.Sleep(20 * time.Millisecond)
@@ -274,19 +274,19 @@ func TestSettleBatchesGrow(t *testing.T) {
 func TestVerdictsInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
-		verdicts := map[string]error{
+		answers := map[string]error{
 			"done": nil, "retry": queue.RetryAfter(time.Hour, errPlain), "discard": queue.Discard(errPlain),
 			"snooze": queue.Snooze(time.Hour), "plain": errPlain, "last": errPlain,
 		}
 		jobs := make(map[string]*queue.Job)
-		for kind := range verdicts {
+		for kind := range answers {
 			jobs[kind] = &queue.Job{Kind: kind}
 		}
 		jobs["last"].MaxAttempts = 1
 		for _, j := range jobs {
 			enqueue(t, q, j)
 		}
-		handler := queue.HandlerFunc(func(_ context.Context, job *queue.Job) error { return verdicts[job.Kind] })
+		handler := queue.HandlerFunc(func(_ context.Context, job *queue.Job) error { return answers[job.Kind] })
 		w := start(t, queue.Worker{Backend: q, Handler: handler})
 		time.Sleep(time.Second)
 		w.stop()

@@ -20,8 +20,8 @@ func TestGivenBackStartsWhenDue(t *testing.T) {
 		"cannot wake":  func(q *queuetest.Queue) queue.Queue { return deaf{q} },
 		"four methods": func(q *queuetest.Queue) queue.Queue { return plain(q) },
 	} {
-		for verb, err := range map[string]error{"retried": queue.RetryAfter(delay, errPlain), "snoozed": queue.Snooze(delay)} {
-			t.Run(name+", "+verb, func(t *testing.T) {
+		for action, err := range map[string]error{"retried": queue.RetryAfter(delay, errPlain), "snoozed": queue.Snooze(delay)} {
+			t.Run(name+", "+action, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { testGivenBack(t, hide(newQueue(t, 1)), delay, err) })
 			})
 		}

@@ -20,7 +20,7 @@ var ErrUnknown = errors.New("queue: not known whether the jobs were written")
 
 // ErrShutdown is the cause of a handler's cancelled context when the worker's
 // Grace has ended. The job is released, without costing an attempt, unless the
-// handler succeeds or gives a verdict of its own.
+// handler succeeds or gives an answer of its own.
 var ErrShutdown = errors.New("queue: worker is shutting down")
 
 // Settled is returned by a handler that has settled its job itself, with
@@ -83,31 +83,31 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// verdict is how RetryAfter, Discard and Snooze travel through wrapping.
-type verdict struct {
-	verb  Verb
-	delay time.Duration
-	err   error
+// answer is how RetryAfter, Discard and Snooze travel through wrapping.
+type answer struct {
+	action Action
+	delay  time.Duration
+	err    error
 }
 
-func (v *verdict) Error() string {
+func (v *answer) Error() string {
 	if v.err != nil {
 		return v.err.Error()
 	}
-	return fmt.Sprintf("queue: %v after %v", v.verb, v.delay)
+	return fmt.Sprintf("queue: %v after %v", v.action, v.delay)
 }
 
-func (v *verdict) Unwrap() error { return v.err }
+func (v *answer) Unwrap() error { return v.err }
 
 // RetryAfter says that the job failed with err and is to be tried again after d
 // instead of after the default back-off. It costs an attempt. A negative d means 0.
 func RetryAfter(d time.Duration, err error) error {
-	return &verdict{verb: Retry, delay: d, err: err}
+	return &answer{action: Retry, delay: d, err: err}
 }
 
 // Discard says that the job failed with err and is not to be tried again: it is
 // dead, kept for a person to look at.
-func Discard(err error) error { return &verdict{verb: Dead, err: err} }
+func Discard(err error) error { return &answer{action: Dead, err: err} }
 
 // Snooze says that it is not yet time: the job is to be looked at again after d,
 // and this run does not count as an attempt. A d of 0 or below sends the job behind
@@ -115,7 +115,7 @@ func Discard(err error) error { return &verdict{verb: Dead, err: err} }
 func Snooze(d time.Duration) error { return snooze(d, nil) }
 
 func snooze(d time.Duration, err error) error {
-	return &verdict{verb: Release, delay: d, err: err}
+	return &answer{action: Release, delay: d, err: err}
 }
 
 // maxErrorText is the longest error text, in bytes, that is stored with a job.

@@ -82,7 +82,7 @@ func ExampleWorker() {
 func ExampleRetryAfter() {
 	show := func(err error) {
 		o, _ := queue.OutcomeOf(context.Background(), &queue.Job{Attempt: 1, MaxAttempts: 5}, err)
-		fmt.Println(o.Verb, o.Delay)
+		fmt.Println(o.Action, o.Delay)
 	}
 	busy := errors.New("503 Service Unavailable")
 	show(nil)
@@ -108,7 +108,7 @@ func ExampleSettled() {
 			return err
 		}
 		defer tx.Rollback()
-		lost, err := q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+		lost, err := q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 		if err != nil {
 			return err
 		}

@@ -210,7 +210,7 @@ func (r *run) give(f *flight, o Outcome) {
 // queue. Called with r.mu held.
 func (r *run) giveBack(f *flight) {
 	r.waiting--
-	r.give(f, Outcome{Job: f.job, Verb: Release})
+	r.give(f, Outcome{Job: f.job, Action: Release})
 }
 
 // giveBackStale releases a job whose lease runs out before it has been started.
@@ -226,7 +226,7 @@ func (r *run) logOutcome(o Outcome) {
 		return
 	}
 	attrs := append(jobAttrs(o.Job), "error", ErrorText(o.Err))
-	switch o.Verb {
+	switch o.Action {
 	case Dead:
 		r.Logger.Error("errand: job is dead", attrs...)
 	case Retry:

@@ -97,7 +97,7 @@ func settleInTx(ctx context.Context, q *queuetest.Queue, job *queue.Job, commit 
 	if err != nil {
 		return err
 	}
-	lost, err := q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+	lost, err := q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 	if err != nil || len(lost) > 0 {
 		return errors.Join(err, queue.ErrLost)
 	}

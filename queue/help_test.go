@@ -58,14 +58,14 @@ type meddled struct {
 	before func(ctx context.Context, c call) error
 }
 
-// call is one call of the backend: its verb and the jobs that it names.
+// call is one call of the backend: its operation and the jobs that it names.
 type call struct {
-	verb string
-	jobs []*queue.Job
+	operation string
+	jobs      []*queue.Job
 }
 
 func (m *meddled) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
-	if err := m.before(ctx, call{verb: "claim"}); err != nil {
+	if err := m.before(ctx, call{operation: "claim"}); err != nil {
 		return nil, err
 	}
 	return m.Queue.Claim(ctx, req)
@@ -90,21 +90,21 @@ func (m *meddled) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 }
 
 func (m *meddled) Sleep(ctx context.Context, worker string, queues []string) (time.Duration, error) {
-	if err := m.before(ctx, call{verb: "sleep"}); err != nil {
+	if err := m.before(ctx, call{operation: "sleep"}); err != nil {
 		return 0, err
 	}
 	return m.Queue.Sleep(ctx, worker, queues)
 }
 
 func (m *meddled) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
-	if err := m.before(ctx, call{verb: "reclaim"}); err != nil {
+	if err := m.before(ctx, call{operation: "reclaim"}); err != nil {
 		return nil, err
 	}
 	return m.Queue.Reclaim(ctx, limit)
 }
 
 func (m *meddled) Prune(ctx context.Context) (int, bool, error) {
-	if err := m.before(ctx, call{verb: "prune"}); err != nil {
+	if err := m.before(ctx, call{operation: "prune"}); err != nil {
 		return 0, false, err
 	}
 	return m.Queue.Prune(ctx)

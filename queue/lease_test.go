@@ -100,9 +100,9 @@ func TestLeaseLost(t *testing.T) {
 		var stolen atomic.Bool
 		memory := newQueue(t, 1)
 		q := &meddled{Queue: memory, before: func(_ context.Context, c call) error {
-			if c.verb == "extend" && !stolen.Swap(true) {
+			if c.operation == "extend" && !stolen.Swap(true) {
 				// Settled by hand meanwhile: nobody holds it any more.
-				_, err := memory.Settle(context.Background(), nil, queue.Outcome{Job: c.jobs[0], Verb: queue.Dead, Err: errPlain})
+				_, err := memory.Settle(context.Background(), nil, queue.Outcome{Job: c.jobs[0], Action: queue.Dead, Err: errPlain})
 				return err
 			}
 			return nil
@@ -125,7 +125,7 @@ func TestLeaseLost(t *testing.T) {
 func TestLeaseCannotBeExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &meddled{Queue: newQueue(t, 1), before: func(_ context.Context, c call) error {
-			if c.verb == "extend" {
+			if c.operation == "extend" {
 				return errDown
 			}
 			return nil
@@ -151,7 +151,7 @@ func TestWaitingJobsGivenBackWithTheirLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stale atomic.Bool
 		q := &meddled{Queue: newQueue(t, 100), before: func(_ context.Context, c call) error {
-			if stale.Load() && c.verb == "extend" {
+			if stale.Load() && c.operation == "extend" {
 				return errDown
 			}
 			return nil
@@ -278,7 +278,7 @@ func (l *late) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job,
 
 func (l *late) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
 	for ; l.lose > 0; l.lose-- {
-		if _, err := l.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Verb: queue.Retry}); err != nil {
+		if _, err := l.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Action: queue.Retry}); err != nil {
 			return nil, err
 		}
 	}

@@ -146,8 +146,8 @@ func TestZeroMux(t *testing.T) {
 	if kinds := mux.Kinds(); len(kinds) != 0 {
 		t.Errorf("Kinds: %q, want none", kinds)
 	}
-	if verb, _ := queue.Verdict(mux.HandleJob(t.Context(), newTask(1))); verb != queue.Release {
-		t.Errorf("a job of an unknown kind: %v, want release", verb)
+	if action, _ := queue.ActionOf(mux.HandleJob(t.Context(), newTask(1))); action != queue.Release {
+		t.Errorf("a job of an unknown kind: %v, want release", action)
 	}
 	mux.Handle(work.Name, taking(0))
 	if err := mux.HandleJob(t.Context(), newTask(1)); err != nil {

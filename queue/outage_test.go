@@ -12,7 +12,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestOutage: the database is away for a while. Each verb says so once and once
+// TestOutage: the database is away for a while. Each operation says so once and once
 // again when it is back, tries at growing intervals meanwhile, and nothing is lost.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestOutage(t *testing.T) {
 			if !down.Load() {
 				return nil
 			}
-			if c.verb == "claim" {
+			if c.operation == "claim" {
 				mu.Lock()
 				claims = append(claims, time.Now())
 				mu.Unlock()
@@ -40,9 +40,9 @@ func TestOutage(t *testing.T) {
 		until(t, "all completed", func() bool { return count(t, q, queue.StatusCompleted) == n })
 		w.stop()
 		ran.wantEach(t, n)
-		for _, verb := range []string{"claim", "settle"} {
-			w.log.wantLogged(t, 1, "errand: "+verb+" failed")
-			w.log.wantLogged(t, 1, "errand: "+verb+" works again")
+		for _, operation := range []string{"claim", "settle"} {
+			w.log.wantLogged(t, 1, "errand: "+operation+" failed")
+			w.log.wantLogged(t, 1, "errand: "+operation+" works again")
 		}
 		wantBackOff(t, claims)
 	})
@@ -148,9 +148,9 @@ func TestOutageLongerThanLeases(t *testing.T) {
 		b.stop()
 		wantCount(t, q, queue.StatusCompleted, rounds*n)
 		ran.wantEach(t, rounds*n)
-		for _, verb := range []string{"claim", "settle"} {
-			a.log.wantLogged(t, rounds, "errand: "+verb+" failed")
-			a.log.wantLogged(t, rounds, "errand: "+verb+" works again")
+		for _, operation := range []string{"claim", "settle"} {
+			a.log.wantLogged(t, rounds, "errand: "+operation+" failed")
+			a.log.wantLogged(t, rounds, "errand: "+operation+" works again")
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestUnsettledJobsAreBounded(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		q := &meddled{Queue: newQueue(t, 8000), before: func(_ context.Context, c call) error {
-			if c.verb == "settle" && down.Load() {
+			if c.operation == "settle" && down.Load() {
 				return errDown
 			}
 			return nil
@@ -186,7 +186,7 @@ func TestPoisonOutcome(t *testing.T) {
 		var cured atomic.Bool
 		q := &meddled{Queue: newQueue(t, n), before: func(_ context.Context, c call) error {
 			for _, j := range c.jobs {
-				if c.verb == "settle" && j.ID == poison && !cured.Load() {
+				if c.operation == "settle" && j.ID == poison && !cured.Load() {
 					return errPlain
 				}
 			}
@@ -223,7 +223,7 @@ func TestPoisonOutcomeAtShutdown(t *testing.T) {
 		const n, poison = 100, 50
 		q := &meddled{Queue: newQueue(t, n), before: func(_ context.Context, c call) error {
 			for _, j := range c.jobs {
-				if c.verb == "settle" && j.ID == poison {
+				if c.operation == "settle" && j.ID == poison {
 					return errPlain
 				}
 			}
@@ -250,8 +250,8 @@ func TestOutcomeOfLostJobLogged(t *testing.T) {
 		memory := newQueue(t, 1)
 		var taken atomic.Bool
 		q := &meddled{Queue: memory, before: func(_ context.Context, c call) error {
-			if c.verb == "settle" && !taken.Swap(true) {
-				_, err := memory.Settle(context.Background(), nil, queue.Outcome{Job: c.jobs[0], Verb: queue.Dead})
+			if c.operation == "settle" && !taken.Swap(true) {
+				_, err := memory.Settle(context.Background(), nil, queue.Outcome{Job: c.jobs[0], Action: queue.Dead})
 				return err
 			}
 			return nil

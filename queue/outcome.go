@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Verb is what a run came to.
-type Verb uint8
+// Action is what Settle does with a job after a run.
+type Action uint8
 
 const (
 	// Done: the job is completed.
-	Done Verb = iota
+	Done Action = iota
 	// Retry: the job failed and becomes due again after the outcome's Delay, or
 	// is dead if this was the last of its MaxAttempts.
 	Retry
@@ -29,7 +29,7 @@ const (
 // the jobs that are due. At its old place it would be claimed again at once.
 const yield = time.Microsecond
 
-func (v Verb) String() string {
+func (v Action) String() string {
 	switch v {
 	case Done:
 		return "done"
@@ -45,10 +45,10 @@ func (v Verb) String() string {
 
 // Outcome is what a run came to, for one job, as Settle records it.
 type Outcome struct {
-	Job   *Job
-	Verb  Verb
-	Delay time.Duration // with Retry and Release: how long until the job is due again; below 0 means 0. See Release for 0
-	Err   error         // with Retry and Dead: kept with the job as its last error
+	Job    *Job
+	Action Action
+	Delay  time.Duration // with Retry and Release: how long until the job is due again; below 0 means 0. See Release for 0
+	Err    error         // with Retry and Dead: kept with the job as its last error
 }
 
 // Check returns an [*InvalidError] if the outcome cannot be settled. Backends
@@ -57,8 +57,8 @@ func (o Outcome) Check() error {
 	if o.Job == nil {
 		return invalid("Outcome.Job", "nil")
 	}
-	if o.Verb > Release {
-		return invalid("Outcome.Verb", "%d: not a verb", o.Verb)
+	if o.Action > Release {
+		return invalid("Outcome.Action", "%d: no action", o.Action)
 	}
 	if o.Delay > maxDelay {
 		return invalid("Outcome.Delay", "%v: at most %v", o.Delay, maxDelay)
@@ -84,17 +84,17 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	case v == settled:
 		return Outcome{Job: job}, false
 	case v == plain && EndedByWorker(ctx):
-		return Outcome{Job: job, Verb: Release}, true
+		return Outcome{Job: job, Action: Release}, true
 	case v == plain:
-		o = Outcome{Job: job, Verb: Retry, Delay: Backoff(job.Attempt), Err: err}
+		o = Outcome{Job: job, Action: Retry, Delay: Backoff(job.Attempt), Err: err}
 	default:
-		o = Outcome{Job: job, Verb: v.verb, Delay: min(max(v.delay, 0), maxDelay), Err: err}
+		o = Outcome{Job: job, Action: v.action, Delay: min(max(v.delay, 0), maxDelay), Err: err}
 	}
-	if o.Verb == Release {
+	if o.Action == Release {
 		o.Delay = max(o.Delay, yield)
 	}
-	if o.Verb == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
-		o.Verb, o.Delay = Dead, 0
+	if o.Action == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
+		o.Action, o.Delay = Dead, 0
 	}
 	return o, true
 }
@@ -102,23 +102,23 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 // Verdict reads what a handler's error itself says, through any wrapping: Done
 // for nil and [Settled], Retry for [RetryAfter], Dead for [Discard], Release for
 // [Snooze]. A plain error, and one whose own methods panic, is Retry with ok
-// false: [OutcomeOf] decides, and so may middleware, which leaves verdicts as
+// false: [OutcomeOf] decides, and so may middleware, which leaves answers as
 // they are.
-func Verdict(err error) (verb Verb, ok bool) {
+func ActionOf(err error) (action Action, ok bool) {
 	v, _ := read(err)
-	return v.verb, v != plain
+	return v.action, v != plain
 }
 
 // What an error says that is not made by RetryAfter, Discard or Snooze.
 var (
-	done    = &verdict{verb: Done}
-	settled = &verdict{verb: Done}
-	plain   = &verdict{verb: Retry}
+	done    = &answer{action: Done}
+	settled = &answer{action: Done}
+	plain   = &answer{action: Retry}
 )
 
-// read finds the verdict in err, and returns err; where its own methods panic, an
+// read finds the answer in err, and returns err; where its own methods panic, an
 // error of its text.
-func read(err error) (v *verdict, readable error) {
+func read(err error) (v *answer, readable error) {
 	if err == nil {
 		return done, nil
 	}
@@ -130,7 +130,7 @@ func read(err error) (v *verdict, readable error) {
 	if errors.Is(err, Settled) {
 		return settled, err
 	}
-	if said, ok := errors.AsType[*verdict](err); ok {
+	if said, ok := errors.AsType[*answer](err); ok {
 		return said, err
 	}
 	return plain, err

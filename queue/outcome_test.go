@@ -21,7 +21,7 @@ func TestOutcomeOf(t *testing.T) {
 		name    string
 		err     error
 		attempt int
-		verb    queue.Verb
+		action  queue.Action
 		delay   time.Duration
 	}{
 		{"nil", nil, 1, queue.Done, 0},
@@ -39,8 +39,8 @@ func TestOutcomeOf(t *testing.T) {
 	} {
 		job := &queue.Job{Attempt: c.attempt, MaxAttempts: 5}
 		o, ok := queue.OutcomeOf(t.Context(), job, c.err)
-		if !ok || o.Job != job || o.Verb != c.verb || o.Delay != c.delay {
-			t.Errorf("%s: got %v after %v (%v), want %v after %v", c.name, o.Verb, o.Delay, ok, c.verb, c.delay)
+		if !ok || o.Job != job || o.Action != c.action || o.Delay != c.delay {
+			t.Errorf("%s: got %v after %v (%v), want %v after %v", c.name, o.Action, o.Delay, ok, c.action, c.delay)
 		}
 	}
 	if _, ok := queue.OutcomeOf(t.Context(), &queue.Job{}, wrap(queue.Settled)); ok {
@@ -53,17 +53,17 @@ func TestOutcomeOf(t *testing.T) {
 
 func TestOutcomeOfPlainError(t *testing.T) {
 	o, ok := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 2, MaxAttempts: 5}, errPlain)
-	if !ok || o.Verb != queue.Retry || o.Delay < time.Minute || o.Delay > 78*time.Second {
-		t.Errorf("a plain error of attempt 2: %v after %v, want retry after 60 to 78 s", o.Verb, o.Delay)
+	if !ok || o.Action != queue.Retry || o.Delay < time.Minute || o.Delay > 78*time.Second {
+		t.Errorf("a plain error of attempt 2: %v after %v, want retry after 60 to 78 s", o.Action, o.Delay)
 	}
 	for _, cause := range []error{queue.ErrShutdown, queue.ErrLost} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: 5, MaxAttempts: 5}, context.Canceled); o.Verb != queue.Release || o.Delay != 0 {
-			t.Errorf("after %v: %v after %v, want release at the same place", cause, o.Verb, o.Delay)
+		if o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: 5, MaxAttempts: 5}, context.Canceled); o.Action != queue.Release || o.Delay != 0 {
+			t.Errorf("after %v: %v after %v, want release at the same place", cause, o.Action, o.Delay)
 		}
-		if o, _ := queue.OutcomeOf(ctx, &queue.Job{}, queue.Discard(errPlain)); o.Verb != queue.Dead {
-			t.Errorf("a verdict after %v: %v, want dead", cause, o.Verb)
+		if o, _ := queue.OutcomeOf(ctx, &queue.Job{}, queue.Discard(errPlain)); o.Action != queue.Dead {
+			t.Errorf("an answer after %v: %v, want dead", cause, o.Action)
 		}
 	}
 }
@@ -72,10 +72,10 @@ func TestOutcomeOfPlainError(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("sending: %w", errors.Join(errors.New("also this"), err)) }
 	for _, c := range []struct {
-		name string
-		err  error
-		verb queue.Verb
-		ok   bool
+		name   string
+		err    error
+		action queue.Action
+		ok     bool
 	}{
 		{"nil", nil, queue.Done, true},
 		{"Settled", wrap(queue.Settled), queue.Done, true},
@@ -87,8 +87,8 @@ func TestVerdict(t *testing.T) {
 		{"plain, the worker's cancellation", queue.ErrShutdown, queue.Retry, false},
 		{"panicking", (*nilError)(nil), queue.Retry, false},
 	} {
-		if verb, ok := queue.Verdict(c.err); verb != c.verb || ok != c.ok {
-			t.Errorf("%s: got %v, %v, want %v, %v", c.name, verb, ok, c.verb, c.ok)
+		if action, ok := queue.ActionOf(c.err); action != c.action || ok != c.ok {
+			t.Errorf("%s: got %v, %v, want %v, %v", c.name, action, ok, c.action, c.ok)
 		}
 	}
 }
@@ -102,8 +102,8 @@ func (e *nilError) Unwrap() error { return e.cause }
 // TestOutcomeOfPanickingError: it is plain, and what is kept of it can be asked.
 func TestOutcomeOfPanickingError(t *testing.T) {
 	o, ok := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 1, MaxAttempts: 5}, (*nilError)(nil))
-	if !ok || o.Verb != queue.Retry || errors.Is(o.Err, errPlain) || o.Err.Error() != "nil error" {
-		t.Errorf("got %v with error %q (%v), want retry with its text", o.Verb, queue.ErrorText(o.Err), ok)
+	if !ok || o.Action != queue.Retry || errors.Is(o.Err, errPlain) || o.Err.Error() != "nil error" {
+		t.Errorf("got %v with error %q (%v), want retry with its text", o.Action, queue.ErrorText(o.Err), ok)
 	}
 }
 

@@ -146,7 +146,7 @@ func (r *run) forget(batch []*flight, lost []*Job) {
 	}
 	now := time.Now()
 	for _, f := range batch {
-		if o := f.outcome; o.Verb == Retry || o.Verb == Release {
+		if o := f.outcome; o.Action == Retry || o.Action == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))
 		}
 		r.drop(f)

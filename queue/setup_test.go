@@ -21,7 +21,7 @@ func notSetUp() error {
 // failing is a queue whose claims return what err says.
 func failing(t *testing.T, err func() error) *meddled {
 	return &meddled{Queue: newQueue(t, 1), before: func(_ context.Context, c call) error {
-		if c.verb == "claim" || c.verb == "reclaim" {
+		if c.operation == "claim" || c.operation == "reclaim" {
 			return err()
 		}
 		return nil

@@ -132,7 +132,7 @@ func TestStuckAtShutdown(t *testing.T) {
 func TestClaimUnderWayAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &meddled{Queue: newQueue(t, 5), before: func(_ context.Context, c call) error {
-			if c.verb == "claim" {
+			if c.operation == "claim" {
 				time.Sleep(2 * time.Second)
 			}
 			return nil
@@ -152,7 +152,7 @@ func TestClaimUnderWayAtShutdown(t *testing.T) {
 func claimsThat(q *queuetest.Queue, second func(ctx context.Context)) *meddled {
 	var claims atomic.Int32
 	return &meddled{Queue: q, before: func(ctx context.Context, c call) error {
-		if c.verb == "claim" && claims.Add(1) > 1 {
+		if c.operation == "claim" && claims.Add(1) > 1 {
 			second(ctx)
 			return ctx.Err()
 		}
@@ -207,7 +207,7 @@ func TestLateClaimAtShutdown(t *testing.T) {
 		given := 0
 		before := q.before
 		q.before = func(ctx context.Context, c call) error {
-			if c.verb == "settle" && len(c.jobs) == 5 {
+			if c.operation == "settle" && len(c.jobs) == 5 {
 				given++
 			}
 			return before(ctx, c)
@@ -239,7 +239,7 @@ func TestStopIsBounded(t *testing.T) {
 		q := claimsThat(newQueue(t, 2), func(context.Context) { <-let })
 		before := q.before
 		q.before = func(ctx context.Context, c call) error {
-			if c.verb == "settle" {
+			if c.operation == "settle" {
 				swallowed(ctx)
 				return ctx.Err()
 			}
@@ -261,7 +261,7 @@ func TestStopIsBounded(t *testing.T) {
 func TestShutdownIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &meddled{Queue: newQueue(t, 1), before: func(ctx context.Context, c call) error {
-			if c.verb == "settle" {
+			if c.operation == "settle" {
 				return nil
 			}
 			select { // slow to answer, but heeds its context

@@ -34,7 +34,7 @@ func TestSettledFreesSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 3)
 		ran := runForAMinute(t, q, func(ctx context.Context, job *queue.Job) error {
-			if _, err := q.Settle(ctx, nil, queue.Outcome{Job: job, Verb: queue.Done}); err != nil {
+			if _, err := q.Settle(ctx, nil, queue.Outcome{Job: job, Action: queue.Done}); err != nil {
 				return err
 			}
 			return queue.Settled
@@ -58,8 +58,8 @@ func TestLostBeforeStarted(t *testing.T) {
 		memory := newQueue(t, 20)
 		q := &meddled{Queue: memory, before: func(ctx context.Context, c call) error {
 			for _, job := range c.jobs {
-				if c.verb == "extend" && job.ID > 2 { // another has dealt with it
-					if _, err := memory.Settle(ctx, nil, queue.Outcome{Job: job, Verb: queue.Dead}); err != nil {
+				if c.operation == "extend" && job.ID > 2 { // another has dealt with it
+					if _, err := memory.Settle(ctx, nil, queue.Outcome{Job: job, Action: queue.Dead}); err != nil {
 						return err
 					}
 				}

@@ -47,7 +47,7 @@ func (r *run) endHandlers(idle <-chan struct{}) (stuck int) {
 	return stuck
 }
 
-func (r *run) verdict(stuck int) error {
+func (r *run) answer(stuck int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var setup *SetupError

@@ -65,7 +65,7 @@ func (r *run) releaseStuck() (n int) {
 		n++
 		r.reportStuck(f, stacks)
 		if !f.lost && !f.given {
-			r.give(f, Outcome{Job: job, Verb: Release})
+			r.give(f, Outcome{Job: job, Action: Release})
 		}
 	}
 	return n

@@ -107,18 +107,18 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 // differently, and when it works again, and how long to pause in between. It belongs to one
 // goroutine.
 type watch struct {
-	log      *slog.Logger
-	verb     string
-	failures int
-	since    time.Time
-	logged   []string // the shapes of the errors since then
+	log       *slog.Logger
+	operation string
+	failures  int
+	since     time.Time
+	logged    []string // the shapes of the errors since then
 }
 
 // maxShapes bounds how many different errors of one outage are logged.
 const maxShapes = 10
 
-func (r *run) watch(verb string) *watch {
-	return &watch{log: r.Logger.With("worker", r.Name), verb: verb}
+func (r *run) watch(operation string) *watch {
+	return &watch{log: r.Logger.With("worker", r.Name), operation: operation}
 }
 
 // report notes what a call returned. The pause after a failure is 50 ms, doubled
@@ -131,13 +131,13 @@ func (w *watch) report(err error) (pause time.Duration) {
 			w.since = time.Now()
 		}
 		if w.isNew(err) {
-			w.log.Error("errand: "+w.verb+" failed, will retry", "error", err)
+			w.log.Error("errand: "+w.operation+" failed, will retry", "error", err)
 		}
 		pause = min(shortest<<min(w.failures, 10), longestPause)
 		w.failures++
 		return pause - rand.N(pause/2)
 	case w.failures > 0:
-		w.log.Info("errand: "+w.verb+" works again", "failures", w.failures, "after", time.Since(w.since))
+		w.log.Info("errand: "+w.operation+" works again", "failures", w.failures, "after", time.Since(w.since))
 		w.failures = 0
 		w.logged = nil
 	}

@@ -256,7 +256,7 @@ func (r *run) run(ctx context.Context) error {
 	letGo()
 	leases.Wait()
 	upkeep.Wait()
-	return r.verdict(stuck)
+	return r.answer(stuck)
 }
 
 // signal makes a receive from c succeed, now or the next time.

@@ -95,12 +95,12 @@ func testBacklogOnlyDue(t *testing.T, h Harness) {
 	later := newJob()
 	later.Delay = time.Hour
 	enqueue(t, h, later)
-	settle(t, h, queue.Outcome{Job: held[0], Verb: queue.Done}, queue.Outcome{Job: held[1], Verb: queue.Dead},
-		queue.Outcome{Job: held[2], Verb: queue.Retry, Delay: time.Hour}, queue.Outcome{Job: held[3], Verb: queue.Release, Delay: time.Hour})
+	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Done}, queue.Outcome{Job: held[1], Action: queue.Dead},
+		queue.Outcome{Job: held[2], Action: queue.Retry, Delay: time.Hour}, queue.Outcome{Job: held[3], Action: queue.Release, Delay: time.Hour})
 	wantBacklogs(t, h, "with jobs that are completed, dead, running, and due in an hour")
 
 	again := waiting{queue: "q", before: time.Now()}
-	settle(t, h, queue.Outcome{Job: held[4], Verb: queue.Retry})
+	settle(t, h, queue.Outcome{Job: held[4], Action: queue.Retry})
 	again.after = time.Now()
 	wantBacklogs(t, h, "with a job that is tried again", again)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var cancelCases = []testCase{
-	{"before any verb", anything, testCancelledVerbs},
+	{"before any operation", anything, testCancelledOperations},
 	{"before enqueueing or settling in a transaction", hasTx, testCancelledInTx},
 	{"before waiting", hasWakeUps, testCancelledSleep},
 	{"before looking", hasInspector, testCancelledLook},
@@ -37,7 +37,7 @@ func wantCanceled(t *testing.T, what string, err error) {
 	}
 }
 
-func testCancelledVerbs(t *testing.T, h Harness) {
+func testCancelledOperations(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(2, nil)...)
 	held := claim(t, h, request(1))[0]
 	before, _ := lookUp(t, h, held.ID)
@@ -47,7 +47,7 @@ func testCancelledVerbs(t *testing.T, h Harness) {
 	jobs, err := h.Queue.Claim(ctx, request(1))
 	wantCanceled(t, "Claim", err)
 	wantIDs(t, "Claim with a cancelled context", jobs, nil)
-	for _, v := range holderVerbs {
+	for _, v := range holderOperations {
 		_, err := v.do(ctx, h, held)
 		wantCanceled(t, v.name, err)
 		wantUnchanged(t, h, v.name+" with a cancelled context", before)
@@ -98,7 +98,7 @@ func testCancelledLook(t *testing.T, h Harness) {
 func testCancelledRedrive(t *testing.T, h Harness) {
 	redriver, _ := queue.As[queue.Redriver](h.Queue)
 	enqueue(t, h, newJob())
-	settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: queue.Dead})
+	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Dead})
 	n, err := redriver.Redrive(cancelled(t), queue.Redrive{Queue: "q"})
 	wantCanceled(t, "Redrive", err)
 	if n != 0 {

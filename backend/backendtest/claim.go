@@ -253,7 +253,7 @@ func testNamesAreExact(t *testing.T, h Harness) {
 			t.Errorf("claimed job: got queue %q, kind %q, worker %q; want %q, %q, %q",
 				got[0].Queue, got[0].Kind, got[0].Worker, want.Queue, want.Kind, want.Queue)
 		}
-		settle(t, h, queue.Outcome{Job: got[0], Verb: queue.Done})
+		settle(t, h, queue.Outcome{Job: got[0], Action: queue.Done})
 	}
 }
 

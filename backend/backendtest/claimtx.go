@@ -69,7 +69,7 @@ func testClaimTxCommit(t *testing.T, h Harness) {
 func testClaimTxRollback(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	before := claimOne(t, h)
-	settle(t, h, queue.Outcome{Job: before, Verb: queue.Release})
+	settle(t, h, queue.Outcome{Job: before, Action: queue.Release})
 	rec, _ := lookUp(t, h, before.ID)
 	for range 3 {
 		tx := begin(t, h)
@@ -163,21 +163,21 @@ func testClaimTxKey(t *testing.T, h Harness) {
 	wantWritten(t, "after a committed claim", second)
 }
 
-var allVerbs = []queue.Verb{queue.Done, queue.Retry, queue.Dead, queue.Release}
+var allActions = []queue.Action{queue.Done, queue.Retry, queue.Dead, queue.Release}
 
 // wantLostIn settles the job in tx, or through nil, in every way, each of which has to report it lost.
 func wantLostIn(t *testing.T, h Harness, what string, tx queue.DB, job *queue.Job) {
 	t.Helper()
-	for _, verb := range allVerbs {
-		lost, err := h.Queue.Settle(t.Context(), tx, queue.Outcome{Job: job, Verb: verb})
+	for _, action := range allActions {
+		lost, err := h.Queue.Settle(t.Context(), tx, queue.Outcome{Job: job, Action: action})
 		if err != nil || len(lost) != 1 {
-			t.Errorf("Settle %v of a job that ClaimTx has claimed, %s: lost %v, error %v; want it lost", verb, what, ids(lost), err)
+			t.Errorf("Settle %v of a job that ClaimTx has claimed, %s: lost %v, error %v; want it lost", action, what, ids(lost), err)
 		}
 	}
 }
 
 func testClaimTxSettle(t *testing.T, h Harness) {
-	for _, verb := range allVerbs {
+	for _, action := range allActions {
 		for _, commits := range []bool{false, true} {
 			j := newJob()
 			enqueue(t, h, j)
@@ -185,25 +185,25 @@ func testClaimTxSettle(t *testing.T, h Harness) {
 			tx := begin(t, h)
 			got := claimIn(t, h, tx)
 			wantClaimedTx(t, "of one job", got, j)
-			settleIn(t, h, tx, queue.Outcome{Job: got, Verb: verb, Delay: time.Hour, Err: errors.New("boom")})
-			wantLostIn(t, h, fmt.Sprintf("after %v", verb), tx, got)
+			settleIn(t, h, tx, queue.Outcome{Job: got, Action: action, Delay: time.Hour, Err: errors.New("boom")})
+			wantLostIn(t, h, fmt.Sprintf("after %v", action), tx, got)
 			if !commits {
 				rollback(t, tx)
-				wantUnchanged(t, h, fmt.Sprintf("ClaimTx, Settle %v and a rollback", verb), before)
+				wantUnchanged(t, h, fmt.Sprintf("ClaimTx, Settle %v and a rollback", action), before)
 				settle(t, h, queue.Outcome{Job: claimOne(t, h)})
 				continue
 			}
 			commit(t, tx)
-			wantSettledTx(t, h, j, verb)
+			wantSettledTx(t, h, j, action)
 		}
 	}
 }
 
 // wantSettledTx checks what has become of a job at its first attempt.
-func wantSettledTx(t *testing.T, h Harness, j *queue.Job, verb queue.Verb) {
+func wantSettledTx(t *testing.T, h Harness, j *queue.Job, action queue.Action) {
 	t.Helper()
 	status, attempt, lastError := queue.StatusPending, 1, "boom"
-	switch verb {
+	switch action {
 	case queue.Done:
 		status, lastError = queue.StatusCompleted, ""
 	case queue.Dead:
@@ -214,9 +214,9 @@ func wantSettledTx(t *testing.T, h Harness, j *queue.Job, verb queue.Verb) {
 	r, ok := lookUp(t, h, j.ID)
 	if ok && (r.Status != status || r.Attempt != attempt || r.LastError != lastError || r.Worker != "") {
 		t.Errorf("record after ClaimTx, Settle %v and a commit: got %+v; want it %s after attempt %d, with error %q and no worker",
-			verb, r, status, attempt, lastError)
+			action, r, status, attempt, lastError)
 	}
-	claimNone(t, h, fmt.Sprintf("after ClaimTx, Settle %v for an hour and a commit", verb))
+	claimNone(t, h, fmt.Sprintf("after ClaimTx, Settle %v for an hour and a commit", action))
 }
 
 func testClaimTxDies(t *testing.T, h Harness) {
@@ -230,7 +230,7 @@ func testClaimTxDies(t *testing.T, h Harness) {
 		if got.Attempt != attempt {
 			t.Errorf("ClaimTx: got attempt %d, want %d", got.Attempt, attempt)
 		}
-		settleIn(t, h, tx, queue.Outcome{Job: got, Verb: queue.Retry, Err: errors.New("boom")})
+		settleIn(t, h, tx, queue.Outcome{Job: got, Action: queue.Retry, Err: errors.New("boom")})
 		commit(t, tx)
 	}
 	tx := begin(t, h)
@@ -267,14 +267,14 @@ func testClaimTxStale(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	tx := begin(t, h)
 	first := claimIn(t, h, tx)
-	settleIn(t, h, tx, queue.Outcome{Job: first, Verb: queue.Release})
+	settleIn(t, h, tx, queue.Outcome{Job: first, Action: queue.Release})
 	second := claimIn(t, h, tx)
 	wantClaimedTx(t, "of a job that the same transaction has given back", second, first)
 	wantLostIn(t, h, "and claimed anew", tx, first)
 	forged := *second
 	forged.Fence += 1000
 	wantLostIn(t, h, "with a fence that was never drawn", tx, &forged)
-	settleIn(t, h, tx, queue.Outcome{Job: second, Verb: queue.Dead})
+	settleIn(t, h, tx, queue.Outcome{Job: second, Action: queue.Dead})
 	commit(t, tx)
 	claimNone(t, h, "after Settle in the transaction of the claim")
 }

@@ -26,12 +26,12 @@ func heldBy(t *testing.T, h Harness, worker string, n int, lease time.Duration) 
 // testWakeUpBySettle: a delay wakes, too, because the worker has to learn when the job is due.
 func testWakeUpBySettle(t *testing.T, h Harness) {
 	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
-	for _, verb := range []queue.Verb{queue.Retry, queue.Release} {
+	for _, action := range []queue.Action{queue.Retry, queue.Release} {
 		for _, delay := range []time.Duration{time.Hour, 0} {
 			held := heldBy(t, h, "other", tries, longLease)
-			what := fmt.Sprintf("%v after %v", verb, delay)
+			what := fmt.Sprintf("%v after %v", action, delay)
 			wantPrompt(t, h, d, what, func() {
-				settle(t, h, queue.Outcome{Job: held[0], Verb: verb, Delay: delay})
+				settle(t, h, queue.Outcome{Job: held[0], Action: action, Delay: delay})
 				held = held[1:]
 			})
 			if next := d.sleep(t, h); next < 0 || next > time.Hour {
@@ -46,7 +46,7 @@ func testWakeUpBySettleIn(t *testing.T, h Harness) {
 	held := heldBy(t, h, "other", tries, longLease)
 	wantPrompt(t, h, d, "the commit of a Settle", func() {
 		tx := begin(t, h)
-		if _, err := h.Queue.Settle(t.Context(), tx, queue.Outcome{Job: held[0], Verb: queue.Release}); err != nil {
+		if _, err := h.Queue.Settle(t.Context(), tx, queue.Outcome{Job: held[0], Action: queue.Release}); err != nil {
 			t.Fatalf("Settle in a transaction: %v", err)
 		}
 		commit(t, tx)
@@ -105,10 +105,10 @@ func testStartsWhenDue(t *testing.T, h Harness) {
 			j.Delay = d
 			enqueue(t, h, j)
 		}},
-		{"retried", delay, func(d time.Duration) { settle(t, h, queue.Outcome{Job: held[0], Verb: queue.Retry, Delay: d}) }},
-		{"retried at once", 0, func(time.Duration) { settle(t, h, queue.Outcome{Job: held[1], Verb: queue.Retry}) }},
-		{"snoozed", delay, func(d time.Duration) { settle(t, h, queue.Outcome{Job: held[2], Verb: queue.Release, Delay: d}) }},
-		{"released", 0, func(time.Duration) { settle(t, h, queue.Outcome{Job: held[3], Verb: queue.Release}) }},
+		{"retried", delay, func(d time.Duration) { settle(t, h, queue.Outcome{Job: held[0], Action: queue.Retry, Delay: d}) }},
+		{"retried at once", 0, func(time.Duration) { settle(t, h, queue.Outcome{Job: held[1], Action: queue.Retry}) }},
+		{"snoozed", delay, func(d time.Duration) { settle(t, h, queue.Outcome{Job: held[2], Action: queue.Release, Delay: d}) }},
+		{"released", 0, func(time.Duration) { settle(t, h, queue.Outcome{Job: held[3], Action: queue.Release}) }},
 		{"reclaimed", 0, func(time.Duration) { reclaimOne(t, h) }},
 		{"redriven", 0, func(time.Duration) { redriveOne(t, h, dead[0].ID) }},
 	} {

@@ -110,11 +110,11 @@ func settleIn(t *testing.T, h Harness, db queue.DB, outcomes ...queue.Outcome) {
 	}
 }
 
-// outcomes gives all jobs the verb.
-func outcomes(verb queue.Verb, jobs ...*queue.Job) []queue.Outcome {
+// outcomes gives all jobs the action.
+func outcomes(action queue.Action, jobs ...*queue.Job) []queue.Outcome {
 	all := make([]queue.Outcome, len(jobs))
 	for i, j := range jobs {
-		all[i] = queue.Outcome{Job: j, Verb: verb}
+		all[i] = queue.Outcome{Job: j, Action: action}
 	}
 	return all
 }

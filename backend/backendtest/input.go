@@ -211,11 +211,11 @@ func testBadLeases(t *testing.T, h Harness) {
 func testBadOutcomes(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(2, nil)...)
 	held := claimAll(t, h, 2)
-	good := queue.Outcome{Job: held[0], Verb: queue.Done}
+	good := queue.Outcome{Job: held[0], Action: queue.Done}
 	for field, bad := range map[string]queue.Outcome{
-		"Outcome.Job":   {Verb: queue.Done},
-		"Outcome.Verb":  {Job: held[1], Verb: 200},
-		"Outcome.Delay": {Job: held[1], Verb: queue.Retry, Delay: 200 * 365 * 24 * time.Hour},
+		"Outcome.Job":    {Action: queue.Done},
+		"Outcome.Action": {Job: held[1], Action: 200},
+		"Outcome.Delay":  {Job: held[1], Action: queue.Retry, Delay: 200 * 365 * 24 * time.Hour},
 	} {
 		_, err := h.Queue.Settle(t.Context(), nil, good, bad)
 		wantInvalid(t, fmt.Sprintf("Settle of a good outcome and one with a bad %s", field), err, field)

@@ -28,7 +28,7 @@ func testCounts(t *testing.T, h Harness) {
 	later.Delay = time.Hour
 	enqueue(t, h, later)
 	held := claim(t, h, request(2))
-	settle(t, h, queue.Outcome{Job: held[0], Verb: queue.Dead})
+	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Dead})
 	want := []queue.Count{
 		{Queue: "p", Status: queue.StatusPending, Jobs: 2, Exact: true},
 		{Queue: "q", Status: queue.StatusDead, Jobs: 1, Exact: true},
@@ -78,22 +78,22 @@ func testOneJob(t *testing.T, h Harness) {
 
 // testEndedJob: a completed job shows who completed it. Any other is held by nobody.
 func testEndedJob(t *testing.T, h Harness) {
-	for _, verb := range []queue.Verb{queue.Done, queue.Dead, queue.Retry, queue.Release} {
+	for _, action := range []queue.Action{queue.Done, queue.Dead, queue.Retry, queue.Release} {
 		j := newJob()
 		enqueue(t, h, j)
 		held := claimOne(t, h)
-		settle(t, h, queue.Outcome{Job: held, Verb: verb, Delay: time.Hour})
+		settle(t, h, queue.Outcome{Job: held, Action: action, Delay: time.Hour})
 		r, ok := lookUp(t, h, j.ID)
-		if !ok && verb == queue.Done {
+		if !ok && action == queue.Done {
 			continue // it is not kept
 		}
 		fence, worker := int64(0), ""
-		if verb == queue.Done {
+		if action == queue.Done {
 			fence, worker = held.Fence, held.Worker
 		}
 		if r.Fence != fence || r.Worker != worker || !r.LockedAt.IsZero() || !r.LeaseEnds.IsZero() {
 			t.Errorf("record of a job after %v: got fence %d, worker %q, lease %v to %v; want fence %d, worker %q and no lease",
-				verb, r.Fence, r.Worker, r.LockedAt, r.LeaseEnds, fence, worker)
+				action, r.Fence, r.Worker, r.LockedAt, r.LeaseEnds, fence, worker)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func testFilters(t *testing.T, h Harness) {
 	})
 	enqueue(t, h, jobs...)
 	held := claim(t, h, request(2)) // 0 and 2
-	settle(t, h, queue.Outcome{Job: held[1], Verb: queue.Dead, Err: errors.New("boom")})
+	settle(t, h, queue.Outcome{Job: held[1], Action: queue.Dead, Err: errors.New("boom")})
 	for _, c := range []struct {
 		filter queue.Filter
 		want   []int
@@ -177,8 +177,8 @@ func testPruneYoung(t *testing.T, h Harness) {
 	pruner, _ := queue.As[queue.Pruner](h.Queue)
 	enqueue(t, h, newJobs(4, nil)...)
 	held := claimAll(t, h, 4)
-	settle(t, h, queue.Outcome{Job: held[0], Verb: queue.Dead}, queue.Outcome{Job: held[1], Verb: queue.Done},
-		queue.Outcome{Job: held[2], Verb: queue.Release})
+	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Dead}, queue.Outcome{Job: held[1], Action: queue.Done},
+		queue.Outcome{Job: held[2], Action: queue.Release})
 	poll(t, "Prune to have looked at every slice", func() bool {
 		removed, more, err := pruner.Prune(t.Context())
 		if err != nil || removed != 0 {

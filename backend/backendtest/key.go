@@ -65,17 +65,17 @@ func testKeyHeld(t *testing.T, h Harness) {
 func testKeyHeldByRetry(t *testing.T, h Harness) {
 	first := keyed("a")
 	enqueue(t, h, first)
-	for _, verb := range []queue.Verb{queue.Retry, queue.Release} {
-		settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: verb})
+	for _, action := range []queue.Action{queue.Retry, queue.Release} {
+		settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: action})
 		again := keyed("a")
 		enqueue(t, h, again)
-		wantDuplicate(t, fmt.Sprintf("after %v", verb), again, first)
+		wantDuplicate(t, fmt.Sprintf("after %v", action), again, first)
 	}
 }
 
 func testKeyFreed(t *testing.T, h Harness) {
 	j := keyed("a")
-	for _, verb := range []queue.Verb{queue.Done, queue.Dead, queue.Done} {
+	for _, action := range []queue.Action{queue.Done, queue.Dead, queue.Done} {
 		old := j.ID
 		enqueue(t, h, j) // the same job again: Duplicate and ID are filled in anew
 		wantWritten(t, "that is free", j)
@@ -85,7 +85,7 @@ func testKeyFreed(t *testing.T, h Harness) {
 		dup := keyed("a")
 		enqueue(t, h, dup)
 		wantDuplicate(t, "that is taken again", dup, j)
-		settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: verb})
+		settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: action})
 	}
 }
 

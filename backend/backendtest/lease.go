@@ -113,7 +113,7 @@ func testReclaimDead(t *testing.T, h Harness) {
 	j := newJob()
 	j.MaxAttempts = 2
 	enqueue(t, h, j)
-	settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: queue.Retry})
+	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Retry})
 	claim(t, h, short(request(1)))
 	got := takeBack(t, h, 1)
 	wantIDs(t, "reclaimed", got, []*queue.Job{j})
@@ -151,10 +151,10 @@ func testLeaseRecord(t *testing.T, h Harness) {
 		t.Errorf("record after Extend: got %+v, want LockedAt not before %v, attempt 1, fence %d",
 			extended, claimed.LockedAt, job.Fence)
 	}
-	for _, verb := range []queue.Verb{queue.Release, queue.Retry, queue.Dead} {
-		settle(t, h, queue.Outcome{Job: job, Verb: verb})
+	for _, action := range []queue.Action{queue.Release, queue.Retry, queue.Dead} {
+		settle(t, h, queue.Outcome{Job: job, Action: action})
 		lookUp(t, h, job.ID) // whose lease must be gone
-		if verb != queue.Dead {
+		if action != queue.Dead {
 			job = claimOne(t, h)
 		}
 	}

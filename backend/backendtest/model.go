@@ -102,10 +102,10 @@ func (s *state) apply(o queue.Outcome) {
 	switch {
 	case o.Delay > 0:
 		when = inAnHour
-	case o.Verb == queue.Release:
+	case o.Action == queue.Release:
 		when = j.due
 	}
-	switch o.Verb {
+	switch o.Action {
 	case queue.Done:
 		j.Status = queue.StatusCompleted
 	case queue.Dead:

@@ -186,15 +186,15 @@ func (m *model) presented(rt *rapid.T) (some, lost []*queue.Job) {
 	return some, lost
 }
 
-func checkLost(rt *rapid.T, verb string, some, got, want []*queue.Job, err error) {
+func checkLost(rt *rapid.T, operation string, some, got, want []*queue.Job, err error) {
 	if err != nil {
-		rt.Fatalf("%s of %v: %v", verb, ids(some), err)
+		rt.Fatalf("%s of %v: %v", operation, ids(some), err)
 	}
 	g, w := ids(got), ids(want)
 	slices.Sort(g)
 	slices.Sort(w)
 	if !slices.Equal(g, w) {
-		rt.Fatalf("%s of jobs %v with fences %v: lost %v, want %v", verb, ids(some), fences(some), g, w)
+		rt.Fatalf("%s of jobs %v with fences %v: lost %v, want %v", operation, ids(some), fences(some), g, w)
 	}
 }
 
@@ -204,8 +204,8 @@ func (m *model) settle(rt *rapid.T, db queue.DB) {
 	for i, j := range some {
 		batch[i] = queue.Outcome{
 			Job: j, Err: errOf(rt),
-			Verb:  rapid.SampledFrom([]queue.Verb{queue.Done, queue.Retry, queue.Dead, queue.Release}).Draw(rt, "verb"),
-			Delay: rapid.SampledFrom([]time.Duration{0, 0, -time.Hour, time.Hour}).Draw(rt, "delay"),
+			Action: rapid.SampledFrom([]queue.Action{queue.Done, queue.Retry, queue.Dead, queue.Release}).Draw(rt, "action"),
+			Delay:  rapid.SampledFrom([]time.Duration{0, 0, -time.Hour, time.Hour}).Draw(rt, "delay"),
 		}
 	}
 	lost, err := m.h.Queue.Settle(m.ctx, db, batch...)

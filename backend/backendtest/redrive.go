@@ -24,7 +24,7 @@ func kill(t *testing.T, h Harness, jobs ...*queue.Job) {
 	req.Queues = []string{"q", "p"}
 	var batch []queue.Outcome
 	for _, j := range claim(t, h, req) {
-		batch = append(batch, queue.Outcome{Job: j, Verb: queue.Dead, Err: errors.New("boom")})
+		batch = append(batch, queue.Outcome{Job: j, Action: queue.Dead, Err: errors.New("boom")})
 	}
 	settle(t, h, batch...)
 }
@@ -56,7 +56,7 @@ func testRedriveOnlyDead(t *testing.T, h Harness) {
 	jobs := newJobs(3, nil)
 	enqueue(t, h, jobs...)
 	held := claim(t, h, request(2))
-	settle(t, h, queue.Outcome{Job: held[0], Verb: queue.Done})
+	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Done})
 	for _, j := range jobs {
 		redrive(t, h, queue.Redrive{ID: j.ID}, 0)
 	}

@@ -36,11 +36,11 @@ func testMixedOutcomes(t *testing.T, h Harness) {
 	held := claimAll(t, h, 6)
 	boom := errors.New("boom")
 	settle(t, h,
-		queue.Outcome{Job: held[4], Verb: queue.Retry, Err: boom},
-		queue.Outcome{Job: held[0], Verb: queue.Done},
-		queue.Outcome{Job: held[3], Verb: queue.Release},
-		queue.Outcome{Job: held[1], Verb: queue.Retry, Err: boom},
-		queue.Outcome{Job: held[2], Verb: queue.Dead, Err: boom},
+		queue.Outcome{Job: held[4], Action: queue.Retry, Err: boom},
+		queue.Outcome{Job: held[0], Action: queue.Done},
+		queue.Outcome{Job: held[3], Action: queue.Release},
+		queue.Outcome{Job: held[1], Action: queue.Retry, Err: boom},
+		queue.Outcome{Job: held[2], Action: queue.Dead, Err: boom},
 	)
 	want := []queue.Status{queue.StatusCompleted, queue.StatusPending, queue.StatusDead,
 		queue.StatusPending, queue.StatusDead, queue.StatusRunning}
@@ -66,23 +66,23 @@ func testMixedOutcomes(t *testing.T, h Harness) {
 func testRetryDelay(t *testing.T, h Harness)   { testSettleDelay(t, h, queue.Retry) }
 func testReleaseDelay(t *testing.T, h Harness) { testSettleDelay(t, h, queue.Release) }
 
-func testSettleDelay(t *testing.T, h Harness, verb queue.Verb) {
+func testSettleDelay(t *testing.T, h Harness, action queue.Action) {
 	const delay = 150 * time.Millisecond
 	jobs := newJobs(3, nil)
 	enqueue(t, h, jobs...)
 	held := claimAll(t, h, 3)
 	start := time.Now()
 	settle(t, h,
-		queue.Outcome{Job: held[0], Verb: verb, Delay: delay},
-		queue.Outcome{Job: held[1], Verb: verb, Delay: time.Hour},
-		queue.Outcome{Job: held[2], Verb: verb, Delay: -time.Hour})
-	wantIDs(t, fmt.Sprintf("first due after %v with delays %v, 1h and -1h", verb, delay),
+		queue.Outcome{Job: held[0], Action: action, Delay: delay},
+		queue.Outcome{Job: held[1], Action: action, Delay: time.Hour},
+		queue.Outcome{Job: held[2], Action: action, Delay: -time.Hour})
+	wantIDs(t, fmt.Sprintf("first due after %v with delays %v, 1h and -1h", action, delay),
 		claim(t, h, request(1)), jobs[2:])
 	got := claimSoon(t, h, request(3), 1)
 	if early := delay - time.Since(start); early > 0 {
-		t.Errorf("after %v with delay %v: claimed %v too early", verb, delay, early)
+		t.Errorf("after %v with delay %v: claimed %v too early", action, delay, early)
 	}
-	wantIDs(t, fmt.Sprintf("due after %v with delay %v", verb, delay), got, jobs[:1])
+	wantIDs(t, fmt.Sprintf("due after %v with delay %v", action, delay), got, jobs[:1])
 }
 
 func testAttempts(t *testing.T, h Harness) {
@@ -94,7 +94,7 @@ func testAttempts(t *testing.T, h Harness) {
 		if got.Attempt != attempt || got.MaxAttempts != 3 {
 			t.Fatalf("claim %d: got attempt %d of %d, want %d of 3", attempt, got.Attempt, got.MaxAttempts, attempt)
 		}
-		settle(t, h, queue.Outcome{Job: got, Verb: queue.Retry, Err: fmt.Errorf("error %d", attempt)})
+		settle(t, h, queue.Outcome{Job: got, Action: queue.Retry, Err: fmt.Errorf("error %d", attempt)})
 	}
 	claimNone(t, h, "after the last attempt failed")
 	wantDead(t, h, j.ID, "error 3", 3)
@@ -103,7 +103,7 @@ func testAttempts(t *testing.T, h Harness) {
 func testDeadAtOnce(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	job := claimOne(t, h)
-	settle(t, h, queue.Outcome{Job: job, Verb: queue.Dead, Delay: time.Hour, Err: errors.New("hopeless")})
+	settle(t, h, queue.Outcome{Job: job, Action: queue.Dead, Delay: time.Hour, Err: errors.New("hopeless")})
 	claimNone(t, h, "after Dead")
 	wantDead(t, h, job.ID, "hopeless", 1)
 }
@@ -125,25 +125,25 @@ func testReleaseKeepsAttempts(t *testing.T, h Harness) {
 	j := newJob()
 	j.MaxAttempts = 2
 	enqueue(t, h, j)
-	settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: queue.Retry, Err: errors.New("boom")})
+	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Retry, Err: errors.New("boom")})
 	for range 5 {
 		got := claimOne(t, h)
 		if got.Attempt != 2 || got.LastError != "boom" {
 			t.Fatalf("claim of a released job: got attempt %d, LastError %q; want 2, boom", got.Attempt, got.LastError)
 		}
-		settle(t, h, queue.Outcome{Job: got, Verb: queue.Release, Err: errors.New("not kept")})
+		settle(t, h, queue.Outcome{Job: got, Action: queue.Release, Err: errors.New("not kept")})
 	}
 }
 
 func testLastError(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	for _, err := range []error{errors.New("first"), errors.New("line 1\nline \"2\" \\ 'x' {3},NULL"), nil, errors.New("NULL")} {
-		settle(t, h, queue.Outcome{Job: claimOne(t, h), Verb: queue.Retry, Err: err})
+		settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Retry, Err: err})
 		job := claimOne(t, h)
 		if want := queue.ErrorText(err); job.LastError != want {
 			t.Errorf("LastError after Retry with error %v: got %q, want %q", err, job.LastError, want)
 		}
-		settle(t, h, queue.Outcome{Job: job, Verb: queue.Release})
+		settle(t, h, queue.Outcome{Job: job, Action: queue.Release})
 	}
 }
 
@@ -162,7 +162,7 @@ func testErrorText(t *testing.T, h Harness) {
 	var batch []queue.Outcome
 	want := make(map[int64]string)
 	for i, j := range claimAll(t, h, len(errs)) {
-		batch = append(batch, queue.Outcome{Job: j, Verb: queue.Retry, Err: errs[i]})
+		batch = append(batch, queue.Outcome{Job: j, Action: queue.Retry, Err: errs[i]})
 		want[j.ID] = queue.ErrorText(errs[i])
 	}
 	settle(t, h, batch...)
@@ -199,7 +199,7 @@ func testGoBehind(t *testing.T, h Harness) {
 	first := claim(t, h, request(1))
 	settle(t, h, outcomes(queue.Retry, first...)...)
 	second := claim(t, h, request(1))
-	settle(t, h, queue.Outcome{Job: second[0], Verb: queue.Release, Delay: time.Microsecond}) // as Snooze(0) does
+	settle(t, h, queue.Outcome{Job: second[0], Action: queue.Release, Delay: time.Microsecond}) // as Snooze(0) does
 	wantIDs(t, "claim after the first was retried and the second released for a microsecond", claimSoon(t, h, request(4), 4),
 		[]*queue.Job{jobs[2], jobs[3], jobs[0], jobs[1]})
 }
@@ -254,7 +254,7 @@ func testLargeBatch(t *testing.T, h Harness) {
 	wantHeld(t, h, "of 10,000 jobs", held...)
 	var batch []queue.Outcome
 	for i, j := range held {
-		batch = append(batch, queue.Outcome{Job: j, Verb: queue.Verb(i % 4), Delay: time.Hour, Err: errors.New("boom")})
+		batch = append(batch, queue.Outcome{Job: j, Action: queue.Action(i % 4), Delay: time.Hour, Err: errors.New("boom")})
 	}
 	settle(t, h, batch...)
 	lost, err := h.Queue.Settle(t.Context(), nil, batch...)

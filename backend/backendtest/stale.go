@@ -10,7 +10,7 @@ import (
 )
 
 var staleCases = []testCase{
-	{"every verb without holding the job", anything, testNotHeld},
+	{"every operation without holding the job", anything, testNotHeld},
 	{"settling twice", anything, testSettleTwice},
 	{"after a reclaim", anything, testStaleAfterReclaim},
 	{"a stale claim beside a current one of the fence that replaced it", anything, testCrossedFences},
@@ -19,23 +19,23 @@ var staleCases = []testCase{
 	{"after the lease, before a reclaim", hasReclaimer, testLateHolder},
 }
 
-// holderVerb is something that only the holder of a job can do.
-type holderVerb struct {
+// holderOperation is something that only the holder of a job can do.
+type holderOperation struct {
 	name string
 	do   func(ctx context.Context, h Harness, jobs ...*queue.Job) (lost []*queue.Job, err error)
 }
 
-var holderVerbs = []holderVerb{
+var holderOperations = []holderOperation{
 	{"Extend", func(ctx context.Context, h Harness, jobs ...*queue.Job) ([]*queue.Job, error) {
 		return h.Queue.Extend(ctx, 2*longLease, jobs...)
 	}},
 	settling(queue.Done), settling(queue.Retry), settling(queue.Dead), settling(queue.Release),
 }
 
-func settling(verb queue.Verb) holderVerb {
-	return holderVerb{fmt.Sprintf("Settle %v", verb),
+func settling(action queue.Action) holderOperation {
+	return holderOperation{fmt.Sprintf("Settle %v", action),
 		func(ctx context.Context, h Harness, jobs ...*queue.Job) ([]*queue.Job, error) {
-			batch := outcomes(verb, jobs...)
+			batch := outcomes(action, jobs...)
 			for i := range batch {
 				batch[i].Err = errors.New("late")
 			}
@@ -44,11 +44,11 @@ func settling(verb queue.Verb) holderVerb {
 }
 
 // wantLost checks that who presents job is told that it is lost, whatever the
-// verb, and that nothing is changed.
+// operation, and that nothing is changed.
 func wantLost(t *testing.T, h Harness, what string, job *queue.Job) {
 	t.Helper()
 	before, _ := lookUp(t, h, job.ID)
-	for _, v := range holderVerbs {
+	for _, v := range holderOperations {
 		lost, err := v.do(t.Context(), h, job)
 		if err != nil {
 			t.Fatalf("%s with %s: error %v, want the job lost", v.name, what, err)
@@ -65,7 +65,7 @@ func testNotHeld(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(2, nil)...)
 	other := claim(t, h, request(1))[0]
 	first := claimOne(t, h)
-	settle(t, h, queue.Outcome{Job: first, Verb: queue.Release})
+	settle(t, h, queue.Outcome{Job: first, Action: queue.Release})
 	wantLost(t, h, "an older fence, the job pending", first)
 	current := claimOne(t, h)
 	wantLost(t, h, "an older fence", first)
@@ -85,7 +85,7 @@ func testNotHeld(t *testing.T, h Harness) {
 }
 
 func testSettleTwice(t *testing.T, h Harness) {
-	for _, v := range holderVerbs[1:] {
+	for _, v := range holderOperations[1:] {
 		enqueue(t, h, newJob())
 		job := claimOne(t, h)
 		if lost, err := v.do(t.Context(), h, job); err != nil || len(lost) != 0 {
@@ -94,7 +94,7 @@ func testSettleTwice(t *testing.T, h Harness) {
 		wantLost(t, h, "a job after "+v.name, job)
 		for _, j := range claim(t, h, request(1)) { // after Retry and Release
 			wantLost(t, h, "the claim before, after "+v.name, job)
-			settle(t, h, queue.Outcome{Job: j, Verb: queue.Done})
+			settle(t, h, queue.Outcome{Job: j, Action: queue.Done})
 			wantLost(t, h, "the claim before, the job done", job)
 		}
 	}
@@ -102,7 +102,7 @@ func testSettleTwice(t *testing.T, h Harness) {
 
 // testLateHolder: the fence decides, not the clock. Until somebody takes the job back it is its holder's, however late.
 func testLateHolder(t *testing.T, h Harness) {
-	for _, v := range holderVerbs {
+	for _, v := range holderOperations {
 		enqueue(t, h, newJob())
 		job := claim(t, h, short(request(1)))[0]
 		after := newJob()
@@ -130,17 +130,17 @@ func testStaleAfterReclaim(t *testing.T, h Harness) {
 	}
 	current := claimSoon(t, h, request(1), 1)[0]
 	wantLost(t, h, "a job that was reclaimed and claimed again by the same worker", late)
-	settle(t, h, queue.Outcome{Job: current, Verb: queue.Done})
+	settle(t, h, queue.Outcome{Job: current, Action: queue.Done})
 }
 
 // testCrossedFences is about statements that look for ids and fences one by one:
 // the stale job's row has a fence of the batch, and the same worker, but it is
 // not the stale claim's.
 func testCrossedFences(t *testing.T, h Harness) {
-	for _, v := range holderVerbs {
+	for _, v := range holderOperations {
 		enqueue(t, h, newJobs(2, nil)...)
 		stale := claim(t, h, request(1))[0]
-		settle(t, h, queue.Outcome{Job: stale, Verb: queue.Release})
+		settle(t, h, queue.Outcome{Job: stale, Action: queue.Release})
 		both := claimAll(t, h, 2) // one claim: one fence
 		again, companion := both[0], both[1]
 		if again.ID != stale.ID {
@@ -155,13 +155,13 @@ func testCrossedFences(t *testing.T, h Harness) {
 			v.name, stale.ID, stale.Fence, companion.ID, companion.Fence, again.Fence)
 		wantIDs(t, "lost by "+what, lost, []*queue.Job{stale})
 		wantUnchanged(t, h, what, before)
-		settle(t, h, queue.Outcome{Job: again, Verb: queue.Done})
+		settle(t, h, queue.Outcome{Job: again, Action: queue.Done})
 		finishAll(t, h, companion)
 	}
 }
 
 func testStaleInBatch(t *testing.T, h Harness) {
-	for _, v := range holderVerbs {
+	for _, v := range holderOperations {
 		enqueue(t, h, newJobs(5, nil)...)
 		held := claimAll(t, h, 5)
 		one, three := *held[1], *held[3]
@@ -182,7 +182,7 @@ func finishAll(t *testing.T, h Harness, jobs ...*queue.Job) {
 	t.Helper()
 	jobs = append(claim(t, h, request(len(jobs))), jobs...)
 	for _, j := range jobs {
-		if _, err := h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: j, Verb: queue.Done}); err != nil {
+		if _, err := h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: j, Action: queue.Done}); err != nil {
 			t.Fatalf("Settle of what is left: %v", err)
 		}
 	}

@@ -90,10 +90,10 @@ func testSettleCommits(t *testing.T, h Harness) {
 	boom := errors.New("boom")
 	tx := begin(t, h)
 	settleIn(t, h, tx,
-		queue.Outcome{Job: held[0], Verb: queue.Done},
-		queue.Outcome{Job: held[1], Verb: queue.Retry, Err: boom},
-		queue.Outcome{Job: held[2], Verb: queue.Dead, Err: boom},
-		queue.Outcome{Job: held[3], Verb: queue.Release})
+		queue.Outcome{Job: held[0], Action: queue.Done},
+		queue.Outcome{Job: held[1], Action: queue.Retry, Err: boom},
+		queue.Outcome{Job: held[2], Action: queue.Dead, Err: boom},
+		queue.Outcome{Job: held[3], Action: queue.Release})
 	glance(t, h, "beside an open transaction that gave jobs back")
 	commit(t, tx)
 	wantDead(t, h, held[2].ID, "boom", 1)
@@ -110,7 +110,7 @@ func testSettleRollsBack(t *testing.T, h Harness) {
 	tx := begin(t, h)
 	var batch []queue.Outcome
 	for i, j := range held {
-		batch = append(batch, queue.Outcome{Job: j, Verb: queue.Verb(i), Err: errors.New("boom")})
+		batch = append(batch, queue.Outcome{Job: j, Action: queue.Action(i), Err: errors.New("boom")})
 	}
 	settleIn(t, h, tx, batch...)
 	rollback(t, tx)
@@ -146,7 +146,7 @@ func testHandOver(t *testing.T, h Harness) {
 	held := claimOne(t, h)
 	handOver := func() (Tx, *queue.Job) {
 		tx, next := begin(t, h), keyed("a")
-		settleIn(t, h, tx, queue.Outcome{Job: held, Verb: queue.Done})
+		settleIn(t, h, tx, queue.Outcome{Job: held, Action: queue.Done})
 		enqueueIn(t, h, tx, next)
 		wantWritten(t, "that the same transaction has freed", next)
 		return tx, next
@@ -170,7 +170,7 @@ func testOpenSettle(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(2, nil)...)
 	held := claim(t, h, short(request(2)))
 	tx := begin(t, h)
-	settleIn(t, h, tx, queue.Outcome{Job: held[0], Verb: queue.Done})
+	settleIn(t, h, tx, queue.Outcome{Job: held[0], Action: queue.Done})
 	ctx, cancel := context.WithTimeout(t.Context(), 4*shortLease)
 	defer cancel()
 	poll(t, "the other job's lease to run out", func() bool {
@@ -233,7 +233,7 @@ func testExtendBeside(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(2, nil)...)
 	held := claimAll(t, h, 2)
 	tx := begin(t, h)
-	settleIn(t, h, tx, queue.Outcome{Job: held[0], Verb: queue.Done})
+	settleIn(t, h, tx, queue.Outcome{Job: held[0], Action: queue.Done})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	lost, err := h.Queue.Extend(ctx, longLease, held...)
@@ -248,7 +248,7 @@ func testExtendBeside(t *testing.T, h Harness) {
 func testSettleBeside(t *testing.T, h Harness) {
 	for _, commits := range []bool{true, false} {
 		enqueue(t, h, newJob())
-		done := queue.Outcome{Job: claimOne(t, h), Verb: queue.Done}
+		done := queue.Outcome{Job: claimOne(t, h), Action: queue.Done}
 		tx := begin(t, h)
 		settleIn(t, h, tx, done)
 		var lost []*queue.Job

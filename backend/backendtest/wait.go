@@ -133,7 +133,7 @@ func testWakeUpByRedrive(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	one := func() {
 		for _, j := range claim(t, h, request(1)) {
-			settle(t, h, queue.Outcome{Job: j, Verb: queue.Dead})
+			settle(t, h, queue.Outcome{Job: j, Action: queue.Dead})
 		}
 		if _, err := redriver.Redrive(t.Context(), queue.Redrive{Queue: "q"}); err != nil {
 			t.Fatalf("Redrive: %v", err)

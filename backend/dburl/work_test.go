@@ -128,17 +128,17 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// end claims as many jobs as there are verbs, and settles them so.
-func end(t *testing.T, d *dburl.Database, verbs ...queue.Verb) {
+// end claims as many jobs as there are actions, and settles them so.
+func end(t *testing.T, d *dburl.Database, actions ...queue.Action) {
 	t.Helper()
 	jobs, err := d.Queue.Claim(t.Context(), queue.ClaimRequest{
-		Queues: []string{queue.DefaultQueue}, Limit: len(verbs), Lease: time.Minute, Worker: "test",
+		Queues: []string{queue.DefaultQueue}, Limit: len(actions), Lease: time.Minute, Worker: "test",
 	})
-	if err != nil || len(jobs) != len(verbs) {
-		t.Fatalf("claimed %d, %v, want %d", len(jobs), err, len(verbs))
+	if err != nil || len(jobs) != len(actions) {
+		t.Fatalf("claimed %d, %v, want %d", len(jobs), err, len(actions))
 	}
-	for i, verb := range verbs {
-		lost, err := d.Queue.Settle(t.Context(), nil, queue.Outcome{Job: jobs[i], Verb: verb})
+	for i, action := range actions {
+		lost, err := d.Queue.Settle(t.Context(), nil, queue.Outcome{Job: jobs[i], Action: action})
 		if err != nil || len(lost) > 0 {
 			t.Fatalf("lost %v, %v, want none", lost, err)
 		}

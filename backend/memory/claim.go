@@ -153,7 +153,7 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 		q.lastFence++
 		job = q.claim(tx, r, req, at)
 		job.Worker = ""
-		done := settled(*r.draft, queue.Outcome{Verb: queue.Done}, at)
+		done := settled(*r.draft, queue.Outcome{Action: queue.Done}, at)
 		done.Worker = ""
 		q.write(tx, r, done)
 		tx.claims[r.id] = job.Fence

@@ -98,7 +98,7 @@ func settleItself(ctx context.Context, q *memory.Queue, j *queue.Job) error {
 	if err := q.Enqueue(ctx, tx, job("next")); err != nil {
 		return err
 	}
-	if _, err := q.Settle(ctx, tx, queue.Outcome{Job: j, Verb: queue.Done}); err != nil {
+	if _, err := q.Settle(ctx, tx, queue.Outcome{Job: j, Action: queue.Done}); err != nil {
 		return err
 	}
 	return errors.Join(tx.Commit(), queue.Settled)

@@ -134,14 +134,14 @@ func holds(r *queue.Record, job *queue.Job) bool {
 // do runs op under the lock, in tx where that is not nil. While op returns
 // another transaction that is in its way, having changed nothing, do waits for
 // that one to end and tries again, as a database waits for a row's lock.
-func (q *Queue) do(ctx context.Context, verb string, tx *memTx, op func() (busy *memTx)) error {
+func (q *Queue) do(ctx context.Context, operation string, tx *memTx, op func() (busy *memTx)) error {
 	for {
 		if err := ctx.Err(); err != nil {
-			return failed(verb, err)
+			return failed(operation, err)
 		}
 		busy, err := q.try(tx, op)
 		if err != nil {
-			return failed(verb, err)
+			return failed(operation, err)
 		}
 		if busy == nil {
 			return nil
@@ -164,7 +164,7 @@ func (q *Queue) try(tx *memTx, op func() *memTx) (busy *memTx, err error) {
 	return op(), nil
 }
 
-func failed(verb string, err error) error { return fmt.Errorf("memory: %s: %w", verb, err) }
+func failed(operation string, err error) error { return fmt.Errorf("memory: %s: %w", operation, err) }
 
 // write makes next of r: at once, or when tx commits.
 func (q *Queue) write(tx *memTx, r *row, next queue.Record) {

@@ -83,7 +83,7 @@ func claim(t testing.TB, q *memory.Queue, limit, want int) []*queue.Job {
 func settle(t testing.TB, q *memory.Queue, db queue.DB, o queue.Outcome) {
 	t.Helper()
 	if lost, err := q.Settle(t.Context(), db, o); err != nil || len(lost) != 0 {
-		t.Fatalf("Settle %v: lost %d, error %v; want neither", o.Verb, len(lost), err)
+		t.Fatalf("Settle %v: lost %d, error %v; want neither", o.Action, len(lost), err)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestJobsAreCopied(t *testing.T) {
 	check("looked up after the claimed job was changed", &r.Job)
 	all, _, _ := q.Jobs(t.Context(), queue.Filter{})
 	check("listed after the record was changed", &all[0].Job)
-	settle(t, q, nil, queue.Outcome{Job: &held, Verb: queue.Release})
+	settle(t, q, nil, queue.Outcome{Job: &held, Action: queue.Release})
 	check("claimed again", claim(t, q, 1, 1)[0])
 }
 

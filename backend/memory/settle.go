@@ -63,7 +63,7 @@ func (q *Queue) held(tx *memTx, job *queue.Job) *row {
 // checkKey returns an error where a job that ClaimTx has completed would be live again although
 // another has its key.
 func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
-	if !tx.holds(o.Job) || o.Verb == queue.Done {
+	if !tx.holds(o.Job) || o.Action == queue.Done {
 		return nil
 	}
 	if r := q.rows[o.Job.ID]; r.key.key != "" {
@@ -76,12 +76,12 @@ func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 
 // settled is the job after the outcome. One that is completed keeps its fence and its worker.
 func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
-	if o.Verb == queue.Done {
+	if o.Action == queue.Done {
 		rec.Status = queue.StatusCompleted
 		return unleased(rec, at)
 	}
 	rec = unheld(rec, at)
-	switch o.Verb {
+	switch o.Action {
 	case queue.Release:
 		rec.Attempt--
 		rec.Status = queue.StatusPending

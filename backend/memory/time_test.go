@@ -75,8 +75,8 @@ func TestRetention(t *testing.T) {
 		const day = 24 * time.Hour
 		enqueue(t, q, nil, job("done"), job("dead"), job("live"))
 		held := claim(t, q, 2, 2)
-		settle(t, q, nil, queue.Outcome{Job: held[0], Verb: queue.Done})
-		settle(t, q, nil, queue.Outcome{Job: held[1], Verb: queue.Dead})
+		settle(t, q, nil, queue.Outcome{Job: held[0], Action: queue.Done})
+		settle(t, q, nil, queue.Outcome{Job: held[1], Action: queue.Dead})
 		time.Sleep(7*day - time.Nanosecond)
 		prune(t, q, "before 7 days", 0, false)
 		time.Sleep(time.Nanosecond)
@@ -87,7 +87,7 @@ func TestRetention(t *testing.T) {
 		time.Sleep(30 * day)
 		prune(t, q, "30 days after a dead job was revived", 0, false)
 		revived := claim(t, q, 2, 2)[1]
-		settle(t, q, nil, queue.Outcome{Job: revived, Verb: queue.Dead})
+		settle(t, q, nil, queue.Outcome{Job: revived, Action: queue.Dead})
 		time.Sleep(30*day - time.Nanosecond)
 		prune(t, q, "before 30 days", 0, false)
 		time.Sleep(time.Nanosecond)
@@ -104,7 +104,7 @@ func TestPruneInSlices(t *testing.T) {
 			enqueue(t, q, nil, job("k"))
 		}
 		for _, j := range claim(t, q, 2500, 2500) {
-			settle(t, q, nil, queue.Outcome{Job: j, Verb: queue.Done})
+			settle(t, q, nil, queue.Outcome{Job: j, Action: queue.Done})
 		}
 		time.Sleep(time.Minute)
 		prune(t, q, "the first slice", 1000, true)
@@ -117,8 +117,8 @@ func TestNoRetention(t *testing.T) {
 	q := memory.New(memory.Options{Retention: memory.Retention{Completed: -1, Dead: -1}})
 	enqueue(t, q, nil, &queue.Job{Kind: "done", Key: "a"}, job("dead"))
 	held := claim(t, q, 2, 2)
-	settle(t, q, nil, queue.Outcome{Job: held[0], Verb: queue.Done})
-	settle(t, q, nil, queue.Outcome{Job: held[1], Verb: queue.Dead})
+	settle(t, q, nil, queue.Outcome{Job: held[0], Action: queue.Done})
+	settle(t, q, nil, queue.Outcome{Job: held[1], Action: queue.Dead})
 	if all, _, _ := q.Jobs(t.Context(), queue.Filter{}); len(all) != 1 || all[0].Kind != "dead" {
 		t.Errorf("Jobs after one is done and one dead: got %+v, want the dead one", all)
 	}

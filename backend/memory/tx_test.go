@@ -96,7 +96,7 @@ func TestWaitsForTx(t *testing.T) {
 		enqueue(t, q, nil, job("k"))
 		held := claim(t, q, 1, 1)[0]
 		tx := begin(t, q)
-		settle(t, q, tx, queue.Outcome{Job: held, Verb: queue.Done})
+		settle(t, q, tx, queue.Outcome{Job: held, Action: queue.Done})
 		enqueue(t, q, tx, &queue.Job{Kind: "k", Key: "a"})
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -130,7 +130,7 @@ func TestExtendDoesNotWait(t *testing.T) {
 		enqueue(t, q, nil, job("k"))
 		held := claim(t, q, 1, 1)[0]
 		tx := begin(t, q)
-		settle(t, q, tx, queue.Outcome{Job: held, Verb: queue.Done})
+		settle(t, q, tx, queue.Outcome{Job: held, Action: queue.Done})
 		if lost, err := q.Extend(t.Context(), 5*time.Hour, held); err != nil || len(lost) != 0 {
 			t.Fatalf("Extend beside an open transaction: lost %d, error %v; want neither", len(lost), err)
 		}

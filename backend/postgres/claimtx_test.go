@@ -112,7 +112,7 @@ func TestClaimTxFailure(t *testing.T) {
 			exec(t, tx, `SAVEPOINT work`)
 			exec(t, tx, `INSERT INTO effects DEFAULT VALUES`)
 			exec(t, tx, `ROLLBACK TO work`)
-			lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Verb: queue.Retry, Err: errors.New("boom")})
+			lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Action: queue.Retry, Err: errors.New("boom")})
 			if err != nil || len(lost) != 0 {
 				t.Fatalf("Settle: lost %v, %v; want neither", lost, err)
 			}
@@ -144,9 +144,9 @@ func TestClaimTxSavepoint(t *testing.T) {
 		t.Fatalf("ClaimTx: %v, %v", job, err)
 	}
 	exec(t, tx, `ROLLBACK TO claim`)
-	for _, verb := range []queue.Verb{queue.Done, queue.Retry} {
-		if lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Verb: verb}); err != nil || len(lost) != 1 {
-			t.Errorf("Settle %v: lost %v, %v; want the job lost", verb, lost, err)
+	for _, action := range []queue.Action{queue.Done, queue.Retry} {
+		if lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Action: action}); err != nil || len(lost) != 1 {
+			t.Errorf("Settle %v: lost %v, %v; want the job lost", action, lost, err)
 		}
 	}
 	if err := tx.Commit(); err != nil {

@@ -17,5 +17,5 @@ func (b *Backend) Rationed(req queue.ClaimRequest) bool { return b.fronts.of(req
 // Strict makes b behave as where the database's default isolation level has been in the way.
 func (b *Backend) Strict() { b.strict.Store(true) }
 
-// LockKey is the key of the advisory lock that a verb takes in a schema.
+// LockKey is the key of the advisory lock that a operation takes in a schema.
 var LockKey = lockKey

@@ -142,7 +142,7 @@ func guideComplete(t *testing.T, db *sql.DB, q *postgres.Backend) {
 	enqueue(t, q, jobs(1)...)
 	held := claim(t, q, 1)
 	exec(t, db, guide["complete"][0], held[0].ID)
-	lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Retry})
+	lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Action: queue.Retry})
 	if err != nil || len(lost) != 1 {
 		t.Errorf("Settle of a job that the guide's statement completed: lost %d (%v), want 1", len(lost), err)
 	}
@@ -195,7 +195,7 @@ func killed(t *testing.T, q *postgres.Backend, n int) (ids []int64) {
 		t.Fatal(err)
 	}
 	for _, j := range held {
-		if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: j, Verb: queue.Dead}); err != nil {
+		if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: j, Action: queue.Dead}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, j.ID)

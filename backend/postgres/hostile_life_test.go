@@ -128,7 +128,7 @@ func (l life) claim(n int) []*queue.Job {
 	return held
 }
 
-// settle claims the 5 jobs, extends their leases, and settles one by each verb, and another that is done.
+// settle claims the 5 jobs, extends their leases, and settles one by each action, and another that is done.
 func (l life) settle() {
 	l.Helper()
 	held := l.claim(5)
@@ -136,8 +136,8 @@ func (l life) settle() {
 		l.Errorf("%q: Extend: lost %d, error %v", l.s, len(lost), err)
 	}
 	failed := errors.New(l.s)
-	lost, err := l.q.Settle(l.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Retry, Err: failed},
-		queue.Outcome{Job: held[2], Verb: queue.Dead, Err: failed}, queue.Outcome{Job: held[3], Verb: queue.Release})
+	lost, err := l.q.Settle(l.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Retry, Err: failed},
+		queue.Outcome{Job: held[2], Action: queue.Dead, Err: failed}, queue.Outcome{Job: held[3], Action: queue.Release})
 	if err != nil || len(lost) != 0 {
 		l.Errorf("%q: Settle: lost %d, error %v", l.s, len(lost), err)
 	}

@@ -248,7 +248,7 @@ func TestHostileLong(t *testing.T) {
 					if got := jsonString(t, j.Payload); got != jsonString(t, payload) || !reflect.DeepEqual(j.Headers, headers) {
 						t.Errorf("%q, repeated: comes back otherwise", s)
 					}
-					if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: j, Verb: queue.Dead, Err: failed}); err != nil {
+					if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: j, Action: queue.Dead, Err: failed}); err != nil {
 						t.Error(err)
 					}
 					if r, _, err := q.Job(t.Context(), j.ID); err != nil || r.LastError != queue.ErrorText(failed) {

@@ -73,9 +73,9 @@ func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, e
 
 // readRecords reads what a statement like sql/list.sql returns, whose last parameter says whether with
 // payloads and headers. Where some of them cannot be read, it reads them job by job.
-func (b *Backend) readRecords(ctx context.Context, verb, query string, args ...any) (records []queue.Record, err error) {
+func (b *Backend) readRecords(ctx context.Context, operation, query string, args ...any) (records []queue.Record, err error) {
 	read := func(whole bool) error {
-		return b.on(ctx, verb, nil, func(db queue.DB) error {
+		return b.on(ctx, operation, nil, func(db queue.DB) error {
 			records, err = queryRecords(ctx, db, query, append(args, whole)...)
 			return err
 		})
@@ -88,7 +88,7 @@ func (b *Backend) readRecords(ctx context.Context, verb, query string, args ...a
 		return nil, err
 	}
 	for i := range records {
-		if err := b.readPayload(ctx, verb, &records[i].Job); err != nil {
+		if err := b.readPayload(ctx, operation, &records[i].Job); err != nil {
 			return nil, err
 		}
 	}

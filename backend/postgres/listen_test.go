@@ -92,7 +92,7 @@ func TestNotifiesOnlySleepers(t *testing.T) {
 	enqueue(t, q, &queue.Job{Queue: "other", Kind: "test"}) // nobody sleeps in this queue
 	exec(t, db, `SELECT pg_notify('errand', 'no such queue')`)
 	settle(t, q, queue.Outcome{Job: held[0]})
-	settle(t, q, queue.Outcome{Job: held[1], Verb: queue.Dead}, queue.Outcome{Job: held[2]})
+	settle(t, q, queue.Outcome{Job: held[1], Action: queue.Dead}, queue.Outcome{Job: held[2]})
 	select {
 	case <-woken:
 		t.Error("woken, but nothing has become due in its queue since it fell asleep")
@@ -116,7 +116,7 @@ func TestCrashedSleepersForgotten(t *testing.T) {
 	enqueue(t, q, jobs(4)...)
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "key"})
 	held := claim(t, q, 6)
-	settle(t, q, queue.Outcome{Job: held[0], Verb: queue.Dead}, queue.Outcome{Job: held[1], Verb: queue.Retry}, queue.Outcome{Job: held[2], Verb: queue.Release})
+	settle(t, q, queue.Outcome{Job: held[0], Action: queue.Dead}, queue.Outcome{Job: held[1], Action: queue.Retry}, queue.Outcome{Job: held[2], Action: queue.Release})
 	if _, err := q.Redrive(t.Context(), queue.Redrive{Queue: "default"}); err != nil {
 		t.Fatal(err)
 	}

@@ -159,9 +159,9 @@ func currentVersion(ctx context.Context, tx *sql.Tx, schema string) (version int
 	return version, err
 }
 
-// lockKey is the key of the advisory lock that a verb takes in a schema.
-func lockKey(verb, schema string) int64 {
+// lockKey is the key of the advisory lock that a operation takes in a schema.
+func lockKey(operation, schema string) int64 {
 	h := fnv.New64a()
-	h.Write([]byte("errand." + verb + "." + schema))
+	h.Write([]byte("errand." + operation + "." + schema))
 	return int64(h.Sum64())
 }

@@ -60,7 +60,7 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 
 // on runs f on db, or, where that is nil, on the backend's own handle: then
 // again, too, when the database asks for it.
-func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue.DB) error) error {
+func (b *Backend) on(ctx context.Context, operation string, db queue.DB, f func(queue.DB) error) error {
 	kind, err := handle.Of(db)
 	switch {
 	case err != nil:
@@ -77,9 +77,9 @@ func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(queue
 		return nil
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		// lib/pq passes on what the server says of it.
-		return fmt.Errorf("postgres: %s: %w: %w", verb, ctx.Err(), err)
+		return fmt.Errorf("postgres: %s: %w: %w", operation, ctx.Err(), err)
 	}
-	return fmt.Errorf("postgres: %s: %w", verb, err)
+	return fmt.Errorf("postgres: %s: %w", operation, err)
 }
 
 // own runs f on the backend's own handle: on its pool, or, where the database's default isolation level has made a statement fail before, in a

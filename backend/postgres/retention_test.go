@@ -129,7 +129,7 @@ func TestNotKept(t *testing.T) {
 	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: -1}})
 	enqueue(t, q, jobs(3)...)
 	held := claim(t, q, 3)
-	lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Retry}, queue.Outcome{Job: held[2], Verb: queue.Dead})
+	lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Retry}, queue.Outcome{Job: held[2], Action: queue.Dead})
 	if err != nil || len(lost) != 0 {
 		t.Fatalf("Settle: lost %v, %v", lost, err)
 	}
@@ -198,7 +198,7 @@ func TestAddedColumn(t *testing.T) {
 			if len(held) != 1 {
 				t.Fatalf("round %d: claimed %d jobs, want 1", round, len(held))
 			}
-			if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Dead}); err != nil {
+			if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Action: queue.Dead}); err != nil {
 				t.Fatal(err)
 			}
 			if got := pruneAll(t, q); got == 0 {

@@ -223,8 +223,8 @@ func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
 		t.Errorf("Extend: lost %v, error %v", lost, err)
 	}
 	r.settle(t, q, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1]})
-	r.settle(t, q, queue.Outcome{Job: held[2]}, queue.Outcome{Job: held[3], Verb: queue.Retry, Err: os.ErrInvalid},
-		queue.Outcome{Job: held[4], Verb: queue.Dead, Err: os.ErrInvalid}, queue.Outcome{Job: held[5], Verb: queue.Release})
+	r.settle(t, q, queue.Outcome{Job: held[2]}, queue.Outcome{Job: held[3], Action: queue.Retry, Err: os.ErrInvalid},
+		queue.Outcome{Job: held[4], Action: queue.Dead, Err: os.ErrInvalid}, queue.Outcome{Job: held[5], Action: queue.Release})
 	exec(t, db, `UPDATE "Select_1".jobs SET locked_until = locked_at + interval '1 microsecond', locked_at = locked_at - interval '1 hour' WHERE id = $1`, held[6].ID)
 	if back, err := q.Reclaim(t.Context(), 10); err != nil || len(back) != 1 {
 		t.Errorf("Reclaim: got %v, error %v; want 1 job", back, err)
@@ -303,7 +303,7 @@ func (r *roles) testRetention(t *testing.T, db, enqueuer *sql.DB) {
 	q := r.backend(t, db, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: -1}})
 	held := claim(t, q, 2)
 	r.settle(t, q, queue.Outcome{Job: held[0]})
-	r.settle(t, q, queue.Outcome{Job: held[1], Verb: queue.Dead})
+	r.settle(t, q, queue.Outcome{Job: held[1], Action: queue.Dead})
 	archiver := r.backend(t, db, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: -1, Archive: true}})
 	if n, _, err := archiver.Prune(t.Context()); err != nil || n == 0 {
 		t.Errorf("Prune: got %d, error %v; want some", n, err)

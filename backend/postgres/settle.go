@@ -89,7 +89,7 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h 
 	doneIDs, doneFences := h.only(isDone).arrays()
 	others := h.only(func(o queue.Outcome) bool { return !isDone(o) })
 	otherIDs, otherFences := others.arrays()
-	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, verdicts(others.items), worker, b.options.Retention.keepsDone(), !b.options.Silent)
+	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, actions(others.items), worker, b.options.Retention.keepsDone(), !b.options.Silent)
 }
 
 // outOfPatience says whether a statement has given up waiting for a lock. Where it gave up one lock just as it got that, and comes to wait for
@@ -99,7 +99,7 @@ func outOfPatience(err error) bool {
 	return code == lockNotAvailable || code == queryCanceled
 }
 
-func isDone(o queue.Outcome) bool { return o.Verb == queue.Done }
+func isDone(o queue.Outcome) bool { return o.Action == queue.Done }
 
 // settle runs a statement that returns the ids of the jobs that are not the worker's any more.
 func (b *Backend) settle(ctx context.Context, db queue.DB, h held[queue.Outcome], statement string, args ...any) (lost []*queue.Job, err error) {
@@ -113,11 +113,11 @@ func (b *Backend) settle(ctx context.Context, db queue.DB, h held[queue.Outcome]
 	return lost, err
 }
 
-// verdicts is the JSON object that sql/settle.sql looks outcomes up in.
-func verdicts(outcomes []queue.Outcome) string {
+// answers is the JSON object that sql/settle.sql looks outcomes up in.
+func actions(outcomes []queue.Outcome) string {
 	byID := make(map[string][3]any, len(outcomes))
 	for _, o := range outcomes {
-		byID[strconv.FormatInt(o.Job.ID, 10)] = [3]any{o.Verb.String(), microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
+		byID[strconv.FormatInt(o.Job.ID, 10)] = [3]any{o.Action.String(), microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
 	}
 	text, _ := json.Marshal(byID) // strings and numbers always marshal
 	return string(text)

@@ -29,7 +29,7 @@ func TestSettleLocksInOrder(t *testing.T) {
 	tx := lockRow(t, db, held[0].ID)
 	settled := make(chan error, 1)
 	go func() {
-		_, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Retry}, queue.Outcome{Job: held[1], Verb: queue.Done})
+		_, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Action: queue.Retry}, queue.Outcome{Job: held[1], Action: queue.Done})
 		settled <- err
 	}()
 	eventually(t, "Settle waits", func() bool {
@@ -60,7 +60,7 @@ func TestSettleWaits(t *testing.T) {
 			tx := lockRow(t, db, held[1].ID)
 			settled := make(chan error, 1)
 			go func() {
-				lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Done}, queue.Outcome{Job: held[1], Verb: queue.Done})
+				lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Action: queue.Done}, queue.Outcome{Job: held[1], Action: queue.Done})
 				if len(lost) > 0 {
 					t.Errorf("%d jobs are lost, want none", len(lost))
 				}

@@ -151,7 +151,7 @@ func (b *Backend) giveBack(ctx context.Context, jobs []*queue.Job) {
 	outcomes := make([]queue.Outcome, len(jobs))
 	for i, job := range jobs {
 		job.Payload, job.Headers = nil, nil
-		outcomes[i] = queue.Outcome{Job: job, Verb: queue.Release}
+		outcomes[i] = queue.Outcome{Job: job, Action: queue.Release}
 	}
 	if _, err := b.Settle(ctx, nil, outcomes...); err != nil {
 		b.claims.mu.Lock()

@@ -116,7 +116,7 @@ func (b *Backend) buryUnreadable(ctx context.Context, req queue.ClaimRequest) er
 			b.giveBack(ctx, jobs)
 			continue
 		}
-		_, err = b.Settle(ctx, nil, queue.Outcome{Job: job, Verb: queue.Dead, Err: job.Unreadable})
+		_, err = b.Settle(ctx, nil, queue.Outcome{Job: job, Action: queue.Dead, Err: job.Unreadable})
 	}
 	return err
 }
@@ -131,9 +131,9 @@ func sizeOf(job *queue.Job) int {
 }
 
 // readPayload reads the payload and the headers of job, or marks it Unreadable.
-func (b *Backend) readPayload(ctx context.Context, verb string, job *queue.Job) error {
+func (b *Backend) readPayload(ctx context.Context, operation string, job *queue.Job) error {
 	var payload, headers []byte
-	err := b.on(ctx, verb, nil, func(db queue.DB) error {
+	err := b.on(ctx, operation, nil, func(db queue.DB) error {
 		payload, headers = nil, nil
 		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&payload, &headers) }, b.sql.payload, job.ID, longestPayload)
 	})

@@ -22,12 +22,12 @@ func deferred(t *testing.T, driver string) (*sql.DB, *sqlite.Backend) {
 	return db, backend(t, db, sqlite.Options{})
 }
 
-// writerVerbs are the calls that write on the backend's own handle.
-func writerVerbs(t *testing.T, q *sqlite.Backend) map[string]func(ctx context.Context) error {
+// writerOperations are the calls that write on the backend's own handle.
+func writerOperations(t *testing.T, q *sqlite.Backend) map[string]func(ctx context.Context) error {
 	t.Helper()
 	enqueue(t, q, jobs(4)...)
 	held := claim(t, q, 2)
-	dead := queue.Outcome{Job: held[0], Verb: queue.Dead}
+	dead := queue.Outcome{Job: held[0], Action: queue.Dead}
 	if _, err := q.Settle(t.Context(), nil, dead); err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +51,11 @@ func writerVerbs(t *testing.T, q *sqlite.Backend) map[string]func(ctx context.Co
 func TestWaitsForTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
-		for name, verb := range writerVerbs(t, q) {
+		for name, operation := range writerOperations(t, q) {
 			tx := begin(t, db)
 			execute(t, tx, `UPDATE errand_fences SET last = last`)
 			ended := make(chan error, 1)
-			go func() { ended <- verb(t.Context()) }()
+			go func() { ended <- operation(t.Context()) }()
 			select {
 			case err := <-ended:
 				t.Errorf("%s beside a transaction that has written returned %v, want that it waits", name, err)
@@ -73,13 +73,13 @@ func TestWaitsForTheLock(t *testing.T) {
 func TestWaitEndsWithContext(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
-		verbs := writerVerbs(t, q)
+		operations := writerOperations(t, q)
 		tx := begin(t, db)
 		execute(t, tx, `UPDATE errand_fences SET last = last`)
-		for name, verb := range verbs {
+		for name, operation := range operations {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			start := time.Now()
-			if err := verb(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			if err := operation(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: error %v, want that of its context", name, err)
 			}
 			if took := time.Since(start); took > time.Second {
@@ -129,7 +129,7 @@ func TestStaleTransaction(t *testing.T) {
 		db, q := deferred(t, driver)
 		enqueue(t, q, jobs(1)...)
 		held := claim(t, q, 1)
-		for name, verb := range map[string]func(tx *sql.Tx) error{
+		for name, operation := range map[string]func(tx *sql.Tx) error{
 			"Enqueue":        func(tx *sql.Tx) error { return q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test"}) },
 			"Enqueue, keyed": func(tx *sql.Tx) error { return q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test", Key: "a"}) },
 			"ClaimTx":        func(tx *sql.Tx) error { _, err := q.ClaimTx(t.Context(), tx, request(1)); return err },
@@ -141,7 +141,7 @@ func TestStaleTransaction(t *testing.T) {
 			tx := begin(t, db)
 			value[int](t, tx, `SELECT count(*) FROM errand_jobs`)
 			enqueue(t, q, jobs(1)...)
-			err := verb(tx)
+			err := operation(tx)
 			if err == nil || !strings.Contains(err.Error(), "_txlock=immediate") {
 				t.Errorf("%s in a stale transaction: %v, want an error that names _txlock=immediate", name, err)
 			}
@@ -149,7 +149,7 @@ func TestStaleTransaction(t *testing.T) {
 				t.Errorf("%s: rolling back: %v", name, err)
 			}
 			tx = begin(t, db)
-			if err := verb(tx); err != nil {
+			if err := operation(tx); err != nil {
 				t.Errorf("%s in a transaction that was begun anew: %v", name, err)
 			}
 			_ = tx.Rollback()
@@ -222,7 +222,7 @@ func TestCallersTransactionEndsWithContext(t *testing.T) {
 		db, q := deferred(t, driver)
 		enqueue(t, q, jobs(2)...)
 		held := claim(t, q, 1)
-		for name, verb := range map[string]func(ctx context.Context, tx *sql.Tx) error{
+		for name, operation := range map[string]func(ctx context.Context, tx *sql.Tx) error{
 			"Enqueue": func(ctx context.Context, tx *sql.Tx) error { return q.Enqueue(ctx, tx, &queue.Job{Kind: "test"}) },
 			"ClaimTx": func(ctx context.Context, tx *sql.Tx) error { _, err := q.ClaimTx(ctx, tx, request(1)); return err },
 			"Settle": func(ctx context.Context, tx *sql.Tx) error {
@@ -235,14 +235,14 @@ func TestCallersTransactionEndsWithContext(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			start := time.Now()
-			if err := verb(ctx, tx); !errors.Is(err, context.DeadlineExceeded) {
+			if err := operation(ctx, tx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: error %v, want that of its context", name, err)
 			}
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("%s returned %v after its context ended", name, took)
 			}
 			commit(t, other)
-			if err := verb(t.Context(), tx); err != nil {
+			if err := operation(t.Context(), tx); err != nil {
 				t.Errorf("%s, when the lock is free: %v", name, err)
 			}
 			if got := value[int](t, tx, `PRAGMA busy_timeout`); got != 10_000 {

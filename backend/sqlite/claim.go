@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// verbExtend is the call whose turn to write comes before those of others.
-const verbExtend = "extend"
+// operationExtend is the call whose turn to write comes before those of others.
+const operationExtend = "extend"
 
 // maxAttempt is where attempts end: of 32 bits, as on PostgreSQL.
 const maxAttempt = math.MaxInt32
@@ -136,7 +136,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 		return nil, nil
 	}
 	groups, stale := byClaim(jobs, func(j *queue.Job) *queue.Job { return j })
-	err = b.write(ctx, verbExtend, func(ctx context.Context, db queue.DB) error {
+	err = b.write(ctx, operationExtend, func(ctx context.Context, db queue.DB) error {
 		lost = slices.Clone(stale)
 		at := now()
 		for _, g := range groups {

@@ -98,7 +98,7 @@ func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g group[queue.Out
 			continue
 		}
 		status := queue.StatusRunning
-		if o.Verb == queue.Done {
+		if o.Action == queue.Done {
 			status = queue.StatusCompleted
 		}
 		ids, err := queryIDs(ctx, db, b.sql.resume, o.Job.ID, o.Job.Fence, string(status), now(), transaction)

@@ -26,7 +26,7 @@ func TestClaimTxFailure(t *testing.T) {
 				execute(t, tx, `SAVEPOINT work`)
 				execute(t, tx, `INSERT INTO effects VALUES (1)`)
 				execute(t, tx, `ROLLBACK TO work`)
-				lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Verb: queue.Retry, Err: errors.New("boom")})
+				lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Action: queue.Retry, Err: errors.New("boom")})
 				if err != nil || len(lost) != 0 {
 					t.Fatalf("Settle: lost %v, %v; want neither", lost, err)
 				}
@@ -54,9 +54,9 @@ func TestClaimTxSavepoint(t *testing.T) {
 			t.Fatalf("ClaimTx: %v, %v", job, err)
 		}
 		execute(t, tx, `ROLLBACK TO claim`)
-		for _, verb := range []queue.Verb{queue.Done, queue.Retry} {
-			if lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Verb: verb}); err != nil || len(lost) != 1 {
-				t.Errorf("Settle %v: lost %v, %v; want the job lost", verb, lost, err)
+		for _, action := range []queue.Action{queue.Done, queue.Retry} {
+			if lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Action: action}); err != nil || len(lost) != 1 {
+				t.Errorf("Settle %v: lost %v, %v; want the job lost", action, lost, err)
 			}
 		}
 		commit(t, tx)
@@ -91,7 +91,7 @@ func TestClaimTxTwoPrefixes(t *testing.T) {
 		enqueue(t, first, jobs(1)...)
 		enqueue(t, second, jobs(1)...)
 		held := claim(t, first, 1) // so that the fences differ
-		if _, err := first.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Verb: queue.Release}); err != nil {
+		if _, err := first.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Action: queue.Release}); err != nil {
 			t.Fatal(err)
 		}
 		tx := begin(t, db)
@@ -104,7 +104,7 @@ func TestClaimTxTwoPrefixes(t *testing.T) {
 			claimed = append(claimed, job)
 		}
 		for i, q := range []*sqlite.Backend{first, second} {
-			lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: claimed[i], Verb: queue.Retry})
+			lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: claimed[i], Action: queue.Retry})
 			if err != nil || len(lost) != 0 {
 				t.Errorf("Settle in queue %d: lost %v, %v; want neither", i+1, lost, err)
 			}

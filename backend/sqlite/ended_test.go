@@ -40,7 +40,7 @@ func TestEndedTransaction(t *testing.T) {
 				execute(t, db, `CREATE TABLE effects (what)`)
 				enqueue(t, q, jobs(2)...)
 				held := claim(t, q, 1)
-				for verb, call := range map[string]func(tx *sql.Tx) error{
+				for operation, call := range map[string]func(tx *sql.Tx) error{
 					"Enqueue":        func(tx *sql.Tx) error { return q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test"}) },
 					"Enqueue, keyed": func(tx *sql.Tx) error { return q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test", Key: "a"}) },
 					"ClaimTx":        func(tx *sql.Tx) error { _, err := q.ClaimTx(t.Context(), tx, request(1)); return err },
@@ -53,10 +53,10 @@ func TestEndedTransaction(t *testing.T) {
 					execute(t, tx, `INSERT INTO effects VALUES (1)`)
 					end(t, tx)
 					if err := call(tx); !errors.Is(err, sql.ErrTxDone) {
-						t.Errorf("%s: got %v, want sql.ErrTxDone", verb, err)
+						t.Errorf("%s: got %v, want sql.ErrTxDone", operation, err)
 					}
 					if err := tx.Commit(); err == nil {
-						t.Errorf("%s: the transaction that SQLite has ended was committed", verb)
+						t.Errorf("%s: the transaction that SQLite has ended was committed", operation)
 					}
 				}
 				if n := value[int](t, db, `SELECT count(*) FROM effects`); n != 0 {

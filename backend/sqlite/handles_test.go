@@ -148,7 +148,7 @@ func TestForeignHandles(t *testing.T) {
 			if len(held) != 2 {
 				t.Fatalf("%s: claimed %d jobs, want 2", what, len(held))
 			}
-			if lost, err := q.Settle(t.Context(), other, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Dead}); err != nil || len(lost) != 0 {
+			if lost, err := q.Settle(t.Context(), other, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Dead}); err != nil || len(lost) != 0 {
 				t.Errorf("%s: Settle: lost %v, %v; want neither", what, lost, err)
 			}
 		}

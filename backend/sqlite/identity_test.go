@@ -33,10 +33,10 @@ func TestFileTakenAway(t *testing.T) {
 				db := open(t, driver, sqlite.DSN(path))
 				migrate(t, db, sqlite.Options{})
 				q := backend(t, db, sqlite.Options{})
-				verbs := writerVerbs(t, q)
-				verbs["Counts"] = func(ctx context.Context) error { _, err := q.Counts(ctx); return err }
-				verbs["BeginTx"] = func(ctx context.Context) error { _, _, err := q.BeginTx(ctx, nil, nil); return err }
-				verbs["Enqueue in a transaction"] = func(ctx context.Context) error {
+				operations := writerOperations(t, q)
+				operations["Counts"] = func(ctx context.Context) error { _, err := q.Counts(ctx); return err }
+				operations["BeginTx"] = func(ctx context.Context) error { _, _, err := q.BeginTx(ctx, nil, nil); return err }
+				operations["Enqueue in a transaction"] = func(ctx context.Context) error {
 					tx, err := db.BeginTx(ctx, nil)
 					if err != nil {
 						return err
@@ -45,8 +45,8 @@ func TestFileTakenAway(t *testing.T) {
 					return q.Enqueue(ctx, tx, &queue.Job{Kind: "test"})
 				}
 				c.take(t, path)
-				for name, verb := range verbs {
-					if err := verb(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				for name, operation := range operations {
+					if err := operation(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("%s: %v, want that the file %s", name, err, c.want)
 					}
 				}

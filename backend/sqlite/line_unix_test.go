@@ -35,10 +35,10 @@ func TestTurn(t *testing.T) {
 		db := open(t, driver, sqlite.DSN(path))
 		migrate(t, db, sqlite.Options{})
 		q := backend(t, db, sqlite.Options{})
-		for name, verb := range writerVerbs(t, q) {
+		for name, operation := range writerOperations(t, q) {
 			end := takeTurn(t, path)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			if err := verb(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			if err := operation(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s out of turn: error %v, want that of its context", name, err)
 			}
 			cancel()
@@ -46,7 +46,7 @@ func TestTurn(t *testing.T) {
 				t.Errorf("Counts while another process has its turn: %v", err)
 			}
 			ended := make(chan error, 1)
-			go func() { ended <- verb(t.Context()) }()
+			go func() { ended <- operation(t.Context()) }()
 			select {
 			case err := <-ended:
 				t.Errorf("%s out of turn returned %v, want that it waits", name, err)

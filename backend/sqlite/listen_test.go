@@ -83,14 +83,14 @@ func TestWakesOnlyWhomItConcerns(t *testing.T) {
 	asleep()
 	enqueue(t, q, &queue.Job{Kind: "test", Queue: "elsewhere"})
 	enqueue(t, other, jobs(1)...)
-	settle(t, q, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Dead})
+	settle(t, q, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Dead})
 	req := request(1)
 	req.Queues = []string{"elsewhere"}
 	given, err := q.Claim(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle(t, q, queue.Outcome{Job: given[0], Verb: queue.Release})
+	settle(t, q, queue.Outcome{Job: given[0], Action: queue.Release})
 	select {
 	case <-woken:
 		t.Error("woken by a job of another queue")

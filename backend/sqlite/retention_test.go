@@ -126,7 +126,7 @@ func TestNotKept(t *testing.T) {
 			}
 			return lost
 		}
-		lost := settle(queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Verb: queue.Retry}, queue.Outcome{Job: held[2], Verb: queue.Dead})
+		lost := settle(queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Retry}, queue.Outcome{Job: held[2], Action: queue.Dead})
 		if len(lost) != 0 {
 			t.Errorf("lost %d jobs, want none", len(lost))
 		}

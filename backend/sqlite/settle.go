@@ -24,7 +24,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	groups, stale := byClaim(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
 	var done, others []group[queue.Outcome]
 	for _, g := range groups {
-		d, o := g.split(func(o queue.Outcome) bool { return o.Verb == queue.Done })
+		d, o := g.split(func(o queue.Outcome) bool { return o.Action == queue.Done })
 		done, others = append(done, d...), append(others, o...)
 	}
 	own := b.isOwn(db)
@@ -88,7 +88,7 @@ func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g group[queue.O
 				back.add(name)
 			}
 			return err
-		}, b.sql.settle, verdicts(part, at), g.fence, g.worker, at)
+		}, b.sql.settle, actions(part, at), g.fence, g.worker, at)
 		if err != nil {
 			return err
 		}
@@ -124,17 +124,17 @@ func (b *Backend) settleDone(ctx context.Context, db queue.DB, g group[queue.Out
 	return err
 }
 
-// verdicts is the JSON array that sql/settle.sql reads, of outcomes that are settled at that time.
-func verdicts(outcomes []queue.Outcome, from int64) string {
+// answers is the JSON array that sql/settle.sql reads, of outcomes that are settled at that time.
+func actions(outcomes []queue.Outcome, from int64) string {
 	var l list
 	for _, o := range outcomes {
 		l.begin()
 		l.int(o.Job.ID)
-		l.string(o.Verb.String())
+		l.string(o.Action.String())
 		switch {
 		case o.Delay > 0:
 			l.int(from + 1 + microseconds(o.Delay)) // from may be a fraction of a microsecond ago
-		case o.Verb == queue.Release:
+		case o.Action == queue.Release:
 			l.null()
 		default:
 			l.int(from)

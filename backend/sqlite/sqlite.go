@@ -71,7 +71,7 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 }
 
 // read runs f, which only reads, on the backend's own handle.
-func (b *Backend) read(ctx context.Context, verb string, f func(db queue.DB) error) error {
+func (b *Backend) read(ctx context.Context, operation string, f func(db queue.DB) error) error {
 	hot, err := b.prepared(ctx)
 	if err == nil {
 		err = b.id.check()
@@ -79,22 +79,22 @@ func (b *Backend) read(ctx context.Context, verb string, f func(db queue.DB) err
 	if err == nil {
 		err = patiently(ctx, b.options.LockTimeout, func() error { return f(ownDB{b.db, hot}) })
 	}
-	return said(ctx, verb, err)
+	return said(ctx, operation, err)
 }
 
 // on runs f in the caller's transaction, or, where db is nil, in one on the backend's
 // own handle.
-func (b *Backend) on(ctx context.Context, verb string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
+func (b *Backend) on(ctx context.Context, operation string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
 	kind, err := handle.Of(db)
 	switch {
 	case err != nil:
-		return said(ctx, verb, err)
+		return said(ctx, operation, err)
 	case b.isOwn(db):
-		return b.write(ctx, verb, f)
+		return b.write(ctx, operation, f)
 	case kind == handle.Pool:
-		return b.writeOn(ctx, verb, handle.PoolOf(db), nil, f)
+		return b.writeOn(ctx, operation, handle.PoolOf(db), nil, f)
 	}
-	return b.through(ctx, verb, db, kind, f)
+	return b.through(ctx, operation, db, kind, f)
 }
 
 // isOwn says whether db means the backend's own handle: nil, or that handle itself.
@@ -103,17 +103,17 @@ func (b *Backend) isOwn(db queue.DB) bool { return db == nil || db == queue.DB(b
 // through runs f on the caller's transaction or connection, as part of whatever transaction
 // that is in. SQLite rolls a transaction back as a whole when a writing statement of it is
 // interrupted, so ctx ends the call only before and while it waits for the write lock.
-func (b *Backend) through(ctx context.Context, verb string, db queue.DB, kind handle.Kind, f func(ctx context.Context, db queue.DB) error) error {
+func (b *Backend) through(ctx context.Context, operation string, db queue.DB, kind handle.Kind, f func(ctx context.Context, db queue.DB) error) error {
 	if err := ctx.Err(); err != nil {
-		return said(ctx, verb, err)
+		return said(ctx, operation, err)
 	}
 	if err := b.id.check(); err != nil {
-		return said(ctx, verb, err)
+		return said(ctx, operation, err)
 	}
 	h := foreign{DB: db, tx: kind == handle.Tx, ran: new(int), waiting: ctx, timeout: b.options.LockTimeout}
 	whole := context.WithoutCancel(ctx)
 	if err := h.checkOpen(whole); err != nil {
-		return said(ctx, verb, err)
+		return said(ctx, operation, err)
 	}
 	restore, err := func() {}, error(nil)
 	if kind != handle.Unknown { // that may be a pool, each statement on another connection
@@ -126,7 +126,7 @@ func (b *Backend) through(ctx context.Context, verb string, db queue.DB, kind ha
 	if err != nil && !h.tx && (*h.ran > 0 || isDiskError(err)) {
 		err = fmt.Errorf("%w: %w", errPartly, err)
 	}
-	return said(ctx, verb, err)
+	return said(ctx, operation, err)
 }
 
 // errPartly says that a call has failed on a handle that is no transaction, when some of its
@@ -134,15 +134,15 @@ func (b *Backend) through(ctx context.Context, verb string, db queue.DB, kind ha
 var errPartly = errors.New("not in a transaction, so a part may have been done")
 
 // said wraps an error once. One that a driver returns because ctx ended need not be ctx's.
-func said(ctx context.Context, verb string, err error) error {
+func said(ctx context.Context, operation string, err error) error {
 	err = notSetUp(err)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		return fmt.Errorf("sqlite: %s: %w: %w", verb, ctx.Err(), err)
+		return fmt.Errorf("sqlite: %s: %w: %w", operation, ctx.Err(), err)
 	}
-	return fmt.Errorf("sqlite: %s: %w", verb, err)
+	return fmt.Errorf("sqlite: %s: %w", operation, err)
 }
 
 // microseconds is d as the tables count time, never less than d: a delay does not

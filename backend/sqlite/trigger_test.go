@@ -21,8 +21,8 @@ func TestTriggersOfInserts(t *testing.T) {
 		enqueue(t, q, jobs(6)...)
 		held := claim(t, q, 6)
 		outcomes := make([]queue.Outcome, 5)
-		for i, verb := range []queue.Verb{queue.Done, queue.Retry, queue.Release, queue.Dead, queue.Dead} {
-			outcomes[i] = queue.Outcome{Job: held[i], Verb: verb}
+		for i, action := range []queue.Action{queue.Done, queue.Retry, queue.Release, queue.Dead, queue.Dead} {
+			outcomes[i] = queue.Outcome{Job: held[i], Action: action}
 		}
 		if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 {
 			t.Fatalf("Settle: lost %v, %v, want none", lost, err)

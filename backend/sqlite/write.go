@@ -28,29 +28,29 @@ var errCommit = errors.New("commit")
 //
 // Until the lock is there the call ends with ctx. After that nothing interrupts it: f gets
 // a context that does not end, and takes milliseconds.
-func (b *Backend) write(ctx context.Context, verb string, f func(ctx context.Context, db queue.DB) error) error {
+func (b *Backend) write(ctx context.Context, operation string, f func(ctx context.Context, db queue.DB) error) error {
 	hot, err := b.prepared(ctx)
 	if err != nil {
-		return said(ctx, verb, err)
+		return said(ctx, operation, err)
 	}
-	return b.writeOn(ctx, verb, b.db, hot, f)
+	return b.writeOn(ctx, operation, b.db, hot, f)
 }
 
 // writeOn is write on a pool, which may be the caller's, with its prepared statements.
-func (b *Backend) writeOn(ctx context.Context, verb string, pool handle.Connector, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {
+func (b *Backend) writeOn(ctx context.Context, operation string, pool handle.Connector, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {
 	r := ordinary
-	if verb == verbExtend {
+	if operation == operationExtend {
 		r = urgent
 	}
 	t, err := b.takeTurn(ctx, r, pool)
 	if err != nil {
-		return said(ctx, verb, err)
+		return said(ctx, operation, err)
 	}
 	whole := context.WithoutCancel(ctx)
 	err = t.patiently(ctx, func() error { return transact(whole, t.conn, hot, f) })
 	t.restore(whole)
 	t.end()
-	return said(ctx, verb, err)
+	return said(ctx, operation, err)
 }
 
 func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {
@@ -75,13 +75,13 @@ func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx
 // transaction has the write lock from its beginning. Meanwhile the other writers of this process, and of others, wait for
 // their turn instead of trying again and again, and of those that wait in this process Extend goes first.
 func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, end func(), err error) {
-	const verb = "begin"
+	const operation = "begin"
 	if db == nil {
 		db = b.db
 	}
 	t, err := b.takeTurn(ctx, long, db)
 	if err != nil {
-		return nil, nil, said(ctx, verb, err)
+		return nil, nil, said(ctx, operation, err)
 	}
 	err = t.patiently(ctx, func() (err error) {
 		tx, err = t.conn.BeginTx(ctx, o)
@@ -95,7 +95,7 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 	if err != nil {
 		t.restore(context.WithoutCancel(ctx))
 		t.end()
-		return nil, nil, said(ctx, verb, err)
+		return nil, nil, said(ctx, operation, err)
 	}
 	return tx, sync.OnceFunc(func() {
 		_ = tx.Rollback() // nothing where it has ended

@@ -121,7 +121,7 @@ func (s *shop) sendReceipt(ctx context.Context, job *queue.Job, r Receipt) error
 	}
 	defer func() { _ = tx.Rollback() }()
 
-	lost, err := s.q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+	lost, err := s.q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 	if err != nil {
 		return err
 	}

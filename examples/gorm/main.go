@@ -113,7 +113,7 @@ func (s *shop) placeOrder(ctx context.Context, customer string) error {
 // sendReceipt writes the receipt and ends its job, or neither.
 func (s *shop) sendReceipt(ctx context.Context, job *queue.Job, r Receipt) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		lost, err := s.q.Settle(ctx, tx.Statement.ConnPool, queue.Outcome{Job: job, Verb: queue.Done})
+		lost, err := s.q.Settle(ctx, tx.Statement.ConnPool, queue.Outcome{Job: job, Action: queue.Done})
 		if err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func (s *shop) placeOrder(ctx context.Context, customer string) error {
 // sendReceipt writes the receipt and ends its job, or neither.
 func (s *shop) sendReceipt(ctx context.Context, job *queue.Job, r Receipt) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		lost, err := s.q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Verb: queue.Done})
+		lost, err := s.q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Action: queue.Done})
 		if err != nil {
 			return err
 		}

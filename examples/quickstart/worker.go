@@ -76,7 +76,7 @@ func (h *handlers) confirm(ctx context.Context, job *queue.Job, c Confirmation) 
 	}
 	defer tx.Rollback() // does nothing once committed
 
-	lost, err := h.jobs.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+	lost, err := h.jobs.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (h *handlers) deliver(ctx context.Context, job *queue.Job, hook Webhook) er
 func impatient(next queue.Handler) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		err := next.HandleJob(ctx, job)
-		if o, ok := queue.OutcomeOf(ctx, job, err); !ok || o.Verb != queue.Retry {
+		if o, ok := queue.OutcomeOf(ctx, job, err); !ok || o.Action != queue.Retry {
 			return err
 		}
 		pause := 100 * time.Millisecond << min(job.Attempt-1, 3)

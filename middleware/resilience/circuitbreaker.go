@@ -29,7 +29,7 @@ type CircuitBreakerOptions struct {
 	// how many of them run at once; 0 means 1. The first that fails opens it again.
 	Successes int
 	// IsFailure says whether an error is the fault of what the kind depends on; nil
-	// means that each is. It is not asked about verdicts other than
+	// means that each is. It is not asked about answers other than
 	// [queue.RetryAfter]. An error of which it says no counts neither as a failure nor
 	// as a success. It is called concurrently; if it panics, it is as if the
 	// handler had.
@@ -94,10 +94,10 @@ const (
 
 // judge reads the error of a run that has returned.
 func (o *CircuitBreakerOptions) judge(ctx context.Context, err error) result {
-	switch verb, _ := queue.Verdict(err); {
-	case verb == queue.Done:
+	switch action, _ := queue.ActionOf(err); {
+	case action == queue.Done:
 		return success
-	case verb != queue.Retry || queue.EndedByWorker(ctx):
+	case action != queue.Retry || queue.EndedByWorker(ctx):
 		return neither
 	case o.IsFailure == nil || o.IsFailure(err):
 		return failure

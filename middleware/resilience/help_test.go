@@ -52,8 +52,8 @@ func wantSnoozed(t *testing.T, what string, m queue.Middleware, kind string, lea
 func snoozed(t *testing.T, what string, err error) time.Duration {
 	t.Helper()
 	o, ok := queue.OutcomeOf(t.Context(), newJob("any"), err)
-	if !ok || o.Verb != queue.Release {
-		t.Fatalf("%s: got %v (error %v), want a snooze", what, o.Verb, err)
+	if !ok || o.Action != queue.Release {
+		t.Fatalf("%s: got %v (error %v), want a snooze", what, o.Action, err)
 	}
 	return o.Delay
 }

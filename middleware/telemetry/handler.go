@@ -156,8 +156,8 @@ func (r *run) finish(err error, failed bool) {
 	defer r.span.End()
 	outcome := settled
 	if o, ok := queue.OutcomeOf(r.ctx, r.job, err); ok {
-		outcome = o.Verb.String()
-		failed = failed || o.Verb == queue.Retry || o.Verb == queue.Dead
+		outcome = o.Action.String()
+		failed = failed || o.Action == queue.Retry || o.Action == queue.Dead
 	}
 	// Of what its handler has settled, the worker may think so too.
 	lost := outcome != settled && errors.Is(context.Cause(r.ctx), queue.ErrLost)

@@ -174,7 +174,7 @@ func TestPanicIsRecordedAndPassedOn(t *testing.T) {
 		value   any
 		outcome string
 	}{
-		{"text", "boom", "retry"}, {"error", errors.New("boom"), "retry"}, {"verdict", queue.Discard(errors.New("boom")), "dead"},
+		{"text", "boom", "retry"}, {"error", errors.New("boom"), "retry"}, {"answer", queue.Discard(errors.New("boom")), "dead"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, telemetry.Options{})

@@ -84,7 +84,7 @@ func (o *observed) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Ou
 	lost, err = o.next.Settle(ctx, db, outcomes...)
 	setClient(span, workerOf(jobs))
 	if len(outcomes) == 1 && span.IsRecording() {
-		span.SetAttributes(outcomeKey.String(outcomes[0].Verb.String()))
+		span.SetAttributes(outcomeKey.String(outcomes[0].Action.String()))
 	}
 	fail(span, err)
 	o.t.noteLost(ctx, span, opSettle, lost)

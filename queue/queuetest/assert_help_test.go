@@ -115,7 +115,7 @@ func claim(t testing.TB, q *queuetest.Queue, limit, want int) []*queue.Job {
 func settle(t testing.TB, q *queuetest.Queue, db queue.DB, o queue.Outcome) {
 	t.Helper()
 	if lost, err := q.Settle(t.Context(), db, o); err != nil || len(lost) != 0 {
-		t.Fatalf("Settle %v: lost %d, error %v; want neither", o.Verb, len(lost), err)
+		t.Fatalf("Settle %v: lost %d, error %v; want neither", o.Action, len(lost), err)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 func TestWantJobOfEveryStatus(t *testing.T) {
 	q := newLetters(t, letter{UserID: 1}, letter{UserID: 2}, letter{UserID: 3}, letter{UserID: 4}, letter{UserID: 2})
 	held := claim(t, q, 3, 3)
-	settle(t, q, nil, queue.Outcome{Job: held[0], Verb: queue.Done})
-	settle(t, q, nil, queue.Outcome{Job: held[1], Verb: queue.Dead, Err: errors.New("no such user")})
+	settle(t, q, nil, queue.Outcome{Job: held[0], Action: queue.Done})
+	settle(t, q, nil, queue.Outcome{Job: held[1], Action: queue.Dead, Err: errors.New("no such user")})
 	tests := []struct {
 		user   int64
 		id     int64

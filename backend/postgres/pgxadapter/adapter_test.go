@@ -46,13 +46,13 @@ func TestNilHandle(t *testing.T) {
 	} {
 		_, execErr := db.ExecContext(t.Context(), `SELECT 1`)
 		_, queryErr := read[int](t.Context(), db, `SELECT 1`)
-		for verb, err := range map[string]error{
+		for operation, err := range map[string]error{
 			"ExecContext":  execErr,
 			"QueryContext": queryErr,
 			"Enqueue":      q.Enqueue(t.Context(), db, newJobs(1)...),
 		} {
 			if bad := (*queue.InvalidError)(nil); !errors.As(err, &bad) || bad.Field != "DB" {
-				t.Errorf("%s with %s: got %v, want an InvalidError for DB", verb, name, err)
+				t.Errorf("%s with %s: got %v, want an InvalidError for DB", operation, name, err)
 			}
 		}
 	}

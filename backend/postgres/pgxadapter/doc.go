@@ -3,7 +3,7 @@
 //	tx, err := pool.Begin(ctx)
 //	// The business write goes through tx as ever.
 //	err = q.Enqueue(ctx, pgxadapter.Tx(tx), job)
-//	lost, err := q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Verb: queue.Done})
+//	lost, err := q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Action: queue.Done})
 //	err = tx.Commit(ctx)
 //
 // The queue itself wants a *sql.DB, which pgx makes of the pool that there is:

@@ -68,7 +68,7 @@ func Example() {
 	mux := queue.NewMux()
 	SendReceipt.Handle(mux, func(ctx context.Context, job *queue.Job, r Receipt) error {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			lost, err := q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Verb: queue.Done})
+			lost, err := q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Action: queue.Done})
 			if err != nil {
 				return err
 			}

@@ -1,5 +1,5 @@
 -- Records outcomes: $1 ids in their order, and $2 fences, of jobs that are done; $3 ids and $4 fences of all others, whose
--- outcomes $5, a JSON object by id, holds as [verb, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept;
+-- outcomes $5, a JSON object by id, holds as [action, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept;
 -- $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids that are not the worker's any more. A job that is released without a delay keeps its place.
 -- This is the one statement that waits for a locked row, which only its own worker's handlers lock; the others pass
 -- over what is locked, so none deadlocks with it. Nothing is joined: a join with the ids could be planned the wrong way round, so
@@ -43,16 +43,16 @@ WITH locked AS MATERIALIZED (
     SET (status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at) = (
         SELECT
             CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
-            CASE WHEN o.verb = 'release' THEN greatest(j.attempts, 1) - 1 ELSE j.attempts END,
-            CASE WHEN o.dead OR o.verb = 'release' AND o.delay = 0 THEN j.scheduled_at ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
-            CASE WHEN o.verb = 'release' THEN j.last_error ELSE o.error END,
+            CASE WHEN o.action = 'release' THEN greatest(j.attempts, 1) - 1 ELSE j.attempts END,
+            CASE WHEN o.dead OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
+            CASE WHEN o.action = 'release' THEN j.last_error ELSE o.error END,
             NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp()
         FROM (
             SELECT
-                v.verb, v.delay, v.error,
-                v.verb = 'dead' OR v.verb = 'retry' AND j.attempts >= j.max_attempts AS dead
+                v.action, v.delay, v.error,
+                v.action = 'dead' OR v.action = 'retry' AND j.attempts >= j.max_attempts AS dead
             FROM (
-                SELECT doc ->> 0 AS verb, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error
+                SELECT doc ->> 0 AS action, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error
                 FROM (SELECT (SELECT $5::text::jsonb) -> j.id::text AS doc) AS d
             ) AS v
         ) AS o

@@ -1,5 +1,5 @@
 // Package peer holds the job queues that are measured, each behind the same few
-// verbs, with the settings that its variant stands for.
+// operations, with the settings that its variant stands for.
 package peer
 
 import (

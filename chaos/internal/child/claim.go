@@ -68,7 +68,7 @@ func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name str
 	}
 	outcomes := make([]queue.Outcome, len(jobs))
 	for i, job := range jobs {
-		outcomes[i] = queue.Outcome{Job: job, Verb: queue.Done}
+		outcomes[i] = queue.Outcome{Job: job, Action: queue.Done}
 	}
 	lost, err := q.Settle(ctx, nil, outcomes...)
 	for _, job := range lost {

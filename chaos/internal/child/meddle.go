@@ -245,7 +245,7 @@ func (m *meddler) settleable(ctx context.Context, own bool) ([]*queue.Job, error
 }
 
 // settling settles jobs that are running, with verbs that are drawn from these.
-func settling(verbs ...queue.Verb) call {
+func settling(verbs ...queue.Action) call {
 	return func(m *meddler, ctx context.Context) (int, error) {
 		own := m.draw.IntN(2) == 0
 		jobs, err := m.settleable(ctx, own)
@@ -254,7 +254,7 @@ func settling(verbs ...queue.Verb) call {
 		}
 		outcomes := make([]queue.Outcome, len(jobs))
 		for i, job := range jobs {
-			outcomes[i] = queue.Outcome{Job: job, Verb: verbs[m.draw.IntN(len(verbs))], Err: errMeddled, Delay: time.Duration(m.draw.IntN(10)) * time.Millisecond}
+			outcomes[i] = queue.Outcome{Job: job, Action: verbs[m.draw.IntN(len(verbs))], Err: errMeddled, Delay: time.Duration(m.draw.IntN(10)) * time.Millisecond}
 		}
 		var lost []*queue.Job
 		err = m.within(ctx, own, func(db queue.DB) (err error) {
@@ -266,7 +266,7 @@ func settling(verbs ...queue.Verb) call {
 		}
 		var ended []*queue.Job
 		for _, o := range outcomes {
-			if (o.Verb == queue.Done || o.Verb == queue.Dead) && !slices.Contains(lost, o.Job) {
+			if (o.Action == queue.Done || o.Action == queue.Dead) && !slices.Contains(lost, o.Job) {
 				ended = append(ended, o.Job)
 			}
 		}

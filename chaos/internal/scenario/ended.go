@@ -131,7 +131,7 @@ func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	if err := e.look(ctx, t, number, other, committed); err != nil {
 		return err
 	}
-	lost, err := e.q.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Verb: queue.Done})
+	lost, err := e.q.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Action: queue.Done})
 	if err != nil || len(lost) > 0 { // it is completed
 		return err
 	}
@@ -163,7 +163,7 @@ func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, num
 	}
 	var lost []*queue.Job
 	if t.settle {
-		lost, err = e.q.Settle(ctx, tx, queue.Outcome{Job: job, Verb: queue.Done})
+		lost, err = e.q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 	} else {
 		err = e.q.Enqueue(ctx, tx, system.PlainJob(other))
 	}

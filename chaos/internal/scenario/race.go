@@ -92,7 +92,7 @@ func inTurn(steps ...func() error) error {
 
 // ending is a way to end a job: a verb, and whether what is done is kept.
 type ending struct {
-	verb queue.Verb
+	verb queue.Action
 	kept bool
 }
 

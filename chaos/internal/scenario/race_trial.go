@@ -102,7 +102,7 @@ func (t *trial) settleOn(ctx context.Context, r runner, db queue.DB) error {
 	}
 	var outcomes []queue.Outcome
 	for _, job := range []*queue.Job{t.subject, t.bystander} {
-		outcomes = append(outcomes, queue.Outcome{Job: job, Verb: t.ending.verb, Delay: time.Hour, Err: errors.New("the handler's")})
+		outcomes = append(outcomes, queue.Outcome{Job: job, Action: t.ending.verb, Delay: time.Hour, Err: errors.New("the handler's")})
 	}
 	lost, err := q.Settle(ctx, db, outcomes...)
 	t.mu.Lock()

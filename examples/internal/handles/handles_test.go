@@ -160,15 +160,15 @@ func TestHandles(t *testing.T) {
 // claimTx claims a job in two transactions: in the first it fails, in the second it is done.
 func claimTx(t *testing.T, q *postgres.Backend, l library) {
 	t.Helper()
-	for _, verb := range []queue.Verb{queue.Retry, queue.Done} {
+	for _, action := range []queue.Action{queue.Retry, queue.Done} {
 		tx, commit := l.begin()
 		job, err := q.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}})
 		if err != nil || job == nil {
 			t.Fatalf("ClaimTx: %v, %v; want a job", job, err)
 		}
-		lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Verb: verb})
+		lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Action: action})
 		if err != nil || len(lost) > 0 {
-			t.Errorf("Settle %v: lost %v, %v; want neither", verb, lost, err)
+			t.Errorf("Settle %v: lost %v, %v; want neither", action, lost, err)
 		}
 		if err := commit(); err != nil {
 			t.Fatal(err)

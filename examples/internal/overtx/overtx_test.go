@@ -127,7 +127,7 @@ func TestOverTx(t *testing.T) {
 				t.Fatalf("first run: got %v, want %v", err, jam)
 			}
 			demotest.WantAccount(t, dsn, "after the first run", demo.Account{Other: 1, Runs: 1})
-			if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: job, Verb: queue.Retry, Err: jam}); err != nil {
+			if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: job, Action: queue.Retry, Err: jam}); err != nil {
 				t.Fatal(err)
 			}
 			if err := h.HandleJob(t.Context(), claim(t, q)); !errors.Is(err, queue.Settled) {
