@@ -99,7 +99,7 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	return o, true
 }
 
-// Verdict reads what a handler's error itself says, through any wrapping: Done
+// ActionOf reads what a handler's error itself says, through any wrapping: Done
 // for nil and [Settled], Retry for [RetryAfter], Dead for [Discard], Release for
 // [Snooze]. A plain error, and one whose own methods panic, is Retry with ok
 // false: [OutcomeOf] decides, and so may middleware, which leaves answers as
