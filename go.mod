@@ -1,6 +1,6 @@
 module github.com/errandhq/errand
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/failsafe-go/failsafe-go v0.9.8

@@ -1,6 +1,6 @@
 module github.com/errandhq/errand/chaos
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/errandhq/errand v0.0.0

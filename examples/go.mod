@@ -1,6 +1,6 @@
 module github.com/errandhq/errand/examples
 
-go 1.26.8
+go 1.26.0
 
 require (
 	entgo.io/ent v0.14.5
@@ -107,7 +107,6 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.0 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
 )
 
 replace github.com/errandhq/errand => ../

@@ -1,6 +1,6 @@
 module github.com/errandhq/errand/bench/riversqlite
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/riverqueue/river v0.47.0
