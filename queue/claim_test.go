@@ -338,7 +338,7 @@ func TestPanics(t *testing.T) {
 // and removes what has been kept for long enough.
 func TestMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := queuetest.New(queuetest.Options{Retention: queuetest.Retention{Completed: time.Hour}})
+		q := queuetest.New(queuetest.Options{Retention: queue.Retention{Completed: time.Hour}})
 		enqueue(t, q, newTasks(10)...)
 		const lease = 30 * time.Second
 		crashed, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"default"}, Limit: 10, Lease: lease, Worker: "crashed"})

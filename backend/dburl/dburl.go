@@ -27,7 +27,6 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/errandhq/errand/backend/memory"
@@ -60,15 +59,7 @@ type Database struct {
 // Options are those that all backends have. They are the same for every process that uses a queue.
 type Options struct {
 	// Retention says how long ended jobs are kept.
-	Retention Retention
-}
-
-// Retention says how long ended jobs are kept before they are pruned.
-type Retention struct {
-	// Completed is for jobs that are done; 0 means 7 days. Below 0 they are not kept at all.
-	Completed time.Duration
-	// Dead is for jobs that were given up; 0 means 30 days. Below 0 they are removed at the next occasion.
-	Dead time.Duration
+	Retention queue.Retention
 }
 
 // connections is how many a handle may have: a worker's handlers, 10 by default, may each have a transaction, and the worker needs some itself.
@@ -121,7 +112,7 @@ func openMemory(rest string, o Options) (*Database, error) {
 	return &Database{
 		Scheme:      Memory,
 		Description: "memory of this process",
-		Queue:       memory.New(memory.Options{Retention: memory.Retention(o.Retention)}),
+		Queue:       memory.New(memory.Options{Retention: o.Retention}),
 		migrate:     func(context.Context) error { return nil },
 	}, nil
 }

@@ -21,7 +21,7 @@ func openPostgres(rest string, o Options) (*Database, error) {
 	}
 	options := postgres.Options{
 		Listen:    pgxlisten.Listen,
-		Retention: postgres.Retention{Completed: o.Retention.Completed, Dead: o.Retention.Dead},
+		Retention: o.Retention,
 	}
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(connections)

@@ -18,7 +18,7 @@ func openSQLite(rest string, o Options) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := sqlite.Options{Retention: sqlite.Retention{Completed: o.Retention.Completed, Dead: o.Retention.Dead}}
+	options := sqlite.Options{Retention: o.Retention}
 	db, err := sqlite.Open("sqlite", path)
 	if err != nil {
 		return nil, fmt.Errorf("dburl: %s: %w", path, err)

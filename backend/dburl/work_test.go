@@ -105,7 +105,7 @@ func work(t *testing.T, d *dburl.Database) string {
 func TestRetention(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.scheme, func(t *testing.T) {
-			d, err := dburl.Open(b.url(t), dburl.Options{Retention: dburl.Retention{Completed: -1, Dead: -1}})
+			d, err := dburl.Open(b.url(t), dburl.Options{Retention: queue.Retention{Completed: -1, Dead: -1}})
 			if err != nil {
 				t.Fatal(err)
 			}

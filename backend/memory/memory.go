@@ -9,19 +9,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Retention says how long ended jobs are kept before Prune removes them.
-type Retention struct {
-	// Completed is for jobs that are done; 0 means 7 days. Below 0 they are not
-	// kept at all: settling deletes them.
-	Completed time.Duration
-	// Dead is for jobs that were given up; 0 means 30 days. Below 0 they are
-	// removed by the next Prune.
-	Dead time.Duration
-}
-
 // Options are the choices of [New]; the zero value is good.
 type Options struct {
-	Retention Retention
+	Retention queue.Retention
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
 	MaxPayload int
 	// Inline, where not nil, runs jobs without a worker: before Enqueue returns, or
@@ -78,12 +68,7 @@ var _ interface {
 
 // New returns an empty queue.
 func New(opts Options) *Queue {
-	if opts.Retention.Completed == 0 {
-		opts.Retention.Completed = 7 * 24 * time.Hour
-	}
-	if opts.Retention.Dead == 0 {
-		opts.Retention.Dead = 30 * 24 * time.Hour
-	}
+	opts.Retention = opts.Retention.WithDefaults()
 	return &Queue{
 		opts:     opts,
 		rows:     make(map[int64]*row),

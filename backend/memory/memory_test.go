@@ -147,7 +147,7 @@ func TestMaxPayload(t *testing.T) {
 
 // BenchmarkQueue is a job's whole way, in batches of 100 with 100,000 behind it.
 func BenchmarkQueue(b *testing.B) {
-	q := memory.New(memory.Options{Retention: memory.Retention{Completed: -1}})
+	q := memory.New(memory.Options{Retention: queue.Retention{Completed: -1}})
 	batch := make([]*queue.Job, 100)
 	for i := range batch {
 		batch[i] = job("k")

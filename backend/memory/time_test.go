@@ -99,7 +99,7 @@ func TestRetention(t *testing.T) {
 }
 
 func TestPruneInSlices(t *testing.T) {
-	bubble(t, memory.Options{Retention: memory.Retention{Completed: time.Minute}}, func(t *testing.T, q *memory.Queue) {
+	bubble(t, memory.Options{Retention: queue.Retention{Completed: time.Minute}}, func(t *testing.T, q *memory.Queue) {
 		for range 2500 {
 			enqueue(t, q, nil, job("k"))
 		}
@@ -114,7 +114,7 @@ func TestPruneInSlices(t *testing.T) {
 }
 
 func TestNoRetention(t *testing.T) {
-	q := memory.New(memory.Options{Retention: memory.Retention{Completed: -1, Dead: -1}})
+	q := memory.New(memory.Options{Retention: queue.Retention{Completed: -1, Dead: -1}})
 	enqueue(t, q, nil, &queue.Job{Kind: "done", Key: "a"}, job("dead"))
 	held := claim(t, q, 2, 2)
 	settle(t, q, nil, queue.Outcome{Job: held[0], Action: queue.Done})

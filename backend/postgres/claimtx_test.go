@@ -16,7 +16,7 @@ func TestClaimTxTwoPhase(t *testing.T) {
 	for _, keep := range []time.Duration{0, -1} {
 		for _, end := range []string{"COMMIT PREPARED", "ROLLBACK PREPARED"} {
 			t.Run(end, func(t *testing.T) {
-				db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: keep}})
+				db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: keep}})
 				enqueue(t, q, jobs(1)...)
 				id := prepare(t, db, q)
 				if got := claim(t, q, 1); len(got) != 0 {
@@ -96,7 +96,7 @@ func TestPreparedEnqueue(t *testing.T) {
 // completed jobs are kept or not.
 func TestClaimTxFailure(t *testing.T) {
 	for _, keep := range []time.Duration{0, -1} {
-		db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: keep}})
+		db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: keep}})
 		exec(t, db, `CREATE TABLE effects ()`)
 		enqueue(t, q, &queue.Job{Kind: "test", MaxAttempts: 2})
 		for attempt := 1; attempt <= 2; attempt++ {
@@ -159,7 +159,7 @@ func TestClaimTxSavepoint(t *testing.T) {
 
 // TestClaimTxNotKept: where completed jobs are not kept, the next Prune removes what a commit has completed.
 func TestClaimTxNotKept(t *testing.T) {
-	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: -1}})
+	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	enqueue(t, q, jobs(1)...)
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {

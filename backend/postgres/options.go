@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -26,8 +25,8 @@ type Options struct {
 	// the table may refuse one, because it takes at most 64 MiB of jsonb, which has up to six times
 	// the bytes of its text. That is a [*queue.InvalidError], too, but it ends the caller's transaction.
 	MaxPayload int
-	// Retention says how long ended jobs are kept.
-	Retention Retention
+	// Retention says how long ended jobs are kept. The archive is the table jobs_archive.
+	Retention queue.Retention
 }
 
 // Listen listens on a channel of db's database and calls notify with the payload
@@ -37,24 +36,9 @@ type Options struct {
 // function it calls blocks.
 type Listen func(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error
 
-// Retention says how long ended jobs are kept before Prune removes them.
-type Retention struct {
-	// Completed is for jobs that are done; 0 means 7 days. Below 0 they are not
-	// kept at all: settling deletes them, which is also the fastest.
-	Completed time.Duration
-	// Dead is for jobs that were given up; 0 means 30 days. Below 0 they are
-	// removed by the next Prune.
-	Dead time.Duration
-	// Archive moves jobs to the table jobs_archive instead of deleting them.
-	// Completed jobs are then never deleted by settling, but by the next Prune.
-	Archive bool
-}
-
 const (
-	defaultSchema        = "errand"
-	defaultKeepCompleted = 7 * 24 * time.Hour
-	defaultKeepDead      = 30 * 24 * time.Hour
-	maxSchema            = 48
+	defaultSchema = "errand"
+	maxSchema     = 48
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -70,17 +54,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxPayload == 0 {
 		o.MaxPayload = queue.DefaultMaxPayload
 	}
-	if o.Retention.Completed == 0 {
-		o.Retention.Completed = defaultKeepCompleted
-	}
-	if o.Retention.Dead == 0 {
-		o.Retention.Dead = defaultKeepDead
-	}
+	o.Retention = o.Retention.WithDefaults()
 	return o, nil
 }
-
-// keepsDone says whether settling keeps a job that is done.
-func (r Retention) keepsDone() bool { return r.Completed > 0 || r.Archive }
 
 func checkSchema(s string) error {
 	if len(s) > maxSchema {

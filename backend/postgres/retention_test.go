@@ -64,7 +64,7 @@ func TestPruneByAge(t *testing.T) {
 // TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, the next one goes on behind it, and
 // dead jobs are found wherever they are.
 func TestPruneIsBounded(t *testing.T) {
-	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: time.Hour}})
+	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1, Dead: time.Hour}})
 	aged(t, db, "pending", 1, 25_000)
 	aged(t, db, "completed", 1, 1500)
 	aged(t, db, "dead", 1, 1500)
@@ -92,7 +92,7 @@ func TestPruneIsBounded(t *testing.T) {
 
 // TestPruneOneAtATime: while one process prunes, another does nothing, and does not wait.
 func TestPruneOneAtATime(t *testing.T) {
-	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Dead: -1, Completed: -1}})
+	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Dead: -1, Completed: -1}})
 	aged(t, db, "dead", 1, 3)
 	aged(t, db, "completed", 1, 3)
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -113,7 +113,7 @@ func TestPruneOneAtATime(t *testing.T) {
 }
 
 func TestPruneArchives(t *testing.T) {
-	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: time.Hour, Dead: -1, Archive: true}})
+	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: time.Hour, Dead: -1, Archive: true}})
 	aged(t, db, "completed", 1, 1200)
 	aged(t, db, "dead", 0, 5)
 	if got := pruneAll(t, q); got != 1205 {
@@ -126,7 +126,7 @@ func TestPruneArchives(t *testing.T) {
 
 // TestNotKept: with a negative retention settling deletes what is done, and only that.
 func TestNotKept(t *testing.T) {
-	db, q := fresh(t, postgres.Options{Retention: postgres.Retention{Completed: -1}})
+	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	enqueue(t, q, jobs(3)...)
 	held := claim(t, q, 3)
 	lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Retry}, queue.Outcome{Job: held[2], Action: queue.Dead})
@@ -188,7 +188,7 @@ func TestCountsOfLongTable(t *testing.T) {
 
 // TestAddedColumn: a column that somebody adds to the table breaks no statement, not even one that is prepared.
 func TestAddedColumn(t *testing.T) {
-	for _, keep := range []postgres.Retention{{Completed: -1, Dead: -1}, {Dead: -1, Archive: true}} {
+	for _, keep := range []queue.Retention{{Completed: -1, Dead: -1}, {Dead: -1, Archive: true}} {
 		db, q := fresh(t, postgres.Options{Retention: keep})
 		db.SetMaxOpenConns(1)
 		for round := range 2 {

@@ -300,11 +300,11 @@ func (r *roles) testNotify(t *testing.T, db, enqueuer *sql.DB) {
 // testRetention: what is not kept is deleted by settling, and by pruning, or goes to the archive.
 func (r *roles) testRetention(t *testing.T, db, enqueuer *sql.DB) {
 	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), jobs(2)...)
-	q := r.backend(t, db, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: -1}})
+	q := r.backend(t, db, postgres.Options{Retention: queue.Retention{Completed: -1, Dead: -1}})
 	held := claim(t, q, 2)
 	r.settle(t, q, queue.Outcome{Job: held[0]})
 	r.settle(t, q, queue.Outcome{Job: held[1], Action: queue.Dead})
-	archiver := r.backend(t, db, postgres.Options{Retention: postgres.Retention{Completed: -1, Dead: -1, Archive: true}})
+	archiver := r.backend(t, db, postgres.Options{Retention: queue.Retention{Completed: -1, Dead: -1, Archive: true}})
 	if n, _, err := archiver.Prune(t.Context()); err != nil || n == 0 {
 		t.Errorf("Prune: got %d, error %v; want some", n, err)
 	}

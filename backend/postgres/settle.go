@@ -77,7 +77,7 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h 
 	own := db == nil
 	if (own || len(h.items) == 1) && !slices.ContainsFunc(h.items, func(o queue.Outcome) bool { return !isDone(o) }) {
 		statement := b.sql.settleDrop
-		if b.options.Retention.keepsDone() {
+		if b.options.Retention.KeepsCompleted() {
 			statement = b.sql.settleDone
 		}
 		ids, fences := h.arrays()
@@ -89,7 +89,7 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h 
 	doneIDs, doneFences := h.only(isDone).arrays()
 	others := h.only(func(o queue.Outcome) bool { return !isDone(o) })
 	otherIDs, otherFences := others.arrays()
-	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, actions(others.items), worker, b.options.Retention.keepsDone(), !b.options.Silent)
+	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, actions(others.items), worker, b.options.Retention.KeepsCompleted(), !b.options.Silent)
 }
 
 // outOfPatience says whether a statement has given up waiting for a lock. Where it gave up one lock just as it got that, and comes to wait for

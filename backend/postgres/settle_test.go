@@ -52,7 +52,7 @@ func TestSettleLocksInOrder(t *testing.T) {
 
 // TestSettleWaits has a batch wait for a row for longer than its quick statement does.
 func TestSettleWaits(t *testing.T) {
-	for name, retention := range map[string]postgres.Retention{"kept": {}, "dropped": {Completed: -1}} {
+	for name, retention := range map[string]queue.Retention{"kept": {}, "dropped": {Completed: -1}} {
 		t.Run(name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{Retention: retention})
 			enqueue(t, q, jobs(2)...)

@@ -14,7 +14,7 @@ import (
 func TestClaimTxFailure(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		for _, keep := range []time.Duration{0, -1} {
-			db, q := fresh(t, driver, sqlite.Options{Retention: sqlite.Retention{Completed: keep}})
+			db, q := fresh(t, driver, sqlite.Options{Retention: queue.Retention{Completed: keep}})
 			execute(t, db, `CREATE TABLE effects (what)`)
 			enqueue(t, q, &queue.Job{Kind: "test", MaxAttempts: 2})
 			for attempt := 1; attempt <= 2; attempt++ {
@@ -69,7 +69,7 @@ func TestClaimTxSavepoint(t *testing.T) {
 // TestClaimTxNotKept: where completed jobs are not kept, the next Prune removes what a commit has completed.
 func TestClaimTxNotKept(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
-		db, q := fresh(t, driver, sqlite.Options{Retention: sqlite.Retention{Completed: -1}})
+		db, q := fresh(t, driver, sqlite.Options{Retention: queue.Retention{Completed: -1}})
 		enqueue(t, q, jobs(1)...)
 		tx := begin(t, db)
 		if job, err := q.ClaimTx(t.Context(), tx, request(1)); err != nil || job == nil {

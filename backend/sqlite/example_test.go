@@ -115,7 +115,7 @@ func ExampleOptions() {
 	}
 	defer db.Close()
 	ctx := context.Background()
-	o := sqlite.Options{Prefix: "work_", Retention: sqlite.Retention{Completed: -1}}
+	o := sqlite.Options{Prefix: "work_", Retention: queue.Retention{Completed: -1}}
 	if err := sqlite.Migrate(ctx, db, o); err != nil {
 		log.Fatal(err)
 	}

@@ -17,8 +17,8 @@ type Options struct {
 	Prefix string
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
 	MaxPayload int
-	// Retention says how long ended jobs are kept.
-	Retention Retention
+	// Retention says how long ended jobs are kept. The archive is the table errand_jobs_archive.
+	Retention queue.Retention
 	// LockTimeout is how long a call that writes waits for the file's write lock, and for a connection; 0 means 30 s.
 	// After it the call fails: some transaction has been open for that long, or no connection free.
 	LockTimeout time.Duration
@@ -27,25 +27,10 @@ type Options struct {
 	Relaxed bool
 }
 
-// Retention says how long ended jobs are kept before Prune removes them.
-type Retention struct {
-	// Completed is for jobs that are done; 0 means 7 days. Below 0 they are not
-	// kept at all: settling deletes them, which is also the fastest.
-	Completed time.Duration
-	// Dead is for jobs that were given up; 0 means 30 days. Below 0 they are
-	// removed by the next Prune.
-	Dead time.Duration
-	// Archive moves jobs to the table errand_jobs_archive instead of deleting them.
-	// Completed jobs are then never deleted by settling, but by the next Prune.
-	Archive bool
-}
-
 const (
-	defaultPrefix        = "errand_"
-	defaultKeepCompleted = 7 * 24 * time.Hour
-	defaultKeepDead      = 30 * 24 * time.Hour
-	defaultLockTimeout   = 30 * time.Second
-	maxPrefix            = 48
+	defaultPrefix      = "errand_"
+	defaultLockTimeout = 30 * time.Second
+	maxPrefix          = 48
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -68,17 +53,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = defaultLockTimeout
 	}
-	if o.Retention.Completed == 0 {
-		o.Retention.Completed = defaultKeepCompleted
-	}
-	if o.Retention.Dead == 0 {
-		o.Retention.Dead = defaultKeepDead
-	}
+	o.Retention = o.Retention.WithDefaults()
 	return o, nil
 }
-
-// keepsDone says whether settling keeps a job that is done.
-func (r Retention) keepsDone() bool { return r.Completed > 0 || r.Archive }
 
 func checkPrefix(s string) error {
 	if len(s) > maxPrefix {

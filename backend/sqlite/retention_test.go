@@ -58,7 +58,7 @@ func TestPruneByAge(t *testing.T) {
 
 // TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, and the next one goes on behind it.
 func TestPruneIsBounded(t *testing.T) {
-	db, q := fresh(t, drivers[0], sqlite.Options{Retention: sqlite.Retention{Completed: -1, Dead: time.Hour}})
+	db, q := fresh(t, drivers[0], sqlite.Options{Retention: queue.Retention{Completed: -1, Dead: time.Hour}})
 	aged(t, db, "pending", 1, 25_000)
 	aged(t, db, "completed", 1, 1500)
 	var removed []int
@@ -84,7 +84,7 @@ func TestPruneIsBounded(t *testing.T) {
 }
 
 func TestPruneArchives(t *testing.T) {
-	db, q := fresh(t, drivers[0], sqlite.Options{Retention: sqlite.Retention{Completed: time.Hour, Dead: -1, Archive: true}})
+	db, q := fresh(t, drivers[0], sqlite.Options{Retention: queue.Retention{Completed: time.Hour, Dead: -1, Archive: true}})
 	aged(t, db, "completed", 1, 1200)
 	aged(t, db, "dead", 0, 5)
 	execute(t, db, `UPDATE errand_jobs SET payload = '[' || id || ']', headers = '{}', last_error = 'boom', job_key = id, locked_by = 'w', fence = id, priority = -id`)
@@ -102,7 +102,7 @@ func TestPruneArchives(t *testing.T) {
 
 // TestAddedColumn: a column that somebody adds to either table does not stop pruning.
 func TestAddedColumn(t *testing.T) {
-	db, q := fresh(t, drivers[0], sqlite.Options{Retention: sqlite.Retention{Completed: -1, Dead: -1, Archive: true}})
+	db, q := fresh(t, drivers[0], sqlite.Options{Retention: queue.Retention{Completed: -1, Dead: -1, Archive: true}})
 	for _, table := range []string{"errand_jobs", "errand_jobs_archive"} {
 		aged(t, db, "dead", 1, 3)
 		execute(t, db, `ALTER TABLE `+table+` ADD COLUMN note TEXT`)
@@ -115,7 +115,7 @@ func TestAddedColumn(t *testing.T) {
 // TestNotKept: with a negative retention settling deletes what is done, and only that.
 func TestNotKept(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
-		db, q := fresh(t, driver, sqlite.Options{Retention: sqlite.Retention{Completed: -1}})
+		db, q := fresh(t, driver, sqlite.Options{Retention: queue.Retention{Completed: -1}})
 		enqueue(t, q, jobs(4)...)
 		held := claim(t, q, 4)
 		settle := func(outcomes ...queue.Outcome) []*queue.Job {

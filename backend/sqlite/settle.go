@@ -104,7 +104,7 @@ var errSomeLost = errors.New("some of the jobs are lost")
 // would make it a quarter dearer; where counting, it only counts them, and returns errSomeLost where some are missing.
 func (b *Backend) settleDone(ctx context.Context, db queue.DB, g group[queue.Outcome], counting bool, lost *[]*queue.Job) error {
 	query, args := b.sql.settleDrop, []any{g.ids(), g.fence, g.worker}
-	if b.options.Retention.keepsDone() {
+	if b.options.Retention.KeepsCompleted() {
 		query, args = b.sql.settleDone, append(args, now())
 	}
 	if counting {

@@ -8,8 +8,6 @@ type (
 	Queue = memory.Queue
 	// Options are [memory.Options].
 	Options = memory.Options
-	// Retention is [memory.Retention].
-	Retention = memory.Retention
 	// Tx is a [memory.Tx].
 	Tx = memory.Tx
 )

@@ -41,7 +41,7 @@ func openErrandPQ(_ context.Context, c Config) (Peer, error) {
 }
 
 func openErrandDelete(_ context.Context, c Config) (Peer, error) {
-	return newErrand(c, "pgx", postgres.Options{Listen: pgxlisten.Listen, Retention: postgres.Retention{Completed: -1}})
+	return newErrand(c, "pgx", postgres.Options{Listen: pgxlisten.Listen, Retention: queue.Retention{Completed: -1}})
 }
 
 func newErrand(c Config, driver string, o postgres.Options) (Peer, error) {

@@ -83,7 +83,7 @@ func meddle(ctx context.Context, s *self) error {
 	defer db.Close()
 	db.SetMaxOpenConns(2 * s.Meddle.Callers)
 	db.SetMaxIdleConns(2 * s.Meddle.Callers)
-	q, err := postgres.New(db, postgres.Options{Retention: postgres.Retention{Completed: 100 * time.Millisecond, Dead: time.Second}})
+	q, err := postgres.New(db, postgres.Options{Retention: queue.Retention{Completed: 100 * time.Millisecond, Dead: time.Second}})
 	if err != nil {
 		return err
 	}

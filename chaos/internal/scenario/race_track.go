@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/chaos/internal/lab"
+	"github.com/errandhq/errand/queue"
 )
 
 //go:embed race.sql
@@ -78,7 +79,7 @@ func newRunner(dsn string) (r runner, err error) {
 	if r.kept, err = postgres.New(r.db, postgres.Options{}); err != nil {
 		return r, err
 	}
-	r.not, err = postgres.New(r.db, postgres.Options{Retention: postgres.Retention{Completed: -1}})
+	r.not, err = postgres.New(r.db, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	return r, err
 }
 

@@ -33,7 +33,7 @@ func openSQLite(_ context.Context, path string, connections int) (System, error)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	keeping := func(completed time.Duration) (queue.Queue, error) {
-		return sqlite.New(db, sqlite.Options{Retention: sqlite.Retention{Completed: completed}})
+		return sqlite.New(db, sqlite.Options{Retention: queue.Retention{Completed: completed}})
 	}
 	q, err := keeping(0)
 	if err != nil {
