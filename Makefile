@@ -1,10 +1,11 @@
 # Everything here needs Go alone: the tests find or start their own Postgres
 # (DATABASE_URL, Docker, or local binaries) and say which in one line.
 
-# examples/, bench/ and chaos/ are modules of their own, so that errand's go.mod is free of the ORMs and of its peers, and bench/riversqlite
-# is one because it needs another River than bench. Each is checked by its own go.mod; go.work, in which bench/riversqlite
-# must not be, is what lets go run ./examples/quickstart work from here.
-MODULES = . examples bench bench/riversqlite chaos
+# examples/ and lab/ are modules of their own, so that errand's go.mod is free of the ORMs and of
+# errand's peers. lab/bench/riversqlite is a module because it needs another River than lab. Each is
+# checked by its own go.mod. go.work lets go run ./examples/quickstart work from here;
+# lab/bench/riversqlite must not be in it.
+MODULES = . examples lab lab/bench/riversqlite
 EACH = set -e; for module in $(MODULES); do cd $(CURDIR)/$$module;
 
 export GOWORK = off
@@ -51,10 +52,10 @@ fuzz: ## run each fuzz target for FUZZTIME
 	done
 
 bench: ## measure errand against its peers (some twenty minutes)
-	cd bench && go run .
+	cd lab/bench && go run .
 
 chaos: ## put errand through what breaks job queues, and count what is lost (hours; SHORT=1: minutes)
-	cd chaos && go run . $(if $(SHORT),-short -parallel 2)
+	cd lab/chaos && go run . $(if $(SHORT),-short -parallel 2)
 
 microbench: ## run the benchmarks beside the code
 	go test -run '^$$' -bench . ./queue/... ./middleware/... ./backend/...

@@ -58,7 +58,7 @@ while read -r module kind file; do
 	# Copyleft for their own files; errand's packages link none of them but rapid, for tests.
 	"MPL-2.0 pgregory.net/rapid") ;;        # backend/backendtest, which no program links
 	"MPL-2.0 github.com/hashicorp/hcl/v2") ;; # examples/ent
-	"MPL-2.0 github.com/riverqueue/"*) ;;   # bench, chaos, examples
+	"MPL-2.0 github.com/riverqueue/"*) ;;   # lab, examples
 	MPL-2.0*) complain "$module: MPL-2.0, and not one of those known for it: $file" ;;
 	esac
 done <"$dir/found"

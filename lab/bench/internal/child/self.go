@@ -1,0 +1,149 @@
+package child
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+	"github.com/errandhq/errand/lab/bench/internal/proc"
+)
+
+// parts are what a child can do. A part prepares itself, calls begin, and then
+// does what is measured, until ctx ends or it is through.
+var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
+	"claims":   claims,
+	"enqueue":  enqueue,
+	"flow":     flow,
+	"ideal":    ideal,
+	"latency":  latency,
+	"singles":  singles,
+	"transact": transact,
+	"work":     work,
+}
+
+// self is a child from its own side.
+type self struct {
+	Spec
+	input   *bufio.Reader
+	output  io.Writer
+	saying  sync.Mutex
+	handled atomic.Int64
+	sum     atomic.Int64
+	stop    context.CancelFunc // ends the part
+	cpu     time.Duration      // used before it began
+	written int64              // to disk before it began
+}
+
+// Main is the child's main function: spec is its argument. It returns the exit
+// code.
+func Main(spec string) int {
+	s := &self{input: bufio.NewReader(os.Stdin), output: os.Stdout}
+	if err := s.run(spec); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (s *self) run(spec string) error {
+	if err := json.Unmarshal([]byte(spec), &s.Spec); err != nil {
+		return err
+	}
+	part, ok := parts[s.Part]
+	if !ok {
+		return fmt.Errorf("no part %q", s.Part)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	s.stop = stop
+	figures, err := part(ctx, s)
+	if err != nil {
+		return err
+	}
+	return s.say("result", Result{
+		Handled: s.handled.Load(),
+		Sum:     s.sum.Load(),
+		CPU:     (proc.CPU() - s.cpu).Seconds(),
+		PeakRSS: proc.PeakRSS(),
+		Written: proc.Written() - s.written,
+		Figures: figures,
+	})
+}
+
+// begin says that the child is ready and returns when it may go. From then on
+// its counts are told, and the end of its input ends the part's context.
+func (s *self) begin() error {
+	if err := s.say("ready", nil); err != nil {
+		return err
+	}
+	if _, err := s.input.ReadString('\n'); err != nil {
+		return fmt.Errorf("told to end before it began: %w", err)
+	}
+	s.cpu, s.written = proc.CPU(), proc.Written()
+	go func() {
+		_, _ = io.Copy(io.Discard, s.input) // its end is what matters
+		s.stop()
+	}()
+	go s.tellCounts()
+	return nil
+}
+
+// tellCounts tells the parent how many jobs have been handled, where that has
+// changed, until the process ends.
+func (s *self) tellCounts() {
+	told := int64(0)
+	for range time.Tick(2 * time.Millisecond) {
+		n := s.handled.Load()
+		if n == told {
+			continue
+		}
+		if s.say("count", n) != nil {
+			return // nobody listens any more, and the input is at its end, too
+		}
+		told = n
+	}
+}
+
+// say says a word, and a value unless it is nil.
+func (s *self) say(word string, value any) error {
+	line := []byte(word)
+	if value != nil {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		line = append(append(line, ' '), text...)
+	}
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	_, err := s.output.Write(append(line, '\n'))
+	return err
+}
+
+// count counts a job that has been handled.
+func (s *self) count(number int) {
+	s.sum.Add(int64(number))
+	s.handled.Add(1)
+}
+
+// open opens the system that the Spec names.
+func (s *self) open(ctx context.Context, onClaim func(time.Duration)) (peer.Peer, error) {
+	return peer.Open(ctx, peer.Config{
+		System:      s.System,
+		DSN:         s.DSN,
+		Redis:       s.Redis,
+		Concurrency: s.Concurrency,
+		OnClaim:     onClaim,
+	})
+}
+
+// closing closes what a part has opened, and adds what goes wrong to its error.
+func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }

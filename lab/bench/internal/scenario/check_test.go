@@ -1,0 +1,61 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+)
+
+// counted is a peer that can do no more than be counted.
+type counted struct {
+	peer.Peer
+	census peer.Census
+	err    error
+}
+
+func (c counted) Census(context.Context) (peer.Census, error) { return c.census, c.err }
+
+// TestDrainIsChecked: a drain in which a job was left out, run twice, or not
+// settled is an error and no figure.
+func TestDrainIsChecked(t *testing.T) {
+	keeps, deletes := peer.System{Name: "keeps", Keeps: true}, peer.System{Name: "deletes"}
+	halves := func(handled, sum int64) []child.Result {
+		return []child.Result{{Handled: handled / 2, Sum: sum / 2}, {Handled: handled - handled/2, Sum: sum - sum/2}}
+	}
+	all := halves(10, 45) // the numbers 0 to 9
+	for name, c := range map[string]struct {
+		system  peer.System
+		results []child.Result
+		census  peer.Census
+		err     error
+		good    bool
+	}{
+		"kept":                      {keeps, all, peer.Census{Completed: 10}, nil, true},
+		"deleted":                   {deletes, all, peer.Census{}, nil, true},
+		"one job ran too often":     {keeps, halves(11, 45), peer.Census{Completed: 10}, nil, false},
+		"one job for another":       {keeps, halves(10, 46), peer.Census{Completed: 10}, nil, false},
+		"one job left":              {keeps, all, peer.Census{Unsettled: 1, Completed: 9}, nil, false},
+		"one job failed":            {keeps, all, peer.Census{Completed: 10, Failed: 1}, nil, false},
+		"one row missing":           {keeps, all, peer.Census{Completed: 9}, nil, false},
+		"one row that should be no": {deletes, all, peer.Census{Completed: 1}, nil, false},
+		"no census":                 {keeps, all, peer.Census{Completed: 10}, errors.New("gone"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := checkDrain(t.Context(), counted{census: c.census, err: c.err}, c.system, 10, c.results)
+			if (err == nil) != c.good {
+				t.Errorf("got %v, want it to be good: %v", err, c.good)
+			}
+		})
+	}
+}
+
+func TestSinglesCasesAreTold(t *testing.T) {
+	want := []string{"1 idle", "1 busy", "16 idle", "16 busy", "64 idle", "64 busy"}
+	if got := singlesCases(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

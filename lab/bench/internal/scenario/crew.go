@@ -1,0 +1,86 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/child"
+)
+
+// crew are the worker processes of a drain.
+type crew []*child.Process
+
+func (l *Lab) startWorkers(ctx context.Context, d drainage) (crew, error) {
+	spec := d.spec
+	spec.Part = "work"
+	spec.Concurrency = concurrency
+	var workers crew
+	for range cmp.Or(d.workers, d.system.Workers, 1) {
+		w, err := l.start(ctx, d.system, spec)
+		if err != nil {
+			return workers, err
+		}
+		workers = append(workers, w)
+	}
+	return workers, nil
+}
+
+// begin lets all begin.
+func (c crew) begin() error {
+	for _, w := range c {
+		if err := w.Go(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handled is how many jobs they have run.
+func (c crew) handled() int {
+	var n int64
+	for _, w := range c {
+		n += w.Handled()
+	}
+	return int(n)
+}
+
+// await waits until they have run n jobs.
+func (c crew) await(ctx context.Context, n int) error {
+	for c.handled() < n {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d jobs handled: %w", c.handled(), n, context.Cause(ctx))
+		case <-time.After(askEvery):
+		}
+		for _, w := range c {
+			select {
+			case <-w.Ended():
+				_, err := w.Wait()
+				return cmp.Or(err, errors.New("a worker has ended"))
+			default:
+			}
+		}
+	}
+	return nil
+}
+
+// stop stops all and returns what they have to say.
+func (c crew) stop() ([]child.Result, error) {
+	results := make([]child.Result, len(c))
+	var errs []error
+	for i, w := range c {
+		r, err := w.Stop()
+		results[i] = r
+		errs = append(errs, err)
+	}
+	return results, errors.Join(errs...)
+}
+
+func (c crew) kill() {
+	for _, w := range c {
+		w.Kill()
+	}
+}

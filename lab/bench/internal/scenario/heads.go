@@ -1,0 +1,86 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+	"github.com/errandhq/errand/lab/bench/internal/result"
+)
+
+const (
+	headsRate = 50 // jobs a second
+	headsTime = 15 * time.Second
+	headsHold = 50 * time.Millisecond
+)
+
+// A head is what stands at the head of the queue: many jobs that the worker may not run.
+type head struct {
+	name     string
+	jobs     int
+	priority int
+	due      string // in SQL
+}
+
+var headCases = []head{
+	{name: "nothing"},
+	{name: "5,000 due", jobs: 5000, due: "now()"},
+	{name: "1,000,000 due", jobs: 1_000_000, due: "now()"},
+	{name: "1,000,000 due, more urgent", jobs: 1_000_000, priority: -5, due: "now()"},
+	{name: "1,000,000 due, less urgent", jobs: 1_000_000, priority: 5, due: "now()"},
+	{name: "1,000,000 in an hour, more urgent", jobs: 1_000_000, priority: -5, due: "now() + interval '1 hour'"},
+}
+
+var heads = Scenario{
+	Name:  "heads",
+	Title: "from commit to handler while jobs of a kind that no worker handles stand at the head of the queue",
+	Note: "50 jobs a second for 15 s, each enqueued in a transaction that stays open for 50 ms, one listening worker with the default " +
+		"settings; from the return of the commit to the call of the handler.",
+	Cases:   headNames(),
+	Systems: []string{"errand"},
+	Rounds:  1,
+	Chart:   []result.Metric{result.P50, result.P99},
+	Targets: headTargets(),
+	measure: measureHeads,
+}
+
+func headNames() (names []string) {
+	for _, h := range headCases {
+		names = append(names, h.name)
+	}
+	return names
+}
+
+// headTargets are stricter than what is demanded, 50 ms above the case with nothing at the head.
+func headTargets() (targets []result.Target) {
+	for _, h := range headCases {
+		targets = append(targets, within(50, result.P99, h.name))
+	}
+	return targets
+}
+
+func measureHeads(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
+	if err := l.fresh(ctx, system); err != nil {
+		return nil, err
+	}
+	for _, h := range headCases {
+		if h.name == name && h.jobs > 0 {
+			err := l.Postgres.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, priority, scheduled_at)
+				SELECT 'bench.nobody', %d, %s FROM generate_series(1, %d)`, h.priority, h.due, l.jobs(h.jobs)), `ANALYZE`)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	r, err := l.alone(ctx, system, child.Spec{Part: "latency", Rate: headsRate, Hold: headsHold, Duration: l.duration(headsTime)})
+	if err != nil {
+		return nil, err
+	}
+	return []result.Figure{
+		is(result.P50, r.Figures["p50"]),
+		is(result.P99, r.Figures["p99"]),
+		is(result.Slowest, r.Figures["max"]),
+	}, nil
+}

@@ -1,0 +1,150 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/lab/bench/internal/server"
+)
+
+// Options say what to measure.
+type Options struct {
+	Scenarios []Scenario
+	Against   []string // families of systems besides errand's own
+	Rounds    int
+	Scale     float64 // of numbers of jobs and of durations
+	Soak      time.Duration
+	Progress  io.Writer
+}
+
+// Systems are those that the run measures, in the order of the tables.
+func (o Options) Systems() []peer.System {
+	var systems []peer.System
+	for _, s := range peer.Systems {
+		named := func(x Scenario) bool { return slices.Contains(x.Systems, s.Name) }
+		if o.takes(s) && slices.ContainsFunc(o.Scenarios, named) {
+			systems = append(systems, s)
+		}
+	}
+	return systems
+}
+
+func (o Options) takes(s peer.System) bool {
+	return s.Family == "errand" || s.Family == "ideal" || slices.Contains(o.Against, s.Family)
+}
+
+// Run measures it all. What goes wrong with one measurement is a gap in its
+// table; the error is for what ends the run, and then the tables are as far as it came.
+func Run(ctx context.Context, o Options, servers *server.Servers) ([]*result.Table, error) {
+	var tables []*result.Table
+	for _, s := range o.Scenarios {
+		t := s.table()
+		tables = append(tables, t)
+		r := runner{Options: o, scenario: s, table: t, lab: &Lab{Servers: servers, Scale: o.Scale, Soak: o.Soak}}
+		if err := r.run(ctx); err != nil {
+			return tables, fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return tables, nil
+}
+
+// runner measures one scenario.
+type runner struct {
+	Options
+	scenario Scenario
+	table    *result.Table
+	lab      *Lab
+}
+
+func (r *runner) run(ctx context.Context) error {
+	turns := r.turns()
+	if r.scenario.prepare != nil {
+		fmt.Fprintf(r.Progress, "%s: preparing\n", r.scenario.Name)
+		if err := r.scenario.prepare(ctx, r.lab); err != nil {
+			return err
+		}
+	}
+	rounds := r.Rounds
+	if r.scenario.Rounds > 0 {
+		rounds = min(rounds, r.scenario.Rounds)
+	}
+	for round := range rounds {
+		for _, turn := range turns {
+			r.take(ctx, round, turn)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		// The next round goes the other way, so that what grows or shrinks over time
+		// favours nobody.
+		slices.Reverse(turns)
+	}
+	return nil
+}
+
+// turn is one system in one case.
+type turn struct {
+	system peer.System
+	name   string
+}
+
+// turns are those of a round. Systems that cannot be had are gaps.
+func (r *runner) turns() []turn {
+	var turns []turn
+	for _, name := range r.cases() {
+		for _, systemName := range r.scenario.Systems {
+			system := peer.Named(systemName)
+			if !r.takes(system) {
+				continue
+			}
+			if err := r.lab.Missing(system); err != nil {
+				r.table.Miss(result.Gap{Place: result.Place{System: system.Name}, Reason: err.Error()})
+				continue
+			}
+			turns = append(turns, turn{system, name})
+		}
+	}
+	return turns
+}
+
+func (r *runner) cases() []string {
+	if len(r.scenario.Cases) == 0 {
+		return []string{""}
+	}
+	return r.scenario.Cases
+}
+
+// take measures one turn and puts it into the table.
+func (r *runner) take(ctx context.Context, round int, t turn) {
+	place := result.Place{Case: t.name, System: t.system.Name}
+	fmt.Fprintf(r.Progress, "%s: round %d: %s: ", r.scenario.Name, round+1, place)
+	from := time.Now()
+	figures, err := r.scenario.measure(ctx, r.lab, t.system, t.name)
+	if err != nil {
+		fmt.Fprintf(r.Progress, "FAILED: %v\n", err)
+		r.table.Miss(result.Gap{Place: place, Reason: err.Error(), Failed: true})
+		return
+	}
+	for i := range figures {
+		if figures[i].Case == "" {
+			figures[i].Case = t.name
+		}
+	}
+	fmt.Fprintf(r.Progress, "%s (%.0f s)\n", summary(figures), time.Since(from).Seconds())
+	r.table.Add(round, t.system.Name, figures...)
+}
+
+// summary is the first figures, for the progress.
+func summary(figures []result.Figure) string {
+	var words []string
+	for _, f := range figures[:min(len(figures), 3)] {
+		words = append(words, fmt.Sprintf("%s %.4g %s", f.Metric.Name, f.Value, f.Metric.Unit))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,91 @@
+// Package scenario holds what is measured: how, for which systems, and what
+// errand is to reach.
+package scenario
+
+import (
+	"context"
+
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+	"github.com/errandhq/errand/lab/bench/internal/result"
+)
+
+// Scenario is one table of the report.
+type Scenario struct {
+	Name    string
+	Title   string
+	Note    string   // what exactly is measured
+	Cases   []string // measured one after the other; none means one without a name
+	Systems []string
+	Base    string // what the others are compared with; "" means errand
+	Rounds  int    // the most that it gets; 0 means as many as are asked for
+	Extra   bool   // measured only when it is named
+	Series  bool   // its cases are points in time
+	Chart   []result.Metric
+	Targets []result.Target
+
+	// prepare, if not nil, is done once before the rounds.
+	prepare func(ctx context.Context, l *Lab) error
+	// measure measures one system in one case.
+	measure func(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error)
+}
+
+// All are the scenarios, in the order of the report.
+var All = []Scenario{
+	drain, processes, handlers, enqueues, singles, transactions, latencies, heads, long, scheduled, pinned, plans, sqliteDrain, sqliteEnqueue, soak,
+}
+
+// Find returns the scenario of that name.
+func Find(name string) (s Scenario, ok bool) {
+	for _, s := range All {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return s, false
+}
+
+// table is the empty table of s.
+func (s Scenario) table() *result.Table {
+	return &result.Table{Scenario: s.Name, Title: s.Title, Note: s.Note, Baseline: s.Base, Targets: s.Targets, Series: s.Series, Chart: s.Chart}
+}
+
+// is is a figure of a scenario without cases.
+func is(m result.Metric, value float64) result.Figure { return result.Figure{Metric: m, Value: value} }
+
+// atLeast is the target that system reaches factor times what over does.
+func atLeast(factor float64, m result.Metric, system, over string) result.Target {
+	return result.Target{Of: result.Place{System: system}, Over: &result.Place{System: over}, Metric: m, Factor: factor}
+}
+
+// atMost is the target that system needs no more than factor times what over does.
+func atMost(factor float64, m result.Metric, system, over string) result.Target {
+	t := atLeast(factor, m, system, over)
+	t.Most = true
+	return t
+}
+
+// in is the target t in the case of that name.
+func in(name string, t result.Target) result.Target {
+	t.Of.Case = name
+	if t.Over != nil {
+		over := *t.Over
+		over.Case = name
+		t.Over = &over
+	}
+	return t
+}
+
+// within is the target that errand's figure in a case is at most limit.
+func within(limit float64, m result.Metric, name string) result.Target {
+	return result.Target{Of: result.Place{Case: name, System: result.Baseline}, Metric: m, Most: true, Factor: limit}
+}
+
+// against is the target that errand reaches, or stays within, factor times of
+// what it does in another case.
+func against(factor float64, most bool, m result.Metric, name, over string) result.Target {
+	return result.Target{
+		Of:     result.Place{Case: name, System: result.Baseline},
+		Over:   &result.Place{Case: over, System: result.Baseline},
+		Metric: m, Most: most, Factor: factor,
+	}
+}

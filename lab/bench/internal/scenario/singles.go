@@ -1,0 +1,111 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+	"github.com/errandhq/errand/lab/bench/internal/result"
+)
+
+const (
+	// singlesTime is how long jobs are enqueued one at a time.
+	singlesTime = 2 * time.Second
+	// backlog is what busy workers have to do meanwhile, and for longer.
+	backlog = 20_000
+	// fallAsleep is how long idle workers are given to fall asleep.
+	fallAsleep = 500 * time.Millisecond
+)
+
+var singles = Scenario{
+	Name:    "singles",
+	Title:   "enqueue one job at a time for 2 s, from 1, 16 and 64 goroutines",
+	Note:    "A call and a transaction each. Idle: a worker process with nothing else to do, asleep at first, takes the jobs as they come. Busy: it works off a backlog, in which a job takes 10 ms. errand's worker has Concurrency 10, its default; River's MaxWorkers 100; the floor has no worker, and wakes none. Each job is checked to be there.",
+	Cases:   singlesCases(),
+	Systems: []string{"errand", "floor", "river-default", "asynq"},
+	Chart:   []result.Metric{result.Throughput},
+	Targets: []result.Target{
+		in("1 idle", atLeast(2, result.Throughput, "errand", "river-default")),
+		in("1 busy", atLeast(2, result.Throughput, "errand", "river-default")),
+		in("16 idle", atLeast(3.5, result.Throughput, "errand", "river-default")),
+		in("16 busy", atLeast(3.5, result.Throughput, "errand", "river-default")),
+		in("64 idle", atLeast(3.5, result.Throughput, "errand", "river-default")),
+		in("64 busy", atLeast(3.5, result.Throughput, "errand", "river-default")),
+	},
+	measure: measureSingles,
+}
+
+func singlesCases() []string {
+	var cases []string
+	for _, n := range []int{1, 16, 64} {
+		cases = append(cases, fmt.Sprint(n, " idle"), fmt.Sprint(n, " busy"))
+	}
+	return cases
+}
+
+func measureSingles(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
+	var goroutines int
+	var state string
+	if _, err := fmt.Sscan(name, &goroutines, &state); err != nil {
+		return nil, err
+	}
+	if err := l.fresh(ctx, system); err != nil {
+		return nil, err
+	}
+	spec := child.Spec{Part: "work"}
+	waiting := 0
+	if state == "busy" {
+		spec.Handler = handlerTime
+		waiting = l.jobs(backlog)
+	}
+	if err := l.load(ctx, system, waiting); err != nil {
+		return nil, err
+	}
+	var workers crew
+	if system.Family != "floor" {
+		worker, err := l.start(ctx, system, spec)
+		if err != nil {
+			return nil, err
+		}
+		workers = crew{worker}
+	}
+	defer workers.kill()
+	if err := workers.begin(); err != nil {
+		return nil, err
+	}
+	time.Sleep(fallAsleep)
+	r, err := l.alone(ctx, system, child.Spec{Part: "singles", Goroutines: goroutines, Duration: l.duration(singlesTime)})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := workers.stop(); err != nil {
+		return nil, err
+	}
+	jobs := int(r.Figures["jobs"])
+	if err := l.verifyAll(ctx, system, waiting+goroutines*child.WarmUp+jobs); err != nil {
+		return nil, err
+	}
+	return []result.Figure{
+		is(result.Throughput, r.Figures["rate"]),
+		is(result.P50, r.Figures["p50"]),
+		is(result.P99, r.Figures["p99"]),
+		is(result.PeakRSS, float64(r.PeakRSS)/(1<<20)),
+		is(result.CPU, r.CPU*1e6/float64(jobs)),
+	}, nil
+}
+
+// verifyAll checks that so many jobs are there, however far they have come.
+func (l *Lab) verifyAll(ctx context.Context, system peer.System, jobs int) error {
+	return l.with(ctx, system, func(p peer.Peer) error {
+		c, err := p.Census(ctx)
+		if err != nil {
+			return err
+		}
+		if got := c.Unsettled + c.Completed; got != jobs {
+			return fmt.Errorf("%d jobs at the end, want %d", got, jobs)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/lab/bench/internal/proc"
+)
+
+// settings are those of a server that is started for the measurements. It is
+// durable; what it has more than a fresh installation is memory, connections, and
+// room in its log, so that a checkpoint does not fall into one system's minute and
+// not into another's.
+var settings = map[string]string{
+	"shared_buffers":  "1GB",
+	"max_connections": "300",
+	"max_wal_size":    "8GB",
+}
+
+// Postgres is the server that most systems share. Its database is the
+// run's own.
+type Postgres struct {
+	DSN         string // for the processes that are measured
+	OwnDSN      string // for this one: it gives its sessions a name
+	Description string
+	server      *postgrestest.Server
+	admin       *pgx.Conn
+	pid         int // of its first process; 0 where it is not to be seen
+}
+
+func startPostgres(ctx context.Context) (*Postgres, error) {
+	server, err := postgrestest.Start(ctx, postgrestest.Options{Durable: true, Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	own, err := withParameter(server.DSN, "application_name", ownName)
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	p := &Postgres{DSN: server.DSN, OwnDSN: own, server: server}
+	if p.admin, err = pgx.Connect(ctx, own); err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	if p.Description, err = p.describe(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	p.pid = p.findProcess(ctx)
+	return p, nil
+}
+
+// ownName is the name of this process's sessions.
+const ownName = "errand-bench"
+
+func withParameter(dsn, name, value string) (string, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", err
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+// describe says what matters to speed, as the server has it: one that DATABASE_URL
+// names has settings of its own.
+func (p *Postgres) describe(ctx context.Context) (string, error) {
+	text := p.server.Description
+	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size"} {
+		var value string
+		if err := p.admin.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err != nil {
+			return "", err
+		}
+		text += fmt.Sprintf(", %s %s", name, value)
+	}
+	return text, nil
+}
+
+// findProcess returns the server's first process, or 0 where it is on another
+// machine, in a container, or another user's.
+func (p *Postgres) findProcess(ctx context.Context) int {
+	var dir string
+	if err := p.admin.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {
+		return 0
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// wipeSQL ends the sessions that a system may have left, and drops all that is in
+// the database.
+const wipeSQL = `
+DO $$
+DECLARE name text;
+BEGIN
+	PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE datname = current_database() AND pid <> pg_backend_pid() AND usename = current_user AND backend_type = 'client backend';
+	FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
+		EXECUTE format('DROP SCHEMA %I CASCADE', name);
+	END LOOP;
+	CREATE SCHEMA public;
+END $$`
+
+func (p *Postgres) wipe(ctx context.Context) error {
+	if _, err := p.admin.Exec(ctx, wipeSQL); err != nil {
+		return err
+	}
+	return p.Checkpoint(ctx)
+}
+
+// Checkpoint writes out what has been changed, if the user may ask for that.
+func (p *Postgres) Checkpoint(ctx context.Context) error {
+	_, err := p.admin.Exec(ctx, `CHECKPOINT`)
+	if pgErr := new(pgconn.PgError); errors.As(err, &pgErr) && pgErr.Code == "42501" { // insufficient_privilege
+		return nil
+	}
+	return err
+}
+
+// Exec runs statements in the run's database, one after the other.
+func (p *Postgres) Exec(ctx context.Context, statements ...string) error {
+	for _, s := range statements {
+		if _, err := p.admin.Exec(ctx, s); err != nil {
+			return fmt.Errorf("%.40s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// Number returns the one number that a query has for an answer.
+func (p *Postgres) Number(ctx context.Context, query string) (n int64, err error) {
+	err = p.admin.QueryRow(ctx, query).Scan(&n)
+	return n, err
+}
+
+// With is DSN with a server setting.
+func (p *Postgres) With(setting, value string) (dsn string, err error) {
+	return withParameter(p.DSN, setting, value)
+}
+
+// Pin holds the horizon before which the server may forget dead rows, until the
+// function that it returns is called: an old snapshot, such as a long report's or a dump's.
+func (p *Postgres) Pin(ctx context.Context) (release func() error, err error) {
+	conn, err := pgx.Connect(ctx, p.OwnDSN)
+	if err != nil {
+		return nil, err
+	}
+	release = func() error { return conn.Close(context.WithoutCancel(ctx)) }
+	for _, s := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM pg_class`} {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			return nil, errors.Join(err, release())
+		}
+	}
+	return release, nil
+}
+
+func (p *Postgres) read(ctx context.Context) (Reading, error) {
+	r := Reading{SQL: true}
+	err := p.admin.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, xact_commit
+		FROM pg_stat_database WHERE datname = current_database()`).Scan(&r.WAL, &r.Commits)
+	if p.pid != 0 {
+		r.CPU, r.Timed = proc.ServerCPU(p.pid)
+	}
+	return r, err
+}
+
+// awaitQuiet waits until the children's sessions are over: a session tells the
+// server what it has done at its end, if not before. Before version 15 that takes
+// another half second.
+func (p *Postgres) awaitQuiet(ctx context.Context) error {
+	const patience = 2 * time.Second
+	for from := time.Now(); time.Since(from) < patience; time.Sleep(10 * time.Millisecond) {
+		var sessions, version int
+		err := p.admin.QueryRow(ctx, `SELECT count(*), current_setting('server_version_num')::integer FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> $1`, ownName).Scan(&sessions, &version)
+		if err != nil {
+			return err
+		}
+		if sessions > 0 {
+			continue
+		}
+		if version < 150000 {
+			time.Sleep(600 * time.Millisecond)
+		}
+		return nil
+	}
+	return nil // some session lasts: what it has done of late is not counted
+}
+
+func (p *Postgres) close() error {
+	return errors.Join(p.admin.Close(context.Background()), p.server.Close())
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+)
+
+func TestMissing(t *testing.T) {
+	s := &Servers{RedisErr: errors.New("no redis"), NodeErr: errors.New("no node"), RiverErr: errors.New("no network")}
+	for name, want := range map[string]string{
+		"errand": "", "river-best": "", "ideal": "", "asynq": "no redis", "graphile-best": "no node",
+		"errand-sqlite": "", "river-sqlite": "no network",
+	} {
+		got := ""
+		if err := s.Missing(peer.Named(name)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestRedisNamesWhatIsMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := startRedis(t.Context()); err == nil || err.Error() != "redis-server is not installed" {
+		t.Errorf("got %v, want that redis-server is not installed", err)
+	}
+}
+
+func TestConfigIsOfTheSystemsOwnServer(t *testing.T) {
+	s := &Servers{
+		Postgres: &Postgres{DSN: "dsn", OwnDSN: "own"}, Redis: &Redis{Address: "address"}, SQLite: &SQLite{DSN: "file"},
+		NodeDir: "node", River: "river",
+	}
+	for name, want := range map[string]struct{ own, child, redis string }{
+		"errand":       {own: "own", child: "dsn"},
+		"asynq":        {redis: "address"},
+		"river-sqlite": {own: "file", child: "file"},
+		"ideal":        {},
+	} {
+		system := peer.Named(name)
+		c := peer.Config{System: name, DSN: want.own, Redis: want.redis, Node: "node", River: "river"}
+		if got := s.Config(system); got.DSN != c.DSN || got.Redis != c.Redis || got.Node != c.Node || got.River != c.River {
+			t.Errorf("%s: got %+v, want %+v", name, got, c)
+		}
+		if got := s.ChildConfig(system); got.DSN != want.child {
+			t.Errorf("%s: a child's DSN: got %q, want %q", name, got.DSN, want.child)
+		}
+	}
+}
+
+func TestOnlyWhatIsNeededIsStarted(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s, err := Start(t.Context(), []peer.System{peer.Named("errand-sqlite")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Postgres != nil || s.Redis != nil || len(s.Describe()) != 1 {
+		t.Errorf("got %+v, want SQLite alone", s)
+	}
+	if text := s.SQLite.Description; !strings.Contains(text, s.SQLite.dir+", journal_mode wal, synchronous FULL") {
+		t.Errorf("description: got %s", text)
+	}
+	before := s.SQLite.dir
+	for range 2 { // also where there is nothing to remove
+		if err := s.Wipe(t.Context(), peer.Named("errand-sqlite")); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(before); err != nil || len(left) > 0 {
+			t.Errorf("after a wipe: got %v, %v, want nothing", left, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(before); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Close: got %v, want no folder", err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if got := version("# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n"); got != "7.0.15" {
+		t.Errorf("got %q, want 7.0.15", got)
+	}
+	if got := version(""); got != "of unknown version" {
+		t.Errorf("of nothing: got %q", got)
+	}
+}
+
+func TestWithParameter(t *testing.T) {
+	got, err := withParameter("postgres://u:p@h:1/db?sslmode=disable", "plan_cache_mode", "force_generic_plan")
+	if want := "postgres://u:p@h:1/db?plan_cache_mode=force_generic_plan&sslmode=disable"; err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+	if _, err := withParameter("postgres://h:port/db", "a", "b"); err == nil {
+		t.Error("of a bad URL: got nil, want an error")
+	}
+}

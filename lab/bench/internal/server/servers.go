@@ -1,0 +1,157 @@
+// Package server finds or starts what the systems keep their jobs in.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+)
+
+// Servers are all that a run uses. A server that nobody needs is nil, as is one that could not be
+// had: then the error that belongs to it says why.
+type Servers struct {
+	Postgres *Postgres
+	Redis    *Redis
+	RedisErr error
+	NodeDir  string // of graphile-worker and the script that runs it
+	NodeErr  error
+	SQLite   *SQLite
+	River    string // the program with River for SQLite
+	RiverErr error
+}
+
+// Start starts what the systems need.
+func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
+	need := func(f func(peer.System) bool) bool { return slices.ContainsFunc(systems, f) }
+	s := &Servers{}
+	var err error
+	if need(func(p peer.System) bool { return p.Server == peer.Redis }) {
+		s.Redis, s.RedisErr = startRedis(ctx)
+	}
+	if need(func(p peer.System) bool { return p.Node }) {
+		s.NodeDir, s.NodeErr = peer.PrepareNode(ctx)
+	}
+	if need(func(p peer.System) bool { return p.Server == peer.SQLite }) {
+		if s.SQLite, err = startSQLite(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	if need(func(p peer.System) bool { return p.Built }) {
+		s.River, s.RiverErr = peer.BuildRiver(ctx, s.SQLite.dir)
+	}
+	if need(func(p peer.System) bool { return p.Server == peer.Postgres }) {
+		if s.Postgres, err = startPostgres(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Missing is why a system cannot be measured, or nil.
+func (s *Servers) Missing(system peer.System) error {
+	switch {
+	case system.Server == peer.Redis && s.RedisErr != nil:
+		return s.RedisErr
+	case system.Node && s.NodeErr != nil:
+		return s.NodeErr
+	case system.Built && s.RiverErr != nil:
+		return s.RiverErr
+	}
+	return nil
+}
+
+// Config is how this process reaches a system.
+func (s *Servers) Config(system peer.System) peer.Config {
+	c := s.ChildConfig(system)
+	if system.Server == peer.Postgres {
+		c.DSN = s.Postgres.OwnDSN
+	}
+	return c
+}
+
+// ChildConfig is how the processes that are measured reach a system.
+func (s *Servers) ChildConfig(system peer.System) peer.Config {
+	c := peer.Config{System: system.Name, Node: s.NodeDir, River: s.River}
+	switch system.Server {
+	case peer.Postgres:
+		c.DSN = s.Postgres.DSN
+	case peer.Redis:
+		c.Redis = s.Redis.Address
+	case peer.SQLite:
+		c.DSN = s.SQLite.DSN
+	}
+	return c
+}
+
+// Wipe empties the server of a system, and leaves it with nothing to write that
+// was written before.
+func (s *Servers) Wipe(ctx context.Context, system peer.System) error {
+	var err error
+	switch system.Server {
+	case peer.Postgres:
+		err = s.Postgres.wipe(ctx)
+	case peer.Redis:
+		err = s.Redis.wipe(ctx)
+	case peer.SQLite:
+		err = s.SQLite.wipe()
+	}
+	if err != nil {
+		return fmt.Errorf("empty the server: %w", err)
+	}
+	return nil
+}
+
+// Read reads the meters of a system's server.
+func (s *Servers) Read(ctx context.Context, system peer.System) (Reading, error) {
+	switch system.Server {
+	case peer.Postgres:
+		return s.Postgres.read(ctx)
+	case peer.Redis:
+		return s.Redis.read(), nil
+	}
+	return Reading{}, nil
+}
+
+// ReadLate reads the meters when all sessions but the run's own are over and
+// the server has counted what they did.
+func (s *Servers) ReadLate(ctx context.Context, system peer.System) (Reading, error) {
+	if system.Server == peer.Postgres {
+		if err := s.Postgres.awaitQuiet(ctx); err != nil {
+			return Reading{}, err
+		}
+	}
+	return s.Read(ctx, system)
+}
+
+// Describe says in a line each what the servers are.
+func (s *Servers) Describe() []string {
+	var lines []string
+	if s.Postgres != nil {
+		lines = append(lines, s.Postgres.Description)
+	}
+	if s.Redis != nil {
+		lines = append(lines, s.Redis.Description)
+	}
+	if s.SQLite != nil {
+		lines = append(lines, s.SQLite.Description)
+	}
+	return lines
+}
+
+// Close ends the servers that Start started.
+func (s *Servers) Close() error {
+	var errs []error
+	if s.Redis != nil {
+		errs = append(errs, s.Redis.close())
+	}
+	if s.SQLite != nil {
+		errs = append(errs, s.SQLite.close())
+	}
+	if s.Postgres != nil {
+		errs = append(errs, s.Postgres.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,206 @@
+// Command bench measures errand against other job queues, and against what SQL
+// by hand allows, on the same servers, or in the same file, in the same run.
+//
+//	cd lab/bench && go run . [-run drain,sqlite-drain] [-against floor,river,asynq,graphile,goqite]
+//
+// It finds or starts the servers that the scenarios need: Postgres as package postgrestest does
+// (DATABASE_URL, Docker, local binaries), redis-server for asynq, and Node with npm for
+// graphile-worker. The scenarios of SQLite need none: their file is where temporary files go, and River's part
+// in them is built from the folder riversqlite. A system that cannot be had is named as missing. Each measurement runs
+// in processes of its own, systems take turns, and every measurement begins on
+// an empty database.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+	"github.com/errandhq/errand/lab/bench/internal/report"
+	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/lab/bench/internal/scenario"
+	"github.com/errandhq/errand/lab/bench/internal/server"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == child.Argument {
+		os.Exit(child.Main(os.Args[2]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// flags are the command line.
+type flags struct {
+	options  scenario.Options
+	json     bool
+	markdown bool
+	svg      string
+	command  string
+}
+
+func parse(args []string, errors io.Writer) (f flags, err error) {
+	f.command = strings.TrimSpace("go run . " + strings.Join(args, " "))
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.SetOutput(errors)
+	names := set.String("run", "", "scenarios, of "+strings.Join(scenarioNames(true), ",")+"; default all but soak")
+	against := set.String("against", strings.Join(peer.Families(), ","), "what to measure besides errand")
+	set.IntVar(&f.options.Rounds, "rounds", 3, "how often each is measured")
+	set.Float64Var(&f.options.Scale, "scale", 1, "factor for numbers of jobs and durations")
+	set.DurationVar(&f.options.Soak, "soak", 20*time.Minute, "how long the soak lasts")
+	set.BoolVar(&f.json, "json", false, "print JSON")
+	set.BoolVar(&f.markdown, "markdown", false, "print Markdown")
+	set.StringVar(&f.svg, "svg", "", "folder for a picture of each scenario")
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	switch {
+	case set.NArg() > 0:
+		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	case f.options.Rounds < 1:
+		return f, fmt.Errorf("-rounds %d: at least 1", f.options.Rounds)
+	case f.options.Scale <= 0:
+		return f, fmt.Errorf("-scale %v: above 0", f.options.Scale)
+	case f.options.Soak < time.Second:
+		return f, fmt.Errorf("-soak %v: at least 1s", f.options.Soak)
+	}
+	if f.options.Scenarios, err = scenarios(*names); err != nil {
+		return f, err
+	}
+	f.options.Against, err = families(*against)
+	return f, err
+}
+
+// scenarioNames lists the scenarios, with or without those that must be named.
+func scenarioNames(extra bool) []string {
+	var names []string
+	for _, s := range scenario.All {
+		if extra || !s.Extra {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func scenarios(list string) ([]scenario.Scenario, error) {
+	names := scenarioNames(false)
+	if list != "" {
+		names = strings.Split(list, ",")
+	}
+	var chosen []scenario.Scenario
+	for _, name := range names {
+		s, ok := scenario.Find(name)
+		if !ok {
+			return nil, fmt.Errorf("-run %s: want some of %s", name, strings.Join(scenarioNames(true), ","))
+		}
+		chosen = append(chosen, s)
+	}
+	return chosen, nil
+}
+
+func families(list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	names := strings.Split(list, ",")
+	for _, name := range names {
+		if !slices.Contains(peer.Families(), name) {
+			return nil, fmt.Errorf("-against %s: want some of %s", name, strings.Join(peer.Families(), ","))
+		}
+	}
+	return names, nil
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	f, err := parse(args, progress)
+	if err != nil {
+		return err
+	}
+	f.options.Progress = progress
+	header := report.Header{Command: f.command, Machine: report.Machine(), Rounds: f.options.Rounds, Scale: f.options.Scale, Begun: time.Now(), Load: report.Load()}
+	servers, err := server.Start(ctx, f.options.Systems())
+	if err != nil {
+		return err
+	}
+	tables, err := scenario.Run(ctx, f.options, servers)
+	header.Servers = servers.Describe()
+	header.Systems = systemLines(f.options.Systems())
+	header.Took = time.Since(header.Begun)
+	return errors.Join(err, servers.Close(), f.write(out, header, tables), failures(tables))
+}
+
+// systemLines tell the systems and their settings.
+func systemLines(systems []peer.System) []string {
+	var lines []string
+	for _, s := range systems {
+		lines = append(lines, s.Name+": "+s.About)
+	}
+	return lines
+}
+
+// write writes the tables as the command line wants them.
+func (f flags) write(out io.Writer, h report.Header, tables []*result.Table) error {
+	if err := pictures(f.svg, tables); err != nil {
+		return err
+	}
+	switch {
+	case f.json:
+		return report.JSON(out, tables)
+	case f.markdown:
+		return report.Markdown(out, h, tables)
+	}
+	return report.Text(out, h, tables)
+}
+
+// pictures draws each table into a file of dir, unless that is "".
+func pictures(dir string, tables []*result.Table) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		var b strings.Builder
+		if err := report.SVG(&b, t); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, t.Scenario+".svg"), []byte(b.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failures is an error if something that was to be measured went wrong.
+func failures(tables []*result.Table) error {
+	n := 0
+	for _, t := range tables {
+		for _, g := range t.Gaps {
+			if g.Failed {
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		return fmt.Errorf("%d measurements failed", n)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/scenario"
+)
+
+// TestMain lets this test program be a child of itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == child.Argument {
+		os.Exit(child.Main(os.Args[2]))
+	}
+	os.Exit(m.Run())
+}
+
+// TestSmoke measures everything, very small, against the floor, River and goqite: each
+// measurement must succeed, its checks included, and have a figure.
+func TestSmoke(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	pictures := t.TempDir()
+	var out, progress bytes.Buffer
+	err := run(t.Context(), []string{
+		"-run", strings.Join(scenarioNames(true), ","), "-against", "floor,river,goqite",
+		"-scale", "0.005", "-rounds", "1", "-soak", "1s", "-json", "-svg", pictures,
+	}, &out, &progress)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	measured := figures(t, out.Bytes())
+	for _, s := range scenario.All {
+		if _, err := os.Stat(filepath.Join(pictures, s.Name+".svg")); err != nil {
+			t.Error(err)
+		}
+		for _, system := range s.Systems {
+			if strings.HasPrefix(system, "graphile") || system == "asynq" {
+				continue
+			}
+			for _, name := range casesOf(s) {
+				if !measured[name+" of "+system] {
+					t.Errorf("no figure for %s of %s; got\n%s", name, system, progress.String())
+				}
+			}
+		}
+	}
+}
+
+// casesOf are the names of a scenario's cases as JSON has them.
+func casesOf(s scenario.Scenario) []string {
+	switch {
+	case s.Name == "long":
+		return []string{"long/beside 10 million", "long/empty table"}
+	case s.Name == "scheduled":
+		return []string{"scheduled/beside 1 million", "scheduled/empty table"}
+	case s.Series:
+		return []string{"soak/2nd quarter", "soak/last quarter"}
+	case len(s.Cases) == 0:
+		return []string{s.Name}
+	}
+	var names []string
+	for _, c := range s.Cases {
+		names = append(names, s.Name+"/"+c)
+	}
+	return names
+}
+
+// figures says of which scenarios and systems there are figures above 0.
+func figures(t *testing.T, text []byte) map[string]bool {
+	t.Helper()
+	var records []struct {
+		Scenario, System string
+		Median           float64
+	}
+	if err := json.Unmarshal(text, &records); err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, r := range records {
+		if r.Median > 0 {
+			found[r.Scenario+" of "+r.System] = true
+		}
+	}
+	return found
+}
+
+func TestParse(t *testing.T) {
+	f, err := parse(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := f.options
+	if o.Rounds != 3 || o.Scale != 1 || o.Soak.Minutes() != 20 || !slices.Equal(o.Against, []string{"floor", "river", "asynq", "graphile", "goqite"}) {
+		t.Errorf("defaults: got %+v", o)
+	}
+	if len(o.Scenarios) != len(scenario.All)-1 || slices.ContainsFunc(o.Scenarios, func(s scenario.Scenario) bool { return s.Name == "soak" }) {
+		t.Errorf("default scenarios: got %d, want all but soak", len(o.Scenarios))
+	}
+	f, err = parse([]string{"-run", "latency,drain", "-against", "", "-json"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := f.options.Scenarios; len(s) != 2 || s[0].Name != "latency" || s[1].Name != "drain" || len(f.options.Against) != 0 || !f.json {
+		t.Errorf("-run latency,drain -against '' -json: got %+v", f)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, c := range []struct {
+		args, want string
+	}{
+		{"-run nothing", "-run nothing"},
+		{"-run drain,", "want some of"},
+		{"-against redis", "-against redis"},
+		{"-rounds 0", "-rounds 0"},
+		{"-scale 0", "-scale 0"},
+		{"-soak 1ms", "-soak 1ms"},
+		{"drain", `unexpected argument "drain"`},
+	} {
+		if _, err := parse(strings.Fields(c.args), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want … %s", c.args, err, c.want)
+		}
+	}
+}

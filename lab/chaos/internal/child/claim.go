@@ -1,0 +1,95 @@
+package child
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/queue"
+)
+
+// Claim is what a claimer does: it claims jobs and settles them, without a worker in
+// between. It begins when it is told to.
+type Claim struct {
+	Limits []int `json:"limits"` // of the claims, in an order that is drawn
+	Rest   bool  `json:"rest"`   // go on with the last limit until nothing is left
+}
+
+// claimLease is longer than any run.
+const claimLease = time.Hour
+
+// claim makes each call under a name of its own, which stays with the jobs that it took,
+// and records what was returned: a note of the limit, how many, and the name.
+func claim(ctx context.Context, s *self) error {
+	db, err := sql.Open("pgx", s.DSN)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	q, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		return err
+	}
+	limits := s.Claim.Limits
+	last := limits[len(limits)-1]
+	plan.Source(s.Seed, "claim", s.Name).Shuffle(len(limits), func(i, k int) { limits[i], limits[k] = limits[k], limits[i] })
+	<-s.told
+	for call := 0; call < len(limits) || s.Claim.Rest; call++ {
+		limit := last
+		if call < len(limits) {
+			limit = limits[call]
+		}
+		n, err := s.claimOnce(ctx, q, limit, fmt.Sprintf("%s/%d/%d", s.Name, limit, call))
+		if err != nil {
+			return err
+		}
+		if n == 0 && call >= len(limits) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name string) (n int, err error) {
+	jobs, err := q.Claim(ctx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: limit, Lease: claimLease, Worker: name})
+	if err != nil {
+		return 0, err
+	}
+	must(s.ledger.Note(limit, len(jobs), name))
+	if err := s.runAll(jobs); err != nil {
+		return len(jobs), err
+	}
+	outcomes := make([]queue.Outcome, len(jobs))
+	for i, job := range jobs {
+		outcomes[i] = queue.Outcome{Job: job, Action: queue.Done}
+	}
+	lost, err := q.Settle(ctx, nil, outcomes...)
+	for _, job := range lost {
+		must(s.ledger.Note(int(job.ID), job.Attempt, Lost))
+	}
+	return len(jobs), err
+}
+
+// runAll records the start and the effect of each of the jobs.
+func (s *self) runAll(jobs []*queue.Job) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(jobs))
+	for i, job := range jobs {
+		all.Go(func() {
+			number, err := system.NumberOf(job)
+			if err == nil {
+				err = errors.Join(s.ledger.Started(number, job.Attempt), s.ledger.Effect(number, job.Attempt))
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,74 @@
+package child
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+// FrozenCase is what a job of scenario 2 does when its process has been frozen past
+// its lease and goes on. The number of the job says which.
+type FrozenCase struct {
+	Verb      system.Verb
+	Attentive bool // waits for the end of its context first, instead of returning at once
+	Slow      bool // its rival still runs it then, instead of having finished it
+}
+
+// FrozenCases is how many there are.
+const FrozenCases = int(system.Verbs) * 2 * 2
+
+// FrozenCaseOf is the case of a job.
+func FrozenCaseOf(number int) FrozenCase {
+	n := number % FrozenCases
+	return FrozenCase{
+		Verb:      system.Verb(n % int(system.Verbs)),
+		Attentive: n/int(system.Verbs)%2 == 1,
+		Slow:      n/int(system.Verbs)/2 == 1,
+	}
+}
+
+// Attention is how long an attentive handler waits for the end of its context.
+const Attention = 15 * time.Second
+
+// The notes of what became of a frozen handler. ContextEnded is followed by the cause.
+const (
+	Waits        = "waits to be frozen"
+	ContextEnded = "context ended: "
+	ContextLasts = "context lasts"
+	Returned     = "returned"
+	// Lost is of every scenario: the system said that the job was not the worker's any more.
+	Lost = "lost"
+)
+
+// frozen is the handler of scenario 2: in the first attempt it waits to be frozen, and
+// in the second it is its own rival.
+func frozen(ctx context.Context, s *self, run system.Run) system.Verb {
+	c := FrozenCaseOf(run.Number)
+	s.started(run)
+	if run.Exec != nil {
+		if err := run.Exec(ctx, businessSQL, run.Number, run.Attempt, s.Name); err != nil {
+			return system.Retry
+		}
+	}
+	if run.Attempt > 1 {
+		if c.Slow {
+			<-s.told
+		}
+		s.effect(run)
+		return system.Done
+	}
+	s.note(run, Waits)
+	<-s.thawed
+	if c.Attentive {
+		select {
+		case <-ctx.Done():
+			s.note(run, ContextEnded+fmt.Sprint(context.Cause(ctx)))
+		case <-time.After(Attention):
+			s.note(run, ContextLasts)
+		}
+	}
+	s.note(run, Returned)
+	return c.Verb
+}

@@ -1,0 +1,57 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+// Gauge is what a process takes up at one moment. It writes it down as a note of no job.
+type Gauge struct {
+	Goroutines int    `json:"goroutines"`
+	Heap       uint64 `json:"heap"` // bytes that are in use, right after a collection
+}
+
+// gaugeNote begins the note of a Gauge.
+const gaugeNote = "gauge: "
+
+// gauge writes down what a worker takes up, as often as it is to, until ctx ends.
+func (s *self) gauge(ctx context.Context) {
+	if s.Work.Gauge <= 0 {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(s.Work.Gauge):
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		text, err := json.Marshal(Gauge{runtime.NumGoroutine(), m.HeapAlloc})
+		must(err)
+		s.note(system.Run{}, gaugeNote+string(text))
+	}
+}
+
+// Gauges are those that a worker wrote down, in their order.
+func Gauges(notes []ledger.Entry, worker string) (gauges []Gauge, err error) {
+	for _, n := range notes {
+		text, ok := strings.CutPrefix(n.Text, gaugeNote)
+		if !ok || n.Worker != worker {
+			continue
+		}
+		var g Gauge
+		if err := json.Unmarshal([]byte(text), &g); err != nil {
+			return nil, err
+		}
+		gauges = append(gauges, g)
+	}
+	return gauges, nil
+}

@@ -1,0 +1,339 @@
+package child
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/queue"
+)
+
+// Meddle is what a process does whose calls get in each other's way: all that a queue can be
+// asked for, at random, of jobs that others are asked about meanwhile.
+type Meddle struct {
+	Callers int           `json:"callers"` // at once, with a connection each
+	Lasting time.Duration `json:"lasting"`
+	First   int           `json:"first"` // the number of the first job that it enqueues
+}
+
+// The notes of what came of the calls of one kind: the kind, a space, and Surfaced where a deadlock
+// reached the caller, with where, Failed where another error did, or what else; the number says how many, and
+// the attempt how many jobs they concerned.
+const (
+	Went     = "went"
+	Nothing  = "nothing"
+	Surfaced = "deadlock"
+	Failed   = "failed: "
+)
+
+// meddler is one caller.
+type meddler struct {
+	*self
+	db   *sql.DB
+	q    *postgres.Backend
+	draw *rand.Rand
+	name string // a worker's, which the callers of all processes share
+	next func() int
+}
+
+// call makes one call and says how many jobs it concerned.
+type call func(m *meddler, ctx context.Context) (jobs int, err error)
+
+// Calls are the kinds of calls. Those of errand that take a transaction are made in one of the
+// caller's now and then.
+var Calls = []string{
+	"claim", "claimtx", "complete", "cancel", "retry", "release", "mixed", "extend", "reclaim", "redrive", "redrive all", "prune", "enqueue", "enqueue keyed",
+}
+
+var calls = map[string]call{
+	"claim":         (*meddler).claim,
+	"claimtx":       (*meddler).claimTx,
+	"complete":      settling(queue.Done),
+	"cancel":        settling(queue.Dead),
+	"retry":         settling(queue.Retry),
+	"release":       settling(queue.Release),
+	"mixed":         settling(queue.Done, queue.Dead, queue.Retry, queue.Release),
+	"extend":        (*meddler).extend,
+	"reclaim":       (*meddler).reclaim,
+	"redrive":       (*meddler).redrive,
+	"redrive all":   (*meddler).redriveAll,
+	"prune":         (*meddler).prune,
+	"enqueue":       (*meddler).enqueuePlain,
+	"enqueue keyed": (*meddler).enqueueKeyed,
+}
+
+// meddle has the callers call until the time is over.
+func meddle(ctx context.Context, s *self) error {
+	db, err := sql.Open("pgx", s.DSN)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(2 * s.Meddle.Callers)
+	db.SetMaxIdleConns(2 * s.Meddle.Callers)
+	q, err := postgres.New(db, postgres.Options{Retention: queue.Retention{Completed: 100 * time.Millisecond, Dead: time.Second}})
+	if err != nil {
+		return err
+	}
+	<-s.told
+	ctx, cancel := context.WithTimeout(ctx, s.Meddle.Lasting)
+	defer cancel()
+	numbers := make(chan int)
+	go func() {
+		for n := s.Meddle.First; ; n++ {
+			numbers <- n
+		}
+	}()
+	var all sync.WaitGroup
+	for i := range s.Meddle.Callers {
+		draw := plan.Source(s.Seed, "meddle", s.Name, i)
+		m := &meddler{s, db, q, draw, []string{"ann", "bob", "cyd"}[draw.IntN(3)], func() int { return <-numbers }}
+		all.Go(func() { m.run(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+// result is what calls of one kind came to.
+type result struct{ kind, result string }
+
+func (m *meddler) run(ctx context.Context) {
+	tally := make(map[result][2]int)
+	for ctx.Err() == nil {
+		kind := Calls[m.draw.IntN(len(Calls))]
+		jobs, err := calls[kind](m, context.WithoutCancel(ctx))
+		r := result{kind, Went}
+		switch {
+		case sqlState(err) == "40P01":
+			r.result = Surfaced + ", " + whereOf(err)
+		case err != nil:
+			r.result = Failed + fmt.Sprintf("%.300s", err)
+		case jobs == 0:
+			r.result = Nothing
+		}
+		count := tally[r]
+		tally[r] = [2]int{count[0] + 1, count[1] + jobs}
+	}
+	for r, count := range tally {
+		must(m.ledger.Note(count[0], count[1], r.kind+"/"+r.result))
+	}
+}
+
+// whereOf is what the server says of where it came to an error, without the numbers.
+func whereOf(err error) string {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return digits.ReplaceAllString(refused.Where, "N")
+	}
+	return ""
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+func sqlState(err error) string {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return refused.Code
+	}
+	return ""
+}
+
+// within makes a call on the queue's own connections, or in a transaction in which nothing else is
+// done, and says that it took effect.
+func (m *meddler) within(ctx context.Context, own bool, f func(db queue.DB) error) error {
+	if own {
+		return f(nil)
+	}
+	tx, err := m.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := f(tx); err != nil {
+		return err
+	}
+	time.Sleep(time.Duration(m.draw.IntN(2000)) * time.Microsecond) // what is locked stays so
+	return tx.Commit()
+}
+
+func (m *meddler) request() queue.ClaimRequest {
+	return queue.ClaimRequest{
+		Queues: []string{queue.DefaultQueue}, Limit: 1 + m.draw.IntN(40), Worker: m.name,
+		Lease: time.Duration(1+m.draw.IntN(300)) * time.Millisecond,
+	}
+}
+
+func (m *meddler) claim(ctx context.Context) (int, error) {
+	jobs, err := m.q.Claim(ctx, m.request())
+	return len(jobs), err
+}
+
+// claimTx completes a job by committing, or gives it back.
+func (m *meddler) claimTx(ctx context.Context) (int, error) {
+	tx, err := m.db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	job, err := m.q.ClaimTx(ctx, tx, m.request())
+	if err != nil || job == nil || m.draw.IntN(2) == 0 {
+		return 0, err
+	}
+	if err := tx.Commit(); err != nil {
+		return 0, err
+	}
+	return 1, m.ended(job)
+}
+
+// ended records that jobs have come to an end, by this caller's doing.
+func (m *meddler) ended(jobs ...*queue.Job) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(jobs))
+	for i, job := range jobs {
+		all.Go(func() {
+			number, err := system.NumberOf(job)
+			if err == nil {
+				err = m.ledger.Effect(number, job.Attempt)
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+const (
+	runningSQL = `SELECT id, fence, locked_by, payload, attempts FROM errand.jobs
+		WHERE status = 'running' AND ($2 = '' OR locked_by = $2) ORDER BY random() LIMIT $1`
+	deadSQL = `SELECT id, fence, coalesce(locked_by, ''), payload, attempts FROM errand.jobs WHERE status = 'dead' ORDER BY random() LIMIT $1`
+)
+
+// look reads some jobs as the table has them, whoever claimed them, in any order.
+func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*queue.Job, err error) {
+	rows, err := m.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		j := new(queue.Job)
+		if err := rows.Scan(&j.ID, &j.Fence, &j.Worker, (*[]byte)(&j.Payload), &j.Attempt); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, rows.Err()
+}
+
+// settleable are some jobs that are running. One call in a transaction of the caller's is for the jobs of one worker: more may deadlock, as docs/architecture.md says.
+func (m *meddler) settleable(ctx context.Context, own bool) ([]*queue.Job, error) {
+	name := m.name
+	if own && m.draw.IntN(2) == 0 {
+		name = "" // jobs of all workers, which are a statement for each
+	}
+	return m.look(ctx, runningSQL, 1+m.draw.IntN(20), name)
+}
+
+// settling settles jobs that are running, with verbs that are drawn from these.
+func settling(verbs ...queue.Action) call {
+	return func(m *meddler, ctx context.Context) (int, error) {
+		own := m.draw.IntN(2) == 0
+		jobs, err := m.settleable(ctx, own)
+		if err != nil {
+			return 0, err
+		}
+		outcomes := make([]queue.Outcome, len(jobs))
+		for i, job := range jobs {
+			outcomes[i] = queue.Outcome{Job: job, Action: verbs[m.draw.IntN(len(verbs))], Err: errMeddled, Delay: time.Duration(m.draw.IntN(10)) * time.Millisecond}
+		}
+		var lost []*queue.Job
+		err = m.within(ctx, own, func(db queue.DB) (err error) {
+			lost, err = m.q.Settle(ctx, db, outcomes...)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		var ended []*queue.Job
+		for _, o := range outcomes {
+			if (o.Action == queue.Done || o.Action == queue.Dead) && !slices.Contains(lost, o.Job) {
+				ended = append(ended, o.Job)
+			}
+		}
+		return len(jobs) - len(lost), m.ended(ended...)
+	}
+}
+
+var errMeddled = errors.New("meddled with")
+
+func (m *meddler) extend(ctx context.Context) (int, error) {
+	jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), m.name)
+	if err != nil {
+		return 0, err
+	}
+	lost, err := m.q.Extend(ctx, time.Duration(1+m.draw.IntN(300))*time.Millisecond, jobs...)
+	return len(jobs) - len(lost), err
+}
+
+func (m *meddler) reclaim(ctx context.Context) (int, error) {
+	jobs, err := m.q.Reclaim(ctx, 1+m.draw.IntN(40))
+	return len(jobs), err
+}
+
+func (m *meddler) redrive(ctx context.Context) (int, error) {
+	jobs, err := m.look(ctx, deadSQL, 1)
+	if err != nil || len(jobs) == 0 {
+		return 0, err
+	}
+	return m.q.Redrive(ctx, queue.Redrive{ID: jobs[0].ID})
+}
+
+func (m *meddler) redriveAll(ctx context.Context) (int, error) {
+	return m.q.Redrive(ctx, queue.Redrive{Queue: queue.DefaultQueue})
+}
+
+func (m *meddler) prune(ctx context.Context) (int, error) {
+	removed, _, err := m.q.Prune(ctx)
+	return removed, err
+}
+
+func (m *meddler) enqueuePlain(ctx context.Context) (int, error) { return m.enqueue(ctx, "") }
+
+// enqueueKeyed enqueues jobs with keys out of few, in any order.
+func (m *meddler) enqueueKeyed(ctx context.Context) (int, error) { return m.enqueue(ctx, "k") }
+
+func (m *meddler) enqueue(ctx context.Context, key string) (int, error) {
+	jobs := make([]*queue.Job, 1+m.draw.IntN(10))
+	numbers := make([]int, len(jobs))
+	for i := range jobs {
+		numbers[i] = m.next()
+		jobs[i] = &queue.Job{Kind: string(system.Plain), Payload: fmt.Appendf(nil, `{"number": %d}`, numbers[i]), MaxAttempts: 1_000_000}
+		if key != "" {
+			jobs[i].Key = key + strconv.Itoa(m.draw.IntN(60))
+		}
+	}
+	err := m.within(ctx, m.draw.IntN(2) == 0, func(db queue.DB) error { return m.q.Enqueue(ctx, db, jobs...) })
+	if err != nil {
+		return 0, err
+	}
+	var written []int
+	for i, job := range jobs {
+		if !job.Duplicate {
+			written = append(written, numbers[i])
+		}
+	}
+	if len(written) > 0 {
+		must(m.ledger.Acked(written...))
+	}
+	return len(written), nil
+}

@@ -1,0 +1,105 @@
+package child
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+// parts are what a child can do, until ctx ends.
+var parts = map[string]func(ctx context.Context, s *self) error{
+	"claim":   claim,
+	"commit":  commit,
+	"enqueue": enqueue,
+	"fuzz":    fuzz,
+	"meddle":  meddle,
+	"migrate": migrate,
+	"read":    read,
+	"work":    work,
+}
+
+// finite are the parts that come to an end by themselves.
+var finite = []string{"claim", "enqueue", "fuzz", "meddle", "migrate"}
+
+// self is a child from its own side.
+type self struct {
+	Spec
+	system system.System
+	ledger *ledger.Writer
+	told   chan struct{} // closed when the parent has sent a line
+	thawed chan struct{} // closed when the process has been frozen and goes on
+}
+
+// Main is the child's main function: spec is its argument. It returns the exit code.
+func Main(spec string) int {
+	s := &self{told: make(chan struct{}), thawed: make(chan struct{})}
+	if err := s.run(spec); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (s *self) run(spec string) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := json.Unmarshal([]byte(spec), &s.Spec); err != nil {
+		return err
+	}
+	part, ok := parts[s.Part]
+	if !ok {
+		return fmt.Errorf("no part %q", s.Part)
+	}
+	if s.system, err = system.Open(ctx, s.System, s.DSN, connections(s.Work)); err != nil {
+		return err
+	}
+	if s.ledger, err = ledger.Open(ctx, s.Ledger, s.Name); err != nil {
+		return errors.Join(err, s.system.Close())
+	}
+	s.tellClock()
+	go s.hear()
+	go s.feel()
+	if _, err := fmt.Println("ready"); err != nil {
+		return err
+	}
+	return errors.Join(part(ctx, s), s.ledger.Close(), s.system.Close())
+}
+
+// connections is how many a worker needs: one for each handler, in case it has a
+// transaction, and some for itself.
+func connections(w Work) int { return w.Concurrency + 5 }
+
+// hear listens to the parent, to its end, which is this process's, too.
+func (s *self) hear() {
+	var once sync.Once
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		once.Do(func() { close(s.told) })
+	}
+	os.Exit(3)
+}
+
+// feel notices that the process has been frozen, as soon as it is not any more.
+func (s *self) feel() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCONT)
+	<-signals
+	close(s.thawed)
+}
+
+// must ends the process: what cannot be put on record must not go on.
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+}

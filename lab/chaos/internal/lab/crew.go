@@ -1,0 +1,164 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+// Crew is a number of like worker processes, each in a place of its own. One that is
+// gone is replaced by another, which has another name.
+type Crew struct {
+	lab    *Lab
+	work   func(place int) child.Work
+	places []*child.Process
+	turn   []int // how many there have been in each place
+
+	supervised bool
+}
+
+// Crew starts n workers.
+func (l *Lab) Crew(n int, w child.Work) (*Crew, error) {
+	return l.MixedCrew(n, func(int) child.Work { return w })
+}
+
+// MixedCrew starts n workers, each as its place has it.
+func (l *Lab) MixedCrew(n int, work func(place int) child.Work) (*Crew, error) {
+	c := &Crew{lab: l, work: work, places: make([]*child.Process, n), turn: make([]int, n)}
+	for place := range n {
+		if err := c.Replace(place); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// At is the worker in a place.
+func (c *Crew) At(place int) *child.Process { return c.places[place] }
+
+// Names are those of the workers there are now.
+func (c *Crew) Names() (names []string) {
+	for _, p := range c.places {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Replace starts a worker in a place, whatever has become of the one before.
+func (c *Crew) Replace(place int) error {
+	c.turn[place]++
+	p, err := c.lab.Worker(fmt.Sprintf("w%d.%d", place+1, c.turn[place]), c.work(place))
+	if err != nil {
+		return err
+	}
+	c.places[place] = p
+	if c.supervised {
+		p.Expose()
+	}
+	return nil
+}
+
+// Supervise has each worker that is killed with SIGKILL, by its own handlers for instance, replaced at once,
+// whenever the lab waits for something. It is a fault like any other.
+func (c *Crew) Supervise() {
+	c.supervised = true
+	for _, p := range c.places {
+		p.Expose()
+	}
+	c.lab.watched = append(c.lab.watched, c)
+}
+
+// replaceKilled replaces the workers that have been killed, and takes note of what the table says they held.
+func (c *Crew) replaceKilled(ctx context.Context) error {
+	for place, p := range c.places {
+		if !ended(p) || p.Unexpected() != nil {
+			continue
+		}
+		f := audit.Fault{What: "killed itself", At: p.EndedAt(), Worker: p.Name}
+		var err error
+		if f.Held, err = c.lab.held(ctx, p.Name); err != nil {
+			return err
+		}
+		c.lab.Struck(f)
+		if err := c.Replace(place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Kill kills the worker in a place and takes note of what the table says it held.
+func (c *Crew) Kill(ctx context.Context, place int) error { return c.lab.Kill(ctx, c.places[place]) }
+
+// Kill kills processes, all at once, and takes note of what the table says each held.
+func (l *Lab) Kill(ctx context.Context, processes ...*child.Process) error {
+	var kills sync.WaitGroup
+	for _, p := range processes {
+		kills.Go(p.Kill)
+	}
+	kills.Wait()
+	at := time.Now()
+	for _, p := range processes {
+		held, err := l.held(ctx, p.Name)
+		l.Struck(audit.Fault{What: "SIGKILL", At: at, Worker: p.Name, Held: held})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held is what the table says that a process which has ended holds, once what it had asked for is done: a claim that was on its
+// way has taken its jobs.
+func (l *Lab) held(ctx context.Context, name string) ([]system.Job, error) {
+	if l.Left != nil {
+		if err := l.Left(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return l.System.Jobs(ctx, name)
+}
+
+// Freeze stops the worker in a place and takes note of what the table says it holds.
+func (c *Crew) Freeze(ctx context.Context, place int) (audit.Fault, error) {
+	return c.lab.Freeze(ctx, c.places[place])
+}
+
+// Freeze stops a worker and takes note of what the table says it holds.
+func (l *Lab) Freeze(ctx context.Context, p *child.Process) (audit.Fault, error) {
+	if err := p.Freeze(); err != nil {
+		return audit.Fault{}, err
+	}
+	f := audit.Fault{What: "SIGSTOP", At: time.Now(), Worker: p.Name}
+	if err := l.quiet(ctx, p.Name); err != nil {
+		return f, err
+	}
+	var err error
+	f.Held, err = l.System.Jobs(ctx, p.Name)
+	f.Looked = time.Now()
+	l.Struck(f)
+	return f, err
+}
+
+// stopping is how long a worker may take to stop beyond its handlers' time.
+const stopping = 40 * time.Second
+
+// Stop lets the workers stop in good order, all at once.
+func (c *Crew) Stop() error {
+	for _, p := range c.places {
+		if err := p.Terminate(); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	for _, p := range c.places {
+		if err := p.Wait(stopping); err != nil {
+			return err
+		}
+	}
+	return nil
+}
