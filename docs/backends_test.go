@@ -1,39 +1,12 @@
 package docs
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// TestBackendsExcerpts: the code in backends.md is in the file that was linked last before it, whole
-// lines of it in that order; a line "// …" stands for what is left out, and only the indentation may differ.
-func TestBackendsExcerpts(t *testing.T) {
-	part := regexp.MustCompile("(?s)\\]\\((\\.\\./[\\w./-]+\\.go)\\)|```go\n(.*?)```")
-	file, excerpts := "", 0
-	for _, m := range part.FindAllStringSubmatch(read(t, "backends.md"), -1) {
-		if m[1] != "" {
-			file = m[1]
-			continue
-		}
-		excerpts++
-		rest := "\n" + flat(read(t, file))
-		for piece := range strings.SplitSeq(flat(m[2]), "// …\n") {
-			_, after, found := strings.Cut(rest, "\n"+piece)
-			if !found {
-				t.Errorf("not in %s, or not there:\n%s", file, piece)
-				break
-			}
-			rest = "\n" + after
-		}
-	}
-	if excerpts < 5 {
-		t.Errorf("found only %d excerpts", excerpts)
-	}
-}
 
 // TestBackendsNamesTests: the tests that backends.md names as `file: name` are there, and so are the cases of
 // the suite in its table of failures.
@@ -75,13 +48,4 @@ func TestBackendsPowers(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("methods: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -1,0 +1,40 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadmeProgram runs README's program in an empty directory. It prints what README says.
+func TestReadmeProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	text := read(t, "../README.md")
+	code := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(text)
+	says := regexp.MustCompile("It prints `([^`]+)`").FindStringSubmatch(text)
+	if code == nil || says == nil {
+		t.Fatal("README has no program, or does not say what it prints")
+	}
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program.exe")
+	if err := os.WriteFile(source, []byte(code[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	cmd := exec.Command(program)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := strings.TrimSpace(string(out)); got != says[1] {
+		t.Errorf("the program prints %q, and README says %q", got, says[1])
+	}
+}
