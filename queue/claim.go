@@ -107,7 +107,7 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err err
 	}
 	full = isFull(req, jobs)
 	r.noteBacklog(full)
-	r.start(ctx, jobs, before)
+	r.startJobs(ctx, jobs, before)
 	return len(jobs), full, nil
 }
 
@@ -157,7 +157,7 @@ func (r *run) noteBacklog(full bool) {
 // workers have slots free for them. Ahead of need it waits until half of that has been
 // used up, so that claims are few and large. Called with r.mu held.
 func (r *run) freeRoom() int {
-	if r.unsettled >= maxUnsettled {
+	if r.held.unsettled() >= maxUnsettled {
 		return 0
 	}
 	fit := r.sizes.fit(claimBytes)
@@ -165,7 +165,7 @@ func (r *run) freeRoom() int {
 	if r.backlog {
 		ahead = min(r.pace.ahead(r.Prefetch, r.Concurrency), fit)
 	}
-	beyond := r.running + r.waiting - r.Concurrency // jobs for which no slot is free; below 0, free slots
+	beyond := r.held.unfinished() - r.Concurrency // jobs for which no slot is free; below 0, free slots
 	if beyond > ahead/2 {
 		return 0
 	}

@@ -60,8 +60,8 @@ func (r *run) toExtend() (jobs []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fresh := time.Now().Add(r.Lease - r.beat()/2)
-	for job, f := range r.held {
-		if !f.settling && !f.lost && f.lease.Before(fresh) {
+	for job, h := range r.held.jobs {
+		if h.state != stateSettling && h.state != stateLost && h.expires.Before(fresh) {
 			jobs = append(jobs, job)
 		}
 	}
@@ -76,8 +76,8 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range jobs {
-		if f := r.held[job]; f != nil {
-			f.lease = leased.Add(r.Lease)
+		if h := r.held.jobs[job]; h != nil {
+			h.expires = leased.Add(r.Lease)
 		}
 	}
 	for _, job := range lost {
@@ -101,7 +101,7 @@ func (r *run) callExtend(ctx context.Context, jobs []*Job) (lost []*Job, leased 
 // been lost, and since when they are leased. A failure the next beat reports.
 func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (left []*Job, leased time.Time) {
 	now := time.Now()
-	if len(jobs) == 0 || now.Sub(claimed) <= r.beat() || r.runsOut(claimed.Add(r.Lease), now) || r.serving.Err() != nil {
+	if len(jobs) == 0 || now.Sub(claimed) <= r.beat() || r.endsSoon(claimed.Add(r.Lease), now) || r.serving.Err() != nil {
 		return jobs, claimed
 	}
 	lost, leased, err := r.callExtend(ctx, jobs)
@@ -114,22 +114,20 @@ func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (l
 	return slices.DeleteFunc(jobs, func(job *Job) bool { return slices.Contains(lost, job) }), leased
 }
 
-// lose notes that another has the job, or that its handler has settled it and is
-// about to say so. Called with r.mu held.
+// lose notes that Extend has reported a job lost. Either another worker holds it, or its own
+// handler has settled it and will return Settled. The caller holds r.mu.
 func (r *run) lose(job *Job) {
-	f := r.held[job]
-	if f == nil || f.settling || f.lost || f.given {
-		return // settled meanwhile, or about to be: Settle will tell
+	h := r.held.jobs[job]
+	if h == nil {
+		return // settled meanwhile
 	}
-	f.lost = true
-	if f.slot == nil {
+	switch r.held.lose(h) {
+	case stateWaiting:
 		logLost(r.Logger, job)
-		r.waiting--
-		r.drop(f)
 		signal(r.room)
-		return
+	case stateRunning:
+		h.cancel(ErrLost)
 	}
-	f.cancel(ErrLost)
 }
 
 // guardLeases ends the contexts of handlers whose leases are about to run out
@@ -144,8 +142,8 @@ func (r *run) guardLeases(ctx context.Context) {
 // tick is the time between two looks at the leases.
 func (r *run) tick() time.Duration { return min(r.Lease/12, stuckAfter/2) }
 
-// runsOut says whether a lease may run out before the guard has looked again.
-func (r *run) runsOut(lease, now time.Time) bool { return lease.Before(now.Add(2 * r.tick())) }
+// endsSoon says whether a lease may run out before the guard has looked again.
+func (r *run) endsSoon(lease, now time.Time) bool { return lease.Before(now.Add(2 * r.tick())) }
 
 // guard ends what has too little of its lease left. The outcome is settled all the
 // same: whether another has the job by then, the fence decides.
@@ -153,23 +151,24 @@ func (r *run) guard(now time.Time) {
 	stacks := sync.OnceValue(allStacks) // for all that are stuck
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for job, f := range r.held {
-		expired := r.runsOut(f.lease, now)
+	for job, h := range r.held.jobs {
+		endsSoon := r.endsSoon(h.expires, now)
+		waited := now.Sub(h.since)
 		switch {
-		case f.slot != nil && f.ctx.Err() == nil && expired:
+		case h.isBusy() && h.ctx.Err() == nil && endsSoon:
 			r.Logger.Warn("errand: lease could not be extended", jobAttrs(job)...)
-			f.cancel(ErrLost)
-		case f.slot != nil && f.ctx.Err() != nil:
-			r.noteStuck(f, now, stacks)
-		case f.slot == nil && !f.given && expired:
-			r.giveBackStale(f)
-		case f.slot == nil && !f.given && now.Sub(f.came) > r.patience():
-			r.pace.slow(now.Sub(f.came))
-			r.giveBack(f)
+			h.cancel(ErrLost)
+		case h.isBusy() && h.ctx.Err() != nil:
+			r.noteStuck(h, now, stacks)
+		case h.state == stateWaiting && endsSoon:
+			r.giveBackStale(h)
+		case h.state == stateWaiting && waited > r.longestWait():
+			r.pace.atLeast(waited)
+			r.giveBack(h)
 		}
 	}
 }
 
-// patience is how long a job that was expected to start within Prefetch may wait:
+// longestWait is how long a job that was expected to start within Prefetch may wait:
 // handlers have become slow since it came, and others may be free for it.
-func (r *run) patience() time.Duration { return max(10*r.Prefetch, time.Second) }
+func (r *run) longestWait() time.Duration { return max(10*r.Prefetch, time.Second) }

@@ -35,9 +35,9 @@ func (j *Job) size() int {
 // fit is how many jobs, at least one, have so many bytes together.
 func (s *sizes) fit(bytes int) int { return max(bytes/max(s.mean, 1), 1) }
 
-// slow notes that a job has waited for d: handlers take longer than the average of
-// those that have returned.
-func (p *pace) slow(d time.Duration) { p.mean = max(p.mean, d) }
+// atLeast raises the average to d, after a job has waited for d: the handlers that run take longer
+// than the average of the handlers that have returned.
+func (p *pace) atLeast(d time.Duration) { p.mean = max(p.mean, d) }
 
 // ahead is how many jobs, beyond those that run, slots of them are expected to
 // start within d: none before the first has been timed, or if they take longer.

@@ -39,7 +39,7 @@ func (r *run) settleFinished(ctx context.Context) {
 		pause := db.report(err)
 		if err == nil {
 			size = min(2*size, maxSettle)
-			r.forget(batch, lost)
+			r.endHolds(batch, lost)
 			continue
 		}
 		size = max(len(batch)/2, 1)
@@ -52,7 +52,7 @@ func (r *run) settleFinished(ctx context.Context) {
 
 // settleAlone tries on, at long intervals, with an outcome that the backend refuses
 // while it records others; once more when the worker stops.
-func (r *run) settleAlone(ctx context.Context, batch []*flight, err error) {
+func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 	job := batch[0].job
 	r.Logger.Error("errand: outcome cannot be recorded, will retry", append(jobAttrs(job), "error", err)...)
 	stopping := false
@@ -64,7 +64,7 @@ func (r *run) settleAlone(ctx context.Context, batch []*flight, err error) {
 		}
 		if lost, err := r.settleBatch(ctx, batch); err == nil {
 			r.Logger.Info("errand: outcome recorded at last", jobAttrs(job)...)
-			r.forget(batch, lost)
+			r.endHolds(batch, lost)
 			return
 		}
 	}
@@ -80,77 +80,68 @@ func (r *run) awaitFinished(ctx context.Context) bool {
 	case <-r.last:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return len(r.finished) > 0
+		return len(r.held.finished) > 0
 	}
 }
 
-func (r *run) settleBatch(ctx context.Context, batch []*flight) (lost []*Job, err error) {
+func (r *run) settleBatch(ctx context.Context, batch []*heldJob) (lost []*Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	outcomes := make([]Outcome, len(batch))
-	for i, f := range batch {
-		outcomes[i] = f.outcome
+	for i, h := range batch {
+		outcomes[i] = h.outcome
 	}
 	return r.Backend.Settle(ctx, nil, outcomes...)
 }
 
-// takeFinished takes at most n of what has an outcome, the oldest first.
-func (r *run) takeFinished(n int) []*flight {
+// takeFinished takes at most n finished jobs, the oldest first.
+func (r *run) takeFinished(n int) []*heldJob {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n = min(n, len(r.finished))
-	batch := r.finished[:n:n]
-	r.finished = r.finished[n:]
-	for _, f := range batch {
-		f.settling = true
-	}
-	return batch
+	return r.held.take(n)
 }
 
 // putBack returns a batch that could not be settled, behind the others.
-func (r *run) putBack(batch []*flight) {
+func (r *run) putBack(batch []*heldJob) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range batch {
-		f.settling, f.retried = false, true
-	}
-	r.finished = append(r.finished, batch...)
+	r.held.putBack(batch)
 }
 
-// setAside says that the batch is a single outcome that was refused before. Its
-// lease is extended from now on, however long it takes.
-func (r *run) setAside(batch []*flight) bool {
+// setAside sets the batch aside if it is a single outcome that was refused before, and reports
+// whether it was. The job's lease is extended from now on, however long the retries take.
+func (r *run) setAside(batch []*heldJob) bool {
 	if len(batch) > 1 {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := batch[0]
-	if f.retried {
-		f.settling = false
+	h := batch[0]
+	if !h.retried {
+		return false
 	}
-	return f.retried
+	r.held.setAside(h)
+	return true
 }
 
-// forget drops what is settled, or was lost, from what the worker holds, and
-// notes when what was given back is due again.
-func (r *run) forget(batch []*flight, lost []*Job) {
+// endHolds ends the worker's hold on jobs that are settled or lost, and notes when the jobs that
+// were given back are due again.
+func (r *run) endHolds(batch []*heldJob, lost []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range lost {
-		if f := r.held[job]; f != nil {
+		if h := r.held.jobs[job]; h != nil {
 			// After a failed try this is as likely to mean that it had succeeded.
 			r.Logger.Warn("errand: outcome not recorded: the job is not held any more",
-				append(jobAttrs(job), "tried_before", f.retried)...)
+				append(jobAttrs(job), "tried_before", h.retried)...)
 		}
 	}
 	now := time.Now()
-	for _, f := range batch {
-		if o := f.outcome; o.Action == Retry || o.Action == Release {
+	for _, h := range batch {
+		if o := h.outcome; o.Action == Retry || o.Action == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))
 		}
-		r.drop(f)
+		r.held.settled(h)
 	}
-	r.unsettled -= len(batch)
 	signal(r.room)
 }

@@ -42,7 +42,7 @@ func (r *run) endHandlers(idle <-chan struct{}) (stuck int) {
 	}
 	close(r.work)
 	if stuck == 0 {
-		r.flying.Wait()
+		r.slotsDone.Wait()
 	}
 	return stuck
 }
@@ -55,10 +55,10 @@ func (r *run) answer(stuck int) error {
 		return cause
 	}
 	if r.claiming {
-		return fmt.Errorf("queue: worker %s stopped while a claim that ignores its context was under way, with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.unsettled)
+		return fmt.Errorf("queue: worker %s stopped while a claim that ignores its context was under way, with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.held.unsettled())
 	}
-	if stuck > 0 || r.unsettled > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.unsettled)
+	if stuck > 0 || r.held.unsettled() > 0 {
+		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.held.unsettled())
 	}
 	return nil
 }
@@ -67,9 +67,9 @@ func (r *run) answer(stuck int) error {
 func (r *run) releaseWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range r.held {
-		if f.slot == nil && !f.given {
-			r.giveBack(f)
+	for _, h := range r.held.jobs {
+		if h.state == stateWaiting {
+			r.giveBack(h)
 		}
 	}
 }
@@ -78,9 +78,9 @@ func (r *run) releaseWaiting() {
 func (r *run) cancelRunning(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range r.held {
-		if f.slot != nil {
-			f.cancel(cause)
+	for _, h := range r.held.jobs {
+		if h.isBusy() {
+			h.cancel(cause)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (r *run) whenIdle() <-chan struct{} {
 
 // noteIdle is called with r.mu held.
 func (r *run) noteIdle() {
-	if r.idle != nil && r.running == 0 && !r.claiming {
+	if r.idle != nil && r.held.busy == 0 && !r.claiming {
 		close(r.idle)
 		r.idle = nil
 	}

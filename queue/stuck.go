@@ -45,11 +45,11 @@ func allStacks() []byte {
 
 // noteStuck reports a handler whose context ended long enough ago. Called with r.mu
 // held.
-func (r *run) noteStuck(f *flight, now time.Time, stacks func() []byte) {
-	if f.ended.IsZero() {
-		f.ended = now
-	} else if now.Sub(f.ended) >= stuckAfter {
-		r.reportStuck(f, stacks)
+func (r *run) noteStuck(h *heldJob, now time.Time, stacks func() []byte) {
+	if h.cancelSeen.IsZero() {
+		h.cancelSeen = now
+	} else if now.Sub(h.cancelSeen) >= stuckAfter {
+		r.reportStuck(h, stacks)
 	}
 }
 
@@ -58,26 +58,25 @@ func (r *run) releaseStuck() (n int) {
 	stacks := sync.OnceValue(allStacks)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for job, f := range r.held {
-		if f.slot == nil {
+	for _, h := range r.held.jobs {
+		if !h.isBusy() {
 			continue
 		}
 		n++
-		r.reportStuck(f, stacks)
-		if !f.lost && !f.given {
-			r.give(f, Outcome{Job: job, Action: Release})
-		}
+		r.reportStuck(h, stacks)
+		r.held.abandon(h)
 	}
+	signal(r.settle)
 	return n
 }
 
 // reportStuck logs, once, a handler that ignores the end of its context. Called
 // with r.mu held.
-func (r *run) reportStuck(f *flight, stacks func() []byte) {
-	if f.reported {
+func (r *run) reportStuck(h *heldJob, stacks func() []byte) {
+	if h.isReported {
 		return
 	}
-	f.reported = true
+	h.isReported = true
 	r.Logger.Error("errand: handler ignores that its context has ended",
-		append(jobAttrs(f.job), "cause", context.Cause(f.ctx), "stack", f.slot.stackIn(stacks()))...)
+		append(jobAttrs(h.job), "cause", context.Cause(h.ctx), "stack", h.slot.stackIn(stacks()))...)
 }

@@ -154,9 +154,9 @@ func uniqueName() string {
 
 // run is one call of Worker.Run: its state, and the goroutines that share it.
 //
-//	claiming ── start ──> slots (handlers) ── finish ──> settling
+//	claiming ── startJobs ──> slots (handlers) ── finish ──> settling
 //	                │                          │
-//	                └────── held flights ──────┘ <── leases: extending, guarding
+//	                └────── held jobs ─────────┘ <── leases: extending, guarding
 type run struct {
 	Worker
 	kinds    []string                 // what to claim; nil for every kind
@@ -166,33 +166,29 @@ type run struct {
 	handlers context.Context          // what handlers' contexts derive from: Run's values, and no end
 
 	room chan struct{} // signals claiming: a slot got free, or outcomes were settled
-	work chan *flight  // claimed jobs on their way to a slot
+	work chan *heldJob // claimed jobs on their way to a slot
 	wake chan struct{} // signals claiming: the backend says that there may be jobs
 	soon chan struct{} // signals claiming: dueAgain has become earlier
 
 	woken atomic.Bool // the backend wakes the worker
 	eased int         // how often claiming has halved what it asks for
 
-	mu        sync.Mutex
-	held      map[*Job]*flight     // claimed and not yet settled
-	waiting   int                  // of held: those not yet started
-	running   int                  // of held: those whose handlers run
-	unsettled int                  // of held: those with an outcome
-	slots     int                  // goroutines that run handlers, busy or not
-	pace      pace                 // how long handlers take
-	backlog   bool                 // the last claim came back full: more jobs are due
-	sizes     sizes                // how long jobs are
-	finished  []*flight            // to be settled
-	claiming  bool                 // the claim loop runs
-	idle      chan struct{}        // closed when stopping and neither a handler nor the claim loop runs; nil before
-	outage    time.Time            // when the database could last not be reached
-	unknown   map[unknownKind]bool // kinds of which a Mux has given jobs back
-	dueAgain  time.Time            // when the first of the jobs that were given back is due; zero if none is
+	mu       sync.Mutex
+	held     heldJobs             // claimed and not yet settled
+	slots    int                  // goroutines that run handlers, busy or not
+	pace     pace                 // how long handlers take
+	backlog  bool                 // the last claim came back full: more jobs are due
+	sizes    sizes                // how long jobs are
+	claiming bool                 // the claim loop runs
+	idle     chan struct{}        // closed when stopping and neither a handler nor the claim loop runs; nil before
+	outage   time.Time            // when the database could last not be reached
+	unknown  map[unknownKind]bool // kinds of which a Mux has given jobs back
+	dueAgain time.Time            // when the first of the jobs that were given back is due; zero if none is
 
-	flying   sync.WaitGroup // the slots
-	settling sync.WaitGroup // the settle loop, and what settleAlone is left with
-	settle   chan struct{}  // signals settling: there are outcomes
-	last     chan struct{}  // closed when the last outcome is in finished
+	slotsDone sync.WaitGroup // the slots
+	settling  sync.WaitGroup // the settle loop, and what settleAlone is left with
+	settle    chan struct{}  // signals settling: there are outcomes
+	last      chan struct{}  // closed when the last job is finished
 }
 
 func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
@@ -202,12 +198,12 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		quit:     quit,
 		handlers: context.WithoutCancel(ctx),
 		room:     make(chan struct{}, 1),
-		work:     make(chan *flight, maxPrefetch+w.Concurrency),
+		work:     make(chan *heldJob, maxPrefetch+w.Concurrency),
 		wake:     make(chan struct{}, 1),
 		soon:     make(chan struct{}, 1),
 		settle:   make(chan struct{}, 1),
 		last:     make(chan struct{}),
-		held:     make(map[*Job]*flight),
+		held:     heldJobs{jobs: make(map[*Job]*heldJob)},
 		unknown:  make(map[unknownKind]bool),
 	}
 	if mux, ok := As[*Mux](w.Handler); ok {

@@ -1,0 +1,162 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+)
+
+// startJobs holds claimed jobs, so that their leases are extended from now on, and passes them to
+// the slots. It starts the slots that are missing.
+func (r *run) startJobs(ctx context.Context, jobs []*Job, claimed time.Time) {
+	jobs, leased := r.extendLate(ctx, jobs, claimed)
+	held, newSlots := r.hold(jobs, leased)
+	for range newSlots {
+		r.slotsDone.Go(r.runSlot)
+	}
+	for i := range held {
+		r.work <- &held[i] // never blocks: the channel holds as many as may wait
+	}
+}
+
+// hold holds claimed jobs, and returns how many more slots they need: one for each job for which
+// no slot is idle, up to Concurrency. Where the worker is about to stop, hold gives the jobs back
+// and returns none.
+func (r *run) hold(jobs []*Job, leased time.Time) (held []heldJob, newSlots int) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held = r.held.add(jobs, now, leased.Add(r.Lease))
+	for _, job := range jobs {
+		r.sizes.add(job)
+	}
+	if r.serving.Err() != nil { // the claim was under way when the worker was stopped
+		for i := range held {
+			r.giveBack(&held[i])
+		}
+		return nil, 0
+	}
+	newSlots = max(min(r.held.unfinished(), r.Concurrency)-r.slots, 0)
+	r.slots += newSlots
+	return held, newSlots
+}
+
+// runSlot runs jobs, one after the other, until there will be no more. A handler that calls
+// runtime.Goexit ends the goroutine; runSlot then starts a new one.
+func (r *run) runSlot() {
+	isDone := false
+	defer func() {
+		if !isDone {
+			r.slotsDone.Go(r.runSlot)
+		}
+	}()
+	s := currentSlot()
+	for h := range r.work {
+		now := time.Now()
+		if r.startHandler(h, s, now) {
+			r.runHandler(h, now)
+		} else {
+			signal(r.room) // the job has left its place in r.work
+		}
+	}
+	isDone = true
+}
+
+// runHandler runs the handler of a job and records its answer. A panic is an error.
+func (r *run) runHandler(h *heldJob, started time.Time) {
+	err := errGoexit
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+		r.finish(h, err, time.Since(started))
+	}()
+	if h.job.Unreadable != nil {
+		err = Discard(h.job.Unreadable)
+		return
+	}
+	err = r.Handler.HandleJob(h.ctx, h.job)
+}
+
+var errGoexit = errors.New("queue: handler called runtime.Goexit")
+
+// startHandler gives a waiting job its context. It reports whether the handler should run. It
+// should not if the job was lost or given back while it waited, if the worker stops, or if the
+// lease is about to end, because the claim took long or the process was frozen.
+func (r *run) startHandler(h *heldJob, s slot, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.state != stateWaiting || r.serving.Err() != nil {
+		return false
+	}
+	if r.endsSoon(h.expires, now) {
+		r.giveBackStale(h)
+		return false
+	}
+	ctx, cancel := r.handlerContext(h.job.Kind)
+	r.held.start(h, s, ctx, cancel)
+	return true
+}
+
+// handlerContext returns the context for a handler of that kind, which ends after the Timeout of
+// the kind or of the worker.
+func (r *run) handlerContext(kind string) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(r.handlers)
+	timeout := r.Timeout
+	if own, ok := r.timeouts[kind]; ok {
+		timeout = own
+	}
+	if timeout <= 0 {
+		return ctx, cancel
+	}
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	return ctx, func(cause error) { cancel(cause); stop() }
+}
+
+// finish notes that a job's handler has returned, and logs its outcome. Settling may have settled
+// the job before finish returns.
+func (r *run) finish(h *heldJob, err error, took time.Duration) {
+	job := h.job
+	outcome, hasOutcome := OutcomeOf(h.ctx, job, err)
+	h.cancel(nil)
+	before, hasRoom := r.noteFinished(h, outcome, hasOutcome, took)
+	switch {
+	case !hasOutcome: // also if the job is lost: then the handler's own Settle has ended the hold
+	case before == stateRunning:
+		r.logOutcome(outcome)
+	case before == stateLost:
+		logLost(r.Logger, job)
+	}
+	if hasRoom {
+		signal(r.room)
+	}
+}
+
+// noteFinished ends the run of a handler. It returns the job's state before, and whether there is
+// room to claim now.
+func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Duration) (before heldState, hasRoom bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pace.add(took)
+	before = r.held.finish(h, o, hasOutcome)
+	if before == stateRunning && hasOutcome {
+		signal(r.settle)
+	}
+	r.noteIdle()
+	return before, r.freeRoom() > 0
+}
+
+// giveBack releases a job that has not been started. It keeps its place in its queue. The caller
+// holds r.mu.
+func (r *run) giveBack(h *heldJob) {
+	r.held.release(h)
+	signal(r.settle)
+}
+
+// giveBackStale releases a job whose lease is about to end before it has been started. The caller
+// holds r.mu.
+func (r *run) giveBackStale(h *heldJob) {
+	r.Logger.Warn("errand: lease runs out before the job was started, given back", jobAttrs(h.job)...)
+	r.giveBack(h)
+}
