@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../examples"
 export GOWORK=off
 
-generated=(ent/ent sqlc/shopdb)
+generated=(internal/generated)
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 cp -r --parents "${generated[@]}" "$before"

@@ -2,9 +2,7 @@
 //
 //	go run ./examples/ent
 //
-// An order and the job that sends its receipt are one transaction, and so are the receipt
-// and the end of that job. Mallory's order is rolled back and leaves no job; Grace's receipt is rolled
-// back once, and sent by the job's second run.
+// Package demo has the story, the tables and the worker.
 package main
 
 //go:generate go run -tags generate ./generate
@@ -12,9 +10,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"io"
 
 	"entgo.io/ent/dialect"
 	entsql "entgo.io/ent/dialect/sql"
@@ -22,49 +17,12 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
-	"github.com/errandhq/errand/examples/ent/ent"
 	"github.com/errandhq/errand/examples/internal/demo"
+	"github.com/errandhq/errand/examples/internal/generated/ent"
 	"github.com/errandhq/errand/queue"
 )
 
-// SendReceipt is declared once, used by the code that enqueues and the code that handles.
-var SendReceipt = queue.NewKind[Receipt]("receipt.send")
-
-// Receipt is its payload.
-type Receipt struct {
-	OrderID int64 `json:"order_id"`
-}
-
-func main() { demo.Main(run) }
-
-func run(ctx context.Context, dsn string, out io.Writer) error {
-	s, err := open(dsn)
-	if err != nil {
-		return err
-	}
-	defer s.pool.Close()
-	if err := s.createTables(ctx); err != nil {
-		return err
-	}
-
-	for _, customer := range []string{"Ada", "Grace", "Edsger"} {
-		if err := s.placeOrder(ctx, customer); err != nil {
-			return err
-		}
-		fmt.Fprintln(out, customer, "has ordered")
-	}
-	if err := s.placeOrder(ctx, "Mallory"); !errors.Is(err, demo.ErrDeclined) {
-		return errors.Join(errors.New("the order of Mallory was not declined"), err)
-	}
-	fmt.Fprintln(out, "Mallory's order is rolled back")
-
-	mux := queue.NewMux()
-	SendReceipt.Handle(mux, s.sendReceipt)
-	if err := demo.Work(ctx, queue.Worker{Backend: s.q, Handler: mux}, 3); err != nil {
-		return err
-	}
-	return demo.Account{Orders: 3, Receipts: 3, Completed: 3, Runs: 4}.Check(ctx, dsn, out)
-}
+func main() { demo.Main(open) }
 
 // shop is the application: its database, and the queue in it.
 type shop struct {
@@ -74,7 +32,7 @@ type shop struct {
 }
 
 // open opens the database, and the queue over the same pool of connections.
-func open(dsn string) (*shop, error) {
+func open(dsn string) (demo.Shop, error) {
 	pool, err := sql.Open("pgx", dsn)
 	if err != nil {
 		return nil, err
@@ -84,16 +42,13 @@ func open(dsn string) (*shop, error) {
 	return &shop{client, pool, q}, err
 }
 
-func (s *shop) createTables(ctx context.Context) error {
-	if err := postgres.Migrate(ctx, s.pool, postgres.Options{}); err != nil {
-		return err
-	}
-	return s.client.Schema.Create(ctx)
-}
+func (s *shop) Queue() queue.Queue { return s.q }
 
-// placeOrder writes the order and its job, or neither. *ent.Tx is a queue.DB because its
+func (s *shop) Close() { s.pool.Close() }
+
+// PlaceOrder writes the order and its job, or neither. *ent.Tx is a queue.DB because its
 // code was generated with the feature sql/execquery: see the folder generate.
-func (s *shop) placeOrder(ctx context.Context, customer string) error {
+func (s *shop) PlaceOrder(ctx context.Context, customer string) error {
 	tx, err := s.client.Tx(ctx)
 	if err != nil {
 		return err
@@ -104,7 +59,7 @@ func (s *shop) placeOrder(ctx context.Context, customer string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.q.Enqueue(ctx, tx, SendReceipt.New(Receipt{OrderID: int64(order.ID)})); err != nil {
+	if err := s.q.Enqueue(ctx, tx, demo.SendReceipt.New(demo.Receipt{OrderID: int64(order.ID)})); err != nil {
 		return err
 	}
 	if err := demo.Pay(customer); err != nil {
@@ -113,8 +68,8 @@ func (s *shop) placeOrder(ctx context.Context, customer string) error {
 	return tx.Commit()
 }
 
-// sendReceipt writes the receipt and ends its job, or neither.
-func (s *shop) sendReceipt(ctx context.Context, job *queue.Job, r Receipt) error {
+// SendReceipt writes the receipt and ends its job, or neither.
+func (s *shop) SendReceipt(ctx context.Context, job *queue.Job, r demo.Receipt) error {
 	tx, err := s.client.Tx(ctx)
 	if err != nil {
 		return err

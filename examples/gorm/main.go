@@ -2,17 +2,12 @@
 //
 //	go run ./examples/gorm
 //
-// An order and the job that sends its receipt are one transaction, and so are the receipt
-// and the end of that job. Mallory's order is rolled back and leaves no job; Grace's receipt is rolled
-// back once, and sent by the job's second run.
+// Package demo has the story, the tables and the worker.
 package main
 
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"io"
 
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -23,39 +18,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// SendReceipt is declared once, used by the code that enqueues and the code that handles.
-var SendReceipt = queue.NewKind[Receipt]("receipt.send")
-
-func main() { demo.Main(run) }
-
-func run(ctx context.Context, dsn string, out io.Writer) error {
-	s, err := open(dsn, &gorm.Config{})
-	if err != nil {
-		return err
-	}
-	defer s.pool.Close()
-	if err := s.createTables(ctx); err != nil {
-		return err
-	}
-
-	for _, customer := range []string{"Ada", "Grace", "Edsger"} {
-		if err := s.placeOrder(ctx, customer); err != nil {
-			return err
-		}
-		fmt.Fprintln(out, customer, "has ordered")
-	}
-	if err := s.placeOrder(ctx, "Mallory"); !errors.Is(err, demo.ErrDeclined) {
-		return errors.Join(errors.New("the order of Mallory was not declined"), err)
-	}
-	fmt.Fprintln(out, "Mallory's order is rolled back")
-
-	mux := queue.NewMux()
-	SendReceipt.Handle(mux, s.sendReceipt)
-	if err := demo.Work(ctx, queue.Worker{Backend: s.q, Handler: mux}, 3); err != nil {
-		return err
-	}
-	return demo.Account{Orders: 3, Receipts: 3, Completed: 3, Runs: 4}.Check(ctx, dsn, out)
-}
+func main() { demo.Main(open) }
 
 // Order is a row of the table orders.
 type Order struct {
@@ -63,9 +26,9 @@ type Order struct {
 	Customer string
 }
 
-// Receipt is a row of the table receipts, and the payload of SendReceipt.
+// Receipt is a row of the table receipts.
 type Receipt struct {
-	OrderID int64 `json:"order_id" gorm:"primaryKey;autoIncrement:false"`
+	OrderID int64 `gorm:"primaryKey;autoIncrement:false"`
 }
 
 // shop is the application: its database, and the queue in it.
@@ -76,7 +39,9 @@ type shop struct {
 }
 
 // open opens the database, and the queue over the same pool of connections.
-func open(dsn string, config *gorm.Config) (*shop, error) {
+func open(dsn string) (demo.Shop, error) { return openWith(dsn, &gorm.Config{}) }
+
+func openWith(dsn string, config *gorm.Config) (demo.Shop, error) {
 	db, err := gorm.Open(gormpostgres.Open(dsn), config)
 	if err != nil {
 		return nil, err
@@ -89,29 +54,27 @@ func open(dsn string, config *gorm.Config) (*shop, error) {
 	return &shop{db, pool, q}, err
 }
 
-func (s *shop) createTables(ctx context.Context) error {
-	if err := postgres.Migrate(ctx, s.pool, postgres.Options{}); err != nil {
-		return err
-	}
-	return s.db.WithContext(ctx).AutoMigrate(&Order{}, &Receipt{})
-}
+func (s *shop) Queue() queue.Queue { return s.q }
 
-// placeOrder writes the order and its job, or neither.
-func (s *shop) placeOrder(ctx context.Context, customer string) error {
+func (s *shop) Close() { s.pool.Close() }
+
+// PlaceOrder writes the order and its job, or neither.
+func (s *shop) PlaceOrder(ctx context.Context, customer string) error {
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		order := Order{Customer: customer}
 		if err := tx.Create(&order).Error; err != nil {
 			return err
 		}
-		if err := s.q.Enqueue(ctx, tx.Statement.ConnPool, SendReceipt.New(Receipt{OrderID: order.ID})); err != nil {
+		job := demo.SendReceipt.New(demo.Receipt{OrderID: order.ID})
+		if err := s.q.Enqueue(ctx, tx.Statement.ConnPool, job); err != nil {
 			return err
 		}
 		return demo.Pay(customer) // an error rolls back both
 	})
 }
 
-// sendReceipt writes the receipt and ends its job, or neither.
-func (s *shop) sendReceipt(ctx context.Context, job *queue.Job, r Receipt) error {
+// SendReceipt writes the receipt and ends its job, or neither.
+func (s *shop) SendReceipt(ctx context.Context, job *queue.Job, r demo.Receipt) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		lost, err := s.q.Settle(ctx, tx.Statement.ConnPool, queue.Outcome{Job: job, Action: queue.Done})
 		if err != nil {
@@ -120,7 +83,7 @@ func (s *shop) sendReceipt(ctx context.Context, job *queue.Job, r Receipt) error
 		if len(lost) > 0 {
 			return queue.ErrLost // another worker has the job
 		}
-		if err := tx.Create(&r).Error; err != nil {
+		if err := tx.Create(&Receipt{OrderID: r.OrderID}).Error; err != nil {
 			return err
 		}
 		return demo.Print(r.OrderID, job.Attempt) // an error rolls back both, and the job runs again

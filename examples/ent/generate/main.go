@@ -1,7 +1,7 @@
 //go:build generate
 
-// Generate writes the code in ent/ent from its schema. The feature sql/execquery gives *ent.Tx
-// the methods ExecContext and QueryContext, which make it a queue.DB.
+// Generate writes the code in internal/generated/ent from the schema. The feature sql/execquery
+// gives *ent.Tx the methods ExecContext and QueryContext, which make it a queue.DB.
 package main
 
 import (
@@ -11,8 +11,13 @@ import (
 	"entgo.io/ent/entc/gen"
 )
 
+var target = &gen.Config{
+	Target:  "../internal/generated/ent",
+	Package: "github.com/errandhq/errand/examples/internal/generated/ent",
+}
+
 func main() {
-	if err := entc.Generate("./ent/schema", &gen.Config{}, entc.FeatureNames("sql/execquery")); err != nil {
+	if err := entc.Generate("./schema", target, entc.FeatureNames("sql/execquery")); err != nil {
 		log.Fatal(err)
 	}
 }

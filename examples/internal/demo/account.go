@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// Account is what an example has left in the database. It is read on a
-// connection of its own, with plain SQL: what it shows has been committed.
+// Account is what an example has left in the database.
 type Account struct {
 	Orders    int // rows of the table orders
 	Receipts  int // rows of the table receipts
-	Completed int // jobs that are done
+	Completed int // jobs that are completed
 	Other     int // jobs that are not
-	Runs      int // how often jobs were started, all told
+	Runs      int // attempts of all jobs
 }
 
 const accountSQL = `
@@ -28,8 +25,9 @@ SELECT (SELECT count(*) FROM orders),
        coalesce(sum(attempts), 0)
 FROM errand.jobs`
 
-// Read reads the account of the database that dsn names.
-func Read(ctx context.Context, dsn string) (a Account, err error) {
+// ReadAccount reads the account of the database that dsn names. It uses a connection of its own
+// and plain SQL, so it sees only what has been committed.
+func ReadAccount(ctx context.Context, dsn string) (a Account, err error) {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		return a, err
@@ -39,10 +37,10 @@ func Read(ctx context.Context, dsn string) (a Account, err error) {
 	return a, err
 }
 
-// Check tells out what is in the database that dsn names, and returns an error if
-// that is not what was wanted.
-func (want Account) Check(ctx context.Context, dsn string, out io.Writer) error {
-	got, err := Read(ctx, dsn)
+// check writes to out what is in the database that dsn names. It returns an error that lists all
+// differences from want.
+func (want Account) check(ctx context.Context, dsn string, out io.Writer) error {
+	got, err := ReadAccount(ctx, dsn)
 	if err != nil {
 		return err
 	}
@@ -57,12 +55,12 @@ func (want Account) Check(ctx context.Context, dsn string, out io.Writer) error 
 		{"other jobs", got.Other, want.Other},
 		{"runs of jobs", got.Runs, want.Runs},
 	} {
-		verdict := "ok"
+		mark := "ok"
 		if line.got != line.want {
-			verdict = "WRONG"
+			mark = "WRONG"
 			wrong = append(wrong, fmt.Errorf("demo: %d %s, want %d", line.got, line.what, line.want))
 		}
-		fmt.Fprintf(out, "  %-15s %d  want %d  %s\n", line.what, line.got, line.want, verdict)
+		fmt.Fprintf(out, "  %-15s %d  want %d  %s\n", line.what, line.got, line.want, mark)
 	}
 	return errors.Join(wrong...)
 }

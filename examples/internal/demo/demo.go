@@ -1,99 +1,131 @@
-// Package demo is what the examples of database libraries have in common, so that
-// each of them shows its library alone: a server, a worker that stops when there is nothing left to do,
-// what goes wrong, and an account of it all.
+// Package demo has the story that the examples of database libraries share. Each example shows
+// only what its library makes different: how it opens the database, and two transactions.
+//
+// The story: an order and the job that sends its receipt are written in one transaction, and so
+// are the receipt and the end of that job. Ada, Grace and Edsger order. Mallory's card is
+// declined: her order is rolled back and leaves no job. The printer jams on Grace's receipt: it is
+// rolled back, and the job's second run sends it.
 package demo
 
 import (
 	"context"
+	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
 )
 
-// Run is an example: it works on the empty database that dsn names, tells out what
-// happens, and returns an error unless all of it came out right.
-type Run func(ctx context.Context, dsn string, out io.Writer) error
+// SendReceipt is the kind of the jobs. The code that enqueues and the code that handles share it.
+var SendReceipt = queue.NewKind[Receipt]("receipt.send")
 
-// Main is an example's main. It finds or starts a server (see package
-// postgrestest), ends run's context at Ctrl-C, and exits with status 1 after an error.
-func Main(run Run) {
+// Receipt is the payload of a job of kind SendReceipt.
+type Receipt struct {
+	OrderID int64 `json:"order_id"`
+}
+
+// Shop is the application, written with one library.
+type Shop interface {
+	// Queue returns the queue, which uses the same pool of connections as the library.
+	Queue() queue.Queue
+	// PlaceOrder writes an order and its job of kind SendReceipt, or neither.
+	PlaceOrder(ctx context.Context, customer string) error
+	// SendReceipt writes the receipt and settles its job, or neither.
+	SendReceipt(ctx context.Context, job *queue.Job, r Receipt) error
+	// Close closes the pool.
+	Close()
+}
+
+// Open opens the shop in the database that dsn names, in which CreateTables has been called.
+type Open func(dsn string) (Shop, error)
+
+// Main is an example's main. It finds or starts a server (see package postgrestest), calls Run,
+// stops at Ctrl-C, and exits with status 1 after an error.
+func Main(open Open) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := onServer(ctx, run); err != nil {
+	if err := runOnServer(ctx, open); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func onServer(ctx context.Context, run Run) (err error) {
+func runOnServer(ctx context.Context, open Open) (err error) {
 	server, err := postgrestest.Start(ctx, postgrestest.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	fmt.Println(server.Description)
-	return run(ctx, server.DSN, os.Stdout)
+	return Run(ctx, server.DSN, open, os.Stdout)
 }
 
-// patience is how long Work waits; the examples take a second or two.
-const patience = 30 * time.Second
-
-// Work runs the worker until n jobs are completed, and returns when it has stopped. It is an
-// error if that takes longer than half a minute, or if ctx ends before. A program
-// of your own calls worker.Run(ctx), which lasts until ctx ends.
-func Work(ctx context.Context, worker queue.Worker, n int) error {
-	ctx, stop := context.WithTimeout(ctx, patience)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- worker.Run(ctx) }()
-	err := awaitCompleted(ctx, worker.Backend, n)
-	stop()
-	return errors.Join(err, <-ended)
-}
-
-func awaitCompleted(ctx context.Context, backend queue.Consumer, n int) error {
-	inspector, ok := queue.As[queue.Inspector](backend)
-	if !ok {
-		return fmt.Errorf("demo: %T is no Inspector", backend)
+// Run plays the story in the empty database that dsn names and writes to out what happens. It
+// returns an error unless everything comes out right.
+func Run(ctx context.Context, dsn string, open Open, out io.Writer) error {
+	if err := CreateTables(ctx, dsn); err != nil {
+		return err
 	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for seen := 0; ; {
-		done, err := completed(ctx, inspector)
-		if err != nil {
-			return fmt.Errorf("demo: %d of %d jobs completed: %w", seen, n, err)
-		}
-		if seen = done; seen >= n {
-			return nil
-		}
-		select {
-		case <-ctx.Done(): // which the next call reports
-		case <-tick.C:
-		}
+	shop, err := open(dsn)
+	if err != nil {
+		return err
 	}
+	defer shop.Close()
+
+	for _, customer := range []string{"Ada", "Grace", "Edsger"} {
+		if err := shop.PlaceOrder(ctx, customer); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, customer, "has ordered")
+	}
+	if err := shop.PlaceOrder(ctx, "Mallory"); !errors.Is(err, ErrDeclined) {
+		return errors.Join(errors.New("the order of Mallory was not declined"), err)
+	}
+	fmt.Fprintln(out, "Mallory's order is rolled back")
+
+	if err := work(ctx, queue.Worker{Backend: shop.Queue(), Handler: Handler(shop)}, 3); err != nil {
+		return err
+	}
+	return Account{Orders: 3, Receipts: 3, Completed: 3, Runs: 4}.check(ctx, dsn, out)
 }
 
-func completed(ctx context.Context, inspector queue.Inspector) (n int, err error) {
-	counts, err := inspector.Counts(ctx)
-	for _, c := range counts {
-		if c.Status == queue.StatusCompleted {
-			n += int(c.Jobs)
-		}
-	}
-	return n, err
+// Handler returns the handler of the shop's jobs.
+func Handler(shop Shop) queue.Handler {
+	mux := queue.NewMux()
+	SendReceipt.Handle(mux, shop.SendReceipt)
+	return mux
 }
 
-// ErrDeclined is what Pay says to Mallory.
+//go:embed schema.sql
+var schema string
+
+// CreateTables creates errand's tables and the shop's in the database that dsn names.
+func CreateTables(ctx context.Context, dsn string) error {
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := postgres.Migrate(ctx, db, postgres.Options{}); err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, schema)
+	return err
+}
+
+// ErrDeclined is what Pay returns for Mallory.
 var ErrDeclined = errors.New("card declined")
 
-// Pay takes the customer's money, unless it is Mallory.
+// Pay takes the customer's money. Mallory's card is declined.
 func Pay(customer string) error {
 	if customer == "Mallory" {
 		return ErrDeclined
@@ -101,8 +133,8 @@ func Pay(customer string) error {
 	return nil
 }
 
-// Print prints a receipt. The printer jams at the first attempt to print that of
-// order 2, which is then to be tried again at once.
+// Print prints a receipt. The printer jams at the first attempt for order 2, which is Grace's:
+// the job is retried at once.
 func Print(order int64, attempt int) error {
 	if order == 2 && attempt == 1 {
 		return queue.RetryAfter(0, errors.New("paper jam"))

@@ -1,4 +1,4 @@
-package demo_test
+package demo
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/examples/internal/demo"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -28,10 +27,10 @@ func TestCheck(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := (demo.Account{Orders: 2, Completed: 1, Other: 1, Runs: 7}).Check(t.Context(), dsn, t.Output()); err != nil {
+	if err := (Account{Orders: 2, Completed: 1, Other: 1, Runs: 7}).check(t.Context(), dsn, t.Output()); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
-	err = demo.Account{Orders: 2, Receipts: 1, Completed: 2, Other: 1, Runs: 7}.Check(t.Context(), dsn, t.Output())
+	err = Account{Orders: 2, Receipts: 1, Completed: 2, Other: 1, Runs: 7}.check(t.Context(), dsn, t.Output())
 	if want := "demo: 0 receipts, want 1\ndemo: 1 jobs completed, want 2"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -49,10 +48,10 @@ func TestWork(t *testing.T) {
 		}
 		done := queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })
 		worker := queue.Worker{Backend: q, Handler: done, Logger: slog.New(slog.DiscardHandler)}
-		if err := demo.Work(t.Context(), worker, 3); err != nil {
+		if err := work(t.Context(), worker, 3); err != nil {
 			t.Errorf("got %v, want no error", err)
 		}
-		err := demo.Work(t.Context(), worker, 4)
+		err := work(t.Context(), worker, 4)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "3 of 4") {
 			t.Errorf("got %v, want %v and 3 of 4", err, context.DeadlineExceeded)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/examples/ent/ent"
+	"github.com/errandhq/errand/examples/internal/generated/ent"
 	"github.com/errandhq/errand/queue"
 )
 

@@ -19,10 +19,10 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/examples/ent/ent"
 	"github.com/errandhq/errand/examples/internal/demo"
 	"github.com/errandhq/errand/examples/internal/demo/demotest"
-	"github.com/errandhq/errand/examples/sqlc/shopdb"
+	"github.com/errandhq/errand/examples/internal/generated/ent"
+	"github.com/errandhq/errand/examples/internal/generated/shopdb"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -145,9 +145,7 @@ func open(t *testing.T, dsn string) (*sql.DB, *postgres.Backend) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	const tables = `CREATE TABLE orders (id bigint);
-		CREATE TABLE receipts (id bigint GENERATED ALWAYS AS IDENTITY, order_id bigint UNIQUE)`
-	if _, err := db.ExecContext(t.Context(), tables); err != nil {
+	if err := demo.CreateTables(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
 	q, err := postgres.New(db, postgres.Options{})

@@ -11,24 +11,42 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Run runs an example, which checks its own account.
-func Run(t *testing.T, run demo.Run) {
-	t.Helper()
-	if err := run(t.Context(), postgrestest.DSN(t), t.Output()); err != nil {
-		t.Fatal(err)
-	}
+// Run plays an example's story, which checks its own account, and tests the handler for a job that
+// its worker has lost.
+func Run(t *testing.T, open demo.Open) {
+	t.Run("story", func(t *testing.T) {
+		if err := demo.Run(t.Context(), postgrestest.DSN(t), open, t.Output()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("lost", func(t *testing.T) { testLost(t, open) })
 }
 
-// Lost runs an example's handler, in a database with its tables and no rows, for a job that its
-// worker no longer holds: it must write nothing and say so. Then it runs it for the
-// same job as its holder does.
-func Lost(t *testing.T, dsn string, q queue.Queue, h queue.Handler) {
+// OpenEmpty opens a shop in a fresh database with empty tables, and closes it when the test ends.
+func OpenEmpty(t *testing.T, open demo.Open) (dsn string, shop demo.Shop) {
 	t.Helper()
-	job := &queue.Job{Kind: "receipt.send", Payload: []byte(`{"order_id": 1}`)}
-	if err := q.Enqueue(t.Context(), nil, job); err != nil {
+	dsn = postgrestest.DSN(t)
+	if err := demo.CreateTables(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	held, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "test"})
+	shop, err := open(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shop.Close)
+	return dsn, shop
+}
+
+// testLost runs an example's handler for a job that its worker has lost: the handler must write
+// nothing and return ErrLost. Then it runs the handler for the same job as its holder does.
+func testLost(t *testing.T, open demo.Open) {
+	dsn, shop := OpenEmpty(t, open)
+	q, h := shop.Queue(), demo.Handler(shop)
+	if err := q.Enqueue(t.Context(), nil, demo.SendReceipt.New(demo.Receipt{OrderID: 1})); err != nil {
+		t.Fatal(err)
+	}
+	req := queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "test"}
+	held, err := q.Claim(t.Context(), req)
 	if err != nil || len(held) != 1 {
 		t.Fatalf("Claim: %d jobs, %v", len(held), err)
 	}
@@ -41,13 +59,13 @@ func Lost(t *testing.T, dsn string, q queue.Queue, h queue.Handler) {
 	if err := h.HandleJob(t.Context(), held[0]); !errors.Is(err, queue.Settled) {
 		t.Errorf("handler of the same job, held: got %v, want %v", err, queue.Settled)
 	}
-	WantAccount(t, dsn, "after its holder's turn", demo.Account{Receipts: 1, Completed: 1, Runs: 1})
+	WantAccount(t, dsn, "after its holder's run", demo.Account{Receipts: 1, Completed: 1, Runs: 1})
 }
 
-// WantAccount compares what is in a database.
+// WantAccount compares what is in the database that dsn names with want.
 func WantAccount(t *testing.T, dsn, when string, want demo.Account) {
 	t.Helper()
-	got, err := demo.Read(t.Context(), dsn)
+	got, err := demo.ReadAccount(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}

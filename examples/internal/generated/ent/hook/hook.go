@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/errandhq/errand/examples/ent/ent"
+	"github.com/errandhq/errand/examples/internal/generated/ent"
 )
 
 // The OrderFunc type is an adapter to allow the use of ordinary

@@ -8,26 +8,28 @@ import (
 
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
-	"github.com/errandhq/errand/examples/ent/ent/receipt"
+	"github.com/errandhq/errand/examples/internal/generated/ent/order"
 )
 
-// Receipt is the model entity for the Receipt schema.
-type Receipt struct {
+// Order is the model entity for the Order schema.
+type Order struct {
 	config `json:"-"`
 	// ID of the ent.
 	ID int `json:"id,omitempty"`
-	// OrderID holds the value of the "order_id" field.
-	OrderID      int64 `json:"order_id,omitempty"`
+	// Customer holds the value of the "customer" field.
+	Customer     string `json:"customer,omitempty"`
 	selectValues sql.SelectValues
 }
 
 // scanValues returns the types for scanning values from sql.Rows.
-func (*Receipt) scanValues(columns []string) ([]any, error) {
+func (*Order) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
-		case receipt.FieldID, receipt.FieldOrderID:
+		case order.FieldID:
 			values[i] = new(sql.NullInt64)
+		case order.FieldCustomer:
+			values[i] = new(sql.NullString)
 		default:
 			values[i] = new(sql.UnknownType)
 		}
@@ -36,24 +38,24 @@ func (*Receipt) scanValues(columns []string) ([]any, error) {
 }
 
 // assignValues assigns the values that were returned from sql.Rows (after scanning)
-// to the Receipt fields.
-func (_m *Receipt) assignValues(columns []string, values []any) error {
+// to the Order fields.
+func (_m *Order) assignValues(columns []string, values []any) error {
 	if m, n := len(values), len(columns); m < n {
 		return fmt.Errorf("mismatch number of scan values: %d != %d", m, n)
 	}
 	for i := range columns {
 		switch columns[i] {
-		case receipt.FieldID:
+		case order.FieldID:
 			value, ok := values[i].(*sql.NullInt64)
 			if !ok {
 				return fmt.Errorf("unexpected type %T for field id", value)
 			}
 			_m.ID = int(value.Int64)
-		case receipt.FieldOrderID:
-			if value, ok := values[i].(*sql.NullInt64); !ok {
-				return fmt.Errorf("unexpected type %T for field order_id", values[i])
+		case order.FieldCustomer:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field customer", values[i])
 			} else if value.Valid {
-				_m.OrderID = value.Int64
+				_m.Customer = value.String
 			}
 		default:
 			_m.selectValues.Set(columns[i], values[i])
@@ -62,40 +64,40 @@ func (_m *Receipt) assignValues(columns []string, values []any) error {
 	return nil
 }
 
-// Value returns the ent.Value that was dynamically selected and assigned to the Receipt.
+// Value returns the ent.Value that was dynamically selected and assigned to the Order.
 // This includes values selected through modifiers, order, etc.
-func (_m *Receipt) Value(name string) (ent.Value, error) {
+func (_m *Order) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this Receipt.
-// Note that you need to call Receipt.Unwrap() before calling this method if this Receipt
+// Update returns a builder for updating this Order.
+// Note that you need to call Order.Unwrap() before calling this method if this Order
 // was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *Receipt) Update() *ReceiptUpdateOne {
-	return NewReceiptClient(_m.config).UpdateOne(_m)
+func (_m *Order) Update() *OrderUpdateOne {
+	return NewOrderClient(_m.config).UpdateOne(_m)
 }
 
-// Unwrap unwraps the Receipt entity that was returned from a transaction after it was closed,
+// Unwrap unwraps the Order entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
-func (_m *Receipt) Unwrap() *Receipt {
+func (_m *Order) Unwrap() *Order {
 	_tx, ok := _m.config.driver.(*txDriver)
 	if !ok {
-		panic("ent: Receipt is not a transactional entity")
+		panic("ent: Order is not a transactional entity")
 	}
 	_m.config.driver = _tx.drv
 	return _m
 }
 
 // String implements the fmt.Stringer.
-func (_m *Receipt) String() string {
+func (_m *Order) String() string {
 	var builder strings.Builder
-	builder.WriteString("Receipt(")
+	builder.WriteString("Order(")
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
-	builder.WriteString("order_id=")
-	builder.WriteString(fmt.Sprintf("%v", _m.OrderID))
+	builder.WriteString("customer=")
+	builder.WriteString(_m.Customer)
 	builder.WriteByte(')')
 	return builder.String()
 }
 
-// Receipts is a parsable slice of Receipt.
-type Receipts []*Receipt
+// Orders is a parsable slice of Order.
+type Orders []*Order

@@ -8,30 +8,30 @@ import (
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
-	"github.com/errandhq/errand/examples/ent/ent/predicate"
-	"github.com/errandhq/errand/examples/ent/ent/receipt"
+	"github.com/errandhq/errand/examples/internal/generated/ent/order"
+	"github.com/errandhq/errand/examples/internal/generated/ent/predicate"
 )
 
-// ReceiptDelete is the builder for deleting a Receipt entity.
-type ReceiptDelete struct {
+// OrderDelete is the builder for deleting a Order entity.
+type OrderDelete struct {
 	config
 	hooks    []Hook
-	mutation *ReceiptMutation
+	mutation *OrderMutation
 }
 
-// Where appends a list predicates to the ReceiptDelete builder.
-func (_d *ReceiptDelete) Where(ps ...predicate.Receipt) *ReceiptDelete {
+// Where appends a list predicates to the OrderDelete builder.
+func (_d *OrderDelete) Where(ps ...predicate.Order) *OrderDelete {
 	_d.mutation.Where(ps...)
 	return _d
 }
 
 // Exec executes the deletion query and returns how many vertices were deleted.
-func (_d *ReceiptDelete) Exec(ctx context.Context) (int, error) {
+func (_d *OrderDelete) Exec(ctx context.Context) (int, error) {
 	return withHooks(ctx, _d.sqlExec, _d.mutation, _d.hooks)
 }
 
 // ExecX is like Exec, but panics if an error occurs.
-func (_d *ReceiptDelete) ExecX(ctx context.Context) int {
+func (_d *OrderDelete) ExecX(ctx context.Context) int {
 	n, err := _d.Exec(ctx)
 	if err != nil {
 		panic(err)
@@ -39,8 +39,8 @@ func (_d *ReceiptDelete) ExecX(ctx context.Context) int {
 	return n
 }
 
-func (_d *ReceiptDelete) sqlExec(ctx context.Context) (int, error) {
-	_spec := sqlgraph.NewDeleteSpec(receipt.Table, sqlgraph.NewFieldSpec(receipt.FieldID, field.TypeInt))
+func (_d *OrderDelete) sqlExec(ctx context.Context) (int, error) {
+	_spec := sqlgraph.NewDeleteSpec(order.Table, sqlgraph.NewFieldSpec(order.FieldID, field.TypeInt))
 	if ps := _d.mutation.predicates; len(ps) > 0 {
 		_spec.Predicate = func(selector *sql.Selector) {
 			for i := range ps {
@@ -56,32 +56,32 @@ func (_d *ReceiptDelete) sqlExec(ctx context.Context) (int, error) {
 	return affected, err
 }
 
-// ReceiptDeleteOne is the builder for deleting a single Receipt entity.
-type ReceiptDeleteOne struct {
-	_d *ReceiptDelete
+// OrderDeleteOne is the builder for deleting a single Order entity.
+type OrderDeleteOne struct {
+	_d *OrderDelete
 }
 
-// Where appends a list predicates to the ReceiptDelete builder.
-func (_d *ReceiptDeleteOne) Where(ps ...predicate.Receipt) *ReceiptDeleteOne {
+// Where appends a list predicates to the OrderDelete builder.
+func (_d *OrderDeleteOne) Where(ps ...predicate.Order) *OrderDeleteOne {
 	_d._d.mutation.Where(ps...)
 	return _d
 }
 
 // Exec executes the deletion query.
-func (_d *ReceiptDeleteOne) Exec(ctx context.Context) error {
+func (_d *OrderDeleteOne) Exec(ctx context.Context) error {
 	n, err := _d._d.Exec(ctx)
 	switch {
 	case err != nil:
 		return err
 	case n == 0:
-		return &NotFoundError{receipt.Label}
+		return &NotFoundError{order.Label}
 	default:
 		return nil
 	}
 }
 
 // ExecX is like Exec, but panics if an error occurs.
-func (_d *ReceiptDeleteOne) ExecX(ctx context.Context) {
+func (_d *OrderDeleteOne) ExecX(ctx context.Context) {
 	if err := _d.Exec(ctx); err != nil {
 		panic(err)
 	}

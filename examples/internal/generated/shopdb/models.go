@@ -10,5 +10,6 @@ type Order struct {
 }
 
 type Receipt struct {
+	ID      int64
 	OrderID int64
 }

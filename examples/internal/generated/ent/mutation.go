@@ -10,9 +10,9 @@ import (
 
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
-	"github.com/errandhq/errand/examples/ent/ent/order"
-	"github.com/errandhq/errand/examples/ent/ent/predicate"
-	"github.com/errandhq/errand/examples/ent/ent/receipt"
+	"github.com/errandhq/errand/examples/internal/generated/ent/order"
+	"github.com/errandhq/errand/examples/internal/generated/ent/predicate"
+	"github.com/errandhq/errand/examples/internal/generated/ent/receipt"
 )
 
 const (

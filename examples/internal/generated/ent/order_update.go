@@ -10,8 +10,8 @@ import (
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
-	"github.com/errandhq/errand/examples/ent/ent/order"
-	"github.com/errandhq/errand/examples/ent/ent/predicate"
+	"github.com/errandhq/errand/examples/internal/generated/ent/order"
+	"github.com/errandhq/errand/examples/internal/generated/ent/predicate"
 )
 
 // OrderUpdate is the builder for updating Order entities.

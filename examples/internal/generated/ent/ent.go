@@ -12,8 +12,8 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
-	"github.com/errandhq/errand/examples/ent/ent/order"
-	"github.com/errandhq/errand/examples/ent/ent/receipt"
+	"github.com/errandhq/errand/examples/internal/generated/ent/order"
+	"github.com/errandhq/errand/examples/internal/generated/ent/receipt"
 )
 
 // ent aliases to avoid import conflicts in user's code.

@@ -10,8 +10,8 @@ import (
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
-	"github.com/errandhq/errand/examples/ent/ent/predicate"
-	"github.com/errandhq/errand/examples/ent/ent/receipt"
+	"github.com/errandhq/errand/examples/internal/generated/ent/predicate"
+	"github.com/errandhq/errand/examples/internal/generated/ent/receipt"
 )
 
 // ReceiptUpdate is the builder for updating Receipt entities.

@@ -9,34 +9,34 @@ import (
 
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
-	"github.com/errandhq/errand/examples/ent/ent/receipt"
+	"github.com/errandhq/errand/examples/internal/generated/ent/order"
 )
 
-// ReceiptCreate is the builder for creating a Receipt entity.
-type ReceiptCreate struct {
+// OrderCreate is the builder for creating a Order entity.
+type OrderCreate struct {
 	config
-	mutation *ReceiptMutation
+	mutation *OrderMutation
 	hooks    []Hook
 }
 
-// SetOrderID sets the "order_id" field.
-func (_c *ReceiptCreate) SetOrderID(v int64) *ReceiptCreate {
-	_c.mutation.SetOrderID(v)
+// SetCustomer sets the "customer" field.
+func (_c *OrderCreate) SetCustomer(v string) *OrderCreate {
+	_c.mutation.SetCustomer(v)
 	return _c
 }
 
-// Mutation returns the ReceiptMutation object of the builder.
-func (_c *ReceiptCreate) Mutation() *ReceiptMutation {
+// Mutation returns the OrderMutation object of the builder.
+func (_c *OrderCreate) Mutation() *OrderMutation {
 	return _c.mutation
 }
 
-// Save creates the Receipt in the database.
-func (_c *ReceiptCreate) Save(ctx context.Context) (*Receipt, error) {
+// Save creates the Order in the database.
+func (_c *OrderCreate) Save(ctx context.Context) (*Order, error) {
 	return withHooks(ctx, _c.sqlSave, _c.mutation, _c.hooks)
 }
 
 // SaveX calls Save and panics if Save returns an error.
-func (_c *ReceiptCreate) SaveX(ctx context.Context) *Receipt {
+func (_c *OrderCreate) SaveX(ctx context.Context) *Order {
 	v, err := _c.Save(ctx)
 	if err != nil {
 		panic(err)
@@ -45,27 +45,27 @@ func (_c *ReceiptCreate) SaveX(ctx context.Context) *Receipt {
 }
 
 // Exec executes the query.
-func (_c *ReceiptCreate) Exec(ctx context.Context) error {
+func (_c *OrderCreate) Exec(ctx context.Context) error {
 	_, err := _c.Save(ctx)
 	return err
 }
 
 // ExecX is like Exec, but panics if an error occurs.
-func (_c *ReceiptCreate) ExecX(ctx context.Context) {
+func (_c *OrderCreate) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
 		panic(err)
 	}
 }
 
 // check runs all checks and user-defined validators on the builder.
-func (_c *ReceiptCreate) check() error {
-	if _, ok := _c.mutation.OrderID(); !ok {
-		return &ValidationError{Name: "order_id", err: errors.New(`ent: missing required field "Receipt.order_id"`)}
+func (_c *OrderCreate) check() error {
+	if _, ok := _c.mutation.Customer(); !ok {
+		return &ValidationError{Name: "customer", err: errors.New(`ent: missing required field "Order.customer"`)}
 	}
 	return nil
 }
 
-func (_c *ReceiptCreate) sqlSave(ctx context.Context) (*Receipt, error) {
+func (_c *OrderCreate) sqlSave(ctx context.Context) (*Order, error) {
 	if err := _c.check(); err != nil {
 		return nil, err
 	}
@@ -83,38 +83,38 @@ func (_c *ReceiptCreate) sqlSave(ctx context.Context) (*Receipt, error) {
 	return _node, nil
 }
 
-func (_c *ReceiptCreate) createSpec() (*Receipt, *sqlgraph.CreateSpec) {
+func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 	var (
-		_node = &Receipt{config: _c.config}
-		_spec = sqlgraph.NewCreateSpec(receipt.Table, sqlgraph.NewFieldSpec(receipt.FieldID, field.TypeInt))
+		_node = &Order{config: _c.config}
+		_spec = sqlgraph.NewCreateSpec(order.Table, sqlgraph.NewFieldSpec(order.FieldID, field.TypeInt))
 	)
-	if value, ok := _c.mutation.OrderID(); ok {
-		_spec.SetField(receipt.FieldOrderID, field.TypeInt64, value)
-		_node.OrderID = value
+	if value, ok := _c.mutation.Customer(); ok {
+		_spec.SetField(order.FieldCustomer, field.TypeString, value)
+		_node.Customer = value
 	}
 	return _node, _spec
 }
 
-// ReceiptCreateBulk is the builder for creating many Receipt entities in bulk.
-type ReceiptCreateBulk struct {
+// OrderCreateBulk is the builder for creating many Order entities in bulk.
+type OrderCreateBulk struct {
 	config
 	err      error
-	builders []*ReceiptCreate
+	builders []*OrderCreate
 }
 
-// Save creates the Receipt entities in the database.
-func (_c *ReceiptCreateBulk) Save(ctx context.Context) ([]*Receipt, error) {
+// Save creates the Order entities in the database.
+func (_c *OrderCreateBulk) Save(ctx context.Context) ([]*Order, error) {
 	if _c.err != nil {
 		return nil, _c.err
 	}
 	specs := make([]*sqlgraph.CreateSpec, len(_c.builders))
-	nodes := make([]*Receipt, len(_c.builders))
+	nodes := make([]*Order, len(_c.builders))
 	mutators := make([]Mutator, len(_c.builders))
 	for i := range _c.builders {
 		func(i int, root context.Context) {
 			builder := _c.builders[i]
 			var mut Mutator = MutateFunc(func(ctx context.Context, m Mutation) (Value, error) {
-				mutation, ok := m.(*ReceiptMutation)
+				mutation, ok := m.(*OrderMutation)
 				if !ok {
 					return nil, fmt.Errorf("unexpected mutation type %T", m)
 				}
@@ -161,7 +161,7 @@ func (_c *ReceiptCreateBulk) Save(ctx context.Context) ([]*Receipt, error) {
 }
 
 // SaveX is like Save, but panics if an error occurs.
-func (_c *ReceiptCreateBulk) SaveX(ctx context.Context) []*Receipt {
+func (_c *OrderCreateBulk) SaveX(ctx context.Context) []*Order {
 	v, err := _c.Save(ctx)
 	if err != nil {
 		panic(err)
@@ -170,13 +170,13 @@ func (_c *ReceiptCreateBulk) SaveX(ctx context.Context) []*Receipt {
 }
 
 // Exec executes the query.
-func (_c *ReceiptCreateBulk) Exec(ctx context.Context) error {
+func (_c *OrderCreateBulk) Exec(ctx context.Context) error {
 	_, err := _c.Save(ctx)
 	return err
 }
 
 // ExecX is like Exec, but panics if an error occurs.
-func (_c *ReceiptCreateBulk) ExecX(ctx context.Context) {
+func (_c *OrderCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
 		panic(err)
 	}

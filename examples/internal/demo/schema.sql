@@ -3,5 +3,6 @@ CREATE TABLE orders (
     customer text NOT NULL
 );
 CREATE TABLE receipts (
-    order_id bigint PRIMARY KEY
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    order_id bigint NOT NULL UNIQUE
 );

@@ -9,13 +9,13 @@ import (
 	"log"
 	"reflect"
 
-	"github.com/errandhq/errand/examples/ent/ent/migrate"
+	"github.com/errandhq/errand/examples/internal/generated/ent/migrate"
 
 	"entgo.io/ent"
 	"entgo.io/ent/dialect"
 	"entgo.io/ent/dialect/sql"
-	"github.com/errandhq/errand/examples/ent/ent/order"
-	"github.com/errandhq/errand/examples/ent/ent/receipt"
+	"github.com/errandhq/errand/examples/internal/generated/ent/order"
+	"github.com/errandhq/errand/examples/internal/generated/ent/receipt"
 
 	stdsql "database/sql"
 )

@@ -5,12 +5,12 @@ package enttest
 import (
 	"context"
 
-	"github.com/errandhq/errand/examples/ent/ent"
+	"github.com/errandhq/errand/examples/internal/generated/ent"
 	// required by schema hooks.
-	_ "github.com/errandhq/errand/examples/ent/ent/runtime"
+	_ "github.com/errandhq/errand/examples/internal/generated/ent/runtime"
 
 	"entgo.io/ent/dialect/sql/schema"
-	"github.com/errandhq/errand/examples/ent/ent/migrate"
+	"github.com/errandhq/errand/examples/internal/generated/ent/migrate"
 )
 
 type (

@@ -4,7 +4,7 @@ package receipt
 
 import (
 	"entgo.io/ent/dialect/sql"
-	"github.com/errandhq/errand/examples/ent/ent/predicate"
+	"github.com/errandhq/errand/examples/internal/generated/ent/predicate"
 )
 
 // ID filters vertices based on their ID field.
