@@ -11,12 +11,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/errandhq/errand/internal/pgbin"
 )
 
 // localScript makes a cluster in the directory $1 with the binaries in $2 and
@@ -38,23 +37,13 @@ cd /
 rm -rf "$dir"
 `
 
-// binaryDirs is where packagers put initdb and postgres, outside PATH: Debian,
-// Red Hat, Homebrew on either kind of Mac, Postgres.app.
-var binaryDirs = []string{
-	"/usr/lib/postgresql/*/bin",
-	"/usr/pgsql-*/bin",
-	"/opt/homebrew/opt/postgresql@*/bin",
-	"/usr/local/opt/postgresql@*/bin",
-	"/Applications/Postgres.app/Contents/Versions/*/bin",
-}
-
 // startLocal starts a server from the binaries on this machine.
 func startLocal(ctx context.Context, o Options) (*Server, error) {
-	bin, err := findBinaries(filepath.SplitList(os.Getenv("PATH")), binaryDirs)
+	bin, err := pgbin.Find()
 	if err != nil {
 		return nil, err
 	}
-	account, err := unprivileged()
+	account, err := pgbin.Account()
 	if err != nil {
 		return nil, err
 	}
@@ -163,82 +152,6 @@ func tail(f *os.File) string {
 		return err.Error()
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// findBinaries returns the directory with initdb and postgres: the first in path
-// that has both, or the newest that one of the patterns matches.
-func findBinaries(path, patterns []string) (string, error) {
-	for _, dir := range path {
-		if hasBinaries(dir) {
-			initdb, err := filepath.EvalSymlinks(filepath.Join(dir, "initdb"))
-			return filepath.Dir(initdb), err
-		}
-	}
-	best, newest := "", -1.0
-	for _, pattern := range patterns {
-		dirs, err := filepath.Glob(pattern)
-		if err != nil {
-			return "", err
-		}
-		for _, dir := range dirs {
-			if v := pathVersion(dir); v > newest && hasBinaries(dir) {
-				best, newest = dir, v
-			}
-		}
-	}
-	if best == "" {
-		return "", fmt.Errorf("initdb and postgres are neither in PATH nor in %s", strings.Join(patterns, ", "))
-	}
-	return best, nil
-}
-
-// hasBinaries reports whether initdb and postgres are in dir.
-func hasBinaries(dir string) bool {
-	for _, name := range []string{"initdb", "postgres"} {
-		if _, err := exec.LookPath(filepath.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
-
-// pathVersion is the last number in a path, or 0: 15 for /usr/lib/postgresql/15/bin.
-func pathVersion(path string) float64 {
-	found := numbers.FindAllString(path, -1)
-	if len(found) == 0 {
-		return 0
-	}
-	v, err := strconv.ParseFloat(found[len(found)-1], 64)
-	if err != nil {
-		return 0
-	}
-	return v
-}
-
-// unprivileged returns the account to run Postgres under, which refuses to be
-// root's: nil, our own, unless we are root.
-func unprivileged() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err := strconv.ParseUint(u.Uid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		gid, err := strconv.ParseUint(u.Gid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-	}
-	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody")
 }
 
 // freePort returns a TCP port that is free at this moment.

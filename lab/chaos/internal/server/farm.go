@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/errandhq/errand/internal/pgbin"
 )
 
 // janitorScript waits until its input is at its end, which is when the process that
@@ -45,11 +47,11 @@ type Farm struct {
 
 // NewFarm finds the binaries and makes the data that each server begins with.
 func NewFarm(ctx context.Context) (*Farm, error) {
-	bin, err := findBinaries(filepath.SplitList(os.Getenv("PATH")), binaryDirs)
+	bin, err := pgbin.Find()
 	if err != nil {
 		return nil, err
 	}
-	account, err := unprivileged()
+	account, err := pgbin.Account()
 	if err != nil {
 		return nil, err
 	}
