@@ -1,0 +1,64 @@
+package docs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	maxWords   = 900 // of a page's prose
+	maxColumns = 100 // of a line of prose
+)
+
+// unfinished pages are longer than a page may be.
+var unfinished = []string{"architecture.md", "backends.md", "benchmarks.md", "reliability.md"}
+
+// TestLength: a page has at most maxWords words, and no line of prose is longer than maxColumns. Tables and
+// code do not count.
+func TestLength(t *testing.T) {
+	for _, page := range append(pages(t), "../README.md") {
+		words := 0
+		for line := range strings.Lines(prose(read(t, page))) {
+			words += len(strings.Fields(line))
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > maxColumns && !slices.Contains(unfinished, page) {
+				t.Errorf("%s: %d columns: %s", page, n, line)
+			}
+		}
+		if tooLong := words > maxWords; tooLong != slices.Contains(unfinished, page) {
+			t.Errorf("%s: %d words", page, words)
+		}
+	}
+}
+
+// prose returns a page without its tables and its code.
+func prose(page string) string {
+	page = regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(page, "")
+	return regexp.MustCompile("(?m)^(\\||    ).*\n").ReplaceAllString(page, "")
+}
+
+// TestReadmeLinks: README links to every page.
+func TestReadmeLinks(t *testing.T) {
+	readme := read(t, "../README.md")
+	for _, page := range pages(t) {
+		if !strings.Contains(readme, "](docs/"+page+")") {
+			t.Errorf("README does not link to %s", page)
+		}
+	}
+}
+
+// TestWords: no page has a word that plain technical English does without.
+func TestWords(t *testing.T) {
+	banned := regexp.MustCompile(`(?i)\b(amid|whom|hardly|dear|in vain|comes? of|came of|whoever|trying on|tries on|as ever)\b`)
+	quoted := regexp.MustCompile("`[^`\n]*`") // code, and names of tests
+	for _, page := range append(pages(t), "../README.md", "../SECURITY.md") {
+		if slices.Contains(unfinished, page) {
+			continue
+		}
+		for _, word := range banned.FindAllString(quoted.ReplaceAllString(read(t, page), ""), -1) {
+			t.Errorf("%s: %q", page, word)
+		}
+	}
+}
