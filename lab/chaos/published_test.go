@@ -11,19 +11,23 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/report"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/reliability.md and the file lab/results/reliability/criteria.md")
+var update = flag.Bool("update", false, "write the table of docs/reliability.md, and tables.md and criteria.md in lab/results/reliability")
 
 const (
 	reliability = "../../docs/reliability.md"
+	everyRow    = "../results/reliability/tables.md"
 	criteria    = "../results/reliability/criteria.md"
-	tablesBegin = "<!-- tables: from lab/results/reliability/*.json, by: cd lab && GOWORK=off go test ./chaos -run TestPublished -update -->\n"
-	tablesEnd   = "<!-- end of the tables -->\n"
+	tableBegin  = "<!-- table: from lab/results/reliability/*.json, by: cd lab && GOWORK=off go test ./chaos -run TestPublished -update -->\n"
+	tableEnd    = "<!-- end of the table -->\n"
+
+	everyRowTitle = "# Every row, River's too, and the runs that they are from\n\n" +
+		"[reliability.md](../../../docs/reliability.md) explains the columns, and [criteria.md](criteria.md) lists the criteria of each row.\n\n"
 
 	criteriaTitle = "# What was demanded of each row of [reliability.md](../../../docs/reliability.md), and found\n\n" +
-		"The commands are to be run in [lab/chaos](../../chaos).\n\n"
+		"Run the commands in [lab/chaos](../../chaos).\n\n"
 )
 
-// TestPublished holds the published tables to the reports that they come of.
+// TestPublished holds the published tables to the reports that they are made from.
 func TestPublished(t *testing.T) {
 	files, err := filepath.Glob("../results/reliability/*.json")
 	if err != nil || len(files) == 0 {
@@ -33,8 +37,11 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tables, found bytes.Buffer
-	if err := report.Markdown(&tables, rows); err != nil {
+	var table, every, found bytes.Buffer
+	if err := report.Summary(&table, rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Markdown(&every, rows); err != nil {
 		t.Fatal(err)
 	}
 	if err := report.Criteria(&found, rows); err != nil {
@@ -44,12 +51,13 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(document), tablesBegin)
-	_, after, ends := strings.Cut(rest, tablesEnd)
+	before, rest, ok := strings.Cut(string(document), tableBegin)
+	_, after, ends := strings.Cut(rest, tableEnd)
 	if !ok || !ends {
-		t.Fatalf("%s has no tables between %q and %q", reliability, tablesBegin, tablesEnd)
+		t.Fatalf("%s has no table between %q and %q", reliability, tableBegin, tableEnd)
 	}
-	hold(t, reliability, before+tablesBegin+"\n"+tables.String()+"\n"+tablesEnd+after)
+	hold(t, reliability, before+tableBegin+"\n"+table.String()+"\n"+tableEnd+after)
+	hold(t, everyRow, everyRowTitle+every.String())
 	hold(t, criteria, criteriaTitle+found.String())
 }
 

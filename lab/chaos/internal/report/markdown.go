@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Markdown writes the tables of docs/reliability.md, one for each server, and the
-// runs that they come of.
+// Markdown writes all rows, in one table for each server, and the runs that they are from.
 func Markdown(out io.Writer, rows []*Row) error {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b *Row) int {
@@ -68,7 +67,7 @@ func Criteria(out io.Writer, rows []*Row) error {
 	return err
 }
 
-// runs are those that rows come of, each once.
+// runs returns the runs that rows are from, each once.
 func runs(rows []*Row) (all []Run) {
 	for _, r := range rows {
 		if !slices.Contains(all, r.Run) {

@@ -1,0 +1,31 @@
+package report
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSummary: one row a scenario and server, of errand, the full size before the short one and the late
+// run before the early one.
+func TestSummary(t *testing.T) {
+	row := func(server, system, date string, short bool, jobs int) *Row {
+		return &Row{Number: 1, What: "killed", Server: server, System: system, Jobs: jobs, Run: Run{Date: date, Short: short}}
+	}
+	list := []*Row{
+		row("PostgreSQL 15.18", "errand", "2026-11-21", false, 10),
+		row("PostgreSQL 15.18", "errand", "2026-11-23", true, 20),
+		row("PostgreSQL 15.18", "errand", "2026-11-22", false, 30),
+		row("PostgreSQL 15.18", "river", "2026-11-24", false, 40),
+		row("PostgreSQL 13.1", "errand", "2026-11-21", true, 50),
+	}
+	var out strings.Builder
+	if err := Summary(&out, list); err != nil {
+		t.Fatal(err)
+	}
+	const want = `| 1 | killed | PostgreSQL 13.1 | short | 50 | 0 | 0 | 0 | 0 ≤ 0 | 0.0 s | **FAIL** |
+| 1 | killed | PostgreSQL 15.18 | full | 30 | 0 | 0 | 0 | 0 ≤ 0 | 0.0 s | **FAIL** |
+`
+	if _, got, _ := strings.Cut(out.String(), "---|\n"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
