@@ -14,7 +14,7 @@ const (
 )
 
 // unfinished pages are longer than a page may be.
-var unfinished = []string{"architecture.md", "backends.md", "benchmarks.md"}
+var unfinished = []string{"architecture.md", "backends.md"}
 
 // TestLength: a page has at most maxWords words, and no line of prose is longer than maxColumns. Tables and
 // code do not count.

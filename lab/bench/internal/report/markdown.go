@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
 
-// Markdown writes the tables for docs/benchmarks.md.
+// Markdown writes the tables for lab/results/bench/README.md.
 func Markdown(w io.Writer, h Header, tables []*result.Table) error {
 	var b strings.Builder
 	for _, line := range h.lines() {
