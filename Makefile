@@ -2,10 +2,9 @@
 # (DATABASE_URL, Docker, or local binaries) and say which in one line.
 
 # examples/ and lab/ are modules of their own, so that errand's go.mod is free of the ORMs and of
-# errand's peers. lab/bench/riversqlite is a module because it needs another River than lab. Each is
-# checked by its own go.mod. go.work lets go run ./examples/quickstart work from here;
-# lab/bench/riversqlite must not be in it.
-MODULES = . examples lab lab/bench/riversqlite
+# errand's peers. Each is checked by its own go.mod. go.work lets go run ./examples/quickstart work
+# from here.
+MODULES = . examples lab
 EACH = set -e; for module in $(MODULES); do cd $(CURDIR)/$$module;
 
 export GOWORK = off

@@ -5,10 +5,9 @@
 //
 // It finds or starts the servers that the scenarios need: Postgres as package postgrestest does
 // (DATABASE_URL, Docker, local binaries), redis-server for asynq, and Node with npm for
-// graphile-worker. The scenarios of SQLite need none: their file is where temporary files go, and River's part
-// in them is built from the folder riversqlite. A system that cannot be had is named as missing. Each measurement runs
-// in processes of its own, systems take turns, and every measurement begins on
-// an empty database.
+// graphile-worker. The scenarios of SQLite need none: their file is where temporary files go. A
+// system that cannot be had is named as missing. Each measurement runs in processes of its own,
+// systems take turns, and every measurement begins on an empty database.
 package main
 
 import (

@@ -15,6 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgres/pqlisten"
+	"github.com/errandhq/errand/lab/internal/system"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -45,12 +46,10 @@ func openErrandDelete(_ context.Context, c Config) (Peer, error) {
 }
 
 func newErrand(c Config, driver string, o postgres.Options) (Peer, error) {
-	db, err := sql.Open(driver, c.DSN)
+	db, err := system.OpenDB(driver, c.DSN, poolSize)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(poolSize)
-	db.SetMaxIdleConns(poolSize)
 	q, err := postgres.New(db, o)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

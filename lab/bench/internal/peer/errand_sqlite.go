@@ -2,32 +2,20 @@ package peer
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/lab/internal/system"
 )
 
 // sqlitePool is how many connections errand may have to a SQLite file: as many as package dburl
 // gives it.
 const sqlitePool = 20
 
-// openSQLite opens a file by the name that sqlite.DSN gives it, which says the settings, so that they are
-// the same for all.
-func openSQLite(dsn string, connections int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	return db, nil
-}
-
 func openErrandSQLite(_ context.Context, c Config) (Peer, error) {
-	db, err := openSQLite(c.DSN, sqlitePool)
+	db, err := system.OpenDB("sqlite", c.DSN, sqlitePool)
 	if err != nil {
 		return nil, err
 	}

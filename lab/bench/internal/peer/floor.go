@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/errandhq/errand/lab/internal/system"
 )
 
 // floor is what one would write by hand on errand's own table, and no more: a
@@ -36,12 +38,7 @@ var (
 )
 
 func openFloor(ctx context.Context, c Config) (Peer, error) {
-	config, err := pgxpool.ParseConfig(c.DSN)
-	if err != nil {
-		return nil, err
-	}
-	config.MaxConns = poolSize
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err := system.OpenPool(ctx, c.DSN, poolSize)
 	if err != nil {
 		return nil, err
 	}

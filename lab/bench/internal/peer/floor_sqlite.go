@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/errandhq/errand/lab/internal/system"
 )
 
 // floorSQLite is what one would write by hand on errand's own table in a SQLite file, and no more: one connection, prepared statements, a
@@ -32,7 +34,7 @@ var (
 )
 
 func openFloorSQLite(_ context.Context, c Config) (Peer, error) {
-	db, err := openSQLite(c.DSN, 1)
+	db, err := system.OpenDB("sqlite", c.DSN, 1)
 	if err != nil {
 		return nil, err
 	}

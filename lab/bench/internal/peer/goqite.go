@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"maragu.dev/goqite"
+
+	"github.com/errandhq/errand/lab/internal/system"
 )
 
 // goqiteReceivers is how many goroutines receive, handle and delete: one can do so while another's
@@ -23,7 +25,7 @@ type goqitePeer struct {
 
 // openGoqite has one connection, as goqite's examples do.
 func openGoqite(_ context.Context, c Config) (Peer, error) {
-	db, err := openSQLite(c.DSN, 1)
+	db, err := system.OpenDB("sqlite", c.DSN, 1)
 	if err != nil {
 		return nil, err
 	}

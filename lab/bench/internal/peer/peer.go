@@ -58,7 +58,6 @@ type Config struct {
 	DSN         string
 	Redis       string                   // host:port
 	Node        string                   // the folder that [PrepareNode] made
-	River       string                   // the program that [BuildRiver] built
 	Concurrency int                      // of errand's worker; 0 means its default
 	OnClaim     func(took time.Duration) // if not nil, told of each of errand's claims
 }
@@ -81,7 +80,6 @@ type System struct {
 	About  string // the settings, for people
 	Server Server
 	Node   bool // its worker is a program for Node, with graphile-worker
-	Built  bool // what is measured of it is a program of its own, with River for SQLite
 	Keeps  bool // what is done can be counted afterwards
 	// Share is the part of the jobs that a drain gives it: what is slow would
 	// otherwise take minutes. 0 means all.
@@ -105,7 +103,7 @@ var Systems = []System{
 	{Name: "graphile-default", Family: "graphile", About: "graphile-worker 0.17, defaults: concurrentJobs 1", Server: Postgres, Node: true, Share: 0.05, open: openGraphile},
 	{Name: "errand-sqlite", Family: "errand", About: "backend/sqlite, defaults; Concurrency 100 in drains", Server: SQLite, Keeps: true, open: openErrandSQLite},
 	{Name: "floor-sqlite", Family: "floor", About: "hand-written SQL on one connection, prepared, 1,000 rows a claim and a settling, no handler", Server: SQLite, Keeps: true, open: openFloorSQLite},
-	{Name: "river-sqlite", Family: "river", About: "River 0.47, riversqlite, one connection as it advises, its benchmark's settings: MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms", Server: SQLite, Built: true, Keeps: true, Share: 0.1, open: openRiverSQLite},
+	{Name: "river-sqlite", Family: "river", About: "River 0.51, riversqlite 0.49, one connection as it advises, its benchmark's settings: MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms", Server: SQLite, Keeps: true, Share: 0.1, open: openRiverSQLite},
 	{Name: "goqite", Family: "goqite", About: "goqite 0.3.1, one connection as in its examples; Receive and Delete from 2 goroutines, which is faster than its job runner; batches in one transaction", Server: SQLite, Share: 0.01, open: openGoqite},
 	{Name: "ideal", Family: "ideal", About: "the handler alone on as many goroutines, no queue"},
 }
@@ -149,11 +147,8 @@ func Open(ctx context.Context, c Config) (Peer, error) {
 // Program is the command that does a part of what is measured of the system that c names, or nil where this
 // program does it.
 func (c Config) Program(part string) []string {
-	switch s := Named(c.System); {
-	case s.Node && part == "work":
+	if Named(c.System).Node && part == "work" {
 		return nodeProgram(c.Node)
-	case s.Built:
-		return []string{c.River}
 	}
 	return nil
 }

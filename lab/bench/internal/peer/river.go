@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,14 +10,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/errandhq/errand/lab/internal/system"
 )
 
-type riverPeer struct {
-	worker river.Config // what its worker's client is configured with
-	pool   *pgxpool.Pool
-	insert *river.Client[pgx.Tx]
-	looker looker
+// riverPeer is River on either of its databases.
+type riverPeer[Tx any] struct {
+	*system.River[Tx]
+	worker  river.Config // what its worker's client is configured with
+	looker  looker
+	closeDB func() error
+}
+
+// riverPostgres is River on Postgres.
+type riverPostgres struct {
+	riverPeer[pgx.Tx]
+	pool *pgxpool.Pool
 }
 
 // riverArgs is the job as River wants it.
@@ -34,13 +43,14 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 	return nil
 }
 
-func openRiverBest(ctx context.Context, c Config) (Peer, error) {
-	return newRiver(ctx, c, river.Config{
-		FetchCooldown:     2 * time.Millisecond,
-		FetchPollInterval: 20 * time.Millisecond,
-		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2000}},
-	})
+// riverBest are the settings of River's own benchmark.
+var riverBest = river.Config{
+	FetchCooldown:     2 * time.Millisecond,
+	FetchPollInterval: 20 * time.Millisecond,
+	Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2000}},
 }
+
+func openRiverBest(ctx context.Context, c Config) (Peer, error) { return newRiver(ctx, c, riverBest) }
 
 // openRiverDefault leaves all as it is; MaxWorkers has no default, and 100 in
 // River's documentation.
@@ -51,81 +61,57 @@ func openRiverDefault(ctx context.Context, c Config) (Peer, error) {
 }
 
 func newRiver(ctx context.Context, c Config, worker river.Config) (Peer, error) {
-	config, err := pgxpool.ParseConfig(c.DSN)
+	pool, err := system.OpenPool(ctx, c.DSN, poolSize)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = poolSize
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	closeDB := func() error { pool.Close(); return nil }
+	client, err := system.NewRiver(riverpgxv5.New(pool), quiet)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, closeDB())
 	}
-	worker.Logger = quiet
-	insert, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: quiet})
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	return &riverPeer{worker: worker, pool: pool, insert: insert, looker: lookAtPostgres(c.DSN)}, nil
+	return &riverPostgres{riverPeer[pgx.Tx]{client, worker, lookAtPostgres(c.DSN), closeDB}, pool}, nil
 }
 
-func (r *riverPeer) Install(ctx context.Context) error {
-	m, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{Logger: quiet})
-	if err != nil {
-		return err
-	}
-	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return err
-}
-
-func (r *riverPeer) Enqueue(ctx context.Context, first, n int) error {
+func (r *riverPeer[Tx]) Enqueue(ctx context.Context, first, n int) error {
 	jobs := make([]river.InsertManyParams, n)
 	for i := range jobs {
 		jobs[i].Args = riverArgs{newOrder(first + i)}
 	}
-	written, err := r.insert.InsertManyFast(ctx, jobs)
+	written, err := r.InsertManyFast(ctx, jobs)
 	if err == nil && written != n {
 		err = fmt.Errorf("%d of %d jobs written", written, n)
 	}
 	return err
 }
 
-func (r *riverPeer) EnqueueOne(ctx context.Context, number int) error {
-	_, err := r.insert.Insert(ctx, riverArgs{newOrder(number)}, nil)
+func (r *riverPeer[Tx]) EnqueueOne(ctx context.Context, number int) error {
+	_, err := r.Insert(ctx, riverArgs{newOrder(number)}, nil)
 	return err
 }
 
-func (r *riverPeer) Transact(ctx context.Context, number int, enqueue bool) error {
+func (r *riverPostgres) Transact(ctx context.Context, number int, enqueue bool) error {
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, insertBusiness, number); err != nil || !enqueue {
 			return err
 		}
-		_, err := r.insert.InsertTx(ctx, tx, riverArgs{newOrder(number)}, nil)
+		_, err := r.InsertTx(ctx, tx, riverArgs{newOrder(number)}, nil)
 		return err
 	})
 }
 
-func (r *riverPeer) Work(ctx context.Context, handle func(int)) error {
+func (r *riverPeer[Tx]) Work(ctx context.Context, handle func(int)) error {
 	config := r.worker
 	config.Workers = river.NewWorkers()
 	river.AddWorker(config.Workers, &riverWorker{handle: handle})
-	client, err := river.NewClient(riverpgxv5.New(r.pool), &config)
-	if err != nil {
-		return err
-	}
-	running := context.WithoutCancel(ctx)
-	if err := client.Start(running); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return client.Stop(running)
+	return r.Run(ctx, config)
 }
 
-func (r *riverPeer) Unsettled(ctx context.Context) (bool, error) {
+func (r *riverPeer[Tx]) Unsettled(ctx context.Context) (bool, error) {
 	return r.looker.yes(ctx, riverQuestions.unsettled)
 }
 
-func (r *riverPeer) Census(ctx context.Context) (Census, error) {
+func (r *riverPeer[Tx]) Census(ctx context.Context) (Census, error) {
 	return r.looker.census(ctx, riverQuestions.census)
 }
 
@@ -140,7 +126,4 @@ var riverQuestions = questions{
 		FROM river_job`,
 }
 
-func (r *riverPeer) Close() error {
-	r.pool.Close()
-	return r.looker.close()
-}
+func (r *riverPeer[Tx]) Close() error { return errors.Join(r.looker.close(), r.closeDB()) }

@@ -2,10 +2,8 @@ package peer
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/errandhq/errand/backend/sqlite"
@@ -20,47 +18,16 @@ func TestProgram(t *testing.T) {
 		{"errand-sqlite", "work", nil},
 		{"graphile-best", "work", []string{"node", filepath.Join("dir", "graphile.js")}},
 		{"graphile-best", "enqueue", nil},
-		{"river-sqlite", "work", []string{"program"}},
-		{"river-sqlite", "enqueue", []string{"program"}},
 	} {
-		if got := (Config{System: c.system, Node: "dir", River: "program"}).Program(c.part); !slices.Equal(got, c.want) {
+		if got := (Config{System: c.system, Node: "dir"}).Program(c.part); !slices.Equal(got, c.want) {
 			t.Errorf("%s of %s: got %v, want %v", c.part, c.system, got, c.want)
 		}
 	}
 }
 
-func TestBuildRiverNamesWhatIsMissing(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	if _, err := BuildRiver(t.Context(), t.TempDir()); err == nil || err.Error() != "go is not installed" {
-		t.Errorf("got %v, want that go is not installed", err)
-	}
-}
-
-// TestOneDriver: River's program is built with the same SQLite as this one.
-func TestOneDriver(t *testing.T) {
-	ours, theirs := drivers(t, "../../../go.mod"), drivers(t, "../../riversqlite/go.mod")
-	if len(ours) < 2 || !slices.Equal(ours, theirs) {
-		t.Errorf("modules of modernc.org: got %v for River, want %v", theirs, ours)
-	}
-}
-
-func drivers(t *testing.T, path string) (modules []string) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if words := strings.Fields(line); len(words) > 1 && strings.HasPrefix(words[0], "modernc.org/") {
-			modules = append(modules, words[0]+" "+words[1])
-		}
-	}
-	slices.Sort(modules)
-	return modules
-}
-
 // TestQueuesInAFile: what was enqueued, in a call and one by one, is handled once and then settled.
 func TestQueuesInAFile(t *testing.T) {
-	for _, name := range []string{"errand-sqlite", "floor-sqlite", "goqite"} {
+	for _, name := range []string{"errand-sqlite", "floor-sqlite", "river-sqlite", "goqite"} {
 		t.Run(name, func(t *testing.T) {
 			p := openInFile(t, name)
 			const jobs = 2*insertRows + 3 // for the floor's two inserts

@@ -11,10 +11,10 @@ import (
 )
 
 func TestMissing(t *testing.T) {
-	s := &Servers{RedisErr: errors.New("no redis"), NodeErr: errors.New("no node"), RiverErr: errors.New("no network")}
+	s := &Servers{RedisErr: errors.New("no redis"), NodeErr: errors.New("no node")}
 	for name, want := range map[string]string{
 		"errand": "", "river-best": "", "ideal": "", "asynq": "no redis", "graphile-best": "no node",
-		"errand-sqlite": "", "river-sqlite": "no network",
+		"errand-sqlite": "", "river-sqlite": "",
 	} {
 		got := ""
 		if err := s.Missing(peer.Named(name)); err != nil {
@@ -36,7 +36,7 @@ func TestRedisNamesWhatIsMissing(t *testing.T) {
 func TestConfigIsOfTheSystemsOwnServer(t *testing.T) {
 	s := &Servers{
 		Postgres: &Postgres{DSN: "dsn", OwnDSN: "own"}, Redis: &Redis{Address: "address"}, SQLite: &SQLite{DSN: "file"},
-		NodeDir: "node", River: "river",
+		NodeDir: "node",
 	}
 	for name, want := range map[string]struct{ own, child, redis string }{
 		"errand":       {own: "own", child: "dsn"},
@@ -45,8 +45,8 @@ func TestConfigIsOfTheSystemsOwnServer(t *testing.T) {
 		"ideal":        {},
 	} {
 		system := peer.Named(name)
-		c := peer.Config{System: name, DSN: want.own, Redis: want.redis, Node: "node", River: "river"}
-		if got := s.Config(system); got.DSN != c.DSN || got.Redis != c.Redis || got.Node != c.Node || got.River != c.River {
+		c := peer.Config{System: name, DSN: want.own, Redis: want.redis, Node: "node"}
+		if got := s.Config(system); got.DSN != c.DSN || got.Redis != c.Redis || got.Node != c.Node {
 			t.Errorf("%s: got %+v, want %+v", name, got, c)
 		}
 		if got := s.ChildConfig(system); got.DSN != want.child {

@@ -19,8 +19,6 @@ type Servers struct {
 	NodeDir  string // of graphile-worker and the script that runs it
 	NodeErr  error
 	SQLite   *SQLite
-	River    string // the program with River for SQLite
-	RiverErr error
 }
 
 // Start starts what the systems need.
@@ -39,9 +37,6 @@ func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	if need(func(p peer.System) bool { return p.Built }) {
-		s.River, s.RiverErr = peer.BuildRiver(ctx, s.SQLite.dir)
-	}
 	if need(func(p peer.System) bool { return p.Server == peer.Postgres }) {
 		if s.Postgres, err = startPostgres(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -57,8 +52,6 @@ func (s *Servers) Missing(system peer.System) error {
 		return s.RedisErr
 	case system.Node && s.NodeErr != nil:
 		return s.NodeErr
-	case system.Built && s.RiverErr != nil:
-		return s.RiverErr
 	}
 	return nil
 }
@@ -74,7 +67,7 @@ func (s *Servers) Config(system peer.System) peer.Config {
 
 // ChildConfig is how the processes that are measured reach a system.
 func (s *Servers) ChildConfig(system peer.System) peer.Config {
-	c := peer.Config{System: system.Name, Node: s.NodeDir, River: s.River}
+	c := peer.Config{System: system.Name, Node: s.NodeDir}
 	switch system.Server {
 	case peer.Postgres:
 		c.DSN = s.Postgres.DSN

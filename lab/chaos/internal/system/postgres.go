@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/lab/internal/system"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -23,12 +23,10 @@ func openPooled(_ context.Context, dsn string, connections int) (System, error) 
 }
 
 func openWith(options postgres.Options, dsn string, connections int) (System, error) {
-	db, err := sql.Open("pgx", dsn)
+	db, err := system.OpenDB("pgx", dsn, connections)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
 	keeping := func(completed time.Duration) (queue.Queue, error) {
 		options := options
 		options.Retention.Completed = completed

@@ -13,13 +13,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/errandhq/errand/lab/internal/system"
 )
 
 // peer is River.
 type peer struct {
-	pool   *pgxpool.Pool
-	insert *river.Client[pgx.Tx]
+	*system.River[pgx.Tx]
+	pool *pgxpool.Pool
 }
 
 type plainArgs struct {
@@ -37,30 +38,16 @@ func (txArgs) Kind() string { return string(InTx) }
 var riverLog = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 
 func openRiver(ctx context.Context, dsn string, connections int) (System, error) {
-	config, err := pgxpool.ParseConfig(dsn)
+	pool, err := system.OpenPool(ctx, dsn, connections)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(connections)
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	insert, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: riverLog})
+	client, err := system.NewRiver(riverpgxv5.New(pool), riverLog)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	return &peer{pool, insert}, nil
-}
-
-func (p *peer) Install(ctx context.Context) error {
-	m, err := rivermigrate.New(riverpgxv5.New(p.pool), &rivermigrate.Config{Logger: riverLog})
-	if err != nil {
-		return err
-	}
-	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return err
+	return &peer{client, pool}, nil
 }
 
 func (p *peer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
@@ -74,7 +61,7 @@ func (p *peer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 			jobs[i].Args = txArgs{n}
 		}
 	}
-	_, err := p.insert.InsertManyFast(ctx, jobs)
+	_, err := p.InsertManyFast(ctx, jobs)
 	return err
 }
 
@@ -88,24 +75,14 @@ func (p *peer) Work(ctx context.Context, w Worker, handle Handler) error {
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[txArgs]) error {
 		return p.workInTx(ctx, job, handle, w.Detached)
 	}))
-	client, err := river.NewClient(riverpgxv5.New(p.pool), &river.Config{
+	return p.Run(ctx, river.Config{
 		ID:                   w.Name,
 		Workers:              workers,
 		Queues:               map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: w.Concurrency}},
 		JobTimeout:           w.Lease,
 		RescueStuckJobsAfter: w.Lease,
 		SoftStopTimeout:      w.Grace,
-		Logger:               riverLog,
 	})
-	if err != nil {
-		return err
-	}
-	running := context.WithoutCancel(ctx)
-	if err := client.Start(running); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return client.Stop(running)
 }
 
 // workInTx is what River's documentation has for work and completion in one transaction.

@@ -1,0 +1,30 @@
+// Package system opens the databases and job queues that bench measures and chaos breaks.
+package system
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// OpenDB opens a database with at most so many connections, all of which stay open.
+func OpenDB(driver, dsn string, connections int) (*sql.DB, error) {
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// OpenPool opens a pool of pgx's own with at most so many connections.
+func OpenPool(ctx context.Context, dsn string, connections int) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = int32(connections)
+	return pgxpool.NewWithConfig(ctx, config)
+}
