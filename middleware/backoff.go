@@ -12,23 +12,23 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Backoff says how long a job that failed waits until it is tried again, as
-// [queue.RetryAfter] does, instead of [queue.Backoff]'s 30 s and more. How often
-// it is tried is not Backoff's to say: see [Retry] and [queue.Job].MaxAttempts.
+// Backoff sets how long a failed job waits before it is retried, in place of the worker's own
+// back-off ([queue.Backoff]: 30 s and more). How often a job is retried is decided by [Retry] and
+// by [queue.Job].MaxAttempts.
 //
-// An error in which errors.As finds a
+// An error may ask for its own delay, as a server does with 429 Too Many Requests. If errors.As
+// finds in it an
 //
 //	interface{ RetryAfter() time.Duration }
 //
-// that returns more than 0 waits exactly that long instead, beyond any Cap too: what
-// a server said with 429 Too Many Requests or 503 Service Unavailable.
+// that returns more than 0, the job waits exactly that long, even beyond the policy's Cap.
 //
-// Backoff leaves alone what says itself what is to become of the job
-// ([queue.RetryAfter], [queue.Discard], [queue.Snooze], [queue.Settled]), so the
-// innermost of two Backoffs decides. So it does errors of handlers whose context
-// ended with [queue.ErrShutdown] or [queue.ErrLost].
+// Backoff does not change an answer that the handler gave itself ([queue.RetryAfter],
+// [queue.Discard], [queue.Snooze], [queue.Settled]); so of two Backoffs the inner one decides. It
+// does not change the error of a handler whose context ended with [queue.ErrShutdown] or
+// [queue.ErrLost] either.
 //
-// Backoff panics if p is nil or a field of a policy of this package is out of range.
+// Backoff panics if p is nil, or if a field of one of this package's policies is out of range.
 func Backoff(p Policy) queue.Middleware {
 	if p == nil {
 		panic("middleware: Backoff: p is nil")
@@ -41,7 +41,7 @@ func Backoff(p Policy) queue.Middleware {
 	return func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			err := next.HandleJob(ctx, job)
-			if _, said := queue.ActionOf(err); said || queue.EndedByWorker(ctx) {
+			if _, answered := queue.ActionOf(err); answered || queue.EndedByWorker(ctx) {
 				return err
 			}
 			d, err := examine(err, askedFor)
@@ -53,7 +53,7 @@ func Backoff(p Policy) queue.Middleware {
 	}
 }
 
-// askedFor is how long the error itself asks to wait; 0 if it does not.
+// askedFor returns the delay that the error itself asks for; 0 if it asks for none.
 func askedFor(err error) time.Duration {
 	var asks interface{ RetryAfter() time.Duration }
 	if errors.As(err, &asks) {
@@ -62,8 +62,8 @@ func askedFor(err error) time.Duration {
 	return 0
 }
 
-// paced marks the RetryAfter that Backoff made of a plain error: it says how long
-// to wait, and leaves to Retry whether to try again at all.
+// paced marks a RetryAfter that Backoff made of a plain error. It sets the delay; Retry still
+// decides whether the job is retried.
 type paced struct{ error }
 
 func (p *paced) Unwrap() error { return p.error }
@@ -73,10 +73,10 @@ func isPaced(err error) bool {
 	return ok
 }
 
-// Policy is a way to choose delays.
+// Policy chooses delays.
 type Policy interface {
-	// Delay returns how long a job waits after its attempt, from 1, has failed;
-	// below 0 means 0. It is called concurrently and does not block.
+	// Delay returns how long a job waits after this attempt, counted from 1, has failed. A delay
+	// below 0 means 0. Delay may be called concurrently and must not block.
 	Delay(attempt int) time.Duration
 }
 
@@ -89,8 +89,9 @@ const (
 	defaultCap    = time.Hour
 )
 
-// Exponential is a [Policy] whose delays grow by a factor: Base, Base·Factor,
-// Base·Factor², and so on up to Cap. The zero value is what [queue.Backoff] does.
+// Exponential is a [Policy] whose delays grow by a factor: Base, Base·Factor, Base·Factor², and so
+// on up to Cap. The zero value does what [queue.Backoff] does: 30 s, 60 s, 2 min and so on up to an
+// hour.
 type Exponential struct {
 	Base   time.Duration // the first delay; 0 means 30 s
 	Factor float64       // from one delay to the next, at least 1; 0 means 2
@@ -116,8 +117,8 @@ func (p Exponential) check() error {
 	return checkDelays("Exponential", p.Base, p.Cap, p.Jitter)
 }
 
-// Linear is a [Policy] whose delays grow by a constant: Base, Base+Step,
-// Base+2·Step, and so on up to Cap.
+// Linear is a [Policy] whose delays grow by a constant: Base, Base+Step, Base+2·Step, and so on up
+// to Cap. The zero value waits 30 s, 60 s, 90 s and so on up to an hour.
 type Linear struct {
 	Base   time.Duration // the first delay; 0 means 30 s
 	Step   time.Duration // from one delay to the next; 0 means Base
@@ -143,7 +144,8 @@ func (p Linear) check() error {
 	return checkDelays("Linear", p.Base, p.Cap, p.Jitter)
 }
 
-// Fixed is a [Policy] whose delays are all the same, but for their jitter.
+// Fixed is a [Policy] whose delays are all the same, apart from their jitter. The zero value waits
+// 30 s.
 type Fixed struct {
 	Base   time.Duration // the delay; 0 means 30 s
 	Jitter Jitter
@@ -156,7 +158,7 @@ func (p Fixed) Delay(int) time.Duration {
 
 func (p Fixed) check() error { return checkDelays("Fixed", p.Base, math.MaxInt64, p.Jitter) }
 
-// checkDelays checks what the policies have in common.
+// checkDelays checks the fields that the policies share.
 func checkDelays(policy string, base, limit time.Duration, j Jitter) error {
 	switch {
 	case base < 0:
@@ -171,20 +173,20 @@ func checkDelays(policy string, base, limit time.Duration, j Jitter) error {
 	return nil
 }
 
-// Jitter is how delays are spread at random, so that jobs that failed together do
-// not come back together. No delay exceeds its policy's Cap.
+// Jitter spreads delays at random, so that jobs that failed together are not retried together. No
+// delay exceeds its policy's Cap.
 type Jitter uint8
 
 const (
-	// ProportionalJitter adds up to 30 % to a delay. It is the zero value. Where
-	// that could exceed Cap it first shortens the delay, at most to Cap/1.3: at
-	// Cap, delays are spread as widely as below it.
+	// ProportionalJitter adds up to 30 % to a delay. It is the zero value. A delay close to Cap is
+	// shortened first, at most to Cap/1.3, so that delays at Cap are spread as widely as those
+	// below it.
 	ProportionalJitter Jitter = iota
-	// FullJitter makes it anything from 0 to the delay.
+	// FullJitter draws from 0 to the delay.
 	FullJitter
-	// EqualJitter makes it anything from half the delay to the delay.
+	// EqualJitter draws from half the delay to the delay.
 	EqualJitter
-	// NoJitter leaves it as it is.
+	// NoJitter leaves the delay as it is.
 	NoJitter
 )
 

@@ -11,32 +11,30 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Compress makes long payloads shorter with gzip: Enqueuer on the side that
-// enqueues, Handler on the side of the workers. The zero value is ready, and it is
-// safe for concurrent use.
+// Compress shortens long payloads with gzip. Its Enqueuer belongs in the programs that enqueue, its
+// Handler in the workers. The zero value is ready for use and safe for concurrent use.
 //
 //	enqueuer := queue.ChainEnqueuer(q, compress.Enqueuer)
 //	handler := queue.Chain(mux, compress.Handler)
 //
-// Give the Handler to all workers first: it passes on what is not compressed, while
-// without it a handler gets a string of base64, which [queue.Kind.Handle] discards.
-// Together with [Encrypt], Compress is the first to enqueue and the last to handle.
+// Deploy the Handler to all workers before the first Enqueuer. The Handler passes on payloads that
+// are not compressed; without it a handler gets a string of base64, which [queue.Kind.Handle]
+// discards. Together with [Encrypt], Compress comes first when enqueueing and last when handling.
 //
-// PostgreSQL compresses rows of more than 2 KB by itself, so the network gains more
-// than the disk. Orders of 1, 2, 10 and 100 KiB of JSON became 1.8, 2.6, 4.3 and 6.0
-// times shorter, but their table in PostgreSQL 15 only 62, 0, 8 and 26 % smaller, and
-// its WAL 47, 1, 9 and 28 %, for 0.04, 0.06, 0.15 and 2.2 ms of the enqueuer's time.
-// What is encrypted PostgreSQL cannot compress: there Compress made the table of
-// the orders of 10 KiB five times smaller.
+// PostgreSQL compresses rows of more than 2 KB itself, so the network gains more than the disk.
+// Orders of 1, 2, 10 and 100 KiB of JSON became 1.8, 2.6, 4.3 and 6.0 times shorter. Their table in
+// PostgreSQL 15 became 62, 0, 8 and 26 % smaller, its WAL 47, 1, 9 and 28 %, and each cost the
+// enqueuer 0.04, 0.06, 0.15 and 2.2 ms. PostgreSQL cannot compress what is encrypted: there
+// Compress made the table of 10 KiB orders five times smaller.
 type Compress struct {
-	// Min is the length in bytes from which on payloads are compressed; 0 means
-	// 1,024. What would not become shorter is left alone at any length.
+	// Min is the length in bytes from which payloads are compressed; 0 means 1,024. A payload that
+	// would not become shorter is left as it is.
 	Min int
-	// Level is gzip's: 1 (fastest) to 9 (shortest); 0 means 6.
+	// Level is gzip's level, from 1 (fastest) to 9 (shortest); 0 means 6.
 	Level int
-	// MaxPayload is the most bytes that a payload may be decompressed to, so that
-	// no job can fill a worker's memory; longer ones are not compressed either.
-	// 0 means 64 MiB; at most 1 GiB.
+	// MaxPayload is the greatest length in bytes to which a payload is decompressed, so that no job
+	// can fill a worker's memory. Longer payloads are not compressed either. 0 means 64 MiB; the
+	// most is 1 GiB.
 	MaxPayload int
 }
 
@@ -49,8 +47,8 @@ const (
 	maxDecompressed     = 1 << 30
 )
 
-// Enqueuer is the [queue.EnqueueMiddleware]. It panics with a [*queue.InvalidError]
-// where a field of c is out of range.
+// Enqueuer is a [queue.EnqueueMiddleware]. It panics with a [*queue.InvalidError] if a field of c
+// is out of range.
 func (c Compress) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
 	c = c.checked()
 	var writers sync.Pool
@@ -75,10 +73,9 @@ func (c Compress) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
 	})
 }
 
-// Handler is the [queue.Middleware]. It panics as Enqueuer does. A payload that
-// cannot be decompressed, or is longer than MaxPayload then, makes the job dead at once;
-// one whose last encoding is another's fails and is tried again, because the
-// handler's middleware stands in the wrong order.
+// Handler is a [queue.Middleware]. A job is dead at once if its payload cannot be decompressed, or
+// is longer than MaxPayload afterwards. A job whose last encoding was made by other middleware
+// fails and is retried, because the chain is in the wrong order. Handler panics as Enqueuer does.
 func (c Compress) Handler(next queue.Handler) queue.Handler {
 	c = c.checked()
 	readers := sync.Pool{New: func() any { return new(gzip.Reader) }}
@@ -106,7 +103,7 @@ func (c Compress) Handler(next queue.Handler) queue.Handler {
 	})
 }
 
-// checked returns c with its defaults, or panics.
+// checked returns c with its defaults. It panics if a field is out of range.
 func (c Compress) checked() Compress {
 	if c.Min == 0 {
 		c.Min = defaultMin
@@ -128,7 +125,7 @@ func (c Compress) checked() Compress {
 	return c
 }
 
-// zipper is a gzip writer, which is most of a megabyte, with what it writes to.
+// zipper is a gzip writer, which takes most of a megabyte, and its output.
 type zipper struct {
 	writer *gzip.Writer
 	out    bytes.Buffer

@@ -9,28 +9,26 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// DedupStore remembers which keys' effects have happened. Its one method may be
-// called concurrently.
+// DedupStore remembers the keys whose effects have happened. [MemoryDedup] and [SQLDedup] are two.
 type DedupStore interface {
-	// Once calls f, unless an f for the same key has succeeded within its window,
-	// and says whether it did; err is f's, or the store's own. While one f for a key
-	// is under way another call for it waits, or returns [queue.Snooze]. An f that fails, or
-	// panics, leaves the key free.
+	// Once calls f, unless a call of f for the same key has succeeded within its window. ran
+	// reports whether it called f; err is f's error or the store's own. While f runs for a key,
+	// another call for that key waits, or returns [queue.Snooze]. If f fails or panics, the key
+	// stays free. Once may be called concurrently.
 	Once(ctx context.Context, key string, window time.Duration, f func(context.Context) error) (ran bool, err error)
 }
 
-// Dedup runs the handler once for each key and window: a job whose key has
-// been handled within it, by whatever job, is done without being run. A job that
-// failed is not remembered, so it is retried as ever. Where [queue.Job].Key keeps
-// a second live job from being written, Dedup covers the time after the first has ended,
-// and a job that is delivered twice.
+// Dedup runs the handler once for each key and window. If a job with the same key was handled
+// within the window, the job is done without being run. A failed run is not remembered, so the job
+// is retried. [queue.Job].Key keeps a second live job from being written; Dedup covers the time
+// after the first has ended, and jobs that are delivered twice.
 //
-// key returns a job's key; nil means its kind and its Key. Jobs for which it is
-// "" are always run.
+// key returns a job's key. A nil key means the job's kind and Key. A job whose key is "" always
+// runs.
 //
-// What "once" is worth is the store's to say. [SQLDedup] stands inside of [Tx]: the
-// remembering is part of the transaction of the effect. [MemoryDedup] knows of this
-// process only, and stands outside of Tx. Either returns an error elsewhere.
+// The store decides how much "once" is worth. [SQLDedup] stands inside of [Tx] and remembers in the
+// transaction of the effect. [MemoryDedup] knows this process only and stands outside of Tx. In the
+// wrong place, each returns an error.
 //
 // Dedup panics if store is nil or window is not above 0.
 func Dedup(store DedupStore, window time.Duration, key func(*queue.Job) string) queue.Middleware {

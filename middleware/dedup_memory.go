@@ -10,18 +10,18 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// MemoryDedup is a [DedupStore] for one process, which forgets everything when it
-// ends. The zero value is ready for use; it must not be copied.
+// MemoryDedup is a [DedupStore] for one process. It forgets everything when the process ends. The
+// zero value is ready for use; it must not be copied. It is safe for concurrent use.
 //
-// It stands outside of [Tx]: inside, Once returns an error and does not call f, since it would
-// remember what Tx may still roll back.
+// It stands outside of [Tx]. Inside, Once returns an error and does not call f, because it would
+// remember an effect that Tx may still roll back.
 type MemoryDedup struct {
 	mu      sync.Mutex
 	keys    map[string]*deduped
 	sweepAt int // how many keys there may be before those that are over are removed
 }
 
-// deduped is a key whose effect is under way, or has happened.
+// deduped is a key whose effect is under way or has happened.
 type deduped struct {
 	since time.Time // when its effect began
 	until time.Time // the end of its window; zero while it is under way
@@ -29,9 +29,9 @@ type deduped struct {
 
 var errInTx = errors.New("inside of Tx it would remember what may still be rolled back: put Dedup outside of Tx, or use SQLDedup")
 
-// Once implements [DedupStore]. The window begins when f has succeeded. While an f for the key is
-// under way, another call returns [queue.Snooze] at once: it does not keep a slot of its worker.
-// The job comes back after as long as that f has run, at least 100 ms and at most 10 s.
+// Once implements [DedupStore]. The window begins when f has succeeded. While f runs for the key,
+// another call returns [queue.Snooze] at once, so that it does not occupy a slot of its worker.
+// That job comes back after as long as f has run so far, at least 100 ms and at most 10 s.
 func (m *MemoryDedup) Once(ctx context.Context, key string, window time.Duration, f func(context.Context) error) (ran bool, err error) {
 	if _, ok := TxFrom(ctx); ok {
 		return false, fmt.Errorf("middleware: MemoryDedup: %w", errInTx)
@@ -46,8 +46,8 @@ func (m *MemoryDedup) Once(ctx context.Context, key string, window time.Duration
 	return false, nil
 }
 
-// begin returns a new entry for the key; or another's that is under way; or
-// neither, when the effect has happened.
+// begin returns a new entry for the key, or another call's entry that is under way. It returns
+// neither if the effect has happened.
 func (m *MemoryDedup) begin(key string) (mine, other *deduped) {
 	now := time.Now()
 	m.mu.Lock()
@@ -83,8 +83,7 @@ func (m *MemoryDedup) run(ctx context.Context, key string, d *deduped, window ti
 	return err
 }
 
-// sweep removes what is over whenever the map has doubled since the last time,
-// which costs each key a constant share.
+// sweep removes expired keys each time the map has doubled, so its cost per key is constant.
 func (m *MemoryDedup) sweep() {
 	const least = 1000
 	if m.keys == nil {

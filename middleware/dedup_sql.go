@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// SQLDedup is a [DedupStore] in a table of a PostgreSQL database. It works within
-// [Tx], in whose transaction it remembers: the key is kept if and only if the
-// effect is, whichever process had the job. Outside of Tx it returns an error.
-// The zero value is ready for use, once the table is there.
+// SQLDedup is a [DedupStore] in a table of a PostgreSQL database. It works inside of [Tx] and
+// remembers in Tx's transaction, so the key is kept if and only if the effect is, whichever process
+// ran the job. Outside of Tx it returns an error. The zero value is ready for use once
+// [SQLDedup.Schema] has run. It is safe for concurrent use.
 type SQLDedup struct {
-	// Table holds the keys; "" means errand_dedup. It is a name of letters, digits
-	// and underscores, or two of them joined by a dot.
+	// Table is the name of the table; "" means errand_dedup. A name consists of letters, digits and
+	// underscores, or of two such names joined by a dot.
 	Table string
 }
 
@@ -25,18 +25,18 @@ var dedupTable string
 //go:embed dedup_once.sql
 var dedupOnce string
 
-// Schema returns the statements that make the table where there is none, for your
-// migrations. It panics where Table is not a name.
+// Schema returns the statements that create the table if it does not exist, for your migrations. It
+// panics if Table is not a name.
 func (s SQLDedup) Schema() string {
-	text, err := s.in(dedupTable)
+	text, err := s.insertTable(dedupTable)
 	if err != nil {
 		panic(err)
 	}
 	return text
 }
 
-// Once implements [DedupStore]. The window begins when f does, by the database's
-// clock. The key of another transaction that is still open is waited for.
+// Once implements [DedupStore]. The window begins when f does, by the database's clock. If another
+// open transaction has the key, Once waits for it to end.
 func (s SQLDedup) Once(ctx context.Context, key string, window time.Duration, f func(context.Context) error) (ran bool, err error) {
 	fresh, err := s.remember(ctx, key, window)
 	if err != nil {
@@ -48,13 +48,13 @@ func (s SQLDedup) Once(ctx context.Context, key string, window time.Duration, f 
 	return true, f(ctx)
 }
 
-// remember writes the key, and is false if it is there and not over.
+// remember writes the key. It returns false if the key is there and its window is not over.
 func (s SQLDedup) remember(ctx context.Context, key string, window time.Duration) (fresh bool, err error) {
 	tx, ok := TxFrom(ctx)
 	if !ok {
 		return false, errNoTx
 	}
-	query, err := s.in(dedupOnce)
+	query, err := s.insertTable(dedupOnce)
 	if err != nil {
 		return false, err
 	}
@@ -69,8 +69,8 @@ func (s SQLDedup) remember(ctx context.Context, key string, window time.Duration
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// in writes the table's name, quoted, into a statement of ours.
-func (s SQLDedup) in(statement string) (string, error) {
+// insertTable writes the table's name, quoted, into one of our statements.
+func (s SQLDedup) insertTable(statement string) (string, error) {
 	name := s.Table
 	if name == "" {
 		name = "errand_dedup"

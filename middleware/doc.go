@@ -1,6 +1,5 @@
-// Package middleware holds what may stand between a [queue.Worker] and its
-// handlers. Each piece is a [queue.Middleware], or makes one, and is joined to the
-// others by [queue.Chain], the first outermost:
+// Package middleware holds what may stand between a [queue.Worker] and its handlers. Each piece is
+// a [queue.Middleware], or makes one. [queue.Chain] joins them, the first outermost:
 //
 //	handler := queue.Chain(mux,
 //		middleware.Log(nil),
@@ -10,7 +9,7 @@
 //	)
 //	err := queue.Worker{Backend: q, Handler: handler}.Run(ctx)
 //
-// Around the handler of a single kind it stands alone:
+// A piece can also stand around the handler of a single kind:
 //
 //	mux.Handle("report.build", middleware.Timeout(time.Minute)(build))
 //
@@ -18,7 +17,7 @@
 //
 //   - [Recover] turns a panic into an error, for the middleware outside of it.
 //   - [Timeout] ends a handler's context after a while.
-//   - [Retry] says which errors are tried again, and how often.
+//   - [Retry] says which errors are retried, and how often.
 //   - [Backoff] says how long a failed job waits.
 //   - [Log] logs every run, successes too.
 //   - [Tx] runs a job in the transaction that settles it.
@@ -26,11 +25,12 @@
 //   - [Encrypt] keeps payloads secret in the database.
 //   - [Compress] makes long payloads short.
 //
-// In packages of their own, because they depend on others' modules, are
-// middleware/resilience (CircuitBreaker, Bulkhead) and middleware/telemetry.
+// CircuitBreaker and Bulkhead are in middleware/resilience, traces and metrics in
+// middleware/telemetry: these packages depend on other modules, this one does not.
 //
-// Retry and Backoff may stand in either order, with the same outcome: Retry's
-// rules look at errors to which Backoff has given a delay, as at plain ones. A
-// answer that the handler gave itself ([queue.RetryAfter], [queue.Discard],
-// [queue.Snooze], [queue.Settled]) passes both unchanged.
+// Retry and Backoff may stand in either order: Retry's rules see the same errors before and after
+// Backoff has set their delay. An answer that the handler gave itself ([queue.RetryAfter],
+// [queue.Discard], [queue.Snooze], [queue.Settled]) passes both unchanged.
+//
+// Everything here is safe for concurrent use once it is made.
 package middleware

@@ -64,8 +64,8 @@ func misplaced(last, met string) error {
 	return fmt.Errorf("middleware: the payload's last encoding is %q: %s has to stand outside %s.Handler", last, outer, met)
 }
 
-// encodeJobs returns an Enqueuer that passes on copies of the jobs, changed by
-// encode, in one call, and gives the caller's jobs what Enqueue fills in.
+// encodeJobs returns an Enqueuer that passes on copies of the jobs, changed by encode, in one call.
+// It copies to the caller's jobs what Enqueue fills in.
 func encodeJobs(next queue.Enqueuer, encode func(copied *queue.Job) error) queue.Enqueuer {
 	return queue.EnqueuerFunc(func(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 		encoded := make([]*queue.Job, len(jobs))
@@ -94,8 +94,8 @@ func encodeJobs(next queue.Enqueuer, encode func(copied *queue.Job) error) queue
 	})
 }
 
-// decodeJob returns a Handler that passes on a copy of the job, changed by decode.
-// The copy is held as the job is: by its ID, Fence and Worker.
+// decodeJob returns a Handler that passes on a copy of the job, changed by decode. The copy has the
+// same ID, Fence and Worker, so it can be settled like the job.
 func decodeJob(next queue.Handler, decode func(copied *queue.Job) error) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		copied := *job
@@ -108,8 +108,8 @@ func decodeJob(next queue.Handler, decode func(copied *queue.Job) error) queue.H
 
 var errNotBase64 = errors.New("the payload is not a JSON string of base64, although its " + EncodingHeader + " header says so")
 
-// payloadBytes returns what the next encoding is to be applied to, or was the
-// result of: the payload itself, or what its base64 stands for where e is not empty.
+// payloadBytes returns the bytes that the next encoding applies to, or that the last one produced:
+// the payload itself, or what its base64 stands for if e is not empty.
 func payloadBytes(e encodings, payload json.RawMessage) ([]byte, error) {
 	if e == "" {
 		if payload == nil {
@@ -129,8 +129,8 @@ func payloadBytes(e encodings, payload json.RawMessage) ([]byte, error) {
 	return data[:n], nil
 }
 
-// unquote returns the text of a JSON string. Where nothing in it is escaped, as
-// nothing has to be in base64, it does without the parser, which takes ten times as long.
+// unquote returns the text of a JSON string. Base64 needs no escapes, and without them unquote does
+// not use the parser, which takes ten times as long.
 func unquote(payload json.RawMessage) ([]byte, error) {
 	if n := len(payload); n >= 2 && payload[0] == '"' && payload[n-1] == '"' && !bytes.Contains(payload, []byte(`\`)) {
 		return payload[1 : n-1], nil
@@ -140,8 +140,8 @@ func unquote(payload json.RawMessage) ([]byte, error) {
 	return []byte(text), err
 }
 
-// setPayload is the way back from payloadBytes. The job's headers are replaced,
-// since it shares them with the one it was copied from.
+// setPayload is the inverse of payloadBytes. It replaces the job's headers, because the job shares
+// them with the one that it was copied from.
 func setPayload(job *queue.Job, e encodings, data []byte) {
 	headers := maps.Clone(job.Headers)
 	if e == "" {
@@ -159,5 +159,5 @@ func setPayload(job *queue.Job, e encodings, data []byte) {
 	job.Payload, job.Headers = text, headers
 }
 
-// encodedLen is the length of the payload that stands for n bytes.
+// encodedLen returns the length of the payload that stands for n bytes.
 func encodedLen(n int) int { return base64.StdEncoding.EncodedLen(n) + len(`""`) }

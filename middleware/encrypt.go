@@ -13,47 +13,45 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Keys are AES keys by their ids: 16, 24 or 32 random bytes each, for AES-128, -192
-// and -256. An id is written beside each payload that its key has encrypted; it is 1 to
-// 100 printable ASCII characters without spaces, commas and semicolons.
+// Keys are AES keys by their IDs: 16, 24 or 32 random bytes each, for AES-128, -192 and -256. The
+// ID is written beside each payload that its key has encrypted. It consists of 1 to 100 printable
+// ASCII characters without spaces, commas and semicolons.
 //
-// Neither fmt nor log/slog nor encoding/json shows the keys, but the ids; except that
-// fmt shows everything within a struct's unexported field.
+// Package fmt, log/slog and encoding/json show the IDs and not the keys, with one exception: fmt
+// shows everything in a struct's unexported field.
 type Keys map[string][]byte
 
-// EncryptOptions are the choices of [NewEncrypt].
+// EncryptOptions configure [NewEncrypt]. Keys and Current are required.
 type EncryptOptions struct {
-	// Keys holds the key that new jobs are encrypted with and the older ones that
-	// jobs in the table may still need.
+	// Keys holds the key that encrypts new jobs, and older keys that jobs in the table still need.
 	Keys Keys
-	// Current is the id of the key that new jobs are encrypted with.
+	// Current is the ID of the key that encrypts new jobs.
 	Current string
-	// AllowPlain lets jobs through to the handlers that are not encrypted, for as
-	// long as there are some from before. Whoever can write to the table can
-	// then make up jobs, for which a key is needed otherwise.
+	// AllowPlain passes jobs that are not encrypted to the handlers. Set it while such jobs from
+	// before are left. Meanwhile everybody who can write to the table can make up jobs; otherwise
+	// that takes a key.
 	AllowPlain bool
 }
 
-// Encrypt encrypts payloads with AES-GCM: Enqueuer on the side that enqueues,
-// Handler on the side of the workers. Make one with [NewEncrypt]; without it the
-// methods panic. It is safe for concurrent use.
+// Encrypt encrypts payloads with AES-GCM. Its Enqueuer belongs in the programs that enqueue, its
+// Handler in the workers. [NewEncrypt] makes one; the methods of the zero value panic. It is safe
+// for concurrent use.
 //
-// Only the payload is encrypted. Queue, kind, key, headers and times stay readable, and
-// so do the payload's length and the errors of handlers, which are kept with the job.
+// Only the payload is encrypted. Queue, kind, key, headers and times stay readable, and so do the
+// payload's length and the errors of handlers, which are kept with the job.
 //
-// A payload opens only in a job of the queue and kind that it was enqueued with, and
-// under the same [EncodingHeader]. Who can write to the table can still delete jobs,
-// run them again, and exchange payloads between jobs of one queue and kind.
+// A payload opens only in a job of the queue and kind that it was enqueued with, and with the same
+// [EncodingHeader]. Somebody who can write to the table can still delete jobs, run them again, and
+// exchange payloads between jobs of one queue and kind.
 //
-// To change keys, first give the new one to all workers, then make it Current for all
-// who enqueue, and take the old one away when no job needs it any more. A key is good
-// for 2^32 payloads, since their nonces are random (NIST SP 800-38D, section 8.3):
-// at a thousand a second these are 49 days.
+// To change keys, first give the new key to all workers. Then make it Current in all programs that
+// enqueue. Remove the old key when no job needs it any more. A key is good for 2^32 payloads,
+// because their nonces are random (NIST SP 800-38D, section 8.3): 49 days at a thousand a second.
 //
-// To begin with encryption, first give the Handler to all workers, with AllowPlain, then
-// the Enqueuer to all who enqueue, and take AllowPlain away when no plain job is left.
+// To begin with encryption, first give the Handler to all workers, with AllowPlain. Then give the
+// Enqueuer to all programs that enqueue. Remove AllowPlain when no plain job is left.
 type Encrypt struct {
-	// A pointer for each key, because fmt does not follow those within a struct.
+	// Pointers, because fmt does not follow those inside a struct.
 	keys       map[string]*sealer
 	current    string
 	allowPlain bool
@@ -66,9 +64,8 @@ const (
 	gcmEntry = gcmName + ";key=" // and the key's id
 )
 
-// NewEncrypt returns the pair of middleware with these keys, of which it keeps
-// no reference. A bad option is a [*queue.InvalidError] that names it, and
-// shows nothing of a key.
+// NewEncrypt returns the pair of middleware with these keys, which it copies. If an option is out
+// of range, the error is a [*queue.InvalidError] that names it and shows nothing of a key.
 func NewEncrypt(o EncryptOptions) (*Encrypt, error) {
 	if len(o.Keys) == 0 {
 		return nil, &queue.InvalidError{Field: "Keys", Problem: "empty: give at least one key"}
@@ -92,8 +89,8 @@ func NewEncrypt(o EncryptOptions) (*Encrypt, error) {
 	return c, nil
 }
 
-// idProblem says what is wrong with a key's id. It does not show it: who has mixed
-// up ids and keys gets this error.
+// idProblem says what is wrong with a key's ID. It does not show the ID: a caller who mixed up IDs
+// and keys gets this error.
 func idProblem(id string) string {
 	const most = 100
 	if id == "" || len(id) > most {
@@ -115,19 +112,18 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// Enqueuer is the [queue.EnqueueMiddleware]. It makes n bytes of payload 4n/3 + 40,
-// which is what the backend's limit then applies to. A job that is encrypted
-// already is a [*queue.InvalidError].
+// Enqueuer is a [queue.EnqueueMiddleware]. It makes 4n/3 + 40 bytes of a payload of n bytes; the
+// backend's limit applies to these. Enqueueing a job that is already encrypted returns a
+// [*queue.InvalidError].
 func (c *Encrypt) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
 	c.mustBeMade()
 	return encodeJobs(next, c.seal)
 }
 
-// Handler is the [queue.Middleware]. A job that is not encrypted (see AllowPlain), or
-// does not open with the key that it names, is dead at once. One that names a key
-// that c does not have fails and is tried again, because the key may be on its
-// way; so does one that has been encoded once more since, because the handler's
-// middleware stands in the wrong order.
+// Handler is a [queue.Middleware]. A job is dead at once if it is not encrypted (but see
+// AllowPlain), or does not open with the key that it names. A job that names a key that c does not
+// have fails and is retried, because the key may be on its way. So does a job that was encoded once
+// more after it was encrypted, because the chain is in the wrong order.
 func (c *Encrypt) Handler(next queue.Handler) queue.Handler {
 	c.mustBeMade()
 	return decodeJob(next, c.open)
@@ -187,8 +183,8 @@ func (c *Encrypt) open(job *queue.Job) error {
 	return nil
 }
 
-// associated is what the payload is bound to. Each part is preceded by its length,
-// so that no two jobs have the same.
+// associated returns what the payload is bound to. Each part follows its length, so no two jobs
+// give the same bytes.
 func associated(job *queue.Job, e encodings) []byte {
 	name := job.Queue
 	if name == "" {
@@ -202,11 +198,11 @@ func associated(job *queue.Job, e encodings) []byte {
 	return data
 }
 
-// Format implements [fmt.Formatter]: it shows the ids, whatever the verb.
+// Format implements [fmt.Formatter]. It shows the IDs, whatever the verb.
 func (k Keys) Format(f fmt.State, _ rune) { fmt.Fprint(f, k.ids()) }
 
-// MarshalText implements [encoding.TextMarshaler], for encoding/json and log/slog:
-// it shows the ids.
+// MarshalText implements [encoding.TextMarshaler], for encoding/json and log/slog. It shows the
+// IDs.
 func (k Keys) MarshalText() ([]byte, error) { return []byte(k.ids()), nil }
 
 func (k Keys) ids() string {

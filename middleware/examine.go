@@ -6,9 +6,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// examine puts a question to err, which is not nil, and returns err. Where err's own
-// methods panic, as a nil pointer's may, it puts the question to an error of err's
-// text and returns that, which is what queue.OutcomeOf takes err for.
+// examine asks question about err, which is not nil, and returns err. If a method of err panics, as
+// a nil pointer's may, examine asks about an error with err's text instead, and returns that.
+// queue.OutcomeOf does the same.
 func examine[T any](err error, question func(error) T) (answer T, readable error) {
 	defer func() {
 		if recover() != nil {

@@ -8,21 +8,19 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Log writes a record when a job starts, at level Debug, and one when it has
-// ended: Info if it is done, settled by its handler, or given back; Warn if it is
-// to be tried again; Error if it is dead or its handler panicked. nil means
-// [slog.Default] at the time of the call.
+// Log writes a record when a job starts, at level Debug, and one when the run has ended. The second
+// has level Info if the job is done, settled by its handler, or released; Warn if it will be
+// retried; and Error if it is dead or its handler panicked. A nil logger means [slog.Default] at
+// the time of the run.
 //
-// A [queue.Worker] logs failures by itself. Log is for those who want the
-// successes too, with how long they took, or records that carry what a
-// [slog.Handler] finds in the context. It tells what is known where it stands: put
-// it outside of what may still change the outcome, such as [Retry]. A panic
-// passes through as it is.
+// A [queue.Worker] logs failures itself. Use Log to see the successes too, with their durations, or
+// to log through a [slog.Handler] that reads the context. Log reports what is known at its place in
+// the chain: put it outside of middleware that may change the outcome, such as [Retry]. A panic
+// passes through unchanged.
 //
-// Records have the attributes job (its ID), kind, queue and attempt; at the end
-// also took, error, due_in where the job is given back, and retry_in where the
-// error says how long to wait ([queue.RetryAfter], [Backoff]). Payload, key and
-// headers are not logged.
+// Records have the attributes job (its ID), kind, queue and attempt. The second record also has
+// took; error, if there is one; due_in, if the job is released; and retry_in, if the error sets the
+// delay ([queue.RetryAfter], [Backoff]). Payload, key and headers are not logged.
 func Log(logger *slog.Logger) queue.Middleware {
 	return func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
@@ -34,7 +32,7 @@ func Log(logger *slog.Logger) queue.Middleware {
 			returned := false
 			defer func() {
 				if !returned {
-					r.broken(recover())
+					r.logBroken(recover())
 				}
 			}()
 			err := next.HandleJob(ctx, job)
@@ -45,7 +43,7 @@ func Log(logger *slog.Logger) queue.Middleware {
 	}
 }
 
-// runLog is what the records of one run have in common.
+// runLog holds what the records of one run share.
 type runLog struct {
 	logger  *slog.Logger
 	ctx     context.Context
@@ -53,7 +51,7 @@ type runLog struct {
 	started time.Time
 }
 
-// end logs what the handler's error comes to.
+// end logs the outcome.
 func (r runLog) end(err error) {
 	took := r.took()
 	text := slog.String("error", queue.ErrorText(err))
@@ -66,21 +64,21 @@ func (r runLog) end(err error) {
 	case queue.Done:
 		r.write(slog.LevelInfo, "errand: job done", took)
 	case queue.Release:
-		r.write(slog.LevelInfo, "errand: job given back", took, text, slog.Duration("due_in", outcome.Delay))
+		r.write(slog.LevelInfo, "errand: job released", took, text, slog.Duration("due_in", outcome.Delay))
 	case queue.Dead:
 		r.write(slog.LevelError, "errand: job is dead", took, text)
 	case queue.Retry:
 		attrs := []slog.Attr{took, text}
-		if _, said := queue.ActionOf(err); said { // otherwise the worker draws another delay
+		if _, answered := queue.ActionOf(err); answered { // otherwise the worker draws another delay
 			attrs = append(attrs, slog.Duration("retry_in", outcome.Delay))
 		}
 		r.write(slog.LevelWarn, "errand: job failed", attrs...)
 	}
 }
 
-// broken logs a handler that did not return, and lets its panic, if it is one and
-// not runtime.Goexit, go on.
-func (r runLog) broken(v any) {
+// logBroken logs a handler that did not return. It re-panics, unless the handler called
+// runtime.Goexit.
+func (r runLog) logBroken(v any) {
 	if v == nil {
 		r.write(slog.LevelError, "errand: handler called runtime.Goexit", r.took())
 		return
@@ -91,7 +89,7 @@ func (r runLog) broken(v any) {
 
 func (r runLog) took() slog.Attr { return slog.Duration("took", time.Since(r.started)) }
 
-// write logs under the names that the worker's own records use.
+// write logs with the keys that the worker's own records have.
 func (r runLog) write(level slog.Level, msg string, attrs ...slog.Attr) {
 	r.logger.LogAttrs(r.ctx, level, msg, append([]slog.Attr{
 		slog.Int64("job", r.job.ID), slog.String("kind", r.job.Kind),

@@ -9,19 +9,18 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Timeout gives what it wraps a context that ends after d, with the cause
-// [context.DeadlineExceeded], unless it ends before. It panics if d is not above
-// 0. The Timeout of [queue.Worker] and [queue.Kind] covers the whole chain; this
-// one covers what is inside it, and lets the error say that time ran out.
+// Timeout gives the handler a context that ends after d, with the cause [context.DeadlineExceeded].
+// The Timeout of [queue.Worker] and [queue.Kind] covers the whole chain; this one covers what is
+// inside of it, and its error says that time ran out.
 //
-// An error that comes after that deadline is one that errors.Is finds to be
-// context.DeadlineExceeded: where the handler's is not, it is wrapped, and keeps
-// its answer and what else errors.Is and errors.As find in it. nil stays nil,
-// since the work was done, and [queue.Settled] stays as it is. So does any error if
-// the context that Timeout got has ended first, because of a shutdown, a lost job
-// or an earlier deadline.
+// If the handler returns an error after that deadline, errors.Is finds context.DeadlineExceeded in
+// it: Timeout wraps an error that does not say so itself. The wrapped error keeps its answer, and
+// errors.Is and errors.As still find what is in it. nil stays nil, since the work was done, and
+// [queue.Settled] stays as it is. So does any error if the context that Timeout got has ended
+// first: by a shutdown, a lost job or an earlier deadline.
 //
-// Timeout waits for the handler: one that ignores its context keeps its slot.
+// Timeout waits for the handler: one that ignores its context keeps its slot. Timeout panics if d
+// is not above 0.
 func Timeout(d time.Duration) queue.Middleware {
 	if d <= 0 {
 		panic(fmt.Sprintf("middleware: Timeout: d %v: above 0", d))
@@ -43,8 +42,8 @@ func Timeout(d time.Duration) queue.Middleware {
 	}
 }
 
-// timedOut reports whether ctx was ended by its own deadline, which is outer's
-// where that is earlier.
+// timedOut reports whether ctx was ended by its own deadline, and not by one that it got from
+// outer.
 func timedOut(ctx, outer context.Context) bool {
 	own, _ := ctx.Deadline()
 	limit, limited := outer.Deadline()

@@ -11,56 +11,53 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TxOptions are the choices of [Tx]; the zero value is good.
+// TxOptions configure [Tx]. The zero value works.
 type TxOptions struct {
-	// SQL is what BeginTx gets; nil means the database's defaults.
+	// SQL is passed to BeginTx; nil means the database's defaults.
 	SQL *sql.TxOptions
-	// SettleFirst settles the job before the handler runs instead of after it.
-	// The row is then locked, so the job cannot be lost while its transaction is
-	// open, and the transaction may be REPEATABLE READ or SERIALIZABLE although the
-	// handler outlasts a heartbeat. The price: a process that freezes, or whose
-	// connection is half open, keeps its job until the server ends the
-	// transaction (see idle_in_transaction_session_timeout).
+	// SettleFirst settles the job before the handler runs instead of after it. The job's row is
+	// then locked, so the job cannot be lost while the transaction is open. The transaction may be
+	// REPEATABLE READ or SERIALIZABLE even if the handler outlasts a heartbeat. The price: a
+	// process that freezes, or whose connection breaks unnoticed, keeps its job until the server
+	// ends the transaction (see idle_in_transaction_session_timeout).
 	//
-	// It also frees the job's Key for the handler, which may enqueue the next job with it in
-	// the transaction. Without SettleFirst Enqueue returns an error there.
+	// SettleFirst also frees the job's Key: the handler may enqueue the next job with that Key in
+	// the transaction. Without SettleFirst, Enqueue returns an error there.
 	SettleFirst bool
 }
 
-// Tx runs each job in a transaction of its own that also settles it, so that what
-// the handler writes in it happens exactly once, however often the job is
-// delivered: it begins, hands the transaction to the handler ([InTx], [TxFrom]),
-// settles the job as done behind its fence, commits, and returns [queue.Settled].
-// Jobs that the handler enqueues in the transaction appear when it commits.
+// Tx runs each job in a transaction that also settles it, so what the handler writes in it happens
+// exactly once, however often the job is delivered. Tx begins the transaction, hands it to the
+// handler ([InTx], [TxFrom]), settles the job as done behind its fence, commits, and returns
+// [queue.Settled]. Jobs that the handler enqueues in the transaction appear when it commits.
 //
-// If the handler returns an error or panics, all of it is rolled back and the
-// error passed on. So it is, with [queue.ErrLost], if the worker no longer
-// holds the job. A commit whose connection broke may have happened; then the job
-// is completed, and the worker's retry changes nothing. A process that is frozen
-// within the transaction keeps its job until the server ends that. A handler that returns
-// [queue.Settled] has settled the job itself, in this transaction: it is committed.
+// If the handler returns an error or panics, Tx rolls back and passes the error or panic on. If the
+// worker no longer holds the job, Tx rolls back and returns [queue.ErrLost]. A handler that returns
+// [queue.Settled] has settled the job itself in this transaction: Tx commits. A commit whose
+// connection broke may have happened; then the job is completed, and the worker's retry changes
+// nothing. A process that freezes inside the transaction keeps its job until the server ends the
+// transaction.
 //
-// q is the queue that the job was claimed from, in the same database as db. The
-// transaction ends with the handler's context: after its Timeout nothing is
-// written. The server has ten seconds each to begin, settle, commit and roll back, so that a connection
-// that the network has swallowed does not keep the job for ever; what the handler itself does
-// over one is for its Timeout to end. Tx holds a connection for as long as the handler runs,
-// so db needs one for each of the worker's Concurrency, and a few. A worker whose pool has too
-// few does not start ([queue.ConnHolder]).
+// q is the queue that the job was claimed from, in the same database as db. The transaction ends
+// with the handler's context: after its Timeout nothing is written. The server has ten seconds each
+// to begin, settle, commit and roll back, so a connection that the network has swallowed does not
+// keep the job for ever. The handler's own statements end with its Timeout.
 //
-// The heartbeat changes the job's row. A transaction of REPEATABLE READ or
-// SERIALIZABLE that began before it cannot settle the job after it, which
-// PostgreSQL reports as a serialization failure: set SettleFirst where handlers
-// may take a third of the lease or longer.
+// Tx holds a connection for as long as the handler runs, so db needs one for each of the worker's
+// Concurrency, and a few more. A worker whose pool has too few does not start ([queue.ConnHolder]).
 //
-// SQLite has one write lock, so there one handler runs at a time, whatever the worker's Concurrency, and the
-// others wait for their turn within their Timeout. The worker extends its leases in between ([queue.TxBeginner]): a
-// handler that takes less than a third of the lease costs nobody theirs.
+// The heartbeat changes the job's row. A REPEATABLE READ or SERIALIZABLE transaction that began
+// before a heartbeat cannot settle the job after it; PostgreSQL reports a serialization failure.
+// Set SettleFirst if handlers may take a third of the lease or longer.
 //
-// SQLite may end a transaction by itself while the handler runs: when a statement that
-// writes is interrupted, or the disk is full. Then the job is not completed, and what
-// Tx returns is an error, whatever the handler says; but what the handler writes after
-// such a statement takes effect at once. A handler returns when a statement has failed.
+// SQLite has one write lock. One handler runs at a time there, whatever the worker's Concurrency;
+// the others wait for their turn within their Timeout. Between handlers the worker extends its
+// leases ([queue.TxBeginner]), so handlers that take less than a third of the lease lose none.
+//
+// SQLite may end a transaction itself while the handler runs: when a writing statement is
+// interrupted, or the disk is full. Then the job is not completed, and Tx returns an error whatever
+// the handler returns. But what the handler writes after such a statement takes effect at once. So
+// a handler must return when a statement has failed.
 //
 // Tx panics if db or q is nil.
 func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
@@ -77,11 +74,11 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 				return fmt.Errorf("middleware: Tx: begin: %w", err)
 			}
 			defer tx.end()
-			defer func() { _ = answered(tx.abandon, tx.Rollback) }() // also when the handler panics; nothing once it is committed
+			defer func() { _ = awaitAnswer(tx.abandon, tx.Rollback) }() // also when the handler panics; nothing once it is committed
 			if err := o.run(context.WithValue(ctx, txKey{}, tx.Tx), tx.Tx, q, next, job); err != nil {
 				return err
 			}
-			if err := answered(tx.abandon, tx.Commit); err != nil {
+			if err := awaitAnswer(tx.abandon, tx.Commit); err != nil {
 				return fmt.Errorf("middleware: Tx: commit: %w", err)
 			}
 			return queue.Settled
@@ -89,7 +86,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	}
 }
 
-// txHandler tells the worker whose connection it holds.
+// txHandler tells the worker which pool its runs hold a connection of.
 type txHandler struct {
 	db   *sql.DB
 	next queue.Handler
@@ -103,17 +100,20 @@ func (h txHandler) Unwrap() queue.Handler { return h.next }
 func (h txHandler) HoldsConn() *sql.DB { return h.db }
 
 const (
-	// answerTimeout is how long the server has to answer. Where a network has swallowed the connection, it never does.
+	// answerTimeout is how long the server has to answer. If the network has swallowed the
+	// connection, it never does.
 	answerTimeout = 10 * time.Second
-	// obeyTimeout is how long a driver has to return when its context has ended. lib/pq never does while it reads.
+	// obeyTimeout is how long a driver has to return after its context has ended. lib/pq does not
+	// return while it reads.
 	obeyTimeout = time.Second
 )
 
 var errSilent = errors.New("the database has not answered for 10 s")
 
-// answered runs f, which waits for the server. After answerTimeout it calls abandon, which ends the context of f. If f does not
-// return after that either, answered leaves it behind: the operating system ends it with its connection, minutes later.
-func answered(abandon func(), f func() error) error {
+// awaitAnswer runs f, which waits for the server. After answerTimeout it calls abandon, which ends
+// the context of f. If f does not return then either, awaitAnswer leaves it behind: the operating
+// system ends its connection, and with it f, minutes later.
+func awaitAnswer(abandon func(), f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -143,13 +143,14 @@ func answered(abandon func(), f func() error) error {
 	}
 }
 
-// openTx is a transaction with what ends its context, and what is to be called when it is over.
+// openTx is a transaction, the function that ends its context, and the function to call when it is
+// over.
 type openTx struct {
 	*sql.Tx
 	abandon, end func()
 }
 
-// begin begins a transaction, in its turn where those that write take turns.
+// begin begins a transaction. If the queue's writers take turns, it waits for its turn.
 func begin(ctx context.Context, db *sql.DB, q queue.Consumer, o *sql.TxOptions) (openTx, error) {
 	b, ok := queue.As[queue.TxBeginner](q)
 	if !ok {
@@ -164,12 +165,12 @@ func begin(ctx context.Context, db *sql.DB, q queue.Consumer, o *sql.TxOptions) 
 	return openTx{tx, cancel, func() { cancel(); end() }}, nil
 }
 
-// beginOnServer begins a transaction, on another connection where one does not answer.
+// beginOnServer begins a transaction. If a connection does not answer, it takes another one.
 func beginOnServer(ctx context.Context, db *sql.DB, o *sql.TxOptions) (openTx, error) {
 	for {
 		own, abandon := context.WithCancel(ctx)
 		var tx *sql.Tx
-		err := answered(abandon, func() (err error) {
+		err := awaitAnswer(abandon, func() (err error) {
 			tx, err = db.BeginTx(own, o)
 			return err
 		})
@@ -190,7 +191,8 @@ func beginOnServer(ctx context.Context, db *sql.DB, o *sql.TxOptions) (openTx, e
 	}
 }
 
-// run is what happens in the transaction; nil means that it is to be committed.
+// run runs the handler in the transaction and settles the job. If it returns nil, the transaction
+// is committed.
 func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next queue.Handler, job *queue.Job) error {
 	if o.SettleFirst {
 		if err := settle(ctx, tx, q, job); err != nil {
@@ -213,7 +215,7 @@ func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var lost []*queue.Job
-	err := answered(cancel, func() (err error) {
+	err := awaitAnswer(cancel, func() (err error) {
 		lost, err = q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 		return err
 	})
@@ -228,18 +230,18 @@ func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) e
 
 type txKey struct{}
 
-// TxFrom returns the transaction that [Tx] has begun for this job; ok is false
-// outside of Tx. It must not be committed or rolled back.
+// TxFrom returns the transaction that [Tx] has begun for this job. ok is false outside of Tx. The
+// handler must not commit it or roll it back.
 func TxFrom(ctx context.Context) (tx *sql.Tx, ok bool) {
 	tx, ok = ctx.Value(txKey{}).(*sql.Tx)
 	return tx, ok
 }
 
-// errNoTx is not the job's fault: it is tried again, once the chain is mended.
+// errNoTx is not the job's fault: the job is retried, and runs once the chain is mended.
 var errNoTx = errors.New("no transaction in the context: the chain needs Tx outside of this")
 
-// InTx makes a function for [queue.Kind.Handle] of one that also takes the
-// transaction of [Tx]. Outside of Tx it returns an error.
+// InTx turns a function that also takes the transaction of [Tx] into one for [queue.Kind.Handle].
+// Outside of Tx the result returns an error and does not call fn.
 //
 //	WelcomeEmail.Handle(mux, middleware.InTx(func(ctx context.Context, tx *sql.Tx, job *queue.Job, w Welcome) error {
 func InTx[T any](fn func(ctx context.Context, tx *sql.Tx, job *queue.Job, v T) error) func(context.Context, *queue.Job, T) error {
