@@ -18,9 +18,10 @@ import (
 // the chain: put it outside of middleware that may change the outcome, such as [Retry]. A panic
 // passes through unchanged.
 //
-// Records have the attributes job (its ID), kind, queue and attempt. The second record also has
-// took; error, if there is one; due_in, if the job is released; and retry_in, if the error sets the
-// delay ([queue.RetryAfter], [Backoff]). Payload, key and headers are not logged.
+// Records have the attributes worker (the job's holder), job (its ID), kind, queue and attempt. The
+// second record also has took; error, if there is one; due_in, if the job is released; and
+// retry_in, if the error sets the delay ([queue.RetryAfter], [Backoff]). Payload, key and headers
+// are not logged.
 func Log(logger *slog.Logger) queue.Middleware {
 	return func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
@@ -92,7 +93,7 @@ func (r runLog) took() slog.Attr { return slog.Duration("took", time.Since(r.sta
 // write logs with the keys that the worker's own records have.
 func (r runLog) write(level slog.Level, msg string, attrs ...slog.Attr) {
 	r.logger.LogAttrs(r.ctx, level, msg, append([]slog.Attr{
-		slog.Int64("job", r.job.ID), slog.String("kind", r.job.Kind),
+		slog.String("worker", r.job.Worker), slog.Int64("job", r.job.ID), slog.String("kind", r.job.Kind),
 		slog.String("queue", r.job.Queue), slog.Int("attempt", r.job.Attempt),
 	}, attrs...)...)
 }

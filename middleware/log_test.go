@@ -38,12 +38,12 @@ func ExampleLog() {
 		middleware.Log(logger),
 	)
 	for attempt := 1; attempt <= 2; attempt++ {
-		job := &queue.Job{ID: 42, Kind: "email.welcome", Queue: "default", Attempt: attempt, MaxAttempts: 5}
+		job := &queue.Job{ID: 42, Kind: "email.welcome", Queue: "default", Worker: "mail-1", Attempt: attempt, MaxAttempts: 5}
 		_ = handler.HandleJob(context.Background(), job)
 	}
 	// Output:
-	// level=WARN msg="errand: job failed" job=42 kind=email.welcome queue=default attempt=1 error="mail server is busy" retry_in=1m0s
-	// level=INFO msg="errand: job done" job=42 kind=email.welcome queue=default attempt=2
+	// level=WARN msg="errand: job failed" worker=mail-1 job=42 kind=email.welcome queue=default attempt=1 error="mail server is busy" retry_in=1m0s
+	// level=INFO msg="errand: job done" worker=mail-1 job=42 kind=email.welcome queue=default attempt=2
 }
 
 // basicLog keeps records as JSON lines.
@@ -71,7 +71,7 @@ func basicRecords(t *testing.T, text *bytes.Buffer) (records []map[string]any) {
 
 // basicRecord is a record about basicJob(1), with further attributes.
 func basicRecord(level, msg string, further map[string]any) map[string]any {
-	record := map[string]any{"level": level, "msg": "errand: " + msg, "job": 7.0, "kind": "mail", "queue": "slow", "attempt": 1.0}
+	record := map[string]any{"level": level, "msg": "errand: " + msg, "worker": "", "job": 7.0, "kind": "mail", "queue": "slow", "attempt": 1.0}
 	maps.Copy(record, further)
 	return record
 }

@@ -8,51 +8,52 @@ import (
 )
 
 const (
-	// maxClaim is the most jobs of one claim: a longer batch is no faster. Twice as
-	// many may wait, so that the next is under way while one is worked off.
+	// maxClaim is the most jobs of one claim: a longer batch is no faster. Twice as many may wait,
+	// so that one claim is under way while slots work through the jobs of the claim before.
 	maxClaim    = 1000
 	maxPrefetch = 2 * maxClaim
-	// maxUnsettled is how many outcomes may wait to be settled before claiming
-	// stops, so that a slow database is not buried in work.
+	// maxUnsettled is how many outcomes may wait to be settled before the worker stops claiming. It
+	// keeps a slow database from falling further behind.
 	maxUnsettled = 5000
-	// claimPause is the longest to wait after a claim that came back short, and
-	// pauseShare how much longer than the claim took: where jobs trickle in, claims of
-	// one or two would eat the machine.
+	// claimPause is the longest pause after a claim that came back short, and pauseShare how many
+	// times as long as the claim the pause is. Without the pause, claims of one or two jobs would
+	// keep the machine busy while jobs trickle in.
 	claimPause = 3 * time.Millisecond
 	pauseShare = 2
-	// claimBytes is how long the payloads and headers of one claim may be together, and of what waits
-	// besides. maxEased is how often it is halved at most, and so are the jobs, while claims are not answered in time.
-	claimBytes = defaultClaimBytes
-	maxEased   = 10
-	// claimTimeout bounds a claim that the network has swallowed.
+	// claimBytes bounds the payloads and headers of one claim, and of the jobs that wait besides.
+	// maxShrinkage is how often the worker halves claimBytes, and the number of jobs, at most,
+	// while claims are not answered in time.
+	claimBytes   = defaultClaimBytes
+	maxShrinkage = 10
+	// claimTimeout bounds a claim whose answer never arrives.
 	claimTimeout = 10 * time.Second
 )
 
-// startClaiming starts the claim loop, which begins no claim after ctx has ended. The
-// claim that is under way then goes on until the returned function is called.
+// startClaiming starts the claim loop, which begins no claim after ctx has ended. A claim that is
+// under way then continues until the caller calls end.
 func (r *run) startClaiming(ctx context.Context) (end context.CancelFunc) {
 	claims, end := context.WithCancel(context.WithoutCancel(ctx))
-	r.claiming = true
+	r.isClaiming = true
 	go func() {
-		r.claim(ctx, claims)
+		r.claimLoop(ctx, claims)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.claiming = false
+		r.isClaiming = false
 		r.noteIdle()
 	}()
 	return end
 }
 
-// claim is the claim loop: claim as much as there is room for; when that comes
-// back short, pause; when it comes back empty, register as asleep, look once
-// more, and sleep. It returns when ctx has ended and the last claim is back, or where the
-// first claim tells that the backend is not set up. Claims outlast ctx, until the end
-// of claims: what the one that is under way has taken must be known, to be given back.
-func (r *run) claim(ctx, claims context.Context) {
+// claimLoop claims as many jobs as there is room for. After a claim that comes back short it
+// pauses. After a claim that comes back empty it announces that it will sleep, claims once more,
+// and sleeps. It returns when ctx has ended and the last claim has returned, or when the first
+// claim shows that the backend is not set up. Claims do not end with ctx but with claims, because
+// the worker has to release the jobs of the claim that is under way.
+func (r *run) claimLoop(ctx, claims context.Context) {
 	db := r.watch("claim")
-	worked := false // a claim has succeeded
-	asleep := false
-	var until time.Time // how long what Sleep said holds, once asleep
+	hasClaimed := false // a claim has succeeded
+	isAsleep := false
+	var until time.Time // while asleep: how long the answer of Sleep is valid
 	for ctx.Err() == nil {
 		n := r.roomNow()
 		if n == 0 {
@@ -60,16 +61,16 @@ func (r *run) claim(ctx, claims context.Context) {
 			continue
 		}
 		before := time.Now()
-		got, full, err := r.claimOnce(claims, n)
+		got, isFull, err := r.claimOnce(claims, n)
 		took := time.Since(before)
 		var setup *SetupError
-		if !worked && errors.As(err, &setup) {
+		if !hasClaimed && errors.As(err, &setup) {
 			r.quit(fmt.Errorf("queue: worker %s cannot claim: %w", r.Name, err))
 			return
 		}
-		worked = worked || err == nil
+		hasClaimed = hasClaimed || err == nil
 		if err != nil && claims.Err() != nil {
-			r.Logger.Warn("errand: claim given up at shutdown; what it has taken runs again when its lease runs out", "worker", r.Name)
+			r.Logger.Warn("errand: claim given up at shutdown; its jobs run again when their leases have expired", "error", err)
 			return
 		}
 		if pause := db.report(err); err != nil {
@@ -78,30 +79,30 @@ func (r *run) claim(ctx, claims context.Context) {
 			continue
 		}
 		switch {
-		case full:
-			asleep = false
+		case isFull:
+			isAsleep = false
 		case got > 0:
-			asleep = false
+			isAsleep = false
 			sleep(ctx, min(pauseShare*took, claimPause))
-		case !asleep:
-			asleep = true
-			until = r.fallAsleep(ctx)
+		case !isAsleep:
+			isAsleep = true
+			until = r.announceSleep(ctx)
 		default:
-			asleep = r.awaitJobs(ctx, until)
+			isAsleep = r.awaitJobs(ctx, until)
 		}
 	}
 }
 
-// claimOnce makes one claim, of n jobs, and starts those that it got. It says whether
-// the claim came back full: then more jobs are due.
+// claimOnce claims at most n jobs and starts them. It returns how many it got, and whether the
+// claim came back full: then more jobs are due.
 func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	before := time.Now()
 	r.forgetDue(before)
-	req := r.sized(n)
+	req := r.sizedRequest(n)
 	jobs, err := r.Backend.Claim(ctx, req)
-	r.ease(err, time.Since(before))
+	r.adjustSize(err, time.Since(before))
 	if err != nil {
 		return 0, false, err
 	}
@@ -111,8 +112,8 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err err
 	return len(jobs), full, nil
 }
 
-// isFull reports whether a claim brought as many jobs as it asked for, or so many bytes
-// that the next job may have had no room.
+// isFull reports whether a claim returned as many jobs as it asked for, or so many bytes that the
+// next job may not have fitted.
 func isFull(req ClaimRequest, jobs []*Job) bool {
 	bytes := 0
 	for _, job := range jobs {
@@ -121,24 +122,25 @@ func isFull(req ClaimRequest, jobs []*Job) bool {
 	return len(jobs) == req.Limit || bytes > req.Bytes/2
 }
 
-// sized is the request for n jobs, or fewer where claims have not been answered in time.
-func (r *run) sized(n int) ClaimRequest {
-	req := r.request(r.kinds, max(n>>r.eased, 1))
-	req.Bytes = claimBytes >> r.eased
+// sizedRequest returns the request for n jobs, or for fewer if claims were not answered in time.
+func (r *run) sizedRequest(n int) ClaimRequest {
+	req := r.request(r.kinds, max(n>>r.shrinkage, 1))
+	req.Bytes = claimBytes >> r.shrinkage
 	return req
 }
 
-// ease halves what the next claims ask for after one that was not answered in time, and doubles it after one
-// that took so little time that twice as much would come in time.
-func (r *run) ease(err error, took time.Duration) {
+// adjustSize halves the size of the next claims after a claim that was not answered in time. It
+// doubles the size after a claim so short that one of twice the size would be answered in time.
+func (r *run) adjustSize(err error, took time.Duration) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		r.eased = min(r.eased+1, maxEased)
+		r.shrinkage = min(r.shrinkage+1, maxShrinkage)
 	case err == nil && took < claimTimeout/4:
-		r.eased = max(r.eased-1, 0)
+		r.shrinkage = max(r.shrinkage-1, 0)
 	}
 }
 
+// roomNow returns how many jobs to claim now.
 func (r *run) roomNow() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,32 +148,34 @@ func (r *run) roomNow() int {
 }
 
 // noteBacklog notes whether the last claim came back full.
-func (r *run) noteBacklog(full bool) {
+func (r *run) noteBacklog(hasBacklog bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.backlog = full
+	r.hasBacklog = hasBacklog
 }
 
-// freeRoom is how many jobs to claim now: those that free slots can take, and, where
-// there is a backlog, those expected to start within Prefetch. Without a backlog other
-// workers have slots free for them. Ahead of need it waits until half of that has been
-// used up, so that claims are few and large. Called with r.mu held.
+// freeRoom returns how many jobs to claim now: as many as there are free slots and, while there is
+// a backlog, as many more as slots will start within Prefetch. Without a backlog, other workers
+// have free slots for those. To keep claims few and large, it returns 0 until slots have started
+// half of the jobs that were claimed ahead. The caller holds r.mu.
 func (r *run) freeRoom() int {
 	if r.held.unsettled() >= maxUnsettled {
 		return 0
 	}
-	fit := r.sizes.fit(claimBytes)
+	fitting := r.sizes.fitting(claimBytes)
 	ahead := 0
-	if r.backlog {
-		ahead = min(r.pace.ahead(r.Prefetch, r.Concurrency), fit)
+	if r.hasBacklog {
+		ahead = min(r.pace.jobsWithin(r.Prefetch, r.Concurrency), fitting)
 	}
-	beyond := r.held.unfinished() - r.Concurrency // jobs for which no slot is free; below 0, free slots
+	beyond := r.held.unfinished() - r.Concurrency // jobs without a free slot; below 0, free slots
 	if beyond > ahead/2 {
 		return 0
 	}
-	return min(ahead-beyond, maxClaim, fit, cap(r.work)-len(r.work)) // sending to work must not block
+	free := cap(r.work) - len(r.work) // sending to r.work must not block
+	return min(ahead-beyond, maxClaim, fitting, free)
 }
 
+// awaitRoom waits until there may be room, or until ctx ends.
 func (r *run) awaitRoom(ctx context.Context) {
 	select {
 	case <-ctx.Done():

@@ -352,7 +352,7 @@ func TestMaintenance(t *testing.T) {
 		if took := time.Since(before); took < lease || took > 2*lease {
 			t.Errorf("rerun after %v, want one to two leases of %v", took, lease)
 		}
-		w.log.wantLogged(t, 10, "lease ran out, job taken back")
+		w.log.wantLogged(t, 10, "lease expired, job reclaimed")
 		wantJob(t, q, crashed[0], queue.StatusCompleted, 2)
 		time.Sleep(58 * time.Minute)
 		wantCount(t, q, queue.StatusCompleted, 10)

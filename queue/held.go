@@ -36,12 +36,12 @@ const (
 	heldStates = iota
 )
 
-// heldJob is a job that the worker holds. Its state and what follows it change only by the
-// methods of heldJobs.
+// heldJob is a job that the worker holds. Its state and what follows it change only by the methods
+// of heldJobs.
 type heldJob struct {
 	job     *Job
 	since   time.Time // when the claim that brought it returned
-	expires time.Time // when its lease ends, by this machine's clock
+	expires time.Time // when its lease expires, by this machine's clock
 
 	state   heldState
 	retried bool    // a Settle with its outcome has failed, and may have recorded it all the same
@@ -54,12 +54,12 @@ type heldJob struct {
 	isReported bool      // the log says that the handler ignores the end of its context
 }
 
-// isBusy reports whether the job's handler runs. A handler that ignores the end of its context
-// can do so in any state but waiting.
+// isBusy reports whether the job's handler runs. A handler that ignores the end of its context can
+// do so in any state but waiting.
 func (h *heldJob) isBusy() bool { return h.slot != nil }
 
-// heldJobs are the jobs that one worker holds. They count the jobs in each state, and the
-// handlers that run. They have no lock of their own.
+// heldJobs are the jobs that one worker holds. They count the jobs in each state, and the handlers
+// that run. They have no lock of their own.
 type heldJobs struct {
 	jobs     map[*Job]*heldJob
 	count    [heldStates]int // jobs in each state; of ended, all so far
@@ -103,22 +103,22 @@ func (hs *heldJobs) start(h *heldJob, s slot, ctx context.Context, cancel contex
 	hs.move(h, stateRunning)
 }
 
-// release gives a waiting job back. It keeps its place in its queue.
+// release releases a waiting job, which keeps its place in its queue.
 func (hs *heldJobs) release(h *heldJob) {
 	if h.state == stateWaiting {
 		hs.finishWith(h, Outcome{Job: h.job, Action: Release})
 	}
 }
 
-// abandon gives a running job back although its handler still runs.
+// abandon releases a running job although its handler still runs.
 func (hs *heldJobs) abandon(h *heldJob) {
 	if h.state == stateRunning {
 		hs.finishWith(h, Outcome{Job: h.job, Action: Release})
 	}
 }
 
-// lose notes that the worker is no longer the job's holder. It returns the state of the job
-// before: only a waiting or a running job can be lost, since Settle tells of the others.
+// lose notes that the worker is no longer the job's holder. It returns the state of the job before:
+// only a waiting or a running job can be lost, since Settle tells of the others.
 func (hs *heldJobs) lose(h *heldJob) (before heldState) {
 	before = h.state
 	switch before {
@@ -130,9 +130,9 @@ func (hs *heldJobs) lose(h *heldJob) (before heldState) {
 	return before
 }
 
-// finish notes that a job's handler has returned with that outcome, or, where hasOutcome is
-// false, has settled the job itself. It returns the state of the job before: the outcome
-// counts only if the job was running.
+// finish notes that a job's handler has returned with that outcome, or, where hasOutcome is false,
+// has settled the job itself. It returns the state of the job before: the outcome counts only if
+// the job was running.
 func (hs *heldJobs) finish(h *heldJob, o Outcome, hasOutcome bool) (before heldState) {
 	before = h.state
 	if !h.isBusy() {
@@ -166,8 +166,8 @@ func (hs *heldJobs) take(n int) []*heldJob {
 	return batch
 }
 
-// putBack notes that the outcomes of settling jobs could not be recorded. They are settled
-// again after the outcomes that wait already.
+// putBack notes that the outcomes of settling jobs could not be recorded. They are settled again
+// after the outcomes that wait already.
 func (hs *heldJobs) putBack(batch []*heldJob) {
 	for _, h := range batch {
 		if h.state == stateSettling {
@@ -192,8 +192,8 @@ func (hs *heldJobs) settled(h *heldJob) {
 	}
 }
 
-// end ends the worker's hold on a job. It clears h unless its handler still runs: the jobs of
-// one claim share a block of memory, and would keep the payload there.
+// end ends the worker's hold on a job. It clears h unless its handler still runs: the jobs of one
+// claim share a block of memory, and would keep the payload there.
 func (hs *heldJobs) end(h *heldJob) {
 	delete(hs.jobs, h.job)
 	hs.move(h, stateEnded)

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// maxBeat is the longest time between two extensions: the guide's statement
-	// for stale jobs takes those whose locked_at is ten minutes old.
-	maxBeat = 3 * time.Minute
+	// maxHeartbeat is the longest time between two heartbeats. The guide's statement for stale jobs
+	// reclaims jobs whose locked_at is ten minutes old.
+	maxHeartbeat = 3 * time.Minute
 	// maxExtend is the most jobs of one Extend.
 	maxExtend = 5000
 )
 
-// extendLeases extends the lease of every held job each third of it, however long that
-// takes, until ctx ends; after a failure it tries again sooner.
-func (r *run) extendLeases(ctx context.Context) {
+// extendLoop extends the leases of all held jobs at each heartbeat, until ctx ends. After a failure
+// it retries sooner.
+func (r *run) extendLoop(ctx context.Context) {
 	db := r.watch("extend")
-	beat := r.beat()
-	pause := beat
+	heartbeat := r.heartbeat()
+	pause := heartbeat
 	for sleep(ctx, pause) {
-		pause = beat
+		pause = heartbeat
 		jobs := r.toExtend()
 		if len(jobs) == 0 {
-			continue // says nothing of the database
+			continue // not a sign that the database works: report nothing
 		}
 		begun := time.Now()
 		err := r.extendAll(ctx, jobs)
@@ -35,14 +35,15 @@ func (r *run) extendLeases(ctx context.Context) {
 		pause -= time.Since(begun)
 		if again := db.report(err); err != nil {
 			r.noteOutage()
-			pause = min(again, beat/4)
+			pause = min(again, heartbeat/4)
 		}
 	}
 }
 
-// beat is the time between two extensions.
-func (r *run) beat() time.Duration { return min(r.Lease/3, maxBeat) }
+// heartbeat returns the time between two heartbeats.
+func (r *run) heartbeat() time.Duration { return min(r.Lease/3, maxHeartbeat) }
 
+// extendAll extends the leases of jobs, in batches.
 func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
 	for len(jobs) > 0 {
 		n := min(len(jobs), maxExtend)
@@ -54,12 +55,12 @@ func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
-// toExtend lists the held jobs whose leases the next beat may find too short.
-// What is being settled is left out: two statements would meet on its row.
+// toExtend returns the held jobs whose leases would be too short at the next heartbeat. It leaves
+// out the jobs that a Settle under way names: two statements would compete for their rows.
 func (r *run) toExtend() (jobs []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fresh := time.Now().Add(r.Lease - r.beat()/2)
+	fresh := time.Now().Add(r.Lease - r.heartbeat()/2)
 	for job, h := range r.held.jobs {
 		if h.state != stateSettling && h.state != stateLost && h.expires.Before(fresh) {
 			jobs = append(jobs, job)
@@ -68,6 +69,7 @@ func (r *run) toExtend() (jobs []*Job) {
 	return jobs
 }
 
+// extend extends the leases of jobs, and cancels the handlers of jobs that are lost.
 func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	lost, leased, err := r.callExtend(ctx, jobs)
 	if err != nil {
@@ -86,7 +88,7 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
-// callExtend calls Extend. The leases of the jobs that are not lost run from leased on.
+// callExtend calls Extend. The leases of the jobs that are not lost begin at leased.
 func (r *run) callExtend(ctx context.Context, jobs []*Job) (lost []*Job, leased time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Lease/3)
 	defer cancel()
@@ -95,13 +97,13 @@ func (r *run) callExtend(ctx context.Context, jobs []*Job) (lost []*Job, leased 
 	return lost, leased, err
 }
 
-// extendLate extends the leases of jobs whose claim was on its way for longer than a
-// beat, before they are held: they were no part of the beat that has passed, and
-// until the next one their handlers might be cancelled. It returns those that have not
-// been lost, and since when they are leased. A failure the next beat reports.
+// extendLate extends the leases of jobs whose claim took longer than a heartbeat. The heartbeat
+// that has passed did not include these jobs, and at the next one their leases may be too short. It
+// returns the jobs that are not lost, and when their leases began. If Extend fails, the next
+// heartbeat fails as well and reports the error.
 func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (left []*Job, leased time.Time) {
 	now := time.Now()
-	if len(jobs) == 0 || now.Sub(claimed) <= r.beat() || r.endsSoon(claimed.Add(r.Lease), now) || r.serving.Err() != nil {
+	if len(jobs) == 0 || now.Sub(claimed) <= r.heartbeat() || r.endsSoon(claimed.Add(r.Lease), now) || r.serving.Err() != nil {
 		return jobs, claimed
 	}
 	lost, leased, err := r.callExtend(ctx, jobs)
@@ -114,8 +116,8 @@ func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (l
 	return slices.DeleteFunc(jobs, func(job *Job) bool { return slices.Contains(lost, job) }), leased
 }
 
-// lose notes that Extend has reported a job lost. Either another worker holds it, or its own
-// handler has settled it and will return Settled. The caller holds r.mu.
+// lose notes that Extend has reported a job lost. Either a different worker holds it, or its own
+// handler has settled it and is about to return Settled. The caller holds r.mu.
 func (r *run) lose(job *Job) {
 	h := r.held.jobs[job]
 	if h == nil {
@@ -130,25 +132,27 @@ func (r *run) lose(job *Job) {
 	}
 }
 
-// guardLeases ends the contexts of handlers whose leases are about to run out
-// because they could not be extended, and reports handlers that ignore that
-// their context has ended, until ctx ends.
-func (r *run) guardLeases(ctx context.Context) {
-	for sleep(ctx, r.tick()) {
+// guardLoop checks all held jobs at short intervals, until ctx ends.
+func (r *run) guardLoop(ctx context.Context) {
+	for sleep(ctx, r.guardInterval()) {
 		r.guard(time.Now())
 	}
 }
 
-// tick is the time between two looks at the leases.
-func (r *run) tick() time.Duration { return min(r.Lease/12, stuckAfter/2) }
+// guardInterval returns the time between two checks of the held jobs.
+func (r *run) guardInterval() time.Duration { return min(r.Lease/12, stuckAfter/2) }
 
-// endsSoon says whether a lease may run out before the guard has looked again.
-func (r *run) endsSoon(lease, now time.Time) bool { return lease.Before(now.Add(2 * r.tick())) }
+// endsSoon reports whether a lease may expire before the next check.
+func (r *run) endsSoon(expires, now time.Time) bool {
+	return expires.Before(now.Add(2 * r.guardInterval()))
+}
 
-// guard ends what has too little of its lease left. The outcome is settled all the
-// same: whether another has the job by then, the fence decides.
+// guard cancels handlers whose leases are about to expire because they could not be extended. It
+// reports handlers that ignore the end of their context, and releases jobs that wait for too long.
+// The worker settles the outcome of a cancelled handler nevertheless: the fence decides whether the
+// job is lost.
 func (r *run) guard(now time.Time) {
-	stacks := sync.OnceValue(allStacks) // for all that are stuck
+	stacks := sync.OnceValue(dumpStacks) // for all stuck handlers
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for job, h := range r.held.jobs {
@@ -156,19 +160,19 @@ func (r *run) guard(now time.Time) {
 		waited := now.Sub(h.since)
 		switch {
 		case h.isBusy() && h.ctx.Err() == nil && endsSoon:
-			r.Logger.Warn("errand: lease could not be extended", jobAttrs(job)...)
+			r.Logger.Warn("errand: lease could not be extended in time, handler cancelled", jobAttrs(job)...)
 			h.cancel(ErrLost)
 		case h.isBusy() && h.ctx.Err() != nil:
 			r.noteStuck(h, now, stacks)
 		case h.state == stateWaiting && endsSoon:
-			r.giveBackStale(h)
+			r.releaseStale(h)
 		case h.state == stateWaiting && waited > r.longestWait():
 			r.pace.atLeast(waited)
-			r.giveBack(h)
+			r.release(h)
 		}
 	}
 }
 
-// longestWait is how long a job that was expected to start within Prefetch may wait:
-// handlers have become slow since it came, and others may be free for it.
+// longestWait returns how long a job that was expected to start within Prefetch may wait. After
+// that, handlers have become slow, and other workers may have free slots.
 func (r *run) longestWait() time.Duration { return max(10*r.Prefetch, time.Second) }

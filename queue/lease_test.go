@@ -188,7 +188,7 @@ func TestClaimThatComesLate(t *testing.T) {
 		w.stop()
 		wantCount(t, memory, queue.StatusCompleted, 5)
 		ran.wantEach(t, 5)
-		w.log.wantLogged(t, 10, "lease runs out before the job was started")
+		w.log.wantLogged(t, 10, "lease is about to expire before the job was started")
 		w.log.wantLogged(t, 0, "lease could not be extended")
 		for id := range int64(5) {
 			wantJob(t, memory, &queue.Job{ID: id + 1}, queue.StatusCompleted, 1)
@@ -210,7 +210,7 @@ func TestClaimThatComesRatherLate(t *testing.T) {
 				time.Sleep(time.Minute)
 				w.stop()
 				ran.wantEach(t, 5)
-				w.log.wantLogged(t, 0, "given back")
+				w.log.wantLogged(t, 0, "released")
 				w.log.wantLogged(t, 0, "lease could not be extended")
 				for id := range int64(5) {
 					wantJob(t, memory, &queue.Job{ID: id + 1}, queue.StatusCompleted, 1)

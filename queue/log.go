@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// logOutcome logs what is not a success, one record each.
+// logOutcome logs an outcome that is not a success, in one record.
 func (r *run) logOutcome(o Outcome) {
 	if o.Err == nil {
 		return
@@ -19,16 +19,16 @@ func (r *run) logOutcome(o Outcome) {
 	case Release:
 		attrs = append(attrs, "due_in", o.Delay)
 		if r.isFirstUnknown(o.Err) {
-			r.Logger.Warn("errand: the Mux has no handler for this kind, job given back; the worker claims every kind, "+
-				"since it cannot find the Mux: wrap it with queue.Chain, or give its wrapper an Unwrap method", attrs...)
+			r.Logger.Warn("errand: the Mux has no handler for this kind, job released; the worker claims every kind, "+
+				"because it cannot find the Mux: wrap it with queue.Chain, or give its wrapper an Unwrap method", attrs...)
 			return
 		}
-		r.Logger.Debug("errand: job given back", attrs...)
+		r.Logger.Debug("errand: job released", attrs...)
 	}
 }
 
-// isFirstUnknown reports whether err is the first with which a Mux has given back a
-// job of its kind.
+// isFirstUnknown reports whether err is the first error with which a Mux has released a job of its
+// kind.
 func (r *run) isFirstUnknown(err error) bool {
 	kind, ok := errors.AsType[unknownKind](err)
 	if !ok {
@@ -44,10 +44,10 @@ func (r *run) isFirstUnknown(err error) bool {
 }
 
 func logLost(log *slog.Logger, job *Job) {
-	log.Warn("errand: lease lost", jobAttrs(job)...)
+	log.Warn("errand: lease lost, the outcome of this run is not recorded", jobAttrs(job)...)
 }
 
-// jobAttrs says which job a record is about. Its payload is nobody's business.
+// jobAttrs returns the attributes that identify a job. They contain nothing of its payload.
 func jobAttrs(job *Job) []any {
 	return []any{"job", job.ID, "kind", job.Kind, "queue", job.Queue, "attempt", job.Attempt}
 }

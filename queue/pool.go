@@ -6,21 +6,20 @@ import (
 	"slices"
 )
 
-// ConnHolder is a Handler that holds a connection while it runs a job, as that of
-// middleware.Tx does. A [Worker] finds it as its Handler, in a [Chain] or [Mux], and
-// behind a method Unwrap() queue.Handler, and makes sure that the pool is large enough.
+// ConnHolder is a [Handler] that holds a connection while it runs a job, as the one of
+// middleware.Tx does. A [Worker] finds it as its Handler, within a [Chain] or [Mux], and behind a
+// method Unwrap() queue.Handler. It returns an error at start if the pool is too small ([Pooled]).
 type ConnHolder interface {
-	// HoldsConn returns the pool that the connection is taken from.
+	// HoldsConn returns the pool that the handler takes its connection from.
 	HoldsConn() *sql.DB
 }
 
-// fewConns is how many calls of the backend have to find a connection at once, or a
-// heartbeat waits for a claim.
+// fewConns is how many connections the backend needs so that a heartbeat does not wait for a claim.
 const fewConns = 2
 
-// reserve tells the backend how many connections the handlers hold, until release is
-// called. Where none would be left for the backend itself it returns an error, since
-// leases would run out while Extend waits; where few would be, it says so in the log.
+// reserve tells the backend how many connections the handlers hold, until the caller calls release.
+// If none would be left for the backend, reserve returns an error: leases would expire while Extend
+// waits. If few would be left, it logs a warning.
 func (r *run) reserve() (release func(), err error) {
 	pool, ok := As[Pooled](r.Backend)
 	if !ok {
@@ -34,17 +33,17 @@ func (r *run) reserve() (release func(), err error) {
 	}
 	if left < 1 {
 		release()
-		return nil, invalid("Worker.Backend", "its pool has %d connections too few: %s, and so does what listens, and leases could not be extended; "+
-			"raise its limit (SetMaxOpenConns), or lower Concurrency", 1-left, held)
+		return nil, invalid("Worker.Backend", "its pool has %d connections too few: %s, the listener holds one, "+
+			"and Extend would find none; raise its limit (SetMaxOpenConns), or lower Concurrency", 1-left, held)
 	}
 	if left < fewConns {
 		r.Logger.Warn("errand: the pool has few connections; claims, settling and heartbeats will wait for one another; raise its limit",
-			"worker", r.Name, "left", left, "held", held)
+			"free", left, "held", held)
 	}
 	return release, nil
 }
 
-// poolsOf returns the pools of which h, or a handler within it, holds a connection.
+// poolsOf returns the pools from which h, or a handler within it, takes a connection to hold.
 func poolsOf(h Handler) (dbs []*sql.DB) {
 	add := func(more ...*sql.DB) {
 		for _, db := range more {

@@ -6,21 +6,20 @@ import (
 )
 
 const (
-	// maxSettle is the most outcomes of one Settle.
+	// maxSettle is the most outcomes of one call of Settle.
 	maxSettle = 1000
-	// settleTimeout bounds a Settle that the network has swallowed.
+	// settleTimeout bounds a Settle whose answer never arrives.
 	settleTimeout = 10 * time.Second
 )
 
-// settleFinished settles whatever has finished whenever the settling before is
-// done: a lone job waits for nothing, and under load the batches grow by
-// themselves. It returns when the last outcome is settled, or ctx ends.
+// settleLoop settles the finished jobs, one batch after the other. A lone job waits for nothing,
+// and under load the batches grow by themselves. It returns when the last outcome is settled, or
+// when ctx ends.
 //
-// What could not be settled is tried again, for as long as it takes; each failure
-// halves the next batch, so that an outcome that the backend cannot record ends
-// up alone. If that is refused again after others have been recorded, it goes its
-// own way and does not keep them waiting.
-func (r *run) settleFinished(ctx context.Context) {
+// After a failure it retries without limit. Each failure halves the next batch, so that an outcome
+// that the backend cannot record is alone in its batch at last. If the backend refuses that outcome
+// again after it has recorded other outcomes, settleAlone retries it, and the others do not wait.
+func (r *run) settleLoop(ctx context.Context) {
 	db := r.watch("settle")
 	size := maxSettle
 	for {
@@ -33,7 +32,7 @@ func (r *run) settleFinished(ctx context.Context) {
 		}
 		lost, err := r.settleBatch(ctx, batch)
 		if err != nil && db.failures == 0 && r.setAside(batch) {
-			r.settling.Go(func() { r.settleAlone(ctx, batch, err) })
+			r.settleDone.Go(func() { r.settleAlone(ctx, batch, err) })
 			continue
 		}
 		pause := db.report(err)
@@ -50,27 +49,27 @@ func (r *run) settleFinished(ctx context.Context) {
 	}
 }
 
-// settleAlone tries on, at long intervals, with an outcome that the backend refuses
-// while it records others; once more when the worker stops.
+// settleAlone retries, at long intervals, an outcome that the backend refuses while it records
+// other outcomes. It retries once more when the worker stops.
 func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 	job := batch[0].job
 	r.Logger.Error("errand: outcome cannot be recorded, will retry", append(jobAttrs(job), "error", err)...)
-	stopping := false
-	for pause := longestPause; !stopping; pause = min(2*pause, time.Minute) {
+	isLast := false
+	for pause := longestPause; !isLast; pause = min(2*pause, time.Minute) {
 		select {
 		case <-time.After(pause):
 		case <-r.last:
-			stopping = true
+			isLast = true
 		}
 		if lost, err := r.settleBatch(ctx, batch); err == nil {
-			r.Logger.Info("errand: outcome recorded at last", jobAttrs(job)...)
+			r.Logger.Info("errand: outcome recorded after retries", jobAttrs(job)...)
 			r.endHolds(batch, lost)
 			return
 		}
 	}
 }
 
-// awaitFinished waits until there may be outcomes; false if none will come.
+// awaitFinished waits until there may be outcomes. It reports false if there will be none.
 func (r *run) awaitFinished(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -84,6 +83,7 @@ func (r *run) awaitFinished(ctx context.Context) bool {
 	}
 }
 
+// settleBatch calls Settle for the outcomes of the batch.
 func (r *run) settleBatch(ctx context.Context, batch []*heldJob) (lost []*Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (r *run) takeFinished(n int) []*heldJob {
 	return r.held.take(n)
 }
 
-// putBack returns a batch that could not be settled, behind the others.
+// putBack puts a batch that could not be settled behind the other finished jobs.
 func (r *run) putBack(batch []*heldJob) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,16 +124,17 @@ func (r *run) setAside(batch []*heldJob) bool {
 	return true
 }
 
-// endHolds ends the worker's hold on jobs that are settled or lost, and notes when the jobs that
-// were given back are due again.
+// endHolds ends the worker's hold on jobs that are settled or lost, and notes when the retried and
+// released jobs are due.
 func (r *run) endHolds(batch []*heldJob, lost []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range lost {
 		if h := r.held.jobs[job]; h != nil {
-			// After a failed try this is as likely to mean that it had succeeded.
-			r.Logger.Warn("errand: outcome not recorded: the job is not held any more",
-				append(jobAttrs(job), "tried_before", h.retried)...)
+			// After a failed Settle the job is as likely to be lost because that Settle had
+			// recorded it.
+			r.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
+				append(jobAttrs(job), "retried", h.retried)...)
 		}
 	}
 	now := time.Now()

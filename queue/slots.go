@@ -20,9 +20,9 @@ func (r *run) startJobs(ctx context.Context, jobs []*Job, claimed time.Time) {
 	}
 }
 
-// hold holds claimed jobs, and returns how many more slots they need: one for each job for which
-// no slot is idle, up to Concurrency. Where the worker is about to stop, hold gives the jobs back
-// and returns none.
+// hold holds claimed jobs, and returns how many more slots they need: one for each job for which no
+// slot is idle, up to Concurrency. If the worker is about to stop, hold releases the jobs and
+// returns none.
 func (r *run) hold(jobs []*Job, leased time.Time) (held []heldJob, newSlots int) {
 	now := time.Now()
 	r.mu.Lock()
@@ -33,7 +33,7 @@ func (r *run) hold(jobs []*Job, leased time.Time) (held []heldJob, newSlots int)
 	}
 	if r.serving.Err() != nil { // the claim was under way when the worker was stopped
 		for i := range held {
-			r.giveBack(&held[i])
+			r.release(&held[i])
 		}
 		return nil, 0
 	}
@@ -81,9 +81,9 @@ func (r *run) runHandler(h *heldJob, started time.Time) {
 
 var errGoexit = errors.New("queue: handler called runtime.Goexit")
 
-// startHandler gives a waiting job its context. It reports whether the handler should run. It
-// should not if the job was lost or given back while it waited, if the worker stops, or if the
-// lease is about to end, because the claim took long or the process was frozen.
+// startHandler gives a waiting job its context and reports whether its handler should run. It
+// should not if the job was lost or released while it waited, if the worker stops, or if the lease
+// is about to expire. A lease is about to expire if the claim took long or the process was frozen.
 func (r *run) startHandler(h *heldJob, s slot, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *run) startHandler(h *heldJob, s slot, now time.Time) bool {
 		return false
 	}
 	if r.endsSoon(h.expires, now) {
-		r.giveBackStale(h)
+		r.releaseStale(h)
 		return false
 	}
 	ctx, cancel := r.handlerContext(h.job.Kind)
@@ -147,16 +147,16 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	return before, r.freeRoom() > 0
 }
 
-// giveBack releases a job that has not been started. It keeps its place in its queue. The caller
+// release releases a job that has not been started. It keeps its place in its queue. The caller
 // holds r.mu.
-func (r *run) giveBack(h *heldJob) {
+func (r *run) release(h *heldJob) {
 	r.held.release(h)
 	signal(r.settle)
 }
 
-// giveBackStale releases a job whose lease is about to end before it has been started. The caller
-// holds r.mu.
-func (r *run) giveBackStale(h *heldJob) {
-	r.Logger.Warn("errand: lease runs out before the job was started, given back", jobAttrs(h.job)...)
-	r.giveBack(h)
+// releaseStale releases a job whose lease is about to expire before the job has been started. The
+// caller holds r.mu.
+func (r *run) releaseStale(h *heldJob) {
+	r.Logger.Warn("errand: lease is about to expire before the job was started, job released", jobAttrs(h.job)...)
+	r.release(h)
 }

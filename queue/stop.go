@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// stopTimeout is how long Run takes at most once Grace is over, and awaitCancelled
-// how much of that it waits for cancelled handlers and a cancelled claim. The rest is
-// for settling.
 const (
-	stopTimeout    = 8 * time.Second
+	// stopTimeout is the longest that Run takes after Grace has ended.
+	stopTimeout = 8 * time.Second
+	// awaitCancelled is how much of stopTimeout Run waits for cancelled handlers and for a
+	// cancelled claim. The rest is for settling.
 	awaitCancelled = 3 * time.Second
 )
 
-// awaitGrace gives back what waits, and returns when nothing runs any more or Grace
-// is over. It returns a channel that is closed as soon as nothing runs any more.
+// awaitGrace releases the jobs that wait for a slot. It returns when nothing runs any more or when
+// Grace is over. The channel that it returns is closed as soon as nothing runs any more.
 func (r *run) awaitGrace() (idle <-chan struct{}) {
 	r.releaseWaiting()
 	idle = r.whenIdle()
@@ -30,14 +30,14 @@ func (r *run) awaitGrace() (idle <-chan struct{}) {
 	return idle
 }
 
-// endHandlers cancels the handlers that run. It returns how many ignored that.
-func (r *run) endHandlers(idle <-chan struct{}) (stuck int) {
-	r.cancelRunning(ErrShutdown)
-	last := time.NewTimer(awaitCancelled)
-	defer last.Stop()
+// cancelHandlers cancels the handlers that run and waits for them. It returns how many still run.
+func (r *run) cancelHandlers(idle <-chan struct{}) (stuck int) {
+	r.cancelBusy(ErrShutdown)
+	timeout := time.NewTimer(awaitCancelled)
+	defer timeout.Stop()
 	select {
 	case <-idle:
-	case <-last.C:
+	case <-timeout.C:
 		stuck = r.releaseStuck()
 	}
 	close(r.work)
@@ -47,35 +47,39 @@ func (r *run) endHandlers(idle <-chan struct{}) (stuck int) {
 	return stuck
 }
 
-func (r *run) answer(stuck int) error {
+// stopError returns what Run returns: nil if it has stopped in order.
+func (r *run) stopError(stuck int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var setup *SetupError
 	if cause := context.Cause(r.serving); errors.As(cause, &setup) {
 		return cause
 	}
-	if r.claiming {
-		return fmt.Errorf("queue: worker %s stopped while a claim that ignores its context was under way, with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.held.unsettled())
+	unsettled := r.held.unsettled()
+	if r.isClaiming {
+		return fmt.Errorf("queue: worker %s stopped while a claim that ignores its context was under way, "+
+			"with %d handlers still running and %d outcomes not settled", r.Name, stuck, unsettled)
 	}
-	if stuck > 0 || r.held.unsettled() > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled", r.Name, stuck, r.held.unsettled())
+	if stuck > 0 || unsettled > 0 {
+		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled",
+			r.Name, stuck, unsettled)
 	}
 	return nil
 }
 
-// releaseWaiting gives back the jobs that have not been started.
+// releaseWaiting releases the jobs that have not been started.
 func (r *run) releaseWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.held.jobs {
 		if h.state == stateWaiting {
-			r.giveBack(h)
+			r.release(h)
 		}
 	}
 }
 
-// cancelRunning ends the contexts of the handlers that run.
-func (r *run) cancelRunning(cause error) {
+// cancelBusy ends the contexts of the handlers that run.
+func (r *run) cancelBusy(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.held.jobs {
@@ -85,8 +89,7 @@ func (r *run) cancelRunning(cause error) {
 	}
 }
 
-// whenIdle returns a channel that is closed as soon as neither a handler nor the
-// claim loop runs.
+// whenIdle returns a channel that is closed as soon as neither a handler nor the claim loop runs.
 func (r *run) whenIdle() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,9 +99,10 @@ func (r *run) whenIdle() <-chan struct{} {
 	return idle
 }
 
-// noteIdle is called with r.mu held.
+// noteIdle closes the channel of whenIdle, once, if neither a handler nor the claim loop runs. The
+// caller holds r.mu.
 func (r *run) noteIdle() {
-	if r.idle != nil && r.held.busy == 0 && !r.claiming {
+	if r.idle != nil && r.held.busy == 0 && !r.isClaiming {
 		close(r.idle)
 		r.idle = nil
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// slot is a goroutine that runs handlers, one after the other: how its entry in a
-// dump of all stacks begins, such as "goroutine 7 [".
+// slot is a goroutine that runs handlers, one after the other. Its value is how the goroutine's
+// entry in a dump of all stacks begins, such as "goroutine 7 [".
 type slot []byte
 
-// currentSlot is the goroutine that calls it.
+// currentSlot returns the slot of the calling goroutine.
 func currentSlot() slot {
 	buf := make([]byte, 64)
 	buf = buf[:runtime.Stack(buf, false)]
@@ -20,31 +20,30 @@ func currentSlot() slot {
 	return append(head, '[')
 }
 
-// stackIn returns what the goroutine is doing, in a dump of all stacks.
+// stackIn returns the stack of the goroutine, out of a dump of all stacks.
 func (s slot) stackIn(dump []byte) string {
 	_, entry, found := bytes.Cut(dump, append([]byte("\n\n"), s...))
 	if !found {
-		return string(s) + "gone]"
+		return string(s) + "ended]"
 	}
 	entry, _, _ = bytes.Cut(entry, []byte("\n\n"))
 	return string(s) + string(entry)
 }
 
-// allStacks dumps the stacks of all goroutines, the caller's first. It stops the
-// program for as long as that takes.
-func allStacks() []byte {
-	const most = 64 << 20
+// dumpStacks returns the stacks of all goroutines, the caller's first. It stops the program
+// meanwhile.
+func dumpStacks() []byte {
+	const limit = 64 << 20
 	buf := make([]byte, 1<<20)
 	n := runtime.Stack(buf, true)
-	for n == len(buf) && n < most {
+	for n == len(buf) && n < limit {
 		buf = make([]byte, 2*len(buf))
 		n = runtime.Stack(buf, true)
 	}
 	return buf[:n]
 }
 
-// noteStuck reports a handler whose context ended long enough ago. Called with r.mu
-// held.
+// noteStuck reports a handler whose context ended stuckAfter ago or earlier. The caller holds r.mu.
 func (r *run) noteStuck(h *heldJob, now time.Time, stacks func() []byte) {
 	if h.cancelSeen.IsZero() {
 		h.cancelSeen = now
@@ -53,30 +52,30 @@ func (r *run) noteStuck(h *heldJob, now time.Time, stacks func() []byte) {
 	}
 }
 
-// releaseStuck reports the handlers that still run and gives their jobs back.
-func (r *run) releaseStuck() (n int) {
-	stacks := sync.OnceValue(allStacks)
+// releaseStuck reports the handlers that still run and releases their jobs. It returns how many
+// handlers run.
+func (r *run) releaseStuck() (stuck int) {
+	stacks := sync.OnceValue(dumpStacks)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.held.jobs {
 		if !h.isBusy() {
 			continue
 		}
-		n++
+		stuck++
 		r.reportStuck(h, stacks)
 		r.held.abandon(h)
 	}
 	signal(r.settle)
-	return n
+	return stuck
 }
 
-// reportStuck logs, once, a handler that ignores the end of its context. Called
-// with r.mu held.
+// reportStuck logs, once, a handler that ignores the end of its context. The caller holds r.mu.
 func (r *run) reportStuck(h *heldJob, stacks func() []byte) {
 	if h.isReported {
 		return
 	}
 	h.isReported = true
-	r.Logger.Error("errand: handler ignores that its context has ended",
+	r.Logger.Error("errand: handler ignores that its context has ended, its slot is busy until it returns",
 		append(jobAttrs(h.job), "cause", context.Cause(h.ctx), "stack", h.slot.stackIn(stacks()))...)
 }

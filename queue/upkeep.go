@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// reclaimSlice is the most jobs taken back in one statement.
-	reclaimSlice = 1000
-	// pruneEvery is how often, on average, a worker prunes, and pruneTimeout what
-	// one slice of it may take.
-	pruneEvery   = time.Minute
-	pruneTimeout = 30 * time.Second
-	// prunePause between two slices leaves the database to others.
+	// maxReclaim is the most jobs of one call of Reclaim.
+	maxReclaim = 1000
+	// pruneInterval is the average time between two passes of pruning, and pruneTimeout bounds one
+	// call of Prune.
+	pruneInterval = time.Minute
+	pruneTimeout  = 30 * time.Second
+	// prunePause is the pause between two calls of Prune. It leaves the database to other work.
 	prunePause = 10 * time.Millisecond
-	// longestPause is the longest that a failing call is not tried again.
+	// longestPause is the longest pause before a failed call is retried.
 	longestPause = 3 * time.Second
 )
 
-// reclaim takes jobs back from workers whose leases ran out, every quarter of a lease
-// or so. Each worker does it, so none has to lead, at times that drift apart. None
-// does it in the first seconds after an outage: leases ran out with nobody to
-// blame, and their holders are about to extend and settle what they hold.
-func (r *run) reclaim(ctx context.Context) {
+// reclaimLoop reclaims jobs whose leases have expired, about every quarter of a lease, until ctx
+// ends. Each worker does so, at times that drift apart, so there is no leader. It does not reclaim
+// in the first seconds after an outage: leases have expired although their holders live, and the
+// holders are about to extend and settle their jobs.
+func (r *run) reclaimLoop(ctx context.Context) {
 	reclaimer, ok := As[Reclaimer](r.Backend)
 	if !ok {
 		return
@@ -41,7 +41,7 @@ func (r *run) reclaim(ctx context.Context) {
 			db.report(err)
 		}
 		for _, job := range jobs {
-			r.Logger.Warn("errand: lease ran out, job taken back",
+			r.Logger.Warn("errand: lease expired, job reclaimed",
 				append(jobAttrs(job), "error", job.LastError, "dead", job.Attempt >= job.MaxAttempts)...)
 		}
 		if len(jobs) > 0 {
@@ -50,39 +50,42 @@ func (r *run) reclaim(ctx context.Context) {
 	}
 }
 
+// reclaimAll reclaims all jobs whose leases have expired. It returns jobs even if it fails in
+// between.
 func reclaimAll(ctx context.Context, reclaimer Reclaimer) (all []*Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	for {
-		jobs, err := reclaimer.Reclaim(ctx, reclaimSlice)
+		jobs, err := reclaimer.Reclaim(ctx, maxReclaim)
 		all = append(all, jobs...)
-		if err != nil || len(jobs) < reclaimSlice {
+		if err != nil || len(jobs) < maxReclaim {
 			return all, err
 		}
 	}
 }
 
-// noteOutage notes that the database could not be reached just now.
+// noteOutage notes that a call has just failed because of the database.
 func (r *run) noteOutage() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outage = time.Now()
 }
 
+// outageWithin reports whether noteOutage was called within the last d.
 func (r *run) outageWithin(d time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.outage.IsZero() && time.Since(r.outage) < d
 }
 
-// prune removes what has ended and been kept for long enough, slice by slice.
-func (r *run) prune(ctx context.Context) {
+// pruneLoop prunes about every pruneInterval, in small batches, until ctx ends.
+func (r *run) pruneLoop(ctx context.Context) {
 	pruner, ok := As[Pruner](r.Backend)
 	if !ok {
 		return
 	}
 	db := r.watch("prune")
-	for sleep(ctx, jitter(pruneEvery)) {
+	for sleep(ctx, jitter(pruneInterval)) {
 		for more := true; more; more = more && sleep(ctx, prunePause) {
 			var err error
 			more, err = pruneOnce(ctx, pruner)
@@ -93,6 +96,7 @@ func (r *run) prune(ctx context.Context) {
 	}
 }
 
+// pruneOnce calls Prune once. more is true if the pass goes on.
 func pruneOnce(ctx context.Context, pruner Pruner) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
 	defer cancel()
@@ -100,29 +104,29 @@ func pruneOnce(ctx context.Context, pruner Pruner) (more bool, err error) {
 	return more && err == nil, err
 }
 
-// jitter is d, give or take half of it.
+// jitter returns a random duration between half of d and one and a half times d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// watch tells in the log when one of the worker's calls begins to fail, when it fails
-// differently, and when it works again, and how long to pause in between. It belongs to one
-// goroutine.
+// watch logs when an operation of the worker begins to fail, when it fails with a new error, and
+// when it works again. It decides how long to pause before a retry. Only one goroutine may use it.
 type watch struct {
 	log       *slog.Logger
 	operation string
 	failures  int
 	since     time.Time
-	logged    []string // the shapes of the errors since then
+	logged    []string // the shapes of the errors that were logged since then
 }
 
-// maxShapes bounds how many different errors of one outage are logged.
+// maxShapes is how many different errors of one outage are logged at most.
 const maxShapes = 10
 
 func (r *run) watch(operation string) *watch {
-	return &watch{log: r.Logger.With("worker", r.Name), operation: operation}
+	return &watch{log: r.Logger, operation: operation}
 }
 
-// report notes what a call returned. The pause after a failure is 50 ms, doubled
-// for each failure before, at most 3 s, of which up to half is left out at random.
+// report notes the error that a call returned, or nil, and returns how long to pause. The pause
+// after a failure is 50 ms, doubled for each failure before, and at most 3 s. Up to half of it is
+// subtracted at random.
 func (w *watch) report(err error) (pause time.Duration) {
 	const shortest = 50 * time.Millisecond
 	switch {
@@ -137,15 +141,15 @@ func (w *watch) report(err error) (pause time.Duration) {
 		w.failures++
 		return pause - rand.N(pause/2)
 	case w.failures > 0:
-		w.log.Info("errand: "+w.operation+" works again", "failures", w.failures, "after", time.Since(w.since))
+		w.log.Info("errand: "+w.operation+" works again", "failures", w.failures, "failed_for", time.Since(w.since))
 		w.failures = 0
 		w.logged = nil
 	}
 	return 0
 }
 
-// isNew reports whether no error like err has been logged since the call last worked. Digits make
-// no difference: ports, addresses and durations change with each try.
+// isNew reports whether no similar error has been logged since the operation last worked. Errors
+// that differ in digits only are similar: ports, addresses and durations change with each call.
 func (w *watch) isNew(err error) bool {
 	shape := strings.Map(func(c rune) rune {
 		if '0' <= c && c <= '9' {

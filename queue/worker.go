@@ -12,50 +12,50 @@ import (
 	"time"
 )
 
-// Worker claims jobs, runs them and settles them. It is a struct literal with
-// useful zeros; only Backend and Handler are required.
+// Worker claims jobs, runs them and settles them. It is a struct literal: only Backend and Handler
+// are required, and the zero value of each other field means its default. A Worker is a plain
+// value; Run does not change it.
 type Worker struct {
-	// Backend is where the jobs are. What it can do besides, such as waking the
-	// worker, is found with [As].
+	// Backend holds the jobs. The worker finds its capabilities, such as [Waiter], with [As].
 	Backend Consumer
-	// Handler runs the jobs. If it is a [Mux], or wraps one with a [Chain] or a
-	// method Unwrap() Handler, only the Mux's kinds are claimed.
+	// Handler runs the jobs, Concurrency of them at once. The worker looks for a [Mux] in it: the
+	// Handler itself, or one within a [Chain] or behind a method Unwrap() Handler. If there is one,
+	// the worker claims only the Mux's kinds.
 	Handler Handler
-	// Queues to serve, in priority order: the first is emptied before a job of
-	// the second is claimed. Empty means [DefaultQueue].
+	// Queues are the queues to serve, in priority order: the worker claims jobs of the second queue
+	// only while the first has none that are due. Empty means [DefaultQueue].
 	Queues []string
-	// Concurrency is how many jobs run at once; 0 means 10.
+	// Concurrency is how many handlers run at once. 0 means 10; below 0 is an error.
 	Concurrency int
-	// Lease is how long a claim lasts without being extended, which happens every
-	// third of it (and at least every three minutes): a job of a worker that
-	// crashed runs again after one to two leases. 0 means 30 s.
+	// Lease is how long a claim lasts without being extended. The worker extends it every third of
+	// Lease, and at least every three minutes. If a worker crashes, its jobs run again after one to
+	// two leases. 0 means 30 s; the shortest is 100 ms.
 	Lease time.Duration
-	// Poll is how often to look for jobs when nothing else says that there are
-	// some. 0 means 5 s where the backend wakes the worker ([Waiter]), and 1 s
-	// elsewhere; more than 30 s means that.
+	// Poll is how often a worker without jobs claims although nothing has woken it. 0 means 5 s if
+	// the backend is a [Waiter], which wakes the worker, and 1 s if not. The shortest is 1 ms; more
+	// than 30 s means 30 s.
 	Poll time.Duration
-	// Prefetch is how far ahead to claim while there is a backlog: never more jobs
-	// than are expected to start within it, and at most 2,000. It makes short jobs
-	// fast, and leaves jobs to other workers where handlers are slow. The worker sees
-	// a backlog where its last claim brought all that it asked for. 0 means 100 ms;
-	// below 0 nothing is claimed ahead.
+	// Prefetch is how far ahead the worker claims while there is a backlog: as many jobs as it
+	// expects to start within Prefetch, at most 2,000. It makes short jobs fast, and leaves jobs to
+	// other workers if handlers are slow. There is a backlog if the last claim returned all the
+	// jobs it asked for. 0 means 100 ms; below 0 the worker claims nothing ahead.
 	Prefetch time.Duration
-	// Timeout ends a handler's context, unless its [Kind] has one of its own. It
-	// covers the middleware, too. 0 means none.
+	// Timeout is how long a handler may run, with its middleware, before its context ends. The
+	// Timeout of the job's [Kind] replaces it. 0 means no limit; below 0 is an error.
 	Timeout time.Duration
-	// Grace is how long handlers may go on once Run's context has ended; 0 means
-	// 20 s. After it their contexts end with [ErrShutdown], and Run returns within
-	// eight seconds. So with the default it takes 28 s at most, of the 30 s after
-	// which Kubernetes kills a process.
+	// Grace is how long handlers may run on after Run's context has ended. Then their contexts end
+	// with [ErrShutdown], and Run returns within eight seconds. 0 means 20 s, so that Run takes at
+	// most 28 s of the 30 s after which Kubernetes kills a process. Below 0 is an error.
 	Grace time.Duration
-	// Halt, if not nil, ends Grace at once when it is closed: the second Ctrl-C.
+	// Halt ends Grace at once when it is closed, for example at the second Ctrl-C. nil means never.
 	Halt <-chan struct{}
-	// Name is the worker's, shown as the holder of its jobs. It must be unique among the workers that
-	// run: what is claimed in its name and that it does not know of is given back after a claim
-	// whose answer was lost. "" means one made of host, process and a random part.
+	// Name is the holder's name of the jobs that this worker claims: 1 to 200 printable ASCII
+	// bytes. It must be unique among the workers that run. If the answer to a claim is lost, a
+	// backend releases the jobs that it finds claimed under this name. "" means a new name made of
+	// host, process and a random part.
 	Name string
-	// Logger gets one record a failure; nil means [slog.Default]. Payloads are
-	// never logged.
+	// Logger gets one record for each failure; nil means [slog.Default]. The package comment lists
+	// the keys. No record contains a payload.
 	Logger *slog.Logger
 }
 
@@ -65,29 +65,30 @@ const (
 	defaultPrefetch    = 100 * time.Millisecond
 	defaultGrace       = 20 * time.Second
 
-	// shortestLease is the shortest that can be extended in good time.
+	// shortestLease is the shortest lease that a worker can extend in time.
 	shortestLease = 100 * time.Millisecond
-	// stuckAfter is how long after its context has ended a handler is taken to
-	// ignore it.
+	// stuckAfter is how long after the end of its context a handler may run before the worker
+	// reports it as stuck.
 	stuckAfter = 5 * time.Second
 )
 
-// Run claims and runs jobs until ctx ends, and then stops in good order: it
-// gives back what has not been started, lets handlers finish for Grace, cancels
-// those that are left (with the cause [ErrShutdown]) and gives their jobs back
-// without costing an attempt, settles all, and returns nil. It blocks, owns every
-// goroutine it starts, and may be called again, also concurrently.
+// Run claims and runs jobs until ctx ends. Then it stops in order: it releases the jobs that it has
+// not started, lets handlers finish for Grace, cancels the handlers that still run with the cause
+// [ErrShutdown] and releases their jobs, settles all outcomes, and returns nil. A released job
+// keeps its attempts. Run blocks, and owns every goroutine that it starts. It may be called again,
+// also concurrently.
 //
-// Run returns at most eight seconds after Grace is over or Halt is closed, if the
-// Backend returns from its calls when their contexts end. Grace begins when ctx
-// ends, even while a claim is under way; what that claim brings is given back.
+// Run returns at most eight seconds after Grace has ended or Halt is closed, provided that the
+// Backend returns from its calls when their contexts end. Grace begins when ctx ends, even while a
+// claim is under way; Run releases the jobs that the claim returns.
 //
-// While the database cannot be reached Run keeps trying, and keeps what has
-// finished until it can be settled. It returns an error at once for a bad field
-// or a pool that is too small ([*InvalidError], see [Pooled]) and for a backend that is not set up ([*SetupError], until a claim has
-// succeeded once), and after ctx has ended if a handler still ran or an outcome could
-// not be settled, or the last claim did not return; then those jobs run again when their
-// leases have run out.
+// While the database cannot be reached, Run keeps trying, and keeps outcomes until it can settle
+// them. It returns an error
+//
+//   - at once for a bad field, or a pool that is too small ([*InvalidError], see [Pooled]);
+//   - for a backend that is not set up ([*SetupError]), unless a claim has succeeded before;
+//   - after ctx has ended, if a handler still ran, an outcome could not be settled, or the last
+//     claim did not return. Those jobs run again when their leases have expired.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.withDefaults()
 	if err != nil {
@@ -139,8 +140,7 @@ func (w Worker) request(kinds []string, limit int) ClaimRequest {
 	return ClaimRequest{Queues: w.Queues, Kinds: kinds, Limit: limit, Lease: w.Lease, Worker: w.Name}
 }
 
-// uniqueName is a name that no other worker has, in which a person recognises
-// the process.
+// uniqueName returns a name that no other worker has and that shows a person which process it is.
 func uniqueName() string {
 	host, _ := os.Hostname()
 	clean := []byte(host)
@@ -154,41 +154,41 @@ func uniqueName() string {
 
 // run is one call of Worker.Run: its state, and the goroutines that share it.
 //
-//	claiming ── startJobs ──> slots (handlers) ── finish ──> settling
-//	                │                          │
-//	                └────── held jobs ─────────┘ <── leases: extending, guarding
+//	claim loop ── startJobs ──> slots (handlers) ── finish ──> settle loop
+//	                  │                               │
+//	                  └────────── held jobs ──────────┘ <── extend loop, guard
 type run struct {
 	Worker
-	kinds    []string                 // what to claim; nil for every kind
-	timeouts map[string]time.Duration // of the kinds that have one of their own
-	serving  context.Context          // Run's: when it ends, nothing more is claimed or started
-	quit     context.CancelCauseFunc  // ends serving because of an error, which Run returns
-	handlers context.Context          // what handlers' contexts derive from: Run's values, and no end
+	kinds    []string                 // the kinds to claim; nil for every kind
+	timeouts map[string]time.Duration // of the kinds that have a Timeout
+	serving  context.Context          // Run's; once it has ended, nothing more is claimed or started
+	quit     context.CancelCauseFunc  // ends serving with an error, which Run returns
+	handlers context.Context          // parent of handlers' contexts: Run's values, but it never ends
 
-	room chan struct{} // signals claiming: a slot got free, or outcomes were settled
+	room chan struct{} // signals the claim loop: a slot is free, or outcomes were settled
 	work chan *heldJob // claimed jobs on their way to a slot
-	wake chan struct{} // signals claiming: the backend says that there may be jobs
-	soon chan struct{} // signals claiming: dueAgain has become earlier
+	wake chan struct{} // signals the claim loop: the backend says that there may be jobs
+	soon chan struct{} // signals the claim loop: dueAgain has become earlier
 
-	woken atomic.Bool // the backend wakes the worker
-	eased int         // how often claiming has halved what it asks for
+	canWake   atomic.Bool // the backend wakes the worker
+	shrinkage int         // how often claiming has halved what it asks for
 
-	mu       sync.Mutex
-	held     heldJobs             // claimed and not yet settled
-	slots    int                  // goroutines that run handlers, busy or not
-	pace     pace                 // how long handlers take
-	backlog  bool                 // the last claim came back full: more jobs are due
-	sizes    sizes                // how long jobs are
-	claiming bool                 // the claim loop runs
-	idle     chan struct{}        // closed when stopping and neither a handler nor the claim loop runs; nil before
-	outage   time.Time            // when the database could last not be reached
-	unknown  map[unknownKind]bool // kinds of which a Mux has given jobs back
-	dueAgain time.Time            // when the first of the jobs that were given back is due; zero if none is
+	mu         sync.Mutex
+	held       heldJobs             // claimed and not yet settled
+	slots      int                  // goroutines that run handlers, busy or not
+	pace       pace                 // how long handlers take
+	hasBacklog bool                 // the last claim came back full: more jobs are due
+	sizes      sizes                // how long jobs are
+	isClaiming bool                 // the claim loop runs
+	idle       chan struct{}        // set by whenIdle, closed by noteIdle
+	outage     time.Time            // when a call last failed because of the database
+	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
+	dueAgain   time.Time            // when the first released or retried job is due; zero if none is
 
-	slotsDone sync.WaitGroup // the slots
-	settling  sync.WaitGroup // the settle loop, and what settleAlone is left with
-	settle    chan struct{}  // signals settling: there are outcomes
-	last      chan struct{}  // closed when the last job is finished
+	slotsDone  sync.WaitGroup // the slots
+	settleDone sync.WaitGroup // the settle loop, and settleAlone's goroutines
+	settle     chan struct{}  // signals the settle loop: there are outcomes
+	last       chan struct{}  // closed when the last job is finished
 }
 
 func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
@@ -206,14 +206,15 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		held:     heldJobs{jobs: make(map[*Job]*heldJob)},
 		unknown:  make(map[unknownKind]bool),
 	}
+	r.Logger = w.Logger.With("worker", w.Name)
 	if mux, ok := As[*Mux](w.Handler); ok {
 		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()
 	}
 	return r
 }
 
-// run starts what a worker consists of, and stops it in the reverse order of
-// what depends on it: claiming, handlers, settling, leases.
+// run starts the loops of a worker, and stops them in the order in which they depend on one
+// another: claiming, handlers, settling, leases.
 func (r *run) run(ctx context.Context) error {
 	if r.kinds != nil && len(r.kinds) == 0 {
 		return invalid("Worker.Handler", "a Mux without a handler")
@@ -224,38 +225,38 @@ func (r *run) run(ctx context.Context) error {
 	}
 	defer release()
 	var upkeep, leases sync.WaitGroup
-	flushing, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	holding, letGo := context.WithCancel(context.WithoutCancel(ctx))
-	defer letGo()
-	listening, deafen := context.WithCancel(context.WithoutCancel(ctx))
-	defer deafen()
+	settling, abortSettling := context.WithCancel(context.WithoutCancel(ctx))
+	defer abortSettling()
+	extending, endExtending := context.WithCancel(context.WithoutCancel(ctx))
+	defer endExtending()
+	listening, endListening := context.WithCancel(context.WithoutCancel(ctx))
+	defer endListening()
 
-	leases.Go(func() { r.extendLeases(holding) })
-	leases.Go(func() { r.guardLeases(holding) })
-	r.settling.Go(func() { r.settleFinished(flushing) })
+	leases.Go(func() { r.extendLoop(extending) })
+	leases.Go(func() { r.guardLoop(extending) })
+	r.settleDone.Go(func() { r.settleLoop(settling) })
 	upkeep.Go(func() { r.listen(listening) })
-	upkeep.Go(func() { r.reclaim(ctx) })
-	upkeep.Go(func() { r.prune(ctx) })
+	upkeep.Go(func() { r.reclaimLoop(ctx) })
+	upkeep.Go(func() { r.pruneLoop(ctx) })
 
-	endClaim := r.startClaiming(ctx)
-	defer endClaim()
+	endClaiming := r.startClaiming(ctx)
+	defer endClaiming()
 
 	<-ctx.Done()
 	idle := r.awaitGrace()
-	defer time.AfterFunc(stopTimeout, abandon).Stop()
-	endClaim()
-	stuck := r.endHandlers(idle)
-	deafen() // not earlier: the claim loop puts the worker to sleep
+	defer time.AfterFunc(stopTimeout, abortSettling).Stop()
+	endClaiming()
+	stuck := r.cancelHandlers(idle)
+	endListening() // not earlier: the claim loop calls Sleep
 	close(r.last)
-	r.settling.Wait()
-	letGo()
+	r.settleDone.Wait()
+	endExtending()
 	leases.Wait()
 	upkeep.Wait()
-	return r.answer(stuck)
+	return r.stopError(stuck)
 }
 
-// signal makes a receive from c succeed, now or the next time.
+// signal makes the next receive from c succeed.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -263,7 +264,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// sleep waits for d or the end of ctx, and says which: true after d.
+// sleep waits for d or the end of ctx. It reports whether d has passed.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -243,11 +243,11 @@ func failingHandlers(t *testing.T, e *ear, q *postgres.Backend, root *sql.DB, us
 	go func() { ended <- worker.Run(ctx) }()
 	eventually(t, "a job is lost while it runs", func() bool { // a run may just have ended, on a slow machine, because its lease had
 		exec(t, root, `UPDATE errand.jobs SET fence = fence + 1000 WHERE kind = 'lost' AND status = 'running'`)
-		return e.has(`"errand: lease lost"`)
+		return e.has(`"errand: lease lost, `)
 	})
 	for _, words := range []string{
-		`"errand: job failed"`, `"errand: job is dead"`, `"errand: lease ran out, job taken back"`, `"errand: job done"`,
-		`"errand: job given back"`, `"errand: handler panicked"`, `violates check constraint`, `kind=timeout`, `index out of range`, `misfit.map`,
+		`"errand: job failed"`, `"errand: job is dead"`, `"errand: lease expired, job reclaimed"`, `"errand: job done"`,
+		`"errand: job released"`, `"errand: handler panicked"`, `violates check constraint`, `kind=timeout`, `index out of range`, `misfit.map`,
 	} {
 		eventually(t, words, func() bool { return e.has(words) })
 	}

@@ -1,0 +1,122 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// defaultPoll is the default Poll of a worker whose backend cannot wake it.
+	defaultPoll = time.Second
+	// wokenPoll is the default Poll of a worker whose backend wakes it. The poll then finds only
+	// jobs for which nothing was notified. An idle worker makes 0.8 transactions a second with pgx,
+	// which pings an idle connection before it uses it, and 1.2 with lib/pq.
+	wokenPoll = 5 * time.Second
+	// longestSleep is the longest time between two calls of Sleep while the worker sleeps. It is
+	// half of the minute for which an announcement is valid.
+	longestSleep = 30 * time.Second
+)
+
+// poll returns how often to claim while nothing says that there are jobs.
+func (r *run) poll() time.Duration {
+	switch {
+	case r.Poll > 0:
+		return min(r.Poll, longestSleep)
+	case r.canWake.Load():
+		return wokenPoll
+	}
+	return defaultPoll
+}
+
+// announceSleep tells the backend that the worker is about to sleep. It returns how long the answer
+// is valid: until the next scheduled job is due, but at most longestSleep. If the backend does not
+// wake the worker, the answer is valid until the next poll.
+func (r *run) announceSleep(ctx context.Context) (until time.Time) {
+	now := time.Now()
+	waiter, ok := As[Waiter](r.Backend)
+	if !ok {
+		return now.Add(longestSleep)
+	}
+	select {
+	case <-r.wake: // the claim before has already looked for that job
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	next, err := waiter.Sleep(ctx, r.Name, r.Queues)
+	valid := longestSleep
+	if err != nil || !r.canWake.Load() { // the claim that follows fails as well and reports the error
+		valid = r.poll()
+	}
+	if err == nil && next >= 0 {
+		valid = min(valid, time.Since(now)+next)
+	}
+	return now.Add(valid)
+}
+
+// awaitJobs waits until there may be jobs: until the backend wakes the worker, the next scheduled
+// job is due, a job that this worker has released or retried is due, or Poll has passed. It reports
+// whether the worker is still asleep, because the answer of Sleep is still valid.
+func (r *run) awaitJobs(ctx context.Context, until time.Time) (isAsleep bool) {
+	end := time.Now().Add(r.poll())
+	if until.Before(end) {
+		end = until
+	}
+	for {
+		timer := time.NewTimer(time.Until(r.beforeDue(end)))
+		select {
+		case <-r.soon:
+			timer.Stop()
+			continue
+		case <-ctx.Done():
+		case <-r.wake:
+		case <-timer.C:
+			return time.Now().Before(until)
+		}
+		timer.Stop()
+		return false
+	}
+}
+
+// noteDue notes that a job that this worker has released or retried is due at that time. The claim
+// loop claims then, even if it would sleep for longer. The caller holds r.mu.
+func (r *run) noteDue(at time.Time) {
+	if r.dueAgain.IsZero() || at.Before(r.dueAgain) {
+		r.dueAgain = at
+		signal(r.soon)
+	}
+}
+
+// forgetDue forgets the job that noteDue has noted if it is due by now, because a claim follows. If
+// another job is due later, the next call of Sleep finds it.
+func (r *run) forgetDue(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dueAgain.After(now) {
+		r.dueAgain = time.Time{}
+	}
+}
+
+// beforeDue returns end, or the time that noteDue has noted if that is sooner.
+func (r *run) beforeDue(end time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dueAgain.IsZero() && r.dueAgain.Before(end) {
+		return r.dueAgain
+	}
+	return end
+}
+
+// listen lets the backend wake the claim loop, if it can, until ctx ends.
+func (r *run) listen(ctx context.Context) {
+	waiter, ok := As[Waiter](r.Backend)
+	if !ok {
+		return
+	}
+	r.canWake.Store(true)
+	err := waiter.Listen(ctx, r.Name, r.Queues, func() { signal(r.wake) })
+	r.canWake.Store(false)
+	if err != nil && ctx.Err() == nil {
+		r.Logger.Info("errand: the backend cannot wake the worker, worker polls", "poll", r.poll(), "error", err)
+	}
+}
