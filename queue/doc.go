@@ -1,9 +1,9 @@
-// Package queue is the vocabulary and the engine of errand, a job queue for
-// programs that already have a SQL database.
+// Package queue has the vocabulary and the engine of errand, a job queue for programs that already
+// have a SQL database.
 //
-// Application code meets three things here. A [Kind] ties the code that
-// enqueues to the code that handles; an [Enqueuer] writes jobs, in the caller's
-// own transaction; a [Worker] claims them and runs a [Handler].
+// Application code uses three things. A [Kind] ties the code that enqueues to the code that
+// handles. An [Enqueuer] writes jobs, in the caller's own transaction if there is one. A [Worker]
+// claims jobs and runs a [Handler].
 //
 //	var WelcomeEmail = queue.NewKind[Welcome]("email.welcome")
 //
@@ -17,11 +17,34 @@
 //	})
 //	err := queue.Worker{Backend: q, Handler: mux}.Run(ctx)
 //
-// Delivery is at least once. A job whose effects are written in the transaction
-// that settles it (see [Settled]) has them exactly once, because settling names
-// the fence that its claim drew, and a worker that lost the job no longer holds it.
+// Delivery is at least once. A handler can have its effects exactly once: it writes them in the
+// transaction that settles its job (see [Settled]). Settling names the fence that the claim drew,
+// so it does nothing for a worker that has lost the job.
 //
-// The package imports the standard library only. A backend is anything with the
-// four methods of [Queue]; what only some backends can do is a small interface
-// of its own, found with [As].
+// The package imports the standard library only. A backend has the four operations of [Queue]:
+// Enqueue, Claim, Extend and Settle. Each further capability of a backend is a small interface,
+// found with [As].
+//
+// # Log records
+//
+// A [Worker] logs failures, one record each. Messages begin with "errand: ". The records of
+// middleware.Log have the same keys:
+//
+//	worker      name of the worker that logs
+//	job         ID of the job
+//	kind        kind of the job
+//	queue       queue of the job
+//	attempt     number of the run, from 1
+//	error       text of the error
+//	retry_in    how long until a failed job is due again
+//	due_in      how long until a released job is due again
+//	dead        a reclaimed job has no attempts left
+//	retried     an earlier call of Settle named this outcome and failed
+//	cause       why a handler's context has ended
+//	stack       stack of a handler that ignores the end of its context
+//	took        how long a handler ran
+//	failures    how many calls in a row have failed
+//	failed_for  how long they have failed
+//	poll        how often the worker polls
+//	free, held  connections of the pool that are left, and what holds the others
 package queue

@@ -7,57 +7,59 @@ import (
 	"time"
 )
 
-// ErrLost is the cause of a handler's cancelled context when its worker no
-// longer holds the job: the lease ran out, or another has taken it.
-var ErrLost = errors.New("queue: job lost: its lease ran out or another worker took it")
+// ErrLost is the cause of a handler's cancelled context when its worker is no longer the job's
+// holder, or cannot extend its lease in time. After it the worker settles the job only if it still
+// holds it.
+var ErrLost = errors.New("queue: job lost: its lease expired or a different worker holds it")
 
-// ErrUnknown is Enqueue's error, outside the caller's own transaction, when it is not known
-// whether the jobs were written: they were sent, and then the connection broke, or ctx
-// ended, before the database had answered. Enqueueing them again may write them
-// twice, unless they have a Key, for as long as the job that holds it is live. In a
-// transaction of the caller's own it is the commit that may end like this.
+// ErrUnknown is the error of an Enqueue outside the caller's transaction that does not know whether
+// the jobs were written: the connection broke, or ctx ended, before the database had answered. A
+// second Enqueue may write the jobs twice. Jobs with a Key are not written twice while the first
+// job is live. In a caller's transaction the commit may fail in this way instead.
 var ErrUnknown = errors.New("queue: not known whether the jobs were written")
 
-// ErrShutdown is the cause of a handler's cancelled context when the worker's
-// Grace has ended. The job is released, without costing an attempt, unless the
-// handler succeeds or gives an answer of its own.
+// ErrShutdown is the cause of a handler's cancelled context when the worker's Grace has ended. If
+// the handler then returns a plain error, the worker releases the job, which costs no attempt.
 var ErrShutdown = errors.New("queue: worker is shutting down")
 
-// Settled is returned by a handler that has settled its job itself, with
-// Settle in its own transaction: the worker then leaves the job alone. It should
-// return soon after it has committed, because its worker may see meanwhile that
-// the job is not held any more, and end its context.
+// Settled is the answer of a handler that has settled its job itself, with Settle in its own
+// transaction. The worker then does nothing more with the job. The handler should return soon after
+// its commit: the worker may notice that it no longer holds the job, and cancel the handler's
+// context.
 var Settled = errors.New("queue: settled by its handler")
 
-// InvalidError is the error for bad input: nothing was written.
+// InvalidError is the error for bad input, found before anything was written. Find it with
+// errors.As.
 type InvalidError struct {
 	Field   string // the field of Job, ClaimRequest, Options or Worker, such as "Payload"
-	Problem string // what is wrong with its value, in words; never the payload's bytes
+	Problem string // what is wrong with the value; contains nothing of a payload
 	Err     error  // the cause, or nil
 }
 
+// Error names the field and the problem.
 func (e *InvalidError) Error() string { return "queue: invalid " + e.Field + ": " + e.Problem }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
 func invalid(field, format string, args ...any) *InvalidError {
 	return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// ErrNewer is within the [*SetupError] of a Migrate or Check whose database has been migrated by a
-// newer version of errand. Migrate has changed nothing then; whether this program may run on that
-// schema is for its operator to decide.
+// ErrNewer is the cause in the [*SetupError] of a Migrate or Check that finds a schema of a newer
+// version of errand. Migrate has then changed nothing. The operator decides whether this program
+// may run on that schema.
 var ErrNewer = errors.New("the database's schema is newer than this program")
 
-// SetupError is the error of a backend that cannot work as it is set up: a table is missing, or a
-// right. A [Worker] whose claims have never succeeded stops with it. After its first successful
-// claim the worker logs it like any other error and retries.
+// SetupError is the error of a backend that is not set up: a table is missing, or a right. If it is
+// the error of a [Worker]'s first claims, Run returns it. After its first successful claim the
+// worker logs it like any other error and retries.
 type SetupError struct {
 	Problem string // what is missing and what to do about it
 	Err     error  // the cause, or nil
 }
 
+// Error returns the problem and the cause.
 func (e *SetupError) Error() string {
 	if e.Err == nil {
 		return e.Problem
@@ -65,64 +67,66 @@ func (e *SetupError) Error() string {
 	return e.Problem + ": " + e.Err.Error()
 }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// PanicError is what a handler's panic becomes: an error like another, with the
-// stack of the goroutine that panicked.
+// PanicError is the error that a worker makes of a handler's panic. The job is retried as after a
+// plain error.
 type PanicError struct {
-	Value any
-	Stack []byte
+	Value any    // the value of the panic
+	Stack []byte // the stack of the goroutine that panicked
 }
 
+// Error returns the panic's value and the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
 
-// Unwrap returns the panic's value where it is an error.
+// Unwrap returns Value if it is an error, and nil if not.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// answer is how RetryAfter, Discard and Snooze travel through wrapping.
+// answer is the error that RetryAfter, Discard and Snooze return.
 type answer struct {
 	action Action
 	delay  time.Duration
 	err    error
 }
 
-func (v *answer) Error() string {
-	if v.err != nil {
-		return v.err.Error()
+func (a *answer) Error() string {
+	if a.err != nil {
+		return a.err.Error()
 	}
-	return fmt.Sprintf("queue: %v after %v", v.action, v.delay)
+	return fmt.Sprintf("queue: %v after %v", a.action, a.delay)
 }
 
-func (v *answer) Unwrap() error { return v.err }
+func (a *answer) Unwrap() error { return a.err }
 
-// RetryAfter says that the job failed with err and is to be tried again after d
-// instead of after the default back-off. It costs an attempt. A negative d means 0.
+// RetryAfter is the answer of a handler whose job failed with err and should run again after d
+// instead of after the default back-off. The run costs an attempt. A d below 0 means 0. After the
+// last attempt the job is dead.
 func RetryAfter(d time.Duration, err error) error {
 	return &answer{action: Retry, delay: d, err: err}
 }
 
-// Discard says that the job failed with err and is not to be tried again: it is
-// dead, kept for a person to look at.
+// Discard is the answer of a handler whose job failed with err and should not run again: the job is
+// dead, and kept for a person.
 func Discard(err error) error { return &answer{action: Dead, err: err} }
 
-// Snooze says that it is not yet time: the job is to be looked at again after d,
-// and this run does not count as an attempt. A d of 0 or below sends the job behind
-// those that are due already.
+// Snooze is the answer of a handler whose job should run later: the job is released for d, and the
+// run costs no attempt. With a d of 0 or below the job is due at once, after the jobs that are due
+// already.
 func Snooze(d time.Duration) error { return snooze(d, nil) }
 
 func snooze(d time.Duration, err error) error {
 	return &answer{action: Release, delay: d, err: err}
 }
 
-// maxErrorText is the longest error text, in bytes, that is stored with a job.
+// maxErrorText is the longest error text that is stored with a job, in bytes.
 const maxErrorText = 8 << 10
 
-// ErrorText returns err's message as backends store it: valid UTF-8 without NUL,
-// at most 8 KiB, and safe even if err's own Error method panics. It is "" for nil.
+// ErrorText returns err's message as backends store it: valid UTF-8 without NUL, and at most 8 KiB.
+// It returns "" for nil. If err's Error method panics, ErrorText returns a text that says so.
 func ErrorText(err error) (text string) {
 	if err == nil {
 		return ""
@@ -135,7 +139,7 @@ func ErrorText(err error) (text string) {
 	text = err.Error()
 	long := len(text) > maxErrorText
 	text = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\uFFFD")
-	text = strings.ReplaceAll(text, "\x00", "\uFFFD") // longer than what it replaces
+	text = strings.ReplaceAll(text, "\x00", "\uFFFD") // may make the text longer
 	if long || len(text) > maxErrorText {
 		text = text[:min(len(text), maxErrorText-len(ellipsis))]
 		text = strings.ToValidUTF8(text, "") + ellipsis // without the rune that was cut in two

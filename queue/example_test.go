@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -17,14 +14,14 @@ import (
 
 type Welcome struct{ UserID int64 }
 
-// WelcomeEmail is declared once, and used by those who enqueue and those who handle.
+// WelcomeEmail is declared once. The code that enqueues and the code that handles both use it.
 var WelcomeEmail = queue.NewKind[Welcome]("email.welcome")
 
 func Example() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{}) // in a program: postgres.New(db, postgres.Options{})
 
-	// The second parameter is the *sql.Tx of the business write; nil stands alone.
+	// The second parameter is the *sql.Tx of the business write, or nil if there is none.
 	if err := q.Enqueue(ctx, nil, WelcomeEmail.New(Welcome{UserID: 42})); err != nil {
 		log.Fatal(err)
 	}
@@ -41,7 +38,7 @@ func Example() {
 }
 
 func ExampleEnqueuer() {
-	var q queue.Enqueuer // what application code needs of errand
+	var q queue.Enqueuer // in a program: postgres.New(db, postgres.Options{})
 	var db *sql.DB
 
 	signUp := func(ctx context.Context, email string) error {
@@ -63,20 +60,99 @@ func ExampleEnqueuer() {
 }
 
 func ExampleWorker() {
-	var q queue.Queue
-	mux := queue.NewMux()
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// In a program: signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM).
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	q := queuetest.New(queuetest.Options{})
+	if err := q.Enqueue(ctx, nil, WelcomeEmail.New(Welcome{UserID: 42})); err != nil {
+		log.Fatal(err)
+	}
+
+	mux := queue.NewMux()
+	WelcomeEmail.Handle(mux, func(ctx context.Context, job *queue.Job, w Welcome) error {
+		fmt.Println("welcome, user", w.UserID)
+		stop() // only for this example: the worker finishes the jobs that it has started
+		return nil
+	})
 	err := queue.Worker{
 		Backend:     q,
 		Handler:     mux,
 		Queues:      []string{"critical", queue.DefaultQueue},
 		Concurrency: 50,
-	}.Run(ctx) // until a signal comes; then it finishes what it has begun
+	}.Run(ctx)
+	fmt.Println("stopped:", err)
+	// Output:
+	// welcome, user 42
+	// stopped: <nil>
+}
+
+func ExampleKind() {
+	type Report struct{ Month string }
+	// A literal gives the jobs of a kind defaults.
+	report := queue.Kind[Report]{Name: "report.build", Queue: "slow", MaxAttempts: 3, Timeout: time.Minute}
+
+	job := report.New(Report{Month: "2026-11"})
+	job.Delay = time.Hour // any field may be set before Enqueue
+	fmt.Println(job.Kind, job.Queue, job.MaxAttempts, string(job.Payload))
+
+	args, err := report.Args(job)
+	fmt.Println(args.Month, err)
+	// Output:
+	// report.build slow 3 {"Month":"2026-11"}
+	// 2026-11 <nil>
+}
+
+func ExampleMux() {
+	type Charge struct{ Cents int }
+	charge := queue.NewKind[Charge]("card.charge")
+
+	mux := queue.NewMux()
+	charge.Handle(mux, func(ctx context.Context, job *queue.Job, c Charge) error {
+		fmt.Println("charged", c.Cents)
+		return nil
+	})
+	// A handler without a Kind gets the payload as it is.
+	mux.Handle("audit", queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+		fmt.Println("audited", string(job.Payload))
+		return nil
+	}))
+	fmt.Println(mux.Kinds())
+
+	ctx := context.Background()
+	q := queuetest.New(queuetest.Options{})
+	err := q.Enqueue(ctx, nil, charge.New(Charge{Cents: 250}), &queue.Job{Kind: "audit", Payload: []byte(`[7]`)})
 	if err != nil {
 		log.Fatal(err)
 	}
+	if _, err := q.Drain(ctx, mux); err != nil { // in a program: queue.Worker{Backend: q, Handler: mux}.Run(ctx)
+		log.Fatal(err)
+	}
+	// Output:
+	// [audit card.charge]
+	// charged 250
+	// audited [7]
+}
+
+func ExampleChain() {
+	timed := func(next queue.Handler) queue.Handler {
+		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+			fmt.Println("before", job.Kind)
+			err := next.HandleJob(ctx, job)
+			fmt.Println("after", job.Kind)
+			return err
+		})
+	}
+	mux := queue.NewMux()
+	WelcomeEmail.Handle(mux, func(ctx context.Context, job *queue.Job, w Welcome) error {
+		fmt.Println("welcome, user", w.UserID)
+		return nil
+	})
+	handler := queue.Chain(mux, timed) // a Worker still finds the Mux
+	_ = handler.HandleJob(context.Background(), WelcomeEmail.New(Welcome{UserID: 42}))
+	// Output:
+	// before email.welcome
+	// welcome, user 42
+	// after email.welcome
 }
 
 func ExampleRetryAfter() {
@@ -100,8 +176,8 @@ func ExampleSettled() {
 	var db *sql.DB
 	var q queue.Consumer
 
-	// The effect and the settling are one transaction: if this worker has lost the
-	// job meanwhile, neither happens.
+	// The effect and the settling are one transaction. If this worker has lost the job meanwhile,
+	// neither happens.
 	handler := func(ctx context.Context, job *queue.Job, w Welcome) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {

@@ -2,28 +2,27 @@ package queue
 
 import "context"
 
-// Handler runs jobs.
+// Handler runs jobs. [HandlerFunc] makes one of a function, [Mux] one of a handler for each kind.
 type Handler interface {
-	// HandleJob runs one job and says by its error what came of it: see
-	// [OutcomeOf]. It should return soon after ctx ends, whose cause
-	// ([context.Cause]) is [ErrLost], [ErrShutdown] or
-	// [context.DeadlineExceeded]. It is called concurrently. The job is the
-	// handler's to read until it returns; it must not change ID, Fence or Worker.
+	// HandleJob runs one job. Its error is its answer: nil means that the job is done, and
+	// [OutcomeOf] lists the others. HandleJob should return soon after ctx ends. The cause of that
+	// ([context.Cause]) is [ErrLost], [ErrShutdown] or [context.DeadlineExceeded]. A worker calls
+	// HandleJob concurrently. The handler may read job until it returns, and must not change ID,
+	// Fence or Worker.
 	HandleJob(ctx context.Context, job *Job) error
 }
 
-// HandlerFunc is a function as a Handler.
+// HandlerFunc makes a [Handler] of a function.
 type HandlerFunc func(ctx context.Context, job *Job) error
 
 // HandleJob calls f.
 func (f HandlerFunc) HandleJob(ctx context.Context, job *Job) error { return f(ctx, job) }
 
-// Middleware wraps a Handler in another.
+// Middleware returns a [Handler] that wraps the given one: it may do something before and after.
 type Middleware func(Handler) Handler
 
-// Chain wraps h in the middleware, the first outermost: Chain(h, a, b) runs a,
-// then b, then h. What it returns remembers h, so that a [Worker] still finds
-// the [Mux] within.
+// Chain wraps h in the middleware, the first outermost: Chain(h, a, b) runs a, then b, then h. A
+// [Worker] finds the [Mux] within the handler that Chain returns.
 func Chain(h Handler, middleware ...Middleware) Handler {
 	outer := h
 	var holders []ConnHolder
@@ -39,12 +38,12 @@ func Chain(h Handler, middleware ...Middleware) Handler {
 type chain struct {
 	Handler
 	inner   Handler
-	holders []ConnHolder // of what the middleware has made
+	holders []ConnHolder // handlers of the middleware that hold a connection
 }
 
 func (c chain) Unwrap() Handler { return c.inner }
 
-// EnqueuerFunc is a function as an Enqueuer.
+// EnqueuerFunc makes an [Enqueuer] of a function.
 type EnqueuerFunc func(ctx context.Context, db DB, jobs ...*Job) error
 
 // Enqueue calls f.
@@ -52,13 +51,12 @@ func (f EnqueuerFunc) Enqueue(ctx context.Context, db DB, jobs ...*Job) error {
 	return f(ctx, db, jobs...)
 }
 
-// EnqueueMiddleware wraps an Enqueuer in another: what [Middleware] is to a
-// Handler. It leaves the caller's jobs as they are but for what Enqueue fills in.
+// EnqueueMiddleware returns an [Enqueuer] that wraps the given one. It does not change the caller's
+// jobs, except the fields that Enqueue fills in.
 type EnqueueMiddleware func(Enqueuer) Enqueuer
 
-// ChainEnqueuer wraps e in the middleware, the first outermost:
-// ChainEnqueuer(e, a, b) runs a, then b, then e. What it returns remembers e, so
-// that [As] still finds what e can do besides.
+// ChainEnqueuer wraps e in the middleware, the first outermost: ChainEnqueuer(e, a, b) runs a, then
+// b, then e. [As] finds e's capabilities in the Enqueuer that ChainEnqueuer returns.
 func ChainEnqueuer(e Enqueuer, middleware ...EnqueueMiddleware) Enqueuer {
 	outer := e
 	for i := len(middleware) - 1; i >= 0; i-- {

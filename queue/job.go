@@ -6,65 +6,65 @@ import (
 	"unicode/utf8"
 )
 
-// Job is one unit of work: a kind, a payload, and when and how often it may run.
-// [Kind.New] makes one; its fields may be changed until it is enqueued.
+// Job is one unit of work: a kind, a payload, and when and how often it may run. [Kind.New] makes
+// one. The caller may change its fields until Enqueue is called. Only Kind is required. A Job is
+// not safe for concurrent changes.
 type Job struct {
-	// ID is the job's number, unique in the database. Enqueue fills it in.
+	// ID is the job's number, from 1, unique in the database. Filled in by Enqueue and Claim.
 	ID int64
-	// Queue is the named line that the job waits in; "" means [DefaultQueue].
+	// Queue is the queue of the job: 1 to 200 printable ASCII bytes. "" means [DefaultQueue].
 	Queue string
-	// Kind is the name of the work; required.
+	// Kind names the handler that runs the job: 1 to 200 printable ASCII bytes. Required.
 	Kind string
-	// Payload is any JSON value; nil means null. A backend may store it in a
-	// normal form (Postgres keeps jsonb: no white space, keys sorted, the last of
-	// duplicate keys, no exponents), so it may come back with other bytes and the same meaning.
+	// Payload is any JSON value; nil means null. A backend may store it in a normal form, so Claim
+	// may return different bytes with the same meaning. Postgres stores jsonb: no white space,
+	// sorted keys, the last of duplicate keys, no exponents.
 	Payload json.RawMessage
-	// Priority orders jobs within a queue: lower runs first; 0 is the default.
+	// Priority orders the jobs of a queue: lower runs first. 0 is the default; below 0 is allowed.
 	Priority int32
-	// ScheduledAt is when the job becomes due, by the database's clock; zero
-	// means at once. At most one of ScheduledAt and Delay may be set.
+	// ScheduledAt is when the job becomes due, by the database's clock. Zero means at once, or
+	// after Delay. Only one of ScheduledAt and Delay may be set. Claim fills it in.
 	ScheduledAt time.Time
-	// Delay is how long after Enqueue's statement the job becomes due; 0 means
-	// at once. Claim fills in ScheduledAt and leaves Delay 0.
+	// Delay is how long after Enqueue's statement the job becomes due: 0, which means at once, up
+	// to 100 years. Claim leaves it 0.
 	Delay time.Duration
-	// MaxAttempts is how often the job may be started before it is dead; 0 means
+	// MaxAttempts is how many attempts the job has before it is dead, up to 1,000,000. 0 means
 	// [DefaultMaxAttempts].
 	MaxAttempts int
-	// Key, where not "", is held by at most one live (pending or running) job of
-	// a queue: another with the same key is not written but marked Duplicate.
+	// Key is unique among the live (pending or running) jobs of a queue: Enqueue does not write a
+	// second job with the same Key, but marks it Duplicate. At most 500 bytes; "" means no key.
 	Key string
-	// Headers carry what is not the work itself, such as a trace; nil means none.
+	// Headers are data beside the payload, such as a trace, of at most [MaxHeaders] bytes. nil
+	// means none.
 	Headers map[string]string
 
-	// Attempt is the number of this run, from 1. Filled in by Claim.
+	// Attempt is the number of this run, from 1. Released runs do not count. Filled in by Claim.
 	Attempt int
-	// Fence is the number that the claim drew. Filled in by Claim.
+	// Fence is the number that the claim drew. Extend and Settle present it. Filled in by Claim.
 	Fence int64
-	// Worker is the name of the worker that holds the job. Filled in by Claim.
+	// Worker is the name of the job's holder. Filled in by Claim.
 	Worker string
 	// CreatedAt is when the job was enqueued. Filled in by Claim.
 	CreatedAt time.Time
-	// LastError is the error text of the run before this one. Filled in by Claim.
+	// LastError is the error text of the last run that failed; "" means none. Filled in by Claim.
 	LastError string
-	// Unreadable is why the job's payload or headers cannot be read, such as a payload that the
-	// database cannot show; nil means that they can. A [Worker] does not run such a job, but
-	// settles it [Dead] with this error. Filled in by Claim.
+	// Unreadable is why the job's payload or headers cannot be read; nil means that they can. A
+	// [Worker] does not run such a job, but settles it as [Dead] with this error. Filled in by
+	// Claim.
 	Unreadable error
-	// Duplicate says that the job was not written because a live job of the queue
-	// has its Key; ID is that job's. Filled in by Enqueue.
+	// Duplicate is true if the job was not written because a live job of the queue has its Key. ID
+	// is then the live job's. Filled in by Enqueue.
 	Duplicate bool
 
 	err error // why Kind.New could not build the job; Check reports it
 }
 
 const (
-	// DefaultMaxAttempts is how often a job that does not say may be started.
+	// DefaultMaxAttempts is the number of attempts of a job whose MaxAttempts is 0.
 	DefaultMaxAttempts = 5
-	// DefaultMaxPayload is the longest payload, in bytes, that a backend accepts
-	// unless its options say otherwise.
+	// DefaultMaxPayload is the longest payload, in bytes, that a backend accepts by default.
 	DefaultMaxPayload = 1 << 20
-	// MaxHeaders is how many bytes the names and values of a job's Headers may have
-	// together.
+	// MaxHeaders is how many bytes the names and values of a job's Headers may have in total.
 	MaxHeaders = 64 << 10
 
 	maxAttemptsLimit = 1_000_000
@@ -72,10 +72,9 @@ const (
 	maxDelay         = 100 * 365 * 24 * time.Hour
 )
 
-// Check returns an [*InvalidError] that names the first bad field, or nil: what
-// passes can be written by every backend. maxPayload is the longest payload in
-// bytes; 0 means [DefaultMaxPayload]. A nil job is an error too. Backends call
-// it for every job before they write any.
+// Check returns an [*InvalidError] that names the first bad field. It returns nil if every backend
+// can write the job. maxPayload is the longest payload in bytes; 0 means [DefaultMaxPayload]. A nil
+// job is an error. Backends check all jobs of a call before they write any.
 func (j *Job) Check(maxPayload int) error {
 	if j == nil {
 		return invalid("Job", "nil")
@@ -112,6 +111,7 @@ func (j *Job) Check(maxPayload int) error {
 	return checkHeaders(j.Headers)
 }
 
+// checkTimes checks Delay and ScheduledAt.
 func (j *Job) checkTimes() error {
 	if j.Delay < 0 || j.Delay > maxDelay {
 		return invalid("Delay", "%v: between 0 and %v", j.Delay, maxDelay)
@@ -128,6 +128,7 @@ func (j *Job) checkTimes() error {
 	return nil
 }
 
+// checkHeaders checks the text and the length of headers.
 func checkHeaders(headers map[string]string) error {
 	size := 0
 	for k, v := range headers {
@@ -145,8 +146,8 @@ func checkHeaders(headers map[string]string) error {
 	return nil
 }
 
-// checkName holds names to 1 to 200 printable ASCII bytes, which every database,
-// log and dashboard shows as they are.
+// checkName returns an error unless name has 1 to 200 printable ASCII bytes. Every database, log
+// and dashboard shows those unchanged.
 func checkName(field, name string) error {
 	if name == "" {
 		return invalid(field, "empty")
@@ -162,7 +163,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// checkText refuses what no SQL text type can hold.
+// checkText returns an error for text that SQL databases cannot store.
 func checkText(field, s string) error {
 	if !utf8.ValidString(s) {
 		return invalid(field, "invalid UTF-8")

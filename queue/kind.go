@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// Kind ties the code that enqueues a kind of job to the code that handles it: T
-// is what its payload is marshalled from and to by encoding/json. It is declared
-// once, as a package variable, and is a plain value, safe for concurrent use.
+// Kind ties the code that enqueues a kind of job to the code that handles it. encoding/json
+// marshals values of type T to the jobs' payloads and back. Declare a Kind once, as a package
+// variable. It is a plain value, safe for concurrent use.
 //
-// A literal gives the kind's jobs defaults:
+// A literal gives the jobs of the kind defaults:
 //
 //	var Report = queue.Kind[ReportArgs]{Name: "report.build", Queue: "slow", MaxAttempts: 3}
 type Kind[T any] struct {
-	// Name is the kind's name: 1 to 200 printable ASCII bytes, never changed
-	// while jobs of it exist.
+	// Name is the kind's name: 1 to 200 printable ASCII bytes. Required. Do not change it while
+	// jobs of the kind exist.
 	Name string
-	// Queue, Priority and MaxAttempts are given to the jobs that New makes; zero
-	// values mean the same as in [Job].
+	// Queue, Priority and MaxAttempts are copied to the jobs that New makes. Their zero values mean
+	// the same as in [Job].
 	Queue       string
 	Priority    int32
 	MaxAttempts int
-	// Timeout replaces the worker's Timeout for jobs of this kind; 0 leaves it,
-	// below 0 means none. Where the worker cannot find the [Mux] that handles the
-	// kind, the shorter of the two applies.
+	// Timeout replaces the [Worker]'s Timeout for jobs of this kind. 0 means the worker's; below 0
+	// means no limit. If the worker cannot find the [Mux] that handles the kind, the shorter of the
+	// two applies.
 	Timeout time.Duration
 }
 
-// NewKind returns the kind of that name without defaults of its own.
+// NewKind returns the kind with that name and zero values in its other fields.
 func NewKind[T any](name string) Kind[T] { return Kind[T]{Name: name} }
 
-// New makes a job of v. It never fails: what encoding/json cannot marshal
-// surfaces as Enqueue's error, which names the kind.
+// New returns a new job with v as its payload, which is not enqueued yet. If encoding/json cannot
+// marshal v, Enqueue returns an [*InvalidError] that names the kind.
 func (k Kind[T]) New(v T) *Job {
 	job := &Job{Kind: k.Name, Queue: k.Queue, Priority: k.Priority, MaxAttempts: k.MaxAttempts}
 	payload, err := json.Marshal(v)
@@ -46,8 +46,8 @@ func (k Kind[T]) New(v T) *Job {
 	return job
 }
 
-// Args reads a job's payload back. Where that does not fit T the error is an
-// [*InvalidError], whose text shows nothing of the payload.
+// Args unmarshals a job's payload. If the payload does not fit T, the error is an [*InvalidError].
+// Its text contains nothing of the payload.
 func (k Kind[T]) Args(job *Job) (T, error) {
 	var v T
 	payload := job.Payload
@@ -55,14 +55,14 @@ func (k Kind[T]) Args(job *Job) (T, error) {
 		payload = json.RawMessage("null")
 	}
 	if err := json.Unmarshal(payload, &v); err != nil {
-		return v, &InvalidError{Field: "Payload", Problem: fmt.Sprintf("of kind %q: %s", k.Name, misfit(err)), Err: err}
+		return v, &InvalidError{Field: "Payload", Problem: fmt.Sprintf("of kind %q: %s", k.Name, misfitText(err)), Err: err}
 	}
 	return v, nil
 }
 
-// misfit says why a payload does not fit. The texts of encoding/json, and of what
-// implements its Unmarshaler, quote what they have read.
-func misfit(err error) string {
+// misfitText says why a payload does not fit. It is used instead of the text of err, because errors
+// of encoding/json, and of types that implement its Unmarshaler, may quote the payload.
+func misfitText(err error) string {
 	var t *json.UnmarshalTypeError
 	if errors.As(err, &t) {
 		return fmt.Sprintf("does not fit %v %s at byte %d", t.Type, t.Field, t.Offset)
@@ -70,11 +70,10 @@ func misfit(err error) string {
 	return fmt.Sprintf("does not fit (%T)", err)
 }
 
-// Handle registers fn for the kind's jobs, within the middleware, the first
-// outermost, as [Chain] does. The middleware sees the payload before it is read
-// into T. A payload that does not fit T makes the job dead at once, since another
-// attempt would read the same bytes. Handle panics where mux already handles the
-// kind; see [Mux.Handle].
+// Handle registers fn with mux as the handler of the kind's jobs, wrapped in the middleware as by
+// [Chain], the first outermost. The middleware runs before the payload is unmarshalled. If the
+// payload does not fit T, the job is dead at once, since a retry would read the same bytes. Handle
+// panics if mux already handles the kind; see [Mux.Handle].
 func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
 	mux.register(k.Name, k.Timeout, Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
 		v, err := k.Args(job)

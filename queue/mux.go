@@ -10,38 +10,39 @@ import (
 	"time"
 )
 
-// unknownKindDelay is how long a job that reached a Mux without a handler for it
-// waits before another worker may look at it.
+// unknownKindDelay is how long a Mux releases a job for which it has no handler.
 const unknownKindDelay = 10 * time.Second
 
-// Mux is a Handler that passes each job to the handler of its kind. The zero value
-// is an empty Mux, ready for use. It is safe for concurrent use, and must not be
-// copied.
+// Mux is a [Handler] that passes each job to the handler of its kind. The zero value is an empty
+// Mux, ready for use. It is safe for concurrent use, and must not be copied.
 //
-// A [Worker] finds a Mux that is its Handler, that stands within a [Chain], or that
-// a handler returns from a method Unwrap() queue.Handler. It then claims only the
-// kinds that are registered when Run begins: in a rolling deploy the old workers
-// leave the new version's jobs alone. A Mux within a function the worker cannot
-// find. It then claims every kind, and logs a warning when the Mux gives a job back.
+// A [Worker] finds a Mux that is its Handler, that is within a [Chain], or that a handler returns
+// from a method Unwrap() queue.Handler. The worker then claims only the kinds that are registered
+// when Run begins. So old workers leave the jobs of a new version alone during a rolling deploy. A
+// worker cannot find a Mux within a function. It then claims every kind, and logs a warning when
+// the Mux releases a job of an unknown kind.
 type Mux struct {
 	mu     sync.RWMutex
 	routes map[string]route
 }
 
+// route is the registration of a kind.
 type route struct {
 	handler Handler
-	timeout time.Duration // the kind's own; 0 means none, below 0 that no other applies either
-	place   string
+	timeout time.Duration // of the Kind; 0 means the worker's, below 0 no limit
+	place   string        // file and line of the registration
 }
 
 // NewMux returns an empty Mux.
 func NewMux() *Mux { return &Mux{} }
 
-// Handle registers h for the kind. It panics if h is nil, and if the name is not a
-// valid one or already has a handler; the message names the places of both registrations.
+// Handle registers h as the handler of the kind. It panics if h is nil, if the kind's name is not
+// valid, or if the kind already has a handler. Then the message names the places of both
+// registrations.
 func (m *Mux) Handle(kind string, h Handler) { m.register(kind, 0, h) }
 
-// register is called by Handle and Kind.Handle, whose caller is the place to name.
+// register registers h. Only Handle and Kind.Handle may call it: it records the place of their
+// caller.
 func (m *Mux) register(kind string, timeout time.Duration, h Handler) {
 	if err := checkName("Kind", kind); err != nil {
 		panic(err)
@@ -64,9 +65,9 @@ func (m *Mux) register(kind string, timeout time.Duration, h Handler) {
 	m.routes[kind] = route{handler: h, timeout: timeout, place: place}
 }
 
-// HandleJob passes the job on, and ends the handler's context after the Timeout of
-// the job's [Kind]. A job of a kind without a handler is given back for ten seconds
-// without costing an attempt.
+// HandleJob passes the job to the handler of its kind, whose context ends after the Timeout of the
+// [Kind]. If the kind has no handler, the answer releases the job for ten seconds, which costs no
+// attempt.
 func (m *Mux) HandleJob(ctx context.Context, job *Job) error {
 	r, ok := m.route(job.Kind)
 	if !ok {
@@ -83,10 +84,12 @@ func (m *Mux) HandleJob(ctx context.Context, job *Job) error {
 // unknownKind is the error of a Mux that has no handler for a job of that kind.
 type unknownKind string
 
+// Error names the kind.
 func (kind unknownKind) Error() string {
 	return fmt.Sprintf("queue: no handler for kind %q", string(kind))
 }
 
+// route returns the registration of a kind.
 func (m *Mux) route(kind string) (r route, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -94,7 +97,7 @@ func (m *Mux) route(kind string) (r route, ok bool) {
 	return r, ok
 }
 
-// Kinds lists the registered kinds in alphabetical order.
+// Kinds returns the names of the registered kinds in alphabetical order.
 func (m *Mux) Kinds() []string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -113,7 +116,7 @@ func (m *Mux) handlers() (all []Handler) {
 	return all
 }
 
-// timeouts returns the kinds that have a timeout of their own.
+// timeouts returns the Timeout of each kind that has one.
 func (m *Mux) timeouts() map[string]time.Duration {
 	own := make(map[string]time.Duration)
 	for _, kind := range m.Kinds() {
@@ -124,8 +127,8 @@ func (m *Mux) timeouts() map[string]time.Duration {
 	return own
 }
 
-// timeout returns the kind's own timeout; 0 means none. Where another Mux handles
-// the kind within this one, that one's counts.
+// timeout returns the Timeout of a kind, or 0. If the kind's handler is itself a Mux and the kind
+// has no Timeout here, timeout asks the inner Mux.
 func (m *Mux) timeout(kind string) time.Duration {
 	r, _ := m.route(kind)
 	if inner, ok := As[*Mux](r.handler); ok && r.timeout == 0 {

@@ -7,30 +7,31 @@ import (
 	"time"
 )
 
-// Action is what Settle does with a job after a run.
+// Action is what Settle does with a job after a run. The zero value is Done.
 type Action uint8
 
 const (
-	// Done: the job is completed.
+	// Done completes the job.
 	Done Action = iota
-	// Retry: the job failed and becomes due again after the outcome's Delay, or
-	// is dead if this was the last of its MaxAttempts.
+	// Retry makes the job due again after the outcome's Delay. If this was the last of its
+	// MaxAttempts, the job is dead.
 	Retry
-	// Dead: the job is given up and kept for a person to look at.
+	// Dead ends the job without success. It is kept for a person.
 	Dead
-	// Release: the job is given back and this run does not count as an attempt.
-	// With a Delay above 0 the job is due again after it, behind the jobs of its
-	// priority that are due by then. With a Delay of 0 the job keeps the time at
-	// which it became due, and so its place before them.
+	// Release makes the job pending again, and this run does not count as an attempt. With a Delay
+	// above 0 the job is due again after that, and comes after the jobs of its priority that are
+	// due by then. With a Delay of 0 the job keeps the time at which it became due, and so its
+	// place.
 	Release
 )
 
-// yield is the Delay of a handler that snoozes for no time: its job goes behind
-// the jobs that are due. At its old place it would be claimed again at once.
-const yield = time.Microsecond
+// minSnooze is the shortest Delay of a snooze. It puts the job after the jobs that are due. With a
+// Delay of 0 the job would keep its place, and the worker would claim it again at once.
+const minSnooze = time.Microsecond
 
-func (v Action) String() string {
-	switch v {
+// String returns "done", "retry", "dead" or "release".
+func (a Action) String() string {
+	switch a {
 	case Done:
 		return "done"
 	case Retry:
@@ -43,16 +44,16 @@ func (v Action) String() string {
 	return "unknown"
 }
 
-// Outcome is what a run came to, for one job, as Settle records it.
+// Outcome is what a run of one job came to, as Settle records it. Only Job is required.
 type Outcome struct {
 	Job    *Job
 	Action Action
-	Delay  time.Duration // with Retry and Release: how long until the job is due again; below 0 means 0. See Release for 0
-	Err    error         // with Retry and Dead: kept with the job as its last error
+	Delay  time.Duration // with Retry and Release: how long until the job is due; below 0 means 0
+	Err    error         // with Retry and Dead: its text is stored as the job's LastError; may be nil
 }
 
-// Check returns an [*InvalidError] if the outcome cannot be settled. Backends
-// call it for every outcome before they settle any.
+// Check returns an [*InvalidError] if Job is nil, Action is unknown or Delay is above 100 years.
+// Backends check all outcomes of a call before they settle any.
 func (o Outcome) Check() error {
 	if o.Job == nil {
 		return invalid("Outcome.Job", "nil")
@@ -66,32 +67,33 @@ func (o Outcome) Check() error {
 	return nil
 }
 
-// OutcomeOf reads a handler's error, through any wrapping:
+// OutcomeOf returns the outcome of a run whose handler had the context ctx and returned err. It
+// finds the handler's answer in err with errors.Is and errors.As:
 //
 //	nil                  Done
 //	RetryAfter(d, err)   Retry after d
 //	Discard(err)         Dead
 //	Snooze(d)            Release for d, at least a microsecond; no attempt used
-//	Settled              nothing to do: ok is false
+//	Settled              ok is false: there is nothing to settle
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
 //
-// A plain error of a handler whose ctx was cancelled with [ErrShutdown] or
-// [ErrLost] is taken for the cancellation's echo: Release. An error whose own methods
-// panic, as a nil pointer's may, is a plain one.
+// If ctx was cancelled with [ErrShutdown] or [ErrLost], any other error means Release: it is a
+// consequence of the cancellation. An error whose own methods panic, as those of a nil pointer may,
+// is any other error.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
-	v, err := read(err)
+	a, err := answerIn(err)
 	switch {
-	case v == settled:
+	case a == settled:
 		return Outcome{Job: job}, false
-	case v == plain && EndedByWorker(ctx):
+	case a == plain && EndedByWorker(ctx):
 		return Outcome{Job: job, Action: Release}, true
-	case v == plain:
+	case a == plain:
 		o = Outcome{Job: job, Action: Retry, Delay: Backoff(job.Attempt), Err: err}
 	default:
-		o = Outcome{Job: job, Action: v.action, Delay: min(max(v.delay, 0), maxDelay), Err: err}
+		o = Outcome{Job: job, Action: a.action, Delay: min(max(a.delay, 0), maxDelay), Err: err}
 	}
 	if o.Action == Release {
-		o.Delay = max(o.Delay, yield)
+		o.Delay = max(o.Delay, minSnooze)
 	}
 	if o.Action == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
 		o.Action, o.Delay = Dead, 0
@@ -99,53 +101,53 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	return o, true
 }
 
-// ActionOf reads what a handler's error itself says, through any wrapping: Done
-// for nil and [Settled], Retry for [RetryAfter], Dead for [Discard], Release for
-// [Snooze]. A plain error, and one whose own methods panic, is Retry with ok
-// false: [OutcomeOf] decides, and so may middleware, which leaves answers as
-// they are.
+// ActionOf returns the action that a handler's error asks for: Done for nil and [Settled], Retry
+// for [RetryAfter], Dead for [Discard], Release for [Snooze]. It finds them with errors.Is and
+// errors.As. For any other error it returns Retry and ok is false. Then [OutcomeOf] decides, and
+// middleware may replace the error. Middleware should pass on errors for which ok is true.
 func ActionOf(err error) (action Action, ok bool) {
-	v, _ := read(err)
-	return v.action, v != plain
+	a, _ := answerIn(err)
+	return a.action, a != plain
 }
 
-// What an error says that is not made by RetryAfter, Discard or Snooze.
+// These are the answers of errors that RetryAfter, Discard or Snooze have not made.
 var (
 	done    = &answer{action: Done}
 	settled = &answer{action: Done}
 	plain   = &answer{action: Retry}
 )
 
-// read finds the answer in err, and returns err; where its own methods panic, an
-// error of its text.
-func read(err error) (v *answer, readable error) {
+// answerIn returns the answer in err, and err itself. If err's methods panic, it returns an error
+// with err's text instead.
+func answerIn(err error) (a *answer, readable error) {
 	if err == nil {
 		return done, nil
 	}
 	defer func() {
 		if recover() != nil {
-			v, readable = plain, errors.New(ErrorText(err))
+			a, readable = plain, errors.New(ErrorText(err))
 		}
 	}()
 	if errors.Is(err, Settled) {
 		return settled, err
 	}
-	if said, ok := errors.AsType[*answer](err); ok {
-		return said, err
+	if a, ok := errors.AsType[*answer](err); ok {
+		return a, err
 	}
 	return plain, err
 }
 
-// EndedByWorker reports whether ctx, a handler's, was ended by its worker, with
-// [ErrShutdown] or [ErrLost]: then a plain error is its echo, and says nothing of the job.
+// EndedByWorker reports whether a handler's context was ended by its worker, with [ErrShutdown] or
+// [ErrLost]. Then an error that is no answer is a consequence of that, and says nothing about the
+// job.
 func EndedByWorker(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return errors.Is(cause, ErrShutdown) || errors.Is(cause, ErrLost)
 }
 
-// Backoff is how long a job waits by default after its attempt (from 1) failed:
-// 30 s doubled for each attempt before, plus 0 to 30 % at random. From the eighth
-// attempt on it is 46 minutes to an hour.
+// Backoff returns how long a job waits by default before its retry after the given attempt, from 1:
+// 30 s, doubled for each attempt before, plus 0 to 30 % at random. From the eighth attempt on it is
+// 46 minutes to an hour.
 func Backoff(attempt int) time.Duration {
 	const base, limit = 30 * time.Second, time.Hour
 	shift := min(max(attempt-1, 0), 7) // 30 s << 7 is beyond the limit

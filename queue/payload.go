@@ -7,23 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of what every backend stores faithfully. Postgres' jsonb recurses
-// for each level of nesting until its stack limit, and keeps a number as up to
-// 131,072 digits before the point and 16,383 after it; these are far inside.
+// These limits are far within the limits of every backend. Postgres' jsonb recurses for each level
+// of nesting, up to its stack limit. It stores up to 131,072 digits of a number before the point
+// and 16,383 after it.
 const (
 	maxDepth    = 1000
 	maxDigits   = 4000
 	maxExponent = 4000
 )
 
-// freeGrowth is how much longer, in bytes, any payload may come back; one that is longer itself may come
-// back twice as long. Postgres shows a jsonb's numbers without exponents: of 1e4000, which takes six
-// bytes, a claim gets four thousand.
+// freeGrowth is by how many bytes a stored payload may be longer than the enqueued one. A payload
+// that is longer than freeGrowth may double. Postgres prints the numbers of a jsonb without
+// exponents: the six bytes of 1e4000 come back as four thousand.
 const freeGrowth = 64 << 10
 
-// checkPayload refuses what is not JSON, and the JSON that a SQL database cannot
-// keep: NUL and unpaired surrogates in strings, invalid UTF-8, nesting and
-// numbers beyond the limits above, and what would come back much longer. No byte of the payload is put in the error.
+// checkPayload returns an error for a payload that is not JSON, or that a SQL database cannot
+// store: NUL and unpaired surrogates in strings, invalid UTF-8, nesting and numbers beyond the
+// limits above, and a payload that would come back much longer. The error contains no byte of the
+// payload.
 func checkPayload(p json.RawMessage, limit int) error {
 	switch {
 	case p == nil:
@@ -38,8 +39,8 @@ func checkPayload(p json.RawMessage, limit int) error {
 	return scanJSON(p, max(len(p), freeGrowth))
 }
 
-// scanJSON walks p, which is valid JSON, once. room is how many bytes longer it may come back: by the
-// digits that exponents stand for, and a space after each comma and colon.
+// scanJSON checks p, which is valid JSON. room is by how many bytes p may grow when it comes back:
+// by the digits that exponents stand for, and by a space after each comma and colon.
 func scanJSON(p []byte, room int) error {
 	depth, left := 0, room
 	for i := 0; i < len(p); {
@@ -71,17 +72,18 @@ func scanJSON(p []byte, room int) error {
 		i++
 	}
 	if left < 0 {
-		return invalid("Payload", "its exponents stand for so many digits that it would come back more than twice as long")
+		return invalid("Payload", "too many digits by its exponents: it would come back more than twice as long")
 	}
 	return nil
 }
 
-// scanString returns the index behind the string whose first byte is p[i].
+// scanString checks the string whose first byte is p[i], and returns the index after its closing
+// quote.
 func scanString(p []byte, i int) (int, error) {
 	if n := bytes.IndexAny(p[i:], `"\`); p[i+n] == '"' {
-		return i + n + 1, nil // nothing escaped: most strings
+		return i + n + 1, nil // most strings have no escape
 	}
-	high := false // the escape just before was a high surrogate
+	high := false // the last escape was a high surrogate
 	for p[i] != '"' {
 		low := false
 		size := 1
@@ -113,8 +115,8 @@ func scanString(p []byte, i int) (int, error) {
 	return i + 1, nil
 }
 
-// scanNumber returns the index behind the number whose first byte is p[i], and how many bytes longer it
-// is with the digits that its exponent stands for.
+// scanNumber checks the number whose first byte is p[i]. It returns the index after the number, and
+// by how many bytes the number grows if its exponent is written as digits.
 func scanNumber(p []byte, i int) (end, grown int, err error) {
 	start, point, exp := i, -1, -1
 scan:
@@ -144,8 +146,8 @@ scan:
 	return i, grown, nil
 }
 
-// digitsAround returns how many digits a number without its exponent has before its point, which is
-// number[point], and after it. Where point is below 0 there is none.
+// digitsAround returns how many digits a number without exponent has before and after its point.
+// The point is number[point]; a point below 0 means that there is none.
 func digitsAround(number []byte, point int) (before, after int) {
 	if number[0] == '-' {
 		number, point = number[1:], point-1
