@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -18,7 +19,7 @@ func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err e
 			var waiting queue.Backlog
 			var age int64
 			err := rows.Scan(&waiting.Queue, &age)
-			waiting.Age = duration(age)
+			waiting.Age = sqlkit.Duration(age)
 			backlogs = append(backlogs, waiting)
 			return err
 		}, b.sql.backlog)

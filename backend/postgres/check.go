@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -47,18 +48,7 @@ func check(ctx context.Context, db *sql.DB, schema string, known int) error {
 	if err != nil {
 		return err
 	}
-	if version < known {
-		return &queue.SetupError{Problem: fmt.Sprintf("it has version %d and this program needs %d: run postgres.Migrate", version, known)}
-	}
-	return checkNotNewer(version, known)
-}
-
-// checkNotNewer returns an error if the database has a version that this program does not know.
-func checkNotNewer(version, known int) error {
-	if version <= known {
-		return nil
-	}
-	return &queue.SetupError{Problem: fmt.Sprintf("it has version %d and this program knows %d", version, known), Err: queue.ErrNewer}
+	return sqlkit.CheckVersion(version, known, "postgres.Migrate")
 }
 
 // notSetUp makes a [*queue.SetupError] of the server's answer that something in the schema is

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
@@ -42,7 +42,7 @@ func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, all []s
 	sent, after := time.Now(), b.claims.sent()
 	query := func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), b.sql.claim, queues, kinds(req), req.Limit,
-			microseconds(req.Lease), req.Worker, priorities, dues, ids, longest, lasts, untils)
+			sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest, lasts, untils)
 		if err != nil && !refused(err) && !unsent(err) {
 			b.claims.unanswered(req, sent, after)
 		}
@@ -97,7 +97,7 @@ func checkTx(ctx context.Context, db queue.DB) error {
 	case kind == handle.Conn:
 		return checkInTx(ctx, db)
 	case kind != handle.Tx:
-		return invalid("DB", "%T: not a transaction, which has Commit and Rollback", db)
+		return sqlkit.Invalid("DB", "%T: not a transaction, which has Commit and Rollback", db)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func checkTx(ctx context.Context, db queue.DB) error {
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
-		return nil, fmt.Errorf("postgres: reclaim: %w", invalid("Limit", "%d: at least 1", limit))
+		return nil, fmt.Errorf("postgres: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
 	}
 	err = b.on(ctx, "reclaim", nil, func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, "", 0, 0, b.sql.reclaim, limit)
@@ -124,15 +124,15 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 		return nil, fmt.Errorf("postgres: extend: %w", err)
 	}
 	if slices.Contains(jobs, nil) {
-		return nil, fmt.Errorf("postgres: extend: %w", invalid("Job", "nil"))
+		return nil, fmt.Errorf("postgres: extend: %w", sqlkit.Invalid("Job", "nil"))
 	}
-	groups, lost := byWorker(jobs, func(j *queue.Job) *queue.Job { return j })
-	for worker, held := range groups {
-		ids, fences := held.arrays()
+	groups, lost := sqlkit.ByWorker(jobs, func(j *queue.Job) *queue.Job { return j })
+	for _, held := range groups {
+		ids, fences := arraysOf(held)
 		err := b.on(ctx, "extend", nil, func(db queue.DB) error {
-			gone, err := queryIDs(ctx, db, b.sql.extend, ids, fences, worker, microseconds(lease))
+			gone, err := queryIDs(ctx, db, b.sql.extend, ids, fences, held.Worker, sqlkit.Microseconds(lease))
 			if err == nil {
-				lost = append(lost, held.withIDs(gone)...)
+				lost = append(lost, held.With(gone)...)
 			}
 			return err
 		})
@@ -160,34 +160,11 @@ func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, 
 		if room -= len(job.Payload) + len(headers); room < 0 && len(jobs) > 0 {
 			job.Payload, headers = nil, nil
 		}
-		job.Headers = unmarshalHeaders(headers)
+		job.Headers = sqlkit.DecodeHeaders(headers)
 		jobs = append(jobs, job)
 		return nil
 	}, query, args...)
 	return jobs, err
-}
-
-// unmarshalHeaders reads headers that errand wrote. What another client may have
-// put there instead never keeps a job from running: it is left out.
-func unmarshalHeaders(text []byte) map[string]string {
-	if text == nil {
-		return nil
-	}
-	var h map[string]string
-	if json.Unmarshal(text, &h) == nil {
-		return h
-	}
-	var values map[string]any
-	if json.Unmarshal(text, &values) != nil {
-		return nil
-	}
-	h = make(map[string]string, len(values))
-	for k, v := range values {
-		if s, ok := v.(string); ok {
-			h[k] = s
-		}
-	}
-	return h
 }
 
 // inOrder sorts claimed jobs, which the statement returns as they lie in the table.

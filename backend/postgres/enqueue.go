@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
@@ -69,7 +70,7 @@ func insert(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query 
 		}
 	}
 	if size > maxMessage {
-		return invalid("Payload", "all jobs of the call make %d bytes: at most %d; enqueue them in several calls in one transaction", size, maxMessage)
+		return sqlkit.Invalid("Payload", "all jobs of the call make %d bytes: at most %d; enqueue them in several calls in one transaction", size, maxMessage)
 	}
 	return each(ctx, db, scan, query, params...)
 }
@@ -159,7 +160,7 @@ func (b *Backend) values(j *queue.Job) []any {
 		params[3] = int64(j.Priority)
 	}
 	if j.Delay != 0 {
-		params[4] = microseconds(j.Delay)
+		params[4] = sqlkit.Microseconds(j.Delay)
 	}
 	if !j.ScheduledAt.IsZero() {
 		params[5] = timestamp(j.ScheduledAt)
@@ -168,7 +169,7 @@ func (b *Backend) values(j *queue.Job) []any {
 		params[6] = int64(j.MaxAttempts)
 	}
 	if len(j.Headers) > 0 {
-		params[7] = marshalHeaders(j.Headers)
+		params[7] = sqlkit.EncodeHeaders(j.Headers)
 	}
 	return params
 }
@@ -181,7 +182,7 @@ func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 		column(jobs, func(j *queue.Job) bool { return j.Priority != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.Priority)) }),
 		column(jobs, func(j *queue.Job) bool { return j.Delay != 0 },
-			func(a *array, j *queue.Job) { a.int(microseconds(j.Delay)) }),
+			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.Delay)) }),
 		column(jobs, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
 			func(a *array, j *queue.Job) { a.string(timestamp(j.ScheduledAt)) }),
 		column(jobs, func(j *queue.Job) bool { return j.MaxAttempts != 0 },
@@ -192,7 +193,7 @@ func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 			func(a *array, j *queue.Job) { a.string(j.Key) }))
 	}
 	return append(params, column(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
-		func(a *array, j *queue.Job) { a.string(marshalHeaders(j.Headers)) }), b.toNotify(jobs))
+		func(a *array, j *queue.Job) { a.string(sqlkit.EncodeHeaders(j.Headers)) }), b.toNotify(jobs))
 }
 
 // payloads puts U+001E between the payloads, which no JSON text contains.
@@ -266,14 +267,3 @@ func payloadOf(j *queue.Job) json.RawMessage {
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-func marshalHeaders(h map[string]string) string {
-	text, _ := json.Marshal(h) // a map of strings always marshals
-	return string(text)
-}
-
-// microseconds is d as PostgreSQL counts time, never less than d: a delay does
-// not end early.
-func microseconds(d time.Duration) int64 {
-	return int64((d + time.Microsecond - 1) / time.Microsecond)
-}

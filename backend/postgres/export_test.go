@@ -1,9 +1,14 @@
 package postgres
 
-import "github.com/errandhq/errand/queue"
+import (
+	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/queue"
+)
 
 // Statement is the text of a file of the sql folder, for tests that look at plans.
-func Statement(name string) string { return inSchema(readSQL("sql/"+name+".sql"), defaultSchema) }
+func Statement(name string) string {
+	return inSchema(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"), defaultSchema)
+}
 
 // TextArray is the array literal that Enqueue sends.
 var TextArray = textArray

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -45,12 +46,12 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		return nil, 0, fmt.Errorf("postgres: list: %w", err)
 	}
 	before := cmp.Or(f.Before, math.MaxInt64)
-	query, args := b.sql.listSlice, []any{orNull(f.Queue), orNull(f.Kind), orNull(f.Key), before, f.Limit}
+	query, args := b.sql.listSlice, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
 	switch f.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
 		query = strings.Replace(b.sql.list, "\n    AND true\n", "\n    AND status = '"+string(f.Status)+"'\n", 1)
 	default:
-		args = append(args, orNull(string(f.Status)))
+		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
 	page, err = b.readRecords(ctx, "list", query, args...)
 	if err != nil {
@@ -107,7 +108,7 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		if err != nil {
 			return err
 		}
-		r.Headers = unmarshalHeaders(headers)
+		r.Headers = sqlkit.DecodeHeaders(headers)
 		if r.Status == queue.StatusRunning {
 			r.LockedAt, r.LeaseEnds = locked.Time, until.Time
 		}

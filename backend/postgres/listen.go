@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -252,7 +253,7 @@ func (b *Backend) register(ctx context.Context, worker string, queues []string, 
 			b.sql.sleep, textArray(queues), worker, nap, b.hears(worker))
 	})
 	if err != nil || !due.Valid {
-		return -1, duration(micros), err
+		return -1, sqlkit.Duration(micros), err
 	}
-	return duration(due.Int64), duration(micros), nil
+	return sqlkit.Duration(due.Int64), sqlkit.Duration(micros), nil
 }

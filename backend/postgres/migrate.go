@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
-	"path"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
 // Migration is one step from an empty schema to the current one.
@@ -29,19 +27,9 @@ func Migrations(o Options) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	const dir = "sql/migrations"
-	files, err := fs.ReadDir(sqlFiles, dir) // sorted by name
-	if err != nil {
-		return nil, err
-	}
 	var list []Migration
-	for _, f := range files {
-		number, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
-		version, err := strconv.Atoi(number)
-		if err != nil {
-			return nil, fmt.Errorf("postgres: migration %s: %w", f.Name(), err)
-		}
-		list = append(list, Migration{version, name, inSchema(readSQL(path.Join(dir, f.Name())), o.Schema)})
+	for _, m := range sqlkit.Migrations(sqlFiles, "sql/migrations") {
+		list = append(list, Migration{m.Version, m.Name, inSchema(m.SQL, o.Schema)})
 	}
 	return list, nil
 }
@@ -109,7 +97,7 @@ func migrateOnce(ctx context.Context, db *sql.DB, schema string, steps []Migrati
 		return false, err
 	}
 	last := steps[len(steps)-1].Version
-	if err := checkNotNewer(version, last); err != nil {
+	if err := sqlkit.CheckNotNewer(version, last); err != nil {
 		return false, err
 	}
 	i := slices.IndexFunc(steps, func(s Migration) bool { return s.Version > version })
@@ -152,7 +140,7 @@ func currentVersion(ctx context.Context, tx *sql.Tx, schema string) (version int
 		}
 	}
 	if !recordExists {
-		_, err = tx.ExecContext(ctx, inSchema(readSQL("sql/migrations_table.sql"), schema))
+		_, err = tx.ExecContext(ctx, inSchema(sqlkit.ReadFile(sqlFiles, "sql/migrations_table.sql"), schema))
 		return 0, err
 	}
 	err = tx.QueryRowContext(ctx, inSchema(`SELECT coalesce(max(version), 0) FROM errand.migrations`, schema)).Scan(&version)

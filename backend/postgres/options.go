@@ -3,8 +3,8 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -38,40 +38,21 @@ type Listen func(ctx context.Context, db *sql.DB, channel string, ready func(), 
 
 const (
 	defaultSchema = "errand"
-	maxSchema     = 48
 )
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Schema == "" {
 		o.Schema = defaultSchema
 	}
-	if err := checkSchema(o.Schema); err != nil {
+	if err := sqlkit.CheckName("Schema", o.Schema); err != nil {
 		return o, err
 	}
 	if o.MaxPayload < 0 {
-		return o, invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
+		return o, sqlkit.Invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
 	}
 	if o.MaxPayload == 0 {
 		o.MaxPayload = queue.DefaultMaxPayload
 	}
 	o.Retention = o.Retention.WithDefaults()
 	return o, nil
-}
-
-func checkSchema(s string) error {
-	if len(s) > maxSchema {
-		return invalid("Schema", "%d bytes: at most %d", len(s), maxSchema)
-	}
-	for i, c := range []byte(s) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
-		digit := '0' <= c && c <= '9'
-		if !letter && (!digit || i == 0) {
-			return invalid("Schema", "%q: letters, digits and underscores, not beginning with a digit", s)
-		}
-	}
-	return nil
-}
-
-func invalid(field, format string, args ...any) error {
-	return &queue.InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
@@ -20,7 +21,7 @@ type Backend struct {
 	db       *sql.DB
 	options  Options
 	sql      statements
-	sweep    sweep
+	sweep    sqlkit.Sweep
 	fronts   fronts
 	heard    atomic.Int64 // notifications
 	sleepers sleepers
@@ -49,7 +50,7 @@ var _ interface {
 // been run with the same Options. The error is a [*queue.InvalidError].
 func New(db *sql.DB, o Options) (*Backend, error) {
 	if db == nil {
-		return nil, invalid("DB", "nil")
+		return nil, sqlkit.Invalid("DB", "nil")
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -71,15 +72,7 @@ func (b *Backend) on(ctx context.Context, operation string, db queue.DB, f func(
 	default:
 		err = f(db)
 	}
-	err = notSetUp(err, b.options.Schema)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		// lib/pq passes on what the server says of it.
-		return fmt.Errorf("postgres: %s: %w: %w", operation, ctx.Err(), err)
-	}
-	return fmt.Errorf("postgres: %s: %w", operation, err)
+	return sqlkit.Wrap(ctx, "postgres", operation, notSetUp(err, b.options.Schema))
 }
 
 // own runs f on the backend's own handle: on its pool, or, where the database's default isolation level has made a statement fail before, in a

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -20,13 +20,13 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			return nil, fmt.Errorf("postgres: settle: %w", err)
 		}
 	}
-	groups, lost := byWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
-	for _, worker := range slices.Sorted(maps.Keys(groups)) { // rows stay locked in a caller's transaction: in one order
+	groups, lost := sqlkit.ByWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
+	for _, held := range groups { // in the order of the workers, because rows stay locked in a caller's transaction
 		settle := b.settleHeld
-		if worker == "" && db != nil {
+		if held.Worker == "" && db != nil {
 			settle = b.settleInTx
 		}
-		gone, err := settle(ctx, db, worker, groups[worker])
+		gone, err := settle(ctx, db, held)
 		lost = append(lost, gone...)
 		if err != nil {
 			return lost, err
@@ -36,60 +36,56 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 }
 
 // settleInTx settles jobs that no worker holds, but the transaction that ClaimTx has claimed them in.
-func (b *Backend) settleInTx(ctx context.Context, db queue.DB, _ string, h held[queue.Outcome]) (lost []*queue.Job, err error) {
-	done := h.only(isDone)
+func (b *Backend) settleInTx(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome]) (lost []*queue.Job, err error) {
+	done, others := h.Split(isDone)
 	_, lost, err = b.resume(ctx, db, done, queue.StatusCompleted)
 	if err != nil {
 		return lost, err
 	}
-	others, gone, err := b.resume(ctx, db, h.only(func(o queue.Outcome) bool { return !isDone(o) }), queue.StatusRunning)
+	others, gone, err := b.resume(ctx, db, others, queue.StatusRunning)
 	lost = append(lost, gone...)
-	if err != nil || len(others.items) == 0 {
+	if err != nil || len(others.Items) == 0 {
 		return lost, err
 	}
-	gone, err = b.settleHeld(ctx, db, transaction, others)
+	others.Worker = transaction
+	gone, err = b.settleHeld(ctx, db, others)
 	return append(lost, gone...), err
 }
 
 // resume takes up jobs again that this transaction has claimed. The others are lost.
-func (b *Backend) resume(ctx context.Context, db queue.DB, h held[queue.Outcome], status queue.Status) (found held[queue.Outcome], lost []*queue.Job, err error) {
-	if len(h.items) == 0 {
+func (b *Backend) resume(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome], status queue.Status) (found sqlkit.Held[queue.Outcome], lost []*queue.Job, err error) {
+	if len(h.Items) == 0 {
 		return h, nil, nil
 	}
-	ids, fences := h.arrays()
+	ids, fences := arraysOf(h)
 	var resumed []int64
 	err = b.on(ctx, "settle", db, func(db queue.DB) error {
 		resumed, err = queryIDs(ctx, db, b.sql.resume, ids, fences, string(status), transaction)
 		return err
 	})
-	isResumed := func(o queue.Outcome) bool { return slices.Contains(resumed, o.Job.ID) }
-	for _, o := range h.items {
-		if !isResumed(o) {
-			lost = append(lost, o.Job)
-		}
-	}
-	return h.only(isResumed), lost, err
+	found, others := h.Split(func(o queue.Outcome) bool { return slices.Contains(resumed, o.Job.ID) })
+	return found, slices.Collect(others.Jobs()), err
 }
 
 // settleHeld settles jobs of one worker. The statements for what is done do not lock the rows in the order of their ids, which
 // would cost them a fifth: they are for single rows, or do not wait for long, and leave it to the other one then.
-func (b *Backend) settleHeld(ctx context.Context, db queue.DB, worker string, h held[queue.Outcome]) ([]*queue.Job, error) {
+func (b *Backend) settleHeld(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome]) ([]*queue.Job, error) {
 	own := db == nil
-	if (own || len(h.items) == 1) && !slices.ContainsFunc(h.items, func(o queue.Outcome) bool { return !isDone(o) }) {
+	if (own || len(h.Items) == 1) && !slices.ContainsFunc(h.Items, func(o queue.Outcome) bool { return !isDone(o) }) {
 		statement := b.sql.settleDrop
 		if b.options.Retention.KeepsCompleted() {
 			statement = b.sql.settleDone
 		}
-		ids, fences := h.arrays()
-		lost, err := b.settle(ctx, db, h, statement, ids, fences, worker, own)
+		ids, fences := arraysOf(h)
+		lost, err := b.settle(ctx, db, h, statement, ids, fences, h.Worker, own)
 		if !own || !outOfPatience(err) {
 			return lost, err
 		}
 	}
-	doneIDs, doneFences := h.only(isDone).arrays()
-	others := h.only(func(o queue.Outcome) bool { return !isDone(o) })
-	otherIDs, otherFences := others.arrays()
-	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, actions(others.items), worker, b.options.Retention.KeepsCompleted(), !b.options.Silent)
+	done, others := h.Split(isDone)
+	doneIDs, doneFences := arraysOf(done)
+	otherIDs, otherFences := arraysOf(others)
+	return b.settle(ctx, db, h, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences, actions(others.Items), h.Worker, b.options.Retention.KeepsCompleted(), !b.options.Silent)
 }
 
 // outOfPatience says whether a statement has given up waiting for a lock. Where it gave up one lock just as it got that, and comes to wait for
@@ -102,11 +98,11 @@ func outOfPatience(err error) bool {
 func isDone(o queue.Outcome) bool { return o.Action == queue.Done }
 
 // settle runs a statement that returns the ids of the jobs that are not the worker's any more.
-func (b *Backend) settle(ctx context.Context, db queue.DB, h held[queue.Outcome], statement string, args ...any) (lost []*queue.Job, err error) {
+func (b *Backend) settle(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome], statement string, args ...any) (lost []*queue.Job, err error) {
 	err = b.on(ctx, "settle", db, func(db queue.DB) error {
 		gone, err := queryIDs(ctx, db, statement, args...)
 		if err == nil {
-			lost = h.withIDs(gone)
+			lost = h.With(gone)
 		}
 		return err
 	})
@@ -117,7 +113,7 @@ func (b *Backend) settle(ctx context.Context, db queue.DB, h held[queue.Outcome]
 func actions(outcomes []queue.Outcome) string {
 	byID := make(map[string][3]any, len(outcomes))
 	for _, o := range outcomes {
-		byID[strconv.FormatInt(o.Job.ID, 10)] = [3]any{o.Action.String(), microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
+		byID[strconv.FormatInt(o.Job.ID, 10)] = [3]any{o.Action.String(), sqlkit.Microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
 	}
 	text, _ := json.Marshal(byID) // strings and numbers always marshal
 	return string(text)

@@ -3,6 +3,8 @@ package postgres
 import (
 	"embed"
 	"strings"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
 //go:embed sql
@@ -18,7 +20,7 @@ type statements struct {
 }
 
 func loadStatements(schema string) statements {
-	load := func(name string) string { return inSchema(readSQL("sql/"+name+".sql"), schema) }
+	load := func(name string) string { return inSchema(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"), schema) }
 	return statements{
 		enqueue:      load("enqueue"),
 		enqueueOne:   load("enqueue_one"),
@@ -52,16 +54,8 @@ func loadStatements(schema string) statements {
 	}
 }
 
-func readSQL(name string) string {
-	text, err := sqlFiles.ReadFile(name)
-	if err != nil {
-		panic(err) // the files are part of the binary
-	}
-	return string(text)
-}
-
 // inSchema writes schema wherever text, a file of ours, says errand: as the
-// qualifier of a name, and as the name of the notification channel. checkSchema
+// qualifier of a name, and as the name of the notification channel. sqlkit.CheckName
 // has made sure that neither quoting needs escapes.
 func inSchema(text, schema string) string {
 	return strings.NewReplacer("'errand'", "'"+schema+"'", "errand.", quoted(schema)+".").Replace(text)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -132,7 +133,7 @@ func (b *Backend) repay(ctx context.Context, worker string) error {
 		known.int(fence)
 	}
 	err := b.on(ctx, "claim", nil, func(db queue.DB) error {
-		_, err := queryIDs(ctx, db, b.sql.giveBack, worker, l.after, known.String(), microseconds(begun.Sub(l.sent)+sendTime), !b.options.Silent)
+		_, err := queryIDs(ctx, db, b.sql.giveBack, worker, l.after, known.String(), sqlkit.Microseconds(begun.Sub(l.sent)+sendTime), !b.options.Silent)
 		return err
 	})
 	if err == nil {

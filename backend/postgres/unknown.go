@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
@@ -89,7 +90,7 @@ func checkInTx(ctx context.Context, db queue.DB) error {
 	const noActiveTransaction = "25P01"
 	_, err := db.ExecContext(ctx, inTx)
 	if sqlState(err) == noActiveTransaction {
-		return invalid("DB", "%T is not in a transaction, and shows no connection: pass nil, a transaction, or a pool that has Conn", db)
+		return sqlkit.Invalid("DB", "%T is not in a transaction, and shows no connection: pass nil, a transaction, or a pool that has Conn", db)
 	}
 	return err
 }

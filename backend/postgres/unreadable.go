@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -144,6 +145,6 @@ func (b *Backend) readPayload(ctx context.Context, operation string, job *queue.
 		job.Unreadable = fmt.Errorf("errand: payload or headers cannot be read: %w", err)
 		return nil
 	}
-	job.Payload, job.Headers = payload, unmarshalHeaders(headers)
+	job.Payload, job.Headers = payload, sqlkit.DecodeHeaders(headers)
 	return err
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
-	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -42,7 +41,7 @@ func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, 
 		err = b.on(ctx, "redrive", nil, func(db queue.DB) error {
 			var woken int64
 			return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &seen, &woken) }, b.sql.redrive,
-				orNull(which.ID), orNull(which.Queue), orNull(which.Kind), limit, last, keyed)
+				sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), limit, last, keyed)
 		})
 		// A transaction that enqueued the key has committed meanwhile: the next look sees it.
 		if sqlState(err) != uniqueViolation || collisions == retryLimit {
@@ -66,66 +65,16 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 		}
 	}
 	r := b.options.Retention
-	from := b.sweep.next()
+	from := b.sweep.Next()
 	var last sql.NullInt64
 	var completed, dead int
 	err = b.on(ctx, "prune", nil, func(db queue.DB) error {
 		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &dead, &more) }, b.sql.prune,
-			from, microseconds(max(r.Completed, 0)), microseconds(max(r.Dead, 0)), r.Archive, lockKey("prune", b.options.Schema))
+			from, sqlkit.Microseconds(max(r.Completed, 0)), sqlkit.Microseconds(max(r.Dead, 0)), r.Archive, lockKey("prune", b.options.Schema))
 	})
 	if err != nil || !last.Valid {
 		return 0, false, err
 	}
-	goOn := b.sweep.advance(last.Int64, more, completed > 0)
+	goOn := b.sweep.Advance(last.Int64, more, completed > 0)
 	return completed + dead, goOn || dead == slice, nil
-}
-
-// maxBarren is how many slices in a row that held nothing to remove end a pass. The next pass goes
-// on behind them, so a pass costs little where a long table has nothing that is over.
-const maxBarren = 10
-
-// sweep is how far Prune has come on its way through the table.
-type sweep struct {
-	mu     sync.Mutex
-	last   int64 // the last id looked at
-	barren int   // slices in a row that held nothing to remove
-}
-
-func (s *sweep) next() (from int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
-// advance notes a slice that ended at last: whether more follows, and whether something was
-// removed. It reports whether the pass goes on.
-func (s *sweep) advance(last int64, more, removed bool) (goOn bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.barren++
-	if removed {
-		s.barren = 0
-	}
-	if !more {
-		last = 0
-	}
-	s.last = last
-	if goOn = more && s.barren < maxBarren; !goOn {
-		s.barren = 0
-	}
-	return goOn
-}
-
-// orNull is v, or NULL where it is the zero value.
-func orNull[T comparable](v T) any {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return v
-}
-
-// duration is us microseconds, at most the longest duration there is.
-func duration(us int64) time.Duration {
-	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
 }

@@ -3,9 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"math"
-	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -20,15 +19,10 @@ func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err e
 			var waiting queue.Backlog
 			var since int64
 			err := rows.Scan(&waiting.Queue, &since)
-			waiting.Age = duration(at - max(since, earliest))
+			waiting.Age = sqlkit.Duration(at - max(since, earliest))
 			backlogs = append(backlogs, waiting)
 			return err
 		}, b.sql.backlog, at)
 	})
 	return backlogs, err
-}
-
-// duration is us microseconds, at most the longest duration there is.
-func duration(us int64) time.Duration {
-	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -46,18 +47,7 @@ func check(ctx context.Context, db *sql.DB, prefix string, known int) error {
 	if err != nil {
 		return err
 	}
-	if version < known {
-		return &queue.SetupError{Problem: fmt.Sprintf("they have version %d and this program needs %d: run sqlite.Migrate", version, known)}
-	}
-	return checkNotNewer(version, known)
-}
-
-// checkNotNewer returns an error if the database has a version that this program does not know.
-func checkNotNewer(version, known int) error {
-	if version <= known {
-		return nil
-	}
-	return &queue.SetupError{Problem: fmt.Sprintf("they have version %d and this program knows %d", version, known), Err: queue.ErrNewer}
+	return sqlkit.CheckVersion(version, known, "sqlite.Migrate")
 }
 
 const missing = "the tables are not in this file, or are not complete: run sqlite.Migrate with the same Options"

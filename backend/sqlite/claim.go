@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -62,7 +63,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 		ids.int(job.ID)
 	}
 	at := now()
-	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+microseconds(req.Lease), req.Worker)
+	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
 	return jobs, err
 }
 
@@ -130,7 +131,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 		return nil, fmt.Errorf("sqlite: extend: %w", err)
 	}
 	if slices.Contains(jobs, nil) {
-		return nil, fmt.Errorf("sqlite: extend: %w", invalid("Job", "nil"))
+		return nil, fmt.Errorf("sqlite: extend: %w", sqlkit.Invalid("Job", "nil"))
 	}
 	if len(jobs) == 0 {
 		return nil, nil
@@ -140,11 +141,11 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 		lost = slices.Clone(stale)
 		at := now()
 		for _, g := range groups {
-			ids, err := queryIDs(ctx, db, b.sql.extend, g.ids(), g.fence, g.worker, at, at+microseconds(lease))
+			ids, err := queryIDs(ctx, db, b.sql.extend, idsOf(g), g.fence, g.Worker, at, at+sqlkit.Microseconds(lease))
 			if err != nil {
 				return err
 			}
-			lost = append(lost, g.without(ids)...)
+			lost = append(lost, g.Without(ids)...)
 		}
 		return nil
 	})
@@ -157,7 +158,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Where no lease has run out it only reads.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
-		return nil, fmt.Errorf("sqlite: reclaim: %w", invalid("Limit", "%d: at least 1", limit))
+		return nil, fmt.Errorf("sqlite: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
 	}
 	b.emptyWAL(ctx)
 	var expired []int64

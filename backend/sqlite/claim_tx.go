@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
@@ -26,7 +27,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	case err != nil:
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
 	case kind != handle.Tx:
-		return nil, fmt.Errorf("sqlite: claim: %w", invalid("DB", "%T: not a transaction, which has Commit and Rollback", tx))
+		return nil, fmt.Errorf("sqlite: claim: %w", sqlkit.Invalid("DB", "%T: not a transaction, which has Commit and Rollback", tx))
 	}
 	var job *queue.Job
 	err = b.through(ctx, "claim", tx, kind, func(ctx context.Context, db queue.DB) error {
@@ -89,9 +90,10 @@ func (c *txClaims) remove(claim txClaim) {
 
 // resume takes up the jobs of g again that tx, through which db runs statements, has claimed by
 // ClaimTx. It returns them, and those that are lost.
-func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g group[queue.Outcome]) (resumed group[queue.Outcome], lost []*queue.Job, err error) {
-	resumed = group[queue.Outcome]{claimed: claimed{worker: transaction, fence: g.fence}, job: g.job}
-	for _, o := range g.items {
+func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g claimed[queue.Outcome]) (resumed claimed[queue.Outcome], lost []*queue.Job, err error) {
+	resumed = g
+	resumed.Worker, resumed.Items = transaction, nil
+	for _, o := range g.Items {
 		claim := txClaim{b.options.Prefix, o.Job.ID, o.Job.Fence}
 		if !b.file.claims.has(tx, claim) {
 			lost = append(lost, o.Job)
@@ -110,7 +112,7 @@ func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g group[queue.Out
 			lost = append(lost, o.Job)
 			continue
 		}
-		resumed.items = append(resumed.items, o)
+		resumed.Items = append(resumed.Items, o)
 	}
 	return resumed, lost, nil
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
@@ -184,7 +185,7 @@ func attempts(j *queue.Job) int64 { return int64(cmp.Or(j.MaxAttempts, queue.Def
 func due(j *queue.Job, now int64) int64 {
 	switch {
 	case j.Delay > 0:
-		return now + 1 + microseconds(j.Delay) // now may be a fraction of a microsecond ago
+		return now + 1 + sqlkit.Microseconds(j.Delay) // now may be a fraction of a microsecond ago
 	case !j.ScheduledAt.IsZero():
 		at := j.ScheduledAt.UnixMicro()
 		if j.ScheduledAt.Nanosecond()%1000 != 0 {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
 // Statement is the text of a file of the sql folder, for tests that look at plans, and
 // benchmarks that run it by hand.
-func Statement(name string) string { return uncommented(readSQL("sql/" + name + ".sql")) }
+func Statement(name string) string { return uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")) }
 
 // Without is a statement without what it returns.
 var Without = without

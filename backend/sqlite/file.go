@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 	"weak"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
 // file is a database file, as all backends of this process that use it share it.
@@ -118,17 +120,17 @@ const (
 func (f finding) check(o Options) error {
 	const how = "open the database with sqlite.Open, or with the parameters of sqlite.DSN"
 	if old(f.version) {
-		return invalid("DB", "SQLite %s: at least 3.%d", f.version, oldestMinor)
+		return sqlkit.Invalid("DB", "SQLite %s: at least 3.%d", f.version, oldestMinor)
 	}
 	switch {
 	case f.path == "":
-		return invalid("DB", "a database in memory: each connection has one of its own; use a file, or queuetest.New in tests")
+		return sqlkit.Invalid("DB", "a database in memory: each connection has one of its own; use a file, or queuetest.New in tests")
 	case f.journal != "wal":
-		return invalid("DB", "journal mode %s: WAL cannot be had here, as on a network file system", f.journal)
+		return sqlkit.Invalid("DB", "journal mode %s: WAL cannot be had here, as on a network file system", f.journal)
 	case f.synchronous < synchronousFull && !o.Relaxed:
-		return invalid("DB", "synchronous is %d: a power cut could undo what was committed; %s, or set Options.Relaxed", f.synchronous, how)
+		return sqlkit.Invalid("DB", "synchronous is %d: a power cut could undo what was committed; %s, or set Options.Relaxed", f.synchronous, how)
 	case f.busyTimeout == 0:
-		return invalid("DB", "busy_timeout is 0: transactions would fail while a worker writes; %s", how)
+		return sqlkit.Invalid("DB", "busy_timeout is 0: transactions would fail while a worker writes; %s", how)
 	}
 	return nil
 }

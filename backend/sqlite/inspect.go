@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -112,7 +113,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		return nil, 0, fmt.Errorf("sqlite: list: %w", err)
 	}
 	before := cmp.Or(f.Before, math.MaxInt64)
-	query, args := b.sql.list, []any{orNull(f.Queue), orNull(f.Kind), orNull(f.Key), orNull(string(f.Status)), before, f.Limit}
+	query, args := b.sql.list, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), before, f.Limit}
 	switch f.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))

@@ -1,8 +1,9 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"strconv"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
 // Lists travel to SQLite as one text parameter each, a JSON array that json_each takes apart: one short statement for any number of
@@ -84,29 +85,5 @@ func headersText(h map[string]string) any {
 	if len(h) == 0 {
 		return nil
 	}
-	text, _ := json.Marshal(h) // a map of strings always marshals
-	return string(text)
-}
-
-// headersOf reads headers that errand wrote. What another client may have put there
-// instead never keeps a job from running: it is left out.
-func headersOf(text []byte) map[string]string {
-	if text == nil {
-		return nil
-	}
-	var h map[string]string
-	if json.Unmarshal(text, &h) == nil {
-		return h
-	}
-	var values map[string]any
-	if json.Unmarshal(text, &values) != nil {
-		return nil
-	}
-	h = make(map[string]string, len(values))
-	for k, v := range values {
-		if s, ok := v.(string); ok {
-			h[k] = s
-		}
-	}
-	return h
+	return sqlkit.EncodeHeaders(h)
 }

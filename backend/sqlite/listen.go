@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -71,7 +72,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	if !due.Valid {
 		return -1, nil
 	}
-	return duration(due.Int64 - at), nil
+	return sqlkit.Duration(due.Int64 - at), nil
 }
 
 // look wakes whom what was committed concerns. One look serves every worker of the backend.

@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
-	"strings"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
 // Migration is one step from an empty database to the current tables.
@@ -25,19 +23,9 @@ func Migrations(o Options) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	const dir = "sql/migrations"
-	files, err := fs.ReadDir(sqlFiles, dir) // sorted by name
-	if err != nil {
-		return nil, err
-	}
 	var list []Migration
-	for _, f := range files {
-		number, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
-		version, err := strconv.Atoi(number)
-		if err != nil {
-			return nil, fmt.Errorf("sqlite: migration %s: %w", f.Name(), err)
-		}
-		list = append(list, Migration{version, name, withPrefix(readSQL(path.Join(dir, f.Name())), o.Prefix)})
+	for _, m := range sqlkit.Migrations(sqlFiles, "sql/migrations") {
+		list = append(list, Migration{m.Version, m.Name, withPrefix(m.SQL, o.Prefix)})
 	}
 	return list, nil
 }
@@ -98,7 +86,7 @@ func migrate(ctx context.Context, db *sql.DB, prefix string, steps []Migration) 
 
 // takeSteps takes those that have not been taken, and commits.
 func takeSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migration) error {
-	if _, err := conn.ExecContext(ctx, withPrefix(readSQL("sql/migrations_table.sql"), prefix)); err != nil {
+	if _, err := conn.ExecContext(ctx, withPrefix(sqlkit.ReadFile(sqlFiles, "sql/migrations_table.sql"), prefix)); err != nil {
 		return err
 	}
 	var version int
@@ -106,7 +94,7 @@ func takeSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migra
 	if err != nil {
 		return err
 	}
-	if err := checkNotNewer(version, steps[len(steps)-1].Version); err != nil {
+	if err := sqlkit.CheckNotNewer(version, steps[len(steps)-1].Version); err != nil {
 		return err
 	}
 	for _, step := range steps {

@@ -1,10 +1,10 @@
 package sqlite
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -30,7 +30,6 @@ type Options struct {
 const (
 	defaultPrefix      = "errand_"
 	defaultLockTimeout = 30 * time.Second
-	maxPrefix          = 48
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -42,10 +41,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Prefix = strings.ToLower(o.Prefix) // SQLite's names of tables are the same in either case, but texts with them are not
 	if o.MaxPayload < 0 {
-		return o, invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
+		return o, sqlkit.Invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
 	}
 	if o.LockTimeout < 0 {
-		return o, invalid("LockTimeout", "%v: at least 0", o.LockTimeout)
+		return o, sqlkit.Invalid("LockTimeout", "%v: at least 0", o.LockTimeout)
 	}
 	if o.MaxPayload == 0 {
 		o.MaxPayload = queue.DefaultMaxPayload
@@ -58,22 +57,11 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func checkPrefix(s string) error {
-	if len(s) > maxPrefix {
-		return invalid("Prefix", "%d bytes: at most %d", len(s), maxPrefix)
-	}
-	for i, c := range []byte(s) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
-		digit := '0' <= c && c <= '9'
-		if !letter && (!digit || i == 0) {
-			return invalid("Prefix", "%q: letters, digits and underscores, not beginning with a digit", s)
-		}
+	if err := sqlkit.CheckName("Prefix", s); err != nil {
+		return err
 	}
 	if strings.HasPrefix(strings.ToLower(s), "sqlite_") {
-		return invalid("Prefix", "%q: SQLite keeps names that begin with sqlite_ to itself", s)
+		return sqlkit.Invalid("Prefix", "%q: SQLite keeps names that begin with sqlite_ to itself", s)
 	}
 	return nil
-}
-
-func invalid(field, format string, args ...any) error {
-	return &queue.InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }

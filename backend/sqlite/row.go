@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -36,7 +37,7 @@ func (r *row) fill(job *queue.Job) {
 	job.Priority, job.ScheduledAt = clamp32(r.priority), timeAt(r.scheduledAt)
 	job.Attempt, job.MaxAttempts = int(clamp32(r.attempts)), int(clamp32(r.maxAttempts))
 	job.CreatedAt, job.Key, job.LastError = timeAt(r.createdAt), r.key.String, r.lastError.String
-	job.Headers = headersOf(r.headers)
+	job.Headers = sqlkit.DecodeHeaders(r.headers)
 }
 
 // queryJobs reads jobs whose queue the statement tells in a last column.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -22,10 +23,15 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		return nil, nil
 	}
 	groups, stale := byClaim(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
-	var done, others []group[queue.Outcome]
+	var done, others []claimed[queue.Outcome]
 	for _, g := range groups {
-		d, o := g.split(func(o queue.Outcome) bool { return o.Action == queue.Done })
-		done, others = append(done, d...), append(others, o...)
+		d, o := g.Split(func(o queue.Outcome) bool { return o.Action == queue.Done })
+		if len(d.Items) > 0 {
+			done = append(done, claimed[queue.Outcome]{d, g.fence})
+		}
+		if len(o.Items) > 0 {
+			others = append(others, claimed[queue.Outcome]{o, g.fence})
+		}
 	}
 	own := b.isOwn(db)
 	counting := own // see settleDone
@@ -34,7 +40,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	settle := func(ctx context.Context, db queue.DB) error {
 		lost, back = slices.Clone(stale), returned{}
 		for _, g := range done {
-			if g.worker == "" {
+			if g.Worker == "" {
 				_, gone, err := b.resume(ctx, caller, db, g)
 				if lost = append(lost, gone...); err != nil {
 					return err
@@ -47,7 +53,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			}
 		}
 		for _, g := range others {
-			if g.worker == "" {
+			if g.Worker == "" {
 				resumed, gone, err := b.resume(ctx, caller, db, g)
 				if lost = append(lost, gone...); err != nil {
 					return err
@@ -75,12 +81,12 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 const settledAtOnce = 100
 
 // settleOthers settles jobs that are not done. It appends those that are lost, and the queues of those that are pending again.
-func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g group[queue.Outcome], lost *[]*queue.Job, back *returned) error {
+func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue.Outcome], lost *[]*queue.Job, back *returned) error {
 	var ids []int64
 	var id int64
 	var name, status string
 	at := now()
-	for part := range slices.Chunk(g.items, settledAtOnce) {
+	for part := range slices.Chunk(g.Items, settledAtOnce) {
 		err := each(ctx, db, func(rows *sql.Rows) error {
 			err := rows.Scan(&id, &name, &status)
 			ids = append(ids, id)
@@ -88,12 +94,12 @@ func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g group[queue.O
 				back.add(name)
 			}
 			return err
-		}, b.sql.settle, actions(part, at), g.fence, g.worker, at)
+		}, b.sql.settle, actions(part, at), g.fence, g.Worker, at)
 		if err != nil {
 			return err
 		}
 	}
-	*lost = append(*lost, g.without(ids)...)
+	*lost = append(*lost, g.Without(ids)...)
 	return nil
 }
 
@@ -102,8 +108,8 @@ var errSomeLost = errors.New("some of the jobs are lost")
 
 // settleDone settles jobs that are done, and appends those that are lost. To ask for the ids of those that it has settled
 // would make it a quarter dearer; where counting, it only counts them, and returns errSomeLost where some are missing.
-func (b *Backend) settleDone(ctx context.Context, db queue.DB, g group[queue.Outcome], counting bool, lost *[]*queue.Job) error {
-	query, args := b.sql.settleDrop, []any{g.ids(), g.fence, g.worker}
+func (b *Backend) settleDone(ctx context.Context, db queue.DB, g claimed[queue.Outcome], counting bool, lost *[]*queue.Job) error {
+	query, args := b.sql.settleDrop, []any{idsOf(g), g.fence, g.Worker}
 	if b.options.Retention.KeepsCompleted() {
 		query, args = b.sql.settleDone, append(args, now())
 	}
@@ -112,14 +118,14 @@ func (b *Backend) settleDone(ctx context.Context, db queue.DB, g group[queue.Out
 		if err != nil {
 			return err
 		}
-		if n, err := result.RowsAffected(); err != nil || n != int64(len(g.items)) {
+		if n, err := result.RowsAffected(); err != nil || n != int64(len(g.Items)) {
 			return errors.Join(err, errSomeLost)
 		}
 		return nil
 	}
 	ids, err := queryIDs(ctx, db, query, args...)
 	if err == nil {
-		*lost = append(*lost, g.without(ids)...)
+		*lost = append(*lost, g.Without(ids)...)
 	}
 	return err
 }
@@ -133,7 +139,7 @@ func actions(outcomes []queue.Outcome, from int64) string {
 		l.string(o.Action.String())
 		switch {
 		case o.Delay > 0:
-			l.int(from + 1 + microseconds(o.Delay)) // from may be a fraction of a microsecond ago
+			l.int(from + 1 + sqlkit.Microseconds(o.Delay)) // from may be a fraction of a microsecond ago
 		case o.Action == queue.Release:
 			l.null()
 		default:

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
@@ -23,7 +24,7 @@ type Backend struct {
 	file    *file
 	id      identity // of the file when New looked at it
 	restore string   // sets a connection's busy_timeout to what it was
-	sweep   sweep
+	sweep   sqlkit.Sweep
 	hot     atomic.Pointer[hotStatements] // nil until they are needed
 	polled  atomic.Int64                  // when Listen last looked into the file, as UnixNano
 }
@@ -49,7 +50,7 @@ var _ interface {
 // busy_timeout of 0, and, unless Relaxed is set, a synchronous below FULL.
 func New(db *sql.DB, o Options) (*Backend, error) {
 	if db == nil {
-		return nil, invalid("DB", "nil")
+		return nil, sqlkit.Invalid("DB", "nil")
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -79,7 +80,7 @@ func (b *Backend) read(ctx context.Context, operation string, f func(db queue.DB
 	if err == nil {
 		err = patiently(ctx, b.options.LockTimeout, func() error { return f(ownDB{b.db, hot}) })
 	}
-	return said(ctx, operation, err)
+	return wrap(ctx, operation, err)
 }
 
 // on runs f in the caller's transaction, or, where db is nil, in one on the backend's
@@ -88,7 +89,7 @@ func (b *Backend) on(ctx context.Context, operation string, db queue.DB, f func(
 	kind, err := handle.Of(db)
 	switch {
 	case err != nil:
-		return said(ctx, operation, err)
+		return wrap(ctx, operation, err)
 	case b.isOwn(db):
 		return b.write(ctx, operation, f)
 	case kind == handle.Pool:
@@ -105,15 +106,15 @@ func (b *Backend) isOwn(db queue.DB) bool { return db == nil || db == queue.DB(b
 // interrupted, so ctx ends the call only before and while it waits for the write lock.
 func (b *Backend) through(ctx context.Context, operation string, db queue.DB, kind handle.Kind, f func(ctx context.Context, db queue.DB) error) error {
 	if err := ctx.Err(); err != nil {
-		return said(ctx, operation, err)
+		return wrap(ctx, operation, err)
 	}
 	if err := b.id.check(); err != nil {
-		return said(ctx, operation, err)
+		return wrap(ctx, operation, err)
 	}
 	h := foreign{DB: db, tx: kind == handle.Tx, ran: new(int), waiting: ctx, timeout: b.options.LockTimeout}
 	whole := context.WithoutCancel(ctx)
 	if err := h.checkOpen(whole); err != nil {
-		return said(ctx, operation, err)
+		return wrap(ctx, operation, err)
 	}
 	restore, err := func() {}, error(nil)
 	if kind != handle.Unknown { // that may be a pool, each statement on another connection
@@ -126,29 +127,16 @@ func (b *Backend) through(ctx context.Context, operation string, db queue.DB, ki
 	if err != nil && !h.tx && (*h.ran > 0 || isDiskError(err)) {
 		err = fmt.Errorf("%w: %w", errPartly, err)
 	}
-	return said(ctx, operation, err)
+	return wrap(ctx, operation, err)
 }
 
 // errPartly says that a call has failed on a handle that is no transaction, when some of its
 // statements had taken effect, or may have.
 var errPartly = errors.New("not in a transaction, so a part may have been done")
 
-// said wraps an error once. One that a driver returns because ctx ended need not be ctx's.
-func said(ctx context.Context, operation string, err error) error {
-	err = notSetUp(err)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		return fmt.Errorf("sqlite: %s: %w: %w", operation, ctx.Err(), err)
-	}
-	return fmt.Errorf("sqlite: %s: %w", operation, err)
-}
-
-// microseconds is d as the tables count time, never less than d: a delay does not
-// end early.
-func microseconds(d time.Duration) int64 {
-	return int64((d + time.Microsecond - 1) / time.Microsecond)
+// wrap names the operation in err, once.
+func wrap(ctx context.Context, operation string, err error) error {
+	return sqlkit.Wrap(ctx, "sqlite", operation, notSetUp(err))
 }
 
 // now is what the host's clock says. A time that is yet to come is one microsecond

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"embed"
 	"strings"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
 //go:embed sql
@@ -21,7 +23,9 @@ type statements struct {
 }
 
 func loadStatements(prefix string) statements {
-	load := func(name string) string { return withPrefix(uncommented(readSQL("sql/"+name+".sql")), prefix) }
+	load := func(name string) string {
+		return withPrefix(uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")), prefix)
+	}
 	return statements{
 		enqueueOne:   load("enqueue_one"),
 		enqueueAlike: load("enqueue_alike"),
@@ -73,14 +77,6 @@ func (s statements) hot() []string {
 func without(statement string) string {
 	changes, _, _ := strings.Cut(statement, "\nRETURNING")
 	return changes
-}
-
-func readSQL(name string) string {
-	text, err := sqlFiles.ReadFile(name)
-	if err != nil {
-		panic(err) // the files are part of the binary
-	}
-	return string(text)
 }
 
 // uncommented is text without its lines of comment: SQLite would read them each time.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -21,7 +21,7 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 	for last := int64(0); ; {
 		var ids []int64
 		err := b.read(ctx, "redrive", func(db queue.DB) (err error) {
-			ids, err = queryIDs(ctx, db, b.sql.dead, orNull(which.ID), orNull(which.Queue), orNull(which.Kind), slice, last)
+			ids, err = queryIDs(ctx, db, b.sql.dead, sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), slice, last)
 			return err
 		})
 		if err != nil || len(ids) == 0 {
@@ -68,7 +68,7 @@ func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
 // It also empties the write-ahead log where that has become longer than 8 MB, as Reclaim does.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	b.emptyWAL(ctx)
-	from := b.sweep.next()
+	from := b.sweep.Next()
 	at := time.Now()
 	completed, dead := at.Add(-max(b.options.Retention.Completed, 0)).UnixMicro(), at.Add(-max(b.options.Retention.Dead, 0)).UnixMicro()
 	var over []int64
@@ -95,43 +95,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	if err != nil {
 		return 0, false, err
 	}
-	return removed, b.sweep.advance(last, more, removed > 0), nil
-}
-
-// maxBarren is how many slices in a row that held nothing to remove end a pass. The next pass goes
-// on behind them, so a pass costs little where a long table has nothing that is over.
-const maxBarren = 10
-
-// sweep is how far Prune has come on its way through the table.
-type sweep struct {
-	mu     sync.Mutex
-	last   int64 // the last id looked at
-	barren int   // slices in a row that held nothing to remove
-}
-
-func (s *sweep) next() (from int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
-// advance notes a slice that ended at last: whether more follows, and whether something was
-// removed. It reports whether the pass goes on.
-func (s *sweep) advance(last int64, more, removed bool) (goOn bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.barren++
-	if removed {
-		s.barren = 0
-	}
-	if !more {
-		last = 0
-	}
-	s.last = last
-	if goOn = more && s.barren < maxBarren; !goOn {
-		s.barren = 0
-	}
-	return goOn
+	return removed, b.sweep.Advance(last, more, removed > 0), nil
 }
 
 // remove deletes those of the jobs that are over, or moves them to the archive.
@@ -157,15 +121,6 @@ func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64
 		return nil
 	})
 	return n, err
-}
-
-// orNull is v, or NULL where it is the zero value.
-func orNull[T comparable](v T) any {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return v
 }
 
 // idList is the JSON array of ids.

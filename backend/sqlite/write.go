@@ -31,7 +31,7 @@ var errCommit = errors.New("commit")
 func (b *Backend) write(ctx context.Context, operation string, f func(ctx context.Context, db queue.DB) error) error {
 	hot, err := b.prepared(ctx)
 	if err != nil {
-		return said(ctx, operation, err)
+		return wrap(ctx, operation, err)
 	}
 	return b.writeOn(ctx, operation, b.db, hot, f)
 }
@@ -44,13 +44,13 @@ func (b *Backend) writeOn(ctx context.Context, operation string, pool handle.Con
 	}
 	t, err := b.takeTurn(ctx, r, pool)
 	if err != nil {
-		return said(ctx, operation, err)
+		return wrap(ctx, operation, err)
 	}
 	whole := context.WithoutCancel(ctx)
 	err = t.patiently(ctx, func() error { return transact(whole, t.conn, hot, f) })
 	t.restore(whole)
 	t.end()
-	return said(ctx, operation, err)
+	return wrap(ctx, operation, err)
 }
 
 func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {
@@ -81,7 +81,7 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 	}
 	t, err := b.takeTurn(ctx, long, db)
 	if err != nil {
-		return nil, nil, said(ctx, operation, err)
+		return nil, nil, wrap(ctx, operation, err)
 	}
 	err = t.patiently(ctx, func() (err error) {
 		tx, err = t.conn.BeginTx(ctx, o)
@@ -95,7 +95,7 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 	if err != nil {
 		t.restore(context.WithoutCancel(ctx))
 		t.end()
-		return nil, nil, said(ctx, operation, err)
+		return nil, nil, wrap(ctx, operation, err)
 	}
 	return tx, sync.OnceFunc(func() {
 		_ = tx.Rollback() // nothing where it has ended

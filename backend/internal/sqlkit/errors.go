@@ -1,0 +1,47 @@
+// Package sqlkit is what the SQL backends have in common.
+package sqlkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Invalid returns a [*queue.InvalidError] for the field.
+func Invalid(field, format string, args ...any) error {
+	return &queue.InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Wrap puts the names of the backend and of the operation before err, once for each call. A driver
+// whose statement was ended by ctx may return an error of its own: then Wrap adds ctx's.
+func Wrap(ctx context.Context, backend, operation string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return fmt.Errorf("%s: %s: %w: %w", backend, operation, ctx.Err(), err)
+	}
+	return fmt.Errorf("%s: %s: %w", backend, operation, err)
+}
+
+// maxName is how long a schema or prefix may be, in bytes, so that the longest name of an index
+// still fits.
+const maxName = 48
+
+// CheckName returns a [*queue.InvalidError] for the field unless name can be part of a statement
+// without quotes or escapes.
+func CheckName(field, name string) error {
+	if len(name) > maxName {
+		return Invalid(field, "%d bytes: at most %d", len(name), maxName)
+	}
+	for i, c := range []byte(name) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
+		digit := '0' <= c && c <= '9'
+		if !letter && (!digit || i == 0) {
+			return Invalid(field, "%q: letters, digits and underscores, not beginning with a digit", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package sqlkit
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Migration is one step from nothing to the current tables.
+type Migration struct {
+	Version int
+	Name    string
+	SQL     string
+}
+
+// Migrations returns the steps in dir, in their order. A file's name is its version and its name,
+// such as 0001_jobs.sql. It panics where one is not: the files are part of the binary.
+func Migrations(files embed.FS, dir string) []Migration {
+	entries, err := files.ReadDir(dir) // sorted by name
+	if err != nil {
+		panic(err)
+	}
+	list := make([]Migration, len(entries))
+	for i, f := range entries {
+		number, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
+		version, err := strconv.Atoi(number)
+		if err != nil {
+			panic(err)
+		}
+		list[i] = Migration{version, name, ReadFile(files, path.Join(dir, f.Name()))}
+	}
+	return list
+}
+
+// ReadFile returns the text of a file, which is part of the binary.
+func ReadFile(files embed.FS, name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// CheckVersion returns a [*queue.SetupError] unless the tables have the version that this program
+// needs. migrate is the function that brings them up to date.
+func CheckVersion(version, need int, migrate string) error {
+	if version < need {
+		return &queue.SetupError{Problem: fmt.Sprintf("the tables have version %d and this program needs %d: run %s", version, need, migrate)}
+	}
+	return CheckNotNewer(version, need)
+}
+
+// CheckNotNewer returns a [*queue.SetupError] with [queue.ErrNewer] in it if the tables have a
+// version that this program does not know.
+func CheckNotNewer(version, known int) error {
+	if version <= known {
+		return nil
+	}
+	problem := fmt.Sprintf("the tables have version %d and this program knows %d", version, known)
+	return &queue.SetupError{Problem: problem, Err: queue.ErrNewer}
+}

@@ -1,0 +1,55 @@
+package sqlkit
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
+
+// Microseconds returns d in the unit of the tables. It rounds up, so that no delay ends early.
+func Microseconds(d time.Duration) int64 {
+	return int64((d + time.Microsecond - 1) / time.Microsecond)
+}
+
+// Duration returns us microseconds, or the longest duration there is where they are more.
+func Duration(us int64) time.Duration {
+	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
+}
+
+// OrNull returns v, or NULL where v is the zero value.
+func OrNull[T comparable](v T) any {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return v
+}
+
+// EncodeHeaders returns headers as a JSON object.
+func EncodeHeaders(headers map[string]string) string {
+	text, _ := json.Marshal(headers) // a map of strings always marshals
+	return string(text)
+}
+
+// DecodeHeaders reads headers that errand wrote. Another client may have written other JSON there:
+// DecodeHeaders leaves out what is not a string, so that the job runs all the same.
+func DecodeHeaders(text []byte) map[string]string {
+	if text == nil {
+		return nil
+	}
+	var headers map[string]string
+	if json.Unmarshal(text, &headers) == nil {
+		return headers
+	}
+	var values map[string]any
+	if json.Unmarshal(text, &values) != nil {
+		return nil
+	}
+	headers = make(map[string]string, len(values))
+	for k, v := range values {
+		if s, ok := v.(string); ok {
+			headers[k] = s
+		}
+	}
+	return headers
+}
