@@ -2,7 +2,7 @@
  * How a job is claimed, extended, settled and reclaimed. docs/spec/README.md says what this model leaves out and how to check it.
  *
  * A claim draws a fence and takes a lease. The worker extends the lease while the handler runs, and settles the job with
- * an outcome: done, retry, dead, release. Whoever settles must present the fence, so a late worker cannot finish
+ * an outcome: done, retry, dead, release. A worker must present the fence to settle, so a late worker cannot finish
  * another's run. When a lease runs out, any worker may reclaim the job. Each statement is one step and names its file, which
  * is in backend/postgres/sql. What is marked "seen" is for the invariants only: no step depends on it.
  */
@@ -96,7 +96,7 @@ inline forget(w) {
 	flight[w].late = false
 }
 
-/* Seen: the run of a job is over, for whoever knows of it. */
+/* Seen: the run of a job is over, for every worker that knows of it. */
 inline over(n) {
 	for (i : 0 .. NETWORK) {
 		if
@@ -230,7 +230,7 @@ inline commit(w) {
 
 #define claims(n) d_step { claim(n); flight[w].job = n; flight[w].fence = job[n].fence; flight[w].leased = true }
 
-/* Who has settled and got the reply forgets the job, whether it was lost or not. */
+/* A worker that has settled and got the reply forgets the job, whether it was lost or not. */
 #define settles(verb) d_step { \
 	flight[w].fence != 0 && the_job.locked == 0 && (verb != done || !the_job.in_tx) -> settle(w, verb); forget(w) }
 
@@ -246,7 +246,7 @@ inline commit(w) {
  * A slot of a worker. It may stand still before any step, however long (SIGSTOP), and go on without a look at what has become of
  * its job. It may settle what it has settled before, differently too, as a handler does that runs on after its
  * worker has given the job back. What a handler that never ends, or a network that never answers, would go on with for
- * ever, it does once a run: extend, try a transaction, send in vain.
+ * ever, it does once a run: extend, try a transaction, send without a reply.
  */
 proctype Worker(byte w) {
 end_idle:
@@ -341,7 +341,7 @@ ltl one_fence { [] no_two(both_hold) }
 #define both_leased(v, w) (flight[v].leased && flight[w].leased && flight[v].job == flight[w].job)
 ltl one_lease { [] no_two(both_leased) }
 
-/* Whoever extends, settles or commits after the run is over changes nothing. So a settling that is repeated is harmless. */
+/* A worker that extends, settles or commits after the run is over changes nothing. So a settling that is repeated is harmless. */
 ltl late_changes_nothing { [] !late_changed }
 
 /* A job that is completed or dead never is anything else again. */
