@@ -17,11 +17,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
@@ -30,21 +28,11 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/result"
 	"github.com/errandhq/errand/lab/bench/internal/scenario"
 	"github.com/errandhq/errand/lab/bench/internal/server"
+	"github.com/errandhq/errand/lab/internal/process"
+	labreport "github.com/errandhq/errand/lab/internal/report"
 )
 
-func main() {
-	if len(os.Args) == 3 && os.Args[1] == child.Argument {
-		os.Exit(child.Main(os.Args[2]))
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-		}
-		os.Exit(1)
-	}
-}
+func main() { process.Main("bench", child.Run, run) }
 
 // flags are the command line.
 type flags struct {
@@ -133,7 +121,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	f.options.Progress = progress
-	header := report.Header{Command: f.command, Machine: report.Machine(), Rounds: f.options.Rounds, Scale: f.options.Scale, Begun: time.Now(), Load: report.Load()}
+	header := report.Header{Command: f.command, Machine: labreport.Machine(), Rounds: f.options.Rounds, Scale: f.options.Scale, Begun: time.Now(), Load: report.Load()}
 	servers, err := server.Start(ctx, f.options.Systems())
 	if err != nil {
 		return err

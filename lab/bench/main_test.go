@@ -12,13 +12,12 @@ import (
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
 	"github.com/errandhq/errand/lab/bench/internal/scenario"
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // TestMain lets this test program be a child of itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == child.Argument {
-		os.Exit(child.Main(os.Args[2]))
-	}
+	process.ExitIfChild(child.Run)
 	os.Exit(m.Run())
 }
 

@@ -19,31 +19,17 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
-func main() {
-	if len(os.Args) == 3 && os.Args[1] == child.Argument {
-		os.Exit(child.Main(os.Args[2]))
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "chaos:", err)
-		}
-		os.Exit(1)
-	}
-}
+func main() { process.Main("chaos", child.Run, run) }
 
 // flags are the command line.
 type flags struct {

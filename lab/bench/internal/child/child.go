@@ -45,7 +45,3 @@ type Result struct {
 	Written int64   `json:"written,omitempty"` // bytes to disk since it began, where that is known
 	Figures Figures `json:"figures,omitempty"`
 }
-
-// Argument is the first argument of a program that is to be a child; the Spec is
-// the second.
-const Argument = "child"

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // TestMain lets this test program be a child of itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == Argument {
-		os.Exit(Main(os.Args[2]))
-	}
+	process.ExitIfChild(Run)
 	os.Exit(m.Run())
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/peer"
-	"github.com/errandhq/errand/lab/bench/internal/proc"
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // parts are what a child can do. A part prepares itself, calls begin, and then
@@ -42,15 +42,10 @@ type self struct {
 	written int64              // to disk before it began
 }
 
-// Main is the child's main function: spec is its argument. It returns the exit
-// code.
-func Main(spec string) int {
+// Run does a child's part, which spec says in JSON.
+func Run(spec string) error {
 	s := &self{input: bufio.NewReader(os.Stdin), output: os.Stdout}
-	if err := s.run(spec); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return s.run(spec)
 }
 
 func (s *self) run(spec string) error {
@@ -71,9 +66,9 @@ func (s *self) run(spec string) error {
 	return s.say("result", Result{
 		Handled: s.handled.Load(),
 		Sum:     s.sum.Load(),
-		CPU:     (proc.CPU() - s.cpu).Seconds(),
-		PeakRSS: proc.PeakRSS(),
-		Written: proc.Written() - s.written,
+		CPU:     (process.CPU() - s.cpu).Seconds(),
+		PeakRSS: process.PeakRSS(),
+		Written: process.Written() - s.written,
 		Figures: figures,
 	})
 }
@@ -87,7 +82,7 @@ func (s *self) begin() error {
 	if _, err := s.input.ReadString('\n'); err != nil {
 		return fmt.Errorf("told to end before it began: %w", err)
 	}
-	s.cpu, s.written = proc.CPU(), proc.Written()
+	s.cpu, s.written = process.CPU(), process.Written()
 	go func() {
 		_, _ = io.Copy(io.Discard, s.input) // its end is what matters
 		s.stop()

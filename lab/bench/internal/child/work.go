@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/peer"
-	"github.com/errandhq/errand/lab/bench/internal/proc"
 	"github.com/errandhq/errand/lab/bench/internal/stats"
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // work runs jobs until it is told to end.
@@ -69,7 +69,7 @@ func (s *self) sample(ctx context.Context, latencies *stats.Histogram) {
 			"rate": float64(handled-before) / s.SampleEvery.Seconds(),
 			"p50":  milliseconds(q[0]),
 			"p99":  milliseconds(q[1]),
-			"rss":  float64(proc.RSS()),
+			"rss":  float64(process.RSS()),
 		})
 		if err != nil {
 			return

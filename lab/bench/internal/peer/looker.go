@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/errandhq/errand/lab/internal/server"
 	"github.com/errandhq/errand/lab/internal/system"
 )
 
@@ -45,7 +46,11 @@ func (a *postgresAsker) query(ctx context.Context, sql string, into ...any) erro
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conn == nil {
-		conn, err := pgx.Connect(ctx, withParameter(a.dsn, "enable_seqscan", "off"))
+		dsn, err := server.WithParameter(a.dsn, "enable_seqscan", "off")
+		if err != nil {
+			return err
+		}
+		conn, err := pgx.Connect(ctx, dsn)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -168,12 +167,3 @@ type order struct {
 }
 
 func newOrder(number int) order { return order{Order: number, To: "alice@example.com"} }
-
-// withParameter adds a server setting to a connection URL.
-func withParameter(dsn, name, value string) string {
-	separator := "?"
-	if strings.Contains(dsn, "?") {
-		separator = "&"
-	}
-	return dsn + separator + name + "=" + value
-}

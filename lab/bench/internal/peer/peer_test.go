@@ -50,14 +50,3 @@ func TestOpenOfWhatIsNoQueue(t *testing.T) {
 		t.Errorf("got %v, want an error", err)
 	}
 }
-
-func TestWithParameter(t *testing.T) {
-	for dsn, want := range map[string]string{
-		"postgres://h/db":             "postgres://h/db?a=b",
-		"postgres://h/db?sslmode=off": "postgres://h/db?sslmode=off&a=b",
-	} {
-		if got := withParameter(dsn, "a", "b"); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}

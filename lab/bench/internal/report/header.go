@@ -2,11 +2,8 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -38,15 +35,6 @@ func (h Header) lines() []string {
 	return append(lines, h.Systems...)
 }
 
-// Machine describes the machine in a few words.
-func Machine() string {
-	text := fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	if model := fileField("/proc/cpuinfo", "model name"); model != "" {
-		text += " of " + model
-	}
-	return text + ", " + runtime.Version()
-}
-
 // Load is how busy the machine has been in the last minute, or "".
 func Load() string {
 	text, err := os.ReadFile("/proc/loadavg")
@@ -55,33 +43,4 @@ func Load() string {
 	}
 	load, _, _ := strings.Cut(string(text), " ")
 	return load
-}
-
-func fileField(path, name string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		key, value, _ := strings.Cut(lines.Text(), ":")
-		if strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// Version returns the version of a module that this program is built with.
-func Version(module string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, m := range info.Deps {
-		if m.Path == module {
-			return strings.TrimPrefix(m.Version, "v")
-		}
-	}
-	return ""
 }

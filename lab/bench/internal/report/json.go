@@ -1,10 +1,10 @@
 package report
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/lab/internal/report"
 )
 
 // record is an element of what JSON writes: a figure, or a gap.
@@ -36,10 +36,7 @@ func JSON(w io.Writer, tables []*result.Table) error {
 			records = append(records, r)
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(records)
+	return report.JSON(w, records)
 }
 
 func recordOf(t *result.Table, row *result.Row) record {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,7 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/lab/bench/internal/proc"
+	"github.com/errandhq/errand/lab/internal/process"
+	"github.com/errandhq/errand/lab/internal/server"
 )
 
 // settings are those of a server that is started for the measurements. It is
@@ -40,17 +40,17 @@ type Postgres struct {
 }
 
 func startPostgres(ctx context.Context) (*Postgres, error) {
-	server, err := postgrestest.Start(ctx, postgrestest.Options{Durable: true, Settings: settings})
+	started, err := postgrestest.Start(ctx, postgrestest.Options{Durable: true, Settings: settings})
 	if err != nil {
 		return nil, err
 	}
-	own, err := withParameter(server.DSN, "application_name", ownName)
+	own, err := server.WithParameter(started.DSN, "application_name", ownName)
 	if err != nil {
-		return nil, errors.Join(err, server.Close())
+		return nil, errors.Join(err, started.Close())
 	}
-	p := &Postgres{DSN: server.DSN, OwnDSN: own, server: server}
+	p := &Postgres{DSN: started.DSN, OwnDSN: own, server: started}
 	if p.admin, err = pgx.Connect(ctx, own); err != nil {
-		return nil, errors.Join(err, server.Close())
+		return nil, errors.Join(err, started.Close())
 	}
 	if p.Description, err = p.describe(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -61,17 +61,6 @@ func startPostgres(ctx context.Context) (*Postgres, error) {
 
 // ownName is the name of this process's sessions.
 const ownName = "errand-bench"
-
-func withParameter(dsn, name, value string) (string, error) {
-	u, err := url.Parse(dsn)
-	if err != nil {
-		return "", err
-	}
-	q := u.Query()
-	q.Set(name, value)
-	u.RawQuery = q.Encode()
-	return u.String(), nil
-}
 
 // describe says what matters to speed, as the server has it: one that DATABASE_URL
 // names has settings of its own.
@@ -154,7 +143,7 @@ func (p *Postgres) Number(ctx context.Context, query string) (n int64, err error
 
 // With is DSN with a server setting.
 func (p *Postgres) With(setting, value string) (dsn string, err error) {
-	return withParameter(p.DSN, setting, value)
+	return server.WithParameter(p.DSN, setting, value)
 }
 
 // Pin holds the horizon before which the server may forget dead rows, until the
@@ -178,7 +167,7 @@ func (p *Postgres) read(ctx context.Context) (Reading, error) {
 	err := p.admin.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, xact_commit
 		FROM pg_stat_database WHERE datname = current_database()`).Scan(&r.WAL, &r.Commits)
 	if p.pid != 0 {
-		r.CPU, r.Timed = proc.ServerCPU(p.pid)
+		r.CPU, r.Timed = process.ServerCPU(p.pid)
 	}
 	return r, err
 }

@@ -8,13 +8,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/errandhq/errand/lab/bench/internal/proc"
+	"github.com/errandhq/errand/lab/internal/process"
+	"github.com/errandhq/errand/lab/internal/server"
 )
 
 // Redis is asynq's server. It writes nothing to disk, which is the fastest that it
@@ -43,7 +43,7 @@ func startRedis(ctx context.Context) (*Redis, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server is not installed")
 	}
-	port, err := freePort()
+	port, err := server.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -104,19 +104,10 @@ func version(info string) string {
 	return "of unknown version"
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
-}
-
 func (r *Redis) wipe(ctx context.Context) error { return r.client.FlushAll(ctx).Err() }
 
 func (r *Redis) read() Reading {
-	used, ok := proc.ServerCPU(r.pid)
+	used, ok := process.ServerCPU(r.pid)
 	return Reading{CPU: used, Timed: ok}
 }
 

@@ -1,17 +1,14 @@
 package child
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // Nursery starts children. All are started by one thread, because it is that thread's
@@ -53,61 +50,35 @@ func (n *Nursery) serve(settled chan<- struct{}) {
 func (n *Nursery) Close() { close(n.starts) }
 
 // Start starts a child and waits until it is ready.
-func (n *Nursery) Start(spec Spec) (*Process, error) {
-	program, err := os.Executable()
+func (n *Nursery) Start(spec Spec) (p *Process, err error) {
+	var program []string
+	if spec.Host.Program != "" {
+		program = []string{spec.Host.Program, process.Argument}
+	}
+	args, err := process.Arguments(program, spec)
 	if err != nil {
 		return nil, err
 	}
-	program = cmp.Or(spec.Host.Program, program)
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), spec.Host.Environment...)
+	cmd.SysProcAttr = endWithParent()
+	o := process.Options{Name: spec.Name, Command: cmd, Launch: n.launch}
+	if n.logs != "" {
+		if o.Log, err = os.OpenFile(filepath.Join(n.logs, spec.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+			return nil, fmt.Errorf("%s: %w", spec.Name, err)
+		}
 	}
-	p := &Process{Name: spec.Name, command: exec.Command(program, Argument, string(text)), ready: make(chan struct{}), ended: make(chan struct{})}
-	p.command.Env = append(os.Environ(), spec.Host.Environment...)
+	p = &Process{}
 	p.doomed.Store(slices.Contains(finite, spec.Part))
-	if err := n.start(p); err != nil {
-		return nil, fmt.Errorf("%s: %w", spec.Name, err)
-	}
-	select {
-	case <-p.ready:
-		return p, nil
-	case <-p.ended:
-		return nil, p.failure(errors.New("it ended before it was ready"))
-	}
-}
-
-func (n *Nursery) start(p *Process) error {
-	var err error
-	if p.command.Stderr, err = n.log(p); err != nil {
-		return err
-	}
-	p.command.SysProcAttr = endWithParent()
-	if p.input, err = p.command.StdinPipe(); err != nil {
-		return err
-	}
-	output, err := p.command.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	started := make(chan error)
-	n.starts <- func() { started <- p.command.Start() }
-	if err := <-started; err != nil {
-		return err
-	}
-	go p.listen(bufio.NewScanner(output))
-	return nil
-}
-
-// log is where a child's standard error goes.
-func (n *Nursery) log(p *Process) (io.Writer, error) {
-	if n.logs == "" {
-		return &p.words, nil
-	}
-	f, err := os.OpenFile(filepath.Join(n.logs, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
+	if p.Child, err = process.Start(o); err != nil {
 		return nil, err
 	}
-	p.file = f
-	return io.MultiWriter(f, &p.words), nil
+	return p, nil
+}
+
+// launch has start called by the nursery's thread.
+func (n *Nursery) launch(start func() error) error {
+	started := make(chan error)
+	n.starts <- func() { started <- start() }
+	return <-started
 }

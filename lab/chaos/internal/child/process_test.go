@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // TestMain plays a child, as the name of its part has it.
 func TestMain(m *testing.M) {
-	if len(os.Args) != 3 || os.Args[1] != Argument {
+	if len(os.Args) != 3 || os.Args[1] != process.Argument {
 		os.Exit(m.Run())
 	}
 	var spec Spec
@@ -115,7 +117,7 @@ func TestKillIsExpected(t *testing.T) {
 
 func TestEndByItself(t *testing.T) {
 	told, enqueuer := start(t, "told"), start(t, "enqueue")
-	if err := told.Tell(); err != nil {
+	if err := told.Go(); err != nil {
 		t.Fatal(err)
 	}
 	awaitEnd(t, told)
@@ -140,7 +142,7 @@ func TestExposed(t *testing.T) {
 		t.Errorf("exposed: got %v, want nil", err)
 	}
 	told.Expose()
-	if err := told.Tell(); err != nil {
+	if err := told.Go(); err != nil {
 		t.Fatal(err)
 	}
 	awaitEnd(t, told)

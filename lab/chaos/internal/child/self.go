@@ -39,14 +39,10 @@ type self struct {
 	thawed chan struct{} // closed when the process has been frozen and goes on
 }
 
-// Main is the child's main function: spec is its argument. It returns the exit code.
-func Main(spec string) int {
+// Run does a child's part, which spec says in JSON.
+func Run(spec string) error {
 	s := &self{told: make(chan struct{}), thawed: make(chan struct{})}
-	if err := s.run(spec); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return s.run(spec)
 }
 
 func (s *self) run(spec string) (err error) {

@@ -10,10 +10,6 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
-// Argument is the first argument of a program that is to be a child; the Spec is the
-// second.
-const Argument = "child"
-
 // Spec says what a child is to do. It is an argument, in JSON.
 type Spec struct {
 	Part   string `json:"part"` // a name of [parts]

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/errandhq/errand/lab/internal/report"
 )
 
 // JSON writes an array of rows.
@@ -17,10 +19,7 @@ func JSON(out io.Writer, rows []*Row) error {
 	for i, r := range rows {
 		records[i] = record{r, r.Pass()}
 	}
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(records)
+	return report.JSON(out, records)
 }
 
 // Read reads what JSON has written to files.

@@ -88,7 +88,7 @@ func (f *bursts) round(ctx context.Context, l *lab.Lab, i int, bad child.BadOutc
 		return fmt.Errorf("the worker does not come to run all: %w", err)
 	}
 	told := time.Now()
-	if err := w.Tell(); err != nil {
+	if err := w.Go(); err != nil {
 		return err
 	}
 	left := 0 // live jobs, when all are settled

@@ -90,7 +90,7 @@ func freezeRound(ctx context.Context, l *lab.Lab, round int, changed *changes) e
 	if err := comeLate(ctx, l, late, changed); err != nil {
 		return err
 	}
-	if err := rival.Tell(); err != nil {
+	if err := rival.Go(); err != nil {
 		return err
 	}
 	if err := l.Until(ctx, time.Minute, func() (bool, error) { return effectsBy(ctx, l, rival.Name, perRound) }); err != nil {

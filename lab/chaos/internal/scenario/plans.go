@@ -120,7 +120,7 @@ func claimForced(ctx context.Context, l *lab.Lab, round int) error {
 // tellAll has processes begin at once, and waits until all have ended.
 func tellAll(ctx context.Context, l *lab.Lab, processes []*child.Process) error {
 	for _, p := range processes {
-		if err := p.Tell(); err != nil {
+		if err := p.Go(); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/server"
 	"github.com/errandhq/errand/lab/chaos/internal/stall"
 	"github.com/errandhq/errand/lab/chaos/internal/system"
+	labreport "github.com/errandhq/errand/lab/internal/report"
 )
 
 // Options are what a run is to consist of.
@@ -170,7 +171,7 @@ func (st *stage) run(ctx context.Context, p part) *report.Row {
 
 // about is what the rows of the run have in common.
 func (st *stage) about() report.Run {
-	return report.Run{Command: st.Command, Seed: st.Seed, Short: st.Short, Machine: report.Machine(), Date: time.Now().Format(time.DateOnly)}
+	return report.Run{Command: st.Command, Seed: st.Seed, Short: st.Short, Machine: labreport.Machine(), Date: time.Now().Format(time.DateOnly)}
 }
 
 // limit bounds a scenario that does not come to an end.

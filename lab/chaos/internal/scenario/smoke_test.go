@@ -14,13 +14,12 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/lab"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
 	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // TestMain lets this test program be a child of itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == child.Argument {
-		os.Exit(child.Main(os.Args[2]))
-	}
+	process.ExitIfChild(child.Run)
 	os.Exit(m.Run())
 }
 

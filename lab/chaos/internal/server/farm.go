@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/errandhq/errand/internal/pgbin"
+	"github.com/errandhq/errand/lab/internal/server"
 )
 
 // janitorScript waits until its input is at its end, which is when the process that
@@ -170,7 +171,7 @@ func (f *Farm) port() (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
-		port, err := freePort()
+		port, err := server.FreePort()
 		if err != nil || !f.ports[port] {
 			f.ports[port] = true
 			return port, err

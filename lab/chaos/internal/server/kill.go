@@ -1,18 +1,15 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // Kill ends every process of the server with SIGKILL, as the end of its container
@@ -24,7 +21,7 @@ func (p *Postgres) Kill() error {
 	}
 	<-p.ended
 	for _, pid := range children {
-		for alive(pid) { // it has the shared memory until it is gone
+		for process.Alive(pid) { // it has the shared memory until it is gone
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -51,7 +48,7 @@ func (p *Postgres) signal(s syscall.Signal) (children []int, err error) {
 	if err := first.Signal(syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
-	children = childrenOf(first.Pid)
+	children = process.Children(first.Pid)
 	for _, pid := range append(slices.Clone(children), first.Pid) {
 		if err := syscall.Kill(pid, s); err != nil && err != syscall.ESRCH {
 			return children, err
@@ -82,45 +79,8 @@ func (p *Postgres) KillSession(ctx context.Context, database string, draw uint64
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		return err
 	}
-	for there := true; there; _, _, there = readStat(victim) { // it stays there until the server has noticed
+	for process.Exists(victim) { // it stays there until the server has noticed
 		time.Sleep(time.Millisecond)
 	}
 	return p.Ready(ctx)
-}
-
-// childrenOf lists the living children of a process. Where there is no /proc it knows
-// none: those of a server that is killed end by themselves.
-func childrenOf(pid int) (children []int) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // a constant pattern is a good one
-	for _, path := range paths {
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			continue
-		}
-		if _, parent, ok := readStat(child); ok && parent == pid {
-			children = append(children, child)
-		}
-	}
-	return children
-}
-
-// alive says whether a process is there, and not merely waiting for its parent to take
-// note of its end.
-func alive(pid int) bool {
-	state, _, ok := readStat(pid)
-	return ok && state != "Z" && state != "X"
-}
-
-func readStat(pid int) (state string, parent int, ok bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", 0, false
-	}
-	// The name, in parentheses, may hold anything; the state and the parent follow it.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 2 {
-		return "", 0, false
-	}
-	parent, err = strconv.Atoi(fields[1])
-	return fields[0], parent, err == nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/lab/internal/process"
 )
 
 // Standby makes a server that streams what this one writes, with the same settings, and
@@ -81,7 +83,7 @@ func (p *Postgres) Promote(ctx context.Context, held int) (received string, err 
 		if err := errors.Join(syscall.Kill(held, syscall.SIGTERM), syscall.Kill(held, syscall.SIGCONT)); err != nil {
 			return "", err
 		}
-		if err := await(ctx, func() (bool, error) { return !alive(held), nil }); err != nil {
+		if err := await(ctx, func() (bool, error) { return !process.Alive(held), nil }); err != nil {
 			return "", err
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// freePort returns a TCP port that is free now and stays so while the server is
+// FreePort returns a TCP port that is free now and stays so while the server is
 // down: it is below the range that clients' own ends are numbered from. A client that
 // calls a port within it at which nobody listens may be given the very same number,
 // and then talks to itself, and has the port.
-func freePort() (string, error) {
+func FreePort() (string, error) {
 	const first, last = 15000, 30000
 	var err error
 	for range 100 {

@@ -1,0 +1,96 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ticks a second, of the times in /proc: the same on every Linux.
+const ticks = 100
+
+// stat is what /proc says of a process.
+type stat struct {
+	state    string
+	parent   int
+	own      int64 // ticks
+	children int64 // ticks, of those that have ended
+}
+
+// Exists reports whether there is such a process. Where there is no /proc it says no.
+func Exists(pid int) bool {
+	_, err := readStat(pid)
+	return err == nil
+}
+
+// Alive reports whether a process exists and is not merely waiting for its parent to take note of
+// its end.
+func Alive(pid int) bool {
+	s, err := readStat(pid)
+	return err == nil && s.state != "Z" && s.state != "X"
+}
+
+// Children lists the children of a process, ended or not. Where there is no /proc it lists none.
+func Children(pid int) []int {
+	var children []int
+	eachChild(pid, func(child int, _ stat) { children = append(children, child) })
+	return children
+}
+
+// ServerCPU is the processor time of a server's first process and of all that it has started, ended
+// or not. ok is false where it cannot be told.
+func ServerCPU(pid int) (used time.Duration, ok bool) {
+	for {
+		before, err := readStat(pid)
+		if err != nil {
+			return 0, false
+		}
+		living := int64(0)
+		eachChild(pid, func(_ int, s stat) { living += s.own })
+		after, err := readStat(pid)
+		if err != nil {
+			return 0, false
+		}
+		if before.children == after.children { // else one ended meanwhile, and may be counted twice or not at all
+			return time.Duration(after.own+after.children+living) * time.Second / ticks, true
+		}
+	}
+}
+
+// eachChild calls f for each child of a process.
+func eachChild(pid int, f func(child int, s stat)) {
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // a constant pattern is a good one
+	for _, path := range paths {
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(child); err == nil && s.parent == pid {
+			f(child, s)
+		}
+	}
+}
+
+func readStat(pid int) (s stat, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return s, err
+	}
+	// The name, in parentheses, may hold anything; the state follows it.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 15 {
+		return s, errors.New("/proc: stat is short")
+	}
+	n := func(i int) int64 {
+		v, e := strconv.ParseInt(fields[i], 10, 64)
+		err = errors.Join(err, e)
+		return v
+	}
+	s = stat{state: fields[0], parent: int(n(1)), own: n(11) + n(12), children: n(13) + n(14)}
+	return s, err
+}
