@@ -9,9 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// stub is a backend that costs nothing: it hands out jobs that are there already,
-// and calls drained when all are settled. A worker's claim loop and settle loop are
-// one goroutine each, so it needs no lock.
+// stub is a backend that costs nothing: its jobs exist already. It calls drained when all are
+// settled. A worker's claim loop and settle loop are one goroutine each, so it needs no lock.
 type stub struct {
 	jobs    []*queue.Job
 	settled int
@@ -46,7 +45,7 @@ func (s *stub) Settle(_ context.Context, _ queue.DB, outcomes ...queue.Outcome) 
 	return nil, nil
 }
 
-// BenchmarkWorker is the engine's own cost of a job, from its claim to its settling.
+// BenchmarkWorker measures the engine's own cost of a job, from its claim to its settling.
 func BenchmarkWorker(b *testing.B) {
 	mux := queue.NewMux()
 	mux.Handle(work.Name, queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))

@@ -15,10 +15,10 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// asked is a queue that notes what its worker's claims ask for, and whose claims take time.
+// asked is a queue that records the requests of its worker's claims, and whose claims take time.
 type asked struct {
 	*queuetest.Queue
-	takes func() time.Duration // how long a claim is on its way
+	takes func() time.Duration // how long a claim takes
 
 	mu       sync.Mutex
 	requests []queue.ClaimRequest
@@ -36,22 +36,22 @@ func (q *asked) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 	return q.Queue.Claim(ctx, req)
 }
 
-// all lists what all claims asked for.
+// all returns the requests of all claims.
 func (q *asked) all() []queue.ClaimRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.requests)
 }
 
-// last is what the last claim asked for.
+// last returns the request of the last claim.
 func (q *asked) last() queue.ClaimRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.requests[len(q.requests)-1]
 }
 
-// TestClaimsEase: while claims are not answered in time they ask for less and less, and for as much as
-// before when they are.
+// TestClaimsEase: while claims are not answered in time, each asks for less. When they are answered
+// in time again, they ask for as much as before.
 func TestClaimsEase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
@@ -86,8 +86,8 @@ func TestClaimsEase(t *testing.T) {
 	})
 }
 
-// TestLongJobsAhead: a worker holds no more long jobs than it runs and than fit in two claims, also where it
-// has claimed a thousand short ones before.
+// TestLongJobsAhead: besides the jobs that run, a worker holds only as many long jobs as fit in two
+// claims, also after it has claimed a thousand short ones.
 func TestLongJobsAhead(t *testing.T) {
 	const length, long, slots = 1 << 20, 150, 50
 	text := json.RawMessage(`"` + strings.Repeat("x", length-2) + `"`)
@@ -122,8 +122,8 @@ func TestLongJobsAhead(t *testing.T) {
 	})
 }
 
-// TestClaimsFullOfBytes: a claim that has no room for more bytes is a full one, after
-// which the worker claims ahead.
+// TestClaimsFullOfBytes: a claim without room for more bytes is full, and the worker claims ahead
+// after it.
 func TestClaimsFullOfBytes(t *testing.T) {
 	text := json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`)
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestClaimsFullOfBytes(t *testing.T) {
 	})
 }
 
-// longRunning counts the long jobs that are running.
+// longRunning returns how many long jobs are running.
 func longRunning(t *testing.T, q *asked) (n int) {
 	list, _, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusRunning, Limit: 1000})
 	if err != nil {

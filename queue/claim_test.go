@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// heldAhead runs jobs that take d through ten slots and returns the most that were
-// ever claimed beyond those that ran.
+// heldAhead runs jobs that take d in ten slots. It returns how many jobs were claimed and not
+// running at most.
 func heldAhead(t *testing.T, d, prefetch time.Duration) (most int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// TestHandlersTurnSlow: what was claimed ahead of short jobs and then waits for long
-// ones is given back, to workers that are free for it.
+// TestHandlersTurnSlow: jobs were claimed ahead while handlers were fast. When handlers become
+// slow, the worker releases them for workers with free slots.
 func TestHandlersTurnSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 0)
@@ -128,7 +128,8 @@ func TestScheduledJobStartsWhenDue(t *testing.T) {
 	})
 }
 
-// TestSleepIsRepeated: however long Poll is, since whoever has slept for a minute is taken for dead.
+// TestSleepIsRepeated: the worker repeats Sleep before a minute has passed, however long Poll is.
+// An older announcement counts as a dead worker's.
 func TestSleepIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var longest time.Duration
@@ -149,8 +150,8 @@ func TestSleepIsRepeated(t *testing.T) {
 	})
 }
 
-// TestIdleWorkerIsQuiet: a worker that the backend wakes makes less than a call in two seconds while there is nothing to do, and
-// looks by itself every five.
+// TestIdleWorkerIsQuiet: an idle worker that the backend wakes makes less than a call in two
+// seconds, and polls every five seconds.
 func TestIdleWorkerIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const idle = time.Hour
@@ -186,7 +187,7 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 	})
 }
 
-// TestPolls: a backend of four methods is enough.
+// TestPolls: a worker needs only the four operations of its backend.
 func TestPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 0)
@@ -202,12 +203,12 @@ func TestPolls(t *testing.T) {
 	})
 }
 
-// deaf is a Waiter that cannot be woken.
+// deaf is a Waiter that cannot wake workers.
 type deaf struct{ *queuetest.Queue }
 
 func (deaf) Listen(context.Context, string, []string, func()) error { return errPlain }
 
-// TestPollsWhereListenFails: a Waiter that cannot wake says so, and is polled.
+// TestPollsWhereListenFails: if Listen fails, the worker logs that and polls.
 func TestPollsWhereListenFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 0)
@@ -221,8 +222,8 @@ func TestPollsWhereListenFails(t *testing.T) {
 	})
 }
 
-// TestUnknownKindsAreLeftAlone: in a rolling deploy the old workers do not touch
-// the new version's jobs.
+// TestUnknownKindsAreLeftAlone: during a rolling deploy the old workers do not claim the new
+// version's jobs.
 func TestUnknownKindsAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1)
@@ -242,8 +243,8 @@ func TestUnknownKindsAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestSettleBatchesGrow: what finishes while a Settle is under way is settled
-// together by the next, and a lone job waits for nothing.
+// TestSettleBatchesGrow: the jobs that finish while a Settle is under way are settled together by
+// the next one. A lone job waits for nothing.
 func TestSettleBatchesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var most, calls atomic.Int32
@@ -271,7 +272,7 @@ func TestSettleBatchesGrow(t *testing.T) {
 	})
 }
 
-func TestVerdictsInTheQueue(t *testing.T) {
+func TestAnswersInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
 		answers := map[string]error{
@@ -308,8 +309,7 @@ func TestVerdictsInTheQueue(t *testing.T) {
 	})
 }
 
-// TestPanics: a panic is an error with its stack, and Goexit ends neither the
-// worker nor its slot.
+// TestPanics: a panic is an error with its stack. Goexit ends neither the worker nor its slot.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
@@ -334,8 +334,8 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// TestMaintenance: a worker takes back what a crashed one held, within two leases,
-// and removes what has been kept for long enough.
+// TestMaintenance: a worker reclaims the jobs of a crashed worker within two leases, and prunes
+// jobs whose retention is over.
 func TestMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{Retention: queue.Retention{Completed: time.Hour}})

@@ -11,9 +11,9 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestGivenBackStartsWhenDue: a job that is tried again or snoozed starts when it is due, not at the next poll,
-// on a worker that fell asleep while it ran.
-func TestGivenBackStartsWhenDue(t *testing.T) {
+// TestReleasedStartsWhenDue: a retried or snoozed job starts when it is due, not at the next poll,
+// although the worker fell asleep while the job ran.
+func TestReleasedStartsWhenDue(t *testing.T) {
 	const delay = 300 * time.Millisecond
 	for name, hide := range map[string]func(*queuetest.Queue) queue.Queue{
 		"wakes":        func(q *queuetest.Queue) queue.Queue { return q },

@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestChain: the first middleware is the outermost, and what is within is still found.
+// TestChain: the first middleware is the outermost, and As finds the handler within.
 func TestChain(t *testing.T) {
 	var order []string
 	mark := func(name string) queue.Middleware {
@@ -37,7 +37,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestChainEnqueuer: the same on the side that enqueues.
+// TestChainEnqueuer: the first middleware is the outermost, and As finds the Enqueuer within.
 func TestChainEnqueuer(t *testing.T) {
 	var order []string
 	mark := func(name string) queue.EnqueueMiddleware {

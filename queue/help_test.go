@@ -15,8 +15,7 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// task is what the jobs of these tests carry. Its note is the marker that must not
-// be seen in any log.
+// task is the payload of these tests' jobs. Its note is a secret that no log may contain.
 type task struct {
 	N    int
 	Note string
@@ -36,7 +35,7 @@ func newTasks(n int) []*queue.Job {
 	return jobs
 }
 
-// newQueue returns the memory queue with n tasks in it.
+// newQueue returns a memory queue with n tasks.
 func newQueue(t *testing.T, n int) *queuetest.Queue {
 	t.Helper()
 	q := queuetest.New(queuetest.Options{})
@@ -51,8 +50,8 @@ func enqueue(t *testing.T, q queue.Enqueuer, jobs ...*queue.Job) {
 	}
 }
 
-// meddled is the memory queue with a hook that sees every call of a worker, may
-// take its time, and whose error is the call's.
+// meddled is the memory queue with a hook before every call of a worker. The hook may block. If it
+// returns an error, the call fails with it.
 type meddled struct {
 	*queuetest.Queue
 	before func(ctx context.Context, c call) error
@@ -110,7 +109,7 @@ func (m *meddled) Prune(ctx context.Context) (int, bool, error) {
 	return m.Queue.Prune(ctx)
 }
 
-// plain hides all that q can do beyond the four methods.
+// plain returns q without its capabilities.
 func plain(q queue.Queue) queue.Queue { return struct{ queue.Queue }{q} }
 
 var errDown = errors.New("connection refused")
@@ -124,7 +123,7 @@ type running struct {
 	log    *logs
 }
 
-// start runs w until the test ends, at the latest.
+// start runs w until the test stops it, or ends.
 func start(t *testing.T, w queue.Worker) *running {
 	t.Helper()
 	r := &running{t: t, done: make(chan struct{}), log: newLogs(t)}
@@ -141,7 +140,7 @@ func start(t *testing.T, w queue.Worker) *running {
 	return r
 }
 
-// wait waits for Run to return, and says with what and how long that took.
+// wait waits for Run to return. It returns Run's error and how long that took.
 func (r *running) wait() (took time.Duration, err error) {
 	from := time.Now()
 	<-r.done
@@ -159,7 +158,7 @@ func (r *running) stop() (took time.Duration) {
 	return took
 }
 
-// until waits, in steps of a millisecond, until what is asked for is so.
+// until waits, in steps of a millisecond, until ok returns true.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for range 1_000_000 {
@@ -168,7 +167,7 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatalf("waited in vain: %s", what)
+	t.Fatalf("never happened: %s", what)
 }
 
 // count returns how many jobs have that status.
@@ -195,7 +194,7 @@ func record(t *testing.T, q queue.Inspector, job *queue.Job) queue.Record {
 	return r
 }
 
-// wantJob compares what shows of a job's way.
+// wantJob compares the status and the attempt of a job.
 func wantJob(t *testing.T, q queue.Inspector, job *queue.Job, status queue.Status, attempt int) {
 	t.Helper()
 	if r := record(t, q, job); r.Status != status || r.Attempt != attempt {
@@ -211,13 +210,13 @@ func wantCount(t *testing.T, q queue.Inspector, status queue.Status, want int) {
 	}
 }
 
-// logs keeps the records of a worker, as JSON lines.
+// logs has the records of a worker, as JSON lines.
 type logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-// newLogs returns logs that fail the test, when it ends, if they show a payload.
+// newLogs returns logs that fail the test at its end if they contain a payload.
 func newLogs(t *testing.T) *logs {
 	l := &logs{}
 	t.Cleanup(func() {

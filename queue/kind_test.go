@@ -45,8 +45,7 @@ func TestKindDefaults(t *testing.T) {
 	}
 }
 
-// TestKindThatCannotBeMarshalled: New does not fail, Enqueue does, and writes
-// nothing of the batch.
+// TestKindThatCannotBeMarshalled: Enqueue fails, not New, and writes no job of the batch.
 func TestKindThatCannotBeMarshalled(t *testing.T) {
 	q := queuetest.New(queuetest.Options{})
 	err := q.Enqueue(t.Context(), nil, newTask(1), queue.NewKind[func()]("bad.kind").New(nil))
@@ -57,7 +56,7 @@ func TestKindThatCannotBeMarshalled(t *testing.T) {
 	wantCount(t, q, queue.StatusPending, 0)
 }
 
-// TestPayloadThatDoesNotFit: another attempt would read the same bytes.
+// TestPayloadThatDoesNotFit: the job is dead at once, since a retry would read the same bytes.
 func TestPayloadThatDoesNotFit(t *testing.T) {
 	q := queuetest.New(queuetest.Options{})
 	job := &queue.Job{Kind: work.Name, Payload: []byte(`"a string"`)}
@@ -73,8 +72,8 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 	wantJob(t, q, job, queue.StatusDead, 1)
 }
 
-// TestMisfitShowsNothing: the error says where the payload does not fit, and nothing
-// of what stands there.
+// TestMisfitShowsNothing: the error says where the payload does not fit, and contains nothing of
+// the payload.
 func TestMisfitShowsNothing(t *testing.T) {
 	job := &queue.Job{Payload: []byte(`{"Card":"` + secret + `"}`)}
 	_, when := queue.Kind[struct{ Card time.Time }]{Name: "k"}.Args(job)
@@ -98,8 +97,8 @@ func TestKindOfNothing(t *testing.T) {
 	}
 }
 
-// TestKindMiddleware: a kind's own middleware wraps its handler alone, the first
-// outermost, and sees the payload before it is read.
+// TestKindMiddleware: a kind's own middleware wraps only its handler, the first outermost. It runs
+// before the payload is unmarshalled.
 func TestKindMiddleware(t *testing.T) {
 	var got []string
 	step := func(name string) queue.Middleware {
@@ -112,7 +111,7 @@ func TestKindMiddleware(t *testing.T) {
 			})
 		}
 	}
-	var mux queue.Mux // its zero value is an empty one
+	var mux queue.Mux // the zero value is an empty Mux
 	one, another := queue.NewKind[int]("one"), queue.NewKind[string]("another")
 	one.Handle(&mux, func(_ context.Context, _ *queue.Job, v int) error {
 		got = append(got, fmt.Sprint(v))
@@ -159,7 +158,7 @@ func TestChainOrder(t *testing.T) {
 	}
 }
 
-// wrapped is a queue in another's clothes.
+// wrapped is a queue behind an Unwrap method.
 type wrapped struct{ queue.Queue }
 
 func (w wrapped) Unwrap() queue.Queue { return w.Queue }

@@ -25,8 +25,8 @@ func wantText(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// TestHeartbeat: leases of 30 s last for handlers of an hour, beside a worker that
-// would take what runs out.
+// TestHeartbeat: leases of 30 s last while handlers run for an hour, beside a worker that would
+// reclaim the jobs.
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 30)
@@ -41,8 +41,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// TestHeartbeatCoversWhatWaits: jobs that were claimed ahead of short ones and then
-// wait for long ones are kept, too.
+// TestHeartbeatCoversWhatWaits: the worker also extends the leases of jobs that wait for a slot.
 func TestHeartbeatCoversWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 200)
@@ -65,8 +64,8 @@ func TestHeartbeatCoversWhatWaits(t *testing.T) {
 	})
 }
 
-// TestLongLease: also where leases are long, locked_at is never ten minutes old, when
-// the documented statement for stale jobs would take them.
+// TestLongLease: with long leases, too, locked_at is always younger than ten minutes. The guide's
+// statement for stale jobs reclaims older ones.
 func TestLongLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1)
@@ -84,7 +83,7 @@ func TestLongLease(t *testing.T) {
 	})
 }
 
-// waiting is a handler that waits for the end of its context and reports the cause.
+// waiting returns a handler that waits for the end of its context and reports the cause.
 func waiting(cause chan error) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
 		<-ctx.Done()
@@ -93,15 +92,15 @@ func waiting(cause chan error) queue.Handler {
 	})
 }
 
-// TestLeaseLost: another has the job. The handler's context ends with ErrLost,
-// and what it says is not recorded.
+// TestLeaseLost: the worker is no longer the job's holder. The handler's context ends with ErrLost,
+// and its outcome is not recorded.
 func TestLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stolen atomic.Bool
 		memory := newQueue(t, 1)
 		q := &meddled{Queue: memory, before: func(_ context.Context, c call) error {
 			if c.operation == "extend" && !stolen.Swap(true) {
-				// Settled by hand meanwhile: nobody holds it any more.
+				// Settled by hand meanwhile: no worker holds it.
 				_, err := memory.Settle(context.Background(), nil, queue.Outcome{Job: c.jobs[0], Action: queue.Dead, Err: errPlain})
 				return err
 			}
@@ -120,8 +119,8 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
-// TestLeaseCannotBeExtended: the handler's context ends before its lease does, and
-// what waits is given back.
+// TestLeaseCannotBeExtended: the handler's context ends before its lease does, and jobs that wait
+// are released.
 func TestLeaseCannotBeExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &meddled{Queue: newQueue(t, 1), before: func(_ context.Context, c call) error {
@@ -145,9 +144,9 @@ func TestLeaseCannotBeExtended(t *testing.T) {
 	})
 }
 
-// TestWaitingJobsGivenBackWithTheirLeases: jobs that wait are given back before
-// leases run out that cannot be extended.
-func TestWaitingJobsGivenBackWithTheirLeases(t *testing.T) {
+// TestWaitingJobsReleasedBeforeTheirLeasesExpire: if leases cannot be extended, the worker releases
+// the jobs that wait before their leases expire.
+func TestWaitingJobsReleasedBeforeTheirLeasesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stale atomic.Bool
 		q := &meddled{Queue: newQueue(t, 100), before: func(_ context.Context, c call) error {
@@ -176,8 +175,8 @@ func TestWaitingJobsGivenBackWithTheirLeases(t *testing.T) {
 	})
 }
 
-// TestClaimThatComesLate: a claim is on its way for most of a lease. Its jobs are not
-// started, only to be cancelled, but given back, and run when claims are quick again.
+// TestClaimThatComesLate: a claim takes most of a lease. The worker does not start its jobs, but
+// releases them. They run when claims are fast again.
 func TestClaimThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := newQueue(t, 5)
@@ -196,9 +195,9 @@ func TestClaimThatComesLate(t *testing.T) {
 	})
 }
 
-// TestClaimThatComesRatherLate: what is left of the lease is too short to wait for the
-// next beat, and long enough to be extended at once. Each job is claimed once: nobody
-// takes it for one that has waited for a slot all that time.
+// TestClaimThatComesRatherLate: the rest of the lease is too short to wait for the next heartbeat,
+// and long enough to extend it at once. Each job is claimed once: the time of the claim does not
+// count as waiting for a slot.
 func TestClaimThatComesRatherLate(t *testing.T) {
 	for _, by := range []time.Duration{1200 * time.Millisecond, 2100 * time.Millisecond, 2400 * time.Millisecond} {
 		for _, extending := range []time.Duration{0, 600 * time.Millisecond} {
@@ -223,8 +222,8 @@ func TestClaimThatComesRatherLate(t *testing.T) {
 	}
 }
 
-// TestSlowExtensions: how long one takes does not put off the next, which is that of the
-// jobs claimed meanwhile.
+// TestSlowExtensions: a slow Extend does not delay the next one, which is for the jobs claimed
+// meanwhile.
 func TestSlowExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &late{Queue: newQueue(t, 1), extending: 900 * time.Millisecond}
@@ -239,7 +238,7 @@ func TestSlowExtensions(t *testing.T) {
 	})
 }
 
-// TestClaimThatComesLateIsLost: another has taken it while it was on its way.
+// TestClaimThatComesLateIsLost: the jobs of a slow claim are lost before it returns.
 func TestClaimThatComesLateIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := newQueue(t, 2)
@@ -255,14 +254,13 @@ func TestClaimThatComesLateIsLost(t *testing.T) {
 	})
 }
 
-// late is the memory queue, whose first claims of jobs take a while to come back, and
-// whose extensions may.
+// late is the memory queue, but its first claims of jobs are slow, and its extensions may be.
 type late struct {
 	*queuetest.Queue
 	by        time.Duration
 	times     int
 	extending time.Duration
-	lose      int // before how many extensions the first of the jobs is taken away
+	lose      int // before how many extensions the first of the jobs is lost
 	claimed   int
 }
 
@@ -287,7 +285,7 @@ func (l *late) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.J
 	return lost, err
 }
 
-// stubborn ignores its context until it is let go.
+// stubborn returns a handler that ignores its context until the channel is closed.
 func stubborn(let chan struct{}) queue.Handler {
 	return queue.HandlerFunc(func(context.Context, *queue.Job) error {
 		beStubborn(let)
@@ -297,8 +295,8 @@ func stubborn(let chan struct{}) queue.Handler {
 
 func beStubborn(let chan struct{}) { <-let }
 
-// TestStuckHandlerReported: one that ignores its timeout is reported once, with
-// its stack, while the worker goes on.
+// TestStuckHandlerReported: a handler that ignores its timeout is reported once, with its stack,
+// and the worker runs other jobs.
 func TestStuckHandlerReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1)

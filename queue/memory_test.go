@@ -12,7 +12,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// payloads remembers where the payloads of jobs are, without keeping them there.
+// payloads knows the payloads of jobs without keeping them in memory.
 type payloads struct {
 	mu  sync.Mutex
 	all []weak.Pointer[byte]
@@ -24,7 +24,7 @@ func (p *payloads) add(job *queue.Job) {
 	p.all = append(p.all, weak.Make(&job.Payload[0]))
 }
 
-// wantReachable expects that at most that many of n payloads are still in memory.
+// wantReachable expects that at most that many of n payloads are in memory.
 func (p *payloads) wantReachable(t *testing.T, n, most int) {
 	t.Helper()
 	runtime.GC()
@@ -44,8 +44,8 @@ func (p *payloads) wantReachable(t *testing.T, n, most int) {
 	}
 }
 
-// TestPayloadsAreNotKept: a slow job does not keep the payloads in memory that were
-// claimed with it, nor does a worker that has nothing to do.
+// TestPayloadsAreNotKept: a slow job does not keep the payloads of its claim in memory, and an idle
+// worker keeps none.
 func TestPayloadsAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1000)

@@ -39,8 +39,8 @@ func panicOf(f func()) (v any) {
 	return nil
 }
 
-// TestMuxHidden: behind a function the worker cannot see the Mux, claims every
-// kind, and gives back those that it has no handler for.
+// TestMuxHidden: the worker cannot find a Mux behind a function. It claims every kind, and the Mux
+// releases jobs of unknown kinds.
 func TestMuxHidden(t *testing.T) {
 	q := queuetest.New(queuetest.Options{})
 	job := &queue.Job{Kind: "of.the.next.version"}
@@ -55,13 +55,12 @@ func TestMuxHidden(t *testing.T) {
 	}
 }
 
-// byHand wraps a handler as people do, without Unwrap.
+// byHand wraps a handler in a function, without an Unwrap method.
 func byHand(h queue.Handler) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return h.HandleJob(ctx, job) })
 }
 
-// TestMuxHiddenIsLogged: a worker that claims every kind because it cannot find the
-// Mux says so, once a kind.
+// TestMuxHiddenIsLogged: a worker that cannot find the Mux logs that, once a kind.
 func TestMuxHiddenIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 3)
@@ -77,7 +76,7 @@ func TestMuxHiddenIsLogged(t *testing.T) {
 	})
 }
 
-// TestTimeoutsOfHiddenMux: a kind's Timeout holds wherever its Mux stands.
+// TestTimeoutsOfHiddenMux: a kind's Timeout also holds if the worker cannot find its Mux.
 func TestTimeoutsOfHiddenMux(t *testing.T) {
 	brief := queue.Kind[int]{Name: "brief", Timeout: time.Second}
 	long := queue.Kind[int]{Name: "long", Timeout: time.Hour}

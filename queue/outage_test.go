@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestOutage: the database is away for a while. Each operation says so once and once
-// again when it is back, tries at growing intervals meanwhile, and nothing is lost.
+// TestOutage: the database is down for a while. Each operation logs that once, retries at growing
+// intervals, and logs once that it works again. No job is lost.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
@@ -35,7 +35,7 @@ func TestOutage(t *testing.T) {
 		w := start(t, queue.Worker{Backend: q, Handler: ran.handle(taking(10 * time.Millisecond)), Concurrency: 5})
 		time.Sleep(time.Second)
 		down.Store(true)
-		time.Sleep(20 * time.Second) // shorter than the lease: what has finished is settled after it
+		time.Sleep(20 * time.Second) // shorter than the lease: finished jobs are settled after it
 		down.Store(false)
 		until(t, "all completed", func() bool { return count(t, q, queue.StatusCompleted) == n })
 		w.stop()
@@ -48,8 +48,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// wantBackOff expects tries over 20 s that begin close together and end some
-// seconds apart, never the same.
+// wantBackOff expects calls over 20 s with growing pauses between them: short at first, seconds at
+// the end, and never the same.
 func wantBackOff(t *testing.T, tries []time.Time) {
 	t.Helper()
 	if len(tries) < 8 || len(tries) > 30 {
@@ -68,8 +68,8 @@ func wantBackOff(t *testing.T, tries []time.Time) {
 	}
 }
 
-// TestLongOutage outlasts leases: jobs run again, none is lost, and the worker
-// needs no one's help.
+// TestLongOutage: an outage is longer than leases. Jobs run again, none is lost, and the worker
+// recovers without help.
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 500
@@ -93,7 +93,7 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// TestStopDuringOutage: Run gives up after a bounded time, and says what it
+// TestStopDuringOutage: Run gives up after a bounded time. Its error says how many outcomes it
 // could not settle.
 func TestStopDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestStopDuringOutage(t *testing.T) {
 	})
 }
 
-// TestOutageLongerThanLeases: two workers find the database gone for ten leases. What
-// they had finished is settled afterwards, and not taken from them by each other.
+// TestOutageLongerThanLeases: the database is down for ten leases of two workers. They settle their
+// finished jobs afterwards, and do not reclaim each other's.
 func TestOutageLongerThanLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -155,7 +155,7 @@ func TestOutageLongerThanLeases(t *testing.T) {
 	})
 }
 
-// TestUnsettledJobsAreBounded: while nothing can be settled, claiming stops.
+// TestUnsettledJobsAreBounded: while Settle fails, the worker stops claiming.
 func TestUnsettledJobsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -177,9 +177,9 @@ func TestUnsettledJobsAreBounded(t *testing.T) {
 	})
 }
 
-// TestPoisonOutcome: one that the backend cannot record does not keep the others
-// from being settled, is told of without end only in long intervals, stays held, and
-// is recorded once it can be.
+// TestPoisonOutcome: the backend cannot record one outcome. The others are settled. The worker
+// holds the job meanwhile, logs the failure at long intervals only, and settles the outcome as soon
+// as the backend can.
 func TestPoisonOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, poison = 1000, 500
@@ -217,7 +217,8 @@ func TestPoisonOutcome(t *testing.T) {
 	})
 }
 
-// TestPoisonOutcomeAtShutdown: it is tried a last time, and Run says that it is left.
+// TestPoisonOutcomeAtShutdown: the worker retries the outcome a last time. Run's error says that it
+// is left.
 func TestPoisonOutcomeAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, poison = 100, 50
@@ -243,8 +244,8 @@ func TestPoisonOutcomeAtShutdown(t *testing.T) {
 	})
 }
 
-// TestOutcomeOfLostJobLogged: a job that was taken while its outcome waited to be
-// settled is told of in the log, not retried.
+// TestOutcomeOfLostJobLogged: a job is lost while its outcome waits to be settled. The worker logs
+// that and does not retry.
 func TestOutcomeOfLostJobLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := newQueue(t, 1)

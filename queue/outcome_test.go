@@ -68,8 +68,8 @@ func TestOutcomeOfPlainError(t *testing.T) {
 	}
 }
 
-// TestVerdict: what an error says for itself, whatever the attempts and the context.
-func TestVerdict(t *testing.T) {
+// TestActionOf: ActionOf reads the error alone, whatever the attempts and the context are.
+func TestActionOf(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("sending: %w", errors.Join(errors.New("also this"), err)) }
 	for _, c := range []struct {
 		name   string
@@ -93,13 +93,14 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// nilError is an error whose nil pointer cannot be unwrapped.
+// nilError is an error whose Unwrap panics for a nil pointer.
 type nilError struct{ cause error }
 
 func (e *nilError) Error() string { return "nil error" }
 func (e *nilError) Unwrap() error { return e.cause }
 
-// TestOutcomeOfPanickingError: it is plain, and what is kept of it can be asked.
+// TestOutcomeOfPanickingError: an error whose methods panic is a plain error, and the outcome's Err
+// does not panic.
 func TestOutcomeOfPanickingError(t *testing.T) {
 	o, ok := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 1, MaxAttempts: 5}, (*nilError)(nil))
 	if !ok || o.Action != queue.Retry || errors.Is(o.Err, errPlain) || o.Err.Error() != "nil error" {
@@ -107,8 +108,8 @@ func TestOutcomeOfPanickingError(t *testing.T) {
 	}
 }
 
-// TestBackoff: delays are spread over 30 %, at the cap too, so that jobs that failed
-// together do not come back together.
+// TestBackoff: delays are spread over 30 %, at the cap too, so that jobs that failed together do
+// not run again together.
 func TestBackoff(t *testing.T) {
 	const atCap = time.Hour / 13 * 10
 	for attempt, base := range map[int]time.Duration{
@@ -126,7 +127,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// rude is an error that cannot be asked.
+// rude is an error whose methods panic.
 type rude struct{}
 
 func (*rude) Error() string { panic("no comment") }

@@ -14,7 +14,7 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// pooled is a queue whose pool has most connections.
+// pooled is a queue whose pool has a limit of most connections.
 type pooled struct {
 	*queuetest.Queue
 	db             *sql.DB
@@ -29,7 +29,7 @@ func (p *pooled) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 	return int(p.most.Load() - held), func() { p.reserved.Add(int64(-n)) }
 }
 
-// holder is a middleware that holds a connection.
+// holder is a middleware whose handlers hold a connection.
 func holder(db *sql.DB) queue.Middleware {
 	return func(next queue.Handler) queue.Handler { return holding{next, db} }
 }
@@ -43,13 +43,14 @@ func (h holding) HoldsConn() *sql.DB { return h.db }
 
 func (h holding) Unwrap() queue.Handler { return h.Handler }
 
-// hide is a middleware that the worker cannot see through.
+// hide is a middleware without an Unwrap method.
 func hide(next queue.Handler) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return next.HandleJob(ctx, job) })
 }
 
-// TestPoolTooSmall: a worker whose handlers may hold every connection of its backend's pool does not start, wherever in its
-// handler that is said; where one is left, it says so in the log.
+// TestPoolTooSmall: a worker whose handlers may hold every connection of its backend's pool does
+// not start. It finds the ConnHolder anywhere in its Handler. If one connection is left, it logs a
+// warning.
 func TestPoolTooSmall(t *testing.T) {
 	own, other := new(sql.DB), new(sql.DB)
 	muxOf := func(h queue.Handler) *queue.Mux {
@@ -100,7 +101,8 @@ func TestPoolTooSmall(t *testing.T) {
 	}
 }
 
-// TestPoolOfTwoWorkers: what the first has reserved the second does not have.
+// TestPoolOfTwoWorkers: the second worker cannot reserve the connections that the first has
+// reserved.
 func TestPoolOfTwoWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := new(sql.DB)

@@ -13,9 +13,9 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// startWaits runs two workers of so many slots for jobs of a millisecond, of which one
-// in 200 takes a second. A batch of them is enqueued at each interval. It returns how
-// long jobs waited to start, in order.
+// startWaits runs two workers with that many slots. Jobs take a millisecond, but one in 200 takes a
+// second. A batch of jobs is enqueued at each interval. startWaits returns how long the jobs waited
+// to start, in order.
 func startWaits(t *testing.T, slots, batch int, interval time.Duration) (waits []time.Duration) {
 	t.Helper()
 	q := queuetest.New(queuetest.Options{})
@@ -47,8 +47,8 @@ func startWaits(t *testing.T, slots, batch int, interval time.Duration) (waits [
 	return waits
 }
 
-// TestSlowJobHoldsUpNoOther: where a slow job keeps one worker busy, jobs that arrive
-// are left to the other one.
+// TestSlowJobHoldsUpNoOther: while a slow job keeps one worker busy, the other worker runs the jobs
+// that arrive.
 func TestSlowJobHoldsUpNoOther(t *testing.T) {
 	for _, c := range []struct {
 		slots, batch int

@@ -18,7 +18,7 @@ func notSetUp() error {
 	return fmt.Errorf("claim: %w", &queue.SetupError{Problem: "no tables: run Migrate", Err: errNoTable})
 }
 
-// failing is a queue whose claims return what err says.
+// failing is a queue whose claims fail with the error that err returns.
 func failing(t *testing.T, err func() error) *meddled {
 	return &meddled{Queue: newQueue(t, 1), before: func(_ context.Context, c call) error {
 		if c.operation == "claim" || c.operation == "reclaim" {
@@ -28,8 +28,8 @@ func failing(t *testing.T, err func() error) *meddled {
 	}}
 }
 
-// TestNotSetUp: a worker whose first claim finds no tables ends with an error that says so, also
-// where the database was away before.
+// TestNotSetUp: Run returns an error if the first answered claim finds no tables, also after an
+// outage.
 func TestNotSetUp(t *testing.T) {
 	for _, first := range []int64{0, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestNotSetUp(t *testing.T) {
 	}
 }
 
-// TestNotSetUpLater: a worker that has worked outlasts such an error.
+// TestNotSetUpLater: after a successful claim, the worker retries in spite of such an error.
 func TestNotSetUpLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone atomic.Bool
@@ -75,7 +75,8 @@ func TestNotSetUpLater(t *testing.T) {
 	})
 }
 
-// TestOutageChanges: of one outage each different error is logged once, however its numbers change.
+// TestOutageChanges: the worker logs each different error of an outage once, whatever numbers it
+// contains.
 func TestOutageChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failures atomic.Int64

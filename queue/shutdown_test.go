@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestShutdownWithinGrace: what runs may finish and is settled; what waits is
-// given back as if it had never been claimed.
+// TestShutdownWithinGrace: running jobs may finish and are settled. Waiting jobs are released as if
+// they had never been claimed.
 func TestShutdownWithinGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, enqueued := newQueue(t, 100), time.Now()
@@ -52,8 +52,8 @@ func TestShutdownWithinGrace(t *testing.T) {
 	})
 }
 
-// TestShutdownAfterGrace: handlers are cancelled with ErrShutdown, and their jobs
-// given back without costing an attempt.
+// TestShutdownAfterGrace: handlers are cancelled with ErrShutdown, and their jobs released, which
+// costs no attempt.
 func TestShutdownAfterGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1)
@@ -87,7 +87,7 @@ func TestHaltEndsGrace(t *testing.T) {
 	})
 }
 
-// TestSuccessAfterShutdown: work that is done is done.
+// TestSuccessAfterShutdown: a cancelled handler that succeeds completes its job.
 func TestSuccessAfterShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1)
@@ -103,8 +103,8 @@ func TestSuccessAfterShutdown(t *testing.T) {
 	})
 }
 
-// TestStuckAtShutdown: Run returns although a handler ignores the end of its
-// context, says so, and gives the job back.
+// TestStuckAtShutdown: Run returns although a handler ignores the end of its context. It returns an
+// error and releases the job.
 func TestStuckAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1)
@@ -123,12 +123,12 @@ func TestStuckAtShutdown(t *testing.T) {
 		}
 		wantText(t, found[0]["stack"].(string), "beStubborn")
 		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
-		close(let) // or the bubble could not end: the goroutine would leak
+		close(let) // otherwise the goroutine would leak, and the bubble could not end
 	})
 }
 
-// TestClaimUnderWayAtShutdown: what a claim takes that is still under way is given
-// back as if it had never been claimed.
+// TestClaimUnderWayAtShutdown: the jobs of a claim that is still under way are released as if they
+// had never been claimed.
 func TestClaimUnderWayAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &meddled{Queue: newQueue(t, 5), before: func(_ context.Context, c call) error {
@@ -148,7 +148,7 @@ func TestClaimUnderWayAtShutdown(t *testing.T) {
 	})
 }
 
-// claimsThat makes every claim after the first call second before it goes on.
+// claimsThat returns a hook that calls second before every claim after the first.
 func claimsThat(q *queuetest.Queue, second func(ctx context.Context)) *meddled {
 	var claims atomic.Int32
 	return &meddled{Queue: q, before: func(ctx context.Context, c call) error {
@@ -160,11 +160,11 @@ func claimsThat(q *queuetest.Queue, second func(ctx context.Context)) *meddled {
 	}}
 }
 
-// swallowed is a call over a connection that swallows what is sent.
+// swallowed is a call that gets no answer before its context ends.
 func swallowed(ctx context.Context) { <-ctx.Done() }
 
-// TestGraceBesideClaim: Grace begins when Run's context ends, not when the claim that
-// is under way is back.
+// TestGraceBesideClaim: Grace begins when Run's context ends, not when the claim that is under way
+// returns.
 func TestGraceBesideClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := claimsThat(newQueue(t, 1), swallowed)
@@ -182,7 +182,7 @@ func TestGraceBesideClaim(t *testing.T) {
 	})
 }
 
-// TestHaltBesideClaim: so does Halt end handlers at once.
+// TestHaltBesideClaim: Halt ends handlers at once, also while a claim is under way.
 func TestHaltBesideClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := claimsThat(newQueue(t, 1), swallowed)
@@ -199,8 +199,8 @@ func TestHaltBesideClaim(t *testing.T) {
 	})
 }
 
-// TestLateClaimAtShutdown: what a claim brings while handlers use their Grace is given
-// back at once, and not started.
+// TestLateClaimAtShutdown: the jobs of a claim that returns during Grace are released at once, and
+// not started.
 func TestLateClaimAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := claimsThat(newQueue(t, 11), func(context.Context) { time.Sleep(5 * time.Second) })
@@ -231,8 +231,8 @@ func TestLateClaimAtShutdown(t *testing.T) {
 	})
 }
 
-// TestStopIsBounded: Run returns eight seconds after Grace, whatever ignores its
-// context, and says what that was.
+// TestStopIsBounded: Run returns eight seconds after Grace although handlers and a claim ignore
+// their contexts. Its error says so.
 func TestStopIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})
@@ -257,14 +257,14 @@ func TestStopIsBounded(t *testing.T) {
 	})
 }
 
-// TestShutdownIsNoFailure: what Run itself cuts short is not a trouble to log.
+// TestShutdownIsNoFailure: Run does not log an error of a call that it has cancelled itself.
 func TestShutdownIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &meddled{Queue: newQueue(t, 1), before: func(ctx context.Context, c call) error {
 			if c.operation == "settle" {
 				return nil
 			}
-			select { // slow to answer, but heeds its context
+			select { // slow to answer, but ends with its context
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-time.After(5 * time.Second):

@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// runForAMinute runs a worker of one slot, which holds nothing ahead, and says how
-// many handlers it started.
+// runForAMinute runs a worker with one slot that claims nothing ahead. It returns how many handlers
+// it started.
 func runForAMinute(t *testing.T, q queue.Queue, handler queue.HandlerFunc) (ran int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -28,8 +28,7 @@ func runForAMinute(t *testing.T, q queue.Queue, handler queue.HandlerFunc) (ran 
 	return ran
 }
 
-// TestSettledFreesSlot: a handler that settled its job itself leaves its slot to
-// the next, although no outcome comes by.
+// TestSettledFreesSlot: a slot is free after a handler that has settled its job itself.
 func TestSettledFreesSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 3)
@@ -45,7 +44,7 @@ func TestSettledFreesSlot(t *testing.T) {
 	})
 }
 
-// thief is a queue from which every lease is stolen.
+// thief is a queue whose Extend reports every job lost.
 type thief struct{ *queuetest.Queue }
 
 func (thief) Extend(_ context.Context, _ time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
@@ -58,7 +57,7 @@ func TestLostBeforeStarted(t *testing.T) {
 		memory := newQueue(t, 20)
 		q := &meddled{Queue: memory, before: func(ctx context.Context, c call) error {
 			for _, job := range c.jobs {
-				if c.operation == "extend" && job.ID > 2 { // another has dealt with it
+				if c.operation == "extend" && job.ID > 2 { // the job is settled elsewhere
 					if _, err := memory.Settle(ctx, nil, queue.Outcome{Job: job, Action: queue.Dead}); err != nil {
 						return err
 					}
@@ -78,7 +77,7 @@ func TestLostBeforeStarted(t *testing.T) {
 	})
 }
 
-// TestLostFreesSlot: so does one whose job was lost.
+// TestLostFreesSlot: a slot is free after the handler of a lost job.
 func TestLostFreesSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := runForAMinute(t, thief{newQueue(t, 3)}, func(ctx context.Context, _ *queue.Job) error {

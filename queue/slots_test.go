@@ -11,14 +11,14 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// ownError is an error type whose methods cannot be called on a nil pointer, which
-// as an error is not nil.
+// ownError is an error type whose methods panic for a nil pointer. As an error such a pointer is
+// not nil.
 type ownError struct{ cause error }
 
 func (e *ownError) Error() string { return e.cause.Error() }
 func (e *ownError) Unwrap() error { return e.cause }
 
-// TestErrorsThatPanic: an error that panics when it is looked at is one like another.
+// TestErrorsThatPanic: an error whose methods panic is a plain error.
 func TestErrorsThatPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
@@ -42,7 +42,7 @@ func TestErrorsThatPanic(t *testing.T) {
 	})
 }
 
-// illegible is a queue of which one job cannot be read.
+// illegible is a queue with one job that cannot be read.
 type illegible struct {
 	*queuetest.Queue
 	id int64
@@ -58,8 +58,8 @@ func (q illegible) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 	return jobs, err
 }
 
-// TestUnreadable: a job that cannot be read is dead, with the reason, without having been run, and its
-// ID is logged; those beside it run.
+// TestUnreadable: a job that cannot be read does not run. It is dead, with the reason, and its ID
+// is logged. The other jobs run.
 func TestUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tasks := newTasks(10)
@@ -76,8 +76,7 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// TestGoexitOfLostJob: a slot is taken again although its goroutine is gone and no
-// outcome comes by.
+// TestGoexitOfLostJob: the handler of a lost job ends its goroutine. Its slot runs the next job.
 func TestGoexitOfLostJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := runForAMinute(t, thief{newQueue(t, 3)}, func(ctx context.Context, _ *queue.Job) error {
@@ -91,7 +90,7 @@ func TestGoexitOfLostJob(t *testing.T) {
 	})
 }
 
-// settleInTx settles the job in a transaction of the handler's own.
+// settleInTx settles the job in the handler's own transaction.
 func settleInTx(ctx context.Context, q *queuetest.Queue, job *queue.Job, commit bool) error {
 	tx, err := q.Begin(ctx)
 	if err != nil {
@@ -129,7 +128,7 @@ func TestSettledByItsHandler(t *testing.T) {
 	})
 }
 
-// TestManyStuckHandlers: each is reported once, with the stack that is its own.
+// TestManyStuckHandlers: each handler is reported once, with its own stack.
 func TestManyStuckHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 50
@@ -155,8 +154,8 @@ func TestManyStuckHandlers(t *testing.T) {
 	})
 }
 
-// TestFailuresNameTheirJob: one record a failure, with what it takes to find the job;
-// and start's logs see to it that none shows the payload.
+// TestFailuresNameTheirJob: each failure is one record with the keys that identify the job. start's
+// logs check that no record contains a payload.
 func TestFailuresNameTheirJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 4)

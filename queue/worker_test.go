@@ -29,7 +29,7 @@ func (c *tally) add(job *queue.Job) {
 	c.runs[job.ID]++
 }
 
-// wantEach expects that so many jobs have run, each once.
+// wantEach expects that that many jobs have run, each once.
 func (c *tally) wantEach(t *testing.T, jobs int) {
 	t.Helper()
 	c.mu.Lock()
@@ -44,7 +44,7 @@ func (c *tally) wantEach(t *testing.T, jobs int) {
 	}
 }
 
-// handle makes a handler that counts its runs and then does as do says.
+// handle returns a handler that counts its runs and then calls do.
 func (c *tally) handle(do func(ctx context.Context, job *queue.Job) error) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		c.add(job)
@@ -52,7 +52,7 @@ func (c *tally) handle(do func(ctx context.Context, job *queue.Job) error) queue
 	})
 }
 
-// taking is a handler that takes d.
+// taking returns a handler that takes d.
 func taking(d time.Duration) queue.HandlerFunc {
 	return func(context.Context, *queue.Job) error {
 		time.Sleep(d)
@@ -86,7 +86,7 @@ func TestWorkerServesQueuesInOrder(t *testing.T) {
 		var order []string // appended to by one handler at a time
 		handler := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			order = append(order, job.Queue)
-			if len(order) == 3 { // what comes later still goes first
+			if len(order) == 3 { // enqueued later, but of a queue that goes first
 				late := newTask(0)
 				late.Queue = "high"
 				return q.Enqueue(ctx, nil, late)
