@@ -54,8 +54,8 @@ type heldJob struct {
 	isReported bool      // the log says that the handler ignores the end of its context
 }
 
-// isBusy reports whether the job's handler runs. A handler that ignores the end of its context can
-// do so in any state but waiting.
+// isBusy reports whether the job's handler runs. A handler that ignores the end of its context may
+// run in any state but waiting.
 func (h *heldJob) isBusy() bool { return h.slot != nil }
 
 // heldJobs are the jobs that one worker holds. They count the jobs in each state, and the handlers
@@ -118,7 +118,7 @@ func (hs *heldJobs) abandon(h *heldJob) {
 }
 
 // lose notes that the worker is no longer the job's holder. It returns the state of the job before:
-// only a waiting or a running job can be lost, since Settle tells of the others.
+// only a waiting or a running job can be lost here, since Settle reports the others.
 func (hs *heldJobs) lose(h *heldJob) (before heldState) {
 	before = h.state
 	switch before {

@@ -213,8 +213,8 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	return r
 }
 
-// run starts the loops of a worker, and stops them in the order in which they depend on one
-// another: claiming, handlers, settling, leases.
+// run starts the loops of a worker, and stops them in this order: claiming, handlers, settling,
+// leases. Leases are last because the worker holds jobs until they are settled.
 func (r *run) run(ctx context.Context) error {
 	if r.kinds != nil && len(r.kinds) == 0 {
 		return invalid("Worker.Handler", "a Mux without a handler")
