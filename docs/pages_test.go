@@ -19,7 +19,8 @@ var unfinished = []string{"architecture.md"}
 // TestLength: a page has at most maxWords words, and no line of prose is longer than maxColumns. Tables and
 // code do not count.
 func TestLength(t *testing.T) {
-	for _, page := range append(pages(t), "spec/README.md", "../README.md") {
+	for _, page := range append(pages(t), "spec/README.md", "../README.md", "../CONTRIBUTING.md", "../backend/README.md",
+		"../examples/README.md", "../lab/README.md") {
 		words := 0
 		for line := range strings.Lines(prose(read(t, page))) {
 			words += len(strings.Fields(line))
@@ -55,7 +56,8 @@ func TestWords(t *testing.T) {
 	// Code, names of tests, and what the scenarios of lab/chaos call themselves.
 	quoted := regexp.MustCompile("(?s)`[^`\n]*`|<!-- table: .*<!-- end of the table -->")
 	for _, page := range append(pages(t), "spec/README.md", "spec/errand.pml", "roles.sql", "migrating/gue.sql", "migrating/river.sql",
-		"../README.md", "../SECURITY.md") {
+		"../README.md", "../SECURITY.md", "../CONTRIBUTING.md", "../backend/README.md", "../examples/README.md",
+		"../lab/README.md") {
 		if slices.Contains(unfinished, page) {
 			continue
 		}
