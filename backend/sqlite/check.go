@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -23,7 +24,7 @@ func Check(ctx context.Context, db *sql.DB, o Options) error {
 	if o, err = o.withDefaults(); err != nil {
 		return err
 	}
-	err = patiently(ctx, o.LockTimeout, func() error { return check(ctx, db, o.Prefix, steps[len(steps)-1].Version) })
+	err = writelock.RetryBusy(ctx, o.LockTimeout, func() error { return check(ctx, db, o.Prefix, steps[len(steps)-1].Version) })
 	if err != nil {
 		return fmt.Errorf("sqlite: check tables %s*: %w", o.Prefix, err)
 	}

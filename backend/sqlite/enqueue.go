@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
@@ -52,9 +53,9 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	switch {
 	case err == nil:
 		b.tell(db, jobs)
-	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !isBusy(err):
+	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !sqliteerr.IsBusy(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
-	case isTooLong(err):
+	case sqliteerr.IsTooLong(err):
 		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row: " + err.Error(), Err: err}
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -20,7 +21,7 @@ var List = stringList
 
 // IsBusy says whether a driver's error says that another has the lock, and IsStale whether
 // that is for good.
-var IsBusy, IsStale = isBusy, isStale
+var IsBusy, IsStale = sqliteerr.IsBusy, sqliteerr.IsStale
 
 // Parts cuts a batch that is too long for one statement.
 var Parts = parts

@@ -9,19 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 	"weak"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 )
 
 // file is a database file, as all backends of this process that use it share it.
 type file struct {
-	turns     turns        // one of them has the write lock, or waits for it
-	line      *line        // where that one waits for those of other processes
-	contended atomic.Int64 // when one of them last had to wait for another process or handle, as UnixNano
-
+	lock   *writelock.Lock
 	claims txClaims
 
 	mu       sync.Mutex
@@ -40,7 +36,7 @@ func fileAt(path string) *file {
 	if f := files.at[path].Value(); f != nil {
 		return f
 	}
-	f := &file{line: &line{at: openTurnFile(path)}, sleepers: make(map[*sleeper]struct{})}
+	f := &file{lock: writelock.New(path), sleepers: make(map[*sleeper]struct{})}
 	files.at[path] = weak.Make(f)
 	runtime.AddCleanup(f, forget, path)
 	return f
@@ -55,21 +51,6 @@ func forget(path string) {
 	}
 }
 
-// leave lets another process write, and the next writer of this one after a while.
-func (f *file) leave(after time.Duration) {
-	f.line.leave()
-	if after == 0 {
-		f.turns.leave()
-		return
-	}
-	time.AfterFunc(after, f.turns.leave)
-}
-
-// leaveFree lets another process write, and the next writer of this one, after a while in which none of them does.
-func (f *file) leaveFree(after time.Duration) {
-	time.AfterFunc(after, func() { f.leave(0) })
-}
-
 // finding is what examine finds.
 type finding struct {
 	path        string // of the file; "" in memory
@@ -81,7 +62,7 @@ type finding struct {
 
 // examine looks at a connection of db, and puts the file in WAL mode, which it stays in.
 func examine(ctx context.Context, db *sql.DB, o Options) (f finding, err error) {
-	err = patiently(ctx, o.LockTimeout, func() error {
+	err = writelock.RetryBusy(ctx, o.LockTimeout, func() error {
 		conn, err := db.Conn(ctx)
 		if err != nil {
 			return err

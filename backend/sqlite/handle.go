@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
+	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -27,7 +29,7 @@ func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
 	if err := b.awaitConnection(ctx); err != nil {
 		return nil, err
 	}
-	err := patiently(ctx, b.options.LockTimeout, func() error {
+	err := writelock.RetryBusy(ctx, b.options.LockTimeout, func() error {
 		for _, text := range b.sql.hot() {
 			if hot[text] != nil {
 				continue
@@ -131,7 +133,7 @@ func (h foreign) checkOpen(ctx context.Context) error {
 	}
 	_, err := h.ExecContext(ctx, "BEGIN")
 	switch {
-	case isWithinTx(err):
+	case sqliteerr.IsWithinTx(err):
 		return nil
 	case err != nil:
 		return err
@@ -163,17 +165,17 @@ var errStale = errors.New("the transaction has read what another has changed sin
 func (h foreign) patiently(f func() error) error {
 	const enough = 10 // a statement that is the first of its transaction can meet such a commit, too, but not each time
 	stale := 0
-	return patiently(h.waiting, h.timeout, func() error {
+	return writelock.RetryBusy(h.waiting, h.timeout, func() error {
 		err := f()
 		if err == nil {
 			*h.ran++
 		}
-		if isStale(err) {
+		if sqliteerr.IsStale(err) {
 			if stale++; stale == enough {
 				return errStale
 			}
 		}
-		if isBusy(err) {
+		if sqliteerr.IsBusy(err) {
 			if ended := h.checkOpen(context.WithoutCancel(h.waiting)); ended != nil {
 				return ended
 			}

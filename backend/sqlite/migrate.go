@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 )
 
 // Migration is one step from an empty database to the current tables.
@@ -55,16 +56,15 @@ func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	return nil
 }
 
-// migrateInTurn migrates when it is its turn: beside workers that take turns it would never find the lock free.
+// migrateInTurn migrates when it is its turn: beside workers that take turns it would never find
+// the lock free.
 func migrateInTurn(ctx context.Context, db *sql.DB, f *file, o Options, steps []Migration) error {
-	if err := f.turns.enter(ctx, ordinary, o.LockTimeout); err != nil {
+	t, err := f.lock.Acquire(ctx, writelock.Ordinary, o.LockTimeout, func(context.Context) error { return nil })
+	if err != nil {
 		return err
 	}
-	defer f.leave(0)
-	if err := f.line.enter(ctx, o.LockTimeout/lineShare); err != nil {
-		return err
-	}
-	return patiently(ctx, o.LockTimeout, func() error { return migrate(ctx, db, o.Prefix, steps) })
+	defer t.Release(false)
+	return t.Try(ctx, func() error { return migrate(ctx, db, o.Prefix, steps) })
 }
 
 func migrate(ctx context.Context, db *sql.DB, prefix string, steps []Migration) error {

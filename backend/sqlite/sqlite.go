@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
+	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
@@ -78,7 +80,7 @@ func (b *Backend) read(ctx context.Context, operation string, f func(db queue.DB
 		err = b.id.check()
 	}
 	if err == nil {
-		err = patiently(ctx, b.options.LockTimeout, func() error { return f(ownDB{b.db, hot}) })
+		err = writelock.RetryBusy(ctx, b.options.LockTimeout, func() error { return f(ownDB{b.db, hot}) })
 	}
 	return wrap(ctx, operation, err)
 }
@@ -124,7 +126,7 @@ func (b *Backend) through(ctx context.Context, operation string, db queue.DB, ki
 		err = f(whole, h)
 	}
 	restore()
-	if err != nil && !h.tx && (*h.ran > 0 || isDiskError(err)) {
+	if err != nil && !h.tx && (*h.ran > 0 || sqliteerr.IsDiskError(err)) {
 		err = fmt.Errorf("%w: %w", errPartly, err)
 	}
 	return wrap(ctx, operation, err)

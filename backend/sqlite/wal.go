@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 )
 
 const (
@@ -22,15 +24,16 @@ func (b *Backend) emptyWAL(ctx context.Context) {
 	if err != nil || info.Size() <= longestWAL {
 		return
 	}
-	t, err := b.takeTurn(ctx, ordinary, b.db)
+	t, err := b.takeTurn(ctx, writelock.Ordinary, b.db)
 	if err != nil {
 		return
 	}
-	t.since = time.Now()
-	_, err = t.conn.ExecContext(ctx, setBusyTimeout(int(walPatience.Milliseconds())))
-	if err == nil {
-		_, _ = t.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	}
-	t.restore(context.WithoutCancel(ctx))
-	t.end()
+	_ = t.Try(ctx, func() error {
+		_, err := t.conn.ExecContext(ctx, setBusyTimeout(int(walPatience.Milliseconds())))
+		if err == nil {
+			_, _ = t.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)") // once: the next upkeep tries again
+		}
+		return err
+	})
+	t.end(ctx)
 }

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
+	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
@@ -38,18 +38,16 @@ func (b *Backend) write(ctx context.Context, operation string, f func(ctx contex
 
 // writeOn is write on a pool, which may be the caller's, with its prepared statements.
 func (b *Backend) writeOn(ctx context.Context, operation string, pool handle.Connector, hot hotStatements, f func(ctx context.Context, db queue.DB) error) error {
-	r := ordinary
+	rank := writelock.Ordinary
 	if operation == operationExtend {
-		r = urgent
+		rank = writelock.Urgent
 	}
-	t, err := b.takeTurn(ctx, r, pool)
+	t, err := b.takeTurn(ctx, rank, pool)
 	if err != nil {
 		return wrap(ctx, operation, err)
 	}
-	whole := context.WithoutCancel(ctx)
-	err = t.patiently(ctx, func() error { return transact(whole, t.conn, hot, f) })
-	t.restore(whole)
-	t.end()
+	err = t.Try(ctx, func() error { return transact(context.WithoutCancel(ctx), t.conn, hot, f) })
+	t.end(ctx)
 	return wrap(ctx, operation, err)
 }
 
@@ -71,19 +69,20 @@ func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx
 	return nil
 }
 
-// BeginTx implements [queue.TxBeginner]; db may be nil for the backend's own handle. With the parameters of [DSN] the
-// transaction has the write lock from its beginning. Meanwhile the other writers of this process, and of others, wait for
-// their turn instead of trying again and again, and of those that wait in this process Extend goes first.
+// BeginTx implements [queue.TxBeginner]; db may be nil for the backend's own handle. With the
+// parameters of [DSN] the transaction has the write lock from its beginning. Meanwhile the other
+// writers of this process, and of other processes, wait for their turn instead of trying again and
+// again. Of those that wait in this process Extend goes first.
 func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, end func(), err error) {
 	const operation = "begin"
 	if db == nil {
 		db = b.db
 	}
-	t, err := b.takeTurn(ctx, long, db)
+	t, err := b.takeTurn(ctx, writelock.Long, db)
 	if err != nil {
 		return nil, nil, wrap(ctx, operation, err)
 	}
-	err = t.patiently(ctx, func() (err error) {
+	err = t.Try(ctx, func() (err error) {
 		tx, err = t.conn.BeginTx(ctx, o)
 		return err
 	})
@@ -93,62 +92,45 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 		}
 	}
 	if err != nil {
-		t.restore(context.WithoutCancel(ctx))
-		t.end()
+		t.end(ctx)
 		return nil, nil, wrap(ctx, operation, err)
 	}
 	return tx, sync.OnceFunc(func() {
 		_ = tx.Rollback() // nothing where it has ended
-		t.endLong()
+		t.release()
 	}), nil
 }
 
-// turn is the time in which one writer of all has the file for itself. Until end is called the others wait.
+// turn is the time in which one writer of all has the file for itself, and its connection, which
+// does not wait for the write lock by itself. Until end or release the other writers wait.
 type turn struct {
-	b     *Backend
-	conn  *sql.Conn // which does not wait for the write lock by itself
-	old   string    // sets its busy_timeout to what it was
-	begun time.Time // when it began to wait for others than the writers of this process
-	since time.Time // when it last tried to get the write lock
-	tries int
+	*writelock.Turn
+	b    *Backend
+	conn *sql.Conn
+	old  string // sets the connection's busy_timeout to what it was
 }
 
-// takeTurn waits for the turn among the writers of this process, for a connection of pool, and for the turn of this process, in this order:
-// a process without a free connection stops no other, and writers that wait for their turn hold no connection. It waits for
-// LockTimeout, and with a transaction of the caller's until ctx ends for its turn in the process.
-func (b *Backend) takeTurn(ctx context.Context, r rank, pool handle.Connector) (*turn, error) {
-	timeout := b.options.LockTimeout
-	patience := timeout
-	if r == long {
-		patience = forever
-	}
-	t := &turn{b: b, begun: time.Now()}
-	if err := b.file.turns.enter(ctx, r, patience); err != nil {
-		return nil, err
-	}
-	if r == long {
-		t.begun = time.Now()
-	}
-	err := t.connect(ctx, pool)
-	if err == nil {
-		err = b.id.check()
-	}
-	if err == nil {
-		err = b.file.line.enter(ctx, timeout/lineShare)
-	}
+// takeTurn waits for the turn and for a connection of pool, each for LockTimeout at most. A
+// transaction of the caller's waits for the other writers of this process until ctx ends.
+func (b *Backend) takeTurn(ctx context.Context, rank writelock.Rank, pool handle.Connector) (t *turn, err error) {
+	t = &turn{b: b}
+	t.Turn, err = b.file.lock.Acquire(ctx, rank, b.options.LockTimeout, func(waiting context.Context) error {
+		if err := t.connect(ctx, waiting, pool); err != nil {
+			return err
+		}
+		return b.id.check()
+	})
 	if err != nil {
-		t.disconnect(context.WithoutCancel(ctx))
-		b.file.turns.leave()
+		t.disconnect(ctx)
 		return nil, err
 	}
 	return t, nil
 }
 
-// connect takes a connection out of pool, and makes its statements return at once where another connection has the write lock:
-// patiently waits better.
-func (t *turn) connect(ctx context.Context, pool handle.Connector) (err error) {
-	waiting, stop := context.WithDeadline(ctx, t.begun.Add(t.b.options.LockTimeout))
-	defer stop()
+// connect takes a connection out of pool until waiting, which is a part of ctx, ends. It makes the
+// connection's statements return at once where another connection has the write lock: Try waits
+// better.
+func (t *turn) connect(ctx, waiting context.Context, pool handle.Connector) (err error) {
 	if t.conn, err = pool.Conn(waiting); err != nil {
 		return t.b.noConnection(ctx, waiting, err)
 	}
@@ -165,65 +147,32 @@ func (t *turn) connect(ctx context.Context, pool handle.Connector) (err error) {
 	return err
 }
 
-// disconnect puts the connection back.
+// disconnect puts the connection back into its pool, as it was. One whose busy_timeout cannot be
+// set back does not go back.
 func (t *turn) disconnect(ctx context.Context) {
-	if t.conn != nil {
-		t.restore(ctx)
-		_ = t.conn.Close()
+	if t.conn == nil {
+		return
 	}
+	if _, err := t.conn.ExecContext(context.WithoutCancel(ctx), t.old); err != nil {
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	_ = t.conn.Close()
+}
+
+// end puts the connection back, and lets the next writer in.
+func (t *turn) end(ctx context.Context) {
+	t.disconnect(ctx)
+	t.release()
+}
+
+// release closes the connection, and lets the next writer in.
+func (t *turn) release() {
+	_ = t.conn.Close() // nothing where it is closed
+	t.Release(t.b.db.Stats().InUse > 0)
 }
 
 const noBusyTimeout = "PRAGMA busy_timeout = 0"
 
 func setBusyTimeout(milliseconds int) string {
 	return fmt.Sprintf("PRAGMA busy_timeout = %d", milliseconds)
-}
-
-// restore sets the connection's busy_timeout to what it was. A connection for which that fails does not go back to the pool.
-func (t *turn) restore(ctx context.Context) {
-	if _, err := t.conn.ExecContext(ctx, t.old); err != nil {
-		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
-	}
-}
-
-// patiently runs f until no other connection has the write lock, ctx ends, or LockTimeout is over.
-func (t *turn) patiently(ctx context.Context, f func() error) error {
-	return patientlySince(ctx, t.begun, t.b.options.LockTimeout, func() error {
-		t.since = time.Now()
-		t.tries++
-		return f()
-	})
-}
-
-// end lets the next writer in.
-func (t *turn) end() {
-	_ = t.conn.Close()
-	t.b.file.leave(t.b.breather(time.Since(t.since), t.tries))
-}
-
-// endLong is end for a transaction as long as a handler. Where one follows another, a transaction of the application's that waits
-// with SQLite's own patience would never find the lock free: so nobody who takes turns writes for a while.
-func (t *turn) endLong() {
-	_ = t.conn.Close()
-	t.b.file.leaveFree(min(time.Since(t.since)/longShare, longestPause))
-}
-
-const (
-	longestPause = 100 * time.Millisecond // how often SQLite tries, at least
-	longShare    = 8                      // one in so many parts of the time is left to others
-)
-
-// breather is how long this process leaves the write lock alone after it had it for that long: half of
-// that where somebody else may be waiting for it. SQLite's own way to wait is to try again after 1, 2, 5 ms, and so on
-// up to 100, so a transaction of the caller's would hardly ever meet the moment between two of ours.
-func (b *Backend) breather(held time.Duration, tries int) time.Duration {
-	const remembered = time.Second
-	if tries > 1 {
-		b.file.contended.Store(time.Now().UnixNano())
-	}
-	others := b.db.Stats().InUse > 0 || time.Now().UnixNano()-b.file.contended.Load() < int64(remembered)
-	if !others {
-		return 0
-	}
-	return min(held/2, longestPause)
 }

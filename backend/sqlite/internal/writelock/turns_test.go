@@ -1,4 +1,4 @@
-package sqlite
+package writelock
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 func TestTurnsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s turns
-		if err := s.enter(t.Context(), long, time.Minute); err != nil {
+		if err := s.enter(t.Context(), Long, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex
@@ -26,8 +26,8 @@ func TestTurnsOrder(t *testing.T) {
 			defer mu.Unlock()
 			order = append(order, what)
 		}
-		var wait func(name string, r rank, ctx context.Context, meanwhile ...string)
-		wait = func(name string, r rank, ctx context.Context, meanwhile ...string) {
+		var wait func(name string, r Rank, ctx context.Context, meanwhile ...string)
+		wait = func(name string, r Rank, ctx context.Context, meanwhile ...string) {
 			go func() {
 				if err := s.enter(ctx, r, time.Minute); err != nil {
 					note(name + " gives up")
@@ -35,20 +35,20 @@ func TestTurnsOrder(t *testing.T) {
 				}
 				note(name)
 				for _, other := range meanwhile {
-					wait(other, ordinary, t.Context())
+					wait(other, Ordinary, t.Context())
 				}
 				s.leave()
 			}()
 			time.Sleep(time.Millisecond)
 		}
 		short, giveUp := context.WithCancel(t.Context())
-		wait("long", long, t.Context(), "late")
-		wait("long too", long, t.Context())
-		wait("first", ordinary, t.Context(), "fourth")
-		wait("second", ordinary, short)
-		wait("third", ordinary, t.Context())
-		wait("urgent", urgent, t.Context())
-		wait("urgent too", urgent, t.Context())
+		wait("long", Long, t.Context(), "late")
+		wait("long too", Long, t.Context())
+		wait("first", Ordinary, t.Context(), "fourth")
+		wait("second", Ordinary, short)
+		wait("third", Ordinary, t.Context())
+		wait("urgent", Urgent, t.Context())
+		wait("urgent too", Urgent, t.Context())
 		giveUp()
 		time.Sleep(time.Millisecond)
 		s.leave()
@@ -66,18 +66,18 @@ func TestTurnsOrder(t *testing.T) {
 func TestTurnsGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s turns
-		mine := s.join(ordinary)
+		mine := s.join(Ordinary)
 		s.quit(mine) // after its turn has come
-		if err := s.enter(t.Context(), ordinary, time.Minute); err != nil {
+		if err := s.enter(t.Context(), Ordinary, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if err := s.enter(ended, urgent, time.Minute); !errors.Is(err, context.Canceled) {
+		if err := s.enter(ended, Urgent, time.Minute); !errors.Is(err, context.Canceled) {
 			t.Errorf("enter with a context that has ended: %v, want its error", err)
 		}
 		begun := time.Now()
-		err := s.enter(t.Context(), ordinary, time.Minute)
+		err := s.enter(t.Context(), Ordinary, time.Minute)
 		if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "write lock for 1m0s") || took != time.Minute {
 			t.Errorf("enter while nobody leaves: %v after %v, want that others have had the write lock for 1m0s", err, took)
 		}

@@ -1,12 +1,13 @@
-package sqlite
+package writelock
 
 import (
 	"io/fs"
 	"os"
 )
 
-// openTurnFile opens the file of the line for the database at path, and creates it where there is none, with the database's mode: who
-// may not open the one may not open the other. It returns nil where there can be no such file.
+// openTurnFile opens the file of the line for the database at path, and creates it where it is
+// missing. It has the database's mode: a user that may not open the one may not open the other.
+// openTurnFile returns nil where there can be no such file.
 func openTurnFile(path string) *os.File {
 	database, err := os.Stat(path)
 	if err != nil {
@@ -30,7 +31,8 @@ func openTurnFile(path string) *os.File {
 	return at
 }
 
-// narrow takes from the file what mode does not allow, which only its owner can do, and reports whether it is a file.
+// narrow takes from the file the permissions that mode does not have, which only its owner can do.
+// It reports whether it is a regular file.
 func narrow(at *os.File, mode fs.FileMode) bool {
 	info, err := at.Stat()
 	if err != nil || !info.Mode().IsRegular() {

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package sqlite
+package writelock
 
 import (
 	"errors"
@@ -12,14 +12,15 @@ import (
 // noFollow keeps open from following a symbolic link.
 const noFollow = syscall.O_NOFOLLOW
 
-// adopt gives at, which root has created, to the owner of the database, as SQLite does with its own files.
+// adopt gives a file that root has created to the owner of the database, as SQLite does with its
+// own files.
 func adopt(at *os.File, database fs.FileInfo) {
 	if owner, ok := database.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		_ = at.Chown(int(owner.Uid), int(owner.Gid))
 	}
 }
 
-// tryLock says whether it has locked f, or never could.
+// tryLock reports whether it has locked f. It also returns true where f cannot be locked at all.
 func tryLock(f *os.File) bool {
 	return !errors.Is(flock(f, syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }

@@ -1,0 +1,81 @@
+// Package sqliteerr tells what an error of a SQLite driver means, whatever the driver.
+package sqliteerr
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+)
+
+// SQLite's result codes, https://www.sqlite.org/rescode.html.
+const (
+	codeBusy              = 5
+	codeDisk              = 10
+	codeTooLong           = 18
+	codeProtocol          = 15 // the WAL index was in use for longer than SQLite would wait
+	codeLockedSharedCache = 6 | 1<<8
+	codeBusySnapshot      = codeBusy | 2<<8
+)
+
+// IsBusy reports whether another connection had a lock that the statement needed.
+func IsBusy(err error) bool {
+	code := resultCode(err)
+	return code&0xff == codeBusy || code == codeProtocol || code == codeLockedSharedCache
+}
+
+// IsStale reports whether the statement can never write in its transaction, because the transaction
+// has read what another one has changed since.
+func IsStale(err error) bool { return resultCode(err) == codeBusySnapshot }
+
+// IsTooLong reports whether a text was longer than SQLite accepts: a billion bytes, unless the
+// program has set less.
+func IsTooLong(err error) bool { return resultCode(err)&0xff == codeTooLong }
+
+// IsDiskError reports whether the disk failed. A commit may have succeeded all the same.
+func IsDiskError(err error) bool { return resultCode(err)&0xff == codeDisk }
+
+// IsWithinTx reports whether BEGIN failed because the connection is in a transaction.
+func IsWithinTx(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "within a transaction")
+}
+
+// resultCode returns the extended result code in a driver's error, or 0. Drivers share no interface
+// for it: modernc's error has a method, and mattn's a field. Of other drivers the text is known.
+func resultCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	var coded interface{ Code() int }
+	if errors.As(err, &coded) {
+		return coded.Code()
+	}
+	if code := codeField(err); code != 0 {
+		return code
+	}
+	if strings.Contains(err.Error(), "database is locked") {
+		return codeBusy
+	}
+	return 0
+}
+
+// codeField returns the field ExtendedCode of the first error in err's tree that has it, or 0.
+func codeField(err error) int {
+	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
+		if code := v.FieldByName("ExtendedCode"); code.IsValid() && code.CanInt() {
+			return int(code.Int())
+		}
+	}
+	switch u := any(err).(type) {
+	case interface{ Unwrap() error }:
+		if within := u.Unwrap(); within != nil {
+			return codeField(within)
+		}
+	case interface{ Unwrap() []error }:
+		for _, within := range u.Unwrap() {
+			if code := codeField(within); code != 0 {
+				return code
+			}
+		}
+	}
+	return 0
+}
