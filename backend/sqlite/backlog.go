@@ -8,14 +8,14 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Backlogs implements [queue.Backlogger] with sql/backlog.sql. Its cost is a look-up of the index, some 10 µs,
-// for each queue and each of its priorities in use. It looks at no more than the 1,000 most urgent priorities of a
-// queue, and at 10,000 in all, of all queues in turn: what is beyond them is left out.
+// Backlogs implements [queue.Backlogger] with sql/backlog.sql. It costs a look-up of the index, some
+// 10 µs, for each queue and each of its priorities in use. It reads at most the 1,000 most urgent
+// priorities of a queue, and at most 10,000 in all, of all queues in turn. It leaves out the others.
 func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err error) {
 	err = b.read(ctx, "backlog", func(db queue.DB) error {
 		backlogs = nil
 		at := now()
-		return each(ctx, db, func(rows *sql.Rows) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error {
 			var waiting queue.Backlog
 			var since int64
 			err := rows.Scan(&waiting.Queue, &since)

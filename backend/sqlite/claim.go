@@ -12,24 +12,24 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// operationExtend is the call whose turn to write comes before those of others.
+// operationExtend is the operation that writes before all others that wait.
 const operationExtend = "extend"
 
-// maxAttempt is where attempts end: of 32 bits, as on PostgreSQL.
+// maxAttempt is the highest attempt that is counted: 32 bits, as on PostgreSQL.
 const maxAttempt = math.MaxInt32
 
 // maxLevels is how many priorities of a queue are asked for one by one.
 const maxLevels = 100
 
-// Claim implements [queue.Consumer]: sql/level.sql and sql/due.sql find the jobs, sql/fence.sql and sql/take.sql claim
-// them. Where nothing is due it only reads; otherwise it waits for its turn to write. On a file with one writer no
-// claim meets rows that another has locked.
+// Claim implements [queue.Consumer]: sql/level.sql and sql/due.sql find the jobs, sql/fence.sql and
+// sql/take.sql claim them. Where no job is due it only reads; otherwise it waits for its turn to
+// write. On a file with one writer no claim meets a locked row.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
 	}
 	err = b.read(ctx, "claim", func(db queue.DB) error {
-		jobs, err = b.find(ctx, db, only(req, 1))
+		jobs, err = b.find(ctx, db, withLimit(req, 1))
 		return err
 	})
 	if err != nil || len(jobs) == 0 {
@@ -69,7 +69,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 
 // drawFence is the first statement of a transaction that claims.
 func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err error) {
-	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence) }, b.sql.fence)
+	err = queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence) }, b.sql.fence)
 	return fence, err
 }
 
@@ -91,8 +91,8 @@ func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest)
 	return k.jobs, nil
 }
 
-// only is req with another Limit.
-func only(req queue.ClaimRequest, limit int) queue.ClaimRequest {
+// withLimit is req with another Limit.
+func withLimit(req queue.ClaimRequest, limit int) queue.ClaimRequest {
 	req.Limit = limit
 	return req
 }
@@ -105,13 +105,13 @@ func kindsOf(req queue.ClaimRequest) any {
 	return stringList(req.Kinds)
 }
 
-// findIn adds the due jobs of a queue: priority by priority, because what is not yet due
-// lies between them and may be long.
+// findIn adds the due jobs of a queue, priority by priority: between the due jobs of two priorities
+// lie the scheduled ones, which may be many.
 func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, k *basket, req queue.ClaimRequest) error {
 	level := int64(math.MinInt64)
 	for range maxLevels {
 		var next sql.NullInt64
-		err := each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql.level, name, level)
+		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql.level, name, level)
 		if err != nil || !next.Valid {
 			return err
 		}
@@ -124,8 +124,9 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 	return k.fill(ctx, db, name, req, b.sql.dueBeyond, name, level, at, req.Limit-len(k.jobs), kindsOf(req))
 }
 
-// Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for each claim that the jobs
-// come from. While another transaction has the write lock it waits, for whatever jobs: SQLite locks no rows.
+// Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for each
+// claim that the jobs come from. It waits while another transaction has the write lock, whichever
+// rows that one has changed: SQLite locks no rows.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
 		return nil, fmt.Errorf("sqlite: extend: %w", err)
@@ -155,7 +156,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 	return lost, nil
 }
 
-// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Where no lease has run out it only reads.
+// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Where no lease has expired it only reads.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("sqlite: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
@@ -185,6 +186,6 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err != nil {
 		return nil, err
 	}
-	b.tellReturned(true, back)
+	b.wakeReturned(true, back)
 	return jobs, nil
 }

@@ -14,9 +14,10 @@ import (
 // transaction is the worker that holds a job of ClaimTx's while it is settled.
 const transaction = "transaction"
 
-// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so nobody else writes
-// until it ends: a second one that claims waits for the first. Where completed jobs are not kept, the next
-// Prune removes it. Settle takes the job with the same tx, not with another handle of the same transaction.
+// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so no
+// other one writes until it ends: a second ClaimTx waits for the first. Where completed jobs are not
+// kept, the next Prune removes the job. Settle takes the job with the same tx, not with another
+// handle of the same transaction.
 func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction
 	if err := req.Check(); err != nil {
@@ -30,7 +31,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		return nil, fmt.Errorf("sqlite: claim: %w", sqlkit.Invalid("DB", "%T: not a transaction, which has Commit and Rollback", tx))
 	}
 	var job *queue.Job
-	err = b.through(ctx, "claim", tx, kind, func(ctx context.Context, db queue.DB) error {
+	err = b.onCallersHandle(ctx, "claim", tx, kind, func(ctx context.Context, db queue.DB) error {
 		fence, err := b.drawFence(ctx, db)
 		if err != nil {
 			return err
@@ -88,8 +89,8 @@ func (c *txClaims) remove(claim txClaim) {
 	delete(c.open, claim)
 }
 
-// resume takes up the jobs of g again that tx, through which db runs statements, has claimed by
-// ClaimTx. It returns them, and those that are lost.
+// resume makes the jobs of g ready to be settled that tx has claimed by ClaimTx; db runs statements
+// on tx. It returns those jobs, and the lost ones.
 func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g claimed[queue.Outcome]) (resumed claimed[queue.Outcome], lost []*queue.Job, err error) {
 	resumed = g
 	resumed.Worker, resumed.Items = transaction, nil

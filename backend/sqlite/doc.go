@@ -1,8 +1,9 @@
-// Package sqlite is errand's backend for SQLite 3.38 and later: one file on a local disk, and any number of processes of one host on it.
+// Package sqlite is errand's backend for SQLite 3.38 and later: one file on a local disk, and any
+// number of processes of one host on it.
 //
-// It works through a *sql.DB that the caller opened with a driver of theirs, and imports none. modernc.org/sqlite (pure Go, driver
-// name "sqlite") and github.com/mattn/go-sqlite3 (cgo, "sqlite3") pass the same tests. [Open], and [DSN] for whoever calls sql.Open,
-// set what both drivers need:
+// It works through a *sql.DB that the caller has opened, and imports no driver. Two drivers pass the
+// same tests: modernc.org/sqlite (pure Go, driver name "sqlite") and github.com/mattn/go-sqlite3
+// (cgo, "sqlite3"). [Open] sets what both drivers need, and [DSN] returns it for sql.Open:
 //
 //	db, err := sqlite.Open("sqlite", "app.db")
 //	err = sqlite.Migrate(ctx, db, sqlite.Options{})
@@ -10,34 +11,43 @@
 //
 // # Durability
 //
-// The journal mode is WAL, in which New and Migrate put the file. synchronous is FULL: what has been committed survives a power cut, at the
-// price of one fsync a transaction, and that is what jobs by the thousand share. Connections with less are refused unless
-// [Options].Relaxed is set. A process that is killed loses nothing in either.
+// New and Migrate put the file in WAL mode. synchronous is FULL: what has been committed survives a
+// power cut. The price is one fsync a transaction, which a batch of jobs shares. New refuses
+// connections with less unless [Options].Relaxed is set. A process that is killed loses nothing in
+// either mode.
 //
 // # One writer
 //
-// SQLite has one write lock for the whole file. Each call that writes takes it once, holds it for one short transaction, and never takes it
-// after having read, so no call of this package fails because another has the lock. Writers of one process take turns, Extend
-// first. Then they take a connection of the pool. Processes take turns by a lock of the operating system on an empty file beside the
-// database, app.db-turn, with the mode of the database. Where there is no flock, as on Windows, they try again every few milliseconds. So does
-// a process whose turn has not come for a tenth of [Options].LockTimeout: SQLite's own lock protects the data, the file only orders.
-// A call that has not got the lock after LockTimeout is an error.
+// SQLite has one write lock for the whole file. Each call that writes takes it once, before it
+// reads, and holds it for one short transaction. So no call of this package fails because another
+// connection has the lock.
 //
-// SQLite's busy handler sleeps for longer and longer, and lets some of eight busy processes wait for many seconds. The
-// application's own transactions wait with it, so where one may want the lock, each process leaves it alone for half as long as it
-// has just had it.
+// Writers of one process take turns, Extend first, and then take a connection of the pool.
+// Processes take turns by a lock of the operating system on an empty file beside the database,
+// app.db-turn, with the mode of the database. Where there is no flock, as on Windows, they try again
+// every few milliseconds. A process also does so after it has waited for its turn for a tenth of
+// [Options].LockTimeout: SQLite's own lock protects the data, and the file only orders. A call that
+// has not got the lock after LockTimeout is an error.
 //
-// It follows that a transaction of the application that has written holds up everything: enqueueing elsewhere, claims, settling, and the
-// extension of leases. Keep it far shorter than a lease. While such a transaction is open, calls on the backend's own handle
-// (with nil instead of the transaction) wait for it: within it that is a deadlock, which LockTimeout ends.
+// SQLite's own busy handler sleeps for longer and longer: of eight busy processes some would wait
+// for many seconds. The application's own transactions wait with that handler. So where one of them
+// may want the lock, each process leaves it alone for half as long as it has just had it.
 //
-// Transactions that last as long as a handler take turns like the calls, by [Backend.BeginTx]; middleware.Tx does so. One of them runs
-// at a time, however high the worker's Concurrency, and after each of them Extend goes first, and then the calls that wait. Keep such
-// a handler, times the number of processes, shorter than a third of the lease.
+// While a transaction of the application has written and not ended, everything else waits:
+// enqueueing, claims, settling, and the extension of leases. Keep it far shorter than a lease. Calls
+// on the backend's own handle (with nil instead of the transaction) wait for it, too: within such a
+// transaction they deadlock, until LockTimeout ends the call.
 //
-// With the parameters of DSN a *sql.Tx has the write lock from its beginning. Without _txlock=immediate it takes it with its first
-// write, and where it has read before, and another has written meanwhile, SQLite refuses that write at once, for good. Enqueue and Settle
-// then say so; begin the transaction anew. A transaction that writes first is not concerned.
+// Transactions that last as long as a handler take turns like the calls, by [Backend.BeginTx];
+// middleware.Tx uses it. One of them runs at a time, however high the worker's Concurrency. After
+// each of them Extend goes first, and then the calls that wait. Keep such a handler's time, times
+// the number of processes, under a third of the lease.
+//
+// With the parameters of DSN a *sql.Tx has the write lock from its beginning. Without
+// _txlock=immediate it takes the lock with its first write. If it has read before, and another
+// transaction has written since, SQLite refuses that write for good. Enqueue and Settle then return
+// an error that says so: begin the transaction anew. A transaction that writes first is not
+// concerned.
 //
 // # Transactions that SQLite ends
 //
@@ -56,16 +66,19 @@
 //
 // # The write-ahead log
 //
-// SQLite begins its log, app.db-wal, anew only in a moment in which nobody reads from it. Upkeep, which each worker does, empties a log of
-// more than 8 MB, and waits for readers for 0.2 s. A read transaction that stays open for longer lets the log grow.
+// SQLite begins its log, app.db-wal, anew only in a moment in which nobody reads from it. Upkeep,
+// which each worker does, empties a log of more than 8 MB, and waits up to 0.2 s for readers. A read
+// transaction that stays open for longer lets the log grow.
 //
 // # Several processes
 //
-// Any number of processes of one host may use a file. Network file systems do not work: WAL needs shared memory. Within one process, use
-// one driver for a file: the locks of two SQLite libraries in one process undo each other. Databases in memory are refused, because each
-// connection would have one of its own; package queuetest has a queue for tests.
+// Any number of processes of one host may use a file. Network file systems do not work: WAL needs
+// shared memory. Within one process, use one driver for a file: the locks of two SQLite libraries
+// in one process undo each other. New refuses databases in memory, because each connection would
+// have its own; package queuetest has a queue for tests.
 //
 // # Clock
 //
-// The host's clock decides what is due and whose lease is over. Times are stored in whole microseconds.
+// The host's clock decides which jobs are due and which leases have expired. Times are stored in
+// whole microseconds.
 package sqlite

@@ -39,7 +39,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		write = b.writeKeyed
 	}
 	caller := db
-	err := b.on(ctx, "enqueue", db, func(ctx context.Context, db queue.DB) error {
+	err := b.onHandle(ctx, "enqueue", db, func(ctx context.Context, db queue.DB) error {
 		for _, part := range parts(jobs, maxText) {
 			if err := write(ctx, db, part); err != nil {
 				return err
@@ -52,7 +52,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	})
 	switch {
 	case err == nil:
-		b.tell(db, jobs)
+		b.wakeFor(db, jobs)
 	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !sqliteerr.IsBusy(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
 	case sqliteerr.IsTooLong(err):
@@ -61,7 +61,8 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	return err
 }
 
-// parts cuts jobs where their texts would be longer than that together, before they are quoted, which at most doubles them.
+// parts cuts jobs into batches whose texts are at most that long, before quoting, which at most
+// doubles them.
 func parts(jobs []*queue.Job, most int) (parts [][]*queue.Job) {
 	from, size := 0, 0
 	for i, job := range jobs {
@@ -108,21 +109,21 @@ func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job
 func (b *Backend) writing(jobs []*queue.Job) (query string, args []any) {
 	now := now()
 	first := jobs[0]
-	if !slices.ContainsFunc(jobs, func(j *queue.Job) bool { return !alike(first, j) }) {
+	if !slices.ContainsFunc(jobs, func(j *queue.Job) bool { return !isAlike(first, j) }) {
 		query, payload := b.sql.enqueueOne, any(payloadText(first))
 		if len(jobs) > 1 {
 			query, payload = b.sql.enqueueAlike, payloads(jobs)
 		}
 		return query, []any{
-			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, int64(first.Priority), due(first, now),
-			attempts(first), headersText(first.Headers), now,
+			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, int64(first.Priority), dueAt(first, now),
+			attemptsOf(first), headersText(first.Headers), now,
 		}
 	}
 	return b.sql.enqueue, []any{rows(jobs, now), now}
 }
 
-// alike says whether two jobs differ in their payloads alone.
-func alike(a, b *queue.Job) bool {
+// isAlike reports whether two jobs differ in their payloads alone.
+func isAlike(a, b *queue.Job) bool {
 	return a.Queue == b.Queue && a.Kind == b.Kind && a.Priority == b.Priority && a.Delay == b.Delay &&
 		a.ScheduledAt.Equal(b.ScheduledAt) && a.MaxAttempts == b.MaxAttempts && maps.Equal(a.Headers, b.Headers)
 }
@@ -152,8 +153,8 @@ func rows(jobs []*queue.Job, now int64) string {
 		l.string(j.Kind)
 		putPayload(&l, j)
 		l.int(int64(j.Priority))
-		l.int(due(j, now))
-		l.int(attempts(j))
+		l.int(dueAt(j, now))
+		l.int(attemptsOf(j))
 		putText(&l, headersText(j.Headers))
 		if j.Key == "" {
 			l.null()
@@ -180,10 +181,10 @@ func payloadText(j *queue.Job) string {
 	return string(j.Payload)
 }
 
-func attempts(j *queue.Job) int64 { return int64(cmp.Or(j.MaxAttempts, queue.DefaultMaxAttempts)) }
+func attemptsOf(j *queue.Job) int64 { return int64(cmp.Or(j.MaxAttempts, queue.DefaultMaxAttempts)) }
 
-// due is when a job that is enqueued now is due, never early.
-func due(j *queue.Job, now int64) int64 {
+// dueAt returns when a job that is enqueued now is due, never early.
+func dueAt(j *queue.Job, now int64) int64 {
 	switch {
 	case j.Delay > 0:
 		return now + 1 + sqlkit.Microseconds(j.Delay) // now may be a fraction of a microsecond ago
@@ -220,7 +221,7 @@ func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job
 func (b *Backend) writeFree(ctx context.Context, db queue.DB, jobs []*queue.Job) (taken []*queue.Job, err error) {
 	now := now()
 	ids := make([]int64, len(jobs))
-	err = each(ctx, db, func(r *sql.Rows) error {
+	err = queryRows(ctx, db, func(r *sql.Rows) error {
 		var id, place int64
 		if err := r.Scan(&id, &place); err != nil {
 			return err
@@ -253,7 +254,7 @@ func (b *Backend) findLive(ctx context.Context, db queue.DB, jobs []*queue.Job) 
 		keys.end()
 	}
 	found := make([]bool, len(jobs))
-	err = each(ctx, db, func(r *sql.Rows) error {
+	err = queryRows(ctx, db, func(r *sql.Rows) error {
 		var place, id int64
 		err := r.Scan(&place, &id)
 		if err == nil {

@@ -14,7 +14,7 @@ import (
 func Statement(name string) string { return uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")) }
 
 // Without is a statement without what it returns.
-var Without = without
+var Without = withoutReturning
 
 // List builds the JSON array of texts that statements get.
 var List = stringList
@@ -29,7 +29,7 @@ var Parts = parts
 // Seen is what Listen looks at while a worker sleeps.
 func (b *Backend) Seen(ctx context.Context) (seen int64, err error) {
 	err = b.read(ctx, "listen", func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.seen)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.seen)
 	})
 	return seen, err
 }

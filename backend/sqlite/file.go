@@ -15,7 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 )
 
-// file is a database file, as all backends of this process that use it share it.
+// file is a database file. All backends of this process that use it share one.
 type file struct {
 	lock   *writelock.Lock
 	claims txClaims
@@ -24,7 +24,7 @@ type file struct {
 	sleepers map[*sleeper]struct{}
 }
 
-// files are those in use, by the names that SQLite gives them, which are free of links.
+// files are the files in use, by the paths that SQLite gives them, in which links are resolved.
 var files = struct {
 	mu sync.Mutex
 	at map[string]weak.Pointer[file]
@@ -42,7 +42,7 @@ func fileAt(path string) *file {
 	return f
 }
 
-// forget drops the entry of a file that nobody uses any more.
+// forget drops the entry of a file that no backend uses.
 func forget(path string) {
 	files.mu.Lock()
 	defer files.mu.Unlock()
@@ -60,7 +60,7 @@ type finding struct {
 	busyTimeout int // in milliseconds
 }
 
-// examine looks at a connection of db, and puts the file in WAL mode, which it stays in.
+// examine reads the settings of a connection of db, and puts the file in WAL mode for good.
 func examine(ctx context.Context, db *sql.DB, o Options) (f finding, err error) {
 	err = writelock.RetryBusy(ctx, o.LockTimeout, func() error {
 		conn, err := db.Conn(ctx)
@@ -68,7 +68,7 @@ func examine(ctx context.Context, db *sql.DB, o Options) (f finding, err error) 
 			return err
 		}
 		defer conn.Close()
-		if f, err = look(ctx, conn); err != nil || f.path == "" || f.journal == "wal" {
+		if f, err = readSettings(ctx, conn); err != nil || f.path == "" || f.journal == "wal" {
 			return err
 		}
 		return conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&f.journal)
@@ -79,7 +79,7 @@ func examine(ctx context.Context, db *sql.DB, o Options) (f finding, err error) 
 	return f, nil
 }
 
-func look(ctx context.Context, conn *sql.Conn) (f finding, err error) {
+func readSettings(ctx context.Context, conn *sql.Conn) (f finding, err error) {
 	var path sql.NullString
 	err = errors.Join(
 		conn.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path),
@@ -97,10 +97,10 @@ const (
 	oldestMinor     = 38 // 3.38 has the JSON operators
 )
 
-// check says what of a database cannot work.
+// check returns a [*queue.InvalidError] for a setting with which the backend cannot work.
 func (f finding) check(o Options) error {
 	const how = "open the database with sqlite.Open, or with the parameters of sqlite.DSN"
-	if old(f.version) {
+	if isTooOld(f.version) {
 		return sqlkit.Invalid("DB", "SQLite %s: at least 3.%d", f.version, oldestMinor)
 	}
 	switch {
@@ -116,8 +116,8 @@ func (f finding) check(o Options) error {
 	return nil
 }
 
-// old says whether that version of SQLite lacks what the statements need.
-func old(version string) bool {
+// isTooOld reports whether that version of SQLite lacks what the statements need.
+func isTooOld(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	n, err := strconv.Atoi(minor)

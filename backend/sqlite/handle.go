@@ -19,8 +19,8 @@ import (
 // hotStatements are prepared statements, by their text.
 type hotStatements map[string]*sql.Stmt
 
-// prepared are the backend's. It must not be called while a connection is held: there may
-// be no other.
+// prepared returns the backend's statements, which the first call prepares. The caller must not hold a
+// connection: there may be no other.
 func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
 	if hot := b.hot.Load(); hot != nil {
 		return *hot, nil
@@ -63,7 +63,8 @@ func (b *Backend) awaitConnection(ctx context.Context) error {
 	return conn.Close()
 }
 
-// noConnection returns what err of waiting for a connection means: waiting is ctx until LockTimeout.
+// noConnection returns what err, from waiting for a connection, means. waiting is ctx until
+// LockTimeout.
 func (b *Backend) noConnection(ctx, waiting context.Context, err error) error {
 	if ctx.Err() == nil && waiting.Err() != nil {
 		return fmt.Errorf("no connection of the pool has been free for %v", b.options.LockTimeout)
@@ -110,8 +111,8 @@ func (o ownTx) QueryContext(ctx context.Context, query string, args ...any) (*sq
 	return o.Tx.QueryContext(ctx, query, args...)
 }
 
-// foreign is a handle of the caller's. Its transaction may have yet to get the write lock, so
-// each statement by itself is patient.
+// foreign is a handle of the caller's. Its transaction may not have the write lock yet, so each
+// statement waits for it.
 type foreign struct {
 	queue.DB
 	tx      bool            // it is a transaction, not a connection
@@ -142,11 +143,12 @@ func (h foreign) checkOpen(ctx context.Context) error {
 	return errors.Join(errEnded, err)
 }
 
-// hurry makes statements on h return at once where another connection has the write lock, until restore is called: SQLite's own
-// wait, of busy_timeout, does not end with a context. h is one connection.
-func (h foreign) hurry(ctx context.Context) (restore func(), err error) {
+// withoutBusyTimeout makes statements on h return at once where another connection has the write
+// lock, until restore is called. SQLite's own wait, of busy_timeout, does not end with a context. h
+// is one connection.
+func (h foreign) withoutBusyTimeout(ctx context.Context) (restore func(), err error) {
 	var was int
-	err = each(ctx, h.DB, func(rows *sql.Rows) error { return rows.Scan(&was) }, "PRAGMA busy_timeout")
+	err = queryRows(ctx, h.DB, func(rows *sql.Rows) error { return rows.Scan(&was) }, "PRAGMA busy_timeout")
 	if err != nil || was == 0 {
 		return func() {}, err
 	}
@@ -157,11 +159,11 @@ func (h foreign) hurry(ctx context.Context) (restore func(), err error) {
 	}, err
 }
 
-// errStale is for good: the transaction holds on to what it has read.
+// errStale does not pass: the transaction keeps its old view of the data.
 var errStale = errors.New("the transaction has read what another has changed since, so SQLite lets it write no more: roll it back and " +
 	"begin it anew, best with the write lock from the beginning (_txlock=immediate, which sqlite.DSN sets)")
 
-// patiently runs f, one statement, until it gets the write lock.
+// patiently runs f, one statement, again until it gets the write lock.
 func (h foreign) patiently(f func() error) error {
 	const enough = 10 // a statement that is the first of its transaction can meet such a commit, too, but not each time
 	stale := 0
@@ -184,9 +186,9 @@ func (h foreign) patiently(f func() error) error {
 	})
 }
 
-// each runs a query and calls scan for every row.
-func each(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, args ...any) error {
-	once := func() error {
+// queryRows runs a query and calls scan for every row.
+func queryRows(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, args ...any) error {
+	run := func() error {
 		rows, err := db.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
@@ -203,19 +205,19 @@ func each(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query st
 		return rows.Close()
 	}
 	if h, ok := db.(foreign); ok {
-		return h.patiently(once)
+		return h.patiently(run)
 	}
-	return once()
+	return run()
 }
 
 // exec runs a statement that returns no rows.
 func exec(ctx context.Context, db queue.DB, query string, args ...any) (result sql.Result, err error) {
-	once := func() error {
+	run := func() error {
 		result, err = db.ExecContext(ctx, query, args...)
 		return err
 	}
 	if h, ok := db.(foreign); ok {
-		return result, h.patiently(once)
+		return result, h.patiently(run)
 	}
-	return result, once()
+	return result, run()
 }

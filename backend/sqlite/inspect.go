@@ -14,22 +14,23 @@ import (
 )
 
 const (
-	// countable is how many ids there may be for Counts to look at every job. Of more it looks at about as many for
-	// a sample, sampleRun ids at a time.
+	// countable is the most ids for which Counts reads every job. Of a longer table it reads a sample
+	// of about as many jobs, sampleRun ids at a time.
 	countable = 100_000
 	sampleRun = 100
-	// maxPending is to where Counts counts what is pending in a queue, and maxOther what is running or dead in all.
+	// maxPending is up to where Counts counts the pending jobs of a queue, and maxOther the running
+	// and dead ones of all queues.
 	maxPending = 10_000
 	maxOther   = 100_000
 )
 
-// Counts implements [queue.Inspector]: exactly with sql/count_all.sql while the table is short, and otherwise with
-// sql/count_few.sql, exactly up to 10,000 pending jobs a queue and 100,000 that are running or dead, and
-// sql/count_sample.sql, whose estimates of everything else are from a sample.
+// Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. In a
+// longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000 running
+// and dead ones. sql/count_sample.sql estimates the rest from a sample.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
 	err = b.read(ctx, "count", func(db queue.DB) error {
 		var low, high sql.NullInt64
-		err := each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql.span)
+		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql.span)
 		if err != nil {
 			return err
 		}
@@ -64,7 +65,8 @@ func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) (
 	return estimate(few, sample, float64(span)/countable), nil
 }
 
-// estimate puts what was counted and what was sampled together: what is live or dead is exact unless the count came to its limit.
+// estimate merges the counted jobs with the sample. A count of live or dead jobs is exact unless it has
+// reached its limit.
 func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
 	type line struct {
 		queue  string
@@ -97,7 +99,7 @@ func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
 }
 
 func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (counts []queue.Count, err error) {
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		c := queue.Count{Exact: true}
 		err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs)
 		counts = append(counts, c)
@@ -106,7 +108,8 @@ func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (c
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list.sql, or, for a status that has an index, sql/list_pending.sql.
+// Jobs implements [queue.Inspector] with sql/list.sql, or with sql/list_pending.sql for a status that
+// has an index.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
@@ -147,7 +150,7 @@ func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, e
 
 // queryRecords reads the columns that sql/list.sql and sql/job.sql return.
 func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		var r row
 		var rec queue.Record
 		var worker sql.NullString

@@ -6,8 +6,9 @@ import (
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
-// Lists travel to SQLite as one text parameter each, a JSON array that json_each takes apart: one short statement for any number of
-// jobs, with every driver, where a parameter for each value would soon be too many.
+// A list travels to SQLite as one text parameter, a JSON array that json_each takes apart. So one
+// short statement serves any number of jobs, with every driver. A parameter for each value would
+// soon be too many.
 
 // list builds a JSON array. The zero value is an empty one.
 type list struct{ text []byte }
@@ -80,7 +81,7 @@ func stringList(texts []string) string {
 	return l.String()
 }
 
-// headersText is what is stored of a job's headers: NULL where it has none.
+// headersText returns what is stored of a job's headers: NULL where it has none.
 func headersText(h map[string]string) any {
 	if len(h) == 0 {
 		return nil

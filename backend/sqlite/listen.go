@@ -12,10 +12,11 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// SQLite notifies nobody. A call that enqueues, retries, releases, takes back or redrives jobs on the backend's own handle wakes the sleepers
-// of its process when it is committed. All other commits are seen by looking, while a worker sleeps, at the last id that was drawn, which
-// is a row of a table of few: 5 µs, on any connection. So what returns a job to its queue draws an id, too. Where a transaction of this process is known to have enqueued and may commit any moment, the looks come faster for a
-// while.
+// SQLite notifies nobody. A call on the backend's own handle that makes jobs pending wakes the
+// sleepers of its process when it has committed. To see all other commits, a process with sleepers
+// reads the last id that was drawn, one row, which takes 5 µs. So a statement that returns a job to
+// its queue draws an id, too. After a transaction of this process has enqueued, it may commit any
+// moment: the process then reads more often for a while.
 
 const (
 	// pollEvery is how often Listen looks into the file while a worker sleeps.
@@ -25,7 +26,7 @@ const (
 	slowing = 5 // a fifth
 )
 
-// sleeper is a worker that listens. Its fields are under the file's mutex.
+// sleeper is a worker that listens. The file's mutex guards its fields.
 type sleeper struct {
 	prefix, worker string
 	queues         []string
@@ -35,8 +36,9 @@ type sleeper struct {
 	woken, stirred chan struct{} // hold one signal each: to wake up, and to look at pause
 }
 
-// Listen implements [queue.Waiter]. It wakes the worker at once after an Enqueue on the backend's own handle in this process, and after
-// any other commit that enqueues, of this process or another, in 20 ms on average and little more than 40 at most. It holds no connection.
+// Listen implements [queue.Waiter]. It wakes the worker at once after an Enqueue on the backend's own
+// handle in this process. After any other commit that enqueues, of this process or another, it takes
+// 20 ms on average and little more than 40 at most. Listen holds no connection.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	s := b.file.register(b.options.Prefix, worker, queues)
 	defer b.file.remove(s)
@@ -51,7 +53,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 			wake()
 		case <-s.stirred:
 		case <-timer.C:
-			b.look(ctx, s)
+			b.checkForJobs(ctx, s)
 		}
 	}
 }
@@ -63,34 +65,36 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	var seen int64
 	var due sql.NullInt64
 	err = b.read(ctx, "sleep", func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen, &due) }, b.sql.sleep, stringList(queues), at)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen, &due) }, b.sql.sleep, stringList(queues), at)
 	})
 	if err != nil {
 		return -1, err
 	}
-	b.file.saw(nap, seen)
+	b.file.recordSeen(nap, seen)
 	if !due.Valid {
 		return -1, nil
 	}
 	return sqlkit.Duration(due.Int64 - at), nil
 }
 
-// look wakes whom what was committed concerns. One look serves every worker of the backend.
-func (b *Backend) look(ctx context.Context, s *sleeper) {
+// checkForJobs reads the last id that was drawn, and wakes the sleepers that fell asleep before. One
+// read serves every worker of the backend.
+func (b *Backend) checkForJobs(ctx context.Context, s *sleeper) {
 	last, now := b.polled.Load(), time.Now().UnixNano()
-	if now-last < int64(b.file.slower(s)/2) || !b.polled.CompareAndSwap(last, now) {
+	if now-last < int64(b.file.slowDown(s)/2) || !b.polled.CompareAndSwap(last, now) {
 		return
 	}
 	seen := int64(-1)
-	// If this fails, the next look will see.
+	// If this fails, the next read will see it.
 	_ = b.read(context.WithoutCancel(ctx), "listen", func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.seen)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.seen)
 	})
 	b.file.wakeBehind(b.options.Prefix, seen)
 }
 
-// tell wakes, or prepares, the sleepers of the jobs' queues.
-func (b *Backend) tell(db queue.DB, jobs []*queue.Job) {
+// wakeFor wakes the sleepers of the queues of jobs that were enqueued through db, or makes them look
+// soon where db has yet to commit.
+func (b *Backend) wakeFor(db queue.DB, jobs []*queue.Job) {
 	var names []string
 	first, last := int64(math.MaxInt64), int64(0)
 	for _, j := range jobs {
@@ -105,24 +109,25 @@ func (b *Backend) tell(db queue.DB, jobs []*queue.Job) {
 	if len(names) == 0 {
 		return
 	}
-	b.tellQueues(b.isOwn(db), names, first, last)
+	b.wakeQueues(b.isOwn(db), names, first, last)
 }
 
-// tellQueues wakes the sleepers of the queues, where what concerns them is committed, or prepares them for it. First to last are
-// the ids that were drawn for it.
-func (b *Backend) tellQueues(committed bool, names []string, first, last int64) {
+// wakeQueues wakes the sleepers of the queues where the change has committed, and else makes them
+// look soon. The change drew the ids from first to last.
+func (b *Backend) wakeQueues(committed bool, names []string, first, last int64) {
 	if !committed {
-		b.file.expect(b.options.Prefix, names)
+		b.file.hurry(b.options.Prefix, names)
 		return
 	}
 	b.file.wake(b.options.Prefix, names)
-	b.file.know(b.options.Prefix, first, last)
+	b.file.markSeen(b.options.Prefix, first, last)
 }
 
-// returned says where jobs have become pending again: retried, released, taken back or redriven.
+// returned is the queues in which jobs have become pending again: retried, released, reclaimed or
+// redriven.
 type returned struct {
 	queues []string
-	roused int64 // the id that was drawn to say so to other processes
+	roused int64 // the id that was drawn to tell other processes
 }
 
 func (r *returned) add(name string) {
@@ -131,22 +136,22 @@ func (r *returned) add(name string) {
 	}
 }
 
-// rouse tells other processes, with the commit of the transaction, that jobs have returned, if some have.
+// rouse draws an id if jobs have returned. Its commit tells other processes.
 func (b *Backend) rouse(ctx context.Context, db queue.DB, back *returned) error {
 	if len(back.queues) == 0 {
 		return nil
 	}
-	return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&back.roused) }, b.sql.rouse)
+	return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&back.roused) }, b.sql.rouse)
 }
 
-// tellReturned tells this process's sleepers.
-func (b *Backend) tellReturned(committed bool, back returned) {
+// wakeReturned wakes this process's sleepers, or makes them look soon.
+func (b *Backend) wakeReturned(committed bool, back returned) {
 	if len(back.queues) > 0 {
-		b.tellQueues(committed, back.queues, back.roused, back.roused)
+		b.wakeQueues(committed, back.queues, back.roused, back.roused)
 	}
 }
 
-// register adds a sleeper, which is woken by the first look: what was before went unheard.
+// register adds a sleeper. Its first look wakes it, because it has missed earlier commits.
 func (f *file) register(prefix, worker string, queues []string) *sleeper {
 	s := &sleeper{
 		prefix: prefix, worker: worker, queues: slices.Clone(queues), asleep: true, seen: -1, pause: hurry,
@@ -164,7 +169,7 @@ func (f *file) remove(s *sleeper) {
 	delete(f.sleepers, s)
 }
 
-// nextLook is how long until s looks into the file: for ever while it is awake.
+// nextLook returns how long until s looks into the file: for ever while it is awake.
 func (f *file) nextLook(s *sleeper) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,8 +179,8 @@ func (f *file) nextLook(s *sleeper) time.Duration {
 	return s.pause
 }
 
-// slower is how long it was until this look; the next is later.
-func (f *file) slower(s *sleeper) (pause time.Duration) {
+// slowDown returns the pause before this look, and makes the next one longer.
+func (f *file) slowDown(s *sleeper) (pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	pause = s.pause
@@ -183,7 +188,7 @@ func (f *file) slower(s *sleeper) (pause time.Duration) {
 	return pause
 }
 
-// fallAsleep puts the worker to sleep, which listens as often as the list is long.
+// fallAsleep puts the worker to sleep. It returns a sleeper for each of the worker's calls of Listen.
 func (f *file) fallAsleep(prefix, worker string, queues []string) (nap []*sleeper) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,8 +203,8 @@ func (f *file) fallAsleep(prefix, worker string, queues []string) (nap []*sleepe
 	return nap
 }
 
-// saw notes what was there to see when they fell asleep.
-func (f *file) saw(nap []*sleeper, seen int64) {
+// recordSeen records the last id that was drawn when the sleepers fell asleep.
+func (f *file) recordSeen(nap []*sleeper, seen int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range nap {
@@ -207,7 +212,7 @@ func (f *file) saw(nap []*sleeper, seen int64) {
 	}
 }
 
-// wake wakes who sleeps on one of the queues.
+// wake wakes the sleepers of the queues.
 func (f *file) wake(prefix string, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,7 +223,7 @@ func (f *file) wake(prefix string, names []string) {
 	}
 }
 
-// wakeBehind wakes who fell asleep before that id was drawn.
+// wakeBehind wakes the sleepers that fell asleep before the id seen was drawn.
 func (f *file) wakeBehind(prefix string, seen int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,8 +234,9 @@ func (f *file) wakeBehind(prefix string, seen int64) {
 	}
 }
 
-// know keeps those from being woken whom ids do not concern that this process has drawn.
-func (f *file) know(prefix string, first, last int64) {
+// markSeen moves the sleepers' last-seen id past the ids that this process has just drawn, so that its
+// own enqueues do not wake workers of other queues.
+func (f *file) markSeen(prefix string, first, last int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sleepers {
@@ -240,8 +246,8 @@ func (f *file) know(prefix string, first, last int64) {
 	}
 }
 
-// expect makes those look soon who sleep on one of the queues.
-func (f *file) expect(prefix string, names []string) {
+// hurry makes the sleepers of the queues look soon.
+func (f *file) hurry(prefix string, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sleepers {

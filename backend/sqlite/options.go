@@ -19,8 +19,9 @@ type Options struct {
 	MaxPayload int
 	// Retention says how long ended jobs are kept. The archive is the table errand_jobs_archive.
 	Retention queue.Retention
-	// LockTimeout is how long a call that writes waits for the file's write lock, and for a connection; 0 means 30 s.
-	// After it the call fails: some transaction has been open for that long, or no connection free.
+	// LockTimeout is how long a call that writes waits for the file's write lock, and for a
+	// connection; 0 means 30 s. After it the call fails: a transaction has been open for that long,
+	// or no connection has been free.
 	LockTimeout time.Duration
 	// Relaxed accepts connections whose synchronous is NORMAL. After a power cut, though
 	// not after the death of a process, what was committed last may then be missing.

@@ -45,7 +45,7 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 	var r row
 	var name string
 	columns := r.columns(&name)
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		if err := rows.Scan(columns...); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ var errFull = errors.New("full")
 func (k *basket) fill(ctx context.Context, db queue.DB, name string, req queue.ClaimRequest, query string, args ...any) error {
 	var r row
 	columns := r.columns()
-	err := each(ctx, db, func(rows *sql.Rows) error {
+	err := queryRows(ctx, db, func(rows *sql.Rows) error {
 		if err := rows.Scan(columns...); err != nil {
 			return err
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Settle implements [queue.Consumer] with sql/settle_done.sql, or sql/settle_drop.sql where what is done is not
-// kept, and sql/settle.sql: in one transaction, one statement for each claim that the jobs come from and each of these.
+// Settle implements [queue.Consumer] with sql/settle_done.sql, or sql/settle_drop.sql where completed
+// jobs are not kept, and sql/settle.sql. It is one transaction, with one of these statements for
+// each claim that the jobs come from.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -66,28 +67,29 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 		return b.rouse(ctx, db, &back)
 	}
-	err = b.on(ctx, "settle", db, settle)
+	err = b.onHandle(ctx, "settle", db, settle)
 	if errors.Is(err, errSomeLost) {
-		err = b.on(ctx, "settle", db, settle)
+		err = b.onHandle(ctx, "settle", db, settle)
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.tellReturned(own, back)
+	b.wakeReturned(own, back)
 	return lost, nil
 }
 
-// settledAtOnce is how many outcomes one statement records: for each of them it looks through half of them all.
+// settledAtOnce is how many outcomes one statement records: for each it reads half of them.
 const settledAtOnce = 100
 
-// settleOthers settles jobs that are not done. It appends those that are lost, and the queues of those that are pending again.
+// settleOthers settles jobs that are not done. It appends the lost ones to lost, and adds the queues
+// of those that are pending again to back.
 func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue.Outcome], lost *[]*queue.Job, back *returned) error {
 	var ids []int64
 	var id int64
 	var name, status string
 	at := now()
 	for part := range slices.Chunk(g.Items, settledAtOnce) {
-		err := each(ctx, db, func(rows *sql.Rows) error {
+		err := queryRows(ctx, db, func(rows *sql.Rows) error {
 			err := rows.Scan(&id, &name, &status)
 			ids = append(ids, id)
 			if status == string(queue.StatusPending) {
@@ -103,18 +105,19 @@ func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue
 	return nil
 }
 
-// errSomeLost undoes a Settle that has to ask which of its jobs are lost.
+// errSomeLost rolls a Settle back that has to find out which of its jobs are lost.
 var errSomeLost = errors.New("some of the jobs are lost")
 
-// settleDone settles jobs that are done, and appends those that are lost. To ask for the ids of those that it has settled
-// would make it a quarter dearer; where counting, it only counts them, and returns errSomeLost where some are missing.
+// settleDone settles jobs that are done, and appends the lost ones to lost. With counting it only
+// counts what it has settled, which is a quarter faster than reading the ids, and returns
+// errSomeLost where some are missing.
 func (b *Backend) settleDone(ctx context.Context, db queue.DB, g claimed[queue.Outcome], counting bool, lost *[]*queue.Job) error {
 	query, args := b.sql.settleDrop, []any{idsOf(g), g.fence, g.Worker}
 	if b.options.Retention.KeepsCompleted() {
 		query, args = b.sql.settleDone, append(args, now())
 	}
 	if counting {
-		result, err := exec(ctx, db, without(query), args...)
+		result, err := exec(ctx, db, withoutReturning(query), args...)
 		if err != nil {
 			return err
 		}
@@ -130,7 +133,7 @@ func (b *Backend) settleDone(ctx context.Context, db queue.DB, g claimed[queue.O
 	return err
 }
 
-// answers is the JSON array that sql/settle.sql reads, of outcomes that are settled at that time.
+// actions returns the JSON array of outcomes that sql/settle.sql reads. They are settled at from.
 func actions(outcomes []queue.Outcome, from int64) string {
 	var l list
 	for _, o := range outcomes {
@@ -153,7 +156,7 @@ func actions(outcomes []queue.Outcome, from int64) string {
 
 // queryIDs reads a column of ids.
 func queryIDs(ctx context.Context, db queue.DB, query string, args ...any) (ids []int64, err error) {
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		var id int64
 		err := rows.Scan(&id)
 		ids = append(ids, id)

@@ -85,9 +85,9 @@ func (b *Backend) read(ctx context.Context, operation string, f func(db queue.DB
 	return wrap(ctx, operation, err)
 }
 
-// on runs f in the caller's transaction, or, where db is nil, in one on the backend's
+// onHandle runs f in the caller's transaction, or, where db is nil, in one on the backend's
 // own handle.
-func (b *Backend) on(ctx context.Context, operation string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
+func (b *Backend) onHandle(ctx context.Context, operation string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
 	kind, err := handle.Of(db)
 	switch {
 	case err != nil:
@@ -97,16 +97,16 @@ func (b *Backend) on(ctx context.Context, operation string, db queue.DB, f func(
 	case kind == handle.Pool:
 		return b.writeOn(ctx, operation, handle.PoolOf(db), nil, f)
 	}
-	return b.through(ctx, operation, db, kind, f)
+	return b.onCallersHandle(ctx, operation, db, kind, f)
 }
 
-// isOwn says whether db means the backend's own handle: nil, or that handle itself.
+// isOwn reports whether db means the backend's own handle: nil, or that handle itself.
 func (b *Backend) isOwn(db queue.DB) bool { return db == nil || db == queue.DB(b.db) }
 
-// through runs f on the caller's transaction or connection, as part of whatever transaction
+// onCallersHandle runs f on the caller's transaction or connection, as part of whatever transaction
 // that is in. SQLite rolls a transaction back as a whole when a writing statement of it is
 // interrupted, so ctx ends the call only before and while it waits for the write lock.
-func (b *Backend) through(ctx context.Context, operation string, db queue.DB, kind handle.Kind, f func(ctx context.Context, db queue.DB) error) error {
+func (b *Backend) onCallersHandle(ctx context.Context, operation string, db queue.DB, kind handle.Kind, f func(ctx context.Context, db queue.DB) error) error {
 	if err := ctx.Err(); err != nil {
 		return wrap(ctx, operation, err)
 	}
@@ -120,7 +120,7 @@ func (b *Backend) through(ctx context.Context, operation string, db queue.DB, ki
 	}
 	restore, err := func() {}, error(nil)
 	if kind != handle.Unknown { // that may be a pool, each statement on another connection
-		restore, err = h.hurry(whole)
+		restore, err = h.withoutBusyTimeout(whole)
 	}
 	if err == nil {
 		err = f(whole, h)

@@ -69,12 +69,12 @@ func loadStatements(prefix string) statements {
 func (s statements) hot() []string {
 	return []string{
 		s.enqueueOne, s.enqueueAlike, s.enqueue, s.fence, s.level, s.due, s.take, s.extend,
-		s.settle, s.settleDone, without(s.settleDone), s.settleDrop, without(s.settleDrop), s.expired, s.sleep, s.seen, s.rouse, s.prune,
+		s.settle, s.settleDone, withoutReturning(s.settleDone), s.settleDrop, withoutReturning(s.settleDrop), s.expired, s.sleep, s.seen, s.rouse, s.prune,
 	}
 }
 
-// without is a statement without what it returns.
-func without(statement string) string {
+// withoutReturning is a statement without what it returns.
+func withoutReturning(statement string) string {
 	changes, _, _ := strings.Cut(statement, "\nRETURNING")
 	return changes
 }

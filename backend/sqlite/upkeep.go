@@ -13,7 +13,8 @@ import (
 // slice is how many rows Redrive and Prune handle in one transaction.
 const slice = 1000
 
-// Redrive implements [queue.Redriver] with sql/dead.sql and sql/redrive.sql, a thousand jobs a transaction.
+// Redrive implements [queue.Redriver] with sql/dead.sql and sql/redrive.sql, a thousand jobs a
+// transaction.
 func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
 	if err := which.Check(); err != nil {
 		return 0, fmt.Errorf("sqlite: redrive: %w", err)
@@ -43,7 +44,7 @@ func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
 	var back returned
 	err = b.write(ctx, "redrive", func(ctx context.Context, db queue.DB) error {
 		n, back = 0, returned{}
-		err := each(ctx, db, func(rows *sql.Rows) error {
+		err := queryRows(ctx, db, func(rows *sql.Rows) error {
 			var name string
 			err := rows.Scan(&name)
 			n++
@@ -58,14 +59,14 @@ func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	b.tellReturned(true, back)
+	b.wakeReturned(true, back)
 	return n, nil
 }
 
-// Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql: it looks at the jobs with the lowest ids, a
-// thousand a call, until they are too young to be over; then it begins anew. It writes only where some are over.
-// Ten slices in a row that hold nothing to remove end a pass; the next pass goes on behind them.
-// It also empties the write-ahead log where that has become longer than 8 MB, as Reclaim does.
+// Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql. It reads the jobs from the
+// lowest id, a thousand a call, until they are too young to be removed; then it begins anew. It
+// writes only where it removes something. Ten slices in a row without anything to remove end a pass,
+// and the next pass goes on behind them. Like Reclaim it empties a write-ahead log of more than 8 MB.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	b.emptyWAL(ctx)
 	from := b.sweep.Next()
@@ -75,7 +76,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	last := from
 	err = b.read(ctx, "prune", func(db queue.DB) error {
 		over, more, last = nil, false, from
-		return each(ctx, db, func(rows *sql.Rows) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error {
 			var status queue.Status
 			var created, updated int64
 			if err := rows.Scan(&last, (*string)(&status), &created, &updated); err != nil {

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// longestWAL is how long the file of the write-ahead log may become until upkeep empties it: twice what SQLite lets it become by
-	// default where readers leave it alone now and then.
+	// longestWAL is the length at which upkeep empties the write-ahead log. It is twice what SQLite
+	// lets the log reach where readers leave it alone now and then.
 	longestWAL = 8 << 20
-	// walPatience is how long emptying it waits for readers, and keeps writers waiting.
+	// walPatience is how long emptying the log waits for readers, and lets writers wait.
 	walPatience = 200 * time.Millisecond
 )
 
-// emptyWAL writes the write-ahead log to the database and empties it, where it has become long. SQLite itself begins it anew only in a
-// moment in which nobody reads from it, so under constant reading it grows without end. A reader that outlasts walPatience
-// prevents it, and the next upkeep tries again. That it fails is no error of the caller's: the log is valid however long it is.
+// emptyWAL writes a long write-ahead log to the database and empties it. SQLite itself begins the log
+// anew only in a moment without readers, so under constant reading it grows without end. A reader
+// that outlasts walPatience prevents emptyWAL, and the next upkeep tries again. A failure is no error
+// for the caller, because the log is valid at any length.
 func (b *Backend) emptyWAL(ctx context.Context) {
 	info, err := os.Stat(b.id.path + "-wal")
 	if err != nil || info.Size() <= longestWAL {

@@ -13,21 +13,19 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// errUndo ends a transaction of write that turned out to have nothing to do.
+// errUndo rolls a transaction of write back that turned out to have nothing to do.
 var errUndo = errors.New("nothing to do")
 
-// errCommit says that a transaction has failed when all that it consists of had been
-// done: the disk may have it, or not.
+// errCommit says that a commit has failed. The disk may have the transaction or not.
 var errCommit = errors.New("commit")
 
-// write runs f in a transaction on the backend's own handle: again where another
-// connection has the write lock, so f begins anew what it returns. The first
-// statement of f writes: then the transaction has the write lock either from its
-// BEGIN, as DSN has it, or from that statement on, and never asks for it after it
-// has read, when SQLite would not let it wait.
+// write runs f in a transaction on the backend's own handle. It runs f again where another connection
+// has the write lock, so f must begin its results anew. The first statement of f writes. Then the
+// transaction has the write lock from its BEGIN, as DSN has it, or from that statement. It never
+// asks for the lock after it has read, when SQLite would not let it wait.
 //
-// Until the lock is there the call ends with ctx. After that nothing interrupts it: f gets
-// a context that does not end, and takes milliseconds.
+// Until the transaction has the lock, ctx ends the call. After that nothing interrupts it: f gets a
+// context that does not end, and takes milliseconds.
 func (b *Backend) write(ctx context.Context, operation string, f func(ctx context.Context, db queue.DB) error) error {
 	hot, err := b.prepared(ctx)
 	if err != nil {
