@@ -14,16 +14,16 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// EncodingHeader is the header of a job whose payload [Compress] or [Encrypt] has
-// changed. Like HTTP's Content-Encoding it lists what was done, first to last:
+// EncodingHeader is the header of a job whose payload [Compress] or [Encrypt] has changed. Like
+// HTTP's Content-Encoding it lists the steps, first to last:
 //
 //	errand-encoding: gzip, aes-gcm;key=2026-07
 //
-// The payload is then a JSON string: the base64 (RFC 4648, padded) of the bytes
-// that came of it. Queue, kind, key and headers stay as they are.
+// The payload is then a JSON string: the base64 (RFC 4648, padded) of the encoded bytes. Queue,
+// kind, key and the other headers stay as they are.
 const EncodingHeader = "errand-encoding"
 
-// encodings is the value of EncodingHeader: entries, "" where there are none.
+// encodings is the value of EncodingHeader: its entries, or "" if there are none.
 type encodings string
 
 const separator = ", "
@@ -46,13 +46,13 @@ func (e encodings) pop() (below encodings, last string) {
 	return e[:i], string(e[i+len(separator):])
 }
 
-// has says whether an entry begins with that prefix.
+// has reports whether an entry begins with that prefix.
 func (e encodings) has(prefix string) bool {
 	return strings.Contains(separator+string(e), separator+prefix)
 }
 
-// misplaced is the error of a middleware that meets another's entry as the last.
-// It is a plain one: the jobs are good, and a deploy that corrects the order runs them.
+// misplaced returns the error for middleware whose own entry is not the last. It is a plain error,
+// so the job is retried: a deploy that corrects the order of the chain can run it.
 func misplaced(last, met string) error {
 	outer := "the middleware that decodes it"
 	switch name, _, _ := strings.Cut(last, ";"); name {

@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Backlogs implements [queue.Backlogger]. A job that an open transaction has
-// claimed, or is about to change, waits until that commits.
+// Backlogs implements [queue.Backlogger]. A job that an open transaction has claimed or is about to
+// change counts as waiting until that transaction commits.
 func (q *Queue) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("backlog", err)

@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Claim implements [queue.Consumer]. Jobs whose lease has run out are not due
-// before [Queue.Reclaim] has taken them back.
+// Claim implements [queue.Consumer]. A job whose lease has expired is not due before
+// [Queue.Reclaim] has reclaimed it.
 func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 	return jobs, nil
 }
 
-// sizeOf is how many bytes the payload and the headers of a job have.
+// sizeOf returns the length of a job's payload and headers in bytes.
 func sizeOf(r *row) int {
 	size := len(r.committed.Payload)
 	for k, v := range r.committed.Headers {
@@ -48,8 +48,8 @@ func sizeOf(r *row) int {
 	return size
 }
 
-// claim gives r to the claimer, under the fence that was drawn last, and returns
-// the job as the claimer gets it.
+// claim gives r to the claimer, with the fence that was drawn last, and returns the job for the
+// claimer.
 func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *queue.Job {
 	next := *r.seen(tx)
 	next.Status = queue.StatusRunning
@@ -61,8 +61,8 @@ func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *
 	return &job
 }
 
-// Extend implements [queue.Consumer]. It never waits: while a transaction that
-// settles the job is open, the lease lasts longer in case that rolls back.
+// Extend implements [queue.Consumer]. It never waits. While a transaction that settles the job is
+// open, Extend also extends the lease, in case that transaction rolls back.
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
 		return nil, err
@@ -106,11 +106,11 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	at := now()
 	var jobs []*queue.Job
 	for len(jobs) < limit {
-		r := q.leases.over(at)
+		r := q.leases.firstDue(at)
 		if r == nil {
 			break
 		}
-		q.write(nil, r, ranOut(r.committed, at))
+		q.write(nil, r, expired(r.committed, at))
 		job := copyOf(r.committed.Job)
 		job.Payload, job.Headers = nil, nil
 		jobs = append(jobs, &job)
@@ -118,8 +118,8 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	return jobs, nil
 }
 
-// ranOut is the job after its lease has run out.
-func ranOut(rec queue.Record, at time.Time) queue.Record {
+// expired returns the job as it is after its lease has expired.
+func expired(rec queue.Record, at time.Time) queue.Record {
 	rec.LastError = fmt.Sprintf("lease of worker %q ran out in attempt %d", rec.Worker, rec.Attempt)
 	rec = unheld(rec, at)
 	rec.Status = queue.StatusPending
@@ -129,8 +129,8 @@ func ranOut(rec queue.Record, at time.Time) queue.Record {
 	return rec
 }
 
-// ClaimTx implements [queue.TxClaimer] within a [Tx] of this Queue; another db
-// is an error, because its end cannot be seen.
+// ClaimTx implements [queue.TxClaimer] in a [Tx] of this Queue. Any other db is an error, because
+// the Queue cannot see its end.
 func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Lease, req.Limit, req.Worker = time.Second, 1, "tx"
 	if err := req.Check(); err != nil {
@@ -162,13 +162,13 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	return job, err
 }
 
-// firstIn returns the row that tx claims first: it also sees what it has itself
-// enqueued or given back.
+// firstIn returns the row that tx claims first. tx also sees jobs that it has itself enqueued or
+// released.
 func (q *Queue) firstIn(tx *memTx, req queue.ClaimRequest, at time.Time) *row {
 	for _, name := range req.Queues {
 		best := first(q.due(name, req.Kinds, at))
 		for _, r := range tx.rows {
-			if tx.finds(r, name, req.Kinds, at) && (best == nil || before(r.draft, &best.committed)) {
+			if tx.finds(r, name, req.Kinds, at) && (best == nil || claimedBefore(r.draft, &best.committed)) {
 				best = r
 			}
 		}

@@ -8,18 +8,17 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// drainLease lasts for whatever a test's clock does while a handler runs.
+// drainLease is longer than any test's clock runs while a handler does.
 const drainLease = 30 * 24 * time.Hour
 
-// Drain runs everything that is due, and what becomes due meanwhile, one job at
-// a time in the caller's goroutine, until nothing is: what a handler enqueues
-// is run too. All queues count as one line, in the order of claims. It settles
-// each job as a worker would ([queue.OutcomeOf]; a panic is a
-// [queue.PanicError]), so one that failed waits for its back-off and is left, and
-// where h is a [queue.Mux], or a chain around one, jobs of other kinds are left.
+// Drain runs all due jobs, one at a time in the caller's goroutine, until none is due; that
+// includes jobs that become due meanwhile, such as those that a handler enqueues. It takes the jobs
+// of all queues in the order of claims. It settles each job as a worker would ([queue.OutcomeOf]; a
+// panic becomes a [queue.PanicError]), so a failed job waits for its back-off and is left. If h is
+// a [queue.Mux], or a chain around one, jobs of kinds that it does not handle are left too.
 //
-// It returns how many runs there were, and an error only when ctx ends. A job that
-// snoozes for no time is due again a microsecond later, so it may be run again or left.
+// Drain returns how many runs there were, and an error only if ctx ends. A job that snoozes for no
+// time is due a microsecond later, so it may be run again or left.
 func (q *Queue) Drain(ctx context.Context, h queue.Handler) (ran int, err error) {
 	var kinds []string
 	if mux, ok := queue.As[*queue.Mux](h); ok {
@@ -43,7 +42,7 @@ func (q *Queue) Drain(ctx context.Context, h queue.Handler) (ran int, err error)
 	}
 }
 
-// next claims the job that is first of all queues; nil where none is due.
+// next claims the first due job of all queues; nil if none is due.
 func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 	if _, err := q.Reclaim(ctx, slice); err != nil {
 		return nil, err

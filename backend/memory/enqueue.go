@@ -56,7 +56,7 @@ func (q *Queue) insert(tx *memTx, db queue.DB, j *queue.Job, at time.Time) {
 	q.write(tx, r, newRecord(j, at))
 }
 
-// newRecord is what is stored of j, in its own memory.
+// newRecord returns what is stored of j, in memory of its own.
 func newRecord(j *queue.Job, at time.Time) queue.Record {
 	job := queue.Job{
 		ID: j.ID, Queue: queueOf(j), Kind: j.Kind, Payload: bytes.Clone(j.Payload),
@@ -75,7 +75,7 @@ func newRecord(j *queue.Job, at time.Time) queue.Record {
 	return queue.Record{Job: job, Status: queue.StatusPending, UpdatedAt: at}
 }
 
-// copyOf is a stored job as it is handed out, in the receiver's own memory.
+// copyOf returns a copy of a stored job for a caller, in memory of its own.
 func copyOf(j queue.Job) queue.Job {
 	j.Payload = bytes.Clone(j.Payload)
 	j.Headers = maps.Clone(j.Headers)
@@ -91,8 +91,8 @@ func queueOf(j *queue.Job) string {
 
 func keyOf(j *queue.Job) lockKey { return lockKey{queue: queueOf(j), key: j.Key} }
 
-// holder returns the live row that has the key as a statement in tx sees it, or
-// nil; or, as busy, another transaction on whose end the answer depends.
+// holder returns the live row that has the key as a statement in tx sees it, or nil. If that
+// depends on how another transaction ends, it returns that transaction as busy.
 func (q *Queue) holder(tx *memTx, k lockKey) (r *row, busy *memTx) {
 	for _, r := range q.keys[k] {
 		if r.tx != nil && r.tx != tx {
@@ -105,7 +105,7 @@ func (q *Queue) holder(tx *memTx, k lockKey) (r *row, busy *memTx) {
 	return nil, nil
 }
 
-// indexKey keeps r in keys while it is live, or while its transaction says so.
+// indexKey keeps r in keys while it is live, or may become live in an open transaction.
 func (q *Queue) indexKey(r *row) {
 	if r.key.key == "" {
 		return

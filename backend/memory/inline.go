@@ -7,13 +7,13 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// inlineKey is the key of the context that a handler gets which this queue runs
-// inline. Its value is an *atomic.Bool: whether the handler has returned.
+// inlineKey is the context key by which a handler's context shows that this queue runs it inline.
+// Its value is an *atomic.Bool that reports whether the handler has returned.
 type inlineKey struct{ q *Queue }
 
-// runInline runs whatever is due, where Options say so. ctx is the enqueuer's. If
-// that is a handler that is run inline itself, it does nothing: the loop that runs the
-// handler looks for what is due once that has returned.
+// runInline runs all due jobs, if Options say so. ctx is the enqueuer's. If the enqueuer is itself
+// a handler that is run inline, runInline does nothing: the loop that runs that handler looks for
+// due jobs once it has returned.
 func (q *Queue) runInline(ctx context.Context) {
 	if q.opts.Inline == nil {
 		return
@@ -25,8 +25,8 @@ func (q *Queue) runInline(ctx context.Context) {
 	_, _ = q.Drain(context.Background(), h) // its only error is the end of its context
 }
 
-// markInline is a middleware whose handlers' contexts are marked as inline until
-// they return: a goroutine that a handler has left behind enqueues like any other.
+// markInline marks the handlers' contexts as inline until the handlers return. A goroutine that a
+// handler leaves behind then enqueues like any other.
 func (q *Queue) markInline(next queue.Handler) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		returned := new(atomic.Bool)

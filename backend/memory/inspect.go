@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// slice is the most jobs that one call of Prune, or of Drain's Reclaim, ends.
+// slice is the most jobs that one call of Prune, or Drain's Reclaim, ends.
 const slice = 1000
 
 // Counts implements [queue.Inspector]. All its counts are exact.
@@ -38,8 +38,7 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 	return counts, nil
 }
 
-// Jobs implements [queue.Inspector]. In a user's test, the zero Filter shows the
-// newest hundred jobs.
+// Jobs implements [queue.Inspector]. The zero Filter returns the newest hundred jobs.
 func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
@@ -67,7 +66,7 @@ func matches(f queue.Filter, r *queue.Record) bool {
 		(f.Before == 0 || r.ID < f.Before)
 }
 
-// sorted returns the committed rows that want chooses, in the order of their IDs.
+// sorted returns the committed rows for which want is true, in the order of their IDs.
 func (q *Queue) sorted(want func(*queue.Record) bool) []*row {
 	var found []*row
 	for _, r := range q.rows {
@@ -99,8 +98,7 @@ func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, e
 	return shown(r), true, nil
 }
 
-// Redrive implements [queue.Redriver]. Of dead jobs with one key the oldest
-// comes back.
+// Redrive implements [queue.Redriver]. Of dead jobs with the same key it revives the oldest.
 func (q *Queue) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
 	if err := which.Check(); err != nil {
 		return 0, err
@@ -143,10 +141,10 @@ func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
-	for r := q.ended.over(at); r != nil && removed < slice; r = q.ended.over(at) {
+	for r := q.ended.firstDue(at); r != nil && removed < slice; r = q.ended.firstDue(at) {
 		q.ended.remove(r)
 		delete(q.rows, r.id)
 		removed++
 	}
-	return removed, q.ended.over(at) != nil, nil
+	return removed, q.ended.firstDue(at) != nil, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// pile is a heap of rows: by priority, where byPriority is set, then due, then ID.
+// pile is a heap of rows, ordered by priority (if byPriority is set), then due time, then ID.
 type pile struct {
 	rows       []*row
 	byPriority bool
@@ -21,7 +21,7 @@ func (p *pile) add(r *row, due time.Time) {
 
 func (p *pile) remove(r *row) { heap.Remove(p, r.at) }
 
-// first returns the first row without taking it; nil where there is none.
+// first returns the first row and leaves it in place; nil if there is none.
 func (p *pile) first() *row {
 	if len(p.rows) == 0 {
 		return nil
@@ -29,15 +29,15 @@ func (p *pile) first() *row {
 	return p.rows[0]
 }
 
-// over returns the first row if it is due, else nil.
-func (p *pile) over(now time.Time) *row {
+// firstDue returns the first row if it is due, else nil.
+func (p *pile) firstDue(now time.Time) *row {
 	if r := p.first(); r != nil && !r.due.After(now) {
 		return r
 	}
 	return nil
 }
 
-// The rest is heap.Interface.
+// The rest implements heap.Interface.
 
 func (p *pile) Len() int { return len(p.rows) }
 
@@ -82,9 +82,9 @@ type line struct {
 	ready pile // those that are due, by priority
 }
 
-// advance moves to ready what has become due.
+// advance moves rows that have become due to ready.
 func (l *line) advance(now time.Time) {
-	for r := l.later.over(now); r != nil; r = l.later.over(now) {
+	for r := l.later.firstDue(now); r != nil; r = l.later.firstDue(now) {
 		l.later.remove(r)
 		l.ready.add(r, r.due)
 	}
@@ -102,8 +102,8 @@ func (q *Queue) line(name, kind string) *line {
 	return kinds[kind]
 }
 
-// due returns the queue's lines of the kinds, or of all where there are none,
-// with what is due at that time in ready.
+// due returns the queue's lines of the kinds, or of all kinds if none are given. Rows that are due
+// at that time are in ready.
 func (q *Queue) due(name string, kinds []string, at time.Time) []*line {
 	var lines []*line
 	for kind, l := range q.lines[name] {
@@ -115,19 +115,19 @@ func (q *Queue) due(name string, kinds []string, at time.Time) []*line {
 	return lines
 }
 
-// first returns the row to be claimed first of the lines; nil where none is due.
+// first returns the row of the lines that is claimed first; nil if none is due.
 func first(lines []*line) *row {
 	var best *row
 	for _, l := range lines {
-		if r := l.ready.first(); r != nil && (best == nil || before(&r.committed, &best.committed)) {
+		if r := l.ready.first(); r != nil && (best == nil || claimedBefore(&r.committed, &best.committed)) {
 			best = r
 		}
 	}
 	return best
 }
 
-// before is the order of claims within a queue.
-func before(a, b *queue.Record) bool {
+// claimedBefore reports whether a is claimed before b, within a queue.
+func claimedBefore(a, b *queue.Record) bool {
 	if a.Priority != b.Priority {
 		return a.Priority < b.Priority
 	}

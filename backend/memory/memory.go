@@ -9,38 +9,34 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Options are the choices of [New]; the zero value is good.
+// Options configure [New]. The zero value works.
 type Options struct {
 	Retention queue.Retention
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
 	MaxPayload int
-	// Inline, where not nil, runs jobs without a worker: before Enqueue returns, or
-	// where they are in a [Tx], before its Commit does, whatever is due is run as by
-	// [Queue.Drain], in the caller's goroutine. What a job comes to is recorded with
-	// it and is not Enqueue's error: one that failed waits for its back-off, and one
-	// that is delayed for its time, until a Drain, or the next Enqueue, comes after that.
+	// Inline, if not nil, runs jobs without a worker. Before Enqueue returns, or before Commit does
+	// if the jobs are in a [Tx], all due jobs are run as by [Queue.Drain], in the caller's
+	// goroutine. An outcome is recorded with its job and is not Enqueue's error. A failed job waits
+	// for its back-off and a delayed one for its time, until the next Drain or Enqueue after that.
 	//
-	// As in production, a handler's context has neither the values nor the end of the
-	// enqueuer's. What it enqueues with that context is run after it has
-	// returned, so that a chain of jobs may be of any length. Where goroutines
-	// enqueue at the same time, one may run the job of another, whose Enqueue does not
-	// wait for it.
+	// As in production, a handler's context does not have the values of the enqueuer's, and does
+	// not end with it. What a handler enqueues with its context is run after it has returned, so a
+	// chain of jobs may be of any length. If goroutines enqueue at the same time, one may run the
+	// job of another, whose Enqueue does not wait for it.
 	Inline queue.Handler
 }
 
-// Queue is a [queue.Queue] in memory that behaves as the SQL backends do, with
-// all optional powers: [queue.Waiter], [queue.Inspector], [queue.Backlogger],
-// [queue.Redriver], [queue.Pruner], [queue.Reclaimer] and [queue.TxClaimer]. Make
-// one with [New].
+// Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
+// capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
+// [queue.Pruner], [queue.Reclaimer] and [queue.TxClaimer]. [New] makes one.
 //
-// Its clock is [time.Now], so within testing/synctest its time is the bubble's.
-// It may be used concurrently, starts no goroutines, and keeps copies: changing
-// a job after Enqueue or after Claim changes nothing in the queue.
+// Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
+// for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
+// Claim changes nothing in the queue.
 //
-// Where a method takes a [queue.DB], nil means at once, and a [Tx] of
-// [Queue.Begin] means when that commits. Any other DB, such as a *sql.Tx of the
-// database under test, is taken for one that has committed already: the jobs are
-// there at once, and stay when it rolls back.
+// A nil [queue.DB] means that a call takes effect at once; a [Tx] of [Queue.Begin], when that
+// commits. Any other DB, such as a *sql.Tx of the database under test, is treated as one that has
+// committed already: the jobs are there at once, and stay if it rolls back.
 type Queue struct {
 	opts Options
 
@@ -78,7 +74,7 @@ func New(opts Options) *Queue {
 	}
 }
 
-// lockKey is what at most one live job may have.
+// lockKey is a key in its queue, which at most one live job may have.
 type lockKey struct{ queue, key string }
 
 // row is one stored job.
@@ -96,7 +92,7 @@ type row struct {
 	due   time.Time // what orders it there
 }
 
-// seen is the row as a statement in tx, or outside any where tx is nil, sees it.
+// seen returns the row as a statement in tx sees it, or outside of any transaction if tx is nil.
 func (r *row) seen(tx *memTx) *queue.Record {
 	if tx != nil && r.tx == tx {
 		return r.draft
@@ -104,21 +100,21 @@ func (r *row) seen(tx *memTx) *queue.Record {
 	return &r.committed
 }
 
-// now is without the monotonic reading, so that all stored times compare alike.
+// now returns the time without its monotonic reading, so that all stored times compare alike.
 func now() time.Time { return time.Now().Round(0) }
 
 func live(r *queue.Record) bool {
 	return r.Status == queue.StatusPending || r.Status == queue.StatusRunning
 }
 
-// holds says whether whoever presents job holds the job that r records.
+// holds reports whether the caller who presents job holds the job that r records.
 func holds(r *queue.Record, job *queue.Job) bool {
 	return r.Status == queue.StatusRunning && r.Fence == job.Fence && r.Worker == job.Worker
 }
 
-// do runs op under the lock, in tx where that is not nil. While op returns
-// another transaction that is in its way, having changed nothing, do waits for
-// that one to end and tries again, as a database waits for a row's lock.
+// do runs op under the lock, in tx if that is not nil. If another transaction is in op's way, op
+// returns it and changes nothing; do waits for that transaction to end and runs op again, as a
+// database waits for a row's lock.
 func (q *Queue) do(ctx context.Context, operation string, tx *memTx, op func() (busy *memTx)) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -151,7 +147,7 @@ func (q *Queue) try(tx *memTx, op func() *memTx) (busy *memTx, err error) {
 
 func failed(operation string, err error) error { return fmt.Errorf("memory: %s: %w", operation, err) }
 
-// write makes next of r: at once, or when tx commits.
+// write changes r to next: at once, or when tx commits.
 func (q *Queue) write(tx *memTx, r *row, next queue.Record) {
 	switch {
 	case tx == nil:
@@ -166,7 +162,7 @@ func (q *Queue) write(tx *memTx, r *row, next queue.Record) {
 	q.index(r)
 }
 
-// index puts r where its state is found from now on, or deletes it.
+// index puts r where its new state is looked up, or deletes it.
 func (q *Queue) index(r *row) {
 	if r.in != nil {
 		r.in.remove(r)

@@ -52,7 +52,7 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 	return lost, err
 }
 
-// held returns the row of the job if whoever presents it holds it, else nil.
+// held returns the row of the job if the caller who presents it holds it, else nil.
 func (q *Queue) held(tx *memTx, job *queue.Job) *row {
 	if r := q.rows[job.ID]; r != nil && (holds(r.seen(tx), job) || tx.holds(job)) {
 		return r
@@ -60,8 +60,8 @@ func (q *Queue) held(tx *memTx, job *queue.Job) *row {
 	return nil
 }
 
-// checkKey returns an error where a job that ClaimTx has completed would be live again although
-// another has its key.
+// checkKey returns an error if the outcome would revive a job that ClaimTx has completed while
+// another live job has its key.
 func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 	if !tx.holds(o.Job) || o.Action == queue.Done {
 		return nil
@@ -74,7 +74,7 @@ func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 	return nil
 }
 
-// settled is the job after the outcome. One that is completed keeps its fence and its worker.
+// settled returns the job after the outcome. A completed job keeps its fence and its worker.
 func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 	if o.Action == queue.Done {
 		rec.Status = queue.StatusCompleted
@@ -103,13 +103,13 @@ func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 	return rec
 }
 
-// unheld is the job without its claim.
+// unheld returns the job without its claim.
 func unheld(rec queue.Record, at time.Time) queue.Record {
 	rec.Fence, rec.Worker = 0, ""
 	return unleased(rec, at)
 }
 
-// unleased is the job without its lease.
+// unleased returns the job without its lease.
 func unleased(rec queue.Record, at time.Time) queue.Record {
 	rec.LockedAt, rec.LeaseEnds = time.Time{}, time.Time{}
 	rec.UpdatedAt = at

@@ -7,15 +7,15 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Stored is a job with what the assertions of package queuetest ask for besides its [queue.Record].
+// Stored is a job with what the assertions of package queuetest need besides its [queue.Record].
 type Stored struct {
 	queue.Record
 	Through queue.DB // the handle that the job was enqueued through
 	Open    bool     // that handle is a transaction that has not ended
 }
 
-// Stored returns, besides what Jobs lists, the jobs that open transactions have
-// enqueued: those of the kind, or all where that is "", newest first.
+// Stored returns the jobs of the kind, or of all kinds if it is "", newest first. Unlike Jobs it
+// includes jobs that open transactions have enqueued.
 func (q *Queue) Stored(kind string) (jobs []Stored) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

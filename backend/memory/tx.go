@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Tx is an open transaction; *sql.Tx is one, and so is what [Queue.Begin] returns. Once it has
+// Tx is an open transaction. *sql.Tx is one, and so is what [Queue.Begin] returns. Once it has
 // ended, its methods return [sql.ErrTxDone].
 type Tx = interface {
 	queue.DB
@@ -19,12 +19,11 @@ type Tx = interface {
 	Rollback() error
 }
 
-// Begin opens a transaction, for Enqueue, Settle and ClaimTx to take part in:
-// what they do takes effect when it commits and has not happened when it rolls
-// back. Until then other claimers pass over its jobs, and who enqueues a key or
-// settles a job that it has touched waits. Like a *sql.Tx it rolls back when ctx
-// ends. It runs no SQL: ExecContext and QueryContext return an error. Two
-// transactions that wait for one another do so until a context ends.
+// Begin opens a transaction for Enqueue, Settle and ClaimTx. What they do in it takes effect when
+// it commits, and never happens if it rolls back. Until then other claimers pass over its jobs, and
+// a call waits that enqueues a key or settles a job that the transaction has touched. Like a
+// *sql.Tx it rolls back when ctx ends. It runs no SQL: ExecContext and QueryContext return an
+// error. Two transactions that wait for each other do so until a context ends.
 func (q *Queue) Begin(ctx context.Context) (Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("begin", err)
@@ -44,8 +43,8 @@ type memTx struct {
 	claims map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
 }
 
-// txOf returns the transaction that db is; nil for nil and for a foreign one. The error is a
-// [*queue.InvalidError]: db is a nil pointer in an interface.
+// txOf returns the transaction that db is; nil for nil and for a foreign one. If db is a nil
+// pointer in an interface, it returns a [*queue.InvalidError].
 func txOf(db queue.DB) (*memTx, error) {
 	if _, err := handle.Of(db); err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ var (
 	errNoSQL     = errors.New("memory: a transaction in memory runs no SQL")
 )
 
-// usable says why tx cannot be used with q. The caller holds q.mu.
+// usable returns an error if tx cannot be used with q. The caller holds q.mu.
 func (tx *memTx) usable(q *Queue) error {
 	switch {
 	case tx.q != q:
@@ -79,7 +78,7 @@ func (tx *memTx) hasEnded() bool {
 	}
 }
 
-// holds says whether tx has claimed the job by ClaimTx, and not yet settled it.
+// holds reports whether tx has claimed the job by ClaimTx and not yet settled it.
 func (tx *memTx) holds(job *queue.Job) bool {
 	if tx == nil || job.Worker != "" {
 		return false
@@ -88,14 +87,15 @@ func (tx *memTx) holds(job *queue.Job) bool {
 	return ok && fence == job.Fence
 }
 
-// finds says whether r, locked by tx, is due for it in that queue.
+// finds reports whether r, locked by tx, is due for tx in that queue.
 func (tx *memTx) finds(r *row, name string, kinds []string, at time.Time) bool {
 	d := r.draft
 	return d.Status == queue.StatusPending && d.Queue == name && !d.ScheduledAt.After(at) &&
 		(len(kinds) == 0 || slices.Contains(kinds, d.Kind))
 }
 
-// Commit makes everything done in tx visible at once.
+// Commit makes everything done in tx visible at once. If Options.Inline is set, it then runs what
+// is due.
 func (tx *memTx) Commit() error {
 	if err := tx.ctx.Err(); err != nil {
 		_ = tx.Rollback()
@@ -109,7 +109,7 @@ func (tx *memTx) Commit() error {
 	return nil
 }
 
-// Rollback forgets everything done in tx.
+// Rollback drops everything done in tx.
 func (tx *memTx) Rollback() error {
 	tx.stop()
 	return tx.end(false)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sleeper is a worker that listens, or has announced that it sleeps.
+// sleeper is a worker that listens or is registered as sleeping.
 type sleeper struct {
 	queues    []string
 	asleep    bool
@@ -15,8 +15,8 @@ type sleeper struct {
 	listeners int           // calls of Listen; a worker that starts again may overlap its former self
 }
 
-// sleeper returns the sleeper of that worker. A name is unique only among the
-// workers of a queue. The caller holds q.mu.
+// sleeper returns the sleeper of that worker. Names are unique only among the workers of one queue.
+// The caller holds q.mu.
 func (q *Queue) sleeper(worker string, queues []string) (s *sleeper, key string) {
 	key = worker + "\n" + strings.Join(queues, "\n")
 	if q.sleepers[key] == nil {
@@ -25,7 +25,7 @@ func (q *Queue) sleeper(worker string, queues []string) (s *sleeper, key string)
 	return q.sleepers[key], key
 }
 
-// wake wakes who sleeps on the queue. The caller holds q.mu.
+// wake wakes the workers that sleep on the queue. The caller holds q.mu.
 func (q *Queue) wake(name string) {
 	for _, s := range q.sleepers {
 		if s.asleep && slices.Contains(s.queues, name) {
@@ -59,8 +59,8 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 	}
 }
 
-// Sleep implements [queue.Waiter]. Its next does not look at jobs that are due
-// already: the worker claims once more after it.
+// Sleep implements [queue.Waiter]. Its next does not consider jobs that are due already: the worker
+// claims once more after it.
 func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, failed("sleep", err)

@@ -12,33 +12,30 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// BulkheadOptions are the choices of [Bulkhead]; the zero value is good.
+// BulkheadOptions configure [Bulkhead]. The zero value works.
 type BulkheadOptions struct {
-	// MaxWait is how long a job waits for another of its kind to end; 0 means that
-	// it does not wait.
+	// MaxWait is how long a job waits for a place; 0 means that it does not wait.
 	MaxWait time.Duration
-	// Snooze is how long a job is put off that has found no place, and up to a tenth
-	// longer; 0 means 1 s.
+	// Snooze is how long a job that found no place is snoozed, plus up to a tenth at random; 0
+	// means 1 s.
 	Snooze time.Duration
 }
 
 const defaultSnooze = time.Second
 
-// Bulkhead runs at most limit jobs of a kind at once in this process, so that one
-// slow kind does not take all of a worker's slots. Each kind has as many places, for
-// all that the one Middleware wraps; for different limits, wrap the handlers of the
-// kinds one by one. A job beyond the limit waits for MaxWait and is then snoozed.
-// If its context ends first, its error is the context's cause. A place is free
-// again however the handler ends, by a panic or runtime.Goexit too.
+// Bulkhead runs at most limit jobs of a kind at once in this process, so that one slow kind does
+// not take all of a worker's slots. Each kind has limit places, shared by all handlers that the one
+// Middleware wraps. For different limits, wrap the handlers of the kinds one by one. A job that
+// finds no place waits for MaxWait and is then snoozed. If its context ends first, its error is the
+// context's cause. The place is free again however the handler ends, also by a panic or
+// runtime.Goexit.
 //
-// A job that waits occupies a slot of the worker: keep MaxWait short. A job that is
-// snoozed is claimed and given back again and again, each time behind those that have
-// come due meanwhile. So a kind that often has more jobs than its limit is better
-// off in a queue of its own with a [queue.Worker] of its own, whose Concurrency is
-// the limit: that one claims only what it can run.
+// A waiting job occupies a slot of the worker, so keep MaxWait short. A snoozed job is claimed and
+// released again and again, each time behind jobs that became due meanwhile. So a kind that often
+// exceeds its limit is better off in a queue of its own, with a [queue.Worker] whose Concurrency is
+// the limit: that worker claims only what it can run.
 //
-// Bulkhead panics if limit is not above 0, or a duration of o is below 0 or above a
-// year.
+// Bulkhead panics if limit is below 1, or if a duration of o is below 0 or above a year.
 func Bulkhead(limit int, o BulkheadOptions) queue.Middleware {
 	if limit < 1 {
 		panic(fmt.Sprintf("resilience: Bulkhead: limit %d: at least 1", limit))
@@ -49,7 +46,7 @@ func Bulkhead(limit int, o BulkheadOptions) queue.Middleware {
 	bulkheads := newPerKind(func(string) bulkhead.Bulkhead[any] { return bulkhead.New[any](uint(limit)) })
 	return func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
-			places := bulkheads.of(job.Kind)
+			places := bulkheads.get(job.Kind)
 			err := places.AcquirePermitWithMaxWait(ctx, o.MaxWait)
 			switch {
 			case errors.Is(err, bulkhead.ErrFull):

@@ -12,14 +12,14 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// leastWait is how long a job is snoozed at least, unless Delay is less: it should
-// not spin between the table and a circuit that is about to change.
+// leastWait is the shortest snooze, unless Delay is shorter. It keeps jobs from being claimed again
+// and again while a circuit is about to change.
 const leastWait = time.Second
 
-// circuit is the breaker of one kind. To failsafe-go's it adds two things: a run
-// that began before the circuit last changed, in another period, does not count in
-// this one; and a trial that has nothing to say passes its permit on to the next
-// job, because failsafe-go takes one back only for a success or a failure.
+// circuit is the breaker of one kind. It adds two rules to failsafe-go's. A run counts only if the
+// circuit has not changed since the run began: changes divide time into periods. And a trial that
+// is neither a success nor a failure passes its permit on to the next job, because failsafe-go
+// takes a permit back only for a success or a failure.
 type circuit struct {
 	kind    string
 	options CircuitBreakerOptions
@@ -49,7 +49,7 @@ func newCircuit(kind string, o CircuitBreakerOptions) *circuit {
 	return c
 }
 
-// run runs the job if the circuit lets it.
+// run runs the job if the circuit allows it, and snoozes it otherwise.
 func (c *circuit) run(ctx context.Context, job *queue.Job, next queue.Handler) error {
 	period, wait := c.begin()
 	if wait > 0 {
@@ -66,7 +66,8 @@ func (c *circuit) run(ctx context.Context, job *queue.Job, next queue.Handler) e
 	return err
 }
 
-// begin lets a job run in this period, or says how long it is to wait: above 0.
+// begin admits a job to this period. If wait is above 0, the job was not admitted and must wait
+// that long.
 func (c *circuit) begin() (period int, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +81,7 @@ func (c *circuit) begin() (period int, wait time.Duration) {
 	return c.period, 0
 }
 
-// end records what a run of that period said.
+// end records the result of a run that began in that period.
 func (c *circuit) end(period int, said result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +96,7 @@ func (c *circuit) end(period int, said result) {
 	}
 }
 
-// wait is how long a job is put off that comes now. Called with c.mu held.
+// wait returns how long a job that comes now must wait. The caller holds c.mu.
 func (c *circuit) wait() time.Duration {
 	d := c.breaker.RemainingDelay()
 	if c.state == HalfOpen {
@@ -104,7 +105,8 @@ func (c *circuit) wait() time.Duration {
 	return spread(max(d, min(leastWait, c.options.Delay)))
 }
 
-// changed is called by breaker within its other methods, with c.mu held.
+// changed records a change of state. The breaker calls it inside its other methods, so the caller
+// holds c.mu.
 func (c *circuit) changed(e circuitbreaker.StateChangedEvent) {
 	from := c.state
 	c.state = State(e.NewState.String())
@@ -117,8 +119,8 @@ func (c *circuit) changed(e circuitbreaker.StateChangedEvent) {
 	}
 }
 
-// tell tells OnChange what it has not been told, unless another job is about it:
-// then that one goes on to tell.
+// tell calls OnChange for each change that it has not been told. If another goroutine is already
+// doing so, that one tells these changes too.
 func (c *circuit) tell() {
 	for c.untold.Load() > 0 && c.telling.CompareAndSwap(false, true) {
 		c.tellAll()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// perKind holds one T for each kind, made when the kind is first seen.
+// perKind holds one T for each kind, made when the kind is first used.
 type perKind[T any] struct {
 	make func(kind string) T
 
@@ -19,7 +19,7 @@ func newPerKind[T any](make func(kind string) T) *perKind[T] {
 	return &perKind[T]{make: make, made: map[string]T{}}
 }
 
-func (p *perKind[T]) of(kind string) T {
+func (p *perKind[T]) get(kind string) T {
 	p.mu.RLock()
 	v, ok := p.made[kind]
 	p.mu.RUnlock()
@@ -35,11 +35,11 @@ func (p *perKind[T]) of(kind string) T {
 	return v
 }
 
-// spread is d and up to a tenth more, so that what was put off together does not
-// come back in the same instant.
+// spread returns d plus up to a tenth at random, so that jobs that were snoozed together do not
+// come back together.
 func spread(d time.Duration) time.Duration { return d + rand.N(d/10+1) }
 
-// The most that an option may be: far from where sums of it would overflow.
+// The most that an option may be. Sums of such values do not overflow.
 const (
 	maxCount    = 1_000_000
 	maxDuration = 365 * 24 * time.Hour

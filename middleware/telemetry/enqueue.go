@@ -14,11 +14,11 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Enqueuer is [queue.EnqueueMiddleware], for programs that only enqueue: it makes a span
-// of each Enqueue, whose context the jobs take along in their headers, and measures it. The
-// caller's jobs stay as they are but for what Enqueue fills in. It panics if next is nil.
+// Enqueuer is a [queue.EnqueueMiddleware], for programs that only enqueue. It makes a span of each
+// Enqueue and measures it; the jobs carry the span's context in their headers. The caller's jobs
+// change only in what Enqueue fills in. It panics if next is nil.
 //
-// In a caller's transaction the span and the measurements are there also when it rolls back.
+// In a caller's transaction the span and the measurements remain even if it rolls back.
 func (t *Telemetry) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
 	if next == nil {
 		panic("telemetry: Enqueuer: next is nil")
@@ -48,14 +48,14 @@ func (e *enqueuer) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job)
 		noteDuplicates(span, jobs)
 	}
 	fail(span, err)
-	e.t.measure(ctx, e.t.series.of(opEnqueue, commonQueue(jobs), "", ""), began, len(jobs), err)
+	e.t.measure(ctx, e.t.series.get(opEnqueue, commonQueue(jobs), "", ""), began, len(jobs), err)
 	if bad := (*queue.InvalidError)(nil); !errors.As(err, &bad) { // what was refused has not been sent
 		e.t.count(ctx, e.t.instruments.sent, opEnqueue, sent(jobs, err), err)
 	}
 	return err
 }
 
-// sent returns the jobs that an Enqueue has sent: where it has succeeded, all but duplicates.
+// sent returns the jobs that an Enqueue has sent: all but duplicates if it succeeded.
 func sent(jobs []*queue.Job, err error) []*queue.Job {
 	isDuplicate := func(job *queue.Job) bool { return job.Duplicate }
 	if err != nil || !slices.ContainsFunc(jobs, isDuplicate) {
@@ -64,10 +64,10 @@ func sent(jobs []*queue.Job, err error) []*queue.Job {
 	return slices.DeleteFunc(slices.Clone(jobs), isDuplicate)
 }
 
-// startEnqueue starts the span of an Enqueue. It is a producer's unless every job brings
+// startEnqueue starts the span of an Enqueue. It is a producer's span, unless every job already has
 // a creation context.
 func (t *Telemetry) startEnqueue(ctx context.Context, jobs []*queue.Job) (context.Context, trace.Span) {
-	s := t.series.of(opEnqueue, commonQueue(jobs), commonKind(jobs), "")
+	s := t.series.get(opEnqueue, commonQueue(jobs), commonKind(jobs), "")
 	links := t.links(jobs)
 	kind := asProducer
 	if len(links) == len(jobs) {
@@ -76,8 +76,8 @@ func (t *Telemetry) startEnqueue(ctx context.Context, jobs []*queue.Job) (contex
 	return t.tracer.Start(ctx, s.span, kind, s.start, trace.WithLinks(links...))
 }
 
-// withContext calls enqueue with copies of the jobs that take ctx along in their headers,
-// and gives the caller's what that has filled in.
+// withContext calls enqueue with copies of the jobs that carry ctx in their headers. It copies what
+// enqueue fills in to the caller's jobs.
 func (t *Telemetry) withContext(ctx context.Context, jobs []*queue.Job, enqueue func([]*queue.Job) error) error {
 	fields := propagation.MapCarrier{}
 	t.propagator.Inject(ctx, fields)
@@ -105,8 +105,8 @@ func (t *Telemetry) withContext(ctx context.Context, jobs []*queue.Job, enqueue 
 	return err
 }
 
-// headers returns the job's headers with fields added, unless they bring a creation context.
-// Where that is more than a job may have, short is added instead, or nothing.
+// headers returns the job's headers with fields added, unless they already have a creation context.
+// If the result is longer than a job may have, it adds short instead, or nothing.
 func (t *Telemetry) headers(job *queue.Job, fields, short propagation.MapCarrier) map[string]string {
 	if len(job.Headers) > 0 && t.creation(job).IsValid() {
 		return job.Headers
@@ -125,7 +125,7 @@ func (t *Telemetry) headers(job *queue.Job, fields, short propagation.MapCarrier
 	return job.Headers
 }
 
-// sizeOf returns how many bytes headers count for.
+// sizeOf returns the length of headers in bytes, as the limit counts it.
 func sizeOf(headers map[string]string) (n int) {
 	for k, v := range headers {
 		n += len(k) + len(v)

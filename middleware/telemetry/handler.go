@@ -14,14 +14,13 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Handler is [queue.Middleware]: it makes a span of each run, which is the parent of what
-// the handler traces, and measures it. It should be the first in a [queue.Chain]: it
-// reports what the handlers and the middleware within have made of a job.
+// Handler is a [queue.Middleware]. It makes a span of each run, which is the parent of what the
+// handler traces, and measures it. It should be the first in a [queue.Chain], because it reports
+// what the handler and the middleware inside of it have made of a job.
 //
-// The outcome is done, retry, dead or release, as [queue.OutcomeOf] reads it, or settled.
-// The status of the span is an error where it is retry or dead, where the handler panicked,
-// and where the worker lost the job meanwhile. A handler's panic is passed on. Handler
-// panics if next is nil.
+// The outcome is done, retry, dead or release, as [queue.OutcomeOf] reads it, or settled. The
+// span's status is an error if the outcome is retry or dead, if the handler panicked, or if the
+// worker lost the job. A panic is passed on. Handler panics if next is nil.
 func (t *Telemetry) Handler(next queue.Handler) queue.Handler {
 	if next == nil {
 		panic("telemetry: Handler: next is nil")
@@ -57,7 +56,7 @@ type run struct {
 }
 
 func (r *run) begin(ctx context.Context) {
-	r.series = r.t.series.of(opProcess, queueOf(r.job), r.job.Kind, "")
+	r.series = r.t.series.get(opProcess, queueOf(r.job), r.job.Kind, "")
 	r.began = time.Now()
 	r.ctx, r.span = r.t.startProcess(ctx, r.job, r.series)
 	if r.span.IsRecording() {
@@ -69,9 +68,8 @@ func (r *run) begin(ctx context.Context) {
 	}
 }
 
-// startProcess starts the span of a run: as a child of the creation context, where the job
-// brings one and Options do not say otherwise, and linked to it and to the span that
-// the worker runs in.
+// startProcess starts the span of a run. If the job has a creation context, the span is its child
+// (unless NewTraces) and links to it; it also links to the span that the worker runs in.
 func (t *Telemetry) startProcess(ctx context.Context, job *queue.Job, s *series) (context.Context, trace.Span) {
 	opts := make([]trace.SpanStartOption, 0, 4)
 	opts = append(opts, asConsumer, s.start)
@@ -99,8 +97,7 @@ func (t *Telemetry) startProcess(ctx context.Context, job *queue.Job, s *series)
 	return t.tracer.Start(ctx, s.span, opts...)
 }
 
-// dueAt is since when the job could have been run, by the database's clock; zero if the
-// job does not tell.
+// dueAt returns when the job became due, by the database's clock; zero if the job does not say.
 func dueAt(job *queue.Job) time.Time {
 	if job.ScheduledAt.After(job.CreatedAt) {
 		return job.ScheduledAt
@@ -108,7 +105,7 @@ func dueAt(job *queue.Job) time.Time {
 	return job.CreatedAt
 }
 
-// end is deferred, so that it sees how the handler ended.
+// end must be deferred, so that it sees how the handler ended.
 func (r *run) end(returned *error) {
 	value := recover()
 	switch {
@@ -125,8 +122,8 @@ func (r *run) end(returned *error) {
 
 var errGoexit = errors.New("telemetry: handler called runtime.Goexit")
 
-// panicked is a panic as an error, which a worker reads as it reads its queue.PanicError.
-// The stack is not in the text: the span's event has it.
+// panicked is a panic as an error, which a worker reads as it reads its queue.PanicError. Its text
+// leaves out the stack, which the span's event has.
 type panicked struct{ value any }
 
 func (p panicked) Error() string     { return fmt.Sprintf("panic: %v", p.value) }
@@ -150,8 +147,8 @@ func (r *run) notePanic(value any) {
 // settled is the outcome of a job that its handler has settled.
 const settled = "settled"
 
-// finish notes that the run has ended with err. Unless it is a failure anyway, as a panic is,
-// the outcome tells: a handler that snoozes, or gives back what it has no time for, has not failed.
+// finish records that the run has ended with err. If it has not failed otherwise, as by a panic,
+// the outcome decides: a handler that snoozes or releases its job has not failed.
 func (r *run) finish(err error, failed bool) {
 	defer r.span.End()
 	outcome := settled
@@ -159,7 +156,7 @@ func (r *run) finish(err error, failed bool) {
 		outcome = o.Action.String()
 		failed = failed || o.Action == queue.Retry || o.Action == queue.Dead
 	}
-	// Of what its handler has settled, the worker may think so too.
+	// The worker may believe that a job is lost which its handler has settled.
 	lost := outcome != settled && errors.Is(context.Cause(r.ctx), queue.ErrLost)
 	switch {
 	case !failed && lost:
@@ -176,5 +173,5 @@ func (r *run) finish(err error, failed bool) {
 	}
 	key := r.series.key
 	r.t.instruments.process.Record(r.ctx, time.Since(r.began).Seconds(), r.series.recordOf(err)...)
-	r.t.instruments.outcomes.Add(r.ctx, 1, r.t.series.of(key.op, key.queue, key.kind, outcome).add...)
+	r.t.instruments.outcomes.Add(r.ctx, 1, r.t.series.get(key.op, key.queue, key.kind, outcome).add...)
 }

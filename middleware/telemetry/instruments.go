@@ -11,18 +11,18 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// seconds are the convention's buckets from 5 ms to 10 s, so that errand's figures compare
-// with others', and more on both sides: jobs take 100 µs, and wait for minutes.
+// seconds are the convention's buckets from 5 ms to 10 s, so that errand's figures compare with
+// those of other systems, and more at both ends: jobs take 100 µs, and wait for minutes.
 var seconds = metric.WithExplicitBucketBoundaries(
 	0.0001, 0.00025, 0.0005, 0.001, 0.0025,
 	0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
 	30, 60, 120, 300, 600,
 )
 
-// sizes reach to the largest batch that a worker settles or extends.
+// sizes reach up to the largest batch that a worker settles or extends.
 var sizes = metric.WithExplicitBucketBoundaries(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
-// instruments take the measurements, all but those of Observe.
+// instruments take all measurements except Observe's.
 type instruments struct {
 	operation metric.Float64Histogram // how long calls of the queue take
 	sent      metric.Int64Counter
@@ -59,7 +59,7 @@ func newInstruments(m metric.Meter) (instruments, error) {
 	}, errors.Join(err1, err2, err3, err4, err5, err6, err7, err8)
 }
 
-// measure notes a call of the queue that began then and had n jobs.
+// measure records a call of the queue that began at began and had n jobs.
 func (t *Telemetry) measure(ctx context.Context, s *series, began time.Time, n int, err error) {
 	t.instruments.operation.Record(ctx, time.Since(began).Seconds(), s.recordOf(err)...)
 	if n > 0 {
@@ -89,6 +89,6 @@ next:
 		groups = append(groups, group{q, job.Kind, 1})
 	}
 	for _, g := range groups {
-		c.Add(ctx, g.jobs, t.series.of(op, g.queue, g.kind, "").addOf(err)...)
+		c.Add(ctx, g.jobs, t.series.get(op, g.queue, g.kind, "").addOf(err)...)
 	}
 }

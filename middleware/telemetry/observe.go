@@ -15,21 +15,21 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// observeTimeout is the longest that a reading may take: some readers, such as the
-// Prometheus exporter, set no limit.
+// observeTimeout bounds a reading, because some readers, such as the Prometheus exporter, set no
+// limit.
 const observeTimeout = 5 * time.Second
 
-// Observe reads q each time that the metrics are collected, until stop is called: the
-// depth of each queue by status, where q is a [queue.Inspector], and how long the oldest
-// job that is due has waited, where it is a [queue.Backlogger]. What q cannot do has no
-// metric. A reading takes at most five seconds; its error is the meter provider's to report.
+// Observe reads q each time that the metrics are collected, until stop is called. If q is a
+// [queue.Inspector], it reports the depth of each queue by status; if q is a [queue.Backlogger],
+// how long the oldest due job has waited. What q cannot do has no metric. A reading takes at most
+// five seconds; the meter provider reports its errors.
 //
-// Every process that observes the same database reports the same: take the maximum over
-// processes, not the sum. Depths of queues with more than 10,000 jobs may be estimates.
+// Every process that observes the same database reports the same figures: take the maximum over
+// processes, not the sum. Depths above 10,000 jobs may be estimates.
 //
-// A queue that was seen once is reported until stop, with zeros if nothing is in it any more;
-// its age is 0 while no job is due. An error is the meter provider's, and an
-// [*queue.InvalidError] if q is nil.
+// A queue that was seen once is reported until stop, with zeros when it is empty; its age is 0
+// while no job is due. Observe returns the meter provider's error, or an [*queue.InvalidError] if q
+// is nil.
 func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
 	if q == nil {
 		return nil, &queue.InvalidError{Field: "Observe.q", Problem: "nil"}
@@ -80,7 +80,7 @@ type queueAttributes struct {
 	age   metric.MeasurementOption
 }
 
-// statuses are those that each queue has, and be it with a zero.
+// statuses are those that each queue reports, even if the depth is 0.
 var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusCompleted, queue.StatusDead}
 
 func (o *observer) read(ctx context.Context, to metric.Observer) error {
@@ -112,7 +112,7 @@ func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
 	}
 	jobs := make(map[line]int64, len(counts))
 	for _, c := range counts {
-		o.know(c.Queue, c.Status)
+		o.remember(c.Queue, c.Status)
 		jobs[line{c.Queue, c.Status}] = c.Jobs
 	}
 	for name, attrs := range o.queues {
@@ -123,7 +123,7 @@ func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
 	return nil
 }
 
-// readAge comes after readDepth, which may know of queues that have nothing due.
+// readAge runs after readDepth, which may know of queues without due jobs.
 func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	backlogs, err := o.backlogs.Backlogs(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	}
 	ages := make(map[string]time.Duration, len(backlogs))
 	for _, b := range backlogs {
-		o.know(b.Queue, queue.StatusPending)
+		o.remember(b.Queue, queue.StatusPending)
 		ages[b.Queue] = b.Age
 	}
 	for name, attrs := range o.queues {
@@ -140,8 +140,8 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	return nil
 }
 
-// know remembers a queue, and that it has had jobs of that status.
-func (o *observer) know(name string, status queue.Status) {
+// remember notes a queue, and that it has had jobs of that status.
+func (o *observer) remember(name string, status queue.Status) {
 	destination := semconv.MessagingDestinationName(name)
 	attrs, ok := o.queues[name]
 	if !ok {
@@ -151,7 +151,7 @@ func (o *observer) know(name string, status queue.Status) {
 		}
 		o.queues[name] = attrs
 		for _, s := range statuses {
-			o.know(name, s)
+			o.remember(name, s)
 		}
 	}
 	if _, ok := attrs.depth[status]; !ok {

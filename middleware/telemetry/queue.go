@@ -10,10 +10,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Queue returns q with spans and measurements of what is done with it: Enqueue, as
-// [Telemetry.Enqueuer] does, Claim, Extend and Settle. [queue.As] finds what q can do
-// besides; that goes to q itself, and is not seen here: jobs claimed with
-// [queue.TxClaimer] have no claim span. It panics if q is nil.
+// Queue returns q with spans and measurements of Enqueue (as [Telemetry.Enqueuer] makes them),
+// Claim, Extend and Settle. [queue.As] still finds q's other capabilities, which are not measured:
+// jobs claimed through [queue.TxClaimer] have no claim span. It panics if q is nil.
 func (t *Telemetry) Queue(q queue.Queue) queue.Queue {
 	if q == nil {
 		panic("telemetry: Queue: q is nil")
@@ -44,7 +43,7 @@ func (o *observed) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 		fail(span, err)
 		o.t.count(ctx, o.t.instruments.consumed, opClaim, jobs, nil)
 	}
-	o.t.measure(ctx, o.t.series.of(opClaim, from, "", ""), began, len(jobs), err)
+	o.t.measure(ctx, o.t.series.get(opClaim, from, "", ""), began, len(jobs), err)
 	return jobs, err
 }
 
@@ -66,7 +65,7 @@ func (o *observed) Extend(ctx context.Context, lease time.Duration, jobs ...*que
 		fail(span, err)
 		o.t.noteLost(ctx, span, opExtend, lost)
 	}
-	o.t.measure(ctx, o.t.series.of(opExtend, commonQueue(jobs), "", ""), began, len(jobs), err)
+	o.t.measure(ctx, o.t.series.get(opExtend, commonQueue(jobs), "", ""), began, len(jobs), err)
 	return lost, err
 }
 
@@ -88,20 +87,20 @@ func (o *observed) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Ou
 	}
 	fail(span, err)
 	o.t.noteLost(ctx, span, opSettle, lost)
-	o.t.measure(ctx, o.t.series.of(opSettle, commonQueue(jobs), "", ""), began, len(jobs), err)
+	o.t.measure(ctx, o.t.series.get(opSettle, commonQueue(jobs), "", ""), began, len(jobs), err)
 	return lost, err
 }
 
-// startCall starts the span of a call that a consumer made at began, with links to the
-// creation contexts of jobs.
+// startCall starts the span of a consumer's call that began at began, with links to the creation
+// contexts of jobs.
 func (t *Telemetry) startCall(ctx context.Context, op operation, queueName string, jobs []*queue.Job, began time.Time) (context.Context, trace.Span) {
-	s := t.series.of(op, queueName, commonKind(jobs), "")
+	s := t.series.get(op, queueName, commonKind(jobs), "")
 	ctx, span := t.tracer.Start(ctx, s.span, asClient, s.start, trace.WithTimestamp(began), trace.WithLinks(t.links(jobs)...))
 	describe(span, jobs)
 	return ctx, span
 }
 
-// noteLost notes the jobs that a call has found lost.
+// noteLost records the jobs that a call found lost.
 func (t *Telemetry) noteLost(ctx context.Context, span trace.Span, op operation, lost []*queue.Job) {
 	if len(lost) > 0 {
 		span.SetAttributes(batchLostKey.Int(len(lost)))
@@ -109,7 +108,7 @@ func (t *Telemetry) noteLost(ctx context.Context, span trace.Span, op operation,
 	}
 }
 
-// setClient names the worker, where the name is one.
+// setClient names the worker in the span, if the name is a valid one.
 func setClient(span trace.Span, worker string) {
 	if span.IsRecording() && worker != "" && showable(worker) {
 		span.SetAttributes(semconv.MessagingClientID(worker))

@@ -24,7 +24,7 @@ const (
 	duplicatesKey = attribute.Key("errand.batch.duplicates")
 )
 
-// operation is what is done to jobs, in errand's words.
+// operation is an operation on jobs, in errand's words.
 type operation string
 
 const (
@@ -43,8 +43,7 @@ var types = map[operation]messagingconv.OperationTypeAttr{
 	opSettle:  messagingconv.OperationTypeSettle,
 }
 
-// series is what the spans and the measurements of one operation, queue, kind and
-// outcome have in common, ready for use.
+// series holds what the spans and measurements of one operation, queue, kind and outcome share.
 type series struct {
 	key    seriesKey
 	span   string // the name of spans
@@ -54,7 +53,7 @@ type series struct {
 	add    []metric.AddOption         // attrs
 }
 
-// recordOf returns the options of a measurement of what ended with err.
+// recordOf returns the options of a measurement that ended with err.
 func (s *series) recordOf(err error) []metric.RecordOption {
 	if err == nil {
 		return s.record
@@ -62,7 +61,7 @@ func (s *series) recordOf(err error) []metric.RecordOption {
 	return []metric.RecordOption{s.failed(err)}
 }
 
-// addOf returns the options of a count of what ended with err.
+// addOf returns the options of a count that ended with err.
 func (s *series) addOf(err error) []metric.AddOption {
 	if err == nil {
 		return s.add
@@ -74,7 +73,7 @@ func (s *series) failed(err error) metric.MeasurementOption {
 	return metric.WithAttributes(append(s.attrs[:len(s.attrs):len(s.attrs)], errorType(err))...)
 }
 
-// maxSeries is how many series are kept; beyond that they are made for each use.
+// maxSeries is how many series are kept; further ones are made for each use.
 const maxSeries = 4096
 
 // seriesCache keeps the series that have been used. The zero value is empty.
@@ -88,8 +87,8 @@ type seriesKey struct {
 	queue, kind, outcome string
 }
 
-// of returns the series. An empty queue, kind or outcome is left out.
-func (c *seriesCache) of(op operation, queue, kind, outcome string) *series {
+// get returns the series. It leaves out an empty queue, kind or outcome.
+func (c *seriesCache) get(op operation, queue, kind, outcome string) *series {
 	key := seriesKey{op, queue, kind, outcome}
 	c.mu.RLock()
 	s := c.known[key]
@@ -112,8 +111,8 @@ func (c *seriesCache) of(op operation, queue, kind, outcome string) *series {
 	return s
 }
 
-// showable says whether a name is one that a backend accepts. Others reach this package on
-// their way to be refused, and may be anything.
+// showable reports whether a backend would accept the name. Any other name is about to be refused
+// and can be anything.
 func showable(name string) bool {
 	if len(name) > 200 {
 		return false
@@ -151,17 +150,17 @@ func newSeries(key seriesKey) *series {
 	return s
 }
 
-// commonQueue returns the queue of all jobs, or "" where they are of several.
+// commonQueue returns the queue that all jobs have in common, or "".
 func commonQueue(jobs []*queue.Job) string {
 	return common(jobs, queueOf)
 }
 
-// commonKind returns the kind of all jobs, or "" where they are of several.
+// commonKind returns the kind that all jobs have in common, or "".
 func commonKind(jobs []*queue.Job) string {
 	return common(jobs, func(j *queue.Job) string { return j.Kind })
 }
 
-// queueOf is the queue that a job is in, or will be once it is enqueued.
+// queueOf returns the queue that a job is in, or will be in once it is enqueued.
 func queueOf(j *queue.Job) string { return cmp.Or(j.Queue, queue.DefaultQueue) }
 
 func common(jobs []*queue.Job, field func(*queue.Job) string) (value string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// maxLinks is the most links of a span, which is also the most that the SDK keeps by
-// default; of a larger batch the first jobs are linked to.
+// maxLinks is the most links of a span, which is also the most that the SDK keeps by default. Of a
+// larger batch only the first jobs are linked to.
 const maxLinks = 128
 
 var (
@@ -27,7 +27,7 @@ var (
 	asClient   = trace.WithSpanKind(trace.SpanKindClient)
 )
 
-// creation returns the creation context in the job's headers; invalid where there is none.
+// creation returns the creation context in the job's headers, which is invalid if there is none.
 func (t *Telemetry) creation(job *queue.Job) trace.SpanContext {
 	if job == nil || len(job.Headers) == 0 {
 		return trace.SpanContext{}
@@ -36,7 +36,7 @@ func (t *Telemetry) creation(job *queue.Job) trace.SpanContext {
 	return trace.SpanContextFromContext(ctx)
 }
 
-// links returns a link to the creation context of each job, as far as maxLinks.
+// links returns a link to the creation context of each job, at most maxLinks.
 func (t *Telemetry) links(jobs []*queue.Job) (links []trace.Link) {
 	for _, job := range jobs {
 		if len(links) == maxLinks {
@@ -53,7 +53,7 @@ func (t *Telemetry) links(jobs []*queue.Job) (links []trace.Link) {
 	return links
 }
 
-// describe says which jobs the span is about: the one, or how many.
+// describe sets which jobs the span is about: the one job, or their number.
 func describe(span trace.Span, jobs []*queue.Job) {
 	switch {
 	case !span.IsRecording():
@@ -77,10 +77,10 @@ func fail(span trace.Span, err error) {
 	span.SetAttributes(errorType(err))
 }
 
-// errorType is what kind of error err is: the name of its Go type, or of the first one
-// within it where err only wraps others, as what fmt.Errorf, errors.Join, queue.Discard and
-// errand's middleware return. An error whose own methods panic, as a nil pointer's may, is
-// of the conventions' type for others.
+// errorType returns the kind of err: the name of its Go type. If err only wraps others, as the
+// errors of fmt.Errorf, errors.Join, queue.Discard and errand's middleware do, it is the type of
+// the first one inside. An error whose own methods panic, as a nil pointer's may, has the
+// conventions' type for others.
 func errorType(err error) (kv attribute.KeyValue) {
 	defer func() {
 		if recover() != nil {
@@ -93,7 +93,7 @@ func errorType(err error) (kv attribute.KeyValue) {
 	return semconv.ErrorType(err)
 }
 
-// unwrap returns the first error within err, if err only wraps others; nil otherwise.
+// unwrap returns the first error inside err if err only wraps others, else nil.
 func unwrap(err error) error {
 	if err == nil || !isWrapper(err) {
 		return nil

@@ -15,25 +15,24 @@ const scope = module + "/middleware/telemetry"
 
 const module = "github.com/errandhq/errand"
 
-// Options are the choices of [New]; the zero value is good in a program that sets
-// OpenTelemetry's globals.
+// Options configure [New]. The zero value works in a program that sets OpenTelemetry's globals.
 type Options struct {
 	// TracerProvider makes the spans; nil means [otel.GetTracerProvider].
 	TracerProvider trace.TracerProvider
 	// MeterProvider takes the measurements; nil means [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
-	// Propagator carries contexts in the headers of jobs; nil means
-	// [otel.GetTextMapPropagator], which carries nothing unless the program has set one,
-	// such as [propagation.TraceContext]. Those who enqueue and those who handle need the same.
+	// Propagator carries contexts in the headers of jobs; nil means [otel.GetTextMapPropagator],
+	// which carries nothing unless the program has set one, such as [propagation.TraceContext]. The
+	// programs that enqueue and the workers need the same one.
 	Propagator propagation.TextMapPropagator
-	// NewTraces makes the span of each run begin a trace of its own, which links to the
-	// creation context, instead of being its child: for jobs that run long after, or in
-	// great numbers for one request. What baggage the headers carry is passed on all the same.
+	// NewTraces makes the span of each run begin a trace of its own, with a link to the creation
+	// context, instead of being its child. Set it for jobs that run long after their request, or in
+	// great numbers for one request. Baggage in the headers is passed on either way.
 	NewTraces bool
 }
 
-// Telemetry instruments queues and handlers. Make one with [New], and use it for all of a
-// program's. Its methods may be called concurrently.
+// Telemetry instruments queues and handlers. [New] makes one; a program needs only one. Its methods
+// may be called concurrently.
 type Telemetry struct {
 	tracer      trace.Tracer
 	meter       metric.Meter
@@ -43,8 +42,7 @@ type Telemetry struct {
 	series      seriesCache
 }
 
-// New returns a Telemetry with its instruments made. An error is the meter provider's:
-// that it cannot make one of them.
+// New returns a Telemetry. It returns an error if the meter provider cannot make an instrument.
 func New(opts Options) (*Telemetry, error) {
 	if opts.TracerProvider == nil {
 		opts.TracerProvider = otel.GetTracerProvider()

@@ -12,16 +12,15 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// WantJob checks that a job of the kind with the arguments want has been
-// enqueued, whatever has become of it since, and returns its record: of several,
-// the newest. If there is none it ends the test, with a message that shows what
-// the jobs most like it have instead.
+// WantJob checks that a job of the kind with the arguments want has been enqueued, whatever its
+// status is now, and returns its record: the newest, if there are several. If there is none it ends
+// the test, with a message that shows how the jobs most like it differ.
 //
-// q is the queue that the code under test was given, in memory or in a database,
-// or an Enqueuer around it: [queue.As] has to find a [queue.Inspector]. Jobs in an
-// open transaction do not exist yet, except for [Through]. Arguments are compared
-// by their JSON as it is stored: a number by its exact value, a time by its text, and
-// what middleware has encrypted or compressed by what that has made of it.
+// q is the queue that the code under test was given, in memory or in a database, or an Enqueuer
+// around it: [queue.As] must find a [queue.Inspector] in it. Jobs in an open transaction do not
+// exist yet, except for [Through]. Arguments are compared as the JSON that is stored: a number by
+// its exact value, a time by its text, and what middleware has encrypted or compressed as the
+// middleware left it.
 func WantJob[T any](t testing.TB, q queue.Enqueuer, kind queue.Kind[T], want T, opts ...Option) queue.Record {
 	t.Helper()
 	rec, err := wantJob(context.WithoutCancel(t.Context()), q, kind.New(want), opts)
@@ -31,8 +30,8 @@ func WantJob[T any](t testing.TB, q queue.Enqueuer, kind queue.Kind[T], want T, 
 	return rec
 }
 
-// WantNoJob checks that no job of the kind has been enqueued. If there are some the
-// test has failed, and goes on; the message lists them. See [WantJob] for what q is.
+// WantNoJob checks that no job of the kind has been enqueued. If there is one, the test fails and
+// goes on; the message lists the jobs. See [WantJob] for q.
 func WantNoJob[T any](t testing.TB, q queue.Enqueuer, kind queue.Kind[T], opts ...Option) {
 	t.Helper()
 	found, err := findJobs(context.WithoutCancel(t.Context()), q, &queue.Job{Kind: kind.Name}, opts)
@@ -44,14 +43,13 @@ func WantNoJob[T any](t testing.TB, q queue.Enqueuer, kind queue.Kind[T], opts .
 	}
 }
 
-// An Option narrows which jobs [WantJob] and [WantNoJob] mean.
+// Option narrows which jobs [WantJob] and [WantNoJob] look for.
 type Option func(*search) error
 
-// Through means jobs that were enqueued through db, that very handle: a [Tx], or
-// the *sql.Tx that the code under test was given; nil is the queue's own handle. Where db is
-// a Tx that is still open, the jobs that it has enqueued so far count, and after
-// it has rolled back they are gone. Only the queue in memory remembers handles: over
-// another, Through ends the test.
+// Through selects jobs that were enqueued through db, that very handle: a [Tx], or the *sql.Tx that
+// the code under test was given; nil is the queue's own handle. Jobs that a Tx has enqueued count
+// while it is open, and no longer after it has rolled back. Only the queue in memory remembers
+// handles; with another, Through ends the test.
 func Through(db queue.DB) Option {
 	return func(s *search) error {
 		if s.memory == nil {
@@ -68,7 +66,7 @@ func Through(db queue.DB) Option {
 	}
 }
 
-// InQueue means jobs of the queue of that name.
+// InQueue selects jobs of the queue with that name.
 func InQueue(name string) Option {
 	return Where(func(r queue.Record) error {
 		if r.Queue != name {
@@ -78,9 +76,9 @@ func InQueue(name string) Option {
 	})
 }
 
-// DueIn means jobs that are due d after they were enqueued, give or take a second:
-// code that sets ScheduledAt has looked at the clock a little earlier. A job
-// that has failed, or snoozed, is due when it will be tried again.
+// DueIn selects jobs that are due d after they were enqueued, give or take a second, because code
+// that sets ScheduledAt has read the clock a little earlier. A job that has failed or snoozed is
+// due when it will be retried.
 func DueIn(d time.Duration) Option {
 	return Where(func(r queue.Record) error {
 		if got := r.ScheduledAt.Sub(r.CreatedAt); (got - d).Abs() > time.Second {
@@ -90,8 +88,8 @@ func DueIn(d time.Duration) Option {
 	})
 }
 
-// Where means jobs for which check returns nil. Its error says why a job is not
-// the wanted one, and is shown in the message: "priority 0, want -1".
+// Where selects jobs for which check returns nil. The message shows check's error as the reason why
+// a job is not the wanted one: "priority 0, want -1".
 func Where(check func(queue.Record) error) Option {
 	return func(s *search) error {
 		s.checks = append(s.checks, func(j stored) string {
@@ -104,9 +102,9 @@ func Where(check func(queue.Record) error) Option {
 	}
 }
 
-// Except leaves out of the comparison what is found at these paths of the
-// arguments, or beneath: what a test cannot know, such as a random token. A path
-// is written as in the messages: "Token", "Items[2].ID". It is for WantJob.
+// Except leaves these paths of the arguments, and everything beneath them, out of the comparison:
+// what a test cannot know, such as a random token. A path is written as in the messages: "Token",
+// "Items[2].ID". It is for WantJob only.
 func Except(paths ...string) Option {
 	return func(s *search) error {
 		s.except = append(s.except, paths...)
@@ -114,7 +112,7 @@ func Except(paths ...string) Option {
 	}
 }
 
-// Times means exactly n such jobs; 0 is none. It is for WantJob.
+// Times wants exactly n such jobs; 0 means none. It is for WantJob only.
 func Times(n int) Option {
 	return func(s *search) error {
 		if n < 0 {
@@ -193,7 +191,7 @@ func wantJob(ctx context.Context, q queue.Enqueuer, job *queue.Job, opts []Optio
 	return rec, errors.New(noneOfKind(s.kind, all))
 }
 
-// findJobs returns the jobs that are meant, newest first.
+// findJobs returns the jobs that match, newest first.
 func findJobs(ctx context.Context, q queue.Enqueuer, job *queue.Job, opts []Option) ([]stored, error) {
 	s, err := newSearch(q, job, opts)
 	if err != nil {

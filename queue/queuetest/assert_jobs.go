@@ -13,12 +13,12 @@ import (
 // stored is a job as the assertions see it.
 type stored = memory.Stored
 
-// inMemory is the queue in memory, or what embeds it.
+// inMemory is the queue in memory, or a type that embeds it.
 type inMemory interface {
 	Stored(kind string) []memory.Stored
 }
 
-// list returns the jobs of the kind, or all where that is "", newest first.
+// list returns the jobs of the kind, or all if it is "", newest first.
 func (s *search) list(ctx context.Context, kind string) (jobs []stored, err error) {
 	if s.memory != nil {
 		return s.memory.Stored(kind), nil
@@ -43,14 +43,13 @@ func (s *search) list(ctx context.Context, kind string) (jobs []stored, err erro
 	}
 }
 
-// miss is a job of the kind that is not meant, and each reason why not.
+// miss is a job of the kind that does not match, with each reason.
 type miss struct {
 	stored
 	why []string
 }
 
-// sift tells the jobs that are meant from the others, which it puts in the order of
-// how many reasons there are.
+// sift separates the jobs that match from the others, which it sorts by how many reasons they have.
 func (s *search) sift(jobs []stored) (found []stored, misses []miss, err error) {
 	for _, j := range jobs {
 		why, err := s.why(j)
@@ -67,7 +66,7 @@ func (s *search) sift(jobs []stored) (found []stored, misses []miss, err error) 
 	return found, misses, nil
 }
 
-// why returns the reasons why the job is not meant; none where it is.
+// why returns the reasons why the job does not match; none if it does.
 func (s *search) why(j stored) (reasons []string, err error) {
 	if s.shown != "" {
 		args, err := decode(j.Payload)
@@ -75,7 +74,7 @@ func (s *search) why(j stored) (reasons []string, err error) {
 			return nil, fmt.Errorf("queuetest: payload of job %d: %w", j.ID, err)
 		}
 		for _, d := range diff("", args, s.args) {
-			if !slices.ContainsFunc(s.except, func(path string) bool { return within(d.path, path) }) {
+			if !slices.ContainsFunc(s.except, func(path string) bool { return isWithin(d.path, path) }) {
 				reasons = append(reasons, d.String())
 			}
 		}

@@ -18,8 +18,7 @@ const (
 	mostListed  = 10  // jobs that are meant, or other kinds
 )
 
-// unlike says how many of the jobs that are meant there are, and what the others
-// that are most like them have instead.
+// unlike says how many jobs match, and how the others that are most like them differ.
 func (s *search) unlike(found []stored, misses []miss) string {
 	what := s.kind + " with " + window(s.shown, 0, mostArgs)
 	if len(s.except) > 0 {
@@ -51,7 +50,7 @@ func unwanted(kind string, found []stored) string {
 	})
 }
 
-// noneOfKind says which kinds there are instead, those with similar names first.
+// noneOfKind lists the kinds that there are instead, similar names first.
 func noneOfKind(kind string, all []stored) string {
 	message := fmt.Sprintf("no job %s was enqueued", kind)
 	if len(all) == 0 {
@@ -69,7 +68,7 @@ func noneOfKind(kind string, all []stored) string {
 	})
 }
 
-// enqueued is the beginning of a sentence on n jobs.
+// enqueued returns the beginning of a sentence about n jobs.
 func enqueued(n int, what string) string {
 	switch n {
 	case 0:
@@ -80,7 +79,7 @@ func enqueued(n int, what string) string {
 	return fmt.Sprintf("%d jobs %s were enqueued", n, what)
 }
 
-// lines shows each of all on a line of its own, but no more than most.
+// lines shows each of all on a line of its own, at most most of them.
 func lines[T any](all []T, most int, show func(T) string) string {
 	var b strings.Builder
 	for _, v := range all[:min(len(all), most)] {
@@ -94,7 +93,7 @@ func lines[T any](all []T, most int, show func(T) string) string {
 
 func title(j stored) string { return fmt.Sprintf("job %d (%s)", j.ID, j.Status) }
 
-// reasons are the first of a miss's.
+// reasons returns the first reasons of a miss.
 func (m miss) reasons() string {
 	shown := strings.Join(m.why[:min(len(m.why), mostReasons)], "; ")
 	if more := len(m.why) - mostReasons; more > 0 {
@@ -122,7 +121,7 @@ func handleName(db queue.DB) string {
 	return fmt.Sprintf("%T", db)
 }
 
-// edits is how many letters have to be added, removed or replaced to make b of a.
+// edits returns how many letters must be added, removed or replaced to turn a into b.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1) // of the letters of a so far, and each beginning of b
 	for j := range row {

@@ -25,12 +25,11 @@ type difference struct {
 	got, want any    // as decoded, or none
 }
 
-// none stands for the member or element that one of the values lacks.
+// none stands for a member or element that one of the values lacks.
 type none struct{}
 
-// diff returns where two decoded values differ as JSON: the order of members does
-// not count, and numbers are the same if their values are, exactly. path is where
-// the values are found.
+// diff returns where two decoded values differ as JSON: the order of members does not count, and
+// numbers are compared by their exact values. path is where the values were found.
 func diff(path string, got, want any) (all []difference) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -88,7 +87,7 @@ func sameNumber(a, b json.Number) bool {
 	return x.Cmp(y) == 0
 }
 
-// memberPath is the path of an object's member.
+// memberPath returns the path of an object's member.
 func memberPath(path, name string) string {
 	odd := func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	switch {
@@ -100,8 +99,8 @@ func memberPath(path, name string) string {
 	return path + "." + name
 }
 
-// within says whether the path is outer or beneath it.
-func within(path, outer string) bool {
+// isWithin reports whether path is outer or beneath it.
+func isWithin(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
 }
@@ -115,7 +114,7 @@ func (d difference) String() string {
 	return s
 }
 
-// text is the value as JSON, as a person wants to read it.
+// text returns the value as JSON that a person can read.
 func text(v any) string {
 	if v == (none{}) {
 		return "none"
@@ -129,7 +128,7 @@ func text(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// abridge cuts long texts to where they begin to differ.
+// abridge cuts long texts down to where they begin to differ.
 func abridge(got, want string) (string, string) {
 	const most, before = 100, 20
 	start := 0
@@ -142,7 +141,7 @@ func abridge(got, want string) (string, string) {
 	return window(got, start, most), window(want, start, most)
 }
 
-// window is what s holds from start on, at most that many bytes.
+// window returns what s holds from start on, at most that many bytes.
 func window(s string, start, most int) string {
 	end := min(start+most, len(s))
 	shown := strings.ToValidUTF8(s[start:end], "") // without the runes that were cut in two

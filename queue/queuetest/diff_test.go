@@ -66,7 +66,7 @@ func TestWithin(t *testing.T) {
 		{"ab", "a", false}, {"a", "a.b", false}, {"b.a", "a", false}, {"", "a", false},
 	}
 	for _, tt := range tests {
-		if got := within(tt.path, tt.outer); got != tt.want {
+		if got := isWithin(tt.path, tt.outer); got != tt.want {
 			t.Errorf("%q within %q: got %v, want %v", tt.path, tt.outer, got, tt.want)
 		}
 	}

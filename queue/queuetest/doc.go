@@ -1,3 +1,3 @@
-// Package queuetest is for the tests of programs that use errand. [New] returns a queue in memory,
-// and [WantJob] and [WantNoJob] check what was enqueued, on any backend.
+// Package queuetest is for the tests of programs that use errand. [New] returns a queue in memory;
+// [WantJob] and [WantNoJob] check what was enqueued, on any backend.
 package queuetest
