@@ -19,9 +19,9 @@ var cancelCases = []testCase{
 	{"before pruning", hasPruner, testCancelledPrune},
 	{"before reclaiming", hasReclaimer, testCancelledReclaim},
 	{"before claiming in a transaction", hasTxClaimer, testCancelledClaimTx},
-	{"amid enqueueing", anything, testCancelEnqueue},
-	{"amid settling", anything, testCancelSettle},
-	{"amid claiming", anything, testCancelClaim},
+	{"while enqueueing", anything, testCancelEnqueue},
+	{"while settling", anything, testCancelSettle},
+	{"while claiming", anything, testCancelClaim},
 }
 
 func cancelled(t *testing.T) context.Context {
@@ -132,9 +132,9 @@ func testCancelledClaimTx(t *testing.T, h Harness) {
 	claimOne(t, h)
 }
 
-// amid calls do with contexts that are cancelled sooner and later after it began,
-// and says whether the error that it must then return, if any, is Canceled.
-func amid(t *testing.T, do func(ctx context.Context, i int) error) {
+// whenCancelled calls do with contexts that are cancelled after a short and after a longer time. It checks
+// that an error of do is context.Canceled.
+func whenCancelled(t *testing.T, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	for i := range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -150,7 +150,7 @@ func amid(t *testing.T, do func(ctx context.Context, i int) error) {
 // testCancelEnqueue checks that a batch is written as a whole or not at all.
 func testCancelEnqueue(t *testing.T, h Harness) {
 	const n = 200
-	amid(t, func(ctx context.Context, i int) error {
+	whenCancelled(t, func(ctx context.Context, i int) error {
 		name := fmt.Sprint("q", i)
 		err := h.Queue.Enqueue(ctx, nil, newJobs(n, func(_ int, j *queue.Job) { j.Queue = name })...)
 		req := request(n + 1)
@@ -166,7 +166,7 @@ func testCancelEnqueue(t *testing.T, h Harness) {
 // testCancelSettle checks that a batch is settled as a whole or not at all.
 func testCancelSettle(t *testing.T, h Harness) {
 	const n = 200
-	amid(t, func(ctx context.Context, i int) error {
+	whenCancelled(t, func(ctx context.Context, i int) error {
 		enqueue(t, h, newJobs(n, nil)...)
 		batch := outcomes(queue.Done, claimAll(t, h, n)...)
 		_, cancelErr := h.Queue.Settle(ctx, nil, batch...)
@@ -186,7 +186,7 @@ func testCancelSettle(t *testing.T, h Harness) {
 // when the lease runs out, if they had been claimed.
 func testCancelClaim(t *testing.T, h Harness) {
 	const n = 50
-	amid(t, func(ctx context.Context, i int) error {
+	whenCancelled(t, func(ctx context.Context, i int) error {
 		enqueue(t, h, newJobs(n, nil)...)
 		jobs, claimErr := h.Queue.Claim(ctx, short(request(n)))
 		if claimErr == nil {

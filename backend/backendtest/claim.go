@@ -55,8 +55,8 @@ func testClaimOrder(t *testing.T, h Harness) {
 	wantIDs(t, "claims of one at a time", claimed, want)
 }
 
-// testClaimMemory checks that whoever still holds one job of a claim does not keep the
-// payloads of the others in memory.
+// testClaimMemory checks that a caller that keeps one job of a claim does not keep the payloads of
+// the other jobs in memory.
 func testClaimMemory(t *testing.T, h Harness) {
 	const n = 20
 	enqueue(t, h, newJobs(n, func(_ int, j *queue.Job) {

@@ -1,4 +1,5 @@
-// Package dburl opens a queue by a URL, for programs that leave the choice of the database to whoever runs them:
+// Package dburl opens a queue by a URL, for programs that leave the choice of the database to the
+// person who runs them:
 //
 //	d, err := dburl.Open(os.Getenv("DATABASE_URL"), dburl.Options{})
 //	defer d.Close()

@@ -1,7 +1,7 @@
 // Package pgxadapter lets errand work in a transaction of native pgx.
 //
 //	tx, err := pool.Begin(ctx)
-//	// The business write goes through tx as ever.
+//	// The business write goes through tx itself.
 //	err = q.Enqueue(ctx, pgxadapter.Tx(tx), job)
 //	lost, err := q.Settle(ctx, pgxadapter.Tx(tx), queue.Outcome{Job: job, Action: queue.Done})
 //	err = tx.Commit(ctx)

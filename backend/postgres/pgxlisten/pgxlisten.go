@@ -42,8 +42,8 @@ func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notif
 	return nil
 }
 
-// connect gives up in good time: one of the pool's connections may have been swallowed
-// by the network, or the server may be found silent, and whoever calls tries again.
+// connect takes a connection of the pool, or gives up after connectTimeout: the network may have
+// swallowed the connection, or the server may not answer. The caller tries again.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
