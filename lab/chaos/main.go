@@ -24,6 +24,7 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
+	"github.com/errandhq/errand/lab/chaos/internal/runner"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/lab/internal/process"
@@ -33,7 +34,7 @@ func main() { process.Main("chaos", child.Run, run) }
 
 // flags are the command line.
 type flags struct {
-	options  scenario.Options
+	options  runner.Options
 	json     bool
 	markdown bool
 	criteria bool
@@ -95,11 +96,11 @@ func command(set *flag.FlagSet, seed uint64) string {
 // scenarios are those that are named, or, if none is, all that a run of that length has.
 func scenarios(list string, short bool) ([]scenario.Scenario, error) {
 	if list == "" {
-		return slices.DeleteFunc(slices.Clone(scenario.All), func(s scenario.Scenario) bool { return s.Long && short }), nil
+		return slices.DeleteFunc(slices.Clone(runner.All), func(s scenario.Scenario) bool { return s.Long && short }), nil
 	}
 	var chosen []scenario.Scenario
 	for name := range strings.SplitSeq(list, ",") {
-		found := scenario.Find(name)
+		found := runner.Find(name)
 		if len(found) == 0 {
 			return nil, fmt.Errorf("-run %s: no such scenario, see -list", name)
 		}
@@ -146,12 +147,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	fmt.Fprintln(progress, f.options.Command)
 	f.options.Progress = progress
-	rows, err := scenario.Run(ctx, f.options)
+	rows, err := runner.Run(ctx, f.options)
 	return errors.Join(err, f.write(out, rows), failures(rows))
 }
 
 func list(out io.Writer) error {
-	for _, s := range scenario.All {
+	for _, s := range runner.All {
 		also := ""
 		switch {
 		case s.Peers:

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/lab/chaos/internal/report"
-	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/runner"
 )
 
 func TestParse(t *testing.T) {
@@ -30,7 +30,7 @@ func TestParseDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.options.Scenarios) != len(scenario.All) || len(f.options.Against) != 0 || f.options.Short || f.options.Seed == 0 {
+	if len(f.options.Scenarios) != len(runner.All) || len(f.options.Against) != 0 || f.options.Short || f.options.Seed == 0 {
 		t.Errorf("got %+v", f.options)
 	}
 	again, err := parse(strings.Fields(strings.TrimPrefix(f.options.Command, "go run . ")), io.Discard)
@@ -59,7 +59,7 @@ func TestList(t *testing.T) {
 	if err := run(context.Background(), []string{"-list"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Count(out.String(), "\n"); got != len(scenario.All) || !strings.Contains(out.String(), " 1  sigkill") || !strings.Contains(out.String(), "(river too)") {
+	if got := strings.Count(out.String(), "\n"); got != len(runner.All) || !strings.Contains(out.String(), " 1  sigkill") || !strings.Contains(out.String(), "(river too)") {
 		t.Errorf("got %d lines:\n%s", got, out.String())
 	}
 }

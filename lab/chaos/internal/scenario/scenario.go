@@ -1,20 +1,19 @@
-// Package scenario holds what is done to a system, a file each.
+// Package scenario holds what is done to a system, a file each, in folders by what is broken:
+// processes, network, servers, data, and in soak a little of all for hours.
 //
-// To add one, write a file with a variable of type [Scenario] and its Run function, and
-// put the variable into [All]. Run has a [lab.Lab]: it starts processes (Crew,
-// Enqueuer), strikes them or the server, tells the lab of each fault (Struck; Crew.Kill and
-// Crew.Freeze do so themselves), lets the rest be worked off (Drain), and has it audited
-// (Audit), which fills the row and demands that nothing is lost; what else is demanded it
-// adds with Row.Check. What a worker's handler does is a function in package child, in a
-// file of its own if it is more than a few lines, and in its table of handlers. Lab.Route
-// puts something between a child and its server, such as a proxy of package wire. All that is
-// random comes from Lab.Source; what differs in a short run, from lab.Size.
+// To add one, write a file with a variable of type [Scenario] and its Run function, and put the
+// variable into the folder's All. Run has a [lab.Lab]: it starts processes (Crew, Enqueuer), strikes
+// them or the server, tells the lab of each fault (Struck; Crew.Kill and Crew.Freeze do so
+// themselves), lets the rest be worked off (Drain), and has it audited (Audit), which fills the row
+// and demands that nothing is lost; what else is demanded it adds with Row.Check. What a worker's
+// handler does is a function in package child, in a file of its own if it is more than a few lines,
+// and in its table of handlers. Lab.Route puts something between a child and its server, such as a
+// proxy of package wire. All that is random comes from Lab.Source; what differs in a short run, from
+// lab.Size.
 package scenario
 
 import (
 	"context"
-	"slices"
-	"strconv"
 
 	"github.com/errandhq/errand/lab/chaos/internal/lab"
 )
@@ -31,20 +30,4 @@ type Scenario struct {
 	Settings map[string]string // of the server, beyond [server.Durable]
 	Disk     int64             // bytes of the server's own file system; 0 means that it has none
 	Run      func(ctx context.Context, l *lab.Lab) error
-}
-
-// All are all there are.
-var All = slices.SortedStableFunc(slices.Values(slices.Concat(direct, throughBouncer())), func(a, b Scenario) int { return a.Number - b.Number })
-
-// direct are the scenarios in which nothing but the wire is between errand and the server.
-var direct = []Scenario{sigkill, freeze, once, race, plans, poison, burst, payloads, terminate, crash, halfOpen, cut, standby, synchronous, pinned, clocks, deadlocks, isolation, migrations, limits, disk, sigterm, soak, sqlite, slowLink, badRows, head, giveBack, pools, endedTx}
-
-// Find finds the scenarios of a name or number.
-func Find(name string) (found []Scenario) {
-	for _, s := range All {
-		if s.Name == name || strconv.Itoa(s.Number) == name {
-			found = append(found, s)
-		}
-	}
-	return found
 }

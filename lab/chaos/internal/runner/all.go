@@ -1,0 +1,50 @@
+package runner
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario/data"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario/network"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario/processes"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario/servers"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario/soak"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+// All are all scenarios there are, by number.
+var All = slices.SortedStableFunc(slices.Values(slices.Concat(direct, throughBouncer())),
+	func(a, b scenario.Scenario) int { return a.Number - b.Number })
+
+// direct are the scenarios in which nothing but the wire is between errand and the server.
+var direct = slices.Concat(processes.All, network.All, servers.All, data.All, soak.All)
+
+// Find finds the scenarios of a name or number.
+func Find(name string) (found []scenario.Scenario) {
+	for _, s := range All {
+		if s.Name == name || strconv.Itoa(s.Number) == name {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// pooled are the names of the scenarios that make sense with PgBouncer between errand and the server,
+// and pooledShort of those that are part of a short run.
+var (
+	pooled      = []string{"sigkill", "freeze", "once", "terminate", "crash", "isolation", "limits", "disk", "sigterm"}
+	pooledShort = []string{"sigkill", "once", "terminate"}
+)
+
+// throughBouncer are the pooled scenarios, again. What the lab itself does goes to the server directly.
+func throughBouncer() (again []scenario.Scenario) {
+	for _, name := range pooled {
+		s := direct[slices.IndexFunc(direct, func(s scenario.Scenario) bool { return s.Name == name })]
+		s.Long = !slices.Contains(pooledShort, name)
+		s.Number, s.Name, s.What = 14, "bouncer-"+s.Name, s.What+"; through PgBouncer in transaction mode"
+		s.Peers, s.System = false, system.Pooled
+		again = append(again, s)
+	}
+	return again
+}

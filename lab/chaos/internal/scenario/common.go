@@ -1,0 +1,72 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+// Load is what the server's faults meet: workers that their handlers' time keeps to
+// some 320 jobs a second, and somebody who enqueues as fast as that.
+func Load(l *lab.Lab, lease time.Duration) (*lab.Crew, *child.Process, error) {
+	crew, err := l.Crew(4, child.Work{
+		Worker: system.Worker{Concurrency: 8, Lease: lease},
+		Least:  50 * time.Millisecond,
+		Most:   150 * time.Millisecond,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Ahead: 1000})
+	return crew, enqueuer, err
+}
+
+// Finish ends what a scenario without a fixed number of jobs began: nothing more is
+// enqueued, what is there is worked off, the workers stop, and all is audited.
+func Finish(ctx context.Context, l *lab.Lab, crew *lab.Crew, enqueuer *child.Process) (f audit.Finding, book ledger.Book, err error) {
+	if err := Stop(enqueuer); err != nil {
+		return f, book, err
+	}
+	if err := l.Drain(ctx); err != nil {
+		return f, book, err
+	}
+	if err := crew.Stop(); err != nil {
+		return f, book, err
+	}
+	return l.Audit(ctx)
+}
+
+// Stop lets a process stop in good order.
+func Stop(p *child.Process) error {
+	if err := p.Terminate(); err != nil {
+		return err
+	}
+	return p.Wait(time.Minute)
+}
+
+// Count is how many entries are like that.
+func Count(entries []ledger.Entry, which func(ledger.Entry) bool) (n int) {
+	for _, e := range entries {
+		if which(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// Difference shows two texts from about where they differ.
+func Difference(a, b string) string {
+	const before, most = 20, 80
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	from := max(0, same-before)
+	return fmt.Sprintf("…%.*s → …%.*s", most, a[from:], most, b[from:])
+}

@@ -1,0 +1,115 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+var badRows = scenario.Scenario{
+	Number: 25,
+	Name:   "badrows",
+	What:   "rows at the head that errand would not have written: times at infinity, attempts at the end of an integer, payloads of a gigabyte",
+	Run:    workBesideBadRows,
+}
+
+// oddities are what is odd about rows that can be run all the same: columns and values.
+var oddities = [][2]string{
+	{"created_at", "'infinity'"}, {"created_at", "'-infinity'"}, {"created_at", "'4000-01-01 BC'"}, {"scheduled_at", "'-infinity'"},
+	{"attempts, max_attempts", "2147483647, 2147483647"}, {"attempts, max_attempts", "-2147483648, -2147483648"}, {"headers", "'[1, 2]'"},
+	{"updated_at", "'infinity'"}, {"locked_at, locked_until", "'-infinity', 'infinity'"}, {"last_error", "repeat('x', 1000000)"},
+}
+
+const (
+	// Odd rows are numbered from firstOdd on, and those that cannot be read from firstHuge.
+	firstOdd  = 1_000_000
+	firstHuge = 2_000_000
+	// hugePayload is what the server cannot print in a gigabyte.
+	hugePayload = `(SELECT jsonb_build_object('number', %d, 'x', jsonb_agg('1e131000'::numeric)) FROM generate_series(1, 9000))`
+)
+
+// withoutChecks makes the table as it was before it had checks.
+const withoutChecks = `ALTER TABLE errand.jobs DROP CONSTRAINT jobs_values_check`
+
+func workBesideBadRows(ctx context.Context, l *lab.Lab) error {
+	good, huge := lab.Size(l, 10_000, 500), lab.Size(l, 5, 1)
+	if err := l.Exec(ctx, withoutChecks); err != nil {
+		return err
+	}
+	if err := insertBadRows(ctx, l, huge); err != nil {
+		return err
+	}
+	numbers := make([]int, good)
+	for i := range numbers {
+		numbers[i] = 1 + i
+	}
+	if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+		return err
+	}
+	crew, err := l.Crew(2, child.Work{Worker: system.Worker{Concurrency: 8, Lease: 30 * time.Second}, Most: 5 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	if err := l.Drain(ctx); err != nil {
+		return err
+	}
+	if err := crew.Stop(); err != nil {
+		return err
+	}
+	f, _, err := l.Audit(ctx)
+	if err != nil {
+		return err
+	}
+	l.CheckDuplicates(f)
+	l.Row.RecoveryMS = -1
+	return checkBadRows(ctx, l, huge)
+}
+
+func insertBadRows(ctx context.Context, l *lab.Lab, huge int) error {
+	insert := func(number int, columns, values string) error {
+		err := l.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, priority, %s) VALUES ('%s', -1000, %s)`, columns, system.Plain, values))
+		if err != nil {
+			return err
+		}
+		return l.Acked(number)
+	}
+	for i := range huge {
+		if err := insert(firstHuge+i, "payload", fmt.Sprintf(hugePayload, firstHuge+i)); err != nil {
+			return err
+		}
+	}
+	for i, o := range oddities {
+		payload := fmt.Sprintf(`jsonb_build_object('number', %d)`, firstOdd+i)
+		if err := insert(firstOdd+i, o[0]+", payload", o[1]+", "+payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBadRows demands that just those died that cannot be read, and that their rows say why.
+func checkBadRows(ctx context.Context, l *lab.Lab, huge int) error {
+	jobs, err := l.System.Jobs(ctx, "")
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	dead := 0
+	for _, j := range jobs {
+		unreadable := j.Number >= firstHuge
+		if unreadable && j.State == system.GivenUp && strings.Contains(j.Reason, "cannot be read") {
+			dead++
+		} else if unreadable || j.State != system.Ended {
+			wrong = append(wrong, fmt.Sprintf("job %d: %s, %q", j.Number, j.State, j.Reason))
+		}
+	}
+	l.Row.Check(dead == huge, "rows that cannot be read dead with a reason: all", "%d of %d", dead, huge)
+	l.Row.Check(len(wrong) == 0, "others that are not done: 0", "%s", lab.Few(wrong))
+	return nil
+}

@@ -1,0 +1,241 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+var burst = scenario.Scenario{
+	Number: 7,
+	Name:   "burst",
+	What:   "one of 5,000 outcomes at once has an error with NUL, bad UTF-8, 50 MB, or all of it",
+	Peers:  true,
+	Alone:  true,
+	Run:    burstRounds,
+	// The server tells when what was settled was committed.
+	Settings: map[string]string{"track_commit_timestamp": "on"},
+}
+
+const (
+	together     = 5000
+	leaseOfBurst = 10 * time.Second
+	// longestText is what queue.ErrorText documents.
+	longestText = 8 << 10
+)
+
+func burstRounds(ctx context.Context, l *lab.Lab) error {
+	found := bursts{slowest: make(map[string]time.Duration)}
+	draw := l.Source("bad outcomes")
+	verbs := []system.Verb{system.Retry, system.Dead}
+	for i := range lab.Size(l, 10, 1) * len(child.BadTexts) {
+		b := child.BadOutcome{
+			Number: 1 + i*together + draw.IntN(together),
+			Text:   child.BadTexts[i%len(child.BadTexts)],
+			Verb:   verbs[(i+i/len(child.BadTexts))%len(verbs)], // each text with each verb
+		}
+		if err := found.round(ctx, l, i, b); err != nil {
+			return fmt.Errorf("%s: %w", b.Text, err)
+		}
+	}
+	if err := l.Drain(ctx); err != nil {
+		return err
+	}
+	f, _, err := l.Audit(ctx)
+	if err != nil {
+		return err
+	}
+	l.Row.RecoveryMS = -1
+	found.check(l)
+	l.Row.Check(f.Dup == found.retried, "starts beyond the first: only of those to be retried", "%d of %d", f.Dup, found.retried)
+	l.Row.Duplicates -= found.retried // which was asked for
+	return nil
+}
+
+// bursts are what the rounds found.
+type bursts struct {
+	rounds, retried, inTime int
+	slowest                 map[string]time.Duration // by what was bad
+	late                    []string                 // rounds, and how many others were not settled in time
+	amiss                   []string                 // what is wrong with how the one was recorded
+}
+
+// round has a worker return 5,000 outcomes at once.
+func (f *bursts) round(ctx context.Context, l *lab.Lab, i int, bad child.BadOutcome) error {
+	first := 1 + i*together
+	w, err := l.Worker(fmt.Sprintf("w%d", i+1), child.Work{
+		Worker: system.Worker{Concurrency: together, Lease: leaseOfBurst}, Handler: "burst", Bad: bad,
+	})
+	if err != nil {
+		return err
+	}
+	numbers := make([]int, together)
+	for n := range numbers {
+		numbers[n] = first + n
+	}
+	if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+		return err
+	}
+	if err := l.Until(ctx, time.Minute, func() (bool, error) { return allWait(ctx, l, i) }); err != nil {
+		return fmt.Errorf("the worker does not come to run all: %w", err)
+	}
+	told := time.Now()
+	if err := w.Go(); err != nil {
+		return err
+	}
+	left := 0 // live jobs, when all are settled
+	if bad.Verb == system.Retry {
+		left = 1
+		f.retried++
+	}
+	if err := awaitSettled(ctx, l, left, w.Name); err != nil {
+		return err
+	}
+	if err := f.look(ctx, l, first, told, bad); err != nil {
+		return err
+	}
+	if err := l.Exec(ctx, burstTables[l.About.Name].hurry); err != nil {
+		return err
+	}
+	if err := awaitSettled(ctx, l, 0, w.Name); err != nil {
+		return err
+	}
+	return scenario.Stop(w)
+}
+
+// allWait says whether all handlers of the round have been started, and all but one have had their effect.
+func allWait(ctx context.Context, l *lab.Lab, round int) (bool, error) {
+	_, effects, err := l.Ledger.Progress(ctx)
+	if err != nil || effects < (round+1)*(together-1) {
+		return false, err
+	}
+	book, err := l.Ledger.Read(ctx)
+	started := make(map[int]bool)
+	for _, s := range book.Starts {
+		started[s.Number] = true
+	}
+	return len(started) == (round+1)*together, err
+}
+
+// awaitSettled waits until no more than n jobs have not ended, and the worker has none; in vain at last, which is for the
+// criteria to judge.
+func awaitSettled(ctx context.Context, l *lab.Lab, n int, worker string) error {
+	const patience = 3 * leaseOfBurst
+	enough := time.Now().Add(patience + l.About.Slow)
+	return l.Until(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
+		live, err := l.System.Live(ctx)
+		if live > n || err != nil {
+			return time.Now().After(enough), err
+		}
+		held, err := l.System.Jobs(ctx, worker)
+		return len(held) == 0 || time.Now().After(enough), err
+	})
+}
+
+// burstTables have each system's statements: settled reads the jobs numbered from $1 to $2, with their states as [system.State], when
+// that was committed and what is recorded of the last error; hurry has jobs that are to be tried again run now.
+var burstTables = map[string]struct{ settled, hurry string }{
+	"errand": {
+		`SELECT (payload ->> 'number')::bigint, CASE status WHEN 'completed' THEN 'done' WHEN 'pending' THEN 'waiting' ELSE status::text END,
+			pg_xact_commit_timestamp(xmin), coalesce(last_error, '') FROM errand.jobs WHERE (payload ->> 'number')::bigint BETWEEN $1 AND $2`,
+		`UPDATE errand.jobs SET scheduled_at = now() WHERE status = 'pending'`,
+	},
+	"river": {
+		`SELECT (args ->> 'number')::bigint,
+			CASE state WHEN 'completed' THEN 'done' WHEN 'cancelled' THEN 'dead' WHEN 'discarded' THEN 'dead' WHEN 'running' THEN 'running' ELSE 'waiting' END,
+			pg_xact_commit_timestamp(xmin), coalesce(errors[array_length(errors, 1)] ->> 'error', '')
+			FROM river_job WHERE (args ->> 'number')::bigint BETWEEN $1 AND $2`,
+		`UPDATE river_job SET scheduled_at = now(), state = 'available' WHERE state = 'retryable'`,
+	},
+}
+
+// settled is a job as its settling has left it.
+type settled struct {
+	number int
+	state  system.State
+	at     time.Time // of the commit
+	reason string
+}
+
+// look looks at what has become of a round.
+func (f *bursts) look(ctx context.Context, l *lab.Lab, first int, told time.Time, bad child.BadOutcome) error {
+	const within = time.Second
+	jobs, err := readSettled(ctx, l, first)
+	if err != nil {
+		return err
+	}
+	f.rounds++
+	inTime, slowest := 0, time.Duration(0)
+	for _, j := range jobs {
+		switch took := j.at.Sub(told); {
+		case j.number == bad.Number:
+			if why := amiss(j, bad); why != "" {
+				f.amiss = append(f.amiss, fmt.Sprintf("%s, %v: %s", bad.Text, bad.Verb, why))
+			}
+		case j.state == system.Ended:
+			slowest = max(slowest, took)
+			if took <= within {
+				inTime++
+			}
+		}
+	}
+	f.inTime += inTime
+	f.slowest[bad.Text] = max(f.slowest[bad.Text], slowest)
+	if n := together - 1 - inTime; n > 0 {
+		f.late = append(f.late, fmt.Sprintf("%d beside %s, %v", n, bad.Text, bad.Verb))
+	}
+	l.Say("%s, %v: %d of the others settled within %v, the last after %.3f s", bad.Text, bad.Verb, inTime, within, slowest.Seconds())
+	return nil
+}
+
+func readSettled(ctx context.Context, l *lab.Lab, first int) ([]settled, error) {
+	conn, err := pgx.Connect(ctx, l.DSN())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	rows, _ := conn.Query(ctx, burstTables[l.About.Name].settled, first, first+together-1) // the error is rows', too
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s settled, err error) {
+		err = row.Scan(&s.number, &s.state, &s.at, &s.reason)
+		return s, err
+	})
+}
+
+// amiss says what is wrong with how a bad outcome was recorded.
+func amiss(j settled, bad child.BadOutcome) string {
+	want := system.GivenUp
+	if bad.Verb == system.Retry {
+		want = system.Waiting
+	}
+	switch {
+	case j.state != want:
+		return fmt.Sprintf("it is %s, not %s", j.state, want)
+	case !strings.Contains(j.reason, child.BadPrefix): // River has a prefix of its own
+		return fmt.Sprintf("%.40q is not the error", j.reason)
+	case !utf8.ValidString(j.reason) || strings.ContainsRune(j.reason, 0):
+		return fmt.Sprintf("%.40q has NUL or bad UTF-8", j.reason)
+	case len(j.reason) > longestText:
+		return fmt.Sprintf("its error has %d bytes", len(j.reason))
+	}
+	return ""
+}
+
+func (f *bursts) check(l *lab.Lab) {
+	l.Row.CheckTime(len(f.late) == 0, "others settled within 1 s: all", "%d of %d; not so: %s", f.inTime, f.rounds*(together-1), lab.Few(f.late))
+	var slowest []string
+	for _, text := range child.BadTexts {
+		slowest = append(slowest, fmt.Sprintf("%s %.3f s", text, f.slowest[text].Seconds()))
+	}
+	l.Row.Note("until all others were settled, at most: beside %s", strings.Join(slowest, ", "))
+	l.Row.Check(len(f.amiss) == 0, "the one recorded as its verb has it, its text without NUL, valid, and of 8 KiB at most",
+		"not so: %s of %d", lab.Few(f.amiss), f.rounds)
+}

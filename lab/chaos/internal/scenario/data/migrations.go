@@ -1,0 +1,162 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/locks"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+)
+
+var migrations = scenario.Scenario{
+	Number: 19,
+	Name:   "migrations",
+	What:   "16 processes migrate at once: an empty database, each older version, and under load, again and again",
+	Run:    migrate,
+}
+
+// migrators is how many migrate at once.
+const migrators = 16
+
+func migrate(ctx context.Context, l *lab.Lab) error {
+	const lease = 3 * time.Second
+	steps, err := postgres.Migrations(postgres.Options{})
+	if err != nil {
+		return err
+	}
+	want, err := catalogue(ctx, l.DSN()) // one has migrated it
+	if err != nil {
+		return err
+	}
+	var different []string
+	// The databases have each older version, 0 for none, and the last is that of the load.
+	for version := range steps {
+		if err := migrateFrom(ctx, l, steps, version, want, &different); err != nil {
+			return err
+		}
+	}
+	if err := installVersion(ctx, l.DSN(), steps[:len(steps)-1]); err != nil {
+		return err
+	}
+	crew, enqueuer, err := scenario.Load(l, lease)
+	if err != nil {
+		return err
+	}
+	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second)); err != nil {
+		return err
+	}
+	watch, err := locks.Start(ctx, l.DSN("application_name", "locks"))
+	if err != nil {
+		return err
+	}
+	rounds := lab.Size(l, 20, 3)
+	for round := range rounds {
+		if err := migrateTogether(ctx, l, fmt.Sprint("load", round), lab.Database); err != nil {
+			return err
+		}
+		if err := compare(ctx, l.DSN(), want, fmt.Sprint("under load, round ", round+1), &different); err != nil {
+			return err
+		}
+		if err := l.Sleep(ctx, time.Duration(l.Source(fmt.Sprint("pause", round)).Int64N(int64(time.Second)))); err != nil {
+			return err
+		}
+	}
+	waits, looks, gap, err := watch.Stop()
+	if err != nil {
+		return err
+	}
+	f, _, err := scenario.Finish(ctx, l, crew, enqueuer)
+	if err != nil {
+		return err
+	}
+	l.CheckDuplicates(f)
+	l.Row.Check(len(different) == 0, "schemas that differ from that of one migrator: 0", "%s of %d", lab.Few(different), rounds+len(steps))
+	checkWaits(l, waits, looks, gap)
+	l.Row.Note("from version 0 to %d in databases of their own, from version %d under load, and %d times where nothing is left to do; leases of %v. "+
+		"There is no earlier release yet whose workers could run beside", len(steps)-1, len(steps)-1, rounds-1, lease)
+	return nil
+}
+
+// migrateFrom has a database of an older version migrated.
+func migrateFrom(ctx context.Context, l *lab.Lab, steps []postgres.Migration, version int, want string, different *[]string) error {
+	name := fmt.Sprint("from", version)
+	if err := l.Server.Create(ctx, name); err != nil {
+		return err
+	}
+	dsn := l.Server.URL(name)
+	if version > 0 {
+		if err := installVersion(ctx, dsn, steps[:version]); err != nil {
+			return err
+		}
+	}
+	if err := migrateTogether(ctx, l, name, name); err != nil {
+		return err
+	}
+	return compare(ctx, dsn, want, fmt.Sprint("from version ", version), different)
+}
+
+// installVersion makes the schema anew as an older release left it.
+func installVersion(ctx context.Context, dsn string, steps []postgres.Migration) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	statements := []string{`DROP SCHEMA IF EXISTS errand CASCADE`, `CREATE SCHEMA errand`, migrationsTable}
+	for _, s := range steps {
+		statements = append(statements, s.SQL, fmt.Sprintf(`INSERT INTO errand.migrations (version, name) VALUES (%d, '%s')`, s.Version, s.Name))
+	}
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("%.60s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// migrateTogether has as many processes as that migrate at once. All must succeed.
+func migrateTogether(ctx context.Context, l *lab.Lab, name, database string) error {
+	var all []*child.Process
+	for i := range migrators {
+		name := fmt.Sprintf("%s.%d", name, i+1)
+		p, err := l.Start(child.Spec{Part: "migrate", Name: name, DSN: l.Server.URL(database, "application_name", name)})
+		if err != nil {
+			return err
+		}
+		all = append(all, p)
+	}
+	return tellAll(ctx, l, all)
+}
+
+// compare adds to different where a schema is not as it should be.
+func compare(ctx context.Context, dsn, want, what string, different *[]string) error {
+	got, err := catalogue(ctx, dsn)
+	if err == nil && got != want {
+		*different = append(*different, what)
+	}
+	return err
+}
+
+// checkWaits demands that nobody of the load has waited for long.
+func checkWaits(l *lab.Lab, waits []locks.Wait, looks int, gap time.Duration) {
+	var longest, migrator locks.Wait
+	for _, w := range waits {
+		if strings.HasPrefix(w.Session, "w") || w.Session == "enqueuer" {
+			if w.Took > longest.Took {
+				longest = w
+			}
+		} else if w.Took > migrator.Took {
+			migrator = w
+		}
+	}
+	l.Row.CheckTime(longest.Took <= time.Second, "lock waits of workers and enqueuers ≤ 1 s", "%v at most; %s", longest.Took.Round(time.Millisecond), longest)
+	l.Row.CheckTime(gap <= time.Second && looks > 0, "looks at the locks, each second at least", "%d, at most %v between them", looks, gap.Round(time.Millisecond))
+	l.Row.Note("migrators waited for each other, %v at most", migrator.Took.Round(time.Millisecond))
+}

@@ -1,0 +1,131 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+var pinned = scenario.Scenario{
+	Number: 15,
+	Name:   "pinned",
+	What:   "a repeatable read transaction stays open at 800 jobs/s, so that the server forgets no row that is gone",
+	Alone:  true,
+	Run:    pinHorizon,
+}
+
+const (
+	rateOfPinned  = 800
+	batchOfPinned = 7 // at most
+	// pinnedEnqueuers share the rate.
+	pinnedEnqueuers = 2
+	// goneAtOnce is how many claimed jobs a short run leaves in the index at once, since it has no
+	// time to let them add up: what two minutes would.
+	goneAtOnce = 100_000
+)
+
+func pinHorizon(ctx context.Context, l *lab.Lab) error {
+	crew, err := l.Crew(4, child.Work{
+		Worker: system.Worker{Concurrency: 16},
+		Least:  10 * time.Millisecond, // 64 handlers could get through 2,000 jobs a second
+		Most:   40 * time.Millisecond,
+		Claims: true,
+	})
+	if err != nil {
+		return err
+	}
+	var enqueuers []*child.Process
+	for i := range pinnedEnqueuers {
+		e, err := l.Enqueuer(fmt.Sprintf("e%d.1", i+1), child.Enqueue{First: i * 10_000_000, Rate: rateOfPinned / pinnedEnqueuers, Batch: batchOfPinned})
+		if err != nil {
+			return err
+		}
+		enqueuers = append(enqueuers, e)
+	}
+	// What begins is not calm: connections are made, and plans.
+	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, time.Second)); err != nil {
+		return err
+	}
+	p := pinning{lab: l, begun: time.Now()}
+	if err := l.Sleep(ctx, lab.Size(l, time.Minute, 3*time.Second)); err != nil {
+		return err
+	}
+	if err := p.pin(ctx, lab.Size(l, 10*time.Minute, 8*time.Second)); err != nil {
+		return err
+	}
+	if err := scenario.Stop(enqueuers[1]); err != nil {
+		return err
+	}
+	if _, p.book, err = scenario.Finish(ctx, l, crew, enqueuers[0]); err != nil {
+		return err
+	}
+	return p.check()
+}
+
+// pin holds a transaction open that keeps the server from forgetting what is gone, for so
+// long.
+func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
+	holder, err := pgx.Connect(ctx, p.lab.DSN())
+	if err != nil {
+		return err
+	}
+	defer holder.Close(context.WithoutCancel(ctx))
+	tx, err := holder.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		return err
+	}
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT scenario.Count(*) FROM errand.jobs`).Scan(&n); err != nil { // from here on it has a snapshot
+		return err
+	}
+	p.pinned = time.Now()
+	if p.lab.Short {
+		if err := leaveGone(ctx, p.lab, goneAtOnce); err != nil {
+			return err
+		}
+	}
+	p.measured = time.Now()
+	if err := p.lab.Sleep(ctx, lasting); err != nil {
+		return err
+	}
+	p.over = time.Now()
+	if p.age, err = ageOf(ctx, p.lab, holder.PgConn().PID()); err != nil {
+		return err
+	}
+	return tx.Rollback(ctx)
+}
+
+// leaveGone has so many jobs come and go that nobody ever sees, in the transaction that
+// writes and deletes them: to those who walk the index they are as those that have been claimed.
+func leaveGone(ctx context.Context, l *lab.Lab, n int) error {
+	conn, err := pgx.Connect(ctx, l.DSN())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, written := tx.Exec(ctx, `INSERT INTO errand.jobs (queue, kind, payload)
+			SELECT 'default', 'chaos.gone', '{"number": -1}' FROM generate_series(1, $1::integer)`, n)
+		_, deleted := tx.Exec(ctx, `DELETE FROM errand.jobs WHERE kind = 'chaos.gone'`)
+		return errors.Join(written, deleted)
+	})
+}
+
+// ageOf is how many transactions ago the horizon of a session is.
+func ageOf(ctx context.Context, l *lab.Lab, pid uint32) (age int, err error) {
+	conn, err := pgx.Connect(ctx, l.DSN())
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, `SELECT age(backend_xmin) FROM pg_stat_activity WHERE pid = $1`, pid).Scan(&age)
+	return age, err
+}

@@ -1,0 +1,16 @@
+package data
+
+import "testing"
+
+// TestOrdersAreCovered holds the forced orders to each outcome, in as many trials as a
+// short run has.
+func TestOrdersAreCovered(t *testing.T) {
+	all := make(map[string]bool)
+	for i := range shortTrials {
+		o, e := combination(i)
+		all[o.name+e.String()] = true
+	}
+	if want := len(orders) * len(endings); len(all) != want {
+		t.Errorf("got %d combinations, want %d", len(all), want)
+	}
+}

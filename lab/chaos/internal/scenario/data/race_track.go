@@ -1,0 +1,94 @@
+package data
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/queue"
+)
+
+//go:embed race.sql
+var raceSQL string
+
+// place is where a statement is stopped: see race.sql.
+type place string
+
+const (
+	nowhere place = ""
+	seen    place = "seen"
+	locked  place = "locked"
+)
+
+// The names of the sessions of each side.
+const (
+	settler   = "settler"
+	reclaimer = "reclaimer"
+)
+
+// runner is errand as one session has it, whose statements stop at a place.
+type runner struct {
+	db        *sql.DB
+	kept, not *postgres.Backend // with what is done kept, or not
+}
+
+// track is what all trials share.
+type track struct {
+	lab     *lab.Lab
+	gate    *pgx.Conn // holds the locks that are waited for
+	look    *pgxpool.Pool
+	runners map[string]map[place]runner
+}
+
+func newTrack(ctx context.Context, l *lab.Lab) (*track, error) {
+	if err := l.Exec(ctx, raceSQL); err != nil {
+		return nil, err
+	}
+	t := &track{lab: l, runners: make(map[string]map[place]runner)}
+	var err error
+	if t.gate, err = pgx.Connect(ctx, l.DSN()); err != nil {
+		return nil, err
+	}
+	if t.look, err = pgxpool.New(ctx, l.DSN()); err != nil {
+		return nil, err
+	}
+	settings := map[place][]string{nowhere: nil, seen: {"role", "chaos_seen", "chaos.stop_at", "seen"}, locked: {"chaos.stop_at", "locked"}}
+	for _, name := range []string{settler, reclaimer} {
+		t.runners[name] = make(map[place]runner)
+		for at, with := range settings {
+			r, err := newRunner(l.DSN(append(with, "application_name", name)...))
+			if err != nil {
+				return nil, err
+			}
+			t.runners[name][at] = r
+		}
+	}
+	return t, nil
+}
+
+func newRunner(dsn string) (r runner, err error) {
+	if r.db, err = sql.Open("pgx", dsn); err != nil {
+		return r, err
+	}
+	if r.kept, err = postgres.New(r.db, postgres.Options{}); err != nil {
+		return r, err
+	}
+	r.not, err = postgres.New(r.db, postgres.Options{Retention: queue.Retention{Completed: -1}})
+	return r, err
+}
+
+func (t *track) close() {
+	for _, by := range t.runners {
+		for _, r := range by {
+			r.db.Close()
+		}
+	}
+	t.gate.Close(context.Background())
+	t.look.Close()
+}

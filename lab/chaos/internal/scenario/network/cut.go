@@ -1,0 +1,240 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/wire"
+)
+
+var cut = scenario.Scenario{
+	Number: 12,
+	Name:   "cut",
+	What:   "connections are cut when what commits an enqueue has been sent: before it arrives, before it is answered, before the answer arrives",
+	Run:    cutCommits,
+}
+
+// cuts are the moments that are drawn from.
+var cuts = []wire.Fate{wire.CutUnsent, wire.CutUnanswered, wire.CutAnswered}
+
+// cutClient is an enqueuer and the proxy that cuts its connections.
+type cutClient struct {
+	name  string
+	how   child.Commit
+	proxy *wire.Proxy
+	child *child.Process
+
+	mu   sync.Mutex
+	cuts []wire.Fate // in their order
+}
+
+func cutCommits(ctx context.Context, l *lab.Lab) error {
+	idle := idleClients()
+	clients, err := newClients(l, append(cutClients(), idle...))
+	defer func() {
+		for _, c := range clients {
+			_ = c.proxy.Close() // nothing depends on it any more
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	cutting := clients[:len(clients)-len(idle)]
+	budget := lab.Size(l, 1000, 200) / len(cutting)
+	for _, c := range cutting {
+		c.cutAtCommit(l, budget)
+	}
+	for _, c := range clients[len(cutting):] {
+		c.cutIdle(l)
+	}
+	if err := letEnqueue(ctx, l, clients, cutting, budget); err != nil {
+		return err
+	}
+	if err := checkCut(ctx, l, cutting, clients[len(cutting):]); err != nil {
+		return err
+	}
+	return workOff(ctx, l, len(cutting)*budget)
+}
+
+// cutClients are those whose connections are cut amid a commit.
+func cutClients() (clients []*cutClient) {
+	for _, driver := range []string{"pgx", "postgres"} {
+		for _, tx := range []bool{false, true} {
+			for _, keyed := range []bool{false, true} {
+				clients = append(clients, &cutClient{
+					name: fmt.Sprintf("%s tx %v keyed %v", driver, tx, keyed),
+					how:  child.Commit{Driver: driver, Tx: tx, Keyed: keyed},
+				})
+			}
+		}
+	}
+	return clients
+}
+
+// idleClients are those whose connections are cut in the pause after each call, so that
+// nothing of the next can have been sent over them.
+func idleClients() []*cutClient {
+	const pause = 20 * time.Millisecond
+	return []*cutClient{
+		{name: "idle pgx", how: child.Commit{Driver: "pgx", Pause: pause}},
+		{name: "idle pgx keyed", how: child.Commit{Driver: "pgx", Keyed: true, Pause: pause}},
+		{name: "idle postgres", how: child.Commit{Driver: "postgres", Pause: pause}},
+	}
+}
+
+// newClients makes the proxies of clients, and numbers their jobs apart.
+func newClients(l *lab.Lab, clients []*cutClient) (made []*cutClient, err error) {
+	const apart = 1_000_000
+	l.Route = func(name, dsn string) (string, error) {
+		for _, c := range clients {
+			if c.name == name {
+				return c.proxy.DSN(dsn)
+			}
+		}
+		return dsn, nil
+	}
+	for i, c := range clients {
+		c.how.First = i * apart
+		if c.proxy, err = wire.Listen(l.Server.Address()); err != nil {
+			return made, err
+		}
+		made = append(made, c)
+	}
+	return made, nil
+}
+
+// commits says whether a request commits what the client enqueues.
+func (c *cutClient) commits(r wire.Request) bool {
+	if c.how.Tx {
+		return r.Has("commit") || r.Has("COMMIT")
+	}
+	return r.Has("INSERT INTO")
+}
+
+// cutAtCommit cuts the client's connections until there have been enough cuts. One request
+// of four passes.
+func (c *cutClient) cutAtCommit(l *lab.Lab, enough int) {
+	draw := l.Source(c.name)
+	c.proxy.Judged(func(r wire.Request) wire.Fate {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.commits(r) || len(c.cuts) == enough {
+			return wire.Pass
+		}
+		i := draw.IntN(len(cuts) + 1)
+		if i == len(cuts) {
+			return wire.Pass
+		}
+		c.cuts = append(c.cuts, cuts[i])
+		if draw.IntN(2) == 0 {
+			return cuts[i].Closed() // to lib/pq not the same as a reset
+		}
+		return cuts[i]
+	})
+}
+
+// cutIdle cuts the client's connection after every second call or so: pgx tries one that is new, or has been idle for
+// more than a second, before it uses it again, and others it does not.
+func (c *cutClient) cutIdle(l *lab.Lab) {
+	draw := l.Source(c.name)
+	c.proxy.Judged(func(r wire.Request) wire.Fate {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.commits(r) || draw.IntN(2) == 0 {
+			return wire.Pass
+		}
+		c.cuts = append(c.cuts, wire.CutIdle)
+		return wire.CutIdle
+	})
+}
+
+func (c *cutClient) cutsSoFar() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.cuts)
+}
+
+// letEnqueue runs the clients until all of the cuts have been made, and the idle ones have met
+// a server that refuses connections, too.
+func letEnqueue(ctx context.Context, l *lab.Lab, clients, cutting []*cutClient, budget int) (err error) {
+	for _, c := range clients {
+		if c.child, err = l.Committer(c.name, c.how); err != nil {
+			return err
+		}
+	}
+	err = l.Until(ctx, 10*time.Minute, func() (bool, error) {
+		for _, c := range cutting {
+			if c.cutsSoFar() < budget {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		for _, c := range cutting {
+			err = fmt.Errorf("%w; %s: %d of %d cuts", err, c.name, c.cutsSoFar(), budget)
+		}
+		return fmt.Errorf("the cuts are not made: %w", err)
+	}
+	l.Say("%d cuts done", len(cutting)*budget)
+	for _, c := range cutting {
+		if err := scenario.Stop(c.child); err != nil {
+			return err
+		}
+	}
+	return refuseIdle(ctx, l, clients[len(cutting):])
+}
+
+// refuseIdle lets the idle clients call a server at which nobody listens, some times each.
+func refuseIdle(ctx context.Context, l *lab.Lab, idle []*cutClient) error {
+	const times = 10
+	for _, c := range idle {
+		if err := c.proxy.Refuse(); err != nil {
+			return err
+		}
+	}
+	err := l.Until(ctx, time.Minute, func() (bool, error) {
+		book, err := l.Ledger.Read(ctx)
+		for _, c := range idle {
+			refused := scenario.Count(book.Notes, func(e ledger.Entry) bool { return e.Worker == c.name && strings.Contains(e.Text, "refused") })
+			if refused < times {
+				return false, err
+			}
+		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("nobody is refused: %w", err)
+	}
+	for _, c := range idle {
+		c.child.Kill() // one that has keys would try for ever
+	}
+	return nil
+}
+
+// workOff has all that was enqueued run, and audited.
+func workOff(ctx context.Context, l *lab.Lab, faults int) error {
+	crew, err := l.Crew(2, child.Work{Worker: system.Worker{Concurrency: 8}})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.Drain(ctx), crew.Stop()); err != nil {
+		return err
+	}
+	f, _, err := l.Audit(ctx)
+	if err != nil {
+		return err
+	}
+	l.Row.Faults = faults
+	l.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
+	return nil
+}

@@ -1,0 +1,325 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/wire"
+)
+
+var halfOpen = scenario.Scenario{
+	Number: 11,
+	Name:   "halfopen",
+	What:   "all connections swallow what is sent, for ever, amid a claim, a settling, and while workers listen; new ones work, or hang for a while, too",
+	Run:    swallowConnections,
+	Settings: map[string]string{
+		"max_connections": "1000", // the server's ends stay
+		// A job that is locked by a transaction whose client is gone can be had when the server has given that up.
+		"idle_in_transaction_session_timeout": "10s",
+	},
+}
+
+// resume is how soon every worker is to start jobs again.
+const resume = 30 * time.Second
+
+// point is where a worker is struck: when a request for that has been passed on, or is about to be.
+type point struct {
+	name string
+	is   func(wire.Request) bool
+}
+
+var (
+	amidClaim    = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
+	amidSettling = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
+	// whileListening is while it waits.
+	whileListening = point{name: "listen"}
+)
+
+// swallowRound is a round of the scenario.
+type swallowRound struct {
+	points []point       // by place, modulo
+	hang   time.Duration // for how long new connections hang, too
+}
+
+func (s swallowRound) idle() bool { return s.points[0].is == nil }
+
+// harbour is the workers behind their proxies.
+type harbour struct {
+	lab      *lab.Lab
+	proxies  []*wire.Proxy
+	crew     *lab.Crew
+	enqueuer *child.Process
+	started  int       // enqueuers
+	conn     *pgx.Conn // to look with
+	wedged   []string
+	slowest  time.Duration
+	name     string // of the slowest
+}
+
+func swallowConnections(ctx context.Context, l *lab.Lab) error {
+	const lease = 3 * time.Second
+	h := &harbour{lab: l}
+	defer h.close()
+	if err := h.open(ctx, lease); err != nil {
+		return err
+	}
+	full := []swallowRound{
+		{[]point{amidClaim}, 0}, {[]point{amidSettling}, 0}, {[]point{whileListening}, 0},
+		{[]point{amidClaim}, 12 * time.Second}, {[]point{amidSettling}, 12 * time.Second}, {[]point{whileListening}, 12 * time.Second},
+	}
+	short := []swallowRound{{[]point{amidClaim, amidSettling}, 3 * time.Second}, {[]point{whileListening}, 0}}
+	for range lab.Size(l, 3, 1) {
+		for _, s := range lab.Size(l, full, short) {
+			if err := h.round(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	f, _, err := scenario.Finish(ctx, l, h.crew, h.enqueuer)
+	if err != nil {
+		return err
+	}
+	l.CheckDuplicates(f)
+	l.Row.RecoveryMS = -1
+	l.Row.CheckTime(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s",
+		lab.Few(h.wedged), h.slowest.Seconds(), h.name)
+	l.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to", lease)
+	l.Row.Note("in every second round the jobs end in the transaction of their work; idle_in_transaction_session_timeout of 10 s")
+	return nil
+}
+
+// open starts the workers, each behind a proxy of its own, and somebody who enqueues.
+func (h *harbour) open(ctx context.Context, lease time.Duration) (err error) {
+	const workers = 4
+	if h.conn, err = pgx.Connect(ctx, h.lab.DSN()); err != nil {
+		return err
+	}
+	for range workers {
+		p, err := wire.Listen(h.lab.Server.Address())
+		if err != nil {
+			return err
+		}
+		h.proxies = append(h.proxies, p)
+	}
+	h.lab.Route = func(name, dsn string) (string, error) {
+		var place, turn int
+		if n, _ := fmt.Sscanf(name, "w%d.%d", &place, &turn); n < 2 {
+			return dsn, nil
+		}
+		return h.proxies[place-1].DSN(dsn)
+	}
+	h.crew, err = h.lab.MixedCrew(workers, func(place int) child.Work {
+		w := child.Work{Worker: system.Worker{Concurrency: 8, Lease: lease}, Least: 50 * time.Millisecond, Most: 150 * time.Millisecond}
+		if place >= workers/2 {
+			w.Poll = time.Hour
+		}
+		return w
+	})
+	if err != nil {
+		return err
+	}
+	return h.flow()
+}
+
+func (h *harbour) close() {
+	if h.conn != nil {
+		_ = h.conn.Close(context.Background()) // nothing was written
+	}
+	for _, p := range h.proxies {
+		_ = p.Close() // nothing depends on it any more
+	}
+}
+
+// flow has somebody enqueue, of both kinds in turn.
+func (h *harbour) flow() (err error) {
+	const apart = 10_000_000
+	h.started++
+	kind := []system.Kind{system.InTx, system.Plain}[h.started%2]
+	h.enqueuer, err = h.lab.Enqueuer(fmt.Sprint("enqueuer", h.started), child.Enqueue{Kind: kind, First: h.started * apart, Batch: 20, Ahead: 600})
+	return err
+}
+
+// round strikes all workers and lets them come back.
+func (h *harbour) round(ctx context.Context, s swallowRound) error {
+	if err := h.lab.Sleep(ctx, lab.Size(h.lab, 5*time.Second, 2*time.Second)); err != nil {
+		return err
+	}
+	if s.idle() {
+		if err := h.fallIdle(ctx); err != nil {
+			return err
+		}
+	}
+	f := audit.Fault{What: "swallowed", At: time.Now()}
+	if err := h.strike(ctx, s); err != nil {
+		return err
+	}
+	whole := time.Now() // the network, for new connections
+	held, err := h.held(ctx)
+	if err != nil {
+		return err
+	}
+	if s.hang > 0 {
+		if err := h.lab.Sleep(ctx, s.hang); err != nil {
+			return err
+		}
+		for _, p := range h.proxies {
+			p.Heal()
+		}
+		whole = time.Now()
+	}
+	if s.idle() {
+		if err := h.flow(); err != nil {
+			return err
+		}
+	}
+	err = h.await(ctx, s, whole, held)
+	f.Until = time.Now()
+	h.lab.Struck(f)
+	if s.idle() || err != nil {
+		return err
+	}
+	return errors.Join(scenario.Stop(h.enqueuer), h.flow()) // of the other kind
+}
+
+// fallIdle lets the workers fall idle, with all of the connections that they have needed.
+func (h *harbour) fallIdle(ctx context.Context) error {
+	if err := scenario.Stop(h.enqueuer); err != nil {
+		return err
+	}
+	if err := h.lab.Drain(ctx); err != nil {
+		return err
+	}
+	return h.lab.Sleep(ctx, 2*time.Second) // longer than pgx takes a connection for alive
+}
+
+// strike has the connections of each worker swallow everything, at a worker's own moment: a draw decides
+// whether the request at which that is is still passed on.
+func (h *harbour) strike(ctx context.Context, s swallowRound) error {
+	draw := h.lab.Source(fmt.Sprint("strike", h.started))
+	var struck atomic.Int32
+	for place, p := range h.proxies {
+		at := s.points[place%len(s.points)]
+		fate := []wire.Fate{wire.Swallow, wire.SwallowAnswer}[draw.IntN(2)]
+		if at.is == nil {
+			if s.hang > 0 {
+				p.Hold()
+			}
+			p.Swallow()
+			struck.Add(1)
+			continue
+		}
+		var once atomic.Bool
+		p.Judged(func(r wire.Request) wire.Fate {
+			if !at.is(r) || !once.CompareAndSwap(false, true) {
+				return wire.Pass
+			}
+			if s.hang > 0 {
+				p.Hold()
+			}
+			struck.Add(1)
+			return fate
+		})
+	}
+	err := h.lab.Until(ctx, time.Minute, func() (bool, error) { return int(struck.Load()) == len(h.proxies), nil })
+	if err != nil {
+		return fmt.Errorf("%d of %d workers are struck: %w", struck.Load(), len(h.proxies), err)
+	}
+	return nil
+}
+
+// heldRun is one run of a job.
+type heldRun struct{ number, attempt int }
+
+// held are the runs that the workers had claimed when they were struck, or a little later: none of them shows that a
+// worker claims again.
+func (h *harbour) held(ctx context.Context) (map[heldRun]bool, error) {
+	held := make(map[heldRun]bool)
+	for _, name := range h.crew.Names() {
+		jobs, err := h.lab.System.Jobs(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			held[heldRun{j.Number, j.Attempt}] = true
+		}
+	}
+	return held, nil
+}
+
+// await waits until every worker has started jobs that it did not hold, and settled some, and notes how long that took.
+func (h *harbour) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
+	took := make(map[string]time.Duration)
+	var looked time.Time
+	err := h.lab.Until(ctx, 4*resume, func() (bool, error) {
+		if time.Since(looked) < 100*time.Millisecond {
+			return false, nil
+		}
+		looked = time.Now()
+		if err := h.back(ctx, since, held, took); err != nil {
+			return false, err
+		}
+		return len(took) == len(h.proxies) || time.Since(since) > 3*resume, nil
+	})
+	var all []string
+	for place, w := range h.crew.Names() {
+		after := fmt.Sprintf("%s after %s", w, s.points[place%len(s.points)].name)
+		if s.hang > 0 {
+			after += " and hanging"
+		}
+		d, ok := took[w]
+		text := fmt.Sprintf("%s %.1f s", after, d.Seconds())
+		if !ok {
+			text = after + " never"
+		}
+		all = append(all, text)
+		if d > h.slowest {
+			h.slowest, h.name = d, after
+		}
+		if !ok || d > resume {
+			h.wedged = append(h.wedged, text)
+		}
+	}
+	h.lab.Say("%s", strings.Join(all, ", "))
+	return err
+}
+
+// back notes which workers are back.
+func (h *harbour) back(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
+	starts, err := h.lab.Ledger.StartsSince(ctx, since)
+	if err != nil {
+		return err
+	}
+	started := make(map[string]time.Time)
+	for _, s := range slices.Backward(starts) {
+		if !held[heldRun{s.Number, s.Attempt}] {
+			started[s.Worker] = s.At
+		}
+	}
+	rows, _ := h.conn.Query(ctx, settledSQL, since) // the error is ForEachRow's, too
+	var worker string
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&worker, &at}, func() error {
+		if first, ok := started[worker]; ok {
+			if _, known := took[worker]; !known {
+				took[worker] = max(at.Sub(since), first.Sub(since))
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// settledSQL is when each worker first settled a job after $1.
+const settledSQL = `SELECT locked_by, min(updated_at) FROM errand.jobs WHERE status = 'completed' AND locked_by <> '' AND updated_at > $1 GROUP BY locked_by`

@@ -1,0 +1,166 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/clock"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+var clocks = scenario.Scenario{
+	Number: 16,
+	Name:   "clocks",
+	What:   "workers and enqueuers with clocks an hour ahead, an hour behind and 90 s ahead, beside some with the right time",
+	Alone:  true, // the program with the other clock takes all of the processor to build
+	Run:    shiftClocks,
+}
+
+// shifts are by how much the clocks are off, place by place: of the workers, and of the
+// enqueuers.
+var shifts = []time.Duration{time.Hour, -time.Hour, 90 * time.Second, 0}
+
+const (
+	leaseOfShifted = 2 * time.Second
+	// ownFirst is the number of the first job from the harness itself; the enqueuers' begin at their
+	// place's multiple of numbersEach.
+	ownFirst    = 9_000_000
+	numbersEach = 1_000_000
+)
+
+// later is how the enqueuers' jobs are delayed.
+var later = child.Later{Least: time.Second, Most: 4 * time.Second}
+
+func shiftClocks(ctx context.Context, l *lab.Lab) error {
+	program, err := shiftedProgram(ctx, l)
+	if err != nil {
+		return err
+	}
+	crew, err := l.MixedCrew(len(shifts), func(place int) child.Work { return shiftedWork(l, program, place) })
+	if err != nil {
+		return err
+	}
+	var enqueuers []*child.Process
+	for place := range shifts {
+		e, err := l.Enqueuer(fmt.Sprintf("e%d.1", place+1), child.Enqueue{
+			First: place * numbersEach, Rate: 10, Batch: 4, Later: later, Host: shiftedHost(program, place),
+		})
+		if err != nil {
+			return err
+		}
+		enqueuers = append(enqueuers, e)
+	}
+	own, err := enqueueAt(ctx, l)
+	if err != nil {
+		return err
+	}
+	if err := killEachPlace(ctx, l, crew); err != nil {
+		return err
+	}
+	for _, e := range enqueuers[1:] {
+		if err := scenario.Stop(e); err != nil {
+			return err
+		}
+	}
+	f, book, err := scenario.Finish(ctx, l, crew, enqueuers[0])
+	if err != nil {
+		return err
+	}
+	return auditClocks(ctx, l, &timekeeper{lab: l, book: book, finding: f, own: own})
+}
+
+// shiftedProgram builds the program with the other clock.
+func shiftedProgram(ctx context.Context, l *lab.Lab) (string, error) {
+	dir := filepath.Join(l.Dir, "clock")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	begun := time.Now()
+	program, err := clock.Build(ctx, dir)
+	l.Row.Note("the program with the other clock took %.1f s to build", time.Since(begun).Seconds())
+	return program, err
+}
+
+func shiftedHost(program string, place int) child.Host {
+	return child.Host{Program: program, Environment: []string{clock.Shift(shifts[place])}}
+}
+
+// shiftedWork has heartbeats count: of every fourth job the handler outlasts the lease. There
+// are far more handlers than work, so that nothing waits for one.
+func shiftedWork(l *lab.Lab, program string, place int) child.Work {
+	return child.Work{
+		Worker:  system.Worker{Concurrency: 32, Lease: leaseOfShifted, RetryAfter: retryAfter(l, place)},
+		Handler: "clocks",
+		Least:   leaseOfShifted + leaseOfShifted/4,
+		Most:    lab.Size(l, 5*time.Second, 3500*time.Millisecond),
+		Host:    shiftedHost(program, place),
+	}
+}
+
+// retryAfter is what a place's handlers say when they fail. Where there is time for it, two
+// leave it to errand, which has half a minute for that.
+func retryAfter(l *lab.Lab, place int) time.Duration {
+	const s = time.Second
+	return lab.Size(l, [...]time.Duration{s, 0, 0, 2 * s}, [...]time.Duration{s, s, s / 2, s})[place]
+}
+
+// enqueueAt enqueues jobs that are due at a time, from this process, whose clock is the server's.
+func enqueueAt(ctx context.Context, l *lab.Lab) (map[int]time.Time, error) {
+	source := l.Source("due")
+	own := make(map[int]time.Time)
+	var numbers []int
+	for n := range 20 {
+		own[ownFirst+n] = time.Now().Add(plan.Between(source, time.Second, 4*time.Second))
+		numbers = append(numbers, ownFirst+n)
+	}
+	return own, l.EnqueueLater(ctx, system.Plain, func(n int) system.Due { return system.Due{At: own[n]} }, numbers...)
+}
+
+// killEachPlace kills and replaces the worker of each place once, or more often.
+func killEachPlace(ctx context.Context, l *lab.Lab, crew *lab.Crew) error {
+	source := l.Source("kills")
+	least, most := lab.Size(l, 4*time.Second, 500*time.Millisecond), lab.Size(l, 8*time.Second, 800*time.Millisecond)
+	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, 1500*time.Millisecond)); err != nil {
+		return err
+	}
+	for range lab.Size(l, 4, 1) {
+		for _, place := range source.Perm(len(shifts)) {
+			if err := l.Sleep(ctx, plan.Between(source, least, most)); err != nil {
+				return err
+			}
+			if err := crew.Kill(ctx, place); err != nil {
+				return err
+			}
+			if err := crew.Replace(place); err != nil {
+				return err
+			}
+		}
+	}
+	return l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second))
+}
+
+func auditClocks(ctx context.Context, l *lab.Lab, k *timekeeper) error {
+	if err := k.readDue(ctx); err != nil {
+		return err
+	}
+	k.gather()
+	k.checkClocks()
+	early, late := k.early(), k.late()
+	reclaimed, retries := k.falseReclaims()
+	r := l.Row
+	r.Check(len(early) == 0, "starts before the job was due: 0", "%s", lab.Few(early))
+	r.Check(len(reclaimed) == 0, "starts of jobs that were neither retried nor held by a killed worker: 0 beyond the first", "%s", lab.Few(reclaimed))
+	r.Check(k.lost() == 0, "jobs taken from a worker that lived: 0", "%d", k.lost())
+	r.Duplicates -= retries
+	checkRerun(k.lab, k.finding, leaseOfShifted)
+	r.Check(len(late) == 0, fmt.Sprintf("starts more than %v after the job was due: 0", punctual), "%s", lab.Few(late))
+	k.checkCovered(retries)
+	return nil
+}

@@ -1,0 +1,148 @@
+package processes
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+var giveBack = scenario.Scenario{
+	Number: 27,
+	Name:   "give-back",
+	What:   "a worker that is deep in a backlog of two hours is told to stop, and another goes on",
+	Run:    stopInBacklog,
+}
+
+const (
+	backlogged = 2 * time.Hour
+	// slotsInBacklog is the Concurrency of each worker.
+	slotsInBacklog = 8
+	// outOfPlace is how many places a job may start behind its place, since slots start theirs side by side.
+	outOfPlace = 100
+)
+
+func stopInBacklog(ctx context.Context, l *lab.Lab) error {
+	jobs := lab.Size(l, 20_000, 3000)
+	if err := makeBacklog(ctx, l, jobs); err != nil {
+		return err
+	}
+	work := child.Work{Worker: system.Worker{Concurrency: slotsInBacklog}, Least: time.Millisecond, Most: time.Millisecond}
+	first, err := l.Worker("first", work)
+	if err != nil {
+		return err
+	}
+	if err := l.Until(ctx, time.Minute, func() (bool, error) {
+		_, effects, err := l.Ledger.Progress(ctx)
+		return effects >= jobs/5, err
+	}); err != nil {
+		return err
+	}
+	held, err := l.Count(ctx, `SELECT scenario.Count(*) FROM errand.jobs WHERE status = 'running'`)
+	if err != nil {
+		return err
+	}
+	l.Struck(audit.Fault{What: "SIGTERM", At: time.Now(), Worker: first.Name})
+	if err := first.Terminate(); err != nil {
+		return err
+	}
+	if err := first.Wait(time.Minute); err != nil {
+		return err
+	}
+	if err := checkBacklog(ctx, l); err != nil {
+		return err
+	}
+	crew, err := l.Crew(1, work)
+	if err != nil {
+		return err
+	}
+	if err := l.Drain(ctx); err != nil {
+		return err
+	}
+	if err := crew.Stop(); err != nil {
+		return err
+	}
+	f, book, err := l.Audit(ctx)
+	if err != nil {
+		return err
+	}
+	l.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
+	l.Row.Check(held > 2*slotsInBacklog, "jobs that the worker held, beyond those that it ran", "%d held, %d slots", held, slotsInBacklog)
+	late, number := latest(book.Starts)
+	l.Row.Check(late <= outOfPlace, fmt.Sprintf("places that a job started behind its own: %d at most", outOfPlace), "%d, job %d of %d", late, number, jobs)
+	return nil
+}
+
+// makeBacklog enqueues jobs that have been due for two hours, in the order of their numbers.
+func makeBacklog(ctx context.Context, l *lab.Lab, jobs int) error {
+	const batch = 1000
+	for next := 1; next <= jobs; next += batch {
+		numbers := make([]int, min(batch, jobs-next+1))
+		for i := range numbers {
+			numbers[i] = next + i
+		}
+		if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+			return err
+		}
+	}
+	return l.Exec(ctx, fmt.Sprintf(`UPDATE errand.jobs SET scheduled_at = now() - interval '%d seconds' + (payload ->> 'number')::integer * interval '1 ms'`,
+		int(backlogged.Seconds())))
+}
+
+// checkBacklog demands that what was given back has kept its due time, and so its place and the backlog its age.
+func checkBacklog(ctx context.Context, l *lab.Lab) error {
+	moved, err := l.Count(ctx, `SELECT scenario.Count(*) FROM errand.jobs WHERE status = 'pending' AND scheduled_at > now() - interval '1 hour'`)
+	if err != nil {
+		return err
+	}
+	l.Row.Check(moved == 0, "jobs given back with another due time: 0", "%d", moved)
+	db, err := sql.Open("pgx", l.DSN())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	q, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		return err
+	}
+	backlogs, err := q.Backlogs(ctx)
+	if err != nil {
+		return err
+	}
+	var age time.Duration
+	for _, b := range backlogs {
+		age = max(age, b.Age)
+	}
+	l.Row.Check(age >= backlogged-time.Minute, "age of the backlog after the stop: 2 h", "%v", age.Round(time.Second))
+	return nil
+}
+
+// latest is the most places that a job started behind its own in the order of the numbers, among those that
+// the last worker started.
+func latest(starts []ledger.Entry) (places, number int) {
+	var order []int
+	for _, s := range starts {
+		if s.Worker != starts[0].Worker {
+			order = append(order, s.Number)
+		}
+	}
+	rank := make(map[int]int, len(order))
+	for i, n := range slices.Sorted(slices.Values(order)) {
+		rank[n] = i
+	}
+	for i, n := range order {
+		if i-rank[n] > places {
+			places, number = i-rank[n], n
+		}
+	}
+	return places, number
+}

@@ -1,0 +1,247 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/filelock"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/system"
+)
+
+var sqlite = scenario.Scenario{
+	Number: 23,
+	Name:   "sqlite",
+	What:   "8 worker processes on one SQLite file, and one that enqueues, are killed with SIGKILL and replaced, one at a time or all at once",
+	System: "sqlite",
+	Run:    killAmongMany,
+}
+
+// workersOnFile are on the file besides the process that enqueues, which is the last victim.
+const workersOnFile = 8
+
+func killAmongMany(ctx context.Context, l *lab.Lab) error {
+	c, err := crowdFile(l)
+	if err != nil {
+		return err
+	}
+	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second)); err != nil {
+		return err
+	}
+	kills := lab.Size(l, 200, 10)
+	least, most := lab.Size(l, 300*time.Millisecond, 100*time.Millisecond), lab.Size(l, 900*time.Millisecond, 400*time.Millisecond)
+	if err := c.killInTurn(ctx, plan.Strikes(l.Source("kills"), kills, workersOnFile+1, least, most)); err != nil {
+		return err
+	}
+	l.Say("%d kills done", kills)
+	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2*time.Second)); err != nil {
+		return err
+	}
+	f, _, err := scenario.Finish(ctx, l, c.crew, c.enqueuer)
+	if err != nil {
+		return err
+	}
+	l.CheckDuplicates(f)
+	checkRerun(l, f, leaseOfKilled)
+	c.note()
+	c.checkFile(ctx)
+	return nil
+}
+
+// crowd is all that uses the file.
+type crowd struct {
+	lab       *lab.Lab
+	file      system.File
+	crew      *lab.Crew
+	enqueuer  *child.Process
+	enqueuers int // that there have been
+
+	// Of those that were killed: how many had the write lock, were copying the log into the
+	// file, and enqueued; and how often nobody was left.
+	writing, copying, enqueuing, alone int
+
+	looks int
+	found []string // by quick_check, other than "ok"
+}
+
+func crowdFile(l *lab.Lab) (c *crowd, err error) {
+	file, ok := l.System.(system.File)
+	if !ok {
+		return nil, fmt.Errorf("%s is not in a file", l.About.Name)
+	}
+	c = &crowd{lab: l, file: file}
+	c.crew, err = l.Crew(workersOnFile, child.Work{
+		Worker: system.Worker{Concurrency: 4, Lease: leaseOfKilled},
+		Least:  50 * time.Millisecond, // 32 handlers get through some 210 jobs a second
+		Most:   250 * time.Millisecond,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, c.replaceEnqueuer()
+}
+
+// replaceEnqueuer starts another process that enqueues, with numbers of its own.
+func (c *crowd) replaceEnqueuer() (err error) {
+	const each = 10_000_000
+	c.enqueuers++
+	c.enqueuer, err = c.lab.Enqueuer(fmt.Sprintf("enqueuer.%d", c.enqueuers), child.Enqueue{First: c.enqueuers * each, Batch: 10, Ahead: 300})
+	return err
+}
+
+func (c *crowd) at(victim int) *child.Process {
+	if victim == workersOnFile {
+		return c.enqueuer
+	}
+	return c.crew.At(victim)
+}
+
+func (c *crowd) replace(victim int) error {
+	if victim == workersOnFile {
+		return c.replaceEnqueuer()
+	}
+	return c.crew.Replace(victim)
+}
+
+// killInTurn kills one process after another, and every so often all.
+func (c *crowd) killInTurn(ctx context.Context, strikes []plan.Strike) error {
+	turn := lab.Size(c.lab, 20, 5)
+	for i, strike := range strikes {
+		if err := c.lab.Sleep(ctx, strike.After); err != nil {
+			return err
+		}
+		kill := c.killOne
+		if (i+1)%turn == 0 {
+			kill = c.killAll
+		}
+		if err := kill(ctx, strike); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// killOne kills one process, and replaces it.
+func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
+	victim, err := c.choose(strike)
+	if err != nil {
+		return err
+	}
+	if err := c.kill(ctx, c.at(victim)); err != nil {
+		return err
+	}
+	if err := c.replace(victim); err != nil {
+		return err
+	}
+	if strike.Draw%10 < 3 {
+		c.look(ctx)
+	}
+	return nil
+}
+
+// choose waits until the victim writes, or until anybody copies the log into the file, who is the
+// victim then, or for nothing, as the draw has it. It waits for a second at most: the kernel may not tell.
+func (c *crowd) choose(strike plan.Strike) (victim int, err error) {
+	var lock int
+	switch strike.Draw % 4 {
+	case 0, 1:
+		lock = filelock.SQLiteWrite
+	case 2:
+		lock = filelock.SQLiteCheckpoint
+	default:
+		return strike.Victim, nil
+	}
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) { // a transaction takes longer
+		pid, err := c.holder(lock)
+		if err != nil {
+			return 0, err
+		}
+		for victim := range workersOnFile + 1 {
+			if c.at(victim).PID() == pid && (victim == strike.Victim || lock == filelock.SQLiteCheckpoint) {
+				return victim, nil
+			}
+		}
+	}
+	return strike.Victim, nil
+}
+
+// killAll leaves nobody who has the file open: whoever opens it next makes it whole again
+// from what is in the file and its log, without what the dead had in shared memory.
+func (c *crowd) killAll(ctx context.Context, _ plan.Strike) error {
+	var all []*child.Process
+	for victim := range workersOnFile + 1 {
+		all = append(all, c.at(victim))
+	}
+	c.alone++
+	if err := c.kill(ctx, all...); err != nil {
+		return err
+	}
+	c.look(ctx)
+	for victim := range all {
+		if err := c.replace(victim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kill kills processes and counts what they were about.
+func (c *crowd) kill(ctx context.Context, victims ...*child.Process) error {
+	writing, err := c.holder(filelock.SQLiteWrite)
+	if err != nil {
+		return err
+	}
+	copying, err := c.holder(filelock.SQLiteCheckpoint)
+	if err != nil {
+		return err
+	}
+	for _, p := range victims {
+		if p.PID() == writing {
+			c.writing++
+		}
+		if p.PID() == copying {
+			c.copying++
+		}
+		if p == c.enqueuer {
+			c.enqueuing++
+		}
+	}
+	return c.lab.Kill(ctx, victims...)
+}
+
+func (c *crowd) holder(lock int) (pid int, err error) {
+	return filelock.Holder(c.lab.File+"-shm", lock)
+}
+
+// look has the file checked while the scenario goes on.
+func (c *crowd) look(ctx context.Context) {
+	c.looks++
+	if found := c.check(ctx, false); found != "ok" {
+		c.found = append(c.found, found)
+	}
+}
+
+// check is what a check of the file finds; it may be so damaged that it cannot be checked.
+func (c *crowd) check(ctx context.Context, thorough bool) string {
+	found, err := c.file.Check(ctx, thorough)
+	if err != nil {
+		return err.Error()
+	}
+	return found
+}
+
+func (c *crowd) note() {
+	c.lab.Row.Note("leases of %v; %d processes were killed, of which %d enqueued, %d had the write lock and %d the checkpoint's; %d times nobody was left",
+		leaseOfKilled, c.lab.Row.Faults, c.enqueuing, c.writing, c.copying, c.alone)
+}
+
+// checkFile demands that the file is intact, and has been whenever it was looked at.
+func (c *crowd) checkFile(ctx context.Context) {
+	c.lab.Row.Check(c.looks > 0 && len(c.found) == 0, "PRAGMA quick_check meanwhile: ok", "%d of %d; not ok %s", c.looks-len(c.found), c.looks, lab.Few(c.found))
+	found := c.check(ctx, true)
+	c.lab.Row.Check(found == "ok", "PRAGMA integrity_check in the end: ok", "%s", found)
+}

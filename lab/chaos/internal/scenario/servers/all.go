@@ -1,0 +1,7 @@
+// Package servers breaks the database server: it kills it, fails over, fills its disk, and changes its settings.
+package servers
+
+import "github.com/errandhq/errand/lab/chaos/internal/scenario"
+
+// All are the scenarios of this folder.
+var All = []scenario.Scenario{crash, standby, synchronous, isolation, limits, disk}

@@ -1,0 +1,112 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+)
+
+// FewConnections are the settings of a server whose connections a scenario takes.
+var FewConnections = map[string]string{"max_connections": "60"}
+
+var limits = scenario.Scenario{
+	Number: 20,
+	Name:   "limits",
+	What:   "a statement_timeout of 50 ms, and then all of max_connections taken by others",
+	Run:    reachLimits,
+	// What the workers' pools may open, and little more.
+	Settings: FewConnections,
+}
+
+func reachLimits(ctx context.Context, l *lab.Lab) error {
+	const lease, within = 3 * time.Second, 30 * time.Second
+	crew, enqueuer, err := scenario.Load(l, lease)
+	if err != nil {
+		return err
+	}
+	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 3*time.Second)); err != nil {
+		return err
+	}
+	hasty, err := HurryStatements(ctx, l, lab.Size(l, 2*time.Minute, 10*time.Second))
+	if err != nil {
+		return err
+	}
+	if err := l.Sleep(ctx, lab.Size(l, within, 10*time.Second)); err != nil {
+		return err
+	}
+	full, err := TakeConnections(ctx, l, lab.Size(l, time.Minute, 8*time.Second))
+	if err != nil {
+		return err
+	}
+	if err := l.Sleep(ctx, lab.Size(l, within, 15*time.Second)); err != nil {
+		return err
+	}
+	f, book, err := scenario.Finish(ctx, l, crew, enqueuer)
+	if err != nil {
+		return err
+	}
+	l.CheckDuplicates(f)
+	checkResumed(l, book.Starts, crew.Names(), []audit.Fault{hasty, full}, within)
+	recovery := time.Duration(l.Row.RecoveryMS) * time.Millisecond
+	l.Row.CheckTime(recovery <= within, "recovery ≤ 30 s", "%.1f s", recovery.Seconds())
+	l.Row.Note("leases of %v; %.0f jobs/s with the timeout, %.0f without connections", lease,
+		audit.Rate(book.Effects, hasty.At, hasty.Until), audit.Rate(book.Effects, full.At, full.Until))
+	return nil
+}
+
+// HurryStatements has all sessions begin anew with a timeout, and later without.
+func HurryStatements(ctx context.Context, l *lab.Lab, lasting time.Duration) (f audit.Fault, err error) {
+	f = audit.Fault{What: "statement_timeout", At: time.Now()}
+	set := "ALTER DATABASE " + lab.Database + " SET statement_timeout = "
+	if err := errors.Join(l.Exec(ctx, set+"50"), l.Terminate(ctx), l.Sleep(ctx, lasting)); err != nil {
+		return f, err
+	}
+	err = errors.Join(l.Exec(ctx, set+"0"), l.Terminate(ctx))
+	f.Until = time.Now()
+	l.Struck(f)
+	return f, err
+}
+
+// TakeConnections takes every connection that the server has, again and again, and later
+// gives them back.
+func TakeConnections(ctx context.Context, l *lab.Lab, lasting time.Duration) (f audit.Fault, err error) {
+	f = audit.Fault{What: "max_connections", At: time.Now()}
+	control, err := pgx.Connect(ctx, l.Server.URL("postgres"))
+	if err != nil {
+		return f, err
+	}
+	defer control.Close(context.WithoutCancel(ctx))
+	var taken []*pgx.Conn
+	defer func() {
+		for _, c := range taken {
+			_ = c.Close(context.WithoutCancel(ctx))
+		}
+		f.Until = time.Now()
+		l.Struck(f)
+		l.Say("%d connections given back", len(taken))
+	}()
+	for tick := time.NewTicker(20 * time.Millisecond); time.Since(f.At) < lasting; <-tick.C {
+		for {
+			c, err := pgx.Connect(ctx, l.Server.URL("postgres"))
+			if full := (*pgconn.PgError)(nil); errors.As(err, &full) && full.Code == "53300" { // too_many_connections
+				break
+			}
+			if err != nil {
+				return f, fmt.Errorf("take connections: %w", err)
+			}
+			taken = append(taken, c)
+		}
+		if _, err := control.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, lab.Database); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,103 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario/processes"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario/servers"
+)
+
+// soakFault is something that is done now and then.
+type soakFault struct {
+	name   string
+	strike func(ctx context.Context, s *soaked) error
+}
+
+// soakFaults are what the other scenarios do, one at a time.
+var soakFaults = []soakFault{
+	{"SIGKILL", soakKill},
+	{"SIGSTOP", soakFreeze},
+	{"SIGTERM", soakDeploy},
+	{"pg_terminate_backend", func(ctx context.Context, s *soaked) error { return s.Terminate(ctx) }},
+	{"crash", soakCrash},
+	{"statement_timeout", func(ctx context.Context, s *soaked) error {
+		_, err := servers.HurryStatements(ctx, s.Lab, s.lasting())
+		return err
+	}},
+	{"max_connections", func(ctx context.Context, s *soaked) error {
+		_, err := servers.TakeConnections(ctx, s.Lab, s.lasting())
+		return err
+	}},
+	{"isolation", soakIsolation},
+	{"pinned xmin", soakPin},
+	{"migration", func(ctx context.Context, s *soaked) error { return s.System.Install(ctx) }},
+}
+
+// lasting is how long a fault lasts.
+func (s *soaked) lasting() time.Duration {
+	return plan.Between(s.draw, lab.Size(s.Lab, 3*time.Second, time.Second/2), lab.Size(s.Lab, 20*time.Second, time.Second))
+}
+
+// victim is a place other than the first.
+func (s *soaked) victim() int { return 1 + s.draw.IntN(3) }
+
+func soakKill(ctx context.Context, s *soaked) error {
+	place := s.victim()
+	if err := s.crew.Kill(ctx, place); err != nil {
+		return err
+	}
+	return s.crew.Replace(place)
+}
+
+func soakDeploy(_ context.Context, s *soaked) error {
+	_, err := processes.DeployOne(s.Lab, s.crew, plan.Strike{Victim: s.victim(), Draw: s.draw.Uint64()})
+	return err
+}
+
+func soakFreeze(ctx context.Context, s *soaked) error {
+	place := s.draw.IntN(4)
+	if _, err := s.crew.Freeze(ctx, place); err != nil {
+		return err
+	}
+	if err := s.Sleep(ctx, plan.Between(s.draw, 0, 2*leaseOfSoaked)); err != nil {
+		return err
+	}
+	return s.crew.At(place).Thaw()
+}
+
+func soakCrash(ctx context.Context, s *soaked) error {
+	_, err := servers.CrashOnce(ctx, s.Lab, plan.Strike{Victim: s.draw.IntN(2), Draw: s.draw.Uint64()})
+	return err
+}
+
+// soakIsolation has new sessions begin with another isolation level for a while.
+func soakIsolation(ctx context.Context, s *soaked) error {
+	levels := []string{"repeatable read", "serializable"}
+	set := "ALTER DATABASE " + lab.Database + " SET default_transaction_isolation = "
+	return errors.Join(
+		s.Exec(ctx, set+"'"+levels[s.draw.IntN(len(levels))]+"'"), s.Terminate(ctx),
+		s.Sleep(ctx, s.lasting()),
+		s.Exec(ctx, set+"'read committed'"), s.Terminate(ctx),
+	)
+}
+
+// soakPin keeps the server from removing dead rows for a while.
+func soakPin(ctx context.Context, s *soaked) error {
+	conn, err := pgx.Connect(ctx, s.DSN())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT scenario.Count(*) FROM errand.jobs"); err != nil {
+		return err
+	}
+	s.Struck(audit.Fault{What: "pinned xmin", At: time.Now(), Worker: "nobody"})
+	return s.Sleep(ctx, 2*s.lasting())
+}
