@@ -102,7 +102,8 @@ func TestRecoverAndTx(t *testing.T) {
 	}
 }
 
-// TestDedupAndTx: outside of Tx a store in memory remembers what has been committed, and nothing else.
+// TestDedupAndTx: outside of Tx a store in memory remembers what has been committed, and nothing
+// else.
 func TestDedupAndTx(t *testing.T) {
 	b := openBank(t)
 	b.enqueue(3)

@@ -115,8 +115,8 @@ func TestDedupOwnKey(t *testing.T) {
 	}
 }
 
-// TestDedupTogether: of jobs that run at the same time one has the effect. The others come back when it is known
-// what became of it.
+// TestDedupTogether: of jobs that run at the same time one has the effect. The others come back
+// when it is known what became of it.
 func TestDedupTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -154,7 +154,8 @@ func TestDedupTogether(t *testing.T) {
 	})
 }
 
-// TestMemoryDedupTakesNoSlots: jobs of a key that is slow, and fails, leave a worker's slots to others.
+// TestMemoryDedupTakesNoSlots: jobs of a key that is slow, and fails, leave a worker's slots to
+// others.
 func TestMemoryDedupTakesNoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
@@ -190,7 +191,8 @@ func TestMemoryDedupTakesNoSlots(t *testing.T) {
 	})
 }
 
-// TestMemoryDedupInTx: it refuses to remember what may still be rolled back, and what the handler would do does not happen.
+// TestMemoryDedupInTx: it refuses to remember what may still be rolled back, and what the handler
+// would do does not happen.
 func TestMemoryDedupInTx(t *testing.T) {
 	b := openBank(t)
 	b.enqueue(1)
@@ -306,7 +308,7 @@ func TestSQLDedupSweeps(t *testing.T) {
 	}
 }
 
-// TestSQLDedupKeyLongOver: a key that is to be swept and is written by the same statement.
+// TestSQLDedupKeyLongOver: a statement that sweeps a key also writes it.
 func TestSQLDedupKeyLongOver(t *testing.T) {
 	b := openBank(t)
 	b.enqueue(2)

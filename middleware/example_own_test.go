@@ -8,7 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Alert is a middleware of an application's own: it tells a person which jobs their handlers give up.
+// Alert is a middleware of an application's own: it tells a person which jobs their handlers give
+// up.
 func Alert(next queue.Handler) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		err := next.HandleJob(ctx, job)

@@ -12,7 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// ownKey runs a keyed job whose handler enqueues the next one with the same Key, and returns what Tx says.
+// ownKey runs a keyed job whose handler enqueues the next one with the same Key, and returns what
+// Tx says.
 func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, settles bool) error {
 	t.Helper()
 	job := pay.New(payment{})
@@ -39,8 +40,8 @@ func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, set
 	}), middleware.Tx(db, q, o)).HandleJob(t.Context(), held[0])
 }
 
-// TestTxOwnKey: a handler that enqueues the next job with the Key of its own succeeds where its job is settled by then, and is told
-// elsewhere: the next job would be missing.
+// TestTxOwnKey: a handler that enqueues the next job with the Key of its own succeeds where its job
+// is settled by then, and is told elsewhere: the next job would be missing.
 func TestTxOwnKey(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (*sql.DB, queue.Queue){
 		"postgres": func(t *testing.T) (*sql.DB, queue.Queue) { b := openBank(t); return b.db, b.q },

@@ -14,8 +14,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestTxPool: handlers that outlast a heartbeat run once each, with the smallest pool that the worker accepts; with a smaller one,
-// of which listening and the handlers may hold every connection, it does not start.
+// TestTxPool: handlers that outlast a heartbeat run once each, with the smallest pool that the
+// worker accepts; with a smaller one, of which listening and the handlers may hold every
+// connection, it does not start.
 func TestTxPool(t *testing.T) {
 	const together, jobs, lease, takes = 8, 16, 6 * time.Second, 2500 * time.Millisecond
 	b := openBank(t)

@@ -15,9 +15,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// silentNet is a driver over a network that swallows connections: the first of them at begin, and all, if commit or rollback is
-// set, when they do that. What is swallowed ends with its context, as it does with pgx, or, if deaf is set, when the operating system
-// gives the connection up, as it does with lib/pq.
+// silentNet is a driver over a network that swallows connections: the first of them at begin, and
+// all, if commit or rollback is set, when they do that. What is swallowed ends with its context, as
+// it does with pgx, or, if deaf is set, when the operating system gives the connection up, as it
+// does with lib/pq.
 type silentNet struct {
 	begin            int32
 	commit, rollback bool
@@ -82,8 +83,8 @@ func (q silentQueue) Settle(ctx context.Context, _ queue.DB, _ ...queue.Outcome)
 	return nil, nil
 }
 
-// TestTxSilence: a connection that the network has swallowed costs time, and is neither waited for for ever nor, at the
-// beginning, the job's fault.
+// TestTxSilence: a connection that the network has swallowed costs time, and is neither waited for
+// for ever nor, at the beginning, the job's fault.
 func TestTxSilence(t *testing.T) {
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {

@@ -108,7 +108,7 @@ func TestTxSettleFirst(t *testing.T) {
 	b.want(1, queue.StatusCompleted, 1)
 }
 
-// TestTxStricterIsolation: a heartbeat amid the transaction, with either way of settling.
+// TestTxStricterIsolation: a heartbeat during the transaction, with either way of settling.
 func TestTxStricterIsolation(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -26,7 +26,7 @@ type waiting struct {
 	before, after time.Time
 }
 
-// enqueueWaiting enqueues the job, and says when it becomes due.
+// enqueueWaiting enqueues the job and notes when it becomes due.
 func enqueueWaiting(t *testing.T, h Harness, j *queue.Job) waiting {
 	t.Helper()
 	before := time.Now()
@@ -34,8 +34,8 @@ func enqueueWaiting(t *testing.T, h Harness, j *queue.Job) waiting {
 	return waiting{j.Queue, before.Add(j.Delay), time.Now().Add(j.Delay)}
 }
 
-// wantBacklogs checks which queues have a backlog, and that each age lies between what
-// it was when Backlogs was called and what it was when that returned.
+// wantBacklogs checks which queues have a backlog. Each age must lie between its value when
+// Backlogs was called and its value when Backlogs returned.
 func wantBacklogs(t *testing.T, h Harness, when string, want ...waiting) (got []queue.Backlog) {
 	t.Helper()
 	const tick = time.Millisecond // the backend's clock may be coarser than ours
@@ -105,7 +105,7 @@ func testBacklogOnlyDue(t *testing.T, h Harness) {
 	wantBacklogs(t, h, "with a job that is tried again", again)
 }
 
-// testBacklogGivenBack: what was claimed and not started has waited all the time.
+// testBacklogGivenBack: a job that was claimed and not started has waited all the time.
 func testBacklogGivenBack(t *testing.T, h Harness) {
 	const spread = time.Minute // between this clock and the backend's
 	since := time.Now().Add(-2 * time.Hour)
@@ -134,8 +134,8 @@ func testBacklogOldest(t *testing.T, h Harness) {
 	wantBacklogs(t, h, "with jobs of five priorities", urgent, waiting{"q", since.Add(-spread), since.Add(spread)})
 }
 
-// testBacklogQueues: in the order of the names' bytes, whatever the database's
-// rules for its language are.
+// testBacklogQueues: queues come in the order of their names' bytes, whatever the database's
+// collation.
 func testBacklogQueues(t *testing.T, h Harness) {
 	from := time.Now()
 	names := []string{"A b", "B", "a", "a-c", "ab", "b"}

@@ -132,8 +132,8 @@ func testCancelledClaimTx(t *testing.T, h Harness) {
 	claimOne(t, h)
 }
 
-// whenCancelled calls do with contexts that are cancelled after a short and after a longer time. It checks
-// that an error of do is context.Canceled.
+// whenCancelled calls do with contexts that are cancelled after a short and after a longer time. It
+// checks that an error of do is context.Canceled.
 func whenCancelled(t *testing.T, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	for i := range 20 {
@@ -182,8 +182,8 @@ func testCancelSettle(t *testing.T, h Harness) {
 	})
 }
 
-// testCancelClaim checks that jobs whose claim was cancelled midway come back
-// when the lease runs out, if they had been claimed.
+// testCancelClaim checks that if a cancelled claim has claimed jobs, they come back when the lease
+// expires.
 func testCancelClaim(t *testing.T, h Harness) {
 	const n = 50
 	whenCancelled(t, func(ctx context.Context, i int) error {

@@ -140,7 +140,7 @@ func testClaimBytes(t *testing.T, h Harness) {
 	wantIDs(t, "repeated claims", all, jobs)
 }
 
-// testClaimBytesChange claims short jobs between which there are long ones: the order holds.
+// testClaimBytesChange claims short jobs with long ones between them: the order holds.
 func testClaimBytesChange(t *testing.T, h Harness) {
 	text := `"` + strings.Repeat("x", 500_000) + `"`
 	jobs := newJobs(300, func(i int, j *queue.Job) {
@@ -296,7 +296,7 @@ func testClaimersShareNone(t *testing.T, h Harness) {
 	claimNone(t, h, "after the claimers")
 }
 
-// claimAndSettle claims once and completes what it got; it may run in any goroutine.
+// claimAndSettle claims once and completes what it got. It may run in any goroutine.
 func claimAndSettle(t *testing.T, h Harness, req queue.ClaimRequest) []*queue.Job {
 	jobs, err := h.Queue.Claim(t.Context(), req)
 	if err != nil {

@@ -22,7 +22,7 @@ var claimTxCases = []testCase{
 	{"settling a stale claim", hasTxClaimer, testClaimTxStale},
 }
 
-// claimIn claims a job of the queue "q" in tx; nil where there is none.
+// claimIn claims a job of the queue "q" in tx; nil if there is none.
 func claimIn(t *testing.T, h Harness, tx Tx, kinds ...string) *queue.Job {
 	t.Helper()
 	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
@@ -58,7 +58,7 @@ func testClaimTxCommit(t *testing.T, h Harness) {
 	}
 	wantJSON(t, "payload", got.Payload, string(j.Payload))
 	enqueueIn(t, h, tx, next)
-	glance(t, h, "beside a claim in a transaction")
+	wantNoneBeside(t, h, "beside a claim in a transaction")
 	commit(t, tx)
 	wantIDs(t, "claim after the commit of one that also enqueued", claimAll(t, h, 1), []*queue.Job{next})
 	if rec, ok := lookUp(t, h, j.ID); ok && rec.Status != queue.StatusCompleted {
@@ -127,8 +127,8 @@ func testClaimTxTwo(t *testing.T, h Harness) {
 	wantIDs(t, "claim after one rollback and one commit", claimAll(t, h, 2), []*queue.Job{jobs[0], jobs[2]})
 }
 
-// testClaimTxInTurn is testClaimTxTwo where the second transaction cannot claim before the first has ended: it
-// gets what that has given back, or left.
+// testClaimTxInTurn is testClaimTxTwo for backends where the second transaction can claim only
+// after the first has ended. The second then gets the job that the first has released or left.
 func testClaimTxInTurn(t *testing.T, h Harness, jobs []*queue.Job) {
 	for i, commits := range []bool{false, true} {
 		first := begin(t, h)
@@ -165,7 +165,8 @@ func testClaimTxKey(t *testing.T, h Harness) {
 
 var allActions = []queue.Action{queue.Done, queue.Retry, queue.Dead, queue.Release}
 
-// wantLostIn settles the job in tx, or through nil, in every way, each of which has to report it lost.
+// wantLostIn settles the job in tx, or through the backend's own handle if tx is nil, with every
+// action. Each must report the job lost.
 func wantLostIn(t *testing.T, h Harness, what string, tx queue.DB, job *queue.Job) {
 	t.Helper()
 	for _, action := range allActions {
@@ -199,7 +200,7 @@ func testClaimTxSettle(t *testing.T, h Harness) {
 	}
 }
 
-// wantSettledTx checks what has become of a job at its first attempt.
+// wantSettledTx checks the outcome of a job at its first attempt.
 func wantSettledTx(t *testing.T, h Harness, j *queue.Job, action queue.Action) {
 	t.Helper()
 	status, attempt, lastError := queue.StatusPending, 1, "boom"

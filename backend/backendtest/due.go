@@ -23,7 +23,8 @@ func heldBy(t *testing.T, h Harness, worker string, n int, lease time.Duration) 
 	return held
 }
 
-// testWakeUpBySettle: a delay wakes, too, because the worker has to learn when the job is due.
+// testWakeUpBySettle: an outcome with a delay wakes too, because the worker has to learn when the
+// job is due.
 func testWakeUpBySettle(t *testing.T, h Harness) {
 	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
 	for _, action := range []queue.Action{queue.Retry, queue.Release} {
@@ -77,8 +78,8 @@ func testWakeUpByReclaim(t *testing.T, h Harness) {
 	}
 }
 
-// testStartsWhenDue: a sleeping worker starts each job when it is due and not at its next poll, whatever made it due, and
-// although that comes after the worker fell asleep.
+// testStartsWhenDue: a sleeping worker starts each job when it is due and not at its next poll,
+// whatever made the job due, even if that happened after the worker fell asleep.
 func testStartsWhenDue(t *testing.T, h Harness) {
 	const delay, late, poll = 100 * time.Millisecond, 5 * time.Second, 20 * time.Second
 	held := heldBy(t, h, "other", 4, longLease)
@@ -87,7 +88,7 @@ func testStartsWhenDue(t *testing.T, h Harness) {
 	heldBy(t, h, "crashed", 1, 2*time.Millisecond)
 
 	started := make(chan time.Time, 1)
-	stop := runs(t, queue.Worker{
+	stop := startWorker(t, queue.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: poll, Lease: time.Hour, Logger: slog.New(slog.DiscardHandler),
 		Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { started <- time.Now(); return nil }),
 	})
@@ -126,8 +127,8 @@ func testStartsWhenDue(t *testing.T, h Harness) {
 	}
 }
 
-// runs runs a worker until stop is called.
-func runs(t *testing.T, w queue.Worker) (stop func()) {
+// startWorker runs a worker until stop is called.
+func startWorker(t *testing.T, w queue.Worker) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

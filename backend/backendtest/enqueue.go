@@ -115,7 +115,7 @@ func wantJSON(t *testing.T, what string, got json.RawMessage, want string) {
 	}
 }
 
-// jsonValue decodes a JSON value, numbers exactly.
+// jsonValue decodes a JSON value with exact numbers.
 func jsonValue(b []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -125,7 +125,7 @@ func jsonValue(b []byte) (v any, err error) {
 	return exact(v), nil
 }
 
-// exact replaces numbers by fractions in lowest terms: 1.0 and 1 are the same.
+// exact replaces numbers by fractions in lowest terms, so that 1.0 and 1 are the same.
 func exact(v any) any {
 	switch v := v.(type) {
 	case json.Number:

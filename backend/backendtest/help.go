@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// The times of the suite: a lease that outlives every case, one that is waited
-// for, and how long anything is waited for at most.
+// The suite's durations: a lease that outlives every case, a lease that cases wait for, and the
+// longest that anything is waited for.
 const (
 	longLease  = 10 * time.Minute
 	shortLease = 50 * time.Millisecond
@@ -54,7 +54,7 @@ func request(limit int) queue.ClaimRequest {
 	return queue.ClaimRequest{Queues: []string{"q"}, Limit: limit, Lease: longLease, Worker: "w"}
 }
 
-// short is the request with a lease that a test waits for.
+// short returns the request with a lease that a test waits for.
 func short(req queue.ClaimRequest) queue.ClaimRequest {
 	req.Lease = shortLease
 	return req
@@ -128,7 +128,7 @@ func wantHeld(t *testing.T, h Harness, when string, jobs ...*queue.Job) {
 	}
 }
 
-// idList is the IDs of jobs, the first few of which it shows.
+// idList is the IDs of jobs. It prints the first few.
 type idList []int64
 
 func ids(jobs []*queue.Job) idList {
@@ -166,8 +166,8 @@ func wantSameIDs(t *testing.T, what string, got, want []*queue.Job) {
 	}
 }
 
-// lookUp returns the job's record; ok is false where there is none, and where
-// the backend is no Inspector.
+// lookUp returns the job's record. ok is false if there is none, or if the backend is not an
+// Inspector.
 func lookUp(t *testing.T, h Harness, id int64) (rec queue.Record, ok bool) {
 	t.Helper()
 	inspector, ok := queue.As[queue.Inspector](h.Queue)
@@ -198,7 +198,7 @@ func wantUnchanged(t *testing.T, h Harness, what string, before queue.Record) {
 	}
 }
 
-// wantStatus checks the job's status, where the backend is an Inspector.
+// wantStatus checks the job's status if the backend is an Inspector.
 func wantStatus(t *testing.T, h Harness, when string, id int64, want queue.Status) {
 	t.Helper()
 	if !can[queue.Inspector](h) {
@@ -216,13 +216,13 @@ func poll(t *testing.T, what string, done func() bool) {
 	defer tick.Stop()
 	for end := time.Now().Add(patience); !done(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain for: %s", patience, what)
+			t.Fatalf("waited %v, but never saw: %s", patience, what)
 		}
 	}
 }
 
-// takeBack waits until n jobs whose leases run out have been taken back, and
-// returns them. A backend that is no Reclaimer does that when it claims.
+// takeBack waits until n jobs whose leases expire have been reclaimed, and returns them. A backend
+// that is not a Reclaimer reclaims when it claims.
 func takeBack(t *testing.T, h Harness, n int) (taken []*queue.Job) {
 	t.Helper()
 	reclaimer, ok := queue.As[queue.Reclaimer](h.Queue)

@@ -130,7 +130,7 @@ func testBadJobs(t *testing.T, h Harness) {
 	wantJSON(t, "payload of exactly a MiB", claimOne(t, h).Payload, string(largest.Payload))
 }
 
-// wantNoJobs checks that there are no jobs at all, where the backend is an Inspector.
+// wantNoJobs checks that there are no jobs at all, if the backend is an Inspector.
 func wantNoJobs(t *testing.T, h Harness, when string) {
 	t.Helper()
 	inspector, ok := queue.As[queue.Inspector](h.Queue)
@@ -142,7 +142,7 @@ func wantNoJobs(t *testing.T, h Harness, when string) {
 	}
 }
 
-// badRequests are requests with one bad field, by what is wrong.
+// badRequests returns requests with one bad field each, by what is wrong.
 func badRequests(good queue.ClaimRequest, field string, set map[string]func(r *queue.ClaimRequest)) map[string]queue.ClaimRequest {
 	bad := make(map[string]queue.ClaimRequest)
 	for what, f := range set {
@@ -266,7 +266,7 @@ func testBadJobInTx(t *testing.T, h Harness) {
 	wantIDs(t, "claim after the transaction", claimAll(t, h, 1), []*queue.Job{good})
 }
 
-// nilHandles are mistakes, which must not be taken for the backend's own handle.
+// nilHandles are mistakes. A backend must not take them for its own handle.
 var nilHandles = []queue.DB{(*sql.Tx)(nil), (*sql.DB)(nil), (*sql.Conn)(nil)}
 
 func testNilHandles(t *testing.T, h Harness) {

@@ -76,7 +76,8 @@ func testOneJob(t *testing.T, h Harness) {
 	}
 }
 
-// testEndedJob: a completed job shows who completed it. Any other is held by nobody.
+// testEndedJob: a completed job shows the worker that completed it. No other ended job has a
+// holder.
 func testEndedJob(t *testing.T, h Harness) {
 	for _, action := range []queue.Action{queue.Done, queue.Dead, queue.Retry, queue.Release} {
 		j := newJob()
@@ -98,7 +99,7 @@ func testEndedJob(t *testing.T, h Harness) {
 	}
 }
 
-// list lists a page of the jobs that are chosen by f.
+// list lists a page of the jobs that f selects.
 func list(t *testing.T, h Harness, f queue.Filter) (jobs []*queue.Job, next int64) {
 	t.Helper()
 	inspector, _ := queue.As[queue.Inspector](h.Queue)
@@ -171,8 +172,8 @@ func testPages(t *testing.T, h Harness) {
 	wantIDs(t, "all pages of Jobs with limit 60", all, jobs)
 }
 
-// testPruneYoung prunes until there is no more to look at: what has just ended
-// stays, as do the living.
+// testPruneYoung prunes until Prune has seen every job: jobs that have just ended stay, and
+// so do live ones.
 func testPruneYoung(t *testing.T, h Harness) {
 	pruner, _ := queue.As[queue.Pruner](h.Queue)
 	enqueue(t, h, newJobs(4, nil)...)

@@ -153,7 +153,7 @@ func testLeaseRecord(t *testing.T, h Harness) {
 	}
 	for _, action := range []queue.Action{queue.Release, queue.Retry, queue.Dead} {
 		settle(t, h, queue.Outcome{Job: job, Action: action})
-		lookUp(t, h, job.ID) // whose lease must be gone
+		lookUp(t, h, job.ID) // which must have no lease
 		if action != queue.Dead {
 			job = claimOne(t, h)
 		}

@@ -17,9 +17,9 @@ var modelCases = []testCase{
 	{"operations", anything, testModel},
 }
 
-// testModel runs random operations on the backend and on a model of it, which
-// predicts what each returns, except for the numbers that the backend draws. All
-// sequences run in one database, each in queues of its own.
+// testModel runs random operations on the backend and on a model of it. The model predicts what
+// each returns, except the numbers that the backend draws. All sequences run in one database, each
+// in its own queues.
 func testModel(t *testing.T, h Harness) {
 	check := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -35,7 +35,7 @@ func testModel(t *testing.T, h Harness) {
 	})
 }
 
-// modelJob is what the model knows of a job.
+// modelJob is what the model knows about a job.
 type modelJob struct {
 	queue.Record
 	due due
@@ -51,7 +51,7 @@ const (
 	inAnHour
 )
 
-// state is what a transaction may change and forget again.
+// state is what a transaction changes, and what a rollback restores.
 type state struct {
 	jobs map[int64]*modelJob
 	held map[int64]*queue.Job // the claims that hold a job, by its ID
@@ -67,7 +67,7 @@ func (s *state) clone() *state {
 	return c
 }
 
-// live returns the live job that has the key; nil where the key is free.
+// live returns the live job that has the key; nil if the key is free.
 func (s *state) live(name, key string) *modelJob {
 	for _, j := range s.jobs {
 		if key != "" && j.Queue == name && j.Key == key && isLive(&j.Record) {
@@ -94,7 +94,7 @@ func (s *state) claimable(req queue.ClaimRequest) []*modelJob {
 	return jobs[:min(len(jobs), req.Limit)]
 }
 
-// apply is what an outcome makes of the job that its claimer holds.
+// apply applies an outcome to the job that its claimer holds.
 func (s *state) apply(o queue.Outcome) {
 	j := s.jobs[o.Job.ID]
 	s.drop(j.ID)
@@ -132,8 +132,8 @@ func (s *state) heldJobs() []*queue.Job {
 	return slices.SortedFunc(maps.Values(s.held), func(a, b *queue.Job) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// compare compares every job of the model with what the backend shows, or, where
-// it shows nothing, with what can be claimed.
+// compare compares every job of the model with what the backend shows. If the backend shows
+// nothing, it compares what can be claimed.
 func (m *model) compare(rt *rapid.T) {
 	inspector, ok := queue.As[queue.Inspector](m.h.Queue)
 	if !ok {
@@ -190,13 +190,13 @@ func isLive(r *queue.Record) bool {
 	return r.Status == queue.StatusPending || r.Status == queue.StatusRunning
 }
 
-// before reports whether a is claimed before b, of the same queue.
-func before(a, b *queue.Record) bool {
+// claimedBefore reports whether a is claimed before b, of the same queue.
+func claimedBefore(a, b *queue.Record) bool {
 	due := a.ScheduledAt.Compare(b.ScheduledAt)
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), due, cmp.Compare(a.ID, b.ID)) < 0
 }
 
-// chosen reports whether Redrive is to revive the job.
+// chosen reports whether Redrive should revive the job.
 func chosen(which queue.Redrive, r *queue.Record) bool {
 	return r.Status == queue.StatusDead &&
 		(which.ID == 0 || which.ID == r.ID) &&

@@ -38,7 +38,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	return actions
 }
 
-// transaction runs some operations in one, and forgets them if it rolls back.
+// transaction runs some operations in a transaction, and forgets them if it rolls back.
 func (m *model) transaction(rt *rapid.T) {
 	tx, err := m.h.Begin(m.ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (m *model) take(rt *rapid.T, req queue.ClaimRequest) []*queue.Job {
 	}
 	for i, j := range got {
 		m.checkClaimed(rt, req, j, want[i])
-		if i > 0 && j.Queue == got[i-1].Queue && before(&queue.Record{Job: *j}, &queue.Record{Job: *got[i-1]}) {
+		if i > 0 && j.Queue == got[i-1].Queue && claimedBefore(&queue.Record{Job: *j}, &queue.Record{Job: *got[i-1]}) {
 			rt.Fatalf("Claim(%+v): got job %d before %d, want the reverse", req, got[i-1].ID, j.ID)
 		}
 		if j.Fence != got[0].Fence || m.fences[j.Fence] {
@@ -146,8 +146,8 @@ func (m *model) take(rt *rapid.T, req queue.ClaimRequest) []*queue.Job {
 	return got
 }
 
-// checkClaimed checks one claimed job. Of jobs that became due lately the model
-// does not know the order, only their place among the others.
+// checkClaimed checks one claimed job. The model does not know the order of jobs that became due
+// lately, only their place among the others.
 func (m *model) checkClaimed(rt *rapid.T, req queue.ClaimRequest, got *queue.Job, place *modelJob) {
 	want := m.jobs[got.ID]
 	if want == nil || want.Status != queue.StatusPending || want.Queue != place.Queue ||
@@ -161,8 +161,8 @@ func (m *model) checkClaimed(rt *rapid.T, req queue.ClaimRequest, got *queue.Job
 	}
 }
 
-// presented draws some claims that hold a job and some old ones, of different
-// jobs, and returns which are lost. No two of them are of one job.
+// presented draws some current claims and some old ones, each of a different job, and returns which
+// of them are lost.
 func (m *model) presented(rt *rapid.T) (some, lost []*queue.Job) {
 	seen := make(map[int64]bool)
 	pick := func(from []*queue.Job, old bool) {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// redrive revives one job, or those of a queue or kind; of dead jobs with one
-// key the backend chooses, so then the model looks.
+// redrive revives one job, or those of a queue or kind. Of dead jobs with one key the backend
+// chooses one, so the model then looks which.
 func (m *model) redrive(rt *rapid.T) {
 	redriver, _ := queue.As[queue.Redriver](m.h.Queue)
 	var dead []*modelJob
@@ -52,13 +52,13 @@ func (m *model) redrive(rt *rapid.T) {
 	}
 }
 
-// rivals names the dead jobs of which only one can be revived: those of a key.
+// rivals names the dead jobs with one key, of which only one can be revived.
 func rivals(j *modelJob) string {
 	return fmt.Sprint(j.Queue, " ", cmp.Or(j.Key, fmt.Sprint(j.ID)))
 }
 
-// revivable counts the chosen dead jobs for each key that is free, or each job
-// that has no key: one of them is revived.
+// revivable counts the chosen dead jobs for each free key, one of which is revived, and for each
+// job without a key.
 func (m *model) revivable(dead []*modelJob, which queue.Redrive) map[string]int {
 	groups := make(map[string]int)
 	for _, j := range dead {
@@ -69,7 +69,7 @@ func (m *model) revivable(dead []*modelJob, which queue.Redrive) map[string]int 
 	return groups
 }
 
-// crash claims jobs and lets the leases run out.
+// crash claims jobs and lets their leases expire.
 func (m *model) crash(rt *rapid.T) {
 	reclaimer, _ := queue.As[queue.Reclaimer](m.h.Queue)
 	req := m.request(rt)
@@ -91,7 +91,7 @@ func (m *model) crash(rt *rapid.T) {
 	}
 }
 
-// reclaimed is what became of a job whose lease ran out.
+// reclaimed applies to the model that a job's lease has expired.
 func (m *model) reclaimed(rt *rapid.T, got *queue.Job) {
 	j := m.jobs[got.ID]
 	if got.Attempt != j.Attempt || got.LastError == "" {

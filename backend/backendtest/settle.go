@@ -108,7 +108,7 @@ func testDeadAtOnce(t *testing.T, h Harness) {
 	wantDead(t, h, job.ID, "hopeless", 1)
 }
 
-// wantDead checks the record of a dead job, where the backend is an Inspector.
+// wantDead checks the record of a dead job if the backend is an Inspector.
 func wantDead(t *testing.T, h Harness, id int64, text string, attempt int) {
 	t.Helper()
 	if !can[queue.Inspector](h) {
@@ -174,7 +174,7 @@ func testErrorText(t *testing.T, h Harness) {
 	}
 }
 
-// panicky is an error that cannot tell what it is.
+// panicky is an error whose methods panic.
 type panicky struct{}
 
 func (panicky) Error() string { panic("no text") }
@@ -204,7 +204,8 @@ func testGoBehind(t *testing.T, h Harness) {
 		[]*queue.Job{jobs[2], jobs[3], jobs[0], jobs[1]})
 }
 
-// testKeepPlace: what a worker gives back unstarted was never its turn to lose, whatever became due meanwhile, and however often.
+// testKeepPlace: a job that a worker releases without having started it keeps its place, whatever
+// became due meanwhile, and however often that happens.
 func testKeepPlace(t *testing.T, h Harness) {
 	jobs := newJobs(4, func(i int, j *queue.Job) {
 		if i == 3 {

@@ -19,7 +19,7 @@ var staleCases = []testCase{
 	{"after the lease, before a reclaim", hasReclaimer, testLateHolder},
 }
 
-// holderOperation is something that only the holder of a job can do.
+// holderOperation is an operation that only the holder of a job may do.
 type holderOperation struct {
 	name string
 	do   func(ctx context.Context, h Harness, jobs ...*queue.Job) (lost []*queue.Job, err error)
@@ -43,8 +43,8 @@ func settling(action queue.Action) holderOperation {
 		}}
 }
 
-// wantLost checks that who presents job is told that it is lost, whatever the
-// operation, and that nothing is changed.
+// wantLost checks that every operation reports job as lost to the caller who presents it, and
+// changes nothing.
 func wantLost(t *testing.T, h Harness, what string, job *queue.Job) {
 	t.Helper()
 	before, _ := lookUp(t, h, job.ID)
@@ -100,7 +100,8 @@ func testSettleTwice(t *testing.T, h Harness) {
 	}
 }
 
-// testLateHolder: the fence decides, not the clock. Until somebody takes the job back it is its holder's, however late.
+// testLateHolder: the fence decides, not the clock. Until a job is reclaimed it belongs to its
+// holder, however late.
 func testLateHolder(t *testing.T, h Harness) {
 	for _, v := range holderOperations {
 		enqueue(t, h, newJob())
@@ -133,9 +134,8 @@ func testStaleAfterReclaim(t *testing.T, h Harness) {
 	settle(t, h, queue.Outcome{Job: current, Action: queue.Done})
 }
 
-// testCrossedFences is about statements that look for ids and fences one by one:
-// the stale job's row has a fence of the batch, and the same worker, but it is
-// not the stale claim's.
+// testCrossedFences catches statements that match IDs and fences separately: the stale job's row
+// has a fence of the batch and the same worker, but that is not the stale claim's fence.
 func testCrossedFences(t *testing.T, h Harness) {
 	for _, v := range holderOperations {
 		enqueue(t, h, newJobs(2, nil)...)
@@ -177,7 +177,7 @@ func testStaleInBatch(t *testing.T, h Harness) {
 	}
 }
 
-// finishAll completes jobs that may be held, or have been given back.
+// finishAll completes jobs that may be held or released.
 func finishAll(t *testing.T, h Harness, jobs ...*queue.Job) {
 	t.Helper()
 	jobs = append(claim(t, h, request(len(jobs))), jobs...)

@@ -8,35 +8,36 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Tx is an open transaction; *sql.Tx is one.
+// Tx is an open transaction. *sql.Tx is one.
 type Tx = interface {
 	queue.DB
 	Commit() error
 	Rollback() error
 }
 
-// Harness is a backend as [Run] tests it: opened for one case, with no jobs.
+// Harness is a backend as [Run] tests it: opened for one case, without jobs. Only Queue is
+// required.
 type Harness struct {
-	// Queue is the backend. What else it can do is found with [queue.As].
+	// Queue is the backend. The suite finds its optional capabilities with [queue.As].
 	Queue queue.Queue
-	// Begin opens a transaction on the same database; nil means that the backend
-	// has none. With a *sql.DB it returns db.BeginTx(ctx, nil).
+	// Begin opens a transaction on the same database; nil means that the backend has none. With a
+	// *sql.DB it returns db.BeginTx(ctx, nil).
 	Begin func(ctx context.Context) (Tx, error)
-	// Polls says that the backend is a Waiter that was opened without the means
-	// to wake workers: its Listen must return an error.
+	// Polls says that the backend is a Waiter that was opened without the means to wake workers.
+	// Its Listen must then return an error.
 	Polls bool
-	// OneWriter says that the database has one write lock, as SQLite's has: while a
-	// transaction is open that writes, others wait where they would pass over what it
-	// has locked. Cases of two transactions that write beside each other then
-	// let the second wait for the first to end, and hold it to what it finds.
+	// OneWriter says that the database has one write lock, as SQLite has: while a transaction is
+	// open that writes, other writers wait instead of passing over what it has locked. In cases
+	// with two writing transactions, the second then waits for the first to end and is tested on
+	// what it finds.
 	OneWriter bool
 }
 
-// power is a set of what a backend may have beyond the four methods of a Queue.
-type power uint16
+// capability is a set of what a backend may have beyond the four operations of a Queue.
+type capability uint16
 
 const (
-	hasTx power = 1 << iota
+	hasTx capability = 1 << iota
 	hasWakeUps
 	hasInspector
 	hasBacklogger
@@ -46,20 +47,20 @@ const (
 	hasTxClaimer
 	hasTxBeginner
 	isPolling // a Waiter without the means to wake
-	anything  = power(0)
+	anything  = capability(0)
 )
 
-var powerNames = []struct {
-	power power
-	name  string
+var capabilityNames = []struct {
+	capability capability
+	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {isPolling, "Polls"},
 }
 
-func powersOf(h Harness) (p power) {
-	add := func(ok bool, has power) {
+func capabilitiesOf(h Harness) (p capability) {
+	add := func(ok bool, has capability) {
 		if ok {
 			p |= has
 		}
@@ -86,11 +87,11 @@ func can[T any](h Harness) bool {
 // testCase is one promise of the contract.
 type testCase struct {
 	name  string
-	needs power
+	needs capability
 	run   func(t *testing.T, h Harness)
 }
 
-// theme is a table of cases; alone keeps them from running beside one another.
+// theme is a table of cases. The cases of a theme that is alone do not run in parallel.
 type theme struct {
 	name  string
 	alone bool
@@ -116,15 +117,15 @@ var themes = []theme{
 	{"model", false, modelCases},
 }
 
-// Run tests that the backend keeps the contract of package queue: open is called
-// once for each case, and closes what it opens with t.Cleanup. Cases for what
-// the backend cannot do, which a log line names, are left out. Cases run in
-// parallel with others of their theme; Run returns when all have ended.
+// Run tests that the backend keeps the contract of package queue. It calls open once for each case;
+// open closes what it opens with t.Cleanup. Run leaves out cases for capabilities that the backend
+// lacks, and logs their names. Cases run in parallel with others of their theme. Run returns when
+// all have ended.
 //
-// The case model/operations runs random operations beside a model; the flag
-// -rapid.checks says how many sequences, 100 unless given.
+// The case model/operations runs random operations beside a model. The flag -rapid.checks sets how
+// many sequences; the default is 100.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
-	have := powersOf(open(t))
+	have := capabilitiesOf(open(t))
 	for _, th := range themes {
 		t.Run(th.name, func(t *testing.T) {
 			for _, c := range th.cases {
@@ -143,10 +144,10 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-func (p power) String() string {
+func (p capability) String() string {
 	var names []string
-	for _, n := range powerNames {
-		if p&n.power != 0 {
+	for _, n := range capabilityNames {
+		if p&n.capability != 0 {
 			names = append(names, n.name)
 		}
 	}

@@ -46,9 +46,9 @@ func rollback(t *testing.T, tx Tx) {
 	}
 }
 
-// glance checks that no job of the queue "q" can be claimed beside an open
-// transaction. A backend in which it has to wait for that sees none either.
-func glance(t *testing.T, h Harness, when string) {
+// wantNoneBeside checks that no job of the queue "q" can be claimed beside an open transaction. A
+// backend where the claim has to wait for the transaction claims none either.
+func wantNoneBeside(t *testing.T, h Harness, when string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -68,7 +68,7 @@ func testCommitReveals(t *testing.T, h Harness) {
 	enqueueIn(t, h, tx, jobs[1:3]...)
 	enqueueIn(t, h, tx, jobs[3])
 	wantDuplicate(t, "that a job of the same transaction holds", jobs[3], jobs[2])
-	glance(t, h, "beside an open transaction")
+	wantNoneBeside(t, h, "beside an open transaction")
 	commit(t, tx)
 	wantSameIDs(t, "claim after commit", claimAll(t, h, 3), jobs[:3])
 }
@@ -94,7 +94,7 @@ func testSettleCommits(t *testing.T, h Harness) {
 		queue.Outcome{Job: held[1], Action: queue.Retry, Err: boom},
 		queue.Outcome{Job: held[2], Action: queue.Dead, Err: boom},
 		queue.Outcome{Job: held[3], Action: queue.Release})
-	glance(t, h, "beside an open transaction that gave jobs back")
+	wantNoneBeside(t, h, "beside an open transaction that gave jobs back")
 	commit(t, tx)
 	wantDead(t, h, held[2].ID, "boom", 1)
 	for _, j := range held {
@@ -164,8 +164,7 @@ func testHandOver(t *testing.T, h Harness) {
 	wantIDs(t, "claim after the hand-over", claimAll(t, h, 1), []*queue.Job{next})
 }
 
-// testOpenSettle lets the leases of two jobs run out, one of which an open
-// transaction has settled.
+// testOpenSettle lets the leases of two jobs expire, one of which an open transaction has settled.
 func testOpenSettle(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(2, nil)...)
 	held := claim(t, h, short(request(2)))
@@ -185,8 +184,8 @@ func testOpenSettle(t *testing.T, h Harness) {
 	})
 }
 
-// reclaimsOne tries to reclaim, and checks that it does not get the locked job.
-// A backend in which it has to wait for the transaction gets none.
+// reclaimsOne tries to reclaim, and checks that it does not get the locked job. A backend where
+// Reclaim has to wait for the transaction gets none.
 func reclaimsOne(ctx context.Context, t *testing.T, h Harness, locked int64) bool {
 	t.Helper()
 	reclaimer, ok := queue.As[queue.Reclaimer](h.Queue)
@@ -205,9 +204,8 @@ func reclaimsOne(ctx context.Context, t *testing.T, h Harness, locked int64) boo
 	return len(jobs) > 0
 }
 
-// endWhile runs do in a goroutine, where it may have to wait for the open
-// transaction, gives it a moment to get there, ends the transaction, and returns
-// when do has returned.
+// endWhile runs do in a goroutine, where it may wait for the open transaction. It gives do a moment
+// to get there, ends the transaction, and returns when do has returned.
 func endWhile(t *testing.T, tx Tx, commits bool, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -227,8 +225,8 @@ func endWhile(t *testing.T, tx Tx, commits bool, do func()) {
 	<-done
 }
 
-// testExtendBeside extends a job while its handler is settling it, as a heartbeat
-// does: it is not lost. A backend in which that has to wait may run out of time.
+// testExtendBeside extends a job while its handler settles it, as a heartbeat does: the job is not
+// lost. In a backend where Extend has to wait, it may time out.
 func testExtendBeside(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(2, nil)...)
 	held := claimAll(t, h, 2)

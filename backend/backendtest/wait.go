@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// promptly is how soon a sleeping worker is woken, by the median of some tries.
+// promptly is how soon a sleeping worker is woken, as the median of some tries.
 const (
 	promptly = 50 * time.Millisecond
 	tries    = 7
@@ -38,8 +38,8 @@ type dozer struct {
 	woken  chan struct{}
 }
 
-// listens starts a worker that listens until the test ends, and waits until it
-// can be woken by what do does.
+// listens starts a worker that listens until the test ends. It returns when do can wake that
+// worker.
 func listens(t *testing.T, h Harness, name string, queues []string, do func()) *dozer {
 	t.Helper()
 	waiter, _ := queue.As[queue.Waiter](h.Queue)
@@ -79,7 +79,7 @@ func (d *dozer) sleep(t *testing.T, h Harness) time.Duration {
 	return next
 }
 
-// isWoken waits for a wake-up, at most that long.
+// isWoken reports whether a wake-up comes within that time.
 func (d *dozer) isWoken(within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -91,8 +91,8 @@ func (d *dozer) isWoken(within time.Duration) bool {
 	}
 }
 
-// wantPrompt checks that do wakes d promptly, by the median of several times.
-// What was about to be done is prepared by sleep's return.
+// wantPrompt checks that do wakes d promptly, by the median of several tries. The worker has
+// registered before do runs.
 func wantPrompt(t *testing.T, h Harness, d *dozer, what string, do func()) {
 	t.Helper()
 	var took []time.Duration

@@ -89,7 +89,7 @@ func TestTxIsNoDatabase(t *testing.T) {
 	}
 }
 
-// TestWaitsForTx: whoever needs a row of an open transaction waits, until that
+// TestWaitsForTx: a call that needs a row of an open transaction waits, until that
 // ends or the context does.
 func TestWaitsForTx(t *testing.T) {
 	bubble(t, memory.Options{}, func(t *testing.T, q *memory.Queue) {

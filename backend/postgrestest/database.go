@@ -13,10 +13,9 @@ import (
 )
 
 // sweepSQL lists the databases whose process is dead. Every database is named
-// errand_test_RUN_COUNT. The run is 12 hex digits, drawn at random by the process
-// that it belongs to, which holds an advisory lock of that number as long as it
-// lives. pg_locks shows the locks of the whole server, whichever database they
-// were taken in.
+// errand_test_RUN_COUNT. RUN is 12 hex digits that its process has drawn at random; the process
+// holds an advisory lock of that number as long as it lives. pg_locks shows the locks of the whole
+// server, in whichever database they were taken.
 const sweepSQL = `
 SELECT datname FROM pg_database
 WHERE datname ~ '^errand_test_[0-9a-f]{12}_[0-9]+$'
@@ -24,8 +23,8 @@ AND substr(datname, 13, 12) NOT IN (
 	SELECT lpad(to_hex((classid::bigint << 32) | objid::bigint), 12, '0')
 	FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1)`
 
-// enter makes s usable: it connects, takes the run's lock before there is any
-// database of that name, drops what dead processes left, and creates DSN's.
+// enter makes s usable. It connects, takes the run's lock before any database of that name exists,
+// drops what dead processes left, and creates the database of DSN.
 func (s *Server) enter(ctx context.Context) error {
 	var err error
 	if s.admin, err = sql.Open("pgx", s.base.String()); err != nil {
@@ -55,8 +54,8 @@ func (s *Server) enter(ctx context.Context) error {
 	return nil
 }
 
-// sweep drops the databases of dead processes. One that another user owns, or
-// that another process is about to drop, is none of its business.
+// sweep drops the databases of dead processes, except those that another user owns or that another
+// process is dropping.
 func (s *Server) sweep(ctx context.Context) error {
 	rows, err := s.admin.QueryContext(ctx, sweepSQL)
 	if err != nil {
@@ -73,8 +72,8 @@ func (s *Server) sweep(ctx context.Context) error {
 	return rows.Err()
 }
 
-// create creates a database as a copy of template and returns its name. Nobody
-// may be connected to template.
+// create creates a database as a copy of template and returns its name. It fails while anybody is
+// connected to template.
 func (s *Server) create(ctx context.Context, template string) (string, error) {
 	name := fmt.Sprint(s.prefix, s.count.Add(1))
 	_, err := s.admin.ExecContext(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template)
@@ -89,7 +88,7 @@ func (s *Server) create(ctx context.Context, template string) (string, error) {
 	return name, nil
 }
 
-// drop drops a database, and the connections to it.
+// drop drops a database and ends the connections to it.
 func (s *Server) drop(ctx context.Context, name string) error {
 	if _, err := s.admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
 		return fmt.Errorf("drop database: %w", err)
@@ -97,7 +96,7 @@ func (s *Server) drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// dsn is the URL of the database of that name.
+// dsn returns the URL of the database with that name.
 func (s *Server) dsn(name string) string {
 	u := *s.base
 	u.Path = "/" + name

@@ -22,21 +22,21 @@ import (
 // containerPort is where the server listens inside the container.
 const containerPort docker.Port = "5432/tcp"
 
-// memoryDir is where, in there, it keeps data in memory: see dataParent.
+// memoryDir is where the container keeps data in memory: see dataParent.
 const memoryDir = "/pgdata"
 
-// startDocker runs the official image, or what passes for it.
+// startDocker runs the official image, or the local image with its name.
 func startDocker(ctx context.Context, o Options) (*Server, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
 		return nil, err
 	}
 	client := pool.Client
-	if err := answers(ctx, client); err != nil {
+	if err := checkDaemon(ctx, client); err != nil {
 		return nil, fmt.Errorf("no Docker daemon answers: %w", err)
 	}
 	image := "postgres:" + cmp.Or(o.Version, os.Getenv("ERRAND_POSTGRES_VERSION"), "18")
-	if err := havePulled(ctx, client, image); err != nil {
+	if err := pullImage(ctx, client, image); err != nil {
 		return nil, fmt.Errorf("image %s: %w", image, err)
 	}
 	password := rand.Text()
@@ -53,15 +53,15 @@ func startDocker(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// answers asks the daemon for a sign of life.
-func answers(ctx context.Context, client *docker.Client) error {
+// checkDaemon returns an error unless the daemon answers.
+func checkDaemon(ctx context.Context, client *docker.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return client.PingWithContext(ctx)
 }
 
-// havePulled sees to it that the daemon has the image.
-func havePulled(ctx context.Context, client *docker.Client, image string) error {
+// pullImage pulls the image unless the daemon has it.
+func pullImage(ctx context.Context, client *docker.Client, image string) error {
 	_, err := client.InspectImage(image)
 	if !errors.Is(err, docker.ErrNoSuchImage) {
 		return err
@@ -73,8 +73,8 @@ func havePulled(ctx context.Context, client *docker.Client, image string) error 
 	return client.PullImage(docker.PullImageOptions{Repository: repository, Tag: tag, Context: ctx}, docker.AuthConfiguration{})
 }
 
-// dockerHost returns the host where a container's ports appear, and the address
-// to bind them to there: our own loopback, unless the daemon is elsewhere.
+// dockerHost returns the host where a container's ports appear, and the address there to bind them
+// to: our own loopback, unless the daemon is elsewhere.
 func dockerHost(client *docker.Client) (host, bind string) {
 	u, err := url.Parse(client.Endpoint())
 	if err != nil || u.Hostname() == "" {
@@ -83,8 +83,8 @@ func dockerHost(client *docker.Client) (host, bind string) {
 	return u.Hostname(), ""
 }
 
-// containerConfig has the image's own entry point run beneath superviseScript,
-// on an input that is closed when the first who attached to it is gone.
+// containerConfig makes the image's own entry point run under superviseScript, whose input closes
+// when the first client that attached to it disconnects.
 func containerConfig(image, password string, o Options) *docker.Config {
 	c := &docker.Config{
 		Image: image,
@@ -111,7 +111,7 @@ func containerConfig(image, password string, o Options) *docker.Config {
 	return c
 }
 
-// hostConfig has the daemon remove the container when it has ended.
+// hostConfig makes the daemon remove the container when it has ended.
 func hostConfig(bind string, o Options) *docker.HostConfig {
 	c := &docker.HostConfig{
 		AutoRemove:   true,
@@ -123,7 +123,7 @@ func hostConfig(bind string, o Options) *docker.HostConfig {
 	return c
 }
 
-// createContainer returns the id of a container that has yet to start.
+// createContainer returns the ID of a container that has not started yet.
 func createContainer(ctx context.Context, client *docker.Client, config *docker.Config, host *docker.HostConfig) (string, error) {
 	c, err := client.CreateContainer(docker.CreateContainerOptions{
 		Name:       "errand-postgres-" + strings.ToLower(rand.Text()[:8]),
@@ -188,7 +188,7 @@ func attach(client *docker.Client, id string) (*process, error) {
 	return p, nil
 }
 
-// remove removes the container, unless the daemon has done that, or is about to.
+// remove removes the container, unless the daemon has removed it or is about to.
 func remove(client *docker.Client, id string) error {
 	err := client.RemoveContainer(docker.RemoveContainerOptions{ID: id, RemoveVolumes: true, Force: true})
 	var gone *docker.NoSuchContainer
@@ -199,7 +199,7 @@ func remove(client *docker.Client, id string) error {
 	return err
 }
 
-// lastWords keeps the last few kilobytes that are written to it.
+// lastWords keeps the last few kilobytes written to it.
 type lastWords struct {
 	mu   sync.Mutex
 	text []byte

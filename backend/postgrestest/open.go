@@ -12,23 +12,23 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 )
 
-// testSettings are for speed, nothing here outlives its test, and for room:
+// testSettings trade durability for speed, since nothing here outlives its test, and leave room for
 // many tests at once, some of which prepare transactions.
 var testSettings = map[string]string{
 	"max_connections":           "200",
 	"max_prepared_transactions": "20",
 }
 
-// dropTimeout is how long the end of a test may wait for its database to go.
+// dropTimeout is how long the end of a test may wait for its database to be dropped.
 const dropTimeout = time.Minute
 
-// Open returns a fresh, migrated database for this test alone, opened with
-// pgx/v5/stdlib. When the test ends the handle is closed and the database dropped,
-// with whatever still uses it. It ends the test if there is no server to be had.
+// Open returns a fresh, migrated database for this test alone, opened with pgx/v5/stdlib. When the
+// test ends, the handle is closed, and the database is dropped even if it is still in use. If there
+// is no server, Open ends the test.
 //
-// The first call in a process starts the server and blocks for a second or two,
-// or for as long as Docker takes to pull an image; later ones take tens of
-// milliseconds. Tests may call it in parallel.
+// The first call in a process starts the server and blocks for a second or two, or for as long as
+// Docker takes to pull an image. Later calls take tens of milliseconds. Tests may call it in
+// parallel.
 func Open(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", DSN(t))
@@ -39,8 +39,8 @@ func Open(t testing.TB) *sql.DB {
 	return db
 }
 
-// DSN is [Open] for tests that open the database themselves, such as with lib/pq:
-// it returns its URL, postgres://user:password@host:port/database?sslmode=disable.
+// DSN is [Open] for tests that open the database themselves, for example with lib/pq. It returns
+// the database's URL, postgres://user:password@host:port/database?sslmode=disable.
 func DSN(t testing.TB) string {
 	t.Helper()
 	s, err := shared()
@@ -61,8 +61,8 @@ func DSN(t testing.TB) string {
 	return s.dsn(name)
 }
 
-// shared is this process's server, with the program's database as the template.
-// Nobody closes it: it ends with the process.
+// shared is this process' server, with the program's database as the template. It ends with the
+// process; nobody closes it.
 var shared = sync.OnceValues(func() (*Server, error) {
 	ctx := context.Background()
 	s, err := Start(ctx, Options{Settings: testSettings})
@@ -77,8 +77,8 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return s, nil
 })
 
-// makeTemplate migrates the program's database and then closes it to all
-// connections, because one that is in use cannot be cloned.
+// makeTemplate migrates the program's database and then closes it to all connections, because a
+// database that is in use cannot be cloned.
 func (s *Server) makeTemplate(ctx context.Context) error {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {

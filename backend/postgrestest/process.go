@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// superviseScript is the part of a POSIX shell script that runs the server, "$@".
-// It is over when the server has ended, by itself or because file descriptor 3
-// was at its end: only our process has the other end of that, so whatever ends
-// our process, kill -9 too, ends the server. The signal, which shuts Postgres
-// down at once, is repeated because it is lost on a program that has yet to start.
+// superviseScript is the part of a POSIX shell script that runs the server, "$@". It ends when the
+// server has ended, by itself or because file descriptor 3 reached its end. Only our process holds
+// the other end of that, so the server ends when our process does, even by kill -9. The script
+// repeats the signal, which shuts Postgres down at once, because a program that has not started yet
+// loses it.
 const superviseScript = `
 "$@" </dev/null 3<&- &
 server=$!
@@ -36,7 +36,7 @@ type process struct {
 	log   func() string // the end of what it wrote
 }
 
-// ready waits until base can be connected to.
+// ready waits until the server accepts connections to base.
 func (p *process) ready(ctx context.Context, base *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (p *process) ready(ctx context.Context, base *url.URL) error {
 	}
 }
 
-// stop ends the server and waits for that.
+// stop ends the server and waits until it has ended.
 func (p *process) stop() error {
 	p.stdin.Close()
 	select {

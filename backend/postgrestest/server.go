@@ -12,25 +12,24 @@ import (
 	"sync/atomic"
 )
 
-// Options says what kind of server a program wants. The zero Options is a server
-// for tests: as fast as it gets, with no thought for a power cut. A server that
-// DATABASE_URL names is as it is, whatever they say.
+// Options configure [Start]. The zero value is a server for tests: as fast as possible, and not
+// safe against a power cut. A server that DATABASE_URL names keeps its own settings, whatever the
+// Options are.
 type Options struct {
-	// Durable leaves on what a server with real data has on: fsync,
-	// synchronous_commit and full_page_writes. It also keeps the data on disk, where
-	// otherwise it is in memory if there is plenty. Measurements want it.
+	// Durable leaves on what a server with real data has on: fsync, synchronous_commit and
+	// full_page_writes. It also keeps the data on disk; otherwise it is in memory if there is
+	// plenty. Measurements need it.
 	Durable bool
-	// Version is the tag of the Docker image postgres, such as "17" or
-	// "18-alpine"; "" means $ERRAND_POSTGRES_VERSION, or else "18". Local binaries
-	// have the version that they have.
+	// Version is the tag of the Docker image postgres, such as "17" or "18-alpine"; "" means
+	// $ERRAND_POSTGRES_VERSION, or else "18". It does not apply to local binaries.
 	Version string
-	// Settings are further server settings by name, such as "shared_buffers":
-	// "1GB". They win over what Durable says.
+	// Settings are further server settings by name, such as "shared_buffers": "1GB". They override
+	// those that Durable implies.
 	Settings map[string]string
 }
 
-// args are the server's command-line arguments for o. The limit to the log is
-// because the data of such a server may be in memory.
+// args returns the server's command-line arguments for o. They limit the log, because such a
+// server's data may be in memory.
 func (o Options) args() []string {
 	var args []string
 	if !o.Durable {
@@ -42,7 +41,7 @@ func (o Options) args() []string {
 	return args
 }
 
-// initdbArgs are those of initdb.
+// initdbArgs returns the arguments of initdb.
 func (o Options) initdbArgs() []string {
 	args := []string{"--encoding=UTF8"}
 	if !o.Durable {
@@ -51,13 +50,14 @@ func (o Options) initdbArgs() []string {
 	return args
 }
 
-// Server is a PostgreSQL server, or a corner of one, that belongs to this process.
+// Server is a PostgreSQL server, or a database in one, that belongs to this process. [Start] makes
+// one.
 type Server struct {
-	// DSN is the URL of a fresh, empty database, for pgx and lib/pq. Its user is a
-	// superuser, except where DATABASE_URL names another.
+	// DSN is the URL of a fresh, empty database, for pgx and lib/pq. Its user is a superuser,
+	// unless DATABASE_URL names another.
 	DSN string
-	// Description says in a line what was chosen, with no secret in it, such as
-	// "PostgreSQL 15.18 from /usr/lib/postgresql/15/bin, data in /tmp/errand-postgres-123/data".
+	// Description says in one line which server it is, without any secret, such as "PostgreSQL
+	// 15.18 from /usr/lib/postgresql/15/bin, data in /tmp/errand-postgres-123/data".
 	Description string
 
 	base  *url.URL     // names the database to connect to for creating others
@@ -73,20 +73,18 @@ type Server struct {
 	closed func() error // Close, once
 }
 
-// ways are the ways to come by a server, in order. Each fills in base, where and
-// stop, and returns when the server can be connected to.
+// ways are the ways to get a server, in order. Each fills in base, where and stop, and returns when
+// the server accepts connections.
 var ways = []struct {
 	name  string
 	start func(context.Context, Options) (*Server, error)
 }{{"url", startURL}, {"docker", startDocker}, {"local", startLocal}}
 
-// Start finds or starts a server, as the package comment says, and creates an
-// empty database in it. It blocks until that is ready: a second or two, or as
-// long as Docker takes to pull an image, or until ctx is done; afterwards ctx
-// means nothing to the server.
+// Start finds or starts a server, as the package comment says, and creates an empty database in it.
+// It blocks until that is ready: a second or two, or as long as Docker takes to pull an image. It
+// gives up when ctx ends; once it has returned, ctx has no effect on the server.
 //
-// The caller closes the server; where the process ends before, the server ends
-// with it.
+// The caller must close the server. If the process ends first, the server ends with it.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s, err := choose(ctx, o)
 	if err != nil {
@@ -122,7 +120,7 @@ func choose(ctx context.Context, o Options) (*Server, error) {
 	return nil, fmt.Errorf("postgrestest: no PostgreSQL server:\n\t%s", strings.Join(failed, "\n\t"))
 }
 
-// baseURL is the URL of the database postgres on a server that we start.
+// baseURL returns the URL of the database postgres on a server that we start.
 func baseURL(host, password string) *url.URL {
 	return &url.URL{
 		Scheme:   "postgres",
@@ -133,9 +131,9 @@ func baseURL(host, password string) *url.URL {
 	}
 }
 
-// Close ends the server and removes its data; of a server that DATABASE_URL names
-// it drops the database alone. It returns when that is done. Calling it again is
-// harmless and returns the same error.
+// Close ends the server and removes its data; on a server that DATABASE_URL names it only drops the
+// database. It blocks until that is done. Further calls do nothing and return the same error. It
+// may be called concurrently.
 func (s *Server) Close() error { return s.closed() }
 
 func (s *Server) close() error {

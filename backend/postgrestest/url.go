@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// startURL takes the server that DATABASE_URL names.
+// startURL uses the server that DATABASE_URL names.
 func startURL(ctx context.Context, _ Options) (*Server, error) {
 	env := os.Getenv("DATABASE_URL")
 	if env == "" {
@@ -33,7 +33,7 @@ func startURL(ctx context.Context, _ Options) (*Server, error) {
 	return s, nil
 }
 
-// dropOwn drops the database that DSN names.
+// dropOwn drops the database of DSN.
 func (s *Server) dropOwn() error {
 	if s.name == "" {
 		return nil

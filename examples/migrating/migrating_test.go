@@ -203,7 +203,7 @@ func newTally(t *testing.T, db *sql.DB, want int) *tally {
 	return &tally{db: db, want: want, some: make(chan struct{}), gate: make(chan struct{}), all: make(chan struct{})}
 }
 
-// halt holds an old worker up, amid a job, when some jobs have run and until the
+// halt stops an old worker inside a job, when some jobs have run and until the
 // gate is open: so that there is something left to move, however fast it is.
 func (y *tally) halt() {
 	select {

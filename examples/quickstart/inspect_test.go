@@ -8,7 +8,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// All jobs are looked at, however many pages there are of them, and of a worker's only those it has.
+// All jobs are looked at, however many pages there are of them, and of a worker's only those it
+// has.
 func TestOrdersOfJobs(t *testing.T) {
 	q := queuetest.New(queuetest.Options{})
 	s := &shop{jobs: q}

@@ -2,17 +2,16 @@
 //
 //	go run ./examples/quickstart
 //
-// Its database is a SQLite file, for which nothing has to be installed, or where
-// DATABASE_URL says: database.go tells. Customers place 2,000 orders over
-// HTTP; each order is written in one transaction with two jobs, a confirmation
-// and a webhook, and for every tenth the payment is declined and all of it rolled
-// back. Two worker processes run the jobs. The receiver of the webhooks
-// fails one request in ten and is down for two seconds, and one of the workers is
-// killed with kill -9. At the end an audit counts what has come of it all; the
-// exit status is 0 only if nothing was lost.
+// Its database is a SQLite file, so nothing has to be installed; DATABASE_URL can name another one
+// (see database.go). Customers place 2,000 orders over HTTP. Each order is written in one
+// transaction with two jobs, a confirmation and a webhook; for every tenth order the payment is
+// declined, and all of it is rolled back. Two worker processes run the jobs. The receiver of the
+// webhooks fails one request in ten and is down for two seconds, and one of the workers is killed
+// with kill -9. At the end an audit counts the results. The exit status is 0 only if nothing was
+// lost.
 //
-// Where to read: shop.go enqueues, worker.go handles. The rest is the bad day:
-// customers.go, receiver.go and crew.go act it out, audit.go adds it up.
+// Where to read: shop.go enqueues, worker.go handles. customers.go, receiver.go and crew.go act out
+// the bad day, audit.go adds it up.
 package main
 
 import (
@@ -36,8 +35,9 @@ const (
 	downAfter     = 900 // webhooks delivered before the receiver goes down
 	downFor       = 2 * time.Second
 
-	// patience is how long the day may last until the audit is held all the same. It takes 5 to 10 s, and
-	// longer where the machine is busy or a SQLite file is on a slow disk, which has some 5,000 commits to write.
+	// patience is how long the day may last until the audit is held all the same. It takes 5 to 10
+	// s, and longer where the machine is busy or a SQLite file is on a slow disk, which has some
+	// 5,000 commits to write.
 	patience = 2 * time.Minute
 )
 

@@ -60,8 +60,8 @@ func postgresEnv(*testing.T) []string {
 	return []string{"DATABASE_URL=postgres:"}
 }
 
-// onEach runs the program on each database, for test to watch until it has ended. Then nothing of the database is left, where the
-// program has said so.
+// onEach runs the program on each database, for test to watch until it has ended. Then nothing of
+// the database is left, where the program has said so.
 func onEach(t *testing.T, test func(*program)) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {

@@ -62,7 +62,8 @@ type shop struct {
 	http *http.Server
 }
 
-// jobs is the queue, at which main.go and audit.go look, too; the application needs a queue.Enqueuer.
+// jobs is the queue, at which main.go and audit.go look, too; the application needs a
+// queue.Enqueuer.
 type jobs interface {
 	queue.Queue
 	queue.Inspector

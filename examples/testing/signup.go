@@ -55,7 +55,7 @@ func (s *Service) SignUp(ctx context.Context, email string) (id int64, err error
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = tx.Rollback() }() // an error after Commit, which is to be expected
+	defer func() { _ = tx.Rollback() }() // returns an error after Commit, as expected
 	id, err = s.Users.Add(ctx, tx, email)
 	if err != nil {
 		return 0, err

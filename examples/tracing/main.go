@@ -60,7 +60,7 @@ func run(ctx context.Context, out io.Writer, svg string) (err error) {
 	return nil
 }
 
-// sight is what there is to be seen of an order.
+// sight is what can be seen of an order.
 type sight struct {
 	trace   trace
 	metrics string // as Prometheus gets them

@@ -6,9 +6,8 @@
 //	err = queue.Worker{Backend: q, Handler: h}.Run(ctx)
 //
 // It follows the semantic conventions for messaging of version 1.43.0, whose status is
-// "development", so names may still change. errand's own attributes begin with errand. No
-// attribute contains a payload, header or key. The description of a failed span's status is the
-// error's text.
+// "development", so names may still change. errand's own attributes begin with errand. No attribute
+// contains a payload, header or key. The description of a failed span's status is the error's text.
 //
 // # Spans
 //
@@ -33,11 +32,11 @@
 // children of the caller's span, and link to the creation contexts of the first 128 jobs of their
 // batch.
 //
-// The spans of claim and extend are made once the call has returned, so what a database
-// driver traces is not within them. An idle worker makes none.
+// The spans of claim and extend are made once the call has returned, so what a database driver
+// traces is not within them. An idle worker makes none.
 //
-// All workers of a queue are one consumer group, so messaging.consumer.group.name is not
-// set; messaging.client.id is the worker's name.
+// All workers of a queue are one consumer group, so messaging.consumer.group.name is not set;
+// messaging.client.id is the worker's name.
 //
 // # Metrics
 //
@@ -54,8 +53,8 @@
 //
 // Latency is this machine's clock minus the database's, so it is wrong by their difference; it is
 // never below 0. The histograms of seconds have the convention's buckets, from 5 ms to 10 s, and
-// more, down to 100 µs and up to 10 minutes. A worker that crashed reports no outcome; a job that is
-// dead because of crashes shows in the depth.
+// more, down to 100 µs and up to 10 minutes. A worker that crashed reports no outcome; a job that
+// is dead because of crashes shows in the depth.
 //
 // Their attributes are the operation, the queue, the kind, and the outcome or status; the messaging
 // metrics also have error.type if something failed. There is a series for each combination that

@@ -42,7 +42,7 @@ func newInstruments(m metric.Meter) (instruments, error) {
 	latency, err5 := m.Float64Histogram("errand.job.latency", seconds, metric.WithUnit("s"),
 		metric.WithDescription("Time from when a job was due until its handler started."))
 	outcomes, err6 := m.Int64Counter("errand.job.outcomes", metric.WithUnit("{job}"),
-		metric.WithDescription("Number of runs of handlers, by what came of them."))
+		metric.WithDescription("Number of runs of handlers, by outcome."))
 	lost, err7 := m.Int64Counter("errand.lease.lost", metric.WithUnit("{job}"),
 		metric.WithDescription("Number of jobs that their worker no longer held when it extended or settled them."))
 	batch, err8 := m.Int64Histogram("errand.batch.size", sizes, metric.WithUnit("{job}"),

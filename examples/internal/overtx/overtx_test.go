@@ -96,7 +96,8 @@ var writers = map[string]func(ctx context.Context, db *sql.DB, tx *sql.Tx, r Rec
 	},
 }
 
-// TestOverTx: what a library writes is committed with the settling of the job, and rolled back with it.
+// TestOverTx: what a library writes is committed with the settling of the job, and rolled back with
+// it.
 func TestOverTx(t *testing.T) {
 	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {
