@@ -8,14 +8,13 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Backlogs implements [queue.Backlogger] with sql/backlog.sql. Its cost is a
-// look-up of the index, some 10 µs, for each priority in use of each queue. It
-// looks at no more than the 1,000 most urgent priorities of a queue, and at 10,000 in
-// all, in the order of the queues: what is beyond them is left out.
+// Backlogs implements [queue.Backlogger] with sql/backlog.sql. It costs one look-up of the index,
+// some 10 µs, for each priority that a queue uses. It covers the 1,000 most urgent priorities of a
+// queue and 10,000 in all, in the order of the queues, and leaves out the rest.
 func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err error) {
-	err = b.on(ctx, "backlog", nil, func(db queue.DB) error {
+	err = b.run(ctx, "backlog", nil, func(db queue.DB) error {
 		backlogs = nil
-		return each(ctx, db, func(rows *sql.Rows) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error {
 			var waiting queue.Backlog
 			var age int64
 			err := rows.Scan(&waiting.Queue, &age)

@@ -29,8 +29,8 @@ func waits(t *testing.T, db queue.DB, name string, priority, hours int) {
 	exec(t, db, `INSERT INTO errand.jobs (queue, priority, scheduled_at) VALUES ($1, $2, now() - $3 * interval '1 hour')`, name, priority, hours)
 }
 
-// TestBacklogsOfManyPriorities: a queue in which nearly each job has a priority of
-// its own costs a bounded time, and hides no other queue.
+// TestBacklogsOfManyPriorities: a queue in which nearly every job has its own priority costs a
+// bounded time, and hides no other queue.
 func TestBacklogsOfManyPriorities(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (queue, priority) SELECT 'many', i FROM generate_series(1, 2000) AS i`)
@@ -53,7 +53,8 @@ func TestBacklogsOfManyQueues(t *testing.T) {
 	}
 }
 
-// TestBacklogsOfInfiniteTimes: what SQL may write, where the table has no checks, and errand does not.
+// TestBacklogsOfInfiniteTimes: infinite due times, which SQL may write if the table has no checks,
+// do not make Backlogs fail.
 func TestBacklogsOfInfiniteTimes(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	dropChecks(t, db)

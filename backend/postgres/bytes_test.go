@@ -16,8 +16,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestMemoryOfLongJobs: a worker of 50 slots stays under 300 MB on jobs of a MiB, which a claim of 1,000 would
-// not, whether its handlers are slow or fast.
+// TestMemoryOfLongJobs: a worker of 50 slots stays under 300 MB with jobs of 1 MiB, whether its
+// handlers are slow or fast. With a claim of 1,000 such jobs it would not.
 func TestMemoryOfLongJobs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")

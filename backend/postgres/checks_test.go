@@ -12,7 +12,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestChecks: what the table refuses from any writer, and what it takes.
+// TestChecks: what the table refuses from any writer, and what it accepts.
 func TestChecks(t *testing.T) {
 	db, _ := fresh(t, postgres.Options{})
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestChecksTakeWhatGoTakes: the largest that Go accepts.
+// TestChecksTakeWhatGoTakes: the table accepts the largest job that Go accepts.
 func TestChecksTakeWhatGoTakes(t *testing.T) {
 	_, q := fresh(t, postgres.Options{})
 	headers := make(map[string]string)
@@ -85,7 +85,8 @@ func migrated(t *testing.T, last int) *sql.DB {
 	return db
 }
 
-// TestMigrateBadRows: rows that the checks would refuse are brought within them, and then run.
+// TestMigrateBadRows: Migrate changes rows that the checks would refuse, so that they pass, and the
+// jobs run.
 func TestMigrateBadRows(t *testing.T) {
 	db := migrated(t, 2)
 	for _, row := range badRows {
@@ -106,7 +107,8 @@ func TestMigrateBadRows(t *testing.T) {
 	}
 }
 
-// TestMigrateLetsOthersWork: beside a transaction that stays open Migrate does not keep others from the table.
+// TestMigrateLetsOthersWork: while Migrate waits for a long transaction, other sessions can use the
+// table.
 func TestMigrateLetsOthersWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")

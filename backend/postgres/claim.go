@@ -14,57 +14,56 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Claim implements [queue.Consumer] with sql/claim.sql, which looks from the heads of the queues, unless claims are rationed (see
-// front.go). It takes at most 100,000 jobs.
+// Claim implements [queue.Consumer] with sql/claim.sql, which scans the queues from their heads
+// unless claims are rationed (see ration.go). It takes at most 100,000 jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
-	if err := b.repay(ctx, req.Worker); err != nil {
+	if err := b.releaseLost(ctx, req.Worker); err != nil {
 		return nil, err
 	}
-	f := b.fronts.of(req)
-	if f.isRationed() {
-		return b.claimRationed(ctx, req, f)
+	r := b.rations.of(req)
+	if r.isRationed() {
+		return b.claimRationed(ctx, req, r)
 	}
 	started := time.Now()
-	jobs, _, err = b.claimWhole(ctx, req, whole(req.Queues))
-	if err == nil && f.shouldProbe(time.Since(started), len(jobs)) && b.probe(ctx, req) {
-		b.beginRation(ctx, req, f)
+	jobs, _, err = b.claimWhole(ctx, req, wholeQueues(req.Queues))
+	if err == nil {
+		b.rationIfCostly(ctx, req, r, time.Since(started), len(jobs))
 	}
 	return jobs, err
 }
 
-// claimFrom is one statement. Jobs whose payloads take more than that many bytes in the table come without
-// them and their headers.
+// claimFrom runs sql/claim.sql once. Jobs come without their payload and headers if one of them
+// takes more than longest bytes in the table.
 func (b *Backend) claimFrom(ctx context.Context, req queue.ClaimRequest, all []stretch, longest int64) (jobs []*queue.Job, err error) {
 	queues, priorities, dues, ids, lasts, untils := stretchArrays(all)
-	sent, after := time.Now(), b.claims.sent()
-	query := func(db queue.DB) error {
+	sent, after := time.Now(), b.lostClaims.lastFence()
+	err = b.run(ctx, "claim", nil, func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), b.sql.claim, queues, kinds(req), req.Limit,
 			sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest, lasts, untils)
-		if err != nil && !refused(err) && !unsent(err) {
-			b.claims.unanswered(req, sent, after)
+		if err != nil && !isRefused(err) && !isUnsent(err) {
+			b.lostClaims.noteLost(req, sent, after)
 		}
-		return unwaited(err)
-	}
-	err = b.on(ctx, "claim", nil, func(db queue.DB) error { return onOneConn(ctx, db, query) })
+		return asLockBusy(err)
+	})
 	switch {
-	case errors.Is(err, queue.ErrUnknown): // the answer to the commit
-		b.claims.unanswered(req, sent, after)
+	case errors.Is(err, queue.ErrUnknown): // the commit was not answered
+		b.lostClaims.noteLost(req, sent, after)
 	case err == nil && len(jobs) > 0:
-		b.claims.answered(req.Worker, jobs[0].Fence)
+		b.lostClaims.noteAnswered(req.Worker, jobs[0].Fence)
 	}
 	return jobs, err
 }
 
-// transaction is the worker that holds a job of ClaimTx's while it is settled.
+// transaction is the holder of a job of ClaimTx while it is settled.
 const transaction = "transaction"
 
 // ClaimTx implements [queue.TxClaimer] with sql/claim_tx.sql. tx may also be a [*sql.Conn] on which
 // a transaction was begun by hand, as PREPARE TRANSACTION needs it. A job that cannot be read makes
-// the call and the transaction fail, and is dead from then on. Where completed jobs are not
-// kept, the next Prune removes it.
+// the call and the transaction fail, and is then dead. If completed jobs are not kept, the next
+// Prune removes the job.
 func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction
 	if err := req.Check(); err != nil {
@@ -74,12 +73,12 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
 	var jobs []*queue.Job
-	err := b.on(ctx, "claim", tx, func(db queue.DB) (err error) {
+	err := b.run(ctx, "claim", tx, func(db queue.DB) (err error) {
 		jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql.claimTx, textArray(req.Queues), kinds(req))
 		return err
 	})
 	if isDataError(err) {
-		return nil, errors.Join(err, b.buryUnreadable(ctx, req))
+		return nil, errors.Join(err, b.settleUnreadable(ctx, req))
 	}
 	if err != nil || len(jobs) == 0 {
 		return nil, err
@@ -87,8 +86,8 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	return jobs[0], nil
 }
 
-// checkTx returns a [*queue.InvalidError] unless db is a transaction, or a connection in which one
-// has been begun by hand: on any other the claimed job would be completed at once.
+// checkTx returns a [*queue.InvalidError] unless db is a transaction, or a connection on which one
+// was begun by hand. On any other handle the claimed job would be completed at once.
 func checkTx(ctx context.Context, db queue.DB) error {
 	kind, err := handle.Of(db)
 	switch {
@@ -107,18 +106,18 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if limit < 1 {
 		return nil, fmt.Errorf("postgres: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
 	}
-	err = b.on(ctx, "reclaim", nil, func(db queue.DB) error {
+	err = b.run(ctx, "reclaim", nil, func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, "", 0, 0, b.sql.reclaim, limit)
 		return err
 	})
 	if sqlState(err) == lockNotAvailable {
-		return nil, nil // who has locked such a row is about to end its job, or to keep it
+		return nil, nil // the holder that has locked the row is about to settle or extend it
 	}
 	return jobs, err
 }
 
-// Extend implements [queue.Consumer] with sql/extend.sql: one statement for the
-// jobs of each worker, which is one statement when a worker calls it.
+// Extend implements [queue.Consumer] with sql/extend.sql, one statement for the jobs of each
+// holder.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
 		return nil, fmt.Errorf("postgres: extend: %w", err)
@@ -129,28 +128,23 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 	groups, lost := sqlkit.ByWorker(jobs, func(j *queue.Job) *queue.Job { return j })
 	for _, held := range groups {
 		ids, fences := arraysOf(held)
-		err := b.on(ctx, "extend", nil, func(db queue.DB) error {
-			gone, err := queryIDs(ctx, db, b.sql.extend, ids, fences, held.Worker, sqlkit.Microseconds(lease))
-			if err == nil {
-				lost = append(lost, held.With(gone)...)
-			}
-			return err
-		})
+		gone, err := b.queryIDs(ctx, "extend", nil, b.sql.extend, ids, fences, held.Worker, sqlkit.Microseconds(lease))
 		if err != nil {
 			return lost, err
 		}
+		lost = append(lost, held.With(gone)...)
 	}
 	return lost, nil
 }
 
-// queryJobs reads the columns that sql/claim.sql returns. Payloads and headers beyond that many bytes in all
-// are dropped.
+// queryJobs reads the columns that sql/claim.sql returns. It expects about size jobs, and drops
+// payloads and headers once they take more than room bytes together.
 func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, query string, args ...any) ([]*queue.Job, error) {
 	jobs := make([]*queue.Job, 0, min(size, 1000))
 	var headers []byte
-	var priority, attempt, most int64 // database/sql copies what a driver gives to an int64, and prints and parses it for others
-	err := each(ctx, db, func(rows *sql.Rows) error {
-		job := &queue.Job{Worker: worker} // alone: within a block, one slow job would keep all payloads
+	var priority, attempt, most int64 // database/sql copies these types and prints and parses others
+	err := queryRows(ctx, db, func(rows *sql.Rows) error {
+		job := &queue.Job{Worker: worker} // alone: in a block, one slow job would keep all payloads
 		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &priority, &job.ScheduledAt,
 			&attempt, &most, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError)
 		if err != nil {
@@ -167,8 +161,8 @@ func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, 
 	return jobs, err
 }
 
-// inOrder sorts claimed jobs, which the statement returns as they lie in the table.
-func inOrder(jobs []*queue.Job, queues []string) {
+// sortClaimed sorts claimed jobs. The statement returns them as they lie in the table.
+func sortClaimed(jobs []*queue.Job, queues []string) {
 	slices.SortFunc(jobs, func(a, b *queue.Job) int {
 		if a.Queue != b.Queue {
 			return cmp.Compare(slices.Index(queues, a.Queue), slices.Index(queues, b.Queue))
@@ -177,6 +171,7 @@ func inOrder(jobs []*queue.Job, queues []string) {
 	})
 }
 
+// kinds returns the parameter for the request's kinds, nil for all.
 func kinds(req queue.ClaimRequest) any {
 	if len(req.Kinds) == 0 {
 		return nil

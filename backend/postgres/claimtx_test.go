@@ -51,7 +51,7 @@ func prepare(t *testing.T, db *sql.DB, q *postgres.Backend) (id string) {
 	return id
 }
 
-// TestClaimTxCrash: a connection that dies gives its job back at once.
+// TestClaimTxCrash: the job of a connection that breaks can be claimed again at once.
 func TestClaimTxCrash(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(1)...)
@@ -92,8 +92,8 @@ func TestPreparedEnqueue(t *testing.T) {
 	}
 }
 
-// TestClaimTxFailure: work that fails is undone with a savepoint, and its failure is recorded in the same transaction, whether
-// completed jobs are kept or not.
+// TestClaimTxFailure: a savepoint undoes work that has failed, and the failure is recorded in the
+// same transaction, whether completed jobs are kept or not.
 func TestClaimTxFailure(t *testing.T) {
 	for _, keep := range []time.Duration{0, -1} {
 		db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: keep}})
@@ -129,7 +129,7 @@ func TestClaimTxFailure(t *testing.T) {
 	}
 }
 
-// TestClaimTxSavepoint: a claim that is undone by a savepoint is none any more.
+// TestClaimTxSavepoint: a claim that a savepoint undoes does not count.
 func TestClaimTxSavepoint(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(1)...)
@@ -157,7 +157,8 @@ func TestClaimTxSavepoint(t *testing.T) {
 	}
 }
 
-// TestClaimTxNotKept: where completed jobs are not kept, the next Prune removes what a commit has completed.
+// TestClaimTxNotKept: if completed jobs are not kept, the next Prune removes what a commit has
+// completed.
 func TestClaimTxNotKept(t *testing.T) {
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	enqueue(t, q, jobs(1)...)

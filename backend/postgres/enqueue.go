@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
@@ -17,9 +16,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql, sql/enqueue_plain.sql,
-// or, where a job has a key, sql/enqueue_one_keyed.sql or sql/enqueue.sql. Outside a transaction its error is
-// [queue.ErrUnknown] where the server has not answered.
+// Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql or sql/enqueue_plain.sql, or, if a
+// job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Outside a transaction its error
+// is [queue.ErrUnknown] if the server has not answered.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -29,131 +28,144 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 			return fmt.Errorf("postgres: enqueue: job %d of %d: %w", i+1, len(jobs), err)
 		}
 	}
-	write := b.writePlain
-	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
-		write = b.write
-	}
-	return b.on(ctx, "enqueue", db, func(db queue.DB) error {
-		err := tooMuch(through(ctx, db, func(db queue.DB) error { return write(ctx, db, jobs) }))
-		if kind, _ := handle.Of(db); err == nil && kind == handle.Tx {
-			err = ownkey.Check(ctx, jobs)
+	kind, _ := handle.Of(db) // run returns the error
+	inTx := kind == handle.Tx || kind == handle.Unknown
+	left := jobs
+	for round := 1; len(left) > 0; round++ {
+		in := b.newInsert(left)
+		in.onPool, in.partial = kind == handle.Own || kind == handle.Pool, round > 1 && !inTx
+		err := b.run(ctx, "enqueue", db, func(db queue.DB) error { return in.run(ctx, db) })
+		if err == nil && round == retryLimit && len(in.again) > 0 {
+			err = errors.New("postgres: enqueue: jobs with the same key come and go faster than this one can be written")
 		}
-		return err
-	})
-}
-
-// tooMuch says [queue.InvalidError] where a payload, or all of them together, are more than the server can make a jsonb of. That depends
-// on how many values there are in it, and is met only where MaxPayload has been raised far.
-func tooMuch(err error) error {
-	const programLimitExceeded, internalError, checkViolation = "54000", "XX000", "23514"
-	if errors.Is(err, queue.ErrUnknown) {
-		return err // of a later round: others are written
-	}
-	code := sqlState(err)
-	if code == programLimitExceeded || code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") ||
-		code == checkViolation && strings.Contains(err.Error(), "jobs_values_check") {
-		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb: " + err.Error(), Err: err}
-	}
-	return err
-}
-
-// maxMessage is about the longest message that a server accepts, which all parameters of a statement
-// are in.
-const maxMessage = 1<<30 - 1<<20
-
-// insert runs one of the statements that enqueue, unless it is too long to be sent.
-func insert(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, params ...any) error {
-	size := 0
-	for _, p := range params {
-		if text, ok := p.(string); ok {
-			size += len(text)
-		}
-	}
-	if size > maxMessage {
-		return sqlkit.Invalid("Payload", "all jobs of the call make %d bytes: at most %d; enqueue them in several calls in one transaction", size, maxMessage)
-	}
-	return each(ctx, db, scan, query, params...)
-}
-
-// writePlain enqueues jobs without keys.
-func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
-	if len(jobs) == 1 {
-		return b.writeOne(ctx, db, jobs[0])
-	}
-	i := 0
-	err := insert(ctx, db, func(rows *sql.Rows) error {
-		job := jobs[i]
-		i++
-		job.Duplicate = false
-		return rows.Scan(&job.ID)
-	}, b.sql.enqueuePlain, b.columns(jobs, false)...)
-	if err == nil && i != len(jobs) {
-		err = fmt.Errorf("%d rows for %d jobs", i, len(jobs))
-	}
-	return err
-}
-
-// writeOne enqueues a job without a key.
-func (b *Backend) writeOne(ctx context.Context, db queue.DB, job *queue.Job) error {
-	return insert(ctx, db, func(rows *sql.Rows) error {
-		var woken sql.NullString
-		job.Duplicate = false
-		return rows.Scan(&job.ID, &woken)
-	}, b.sql.enqueueOne, b.values(job)...)
-}
-
-// write enqueues jobs. One whose key was taken by a job that ended before its id
-// could be seen is written after all, by going round again.
-func (b *Backend) write(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
-	for try := 0; len(jobs) > 0; try++ {
-		if try == retryLimit {
-			return errors.New("jobs with the same key come and go faster than this one can be written")
-		}
-		again, err := b.writeOnce(ctx, db, jobs)
-		_, alone := db.(autocommit) // each round is a transaction
 		switch {
-		case try > 0 && alone && wantsRetry(err):
-			continue // with this round: what was written before stays
-		case err != nil && try > 0:
-			return &laterError{err}
+		case err != nil && in.partial && !errors.Is(err, queue.ErrUnknown):
+			return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
 		case err != nil:
 			return err
 		}
-		jobs = again
+		left = in.again
+	}
+	if kind != handle.Tx {
+		return nil
+	}
+	if err := ownkey.Check(ctx, jobs); err != nil {
+		return fmt.Errorf("postgres: enqueue: %w", err)
 	}
 	return nil
 }
 
-// writeOnce returns the jobs that were not written although no live job with
-// their key was seen.
-func (b *Backend) writeOnce(ctx context.Context, db queue.DB, jobs []*queue.Job) (again []*queue.Job, err error) {
-	query, params := b.sql.enqueue, []any(nil)
-	if len(jobs) == 1 {
-		query, params = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key)
-	} else {
-		params = b.columns(jobs, true)
-	}
-	i := 0
-	err = insert(ctx, db, func(rows *sql.Rows) error {
-		job := jobs[i]
-		i++
-		var id sql.NullInt64
-		var woken sql.NullString
-		if err := rows.Scan(&id, &job.Duplicate, &woken); err != nil {
-			return err
-		}
-		if job.ID = id.Int64; !id.Valid {
-			again = append(again, job)
-		}
-		return nil
-	}, query, params...)
-	if err == nil && i != len(jobs) {
-		err = fmt.Errorf("%d rows for %d jobs", i, len(jobs))
-	}
-	return again, err
+// insert is a statement that enqueues jobs.
+type insert struct {
+	jobs    []*queue.Job
+	query   string
+	params  []any
+	scan    func(in *insert, rows *sql.Rows, job *queue.Job) error
+	onPool  bool         // a pool's connection, unlike a caller's, does not repeat statements
+	partial bool         // jobs of the same call have been written, and stay
+	again   []*queue.Job // jobs whose key was taken by a job that ended before its id could be seen
 }
 
-// values turns a job into the parameters of sql/enqueue_one.sql.
+// newInsert returns the statement for these jobs: the shortest that can write them.
+func (b *Backend) newInsert(jobs []*queue.Job) *insert {
+	in := &insert{jobs: jobs}
+	keyed := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" })
+	switch {
+	case keyed && len(jobs) == 1:
+		in.query, in.params, in.scan = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key), (*insert).scanKeyed
+	case keyed:
+		in.query, in.params, in.scan = b.sql.enqueue, b.columns(jobs, true), (*insert).scanKeyed
+	case len(jobs) == 1:
+		in.query, in.params, in.scan = b.sql.enqueueOne, b.values(jobs[0]), (*insert).scanOne
+	default:
+		in.query, in.params, in.scan = b.sql.enqueuePlain, b.columns(jobs, false), (*insert).scanPlain
+	}
+	return in
+}
+
+// run runs the statement once on db, which is a transaction or a connection.
+func (in *insert) run(ctx context.Context, db queue.DB) error {
+	if size := in.size(); size > maxMessage {
+		return sqlkit.Invalid("Payload", "all jobs of the call make %d bytes: at most %d; enqueue them in several calls in one transaction", size, maxMessage)
+	}
+	kind, err := handle.Of(db)
+	if err == nil && kind == handle.Unknown {
+		err = checkInTx(ctx, db)
+	}
+	if err != nil {
+		return err
+	}
+	n := 0
+	in.again = nil
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+		n++
+		return in.scan(in, rows, in.jobs[n-1])
+	}, in.query, in.params...)
+	if err == nil && n != len(in.jobs) {
+		err = fmt.Errorf("%d rows for %d jobs", n, len(in.jobs))
+	}
+	if !in.partial {
+		err = payloadTooLarge(err)
+	}
+	if kind != handle.Conn || in.onPool && isUnsent(err) {
+		return err
+	}
+	return unlessRefused(err)
+}
+
+// maxMessage is about the longest message that a server accepts. It holds all parameters of a
+// statement.
+const maxMessage = 1<<30 - 1<<20
+
+// size is how many bytes the parameters take.
+func (in *insert) size() (n int) {
+	for _, p := range in.params {
+		if text, ok := p.(string); ok {
+			n += len(text)
+		}
+	}
+	return n
+}
+
+// scanPlain reads a row of sql/enqueue_plain.sql.
+func (*insert) scanPlain(rows *sql.Rows, job *queue.Job) error {
+	job.Duplicate = false
+	return rows.Scan(&job.ID)
+}
+
+// scanOne reads the row of sql/enqueue_one.sql.
+func (*insert) scanOne(rows *sql.Rows, job *queue.Job) error {
+	var woken sql.NullString
+	job.Duplicate = false
+	return rows.Scan(&job.ID, &woken)
+}
+
+// scanKeyed reads a row of sql/enqueue.sql or sql/enqueue_one_keyed.sql.
+func (in *insert) scanKeyed(rows *sql.Rows, job *queue.Job) error {
+	var id sql.NullInt64
+	var woken sql.NullString
+	if err := rows.Scan(&id, &job.Duplicate, &woken); err != nil {
+		return err
+	}
+	if job.ID = id.Int64; !id.Valid {
+		in.again = append(in.again, job)
+	}
+	return nil
+}
+
+// checkInTx asks the server whether db is in a transaction, and returns a [*queue.InvalidError] if
+// it is not. The statement fails outside of a transaction and needs no right. Its lock conflicts
+// with nothing that anybody does to that table.
+func checkInTx(ctx context.Context, db queue.DB) error {
+	const lockInTx, noActiveTransaction = "LOCK TABLE pg_catalog.pg_language IN ACCESS SHARE MODE", "25P01"
+	_, err := db.ExecContext(ctx, lockInTx)
+	if sqlState(err) == noActiveTransaction {
+		return sqlkit.Invalid("DB", "%T is not in a transaction, and shows no connection: pass nil, a transaction, or a pool that has Conn", db)
+	}
+	return err
+}
+
+// values returns the parameters of sql/enqueue_one.sql for a job.
 func (b *Backend) values(j *queue.Job) []any {
 	params := []any{queueOf(j), j.Kind, string(payloadOf(j)), nil, nil, nil, nil, nil, !b.options.Silent}
 	if j.Priority != 0 {
@@ -174,29 +186,29 @@ func (b *Backend) values(j *queue.Job) []any {
 	return params
 }
 
-// columns turns jobs into a statement's parameters, an array for each column, the
-// keys among them or not. A column in which every job has the default is nil.
+// columns returns a statement's parameters for jobs: an array for each column, with the keys or
+// without. A column is nil if every job has its default.
 func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 	params := []any{
-		shared(jobs, queueOf), shared(jobs, func(j *queue.Job) string { return j.Kind }), payloads(jobs),
-		column(jobs, func(j *queue.Job) bool { return j.Priority != 0 },
+		sharedColumn(jobs, queueOf), sharedColumn(jobs, func(j *queue.Job) string { return j.Kind }), payloads(jobs),
+		optionalColumn(jobs, func(j *queue.Job) bool { return j.Priority != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.Priority)) }),
-		column(jobs, func(j *queue.Job) bool { return j.Delay != 0 },
+		optionalColumn(jobs, func(j *queue.Job) bool { return j.Delay != 0 },
 			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.Delay)) }),
-		column(jobs, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
+		optionalColumn(jobs, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
 			func(a *array, j *queue.Job) { a.string(timestamp(j.ScheduledAt)) }),
-		column(jobs, func(j *queue.Job) bool { return j.MaxAttempts != 0 },
+		optionalColumn(jobs, func(j *queue.Job) bool { return j.MaxAttempts != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.MaxAttempts)) }),
 	}
 	if keys {
-		params = append(params, column(jobs, func(j *queue.Job) bool { return j.Key != "" },
+		params = append(params, optionalColumn(jobs, func(j *queue.Job) bool { return j.Key != "" },
 			func(a *array, j *queue.Job) { a.string(j.Key) }))
 	}
-	return append(params, column(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
-		func(a *array, j *queue.Job) { a.string(sqlkit.EncodeHeaders(j.Headers)) }), b.toNotify(jobs))
+	return append(params, optionalColumn(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
+		func(a *array, j *queue.Job) { a.string(sqlkit.EncodeHeaders(j.Headers)) }), b.queuesToNotify(jobs))
 }
 
-// payloads puts U+001E between the payloads, which no JSON text contains.
+// payloads returns all payloads in one text, with U+001E between them. No JSON text contains that.
 func payloads(jobs []*queue.Job) string {
 	size := len(jobs)
 	for _, j := range jobs {
@@ -212,8 +224,8 @@ func payloads(jobs []*queue.Job) string {
 	return string(text)
 }
 
-// shared is a column that often has the same value in all jobs, and then has it once.
-func shared(jobs []*queue.Job, of func(*queue.Job) string) string {
+// sharedColumn returns a column that often has one value for all jobs, and then contains it once.
+func sharedColumn(jobs []*queue.Job, of func(*queue.Job) string) string {
 	first := of(jobs[0])
 	if !slices.ContainsFunc(jobs, func(j *queue.Job) bool { return of(j) != first }) {
 		jobs = jobs[:1]
@@ -225,8 +237,8 @@ func shared(jobs []*queue.Job, of func(*queue.Job) string) string {
 	return a.String()
 }
 
-// column is one optional column: NULL for the jobs that do not have it.
-func column(jobs []*queue.Job, has func(*queue.Job) bool, put func(*array, *queue.Job)) any {
+// optionalColumn returns a column that is NULL for the jobs that do not have it.
+func optionalColumn(jobs []*queue.Job, has func(*queue.Job) bool, put func(*array, *queue.Job)) any {
 	if !slices.ContainsFunc(jobs, has) {
 		return nil
 	}
@@ -241,8 +253,8 @@ func column(jobs []*queue.Job, has func(*queue.Job) bool, put func(*array, *queu
 	return a.String()
 }
 
-// toNotify lists the queues whose sleeping workers are to be woken.
-func (b *Backend) toNotify(jobs []*queue.Job) any {
+// queuesToNotify returns the queues whose sleeping workers the statement wakes.
+func (b *Backend) queuesToNotify(jobs []*queue.Job) any {
 	if b.options.Silent {
 		return nil
 	}

@@ -16,11 +16,11 @@ var TextArray = textArray
 // Payloads is the text of payloads that Enqueue sends for a batch.
 var Payloads = payloads
 
-// Rationed reports whether claims like that request are rationed.
-func (b *Backend) Rationed(req queue.ClaimRequest) bool { return b.fronts.of(req).isRationed() }
+// Rationed reports whether claims like the request are rationed.
+func (b *Backend) Rationed(req queue.ClaimRequest) bool { return b.rations.of(req).isRationed() }
 
-// Strict makes b behave as where the database's default isolation level has been in the way.
+// Strict makes b behave as if the database's default isolation level had made a statement fail.
 func (b *Backend) Strict() { b.strict.Store(true) }
 
-// LockKey is the key of the advisory lock that a operation takes in a schema.
+// LockKey is the key of the advisory lock that an operation takes in a schema.
 var LockKey = lockKey

@@ -43,7 +43,8 @@ func TestSQLFunctionInTrigger(t *testing.T) {
 	}
 }
 
-// TestSQLFunctionRules: what Go's Enqueue refuses, and by what name.
+// TestSQLFunctionRules: the SQL function refuses what Go's Enqueue refuses, and names the same
+// argument.
 func TestSQLFunctionRules(t *testing.T) {
 	db, _ := fresh(t, postgres.Options{})
 	long := strings.Repeat("x", 201)
@@ -75,7 +76,7 @@ func TestSQLFunctionRules(t *testing.T) {
 	}
 }
 
-// TestSQLFunctionNotifies: as Enqueue does, if a worker sleeps.
+// TestSQLFunctionNotifies: the SQL function notifies as Enqueue does, if a worker sleeps.
 func TestSQLFunctionNotifies(t *testing.T) {
 	db, q, woken := listening(t)
 	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {

@@ -75,7 +75,8 @@ func poolFor(t *testing.T, w way, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// TestUnknownHandles: TestUnknown for each handle of the caller's that is no transaction, whatever its type.
+// TestUnknownHandles: TestUnknown for each handle of the caller's that is no transaction, whatever
+// its type.
 func TestUnknownHandles(t *testing.T) {
 	answers := map[string]struct {
 		answer string
@@ -110,7 +111,8 @@ func TestUnknownHandles(t *testing.T) {
 	}
 }
 
-// TestKnownHandles: what the server has refused, and what was never sent, is not ErrUnknown.
+// TestKnownHandles: an error is not ErrUnknown if the server has refused the jobs, or nothing was
+// sent.
 func TestKnownHandles(t *testing.T) {
 	dsn := postgrestest.DSN(t)
 	direct, _ := way{driver: "pgx"}.open(t, dsn)
@@ -128,8 +130,8 @@ func TestKnownHandles(t *testing.T) {
 	}
 }
 
-// TestOpaqueHandle: a handle that does not show what it is is taken where the server says that it is in a transaction.
-// Elsewhere a statement could be sent twice, so it is refused.
+// TestOpaqueHandle: Enqueue uses a handle that does not show what it is if the server says that it
+// is in a transaction. Elsewhere it might send a statement twice, so Enqueue refuses it.
 func TestOpaqueHandle(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
@@ -165,7 +167,8 @@ func wantInvalidDB(t *testing.T, what string, err error) {
 	}
 }
 
-// TestClaimTxNeedsATransaction: on any other handle the job would be completed before it is handled.
+// TestClaimTxNeedsATransaction: ClaimTx refuses any other handle, on which the job would be
+// completed before it is handled.
 func TestClaimTxNeedsATransaction(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {

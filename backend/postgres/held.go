@@ -1,12 +1,6 @@
 package postgres
 
-import (
-	"context"
-	"database/sql"
-
-	"github.com/errandhq/errand/backend/internal/sqlkit"
-	"github.com/errandhq/errand/queue"
-)
+import "github.com/errandhq/errand/backend/internal/sqlkit"
 
 // arraysOf returns the ids of the jobs, in the order in which rows are locked, and the fence of
 // each. A statement names each job by id, fence and worker.
@@ -17,15 +11,4 @@ func arraysOf[T any](h sqlkit.Held[T]) (ids, fences string) {
 		fence.int(job.Fence)
 	}
 	return id.String(), fence.String()
-}
-
-// queryIDs reads a column of ids.
-func queryIDs(ctx context.Context, db queue.DB, query string, args ...any) (ids []int64, err error) {
-	err = each(ctx, db, func(rows *sql.Rows) error {
-		var id int64
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, query, args...)
-	return ids, err
 }

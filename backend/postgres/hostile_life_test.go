@@ -128,7 +128,8 @@ func (l life) claim(n int) []*queue.Job {
 	return held
 }
 
-// settle claims the 5 jobs, extends their leases, and settles one by each action, and another that is done.
+// settle claims the 5 jobs, extends their leases, and settles one by each action, and another that
+// is done.
 func (l life) settle() {
 	l.Helper()
 	held := l.claim(5)

@@ -14,8 +14,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestHostileListen: a worker with a hostile name that listens for hostile queues is woken for each, and leaves the list of
-// those asleep.
+// TestHostileListen: a worker with a hostile name that listens for hostile queues is woken for
+// each, and its registrations are removed.
 func TestHostileListen(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -69,7 +69,8 @@ func listenAs(t *testing.T, q *postgres.Backend, worker string, queues []string)
 // aSchema is what Options.Schema may be.
 var aSchema = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,47}\z`)
 
-// TestHostileSchemaRefused: the one name that is part of the statements' text.
+// TestHostileSchemaRefused: the schema is the one name that is part of the statements' text, so New
+// refuses hostile ones.
 func TestHostileSchemaRefused(t *testing.T) {
 	db := postgrestest.Open(t)
 	unchanged := sameCatalogue(t, db)
@@ -79,15 +80,15 @@ func TestHostileSchemaRefused(t *testing.T) {
 		}
 		o := postgres.Options{Schema: s}
 		_, err := postgres.New(db, o)
-		refused(t, "Schema", s, err)
+		isRefused(t, "Schema", s, err)
 		_, err = postgres.Migrations(o)
-		refused(t, "Schema", s, err)
-		refused(t, "Schema", s, postgres.Migrate(t.Context(), db, o))
+		isRefused(t, "Schema", s, err)
+		isRefused(t, "Schema", s, postgres.Migrate(t.Context(), db, o))
 	}
 	unchanged()
 }
 
-// FuzzSchema: a schema passes if and only if it is what needs no escapes within either kind of quotes.
+// FuzzSchema: New accepts a schema if and only if it needs no escapes in either kind of quotes.
 func FuzzSchema(f *testing.F) {
 	for _, s := range []string{"errand", "Select_1", "1st", `x"; --`, "é", strings.Repeat("s", 48), strings.Repeat("s", 49), "a\n"} {
 		f.Add(s)
@@ -106,7 +107,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// TestStrangeSchemas: those that pass work, whatever they mean elsewhere.
+// TestStrangeSchemas: names of schemas that pass the check work, whatever they mean elsewhere.
 func TestStrangeSchemas(t *testing.T) {
 	dsn := postgrestest.DSN(t)
 	for i, schema := range []string{"Errand", "ERRAND", "select", "user", "null", "_", "jobs", "enqueue", "pending", "excluded", strings.Repeat("x", 48)} {
@@ -129,8 +130,8 @@ func TestStrangeSchemas(t *testing.T) {
 	}
 }
 
-// TestEmptySearchPath: no statement needs a search_path, so it can be set to what nobody else can write to, and then
-// what others have put into schema public is not called in place of the server's own functions and operators.
+// TestEmptySearchPath: no statement needs a search_path. So it can be set to schemas that nobody
+// else can write to, and functions and operators that others have put into public are not called.
 func TestEmptySearchPath(t *testing.T) {
 	db := postgrestest.Open(t)
 	for _, trap := range []string{
@@ -151,8 +152,8 @@ func TestEmptySearchPath(t *testing.T) {
 	life{t, db, q, "errand.jobs", "x"}.lead()
 }
 
-// TestInfiniteTimes: a due time that SQL has set to what Go has no time for keeps no job from running, this or another. The
-// table refuses them; here it has no checks.
+// TestInfiniteTimes: a due time that SQL has set to infinity, or beyond what Go's times can be,
+// keeps no job from running. The table refuses such times; here it has no checks.
 func TestInfiniteTimes(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {

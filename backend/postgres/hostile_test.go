@@ -15,8 +15,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// hostile are texts that mean something to SQL, to the syntax of arrays, JSON, rows or COPY, to a format, a pattern or a
-// terminal, or that look like what does.
+// hostile are texts that mean something to SQL, to the syntax of arrays, JSON, rows or COPY, to a
+// format, a pattern or a terminal, or that look like what does.
 var hostile = slices.Concat([]string{
 	// SQL
 	`'`, `''`, `"`, `""`, `\`, `\\`, `\'`, `\"`, `'\''`, "`", `;`, `--`, `/*`, `*/`, `/* */ x`, `$$`, `$1`, `$10`, `$a$ x $a$`, `:x`, `?`, `@x`,
@@ -42,7 +42,8 @@ var unprintable = []string{
 // unstorable are what no text of SQL can be.
 var unstorable = []string{"\x00", "a\x00b", "'\x00'; --", "\xff", "a\xc3(b", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc0\xa7", "\xe2\x80"}
 
-// theseWays are those that send values differently: bound by either driver, or written into the statement.
+// theseWays are those that send values differently: bound by either driver, or written into the
+// statement.
 var theseWays = ways[:3]
 
 // catalogue is all that defines a database, a line each.
@@ -65,7 +66,8 @@ SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 	UNION ALL SELECT format('migration %s %s', version, name) FROM errand.migrations
 ) AS lines`
 
-// sameCatalogue returns a function that checks that nothing of the database's definition has changed since.
+// sameCatalogue returns a function that checks that nothing of the database's definition has
+// changed since.
 func sameCatalogue(t *testing.T, db queue.DB) func() {
 	t.Helper()
 	before := value[string](t, db, catalogue)
@@ -94,7 +96,8 @@ func isName(s string) bool {
 	return len(s) >= 1 && len(s) <= 200 && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 }
 
-// TestHostileTexts leads jobs through every statement with each of the hostile texts wherever a text may stand.
+// TestHostileTexts runs jobs through every statement, with each of the hostile texts wherever a
+// text may stand.
 func TestHostileTexts(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -108,7 +111,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// TestHostileNamesRefused: what may not be a name, or not be a text, is an InvalidError that names the field.
+// TestHostileNamesRefused: a text that may not be a name, or is not a text for the server, is an
+// InvalidError that names the field.
 func TestHostileNamesRefused(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -116,8 +120,8 @@ func TestHostileNamesRefused(t *testing.T) {
 			q := backend(t, db, postgres.Options{})
 			unchanged := sameCatalogue(t, db)
 			for _, s := range slices.Concat(unprintable, unstorable, []string{strings.Repeat("x", 201)}) {
-				refused(t, "Queue", s, q.Enqueue(t.Context(), nil, &queue.Job{Queue: s, Kind: "test"}))
-				refused(t, "Kind", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test"}, &queue.Job{Kind: s}))
+				isRefused(t, "Queue", s, q.Enqueue(t.Context(), nil, &queue.Job{Queue: s, Kind: "test"}))
+				isRefused(t, "Kind", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test"}, &queue.Job{Kind: s}))
 				for field, set := range map[string]func(*queue.ClaimRequest){
 					"Queues": func(r *queue.ClaimRequest) { r.Queues = append(r.Queues, s) },
 					"Kinds":  func(r *queue.ClaimRequest) { r.Kinds = append(r.Kinds, s) },
@@ -126,16 +130,16 @@ func TestHostileNamesRefused(t *testing.T) {
 					req := request(1)
 					set(&req)
 					_, err := q.Claim(t.Context(), req)
-					refused(t, field, s, err)
+					isRefused(t, field, s, err)
 				}
 			}
 			for _, s := range unstorable {
-				refused(t, "Key", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: s}))
-				refused(t, "Headers", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Headers: map[string]string{s: ""}}))
-				refused(t, "Headers", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Headers: map[string]string{"": s}}))
-				refused(t, "Payload", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Payload: json.RawMessage(`"` + s + `"`)}))
+				isRefused(t, "Key", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: s}))
+				isRefused(t, "Headers", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Headers: map[string]string{s: ""}}))
+				isRefused(t, "Headers", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Headers: map[string]string{"": s}}))
+				isRefused(t, "Payload", s, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Payload: json.RawMessage(`"` + s + `"`)}))
 			}
-			refused(t, "Key", "501 bytes", q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: strings.Repeat("x", 501)}))
+			isRefused(t, "Key", "501 bytes", q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: strings.Repeat("x", 501)}))
 			unchanged()
 			if n := value[int](t, db, `SELECT count(*) FROM errand.jobs`); n != 0 {
 				t.Errorf("%d jobs written, want 0", n)
@@ -144,7 +148,7 @@ func TestHostileNamesRefused(t *testing.T) {
 	}
 }
 
-func refused(t *testing.T, field, s string, err error) {
+func isRefused(t *testing.T, field, s string, err error) {
 	t.Helper()
 	var bad *queue.InvalidError
 	if !errors.As(err, &bad) || bad.Field != field {
@@ -152,8 +156,8 @@ func refused(t *testing.T, field, s string, err error) {
 	}
 }
 
-// TestHostileArguments: what errand does not check, because it only looks for it or is handed back what it gave, the server
-// refuses where it cannot be a text, and the handle is as good as before.
+// TestHostileArguments: errand does not check arguments that it only looks for or gets back. The
+// server refuses those that cannot be a text, and the handle still works afterwards.
 func TestHostileArguments(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -183,8 +187,9 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// TestRecordSeparator: payloads travel in one text with U+001E between them. None can bring one in: raw it is not JSON, and
-// escaped it is six other characters until the payloads are apart.
+// TestRecordSeparator: payloads travel in one text with U+001E between them, and no payload can
+// contain it: raw it is not JSON, and escaped it is six other characters until the payloads are
+// apart.
 func TestRecordSeparator(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -206,13 +211,14 @@ func TestRecordSeparator(t *testing.T) {
 				}
 			}
 			for _, bad := range []string{"\x1e", "1\x1e2", "\"\x1e\"", "[1,\x1e2]", "{}\x1e{}", "\x1enull", "null\x1e", "\"\\\x1e\""} {
-				refused(t, "Payload", bad, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test"}, &queue.Job{Kind: "test", Payload: json.RawMessage(bad)}))
+				isRefused(t, "Payload", bad, q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test"}, &queue.Job{Kind: "test", Payload: json.RawMessage(bad)}))
 			}
 		})
 	}
 }
 
-// FuzzPayloads: what Check lets through, the server takes apart as it was put together.
+// FuzzPayloads: the server takes payloads that Check accepts apart as Enqueue has put them
+// together.
 func FuzzPayloads(f *testing.F) {
 	for _, seed := range []string{`null`, `"\u001e"`, "\"\x1e\"", "1\x1e2", " {} ", "", `"\\u001e"`} {
 		f.Add([]byte(seed), []byte(`{"a": "\u001E"}`))
@@ -231,7 +237,7 @@ func FuzzPayloads(f *testing.F) {
 	})
 }
 
-// TestHostileLong: long texts of characters that are quoted, escaped or of four bytes.
+// TestHostileLong: long texts of characters that are quoted, escaped or four bytes long.
 func TestHostileLong(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {

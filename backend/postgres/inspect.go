@@ -12,18 +12,18 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// countable is the longest table, in bytes, that Counts reads as a whole; of a
-// longer one it reads as much for a sample.
+// countable is the longest table, in bytes, that Counts reads as a whole. Of a longer one it reads
+// a sample of this size.
 const countable = 32 << 20
 
-// Counts implements [queue.Inspector]: exactly with sql/count_all.sql while the
-// table is short, and otherwise with sql/count_sample.sql, whose estimates of
-// what is completed are from a sample of the table's pages.
+// Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. For
+// a longer one it estimates completed jobs from a sample of the table's pages, with
+// sql/count_sample.sql.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
-	err = b.on(ctx, "count", nil, func(db queue.DB) error {
+	err = b.run(ctx, "count", nil, func(db queue.DB) error {
 		for _, query := range []string{b.sql.countAll, b.sql.countSample} {
 			counts = nil
-			err := each(ctx, db, func(rows *sql.Rows) error {
+			err := queryRows(ctx, db, func(rows *sql.Rows) error {
 				var c queue.Count
 				err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
 				counts = append(counts, c)
@@ -38,8 +38,8 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list_slice.sql, or, for a status that has an index,
-// sql/list.sql.
+// Jobs implements [queue.Inspector] with sql/list.sql for a status that has an index, and with
+// sql/list_slice.sql otherwise.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
@@ -65,18 +65,19 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 
 // Job implements [queue.Inspector] with sql/job.sql.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
-	records, err := b.readRecords(ctx, "look", b.sql.job, id)
+	records, err := b.readRecords(ctx, "read job", b.sql.job, id)
 	if err != nil || len(records) == 0 {
 		return queue.Record{}, false, err
 	}
 	return records[0], true, nil
 }
 
-// readRecords reads what a statement like sql/list.sql returns, whose last parameter says whether with
-// payloads and headers. Where some of them cannot be read, it reads them job by job.
+// readRecords returns the rows of a statement like sql/list.sql. The statement's last parameter
+// says whether it returns payloads and headers. If one cannot be read, readRecords reads them job
+// by job.
 func (b *Backend) readRecords(ctx context.Context, operation, query string, args ...any) (records []queue.Record, err error) {
 	read := func(whole bool) error {
-		return b.on(ctx, operation, nil, func(db queue.DB) error {
+		return b.run(ctx, operation, nil, func(db queue.DB) error {
 			records, err = queryRecords(ctx, db, query, append(args, whole)...)
 			return err
 		})
@@ -98,7 +99,7 @@ func (b *Backend) readRecords(ctx context.Context, operation, query string, args
 
 // queryRecords reads the columns that sql/list.sql, sql/list_slice.sql and sql/job.sql return.
 func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Record
 		var headers []byte
 		var locked, until sql.NullTime

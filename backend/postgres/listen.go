@@ -15,207 +15,211 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// errNoListen is what Listen says without Options.Listen: the worker polls.
+// errNoListen is the error of Listen without Options.Listen: the worker polls.
 var errNoListen = errors.New("postgres: listen: Options.Listen is nil")
 
-// listener is a worker whose Listen is under way.
-type listener struct {
+// subscriber is a worker whose Listen is running.
+type subscriber struct {
 	worker string
 	queues []string
 	wake   func()
-	failed chan error // holds the error for which nobody can listen
+	failed chan error // gets the error if nobody can listen
 }
 
-// station is the one connection that listens for all workers of the backend, from the first call of Listen until the last has ended.
-type station struct {
-	stop      context.CancelFunc
-	ended     chan struct{} // closed when it listens no more
-	up        bool          // it listens; else it is connecting
-	listeners map[*listener]struct{}
+// listener is the one connection that listens for all subscribers, from the first call of Listen
+// until the last has ended.
+type listener struct {
+	stop        context.CancelFunc
+	ended       chan struct{} // closed when it has stopped
+	isListening bool          // otherwise it is connecting
+	subscribers map[*subscriber]struct{}
 }
 
-// stations has the backend's station, or nil while no worker listens.
-type stations struct {
+// listening holds the backend's listener.
+type listening struct {
 	mu  sync.Mutex
-	now *station
+	now *listener // nil while there are no subscribers
 }
 
-// Listen implements [queue.Waiter]: it listens on the channel that bears the schema's name, whose notifications bear the names of queues.
-// All calls share one connection of the *sql.DB, or one beside it if that is how Options.Listen works. When ctx ends, Listen takes the
-// worker off the list of those asleep, for which the server has five seconds.
+// Listen implements [queue.Waiter]: it listens on the channel that has the schema's name. A
+// notification has the name of a queue. All calls share one connection of the *sql.DB, or one
+// beside it if Options.Listen works like that. When ctx ends, Listen removes the worker's
+// registration, for which the server has five seconds.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	if b.options.Listen == nil {
 		return errNoListen
 	}
-	l := &listener{worker: worker, queues: slices.Clone(queues), wake: wake, failed: make(chan error, 1)}
-	s := b.join(ctx, l)
+	s := &subscriber{worker: worker, queues: slices.Clone(queues), wake: wake, failed: make(chan error, 1)}
+	l := b.subscribe(ctx, s)
 	select {
-	case err := <-l.failed:
+	case err := <-s.failed:
 		return err
 	case <-ctx.Done():
 	}
-	b.leave(s, l)
+	b.unsubscribe(l, s)
 	b.sleepers.forget(worker)
-	b.takeOff(context.WithoutCancel(ctx), queues, []string{worker}, math.MaxInt64)
+	b.deregister(context.WithoutCancel(ctx), queues, []string{worker}, math.MaxInt64)
 	return nil
 }
 
-// join adds a worker to the station, which begins with it if it is the first.
-func (b *Backend) join(ctx context.Context, l *listener) *station {
-	b.stations.mu.Lock()
-	s := b.stations.now
-	if s == nil {
-		s = &station{ended: make(chan struct{}), listeners: make(map[*listener]struct{})}
-		ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-		b.stations.now = s
-		go b.serve(ctx, s)
+// subscribe adds a subscriber to the listener. The first one starts it.
+func (b *Backend) subscribe(ctx context.Context, s *subscriber) *listener {
+	b.listening.mu.Lock()
+	l := b.listening.now
+	if l == nil {
+		l = &listener{ended: make(chan struct{}), subscribers: make(map[*subscriber]struct{})}
+		ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+		b.listening.now = l
+		go b.keepListening(ctx, l)
 	}
-	s.listeners[l] = struct{}{}
-	up := s.up
-	b.stations.mu.Unlock()
-	if up {
-		l.wake() // what was notified before went unheard
+	l.subscribers[s] = struct{}{}
+	isListening := l.isListening
+	b.listening.mu.Unlock()
+	if isListening {
+		s.wake() // it has missed what was notified before
 	}
-	return s
+	return l
 }
 
-// leave removes a worker from the station, which ends with it if it was the last.
-func (b *Backend) leave(s *station, l *listener) {
-	b.stations.mu.Lock()
-	delete(s.listeners, l)
-	last := len(s.listeners) == 0 && b.stations.now == s
+// unsubscribe removes a subscriber from the listener. The last one stops it.
+func (b *Backend) unsubscribe(l *listener, s *subscriber) {
+	b.listening.mu.Lock()
+	delete(l.subscribers, s)
+	last := len(l.subscribers) == 0 && b.listening.now == l
 	if last {
-		b.stations.now = nil
+		b.listening.now = nil
 	}
-	b.stations.mu.Unlock()
+	b.listening.mu.Unlock()
 	if last {
-		s.stop()
-		<-s.ended
+		l.stop()
+		<-l.ended
 	}
 }
 
-// serve listens until the station ends, and connects anew where the connection breaks.
-func (b *Backend) serve(ctx context.Context, s *station) {
-	defer close(s.ended)
+// keepListening listens until the listener is stopped. It reconnects when the connection breaks.
+func (b *Backend) keepListening(ctx context.Context, l *listener) {
+	defer close(l.ended)
 	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
 	pause := shortest
 	ready := func() {
 		pause = shortest
-		b.wakeAll(s)
+		b.wakeAll(l)
 	}
 	for ctx.Err() == nil {
-		err := b.options.Listen(ctx, b.db, b.options.Schema, ready, func(name string) { b.notified(ctx, s, name) })
-		b.setUp(s, false)
+		err := b.options.Listen(ctx, b.db, b.options.Schema, ready, func(name string) { b.handleNotification(ctx, l, name) })
+		b.setListening(l, false)
 		if errors.Is(err, errors.ErrUnsupported) {
-			b.fail(s, fmt.Errorf("postgres: listen: %w", err))
+			b.failAll(l, fmt.Errorf("postgres: listen: %w", err))
 			return
 		}
-		// Else the connection broke, or there was none: that the database is away
-		// is the worker's claims' to tell.
+		// Otherwise the connection broke, or there was none. The worker's claims report that the
+		// database is away.
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause)):
 			pause = min(2*pause, longest)
-			b.weed(ctx) // the next is to be none that broke with the last
+			dropDeadConns(ctx, b.db) // so that Options.Listen gets one that works
 		}
 	}
 }
 
-// setUp notes whether the station hears what is notified, and returns the workers that listen.
-func (b *Backend) setUp(s *station, up bool) (all []*listener) {
-	b.stations.mu.Lock()
-	defer b.stations.mu.Unlock()
-	s.up = up
-	for l := range s.listeners {
-		all = append(all, l)
+// setListening records whether the listener hears notifications. It returns the subscribers.
+func (b *Backend) setListening(l *listener, is bool) (all []*subscriber) {
+	b.listening.mu.Lock()
+	defer b.listening.mu.Unlock()
+	l.isListening = is
+	for s := range l.subscribers {
+		all = append(all, s)
 	}
 	return all
 }
 
-// wakeAll wakes all workers because the station has begun to listen: what was notified before went unheard.
-func (b *Backend) wakeAll(s *station) {
-	for _, l := range b.setUp(s, true) {
-		b.sleepers.forget(l.worker) // as a server has that crashed
-		l.wake()
+// wakeAll wakes all subscribers when the listener has begun to listen: they have missed what was
+// notified before, and a server that has crashed has lost their registrations.
+func (b *Backend) wakeAll(l *listener) {
+	for _, s := range b.setListening(l, true) {
+		b.sleepers.forget(s.worker)
+		s.wake()
 	}
 }
 
-// fail ends the station: nobody can listen.
-func (b *Backend) fail(s *station, err error) {
-	b.stations.mu.Lock()
-	defer b.stations.mu.Unlock()
-	if b.stations.now == s {
-		b.stations.now = nil
+// failAll ends the listener and returns the error to all subscribers: nobody can listen.
+func (b *Backend) failAll(l *listener, err error) {
+	b.listening.mu.Lock()
+	defer b.listening.mu.Unlock()
+	if b.listening.now == l {
+		b.listening.now = nil
 	}
-	for l := range s.listeners {
-		l.failed <- err
+	for s := range l.subscribers {
+		s.failed <- err
 	}
-	s.stop()
+	l.stop()
 }
 
-// hears reports whether the worker would hear of what is notified now.
-func (b *Backend) hears(worker string) bool {
-	b.stations.mu.Lock()
-	defer b.stations.mu.Unlock()
-	s := b.stations.now
-	if s == nil || !s.up {
+// isListening reports whether the worker would hear a notification now.
+func (b *Backend) isListening(worker string) bool {
+	b.listening.mu.Lock()
+	defer b.listening.mu.Unlock()
+	l := b.listening.now
+	if l == nil || !l.isListening {
 		return false
 	}
-	for l := range s.listeners {
-		if l.worker == worker {
+	for s := range l.subscribers {
+		if s.worker == worker {
 			return true
 		}
 	}
 	return false
 }
 
-// listenersOf returns the workers of a queue.
-func (b *Backend) listenersOf(s *station, name string) (all []*listener) {
-	b.stations.mu.Lock()
-	defer b.stations.mu.Unlock()
-	for l := range s.listeners {
-		if slices.Contains(l.queues, name) {
-			all = append(all, l)
+// subscribersOf returns the workers of a queue.
+func (b *Backend) subscribersOf(l *listener, name string) (all []*subscriber) {
+	b.listening.mu.Lock()
+	defer b.listening.mu.Unlock()
+	for s := range l.subscribers {
+		if slices.Contains(s.queues, name) {
+			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// notified wakes the workers of a queue and takes them off the list of those asleep, so that
-// enqueueing need not notify while they are awake.
-func (b *Backend) notified(ctx context.Context, s *station, name string) {
+// handleNotification wakes the workers of a queue and removes their registrations, so that Enqueue
+// need not notify while they are awake.
+func (b *Backend) handleNotification(ctx context.Context, l *listener, name string) {
 	b.heard.Add(1)
-	all := b.listenersOf(s, name)
+	all := b.subscribersOf(l, name)
 	workers := make([]string, len(all))
-	for i, l := range all {
-		workers[i] = l.worker
+	for i, s := range all {
+		workers[i] = s.worker
 	}
-	nap, off := b.sleepers.woken(workers, time.Now()) // they may fall asleep again before the statement is through
+	upTo, woken := b.sleepers.noteWoken(workers, time.Now()) // they may soon fall asleep again
 	var queues []string
-	for _, l := range all {
-		l.wake()
-		if slices.Contains(off, l.worker) {
-			queues = append(queues, l.queues...)
+	for _, s := range all {
+		s.wake()
+		if slices.Contains(woken, s.worker) {
+			queues = append(queues, s.queues...)
 		}
 	}
-	if len(off) > 0 {
-		b.takeOff(ctx, queues, off, nap)
+	if len(woken) > 0 {
+		b.deregister(ctx, queues, woken, upTo)
 	}
 }
 
-// wakeTimeout bounds a statement that the network has swallowed.
-const wakeTimeout = 5 * time.Second
+// deregisterTimeout bounds a statement that the network has swallowed.
+const deregisterTimeout = 5 * time.Second
 
-// takeOff takes workers off the list of those asleep. If this fails they stay on the list, and what becomes due in the next minute
-// notifies once more than needed. It returns when ctx ends or the time is up, though lib/pq goes on reading then.
-func (b *Backend) takeOff(ctx context.Context, queues, workers []string, nap int64) {
-	ctx, cancel := context.WithTimeout(ctx, wakeTimeout) // notifications wait for it
+// deregister removes the workers' registrations up to the numbered one, with sql/wake.sql. If that
+// fails they stay, and jobs of the next minute notify more often than needed. It returns when ctx
+// ends or the time is up, though lib/pq goes on reading then: notifications wait for it.
+func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo int64) {
+	ctx, cancel := context.WithTimeout(ctx, deregisterTimeout)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer cancel()
-		_, err := b.db.ExecContext(ctx, b.sql.wake, textArray(queues), textArray(workers), nap)
-		b.noteSilence(err)
+		_, err := b.db.ExecContext(ctx, b.sql.wake, textArray(queues), textArray(workers), upTo)
+		b.health.noteTimeout(err)
 	}()
 	select {
 	case <-done:
@@ -226,11 +230,11 @@ func (b *Backend) takeOff(ctx context.Context, queues, workers []string, nap int
 // Sleep implements [queue.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	now := time.Now()
-	if next, ok := b.sleepers.goesOn(worker, now); ok {
+	if next, ok := b.sleepers.stillRegistered(worker, now); ok {
 		return next, nil
 	}
-	nap := b.sleepers.begin(worker, now)
-	next, took, err := b.register(ctx, worker, queues, nap)
+	number := b.sleepers.begin(worker, now)
+	next, took, err := b.register(ctx, worker, queues, number)
 	if err != nil {
 		b.sleepers.forget(worker)
 		return -1, err
@@ -239,18 +243,19 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	if next >= 0 {
 		due = time.Now().Add(next)
 	}
-	b.sleepers.found(worker, nap, due, took)
+	b.sleepers.noteRegistered(worker, number, due, took)
 	return next, nil
 }
 
-// register puts the worker on the list, if it would hear of what is notified. It returns after how long the next scheduled job is due,
-// below 0 if there is none, and how long the server took.
-func (b *Backend) register(ctx context.Context, worker string, queues []string, nap int64) (next, took time.Duration, err error) {
+// register registers the worker as asleep, if it would hear a notification. It returns after how
+// long the next scheduled job is due, or less than 0 if there is none, and how long the server
+// took.
+func (b *Backend) register(ctx context.Context, worker string, queues []string, number int64) (next, took time.Duration, err error) {
 	var due sql.NullInt64
 	var micros int64
-	err = b.on(ctx, "sleep", nil, func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros) },
-			b.sql.sleep, textArray(queues), worker, nap, b.hears(worker))
+	err = b.run(ctx, "sleep", nil, func(db queue.DB) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros) },
+			b.sql.sleep, textArray(queues), worker, number, b.isListening(worker))
 	})
 	if err != nil || !due.Valid {
 		return -1, sqlkit.Duration(micros), err

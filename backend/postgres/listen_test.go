@@ -16,7 +16,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// listening is a queue whose Listen is under way, and signals woken.
+// listening returns a queue whose Listen is running, and signals woken.
 func listening(t *testing.T) (*sql.DB, *postgres.Backend, chan struct{}) {
 	t.Helper()
 	return listeningIn(t, ways[0])
@@ -56,8 +56,8 @@ func await(t *testing.T, woken chan struct{}) {
 	}
 }
 
-// TestListenReconnects: the listening connection is cut, and wakes the worker
-// when it is back, and by notifications after that.
+// TestListenReconnects: a worker is woken when its listening connection is back after a cut, and by
+// notifications after that.
 func TestListenReconnects(t *testing.T) {
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestListenReconnects(t *testing.T) {
 	}
 }
 
-// TestNotifiesOnlySleepers: NOTIFY takes a lock that all commits share, so it is
-// left out while the workers of the queue are awake.
+// TestNotifiesOnlySleepers: Enqueue does not notify while the workers of the queue are awake,
+// because NOTIFY takes a lock that all commits share.
 func TestNotifiesOnlySleepers(t *testing.T) {
 	db, q, woken := listening(t)
 	sleep := func() {
@@ -107,8 +107,8 @@ func TestNotifiesOnlySleepers(t *testing.T) {
 	}
 }
 
-// TestCrashedSleepersForgotten: a worker that died in its sleep does not make what becomes due notify for longer than a minute, and is
-// taken off the list by upkeep, without any worker that listens.
+// TestCrashedSleepersForgotten: a worker that crashed while it slept causes notifications for a
+// minute at most. Prune removes its registration, without any worker that listens.
 func TestCrashedSleepersForgotten(t *testing.T) {
 	db, q, woken := listening(t) // and would be woken although it is awake
 	exec(t, db, `INSERT INTO errand.sleepers VALUES ('default', 'crashed', 1, now() - interval '61 seconds')`)
@@ -140,7 +140,7 @@ func TestCrashedSleepersForgotten(t *testing.T) {
 	}
 }
 
-// TestStoppedWorkerIsOffTheList: whether it was asleep when it was stopped or not.
+// TestStoppedWorkerIsOffTheList: a stopped worker is not registered, whether it was asleep or not.
 func TestStoppedWorkerIsOffTheList(t *testing.T) {
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestStoppedWorkerIsOffTheList(t *testing.T) {
 	}
 }
 
-// TestListenersShareAConnection: workers of one Backend listen on one connection, each is woken for its own queues, and those that are
-// left still are when the first has stopped.
+// TestListenersShareAConnection: workers of one Backend listen on one connection. Each is woken for
+// its own queues, and the others still are after the first has stopped.
 func TestListenersShareAConnection(t *testing.T) {
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) { testListenersShare(t, w) })
@@ -232,7 +232,7 @@ func testListenersShare(t *testing.T, w way) {
 	eventually(t, "nobody listens", func() bool { return connections() == 0 })
 }
 
-// TestListenUnsupported: what cannot listen says so, instead of trying for ever.
+// TestListenUnsupported: a Listen that cannot work returns an error instead of trying for ever.
 func TestListenUnsupported(t *testing.T) {
 	dsn := postgrestest.DSN(t)
 	pq, _ := ways[1].open(t, dsn)
@@ -253,7 +253,8 @@ func TestListenUnsupported(t *testing.T) {
 	}
 }
 
-// deafConn is a connection whose server has fallen silent, of a driver that goes on reading when its context ends, as lib/pq does.
+// deafConn is a connection whose server has fallen silent, of a driver that goes on reading when
+// its context ends, as lib/pq does.
 type deafConn struct {
 	driver.Conn
 	let chan struct{}
@@ -267,8 +268,8 @@ func (c deafConn) ExecContext(context.Context, string, []driver.NamedValue) (dri
 	return nil, errors.New("let go")
 }
 
-// TestListenEndsBesideSilence: Listen returns five seconds after its context has ended although the server does not answer, neither
-// then nor when a notification came.
+// TestListenEndsBesideSilence: Listen returns five seconds after its context has ended, although
+// the server does not answer, then or when a notification came.
 func TestListenEndsBesideSilence(t *testing.T) {
 	for _, notified := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestSlowJobKeepsNoPayloads: while one job runs, of those that were claimed with it and
-// have been settled fewer than three payloads are in memory, and none while the worker is
-// idle. What the driver keeps for its connections is bounded by a sixth of the batch.
+// TestSlowJobKeepsNoPayloads: while one job runs, fewer than three payloads of settled jobs of the
+// same claim are in memory, and none while the worker is idle. What the driver keeps for its
+// connections is bounded by a sixth of the batch.
 func TestSlowJobKeepsNoPayloads(t *testing.T) {
 	const jobs, size = 60, 1 << 20
 	for _, w := range ways[:2] {

@@ -50,7 +50,7 @@ func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 		return err
 	}
 	for more := true; more && err == nil; {
-		err = retry(ctx, func() (err error) {
+		err = withRetry(ctx, func() (err error) {
 			more, err = migrateOnce(ctx, db, o.Schema, steps)
 			return err
 		})
@@ -69,16 +69,6 @@ const (
 	limitLockWait = "SET LOCAL lock_timeout = '2s'"
 	migratePause  = 3 * time.Second
 )
-
-// pause waits for d. It returns ctx's error if ctx ends before that.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
 
 // migrateOnce takes the first step that has not been taken, and reports whether there are more.
 func migrateOnce(ctx context.Context, db *sql.DB, schema string, steps []Migration) (more bool, err error) {

@@ -10,7 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestPayloadNoJSONBHolds raises MaxPayload beyond what the server can make a jsonb of: it has a gigabyte for 33 million values.
+// TestPayloadNoJSONBHolds raises MaxPayload beyond what the server can make a jsonb of: it has a
+// gigabyte for 33 million values.
 func TestPayloadNoJSONBHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds, and a gigabyte")

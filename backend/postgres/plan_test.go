@@ -52,9 +52,9 @@ func costOf(t *testing.T, plan string) (cost float64) {
 	return cost
 }
 
-// TestPlans: the hot statements walk the index that their file names, with the
-// statistics of an empty table, of a full one, and stale ones, when the plan is
-// made once for all parameters.
+// TestPlans: the hot statements scan the index that their file names, in its order, if the plan is
+// made once for all parameters: with the statistics of an empty table, of a full one, and stale
+// ones.
 func TestPlans(t *testing.T) {
 	db := postgrestest.Open(t)
 	conn, err := db.Conn(t.Context())
@@ -138,7 +138,8 @@ func touched(t *testing.T, db *sql.DB, text string, args ...any) int {
 	return plans[0].Plan.Hit + plans[0].Plan.Read
 }
 
-// TestClaimsStopAtWhatIsNotDue: what is scheduled, in three priorities, costs a claim a few pages, however much it is.
+// TestClaimsStopAtWhatIsNotDue: scheduled jobs in three priorities cost a claim a few pages,
+// however many there are.
 func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
 	const perPriority = 12 // pages: two look-ups
 	for _, due := range []int{0, 10} {
@@ -161,7 +162,8 @@ func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
 	}
 }
 
-// TestClaimsOfManyPriorities: jobs are found, in their order, whatever number of priorities has nothing but scheduled jobs.
+// TestClaimsOfManyPriorities: a claim finds jobs in their order, however many priorities have only
+// scheduled jobs.
 func TestClaimsOfManyPriorities(t *testing.T) {
 	db := postgrestest.Open(t)
 	q := backend(t, db, postgres.Options{})
@@ -190,8 +192,8 @@ func TestClaimsOfManyPriorities(t *testing.T) {
 	}
 }
 
-// TestLimitHoldsWhateverThePlan forces the planner's hand each way: a claim
-// never takes more than its limit, nor a row twice.
+// TestLimitHoldsWhateverThePlan: a claim takes no more than its limit, and no row twice, whichever
+// of nine plans the planner has to use.
 func TestLimitHoldsWhateverThePlan(t *testing.T) {
 	for _, off := range []string{
 		"enable_tidscan", "enable_indexscan", "enable_seqscan", "enable_nestloop", "enable_hashjoin", "enable_mergejoin",

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Reserve implements [queue.Pooled]. With Options.Listen one connection counts as taken by what listens, as pgxlisten's is, unless
-// the pool is limited to one: that does not listen.
+// Reserve implements [queue.Pooled]. With Options.Listen one connection counts as the listener's,
+// as pgxlisten's is, unless the pool is limited to one connection: then nothing listens.
 func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 	if !slices.Contains(dbs, b.db) {
 		n = 0

@@ -1,252 +1,204 @@
 package postgres
 
 import (
-	"cmp"
+	"context"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// Rationed claims look at each priority from its mark on, and at what lies between the marks' priorities from its head. A mark is where
-// the last look in its priority ended. A job that lies before it has come since: its transaction was open then, or begun later. So each
-// claim reads first which transactions are open, and marks go back to where the jobs of those that have ended may be due. Where that is
-// not known, the claim looks from the head. What can still lie before a mark are jobs that keep an old due time, such as one that is
-// released, reclaimed or enqueued for a time that is over, and jobs that were locked by a transaction that came to nothing. For these, a
-// few thousand of the jobs that are passed over are looked at in turn, for a fiftieth of the time; and where a worker has been notified
-// and finds nothing, at all of them, for a tenth of the time, and at what comes meanwhile.
+// Rationed claims.
+//
+// Problem: a claim scans its queues from their heads. There may be many entries that it cannot use:
+// due jobs of kinds that it may not run, and index entries of dead rows, which VACUUM cannot remove
+// during a long transaction anywhere in the database.
+// Rule: when claims are slow, the backend asks the server what they scan (sql/probe.sql). From
+// manyPages pages or manyForeign jobs on, claims of these queues and kinds are rationed: they start
+// at marks, and the jobs before the marks are scanned now and then (ration_marks.go).
+// Bounds: one probe in probeEvery, maxMarks marks, maxRations combinations of queues and kinds;
+// jobs before the marks take a fiftieth of the time, or a tenth after a notification.
+// Shown by: TestClaimsBesideDeadRows, TestRationedOrder, BenchmarkDrain/pinned; the lab's
+// scenarios head and pinned.
+//
+// The door is [rations.of], [ration.isRationed], [Backend.claimRationed] and
+// [Backend.rationIfCostly].
 
 const (
-	// dueMargin is how much earlier than the first write of its transaction a job may be due: Enqueue takes the time at which its
-	// statement came, and writes once that is planned and its jobs are read. Each claim walks what was claimed in that time again.
-	dueMargin = 100 * time.Millisecond
-	// maxMarks bounds the marks of a line: a claim looks at twice as many stretches.
-	maxMarks = 100
-	// passedAtOnce is how many of the jobs that are passed over are looked at at once.
-	passedAtOnce = 2000
-	// passedShare and wokenShare bound what looks at what is passed over may cost, and those after a notification.
-	passedShare = 50
-	wokenShare  = 10
-	// looksBetween is how many looks come between two of those that are slow, unless that takes longer than longestUnseen: of many
-	// claims not one in a hundred is to be slow.
-	looksBetween  = 200
-	longestUnseen = 5 * time.Second
-	slowPassed    = 5 * time.Millisecond
-	// maxCredit and maxWokenCredit bound what a claim that finds nothing spends on what is passed over.
-	maxCredit      = 20 * time.Millisecond
-	maxWokenCredit = time.Second
-	// maxPassed is after how long such a claim looks again for what has come.
-	maxPassed = 10 * time.Millisecond
+	// timePerJob is about what a claim takes for each job that it returns.
+	timePerJob = 5 * time.Microsecond
+	// slowClaim is how long claims take, apart from timePerJob, when a probe pays: each of the last
+	// four this long, or the last one ten times as long. There is at most one probe in probeEvery.
+	slowClaim  = time.Millisecond
+	probeEvery = time.Second
+	// manyPages is how many pages a claim touches, apart from those of the jobs that it returns,
+	// when claims are rationed. manyForeign is how many jobs of other kinds it passes over then.
+	// A page has some forty jobs where they lie in the order in which they are due.
+	manyPages   = 250
+	manyForeign = 200
+	// maxRations bounds the memory for queues that come and go.
+	maxRations = 10_000
 )
 
-// mark is how far claims have looked at every job of a priority.
-type mark struct {
-	queue int // the number among the line's
-	place
+// position is a position in a queue's order.
+type position struct {
+	priority int32
+	due      time.Time // zero is before every time
+	id       int64     // orders the jobs that are due at the same time
 }
 
-func compareMarks(a, b mark) int {
-	return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.priority, b.priority))
+// headOf returns the position before all jobs of a priority.
+func headOf(priority int32) position { return position{priority: priority, id: math.MinInt64} }
+
+// stretch is a part of a queue that a claim scans.
+type stretch struct {
+	queue string
+	from  position  // the first job is behind it
+	last  int32     // the last priority
+	until time.Time // the last due time; zero means all
 }
 
-// ration is what rationed claims of a line know.
-type ration struct {
-	marks        []mark // in order
-	transactions transactions
-	trips        samples   // of the statement that lists the transactions, which takes what any statement takes
-	short        samples   // of looks that begin at the marks
-	slowed       time.Time // when the marks' priorities were last listed, because such a look was slow
-	answered     int64     // the notifications for which all has been looked at, or jobs have been found
-	passed       passed
-	found        *part // of what is passed over, with jobs for this line
-}
-
-// part is a stretch of one priority of what is passed over.
-type part struct {
-	mark    mark
-	stretch stretch
-}
-
-func newRation(marks []mark) ration {
-	return ration{marks: marks, passed: passed{at: firstMark, counted: time.Now()}}
-}
-
-var firstMark = mark{place: headOf(math.MinInt32)}
-
-// passed is how far the look at what is passed over has come.
-type passed struct {
-	at        mark          // the next look begins behind it
-	credit    time.Duration // what looks may cost
-	woken     time.Duration // what they may cost after a notification
-	counted   time.Time     // until when both have been counted
-	heard     int64         // the notifications before the first look of this round
-	took      time.Duration // what the last look took
-	ended     time.Time     // when it ended
-	claims    int           // since then
-	round     time.Duration // what the looks took since the first mark
-	looks     int           // how many there were since then
-	slowRound bool          // whether there were more than one for a mark
-}
-
-// begin takes note of a snapshot, and reports whether the look has to begin at the head.
-func (r *ration) begin(s snapshot) (full bool) {
-	r.passed.claims++
-	after := r.transactions.note(s)
-	if after.IsZero() {
-		r.reset()
-		return true
-	}
-	after = after.Add(-dueMargin)
-	for i, m := range r.marks {
-		if m.due.After(after) {
-			r.marks[i].place = place{m.priority, after, math.MinInt64}
-		}
-	}
-	return false
-}
-
-// reset moves all marks to the heads of their priorities.
-func (r *ration) reset() {
-	for i, m := range r.marks {
-		r.marks[i].place = headOf(m.priority)
-	}
-}
-
-// stretches are what a claim looks at that begins at the marks, and the part of what is passed over that has jobs.
-func (r *ration) stretches(queues []string) (all []stretch) {
-	rest := r.marks
-	for q, name := range queues {
-		next := int64(math.MinInt32) // the first priority that is left
-		for ; len(rest) > 0 && rest[0].queue == q; rest = rest[1:] {
-			m := rest[0]
-			if next < int64(m.priority) {
-				all = append(all, stretch{queue: name, from: headOf(int32(next)), last: m.priority - 1})
-			}
-			if r.found != nil && compareMarks(r.found.mark, m) == 0 {
-				all = append(all, r.found.stretch)
-			}
-			all = append(all, stretch{queue: name, from: m.place, last: m.priority})
-			next = int64(m.priority) + 1
-		}
-		if next <= math.MaxInt32 {
-			all = append(all, stretch{queue: name, from: headOf(int32(next)), last: math.MaxInt32})
-		}
+// wholeQueues returns stretches from the queues' heads to their ends.
+func wholeQueues(queues []string) []stretch {
+	all := make([]stretch, len(queues))
+	for i, name := range queues {
+		all[i] = stretch{queue: name, from: headOf(math.MinInt32), last: math.MaxInt32}
 	}
 	return all
 }
 
-// advance takes note of what a look has found, in order, that began at time at. It has looked at everything if exhausted, and else at everything up
-// to the last of the jobs.
-func (r *ration) advance(at time.Time, queues []string, jobs []*queue.Job, exhausted bool) {
-	for _, job := range jobs {
-		r.add(mark{slices.Index(queues, job.Queue), headOf(job.Priority)})
+// stretchArrays returns the parameters of sql/claim.sql that name the stretches.
+func stretchArrays(all []stretch) (queues, priorities, dues, ids, lasts, untils string) {
+	var name, priority, due, id, last, until array
+	for _, s := range all {
+		name.string(s.queue)
+		priority.int(int64(s.from.priority))
+		due.string(timeText(s.from.due, "-infinity"))
+		id.int(s.from.id)
+		last.int(int64(s.last))
+		until.string(timeText(s.until, "infinity"))
 	}
-	end := mark{queue: math.MaxInt}
-	if !exhausted {
-		if len(jobs) == 0 {
-			return
-		}
-		job := jobs[len(jobs)-1]
-		end = mark{slices.Index(queues, job.Queue), place{job.Priority, job.ScheduledAt, job.ID}}
-		if job.ScheduledAt.Unix() <= 0 { // it may have been due at any time before
-			end.place = headOf(job.Priority)
-		}
-	}
-	for i, m := range r.marks {
-		switch c := compareMarks(m, end); {
-		case c < 0:
-			r.marks[i].place = place{m.priority, at, math.MinInt64}
-		case c == 0 && end.due.After(m.due) || end.due.Equal(m.due) && end.id > m.id:
-			r.marks[i] = end
-		}
-	}
-	if f := r.found; f != nil {
-		if c := compareMarks(f.mark, end); c < 0 || c == 0 && end.due.After(f.stretch.until) {
-			r.found = nil
-		}
-	}
+	return name.String(), priority.String(), due.String(), id.String(), last.String(), until.String()
 }
 
-// add adds a mark, unless its priority has one.
-func (r *ration) add(m mark) {
-	i, found := slices.BinarySearchFunc(r.marks, m, compareMarks)
-	if !found && len(r.marks) < maxMarks {
-		r.marks = slices.Insert(r.marks, i, m)
+// timeText returns t as the server reads it, or the text for the zero time.
+func timeText(t time.Time, zero string) string {
+	if t.IsZero() {
+		return zero
 	}
+	return timestamp(t)
 }
 
-// isSlow takes note of a look that began at the marks, and reports whether it is worth listing the priorities anew, of which one may
-// have no mark.
-func (r *ration) isSlow(took time.Duration, jobs int) bool {
-	if r.short.add(took, jobs) < slowLook || time.Since(r.slowed) < probeEvery {
+// rations are a backend's, shared by its workers.
+type rations struct {
+	mu  sync.Mutex
+	all map[rationKey]*ration
+}
+
+type rationKey struct{ queues, kinds string }
+
+// of returns the ration of the request's queues and kinds.
+func (s *rations) of(req queue.ClaimRequest) *ration {
+	key := rationKey{textArray(req.Queues), textArray(req.Kinds)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.all[key]
+	if r == nil {
+		if s.all == nil || len(s.all) >= maxRations {
+			s.all = make(map[rationKey]*ration)
+		}
+		r = &ration{turn: make(chan struct{}, 1)}
+		s.all[key] = r
+	}
+	return r
+}
+
+// ration is what a backend knows about the claims of the same queues and kinds.
+type ration struct {
+	mu       sync.Mutex
+	rationed bool
+	probed   time.Time // when the server was last asked what claims scan
+	claims   samples   // while claims are not rationed
+
+	turn     chan struct{} // held by a rationed claim; it guards progress
+	progress progress
+}
+
+// isRationed reports whether claims are rationed.
+func (r *ration) isRationed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rationed
+}
+
+// shouldProbe records a claim from the head. It reports whether to ask the server what claims scan.
+func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slow := r.claims.add(took, jobs) >= 10*slowClaim || r.claims.allTook(slowClaim)
+	if r.rationed || !slow || time.Since(r.probed) < probeEvery {
 		return false
 	}
-	r.slowed = time.Now()
+	r.probed = time.Now()
 	return true
 }
 
-// nextPassed returns the part of what is passed over that is looked at next, if it is time; heard are the notifications up to now.
-func (r *ration) nextPassed(queues []string, heard int64) (next part, ok bool) {
-	p := &r.passed
-	now := time.Now()
-	p.credit = min(p.credit+now.Sub(p.counted)/passedShare, maxCredit)
-	p.woken = min(p.woken+now.Sub(p.counted)/wokenShare, maxWokenCredit)
-	p.counted = now
-	isSeldom := p.took < slowPassed || p.claims >= looksBetween || now.Sub(p.ended) >= longestUnseen
-	mayLook := p.credit >= 0 && isSeldom || heard > r.answered && p.woken >= 0
-	if r.found != nil || !mayLook {
-		return part{}, false
-	}
-	if p.looks == 0 {
-		p.heard = heard
-	}
-	i, found := slices.BinarySearchFunc(r.marks, p.at, compareMarks)
-	if i == len(r.marks) {
-		return part{}, false
-	}
-	m := r.marks[i]
-	if !found {
-		p.at = mark{m.queue, headOf(m.priority)}
-	}
-	return part{m, stretch{queue: queues[m.queue], from: p.at.place, last: m.priority, until: m.due}}, true
+// begin makes claims rationed. The caller has the turn.
+func (r *ration) begin(marks []mark) {
+	r.progress = newProgress(marks)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rationed = true
 }
 
-// roundState is how far a round of looks at all that is passed over has come.
-type roundState int
-
-const (
-	roundGoesOn roundState = iota
-	roundIsOver
-	roundIsCheap // it is over, and took so little that claims need not be rationed
-)
-
-// endedPassed takes note of a look at a part that has found n jobs, the last of them at that place, and some for this line if ours.
-func (r *ration) endedPassed(look part, took time.Duration, n int, last place, ours bool) roundState {
-	p := &r.passed
-	p.ended, p.took, p.claims = time.Now(), took, 0
-	p.credit -= took
-	p.woken -= took
-	p.round += took
-	p.looks++
-	if ours {
-		look.stretch.until = last.due
-		r.found = &look
-	}
-	if n == passedAtOnce {
-		p.at.place, p.slowRound = last, true
-		return roundGoesOn
-	}
-	i, _ := slices.BinarySearchFunc(r.marks, look.mark, compareMarks)
-	if i++; i < len(r.marks) {
-		p.at = mark{r.marks[i].queue, headOf(r.marks[i].priority)}
-		return roundGoesOn
-	}
-	cheap := !p.slowRound && r.trips.isFull() && p.round-time.Duration(p.looks)*r.trips.least() < slowLook/2
-	p.at, p.round, p.looks, p.slowRound = firstMark, 0, 0, false
-	r.answered = max(r.answered, p.heard)
-	if cheap {
-		return roundIsCheap
-	}
-	return roundIsOver
+// end lets claims start at the head again. A server that is slow for other reasons is not probed
+// for a while. The caller has the turn.
+func (r *ration) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rationed, r.claims = false, samples{}
+	r.probed = time.Now().Add(9 * probeEvery)
 }
+
+// takeTurn waits for the turn. The error is ctx's.
+func (r *ration) takeTurn(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// giveTurn gives the turn back.
+func (r *ration) giveTurn() { <-r.turn }
+
+// samples are the times of the last four statements of a sort, without timePerJob.
+type samples struct {
+	took [4]time.Duration
+	n    int
+}
+
+// add records a statement. It returns the statement's time without timePerJob.
+func (s *samples) add(took time.Duration, jobs int) (excess time.Duration) {
+	excess = max(took-time.Duration(jobs)*timePerJob, 0)
+	s.took[s.n%len(s.took)] = excess
+	s.n++
+	return excess
+}
+
+// least returns the shortest of the times, which no lock or load has made longer; 0 without any.
+func (s *samples) least() time.Duration {
+	if s.n == 0 {
+		return 0
+	}
+	return slices.Min(s.took[:min(s.n, len(s.took))])
+}
+
+// isFull reports whether there are four.
+func (s *samples) isFull() bool { return s.n >= len(s.took) }
+
+// allTook reports whether there are four that all took at least this time.
+func (s *samples) allTook(least time.Duration) bool { return s.isFull() && s.least() >= least }

@@ -12,8 +12,8 @@ import (
 
 const foreignJobs = 20_000
 
-// behindForeign is a queue with many due jobs of a kind that the request is not for, at the head of three priorities, and
-// whose claims are rationed.
+// behindForeign is a queue with many due jobs of a kind that the request is not for, at the head of
+// three priorities, and whose claims are rationed.
 func behindForeign(t *testing.T, db *sql.DB) (q *postgres.Backend, req queue.ClaimRequest) {
 	t.Helper()
 	exec(t, db, `INSERT INTO errand.jobs (kind, priority, scheduled_at)
@@ -41,8 +41,8 @@ func wantClaimed(t *testing.T, q *postgres.Backend, req queue.ClaimRequest, n in
 	return jobs
 }
 
-// TestRationedOrder: where many jobs of other kinds stand at the head of the queue, the next claim finds what has come, whatever its
-// priority, and in the order of the priorities.
+// TestRationedOrder: if many jobs of other kinds stand at the head of the queue, the next claim
+// finds new jobs of any priority, in the order of the priorities.
 func TestRationedOrder(t *testing.T) {
 	db := postgrestest.Open(t)
 	q, req := behindForeign(t, db)
@@ -70,7 +70,8 @@ func TestRationedOrder(t *testing.T) {
 	}
 }
 
-// TestRationedLateCommit: a job of a transaction that was open at the last claim is found by the next, however old the transaction is.
+// TestRationedLateCommit: the next claim finds a job of a transaction that was open at the last
+// claim, however old the transaction is.
 func TestRationedLateCommit(t *testing.T) {
 	for name, open := range map[string]time.Duration{"50ms": 50 * time.Millisecond, "1.5s": 1500 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestRationedLateCommit(t *testing.T) {
 	}
 }
 
-// TestRationedOldJobs: a job with an old due time that comes to a place that claims pass over is found all the same.
+// TestRationedOldJobs: claims find a job whose due time puts it before a mark.
 func TestRationedOldJobs(t *testing.T) {
 	db := postgrestest.Open(t)
 	q, req := behindForeign(t, db)
@@ -119,7 +120,7 @@ func TestRationedOldJobs(t *testing.T) {
 	}
 }
 
-// TestRationedClaimsReadLittle: claims do not walk what stands at the head of the queue.
+// TestRationedClaimsReadLittle: claims do not scan the jobs at the head of the queue.
 func TestRationedClaimsReadLittle(t *testing.T) {
 	const claims = 100
 	dsn := postgrestest.DSN(t)

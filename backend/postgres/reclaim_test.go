@@ -13,8 +13,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestReclaimApart: what a worker held whose run before ended in a crash, too, is not taken back all at once, so that a
-// job that kills its process does not meet the same jobs each time. All else is.
+// TestReclaimApart: jobs of a crashed worker whose last run also ended in a crash are not reclaimed
+// all at once. So a job that kills its process does not run beside the same jobs each time. All
+// others are reclaimed at once.
 func TestReclaimApart(t *testing.T) {
 	for _, c := range []struct {
 		name, set string
@@ -58,8 +59,9 @@ func TestReclaimApart(t *testing.T) {
 	}
 }
 
-// TestTakingDoesNotWait: where claiming, or taking back, would have to wait for a lock to look at a row, it takes nothing, and the
-// next goes on. A policy makes it wait, as PostgreSQL does where a row is updated just when it is looked at.
+// TestTakingDoesNotWait: a claim or Reclaim that would have to wait for a lock takes nothing, and
+// the next one goes on. A policy makes it wait, as PostgreSQL does for a row that is just being
+// updated.
 func TestTakingDoesNotWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -98,7 +100,8 @@ func TestTakingDoesNotWait(t *testing.T) {
 	}
 }
 
-// gated connects as a role that waits, at each row that it looks at, for whatever has locked the table gate.
+// gated connects as a role that waits, at each row that it looks at, for whatever has locked the
+// table gate.
 func gated(t *testing.T, db *sql.DB, dsn string) *sql.DB {
 	t.Helper()
 	role := value[string](t, db, `SELECT current_database()`) + "_gated"

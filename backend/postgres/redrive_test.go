@@ -57,8 +57,8 @@ func waiting(t *testing.T, db *sql.DB) int {
 		AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`)
 }
 
-// TestRedriveAndKeyedEnqueue: Redrive and an Enqueue in a caller's transaction want the same keys, and
-// the dead jobs' ids are in another order than their keys. Neither is told of a deadlock.
+// TestRedriveAndKeyedEnqueue: Redrive and an Enqueue in a caller's transaction want the same keys,
+// and the dead jobs' ids are in another order than their keys. Neither gets a deadlock.
 func TestRedriveAndKeyedEnqueue(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "c"}) // before a in the table, too
@@ -88,8 +88,8 @@ func TestRedriveAndKeyedEnqueue(t *testing.T) {
 	eventually(t, "Enqueue has a and waits for b", func() bool { return waiting(t, db) == 1 })
 	redriven := redriveAll(t, q)
 	eventually(t, "Redrive waits for a", func() bool { return waiting(t, db) == 2 })
-	// The server looks for a deadlock once a wait, after deadlock_timeout: Redrive's look finds none,
-	// and so it is Enqueue's that would.
+	// The server looks for a deadlock once a wait, after deadlock_timeout: Redrive's look finds
+	// none, and so it is Enqueue's that would.
 	time.Sleep(1100 * time.Millisecond)
 	if err := between.Rollback(); err != nil {
 		t.Fatal(err)

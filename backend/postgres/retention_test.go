@@ -61,8 +61,8 @@ func TestPruneByAge(t *testing.T) {
 	}
 }
 
-// TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, the next one goes on behind it, and
-// dead jobs are found wherever they are.
+// TestPruneIsBounded: a pass ends soon in a long table with nothing to remove. The next one goes on
+// behind it, and dead jobs are found wherever they are.
 func TestPruneIsBounded(t *testing.T) {
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1, Dead: time.Hour}})
 	aged(t, db, "pending", 1, 25_000)
@@ -124,7 +124,7 @@ func TestPruneArchives(t *testing.T) {
 	}
 }
 
-// TestNotKept: with a negative retention settling deletes what is done, and only that.
+// TestNotKept: with a negative retention settling deletes jobs that are done, and only those.
 func TestNotKept(t *testing.T) {
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	enqueue(t, q, jobs(3)...)
@@ -138,7 +138,7 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestRedriveMany redrives more than fit in a statement, and keys that meet.
+// TestRedriveMany redrives more jobs than fit in a statement, and keys that are taken.
 func TestRedriveMany(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	aged(t, db, "dead", 1, 2500)
@@ -149,8 +149,8 @@ func TestRedriveMany(t *testing.T) {
 	}
 }
 
-// TestCountsOfLongTable: beyond what is counted row by row, live and dead jobs
-// are counted exactly while they are few, and completed ones estimated.
+// TestCountsOfLongTable: in a table too long to count, live and dead jobs are counted exactly while
+// they are few, and completed ones are estimated.
 func TestCountsOfLongTable(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	const completed = 400_000
@@ -186,7 +186,8 @@ func TestCountsOfLongTable(t *testing.T) {
 	}
 }
 
-// TestAddedColumn: a column that somebody adds to the table breaks no statement, not even one that is prepared.
+// TestAddedColumn: a column that somebody adds to the table breaks no statement, not even a
+// prepared one.
 func TestAddedColumn(t *testing.T) {
 	for _, keep := range []queue.Retention{{Completed: -1, Dead: -1}, {Dead: -1, Archive: true}} {
 		db, q := fresh(t, postgres.Options{Retention: keep})
@@ -228,8 +229,8 @@ func claimInTx(t *testing.T, db *sql.DB, q *postgres.Backend) {
 	}
 }
 
-// TestJobsInSlices: a filter that no index serves looks at a part of a long table and says how far it has looked, also where it
-// has found nothing.
+// TestJobsInSlices: with a filter that no index serves, Jobs looks at a part of a long table and
+// says where it stopped, also if it has found nothing.
 func TestJobsInSlices(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	aged(t, db, "completed", 1, 3)

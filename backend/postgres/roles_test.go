@@ -154,7 +154,7 @@ func (r *roles) backend(t *testing.T, db *sql.DB, o postgres.Options) *postgres.
 	return backend(t, db, o)
 }
 
-// TestRoles: each role can do its work, through errand, and nothing else.
+// TestRoles: each role can do its work through errand, and nothing else.
 func TestRoles(t *testing.T) {
 	r := ready(t)
 	enqueuer, worker, observer := r.user(t, "enqueuer"), r.user(t, "worker"), r.user(t, "observer")
@@ -258,7 +258,8 @@ func (r *roles) settle(t *testing.T, q *postgres.Backend, outcomes ...queue.Outc
 	}
 }
 
-// testNotify: the worker listens and sleeps, each way of enqueueing wakes it, and it leaves the list of those asleep.
+// testNotify: the worker listens and sleeps, each way of enqueueing wakes it, and it leaves the
+// list of those asleep.
 func (r *roles) testNotify(t *testing.T, db, enqueuer *sql.DB) {
 	q := r.backend(t, db, postgres.Options{Listen: pgxlisten.Listen})
 	e := r.backend(t, enqueuer, postgres.Options{})
@@ -419,7 +420,8 @@ func (r *roles) testRefused(t *testing.T, enqueuer *sql.DB) {
 	}
 }
 
-// testColumns: who may read what an application has put into a job, by the server's own account, and from its statistics.
+// testColumns: who may read what an application has put into a job, by the server's own account,
+// and from its statistics.
 func (r *roles) testColumns(t *testing.T) {
 	root, _ := ways[0].open(t, r.dsn)
 	got := value[string](t, root, `
@@ -433,8 +435,8 @@ func (r *roles) testColumns(t *testing.T) {
 	}
 }
 
-// TestRolesTakeOver: where somebody else has migrated before, everything belongs to the migrating role afterwards, and what the
-// roles had beyond the script is gone.
+// TestRolesTakeOver: if somebody else has migrated before, the script gives everything to the
+// migrating role, and removes rights that the roles had beyond it.
 func TestRolesTakeOver(t *testing.T) {
 	r := newRoles(t)
 	if err := postgres.Migrate(t.Context(), r.admin, r.o); err != nil {

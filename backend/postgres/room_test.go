@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestRoomIsWaitedFor: no statement is cancelled because it waits while another makes the table longer, which many do at
-// once. Each claims from a queue of its own, so that there are no other waits.
+// TestRoomIsWaitedFor: no statement is cancelled because it waits while another makes the table
+// longer, which many do at once. Each claims from its own queue, so there are no other waits.
 func TestRoomIsWaitedFor(t *testing.T) {
 	const workers, batch = 12, 50
 	db, q := fresh(t, postgres.Options{})

@@ -12,7 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// rules are jobs that Go's Enqueue and the SQL function accept, where bad is "", or refuse by the field of that name.
+// rules are jobs that Go's Enqueue and the SQL function accept, where bad is "", or refuse by the
+// field of that name.
 var rules = []struct {
 	name string
 	bad  string
@@ -108,7 +109,8 @@ func shortHeaders(n int) map[string]string {
 	return h
 }
 
-// TestRulesAreOne: Go's Enqueue and the SQL function accept the same jobs, and refuse the same by the name of the same field.
+// TestRulesAreOne: Go's Enqueue and the SQL function accept the same jobs, and refuse the others
+// with the name of the same field.
 func TestRulesAreOne(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	field := strings.NewReplacer("scheduledat", "scheduled_at", "maxattempts", "max_attempts", "key", "job_key")

@@ -28,7 +28,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// The marker is in payloads, headers, keys and the password, and in nothing that errand says. What a handler says is.
+// The marker is in payloads, headers, keys and the password, and in nothing that errand says. What
+// a handler says is.
 const (
 	marker = "hush-hush-4711"
 	said   = "said by the handler"
@@ -263,7 +264,8 @@ func failingHandlers(t *testing.T, e *ear, q *postgres.Backend, root *sql.DB, us
 	}
 }
 
-// unreachable is a server that refuses the connection, one that refuses the password, and an address that is none.
+// unreachable is a server that refuses the connection, one that refuses the password, and an
+// address that is none.
 func unreachable(t *testing.T, e *ear, w way, dsn, user string) {
 	u, err := url.Parse(with(t, dsn, user, marker))
 	if err != nil {

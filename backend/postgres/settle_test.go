@@ -20,8 +20,9 @@ func lockRow(t *testing.T, db *sql.DB, id int64) *sql.Tx {
 	return tx
 }
 
-// TestSettleLocksInOrder: a caller that waits for a row holds none of a higher id, whatever the outcomes are. Two that settle
-// the same jobs would deadlock otherwise, and in transactions of their own be told so.
+// TestSettleLocksInOrder: a call that waits for a row has locked none with a higher id, whatever
+// the outcomes are. Otherwise two calls that settle the same jobs would deadlock, and their
+// callers' transactions would fail.
 func TestSettleLocksInOrder(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(2)...)

@@ -5,35 +5,40 @@ import (
 	"time"
 )
 
-// A worker that falls asleep puts itself on a list, the table sleepers, so that enqueueing need not notify while all are
-// awake, and looks for the next scheduled job. Some hundred naps a second leave as many dead rows under the same few keys. While some
-// transaction, anywhere in the database, could still see them, they stay, as do the index entries of claimed jobs, and every nap, and every
-// enqueue, walks them all. Where that has made naps dear, a worker registers at most once in five seconds: meanwhile it stays on the list,
-// asleep or awake, and is notified more often than needed.
+// Sleeping workers' registrations.
+//
+// Problem: a worker that falls asleep registers in the table sleepers, so that Enqueue need not
+// notify while all are awake, and looks for the next scheduled job. Each registration leaves a dead
+// row under the same key. During a long transaction VACUUM cannot remove them, nor the index
+// entries of claimed jobs, and every registration and every Enqueue scans them all.
+// Rule: when the last four registrations took slowRegistration each, a worker registers at most
+// once in longestRegistration. It stays registered while it is awake, and is notified more often
+// than needed.
+// Bounds: a scheduled job is noticed longestRegistration late at most.
+// Shown by: TestSleepersBesideDeadRows; the lab's scenario pinned.
 
 const (
-	// dearNap is what the server takes, at least, where naps are dear: some ten times the usual.
-	dearNap = time.Millisecond
-	// longestNap is how long a registration holds then, and how late a scheduled job may be noticed.
-	longestNap = 5 * time.Second
-	// maxNappers bounds the memory that workers take which come and go.
-	maxNappers = 10_000
+	// slowRegistration is some ten times what a registration usually takes the server.
+	slowRegistration    = time.Millisecond
+	longestRegistration = 5 * time.Second
+	// maxRegistrations bounds the memory for workers that come and go.
+	maxRegistrations = 10_000
 )
 
-// sleepers is what this process knows of the list. Its zero value knows nothing.
+// sleepers is what this process knows about the table. Its zero value knows nothing.
 type sleepers struct {
-	mu   sync.Mutex
-	naps int64          // how many there were, for their order
-	last map[string]nap // of each worker, but for those that are off the list
-	took samples        // by the server, for registering and looking
+	mu    sync.Mutex
+	count int64                   // how many registrations there were, to order them
+	last  map[string]registration // of each worker that is registered
+	took  samples                 // by the server, for a registration
 
-	swept time.Time // when this process last took off the list what is too old
+	swept time.Time // when this process last removed old registrations
 }
 
-// sweepEvery is how often a process takes off the list what has been there for a minute.
+// sweepEvery is how often a process removes the registrations that are a minute old.
 const sweepEvery = 30 * time.Second
 
-// shouldSweep reports whether it is time for that.
+// shouldSweep reports whether it is time to remove old registrations.
 func (s *sleepers) shouldSweep(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,72 +49,74 @@ func (s *sleepers) shouldSweep(now time.Time) bool {
 	return true
 }
 
-// nap is from when a worker registered until it is taken off the list.
-type nap struct {
+// registration is a worker's row in the table.
+type registration struct {
 	number int64
 	since  time.Time
-	due    time.Time // when the next scheduled job is; zero if there is none
+	due    time.Time // when the next scheduled job is due; zero if there is none
 }
 
-// goesOn says that a worker that falls asleep need not register: naps are dear, and its last still holds. It has to look again after
+// stillRegistered reports whether a worker that falls asleep need not register, because
+// registrations are slow and its last one still holds. The worker has to look for jobs again after
 // next at the latest.
-func (s *sleepers) goesOn(worker string, now time.Time) (next time.Duration, ok bool) {
+func (s *sleepers) stillRegistered(worker string, now time.Time) (next time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.last[worker]
-	if !s.holds(n, now) {
+	r := s.last[worker]
+	if !s.holds(r, now) {
 		return 0, false
 	}
-	end := n.since.Add(longestNap)
-	if n.due.After(now) && n.due.Before(end) {
-		end = n.due
+	end := r.since.Add(longestRegistration)
+	if r.due.After(now) && r.due.Before(end) {
+		end = r.due
 	}
 	return end.Sub(now), true
 }
 
-// holds is called with mu held.
-func (s *sleepers) holds(n nap, now time.Time) bool {
-	return s.took.allTook(dearNap) && now.Sub(n.since) < longestNap
+// holds reports whether a registration outlasts a wake-up. The caller has locked mu.
+func (s *sleepers) holds(r registration, now time.Time) bool {
+	return s.took.allTook(slowRegistration) && now.Sub(r.since) < longestRegistration
 }
 
-// begin numbers a nap, which from here on is the worker's.
+// begin returns the number of the worker's new registration.
 func (s *sleepers) begin(worker string, now time.Time) (number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last == nil || len(s.last) >= maxNappers {
-		s.last = make(map[string]nap)
+	if s.last == nil || len(s.last) >= maxRegistrations {
+		s.last = make(map[string]registration)
 	}
-	s.naps++
-	s.last[worker] = nap{number: s.naps, since: now}
-	return s.naps
+	s.count++
+	s.last[worker] = registration{number: s.count, since: now}
+	return s.count
 }
 
-// found takes note of what registering has found, and how long that took the server. The worker may have been woken meanwhile.
-func (s *sleepers) found(worker string, number int64, due time.Time, took time.Duration) {
+// noteRegistered records when the next scheduled job is due, and how long the registration took the
+// server. The worker may have been woken meanwhile.
+func (s *sleepers) noteRegistered(worker string, number int64, due time.Time, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.took.add(took, 0)
-	if n := s.last[worker]; n.number == number {
-		n.due = due
-		s.last[worker] = n
+	if r := s.last[worker]; r.number == number {
+		r.due = due
+		s.last[worker] = r
 	}
 }
 
-// woken returns which of the workers that are notified have to be taken off the list, unless they have fallen asleep again since
-// that nap.
-func (s *sleepers) woken(workers []string, now time.Time) (number int64, off []string) {
+// noteWoken returns the workers to deregister after a notification. Only registrations up to the
+// returned number go: a worker may fall asleep again meanwhile.
+func (s *sleepers) noteWoken(workers []string, now time.Time) (number int64, deregister []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, worker := range workers {
 		if !s.holds(s.last[worker], now) {
 			delete(s.last, worker)
-			off = append(off, worker)
+			deregister = append(deregister, worker)
 		}
 	}
-	return s.naps, off
+	return s.count, deregister
 }
 
-// forget is for a worker of which it is not known whether it is on the list.
+// forget drops what is known about a worker that may or may not be registered.
 func (s *sleepers) forget(worker string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestNapsBesideWhatIsGone: where a nap walks a hundred thousand entries that are gone, workers register once in five
-// seconds, are woken all the same, and hear of what is due. When nothing is gone any more, they register each time, and are taken
-// off the list when they are woken.
-func TestNapsBesideWhatIsGone(t *testing.T) {
+// TestSleepersBesideDeadRows: if a registration scans a hundred thousand dead rows, workers
+// register once in five seconds. They are still woken, and learn what is due. After VACUUM they
+// register each time, and the registration goes when they are woken.
+func TestSleepersBesideDeadRows(t *testing.T) {
 	db, q, woken := listening(t)
-	nap := func() (next time.Duration) {
+	sleep := func() (next time.Duration) {
 		t.Helper()
 		next, err := q.Sleep(t.Context(), "w", []string{"default"})
 		if err != nil {
@@ -21,7 +21,7 @@ func TestNapsBesideWhatIsGone(t *testing.T) {
 		}
 		return next
 	}
-	naps := func() int {
+	registrations := func() int {
 		return value[int](t, db, `SELECT coalesce(max(nap), 0) FROM errand.sleepers WHERE worker = 'w'`)
 	}
 
@@ -31,41 +31,42 @@ func TestNapsBesideWhatIsGone(t *testing.T) {
 		claimAndSettle(t, q, 5000)
 	}
 	for range 4 { // which is noticed
-		nap()
+		sleep()
 	}
 	const times = 50
-	before, begun := naps(), time.Now()
+	before, begun := registrations(), time.Now()
 	for range times {
-		nap()
+		sleep()
 		enqueue(t, q, jobs(1)...)
 		await(t, woken)
 		claimAndSettle(t, q, 1)
 	}
-	if got, most := naps()-before, int(time.Since(begun)/(5*time.Second))+1; got > most {
-		t.Errorf("registered %d times in %d naps and %v, want %d times at most", got, times, time.Since(begun), most)
+	if got, most := registrations()-before, int(time.Since(begun)/(5*time.Second))+1; got > most {
+		t.Errorf("registered %d times in %d sleeps and %v, want %d times at most", got, times, time.Since(begun), most)
 	}
 	enqueue(t, q, &queue.Job{Kind: "test", Delay: time.Hour})
-	if next := nap(); next < 0 || next > 5*time.Second {
+	if next := sleep(); next < 0 || next > 5*time.Second {
 		t.Errorf("to look again after %v, want 5s at most", next)
 	}
 
 	unpin()
 	exec(t, db, `VACUUM errand.jobs`)
-	eventually(t, "each nap is registered", func() bool {
-		nap()
-		before := naps()
-		nap()
-		return naps() > before
+	eventually(t, "each sleep registers", func() bool {
+		sleep()
+		before := registrations()
+		sleep()
+		return registrations() > before
 	})
 	enqueue(t, q, jobs(1)...)
 	await(t, woken)
-	eventually(t, "the woken worker is off the list", func() bool { return naps() == 0 })
-	if next := nap(); next < 50*time.Minute {
+	eventually(t, "the woken worker is not registered", func() bool { return registrations() == 0 })
+	if next := sleep(); next < 50*time.Minute {
 		t.Errorf("next job due in %v, want just below an hour", next)
 	}
 }
 
-// TestPollersDoNotRegister: a worker that does not listen would not hear of what is notified.
+// TestPollersDoNotRegister: a worker that does not listen does not register, because it would not
+// hear a notification.
 func TestPollersDoNotRegister(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestSqlx: sqlx's handles are taken as they are, its transaction above all.
+// TestSqlx: Enqueue accepts sqlx's handles as they are, above all its transaction.
 func TestSqlx(t *testing.T) {
 	std, q := fresh(t, postgres.Options{})
 	db := sqlx.NewDb(std, "pgx")

@@ -10,13 +10,13 @@ import (
 //go:embed sql
 var sqlFiles embed.FS
 
-// statements are the files of the sql folder with the schema in its place.
+// statements are the texts of the sql folder, with the schema in place.
 type statements struct {
 	enqueue, enqueueOne, enqueueKeyed, enqueuePlain                     string
 	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
 	settle, settleDone, settleDrop                                      string
 	redrive, prune, countAll, countSample, backlog, list, job, payload  string
-	listSlice, giveBack, priorities, transactions, passed               string
+	listSlice, releaseLost, priorities, transactions, skipped           string
 }
 
 func loadStatements(schema string) statements {
@@ -32,7 +32,7 @@ func loadStatements(schema string) statements {
 		probe:        load("probe"),
 		priorities:   load("priorities"),
 		transactions: load("transactions"),
-		passed:       load("passed"),
+		skipped:      load("skipped"),
 		extend:       load("extend"),
 		settle:       load("settle"),
 		settleDone:   load("settle_done"),
@@ -50,13 +50,12 @@ func loadStatements(schema string) statements {
 		listSlice:    load("list_slice"),
 		job:          load("job"),
 		payload:      load("payload"),
-		giveBack:     load("give_back"),
+		releaseLost:  load("release_lost"),
 	}
 }
 
-// inSchema writes schema wherever text, a file of ours, says errand: as the
-// qualifier of a name, and as the name of the notification channel. sqlkit.CheckName
-// has made sure that neither quoting needs escapes.
+// inSchema replaces the schema errand in the text of one of our files: where it qualifies a name,
+// and where it names the notification channel. Neither needs escapes, thanks to sqlkit.CheckName.
 func inSchema(text, schema string) string {
 	return strings.NewReplacer("'errand'", "'"+schema+"'", "errand.", quoted(schema)+".").Replace(text)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestTooLongForAMessage: more than a message to the server can hold is refused before it is sent.
+// TestTooLongForAMessage: Enqueue refuses more than a message to the server can hold, before it
+// sends anything.
 func TestTooLongForAMessage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes two gigabytes of memory")

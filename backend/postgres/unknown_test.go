@@ -16,8 +16,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// scissors stand between a client and its server, and cut the connection instead of
-// passing on the answer that holds what they are set on.
+// scissors stand between a client and its server. They cut the connection instead of passing on the
+// answer that contains a chosen text.
 type scissors struct {
 	listener net.Listener
 	server   string
@@ -83,8 +83,8 @@ func (s *scissors) answer(client io.Writer, server io.Reader) {
 	}
 }
 
-// TestUnknown: where the answer to an Enqueue is lost after the server has
-// committed, the error says so, and the jobs are there once.
+// TestUnknown: if the answer to an Enqueue is lost after the server has committed, the error says
+// so, and the jobs are there once.
 func TestUnknown(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
@@ -124,8 +124,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestKnown: an error that the server has answered with, and one from before
-// anything was sent, are not ErrUnknown.
+// TestKnown: an error is not ErrUnknown if the server has answered with it, or nothing was sent.
 func TestKnown(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	over, stop := context.WithCancel(t.Context())

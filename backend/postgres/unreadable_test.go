@@ -34,8 +34,8 @@ var badRows = map[string]struct{ columns, values string }{
 	"locked before BC":     {"locked_at, locked_until", "'-infinity', 'infinity'"},
 }
 
-// TestBadRows: times and numbers that errand would not have written keep no job from running, not even
-// their own.
+// TestBadRows: times and numbers that errand would not have written keep no job from running, not
+// even their own.
 func TestBadRows(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// TestReclaimBadRows: the same rows do not keep expired leases from being taken back.
+// TestReclaimBadRows: the same rows do not keep expired leases from being reclaimed.
 func TestReclaimBadRows(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	for _, row := range badRows {
@@ -74,8 +74,8 @@ func TestReclaimBadRows(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a job whose payload or headers the server cannot print in a gigabyte is dead, with a
-// reason, and its ID is logged; all others run, and a person who lists the jobs sees it.
+// TestUnreadable: a job is dead, with a reason, if the server cannot print its payload or headers
+// in a gigabyte; its ID is logged. All others run, and a person who lists the jobs sees it.
 func TestUnreadable(t *testing.T) {
 	const huge = `(SELECT jsonb_build_object('a', jsonb_agg(('1e131000')::numeric)) FROM generate_series(1, 9000))`
 	for i, column := range []string{"payload", "headers"} {
@@ -128,7 +128,8 @@ func TestUnreadableInTx(t *testing.T) {
 	}
 }
 
-// insertBad writes a job that is claimed before all others. The table refuses most of them; here it has no checks.
+// insertBad writes a job that is claimed before all others. The table refuses most of them; here it
+// has no checks.
 func insertBad(t *testing.T, db *sql.DB, columns, values string) (id int64) {
 	t.Helper()
 	dropChecks(t, db)

@@ -59,8 +59,8 @@ func (r *oneRow) Next(row []driver.Value) error {
 	return nil
 }
 
-// TestUnsent: what a broken connection of the pool's has not sent goes over another, and
-// where none is left that works it is not unknown what came of it.
+// TestUnsent: what a broken connection of the pool has not sent goes over another connection. If
+// none works, the error says that nothing was written.
 func TestUnsent(t *testing.T) {
 	for _, c := range []struct {
 		broken  int
@@ -120,15 +120,16 @@ type stateError string
 func (e stateError) Error() string    { return "state " + string(e) }
 func (e stateError) SQLState() string { return string(e) }
 
-// TestLaterRound: a batch that goes round again for a key has written the rest already, which is not written twice where that round has to be
-// repeated, nor said to be unwritten where it fails.
+// TestLaterRound: if a key is freed while a batch is written, a second round writes the jobs that
+// are left. The first round's jobs are not written twice if that round is retried, and the error
+// does not say that they are unwritten if it fails.
 func TestLaterRound(t *testing.T) {
 	first := [][]driver.Value{{int64(1), false, int64(0)}, {nil, true, int64(0)}} // the key was just let go
 	for name, c := range map[string]struct {
 		answers []any
 		want    error
 	}{
-		"repeated": {[]any{first, stateError("40001"), [][]driver.Value{{int64(2), false, nil}}}, nil},
+		"repeated": {[]any{first, stateError("40P01"), [][]driver.Value{{int64(2), false, nil}}}, nil},
 		"fails":    {[]any{first, stateError("57014")}, queue.ErrUnknown},
 		"too much": {[]any{first, stateError("54000")}, queue.ErrUnknown},
 	} {

@@ -13,8 +13,9 @@ import (
 // slice is how many rows Redrive and Prune handle in one statement. sql/prune.sql has it, too.
 const slice = 1000
 
-// Redrive implements [queue.Redriver] with sql/redrive.sql: a thousand jobs without a key a statement, and then those that
-// have one, each by itself, so that it never holds one key while it waits for another.
+// Redrive implements [queue.Redriver] with sql/redrive.sql: first jobs without a key, a thousand a
+// statement, and then those with a key, one a statement. So it never holds one key while it waits
+// for another.
 func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
 	if err := which.Check(); err != nil {
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
@@ -38,9 +39,9 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 // redrive runs sql/redrive.sql once, for jobs behind the id last.
 func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, limit int, keyed bool) (looked, revived int, seen int64, err error) {
 	for collisions := 0; ; collisions++ {
-		err = b.on(ctx, "redrive", nil, func(db queue.DB) error {
+		err = b.run(ctx, "redrive", nil, func(db queue.DB) error {
 			var woken int64
-			return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &seen, &woken) }, b.sql.redrive,
+			return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &seen, &woken) }, b.sql.redrive,
 				sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), limit, last, keyed)
 		})
 		// A transaction that enqueued the key has committed meanwhile: the next look sees it.
@@ -53,10 +54,10 @@ func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, 
 // Prune implements [queue.Pruner] with sql/prune.sql. Dead jobs are found along their index.
 // Completed ones have none: it looks at the jobs with the lowest ids, a thousand a call, until they
 // are too young, and then begins anew. While another process prunes, it does nothing. It also
-// takes workers off the list of those asleep that have been there for a minute.
+// removes registrations of sleeping workers that are a minute old.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if b.sleepers.shouldSweep(time.Now()) {
-		err := b.on(ctx, "prune", nil, func(db queue.DB) error {
+		err := b.run(ctx, "prune", nil, func(db queue.DB) error {
 			_, err := db.ExecContext(ctx, b.sql.forget)
 			return err
 		})
@@ -68,8 +69,8 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	from := b.sweep.Next()
 	var last sql.NullInt64
 	var completed, dead int
-	err = b.on(ctx, "prune", nil, func(db queue.DB) error {
-		return each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &dead, &more) }, b.sql.prune,
+	err = b.run(ctx, "prune", nil, func(db queue.DB) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &dead, &more) }, b.sql.prune,
 			from, sqlkit.Microseconds(max(r.Completed, 0)), sqlkit.Microseconds(max(r.Dead, 0)), r.Archive, lockKey("prune", b.options.Schema))
 	})
 	if err != nil || !last.Valid {

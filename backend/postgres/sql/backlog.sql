@@ -1,7 +1,7 @@
--- For each queue with jobs that are due, in microseconds, how long the oldest of them has been so. The index is walked by leaps: one
--- look-up for each priority in use of a queue finds its oldest job and where the next begins, however many jobs are between.
--- Of a queue whose priorities are as many as timestamps only the 1,000 most urgent are looked at, and 10,000 in all. No job is due before
--- 1970, except where SQL says -infinity, from which no time can be reckoned.
+-- Returns for each queue with due jobs how long the oldest of them has been due, in microseconds.
+-- It skips along the index: one look-up for each priority of a queue finds its oldest job and the next priority,
+-- however many jobs lie between. It looks at the 1,000 most urgent priorities of a queue at most, and at 10,000 in all.
+-- A job that is due before 1970, such as at -infinity, counts as due in 1970.
 -- many is as in claim.sql.
 -- Index: jobs_pending_idx.
 WITH RECURSIVE many AS MATERIALIZED (
@@ -26,7 +26,9 @@ WITH RECURSIVE many AS MATERIALIZED (
         LIMIT 1
     ) AS n
 )
-SELECT h.queue, (extract(epoch FROM statement_timestamp() - greatest(min(h.scheduled_at), '1970-01-01Z')) * 1000000)::bigint
+SELECT
+    h.queue,
+    (extract(epoch FROM statement_timestamp() - greatest(min(h.scheduled_at), '1970-01-01Z')) * 1000000)::bigint
 FROM (SELECT queue, scheduled_at FROM head LIMIT 10000) AS h
 WHERE h.scheduled_at <= statement_timestamp()
 GROUP BY h.queue

@@ -1,6 +1,6 @@
--- Claims one job and completes it in the same transaction, which is the caller's: $1 queues, $2 kinds or NULL.
--- Until the transaction ends the row is locked, so other claims skip it; a rollback leaves it pending. It is the guide's queue_in_tx,
--- but that the row is kept, so that resume.sql finds it by its fence where the work has failed.
+-- Claims one job in the caller's transaction and completes it there: $1 queues, $2 kinds or NULL for all. The row stays
+-- locked until the transaction ends, so other claims skip it. A rollback leaves the job pending. It is the guide's
+-- queue_in_tx, except that it keeps the row: resume.sql finds it by its fence if the work has failed.
 -- many and line are as in claim.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
@@ -65,7 +65,8 @@ WITH many AS MATERIALIZED (
 ), taken AS (
     UPDATE errand.jobs AS j
     SET
-        status = 'completed', attempts = least(j.attempts, 1999999999) + 1, fence = nextval('errand.fences'), locked_by = NULL,
+        status = 'completed', attempts = least(j.attempts, 1999999999) + 1, fence = nextval('errand.fences'),
+        locked_by = NULL,
         updated_at = transaction_timestamp()
     WHERE j.ctid = ANY (ARRAY(SELECT ctid FROM due))
     RETURNING
@@ -74,5 +75,6 @@ WITH many AS MATERIALIZED (
 )
 SELECT
     id, queue, kind, payload, priority, greatest(scheduled_at, '1970-01-01Z'), attempts, max_attempts,
-    fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''), headers, coalesce(left(last_error, 8192), '')
+    fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''), headers,
+    coalesce(left(last_error, 8192), '')
 FROM taken;

@@ -1,4 +1,4 @@
--- Counts every job, where the table has at most $1 bytes; otherwise returns no rows: then count_sample.sql is asked.
+-- Counts every job if the table has at most $1 bytes. Otherwise it returns no rows, and count_sample.sql is run.
 SELECT queue, status::text, count(*), true
 FROM errand.jobs
 WHERE (SELECT pg_relation_size('errand.jobs') <= $1::bigint)

@@ -1,5 +1,5 @@
--- Counts jobs in a long table: what is live or dead exactly up to 10,000 a queue, along the partial indexes; everything
--- else from a sample of $1 bytes' worth of its pages, by proportion.
+-- Counts the jobs of a long table: live and dead jobs along the partial indexes, exactly up to 10,000 a queue; the
+-- others by proportion, from a sample of the table's pages that takes $1 bytes.
 -- Index: jobs_pending_idx, jobs_running_idx, jobs_dead_idx.
 WITH RECURSIVE line (queue) AS (
     (SELECT queue FROM errand.jobs WHERE status = 'pending' ORDER BY queue LIMIT 1)
@@ -9,22 +9,28 @@ WITH RECURSIVE line (queue) AS (
 ), few AS (
     SELECT l.queue, 'pending' AS status, n.jobs, n.jobs < 10000 AS exact
     FROM line l CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs FROM (SELECT FROM errand.jobs j WHERE j.queue = l.queue AND j.status = 'pending' LIMIT 10000) AS p
+        SELECT count(*) AS jobs
+        FROM (SELECT FROM errand.jobs j WHERE j.queue = l.queue AND j.status = 'pending' LIMIT 10000) AS p
     ) AS n
     WHERE l.queue IS NOT NULL
     UNION ALL
-    SELECT queue, 'running', count(*), (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'running' LIMIT 100000) AS c) < 100000
+    SELECT queue, 'running', count(*),
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'running' LIMIT 100000) AS c) < 100000
     FROM (SELECT queue FROM errand.jobs WHERE status = 'running' LIMIT 100000) AS r GROUP BY queue
     UNION ALL
-    SELECT queue, 'dead', count(*), (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'dead' LIMIT 100000) AS c) < 100000
+    SELECT queue, 'dead', count(*),
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'dead' LIMIT 100000) AS c) < 100000
     FROM (SELECT queue FROM errand.jobs WHERE status = 'dead' LIMIT 100000) AS d GROUP BY queue
 ), sample AS (
     SELECT queue, status::text AS status,
         (count(*) * greatest(1, pg_relation_size('errand.jobs')::float8 / $1::bigint))::bigint AS jobs
-    FROM errand.jobs TABLESAMPLE SYSTEM (least(100, 100 * $1::bigint / greatest(1, pg_relation_size('errand.jobs')::float8)))
+    FROM errand.jobs
+        TABLESAMPLE SYSTEM (least(100, 100 * $1::bigint / greatest(1, pg_relation_size('errand.jobs')::float8)))
     GROUP BY queue, status
 )
-SELECT queue, status, CASE WHEN few.exact THEN few.jobs ELSE greatest(few.jobs, sample.jobs) END, coalesce(few.exact, false)
+SELECT queue, status, CASE WHEN few.exact THEN few.jobs ELSE greatest(few.jobs, sample.jobs) END,
+    coalesce(few.exact, false)
 FROM few FULL JOIN sample USING (queue, status)
-WHERE few.queue IS NOT NULL OR status IN ('completed', 'failed') OR status IN (SELECT DISTINCT f.status FROM few f WHERE NOT f.exact)
+WHERE few.queue IS NOT NULL OR status IN ('completed', 'failed')
+    OR status IN (SELECT DISTINCT f.status FROM few f WHERE NOT f.exact)
 ORDER BY queue, status::errand.job_status;

@@ -1,13 +1,16 @@
--- Writes jobs and wakes sleeping workers, in one statement for one job or ten thousand, where some have keys.
--- $3 is the payloads, with U+001E between them, which no JSON text contains. The others of $1..$9 are arrays as text, one element
--- a job: $1 and $2, queues and kinds, may have one for all jobs, and the rest may be NULL, for the default throughout. $10 is the array
--- of the distinct queues. Rows are written by insert_keyed (migrations/0005_enqueue_keyed.sql), and returned in the order given.
--- A job whose key a live job holds is not written; the id is then that job's, or NULL where it cannot be seen: ask again.
+-- Writes one job or ten thousand, of which some have keys, and wakes sleeping workers. $3 is the payloads, with U+001E
+-- between them, which no JSON text contains. The other parameters $1 to $9 are arrays as text, with one element a job.
+-- $1 and $2, queues and kinds, may have one element for all jobs; the others may be NULL if every job has the default.
+-- $10 is the array of the distinct queues.
+-- insert_keyed (migrations/0005_enqueue_keyed.sql) writes the rows. They are returned in the order given. A job is not
+-- written if a live job holds its key. Its id is then the live job's id, or NULL if the statement cannot see that job:
+-- run it again for the job.
 -- Index: jobs_key_idx, for jobs that have a key.
 WITH woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues
     FROM unnest((SELECT $10::text::text[])) AS q (queue)
-    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue AND s.since > statement_timestamp() - interval '1 minute')
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue
+        AND s.since > statement_timestamp() - interval '1 minute')
 )
 SELECT CASE WHEN w.duplicate THEN w.live_id ELSE w.id END, w.duplicate, (SELECT queues FROM woken) AS woken
 FROM errand.insert_keyed(

@@ -1,6 +1,6 @@
--- Writes one job that has a key, and wakes a sleeping worker of its queue: what enqueue.sql does for many, for half the work.
--- The parameters are those of enqueue_one.sql, and $10 is the key. A job whose key a live job holds is not written; the id is then that
--- job's, or NULL where this statement's snapshot does not show it: ask again.
+-- Writes one job with a key, and wakes a sleeping worker of its queue. It takes half the time of enqueue.sql. The
+-- parameters are those of enqueue_one.sql, and $10 is the key. The job is not written if a live job holds its key. Its
+-- id is then the live job's id, or NULL if this statement's snapshot does not show that job: run it again.
 -- Index: jobs_key_idx, sleepers_pkey.
 WITH written AS (
     INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_key)
@@ -18,6 +18,7 @@ SELECT
         WHERE live.queue = $1::text AND live.job_key = $10::text AND live.status IN ('pending', 'running'))),
     NOT EXISTS (SELECT FROM written),
     CASE WHEN $9::boolean AND EXISTS (SELECT FROM written) AND EXISTS (
-            SELECT FROM errand.sleepers s WHERE s.queue = $1::text AND s.since > statement_timestamp() - interval '1 minute')
+            SELECT FROM errand.sleepers s WHERE s.queue = $1::text
+                AND s.since > statement_timestamp() - interval '1 minute')
         THEN pg_notify('errand', $1::text)::text
     END;

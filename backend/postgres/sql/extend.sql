@@ -1,8 +1,9 @@
--- Makes leases last: $1 ids in their order, $2 the fence of each, $3 worker, $4 lease in microseconds. Returns the ids
--- that are not the worker's any more. It waits for nobody: a row that is locked is being settled by its handler's
--- transaction, or taken away, which the next extension will see. The rows are locked in the order of their ids.
--- A row's fence is found by a binary search for its id: a join could be planned the wrong way round.
--- BETWEEN … AND the same keeps the planner from taking jobs_running_idx and filtering it by every id.
+-- Extends leases: $1 ids in ascending order, $2 the fence of each, $3 worker, $4 lease in microseconds. Returns the ids
+-- of lost jobs.
+-- It never waits for a lock. A locked row is being settled by its handler's transaction, or reclaimed, which the next
+-- extension sees. Rows are locked in the order of their ids.
+-- A binary search for the id finds a row's fence: a join could be planned the wrong way round. BETWEEN with one value
+-- keeps the planner from reading jobs_running_idx and filtering it by every id.
 -- Index: jobs_pkey.
 WITH extended AS (
     UPDATE errand.jobs

@@ -1,5 +1,5 @@
--- Takes off the list of sleeping workers those that have been there for a minute: a live worker renews itself more often, and what
--- notifies passes over them. It waits for nobody.
+-- Removes the registrations of sleeping workers that are a minute old. A live worker registers again more often, and
+-- notifying statements ignore old registrations. It never waits for a lock.
 -- Index: none; the list is short.
 DELETE FROM errand.sleepers
 WHERE ctid = ANY (ARRAY(

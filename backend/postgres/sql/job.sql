@@ -1,4 +1,4 @@
--- One job: $1 is its id; with its payload and headers if $2. Times are shown as in list.sql.
+-- Returns the job with id $1, with its payload and headers if $2. Times are shown as in list.sql.
 -- Index: jobs_pkey.
 SELECT
     id, queue, kind, CASE WHEN $2::boolean THEN payload END, priority,

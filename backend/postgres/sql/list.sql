@@ -1,7 +1,8 @@
--- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids below $4, at most $5;
--- with payloads and headers if $6. AND status = '...' takes the place of AND true: only written out does it let the planner
--- use the partial indexes, of which it makes the difference where there are few among many.
--- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years: drivers cannot read them.
+-- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids
+-- below $4, $5 at most, with payloads and headers if $6. The program replaces AND true by AND status = '...': only a
+-- literal lets the planner use the partial indexes, which matters if few jobs of many have the status.
+-- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years, because drivers cannot
+-- read them.
 -- Index: jobs_dead_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
     id, queue, kind, CASE WHEN $6::boolean THEN payload END, priority,

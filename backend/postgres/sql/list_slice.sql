@@ -1,6 +1,7 @@
--- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, each NULL for any, with ids below $4,
--- at most $5; with payloads and headers if $7. It looks at the 50,000 newest jobs below $4. Where these held fewer than $5 and others
--- follow, the last row says how far it has looked: its queue is '', which no job's is, and all of it but the id means nothing.
+-- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, each NULL for any,
+-- with ids below $4, $5 at most, with payloads and headers if $7. It looks at the 50,000 newest jobs below $4. If fewer
+-- than $5 of them match and other jobs follow, the last row tells the id at which it stopped. That row's queue is '',
+-- which no job has, and its other columns mean nothing.
 -- Times are shown as in list.sql.
 -- Index: jobs_pkey.
 WITH page AS MATERIALIZED (

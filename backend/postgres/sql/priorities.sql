@@ -1,5 +1,5 @@
--- Lists the priorities of the queues $1 that have pending jobs, $2 at most, by a look-up each: the number of the queue among $1, and
--- the priority.
+-- Lists the priorities of the queues $1 that have pending jobs, $2 at most: the number of the queue in $1, and the
+-- priority. One look-up finds each.
 -- many is as in claim.sql.
 -- Index: jobs_pending_idx.
 WITH RECURSIVE many AS MATERIALIZED (

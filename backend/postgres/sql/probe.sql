@@ -1,6 +1,6 @@
--- Finds out what claims of the queues $1 and the kinds $2, NULL for all, pass over: its plan tells how many pages it touches, which
--- are many where there are entries of dead rows, and how many rows it returns, which are jobs of other kinds among the first 200 that
--- are due in each priority. Changes nothing.
+-- Finds out what claims of the queues $1 and the kinds $2, NULL for all, scan without use. The plan tells how many pages it
+-- touches: many if there are index entries of dead rows. It also tells how many rows it returns: jobs of other kinds
+-- among the first 200 due jobs of each priority. It changes nothing.
 -- many and line are as in claim.sql.
 -- Index: jobs_pending_idx.
 EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON)

@@ -1,8 +1,10 @@
--- Removes jobs that ended long enough ago: dead ones after $3 microseconds, at most 1000 of them along their index; and of the 1000
--- jobs that follow id $1 those that were completed $2 microseconds ago. With $4 they go to jobs_archive. $5 is the key of an advisory
--- lock: while another process prunes, nothing is looked at. Returns the last id looked at, which is NULL then, how many completed and
--- dead jobs were removed, and whether there may be more completed ones: the slice is full and holds a job that was created that long ago.
--- No index is kept for completed jobs: settling would pay for it. Columns are named, because somebody may have added others.
+-- Removes jobs that ended long enough ago: dead ones after $3 microseconds, at most 1000 of them, along their index;
+-- and, of the 1000 jobs that follow id $1, those that were completed $2 microseconds ago. With $4 they move to
+-- jobs_archive. $5 is the key of an advisory lock: while another process prunes, it does nothing.
+-- Returns the last id that it looked at (NULL if it did nothing), how many completed and dead jobs it removed, and
+-- whether there may be more completed ones: the slice is full and has a job that was created that long ago.
+-- Completed jobs have no index, because settling would pay for it. Columns are named, because the table may have more
+-- of them than errand knows.
 -- Index: jobs_pkey, jobs_dead_idx.
 WITH turn AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock($5::bigint) AS mine

@@ -1,12 +1,12 @@
--- Takes back at most $1 jobs whose leases ran out. A job that was claimed by the guide's own statement has no lease: it is stale
--- ten minutes after it was locked, as the guide has it. A locked_until older than locked_at is left over from an earlier claim.
--- A job whose run before ended like this, too, is left for up to half a lease longer, as its id and its fence draw it, and from the
--- fourth attempt on for up to three: one that kills its process, and those that run beside it, are not all taken back, claimed
--- together and killed again until they are all dead.
--- It returns neither payloads nor headers. No time or number that a row may hold makes it fail: one such row would keep all others from
--- being taken back.
--- It wakes the sleeping workers of the queues that jobs return to.
--- While it locks rows it waits for a millisecond at most, as claim.sql does.
+-- Reclaims at most $1 jobs whose lease has expired. A job that was claimed by the guide's own statement has no lease:
+-- it is stale ten minutes after it was locked, as the guide says. A locked_until older than locked_at is left over from
+-- an earlier claim.
+-- A job whose last run also ended like this is left for up to half a lease longer, and from the fourth attempt on for
+-- up to three leases; its id and fence determine how long. Otherwise a job that kills its process would be reclaimed
+-- together with the jobs that ran beside it, claimed together with them and kill them again, until all are dead.
+-- Returns neither payloads nor headers. No time or number in a row makes it fail: one such row would keep all others
+-- from being reclaimed. It wakes the sleeping workers of the queues that jobs return to. While it locks rows it waits
+-- for a millisecond at most, as claim.sql does.
 -- Index: jobs_running_idx, sleepers_pkey.
 WITH taken AS (
     UPDATE errand.jobs AS j
@@ -25,11 +25,14 @@ WITH taken AS (
                 SELECT r.ctid
                 FROM errand.jobs r
                 WHERE r.status = 'running'
-                    AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
+                    AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until
+                        ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
                         < statement_timestamp()
                     AND CASE
-                        WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z' AND r.locked_until < '9999-12-31Z'
-                            AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.last_error LIKE 'errand: the lease of %'
+                        WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z'
+                            AND r.locked_until < '9999-12-31Z'
+                            AND r.attempts >= 2 AND r.attempts < r.max_attempts
+                            AND r.last_error LIKE 'errand: the lease of %'
                         THEN r.locked_until + (r.locked_until - r.locked_at)
                             * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END
                             * ((r.id % 1009 + r.fence % 1009 * 31) * 7919 % 1009 / 1009.0)
@@ -49,10 +52,12 @@ WITH taken AS (
 ), woken AS (
     SELECT pg_notify('errand', back.queue)
     FROM (SELECT DISTINCT queue FROM taken WHERE status = 'pending') AS back
-    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = back.queue AND s.since > statement_timestamp() - interval '1 minute')
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = back.queue
+        AND s.since > statement_timestamp() - interval '1 minute')
 )
 SELECT
-    t.id, t.queue, t.kind, NULL, t.priority, least(greatest(t.scheduled_at, '1970-01-01Z'), '9999-12-31Z'), t.attempts, t.max_attempts,
-    t.fence, least(greatest(t.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(t.job_key, ''), NULL, coalesce(t.last_error, '')
+    t.id, t.queue, t.kind, NULL, t.priority, least(greatest(t.scheduled_at, '1970-01-01Z'), '9999-12-31Z'),
+    t.attempts, t.max_attempts, t.fence, least(greatest(t.created_at, '1970-01-01Z'), '9999-12-31Z'),
+    coalesce(t.job_key, ''), NULL, coalesce(t.last_error, '')
 FROM taken AS t
 WHERE (SELECT count(*) FROM woken) >= 0;

@@ -1,8 +1,8 @@
--- Gives at most $4 dead jobs another life: the one with id $1, or those of queue $2 and kind $3, each of which may be NULL
--- for any. Ids up to $5 have been seen. Returns how many rows were looked at, how many were changed, and the last id looked at.
--- $6 chooses the jobs that have a key or those that have none. With a key, $4 must be 1: an update writes its rows in no order that
--- it could be told, and whoever holds one key and waits for another can deadlock with an Enqueue of both.
--- A job does not get its key back while a live job has it.
+-- Redrives at most $4 dead jobs: the one with id $1, or those of queue $2 and kind $3, each NULL for any, with ids
+-- above $5. Returns how many rows it looked at, how many it changed, and the last id that it looked at.
+-- $6 chooses the jobs that have a key or those that have none. With a key, $4 must be 1: an UPDATE writes its rows in
+-- no certain order, and a transaction that holds one key and waits for another can deadlock with an Enqueue of both. A
+-- job does not get its key back while a live job has it.
 -- Index: jobs_dead_idx, jobs_key_idx.
 WITH dead AS MATERIALIZED (
     SELECT d.id, d.queue, d.job_key
@@ -29,7 +29,8 @@ WITH dead AS MATERIALIZED (
 ), woken AS (
     SELECT pg_notify('errand', r.queue)
     FROM (SELECT DISTINCT queue FROM revived) AS r
-    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = r.queue AND s.since > statement_timestamp() - interval '1 minute')
+    WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = r.queue
+        AND s.since > statement_timestamp() - interval '1 minute')
 )
 SELECT
     (SELECT count(*) FROM dead), (SELECT count(*) FROM revived), coalesce((SELECT max(id) FROM dead), 0),

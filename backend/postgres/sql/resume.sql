@@ -1,7 +1,8 @@
--- Takes up jobs again that claim_tx.sql has claimed in this same transaction, so that they can be settled: $1 ids in their order,
--- $2 the fence of each, $3 completed for those that stay so, running for the others, $4 the worker that then holds them. Returns the
--- ids that it has found.
--- A job that an earlier transaction has claimed, and completed by committing, is left alone: its updated_at is that one's time.
+-- Makes worker $4 the holder of jobs that claim_tx.sql has claimed in this transaction, so that they can be settled: $1
+-- ids in ascending order, $2 the fence of each, $3 completed for jobs that stay completed, running for the others.
+-- Returns the ids that it has found.
+-- It ignores a job that an earlier transaction has claimed and completed: its updated_at is the time of that
+-- transaction.
 -- Index: jobs_pkey.
 UPDATE errand.jobs
 SET

@@ -1,13 +1,14 @@
--- Records outcomes: $1 ids in their order, and $2 fences, of jobs that are done; $3 ids and $4 fences of all others, whose
--- outcomes $5, a JSON object by id, holds as [action, delay in microseconds, error]; $6 worker; $7 whether done jobs are kept;
--- $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids that are not the worker's any more. A job that is released without a delay keeps its place.
--- This is the one statement that waits for a locked row, which only its own worker's handlers lock; the others pass
--- over what is locked, so none deadlocks with it. Nothing is joined: a join with the ids could be planned the wrong way round, so
--- a row's fence is found by a binary search for its id. (SELECT $1…) is evaluated once, and its length is not known to
--- the planner, so the plan is the same for every length. status BETWEEN … AND the same keeps the planner from
--- taking jobs_running_idx and filtering it by every id.
--- The rows are locked in the order of their ids before any is changed, whatever their outcomes: two callers that settle the same jobs
--- would deadlock otherwise, where one says that a job is done and the other that it failed.
+-- Records outcomes: $1 ids in ascending order and $2 fences of jobs that are done; $3 ids and $4 fences of all others,
+-- whose outcomes are in $5, a JSON object by id, as [action, delay in microseconds, error]; $6 worker; $7 whether done
+-- jobs are kept; $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids of lost jobs. A
+-- job that is released without a delay keeps its place.
+-- Only this statement waits for a locked row, which only handlers of the same worker lock. The others skip locked rows,
+-- so none deadlocks with it. Rows are locked in the order of their ids before any is changed. Otherwise two calls that
+-- settle the same jobs would deadlock, if one says that a job is done and the other that it failed.
+-- Nothing is joined: a join with the ids could be planned the wrong way round, so a binary search for the id finds a
+-- row's fence. (SELECT $1…) is evaluated once, and the planner does not know its length, so the plan is the same for
+-- every length. status BETWEEN with one value keeps the planner from reading jobs_running_idx and filtering it by every
+-- id.
 -- Index: jobs_pkey, sleepers_pkey.
 WITH locked AS MATERIALIZED (
     SELECT id FROM errand.jobs
@@ -44,7 +45,8 @@ WITH locked AS MATERIALIZED (
         SELECT
             CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
             CASE WHEN o.action = 'release' THEN greatest(j.attempts, 1) - 1 ELSE j.attempts END,
-            CASE WHEN o.dead OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
+            CASE WHEN o.dead OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at
+                ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.action = 'release' THEN j.last_error ELSE o.error END,
             NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp()
         FROM (

@@ -1,8 +1,8 @@
--- Records that jobs are done, and keeps them: $1 ids in their order, $2 the fence of each, $3 worker, $4 whether to wait for a lock for
--- 50 ms at most. Returns the ids that are not the worker's any more. It is settle.sql for batches in which nothing else has
--- happened, but for the order in which rows are locked, which is the planner's: waiting for longer may deadlock with others. 50 ms
--- are far less than the usual deadlock_timeout, as it may wait for several rows, and more than it takes another to make the table longer,
--- which is waited for, too.
+-- Completes jobs and keeps them: $1 ids in ascending order, $2 the fence of each, $3 worker, $4 whether to wait for a
+-- lock for 50 ms at most. Returns the ids of lost jobs.
+-- It is settle.sql for batches in which all jobs are done, except that the planner chooses the order in which rows are
+-- locked: a longer wait might be a deadlock. 50 ms are far less than the usual deadlock_timeout, even if it waits for
+-- several rows, and more than another transaction takes to make the table longer, which it also waits for.
 -- Index: jobs_pkey.
 WITH kept AS (
     UPDATE errand.jobs

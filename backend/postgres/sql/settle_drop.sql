@@ -1,5 +1,5 @@
--- Deletes jobs that are done: $1 ids in their order, $2 the fence of each, $3 worker, $4 whether to wait for a lock for 50 ms
--- at most. Returns the ids that are not the worker's any more. It is to settle_done.sql what deleting is to keeping.
+-- Deletes jobs that are done: $1 ids in ascending order, $2 the fence of each, $3 worker, $4 whether to wait for a lock
+-- for 50 ms at most. Returns the ids of lost jobs. See settle_done.sql, which keeps them.
 -- Index: jobs_pkey.
 WITH dropped AS (
     DELETE FROM errand.jobs
@@ -11,4 +11,5 @@ WITH dropped AS (
     RETURNING id
 )
 SELECT want.id FROM unnest((SELECT $1::text::bigint[])) AS want (id)
-WHERE (SELECT count(*) FROM dropped) < cardinality((SELECT $1::text::bigint[])) AND want.id NOT IN (SELECT id FROM dropped);
+WHERE (SELECT count(*) FROM dropped) < cardinality((SELECT $1::text::bigint[]))
+    AND want.id NOT IN (SELECT id FROM dropped);

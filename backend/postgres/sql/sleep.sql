@@ -1,6 +1,7 @@
--- Registers $2, a worker of the queues $1, as asleep for the $3rd time, if $4 says that it listens. Returns in how many microseconds
--- their next scheduled job is due, or NULL, as where SQL has put off all others to infinity; and how many all this took, besides
--- planning. The priorities in use are found by skipping along the index, one look-up each, for a thousand at most.
+-- Registers worker $2 of the queues $1 as sleeping, with the number $3, if $4. Returns in how many microseconds the
+-- queues' next scheduled job is due, NULL if there is none or SQL has put it off to infinity, and how many microseconds
+-- all this took, without planning. It skips along the index to find the priorities, one look-up each, a thousand at
+-- most.
 -- many is as in claim.sql.
 -- Index: jobs_pending_idx, sleepers_pkey.
 WITH RECURSIVE many AS MATERIALIZED (
@@ -28,7 +29,8 @@ WITH RECURSIVE many AS MATERIALIZED (
 )
 SELECT
     (extract(epoch FROM min(next.scheduled_at) - statement_timestamp()) * 1000000)::bigint,
-    CASE WHEN (SELECT count(*) FROM asleep) >= 0 THEN (extract(epoch FROM clock_timestamp() - min(begun.at)) * 1000000)::bigint END
+    CASE WHEN (SELECT count(*) FROM asleep) >= 0
+        THEN (extract(epoch FROM clock_timestamp() - min(begun.at)) * 1000000)::bigint END
 FROM (SELECT clock_timestamp() AS at) AS begun
 LEFT JOIN (
     SELECT due.scheduled_at

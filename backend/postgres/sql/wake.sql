@@ -1,4 +1,5 @@
--- Takes workers $2 off the list of those asleep in the queues $1, unless they have fallen asleep again since nap $3. It waits for nobody.
+-- Removes the registrations of the workers $2 in the queues $1 up to number $3: a worker may have fallen asleep again
+-- since. It never waits for a lock.
 -- Index: sleepers_pkey.
 DELETE FROM errand.sleepers
 WHERE ctid = ANY (ARRAY(

@@ -1,5 +1,5 @@
 -- The documented jobs table, and what errand adds to it.
--- Everywhere in these files the schema is written errand; the schema of Options takes its place.
+-- In all these files the schema is written errand. The schema of Options replaces it.
 CREATE TYPE errand.job_status AS ENUM ('pending', 'running', 'completed', 'failed', 'dead');
 
 -- Each claim draws its fence here.
@@ -23,11 +23,12 @@ CREATE TABLE errand.jobs (
     kind         text NOT NULL DEFAULT 'default' CHECK (octet_length(kind) BETWEEN 1 AND 200),
     headers      jsonb,
     job_key      text,
-    fence        bigint NOT NULL DEFAULT 0, -- 0 unless a claim has drawn one
-    locked_until timestamptz                -- when the lease runs out
+    fence        bigint NOT NULL DEFAULT 0, -- 0 until a claim draws one
+    locked_until timestamptz                -- when the lease expires
 ) WITH (
-    -- Every job is updated twice and then deleted: leave room beside it, and let vacuum come by the number of
-    -- changes, not by the share of a table whose completed rows make it long. It does not shorten the table: see below.
+    -- Every job is updated twice and then deleted. So each page keeps room for new versions of its rows, and autovacuum
+    -- starts after a number of changes, not after a share of a table that completed rows make long. Vacuum does not
+    -- shorten the table, for the reason below.
     fillfactor = 70,
     vacuum_truncate = false,
     autovacuum_vacuum_scale_factor = 0,
@@ -39,31 +40,31 @@ CREATE TABLE errand.jobs (
     autovacuum_vacuum_cost_delay = 1
 );
 
--- Two megabytes of rows, deleted again. The planner goes by a table's length in pages: of a short one it plans to read all, and
--- a session that prepared its statements then reads all of the table a minute later, when it holds a million jobs and
--- no statistics have been gathered yet. A table that is never short is read by its indexes from the beginning.
+-- Writes two megabytes of rows and deletes them again. The planner plans to read all pages of a short table. A session
+-- that prepared its statements then would still read all of it a minute later, when the table has a million jobs and no
+-- statistics yet. A table that is never short is read by its indexes from the start.
 INSERT INTO errand.jobs (id, status, payload)
 SELECT -i, 'completed', to_jsonb(repeat('x', 1800)) FROM generate_series(1, 600) AS i;
 DELETE FROM errand.jobs WHERE id < 0;
 
--- Serves the claim. id makes ties come in insertion order without a sort.
+-- For claims. id puts ties in insertion order without a sort.
 CREATE INDEX jobs_pending_idx ON errand.jobs (queue, priority, scheduled_at, id) WHERE status = 'pending';
--- Serves the reclaim, and the guide's own statement for stale jobs.
+-- For Reclaim, and for the guide's own statement for stale jobs.
 CREATE INDEX jobs_running_idx ON errand.jobs (locked_at) WHERE status = 'running';
--- Serves the look at the dead, newest first, and their pruning.
+-- For listing dead jobs, newest first, and for pruning them.
 CREATE INDEX jobs_dead_idx ON errand.jobs (updated_at, id) WHERE status = 'dead';
--- One live job a key. Rows without a key are left out: they would make each claim half as dear again.
+-- One live job a key. Rows without a key are not in it: they would make each claim half as slow again.
 CREATE UNIQUE INDEX jobs_key_idx ON errand.jobs (queue, job_key)
     WHERE job_key IS NOT NULL AND status IN ('pending', 'running');
 
--- Where jobs go instead of being deleted, if Options say so.
+-- Jobs move here instead of being deleted, if Options say so.
 CREATE TABLE errand.jobs_archive (LIKE errand.jobs);
 
--- The workers that sleep until they are notified. Unlogged: after a crash nobody sleeps.
+-- The workers that sleep until they are notified. Unlogged, because after a crash no worker is registered.
 CREATE UNLOGGED TABLE errand.sleepers (
     queue  text NOT NULL,
     worker text NOT NULL,
-    nap    bigint NOT NULL, -- the worker's count of its sleeps
+    nap    bigint NOT NULL, -- the number of the registration
     since  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (queue, worker)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

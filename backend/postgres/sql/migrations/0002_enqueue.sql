@@ -1,5 +1,6 @@
--- enqueue does for triggers and other languages what Enqueue does in Go, by the same rules: it returns the id of the job,
--- or of the live job that has the key already; it is part of the caller's transaction; a bad argument is an error that names it.
+-- enqueue does for triggers and other languages what Enqueue does in Go, by the same rules. It returns the id of the
+-- job, or of the live job that already has the key. It is part of the caller's transaction. A bad argument is an error
+-- that names the argument.
 --
 --     SELECT errand.enqueue('emails', 'email.welcome', '{"user_id": 42}', delay => '5 minutes', job_key => 'welcome-42');
 CREATE FUNCTION errand.enqueue(

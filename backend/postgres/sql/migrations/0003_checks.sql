@@ -1,9 +1,10 @@
--- The table refuses what the enqueueing role must not write: long names, infinite times, attempts without end, sizes that no claim can
--- transfer. Other odd values are handled by those statements that read them.
--- It is one short check, because the server parses a table's checks anew for each statement: checks of every column made a single
--- enqueue a fifth slower. A payload's bound is that of its jsonb, which takes up to six times its text; MaxPayload is lower.
+-- The table refuses what the enqueueing role must not write: long names, infinite times, attempts without end, and
+-- sizes that no claim can transfer. The statements that read other odd values cope with them. This is one short check,
+-- because the server parses a table's checks again for each statement: a check for every column made an enqueue of one
+-- job a fifth slower. The bound of a payload is that of its jsonb, which takes up to six times the bytes of its text;
+-- MaxPayload is lower.
 
--- What is beyond the bounds already is brought within them: afterwards no change of such a row would be possible.
+-- Brings rows that exceed the bounds within them, because later no change of such a row would be possible.
 UPDATE errand.jobs
 SET scheduled_at = least(greatest(scheduled_at, '1970-01-01Z'), '10000-01-01Z'),
     created_at = least(greatest(created_at, '1970-01-01Z'), '10000-01-01Z'),
@@ -23,7 +24,7 @@ WHERE scheduled_at NOT BETWEEN '1970-01-01Z' AND '10000-01-01Z'
     OR jsonb_typeof(headers) <> 'object'
     OR jsonb_path_exists(headers, 'strict $.* ? (@.type() != "string")', '{}', true);
 
--- NOT VALID: the rows that are there are looked at by the next step, which does not lock the table meanwhile.
+-- NOT VALID: the next step checks the existing rows, without locking the table meanwhile.
 ALTER TABLE errand.jobs
     DROP CONSTRAINT IF EXISTS jobs_queue_check,
     DROP CONSTRAINT IF EXISTS jobs_kind_check,

@@ -1,2 +1,2 @@
--- Looks at the rows that were there before the check. Claims and all else go on meanwhile.
+-- Checks the rows that are older than the check. Claims and all other statements go on meanwhile.
 ALTER TABLE errand.jobs VALIDATE CONSTRAINT jobs_values_check;

@@ -1,8 +1,9 @@
--- insert_keyed is the part of enqueue.sql that writes: jobs of which some have keys. It draws their ids in the order of the batch and
--- writes them in the order of their keys, because two batches that met each other's keys in different orders would deadlock. So it names
--- the ids, which nobody else may: ids planted ahead of the sequence would make others' jobs fail. It runs with its owner's rights, and
--- may be called by those to whom docs/roles.sql grants it. Its parameters are those of enqueue.sql.
--- live_id is the id of the live job that has the key, or NULL where this statement's snapshot does not show it.
+-- insert_keyed writes the jobs of enqueue.sql, some of which have keys. It draws their ids in the order of the batch
+-- and writes them in the order of their keys: two batches that wrote the same keys in different orders would deadlock.
+-- So it sets the ids, which no other statement may: ids set ahead of the sequence would make later jobs fail. It runs
+-- with its owner's rights; docs/roles.sql grants it to the roles that may call it. Its parameters are those of
+-- enqueue.sql. live_id is the id of the live job that has the key, or NULL if this statement's snapshot does not show
+-- that job.
 -- Index: jobs_key_idx.
 CREATE FUNCTION errand.insert_keyed(
     queues       text[],

@@ -1,5 +1,5 @@
--- payload_problem says what keeps Go's Enqueue from accepting a payload, or returns NULL. Go checks a payload's text and this checks what
--- the text became, so they differ where one value can be written in several ways: 1e4000 beside 4001 digits.
+-- payload_problem returns why Go's Enqueue would refuse a payload, or NULL. Go checks the payload's text and this
+-- checks the jsonb made of it, so they differ where one value can be written in several ways: 1e4000 or 4001 digits.
 CREATE FUNCTION errand.payload_problem(payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     longest CONSTANT integer := 1048576;
@@ -14,12 +14,12 @@ BEGIN
     END IF;
     shown := payload::text;
     size := octet_length(shown);
-    IF size > 2 * longest THEN -- the spaces are fewer than half of it
+    IF size > 2 * longest THEN -- less than half of it is spaces
         RETURN format('more than %s bytes', longest);
     ELSIF size <= longest AND position(repeat('0', digits + 1) IN translate(shown, '123456789.', '0000000000')) = 0 THEN
-        RETURN NULL; -- nearly all
+        RETURN NULL; -- nearly every payload
     END IF;
-    -- Without what is in strings: commas and colons are followed by a space, and digits belong to numbers.
+    -- Without its strings: there a space follows each comma and colon, and digits belong to numbers.
     shown := regexp_replace(shown, '"(?:[^"\\]|\\.)*"', '""', 'g');
     IF size - (length(shown) - length(replace(shown, ' ', ''))) > longest THEN
         RETURN format('more than %s bytes', longest);
@@ -34,8 +34,9 @@ BEGIN
 END
 $$;
 
--- enqueue does for triggers and other languages what Enqueue does in Go, by the same rules: it returns the id of the job,
--- or of the live job that has the key already; it is part of the caller's transaction; a bad argument is an error that names it.
+-- enqueue does for triggers and other languages what Enqueue does in Go, by the same rules. It returns the id of the
+-- job, or of the live job that already has the key. It is part of the caller's transaction. A bad argument is an error
+-- that names the argument.
 --
 --     SELECT errand.enqueue('emails', 'email.welcome', '{"user_id": 42}', delay => '5 minutes', job_key => 'welcome-42');
 CREATE OR REPLACE FUNCTION errand.enqueue(

@@ -1,12 +1,14 @@
--- Looks at up to $8 jobs of queue $1 and priority $3 that claims pass over: behind the due time $4 and id $5, before the due time $6 and id $7.
--- Returns how many these were, the due time and id of the last, and whether some are of the kinds $2, NULL for all.
+-- Scans up to $8 pending jobs of queue $1 and priority $3 that rationed claims skip: behind the due time $4 and id $5,
+-- before the due time $6 and id $7. Returns how many there were, the due time and id of the last, and whether some are
+-- of the kinds $2, NULL for all.
 -- many is as in claim.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
 )
 SELECT
-    count(*), coalesce(greatest((array_agg(s.scheduled_at))[count(*)], '1970-01-01Z'), '1970-01-01Z'), coalesce((array_agg(s.id))[count(*)], 0),
+    count(*), coalesce(greatest((array_agg(s.scheduled_at))[count(*)], '1970-01-01Z'), '1970-01-01Z'),
+    coalesce((array_agg(s.id))[count(*)], 0),
     coalesce(bool_or(s.ours), false)
 FROM (
     SELECT p.scheduled_at, p.id, $2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]) AS ours

@@ -1,5 +1,6 @@
--- Gives back what lost claims of worker $1 have taken, as if it had not been claimed: jobs with a fence above $2 that is none of $3, locked
--- within the last $4 microseconds; wakes sleeping workers if $5. It waits for no lock. Returns their ids.
+-- Releases the jobs that lost claims of worker $1 have taken: jobs with a fence above $2 that is none of $3, locked
+-- within the last $4 microseconds. It wakes sleeping workers if $5, and never waits for a lock. Returns the ids of the
+-- jobs.
 -- Index: jobs_running_idx.
 WITH back AS (
     UPDATE errand.jobs
@@ -21,6 +22,7 @@ WITH back AS (
     SELECT pg_notify('errand', q.queue)
     FROM (SELECT DISTINCT queue FROM back) AS q
     WHERE $5::boolean
-        AND EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue AND s.since > statement_timestamp() - interval '1 minute')
+        AND EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue
+            AND s.since > statement_timestamp() - interval '1 minute')
 )
 SELECT id FROM back WHERE (SELECT count(*) FROM woken) >= 0;

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestSnapshots: a job that comes to light is due after the last snapshot, or after the one before its transaction was begun.
+// TestSnapshots: a job that becomes visible is due after the last snapshot, or after the one before
+// its transaction began.
 func TestSnapshots(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	var open transactions

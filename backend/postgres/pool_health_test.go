@@ -15,8 +15,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// network is a driver whose connections can be swallowed: those that there are then never
-// answer again.
+// network is a driver whose connections can be swallowed: existing ones then never answer again.
 type network struct {
 	mu    sync.Mutex
 	conns []*netConn
@@ -75,8 +74,8 @@ func (noRows) Columns() []string         { return make([]string, 13) }
 func (noRows) Close() error              { return nil }
 func (noRows) Next([]driver.Value) error { return io.EOF }
 
-// TestSwallowedPool: where the network has swallowed all connections of a pool, the call
-// that finds out is the only one that waits for long, however many there are.
+// TestSwallowedPool: if the network has swallowed all connections of a pool, only the call that
+// finds out waits for long, however many there are.
 func TestSwallowedPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const idle, most = 20, 5 * time.Second

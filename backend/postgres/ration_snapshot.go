@@ -8,16 +8,18 @@ import (
 	"time"
 )
 
-// snapshot tells which transactions were open at a time of the server's, as sql/transactions.sql reads it.
+// snapshot is which transactions were open at a time of the server's, as sql/transactions.sql reads
+// it.
 type snapshot struct {
 	at   time.Time
-	next int64   // a transaction with this number or a higher one was begun later
-	open []int64 // those with a lower number that may have been open
+	next int64   // transactions with this number or a higher one began later
+	open []int64 // transactions with a lower number that may have been open
 }
 
-var errSnapshot = errors.New("snapshot that cannot be read")
+var errSnapshot = errors.New("cannot read the snapshot")
 
-// parseSnapshot reads the text of a pg_snapshot, xmin:xmax:open,open. Transactions from xmax on may be open, although it does not list them.
+// parseSnapshot reads the text of a pg_snapshot, xmin:xmax:open,open. Transactions from xmax on may
+// be open, although the text does not list them.
 func parseSnapshot(text string, next int64, at time.Time) (s snapshot, err error) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
@@ -44,18 +46,20 @@ func parseSnapshot(text string, next int64, at time.Time) (s snapshot, err error
 	return s, nil
 }
 
-// maxUnlisted bounds the memory for transactions that a snapshot does not list. They are about as many as there are connections.
+// maxUnlisted bounds the memory for transactions that a snapshot does not list. Usually there are
+// about as many as connections.
 const maxUnlisted = 100_000
 
-// transactions are those that were open at the last look of a front. What they have written shows only when they have ended, with due
-// times that are as old as they are.
+// transactions are those that were open at a ration's last claim. Their jobs become visible when
+// they end, with due times as old as they are.
 type transactions struct {
 	last  snapshot
-	since map[int64]time.Time // each that is open was begun after this time; zero if that is not known
+	since map[int64]time.Time // after when each open one began; zero if that is not known
 }
 
-// note takes note of a new snapshot. A job that is visible in it and was not in the last is due after the time that note returns,
-// unless its due time was set to a time before its transaction; zero if that time is not known.
+// note records a new snapshot. Jobs that have become visible since the last one are due after the
+// time that it returns, unless their due time was set to a time before their transaction. The time
+// is zero if it is not known.
 func (t *transactions) note(s snapshot) (after time.Time) {
 	since := make(map[int64]time.Time, len(s.open))
 	for _, id := range s.open {
@@ -75,5 +79,5 @@ func (t *transactions) note(s snapshot) (after time.Time) {
 	return after
 }
 
-// forget makes the next snapshot the first.
+// forget makes the next snapshot the first one.
 func (t *transactions) forget() { *t = transactions{} }

@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// pin keeps every row that is there from being cleaned up, until unpin is called.
+// pin keeps VACUUM from removing any row, until unpin is called.
 func pin(t testing.TB, db *sql.DB) (unpin func()) {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
@@ -21,9 +21,9 @@ func pin(t testing.TB, db *sql.DB) (unpin func()) {
 	return func() { tx.Rollback() }
 }
 
-// TestClaimsBehindWhatIsGone: where claims walk many entries that are gone, they begin at the
-// front, find what is before it all the same, leave nothing, and return to the head in the end.
-func TestClaimsBehindWhatIsGone(t *testing.T) {
+// TestClaimsBesideDeadRows: if claims would scan many index entries of dead rows, they start at
+// marks. They still find jobs before the marks, miss none, and start at the head again in the end.
+func TestClaimsBesideDeadRows(t *testing.T) {
 	const jobsInAll, urgentEvery = 80_000, 50
 	db, q := fresh(t, postgres.Options{})
 	unpin := pin(t, db)
@@ -49,7 +49,7 @@ func TestClaimsBehindWhatIsGone(t *testing.T) {
 		return got
 	}
 
-	dear := 0 // claims after which the next begins at the front
+	rationed := 0 // claims after which the next starts at a mark
 	for i := 0; len(seen) < jobsInAll; i++ {
 		if i%urgentEvery == 0 {
 			enqueue(t, q, &queue.Job{Kind: "urgent", Priority: -1})
@@ -58,11 +58,11 @@ func TestClaimsBehindWhatIsGone(t *testing.T) {
 			t.Fatalf("a claim came back empty, with %d of %d jobs claimed", len(seen), jobsInAll)
 		}
 		if q.Rationed(request(1)) {
-			dear++
+			rationed++
 		}
 	}
-	if dear == 0 {
-		t.Errorf("no claim began at the front, though %d entries are gone", len(seen))
+	if rationed == 0 {
+		t.Errorf("no claim started at a mark, with %d dead rows", len(seen))
 	}
 	eventually(t, "the rest is found", func() bool {
 		take(200)
@@ -76,7 +76,7 @@ func TestClaimsBehindWhatIsGone(t *testing.T) {
 		enqueue(t, q, jobs(1)...)
 		take(1)
 		if time.Since(start) > 20*time.Second {
-			t.Fatal("claims still begin at the front, though nothing is gone")
+			t.Fatal("claims still start at marks, though no dead rows are left")
 		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestLostClaim: what a claim took whose answer was lost is given back by the worker's next claim, without
-// costing an attempt, and nothing else is: not what the worker holds, nor what another does.
+// TestLostClaim: the worker's next claim releases what a claim took whose answer was lost, without
+// costing an attempt. It releases nothing else: neither jobs that the worker holds, nor those of
+// another worker.
 func TestLostClaim(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -57,8 +58,8 @@ func TestLostClaim(t *testing.T) {
 	}
 }
 
-// TestLateClaim: a lost claim that the server commits only after the next claim has been made is given back
-// as well, and the claims that were answered since are not.
+// TestLateClaim: jobs of a lost claim that the server commits only after the next claim are
+// released as well. Those of claims that were answered since are not.
 func TestLateClaim(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(30)...)

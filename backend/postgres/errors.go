@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// The SQLSTATE codes that more than one function asks for.
+const (
+	serializationFailure = "40001"
+	deadlock             = "40P01"
+	uniqueViolation      = "23505"
+	lockNotAvailable     = "55P03" // lock_timeout is over
+	queryCanceled        = "57014"
+	idleTooLong          = "25P03" // see limitIdleTx
+	sequenceExhausted    = "2200H"
+	internalError        = "XX000"
+)
+
+// sqlState returns the SQLSTATE code of err, which both drivers' errors tell, or "".
+func sqlState(err error) string {
+	var s interface{ SQLState() string }
+	if errors.As(err, &s) {
+		return s.SQLState()
+	}
+	return ""
+}
+
+// isRefused reports whether the server has answered that nothing was written. A session that the
+// server ends (class 08, 57P01 and the like) may have committed before, and have been waiting for
+// a standby to confirm it.
+func isRefused(err error) bool {
+	code := sqlState(err)
+	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
+}
+
+// isUnsent reports whether the driver knows that nothing has reached the server, as pgx may.
+func isUnsent(err error) bool {
+	var s interface{ SafeToRetry() bool }
+	return errors.As(err, &s) && s.SafeToRetry()
+}
+
+// errLockBusy: a statement gave up on a lock instead of waiting. A retry normally succeeds.
+var errLockBusy = errors.New("postgres: would wait for a lock")
+
+// asLockBusy makes an errLockBusy of a statement's giving up on a lock.
+func asLockBusy(err error) error {
+	if sqlState(err) == lockNotAvailable {
+		return fmt.Errorf("%w: %w", errLockBusy, err)
+	}
+	return err
+}
+
+// lockTimedOut reports whether a statement gave up waiting for a lock. PostgreSQL says that the
+// statement was cancelled where it got one lock just as it gave up on it, and had to wait for
+// another.
+func lockTimedOut(err error) bool {
+	code := sqlState(err)
+	return code == lockNotAvailable || code == queryCanceled
+}
+
+// isDataError reports whether the server refused to work on the data of some row, such as a
+// payload whose numbers it cannot print in a gigabyte. Such an error does not name the row.
+func isDataError(err error) bool {
+	code := sqlState(err)
+	if len(code) != 5 {
+		return false
+	}
+	switch code[:2] {
+	case "22", "54": // data exception, program limit exceeded
+		return code != sequenceExhausted
+	}
+	return code == internalError // "invalid memory alloc request size" has no code of its own
+}
+
+// payloadTooLarge makes a [*queue.InvalidError] of the server's answer that it cannot make a jsonb
+// of a payload, or of all payloads together. That depends on how many values they have, and
+// happens only where MaxPayload is far above its default.
+func payloadTooLarge(err error) error {
+	const programLimitExceeded, checkViolation = "54000", "23514"
+	if err == nil {
+		return nil
+	}
+	code := sqlState(err)
+	if code == programLimitExceeded ||
+		code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") ||
+		code == checkViolation && strings.Contains(err.Error(), "jobs_values_check") {
+		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb: " + err.Error(), Err: err}
+	}
+	return err
+}
+
+// unlessRefused makes a [queue.ErrUnknown] of the error of a write outside a transaction, unless
+// the server has refused it.
+func unlessRefused(err error) error {
+	if err == nil || isRefused(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
+}

@@ -1,0 +1,258 @@
+package postgres
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// A rationed claim scans each priority from its mark on, and priorities without a mark from their
+// heads. A mark is where the last claim in its priority stopped, so a job before it has come since:
+// its transaction was open then, or has begun since. Each claim therefore first reads which
+// transactions are open. Marks go back to the earliest due time of jobs whose transactions have
+// ended since the last claim. If that time is not known, the claim scans from the heads.
+//
+// Other jobs can still come to lie before a mark: jobs that keep an old due time, because they were
+// released, reclaimed or enqueued for a past time, and jobs that a rolled-back transaction had
+// locked. So the jobs before the marks are scanned in turn, some thousand at a time, for a fiftieth
+// of the time. If a worker was notified and its claim finds nothing, all of them are scanned, for
+// a tenth of the time at most, and new jobs are claimed in between.
+
+const (
+	// dueMargin is how much earlier than the first write of its transaction a job may be due.
+	// Enqueue uses the time at which the server received its statement; the first write comes after
+	// planning and reading the jobs. Each claim scans again what was claimed in that time.
+	dueMargin = 100 * time.Millisecond
+	// maxMarks bounds the marks of a ration. A claim scans at most twice as many stretches.
+	maxMarks = 100
+	// skippedAtOnce is how many of the jobs before a mark one statement scans.
+	skippedAtOnce = 2000
+	// skippedShare bounds the share of time for scanning jobs before the marks, as its divisor, and
+	// notifiedShare that after a notification.
+	skippedShare  = 50
+	notifiedShare = 10
+	// claimsBetween is how many claims come between two slow scans of jobs before the marks, unless
+	// that takes longer than longestUnseen. So fewer than one claim in a hundred is slow.
+	claimsBetween = 200
+	longestUnseen = 5 * time.Second
+	slowScan      = 5 * time.Millisecond
+	// maxCredit and maxNotifiedCredit bound what a claim that finds nothing spends on jobs before
+	// the marks.
+	maxCredit         = 20 * time.Millisecond
+	maxNotifiedCredit = time.Second
+	// maxScan is after how long such a claim looks for new jobs again.
+	maxScan = 10 * time.Millisecond
+)
+
+// mark is the position in a priority up to which claims have seen every job.
+type mark struct {
+	queue int // the queue's index in the request
+	position
+}
+
+// compareMarks orders marks by queue and priority.
+func compareMarks(a, b mark) int {
+	return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.priority, b.priority))
+}
+
+// progress is how far rationed claims have come.
+type progress struct {
+	marks        []mark // in order
+	transactions transactions
+	trips        samples   // of the statement that lists the transactions: what any statement takes
+	claims       samples   // of claims that start at the marks
+	listed       time.Time // when the priorities were last listed because such a claim was slow
+	answered     int64     // up to this notification all jobs were scanned, or some were found
+	skipped      skipped
+	found        *part // jobs before a mark that workers can run; nil if none are known
+}
+
+// skipped is how far the scan of the jobs before the marks has come.
+type skipped struct {
+	at        mark          // the next scan begins behind it
+	credit    time.Duration // what scans may take
+	notified  time.Duration // what they may take after a notification
+	counted   time.Time     // until when both have been counted
+	heard     int64         // how many notifications there were before the first scan of this round
+	took      time.Duration // what the last scan took
+	ended     time.Time     // when it ended
+	claims    int           // since then
+	round     time.Duration // what the scans of this round took
+	scans     int           // how many there were
+	slowRound bool          // a priority needed more than one
+}
+
+// part is a stretch of the jobs before one mark.
+type part struct {
+	mark    mark
+	stretch stretch
+}
+
+func newProgress(marks []mark) progress {
+	return progress{marks: marks, skipped: skipped{at: firstMark, counted: time.Now()}}
+}
+
+var firstMark = mark{position: headOf(math.MinInt32)}
+
+// begin records a snapshot. It reports whether the claim has to start at the heads.
+func (p *progress) begin(s snapshot) (full bool) {
+	p.skipped.claims++
+	after := p.transactions.note(s)
+	if after.IsZero() {
+		for i, m := range p.marks {
+			p.marks[i].position = headOf(m.priority)
+		}
+		return true
+	}
+	after = after.Add(-dueMargin)
+	for i, m := range p.marks {
+		if m.due.After(after) {
+			p.marks[i].position = position{m.priority, after, math.MinInt64}
+		}
+	}
+	return false
+}
+
+// stretches returns what a claim that starts at the marks scans: what lies behind the marks, the
+// priorities without a mark, and the jobs before a mark that are known to be claimable.
+func (p *progress) stretches(queues []string) (all []stretch) {
+	rest := p.marks
+	for q, name := range queues {
+		next := int64(math.MinInt32) // the first priority that is left
+		for ; len(rest) > 0 && rest[0].queue == q; rest = rest[1:] {
+			m := rest[0]
+			if next < int64(m.priority) {
+				all = append(all, stretch{queue: name, from: headOf(int32(next)), last: m.priority - 1})
+			}
+			if p.found != nil && compareMarks(p.found.mark, m) == 0 {
+				all = append(all, p.found.stretch)
+			}
+			all = append(all, stretch{queue: name, from: m.position, last: m.priority})
+			next = int64(m.priority) + 1
+		}
+		if next <= math.MaxInt32 {
+			all = append(all, stretch{queue: name, from: headOf(int32(next)), last: math.MaxInt32})
+		}
+	}
+	return all
+}
+
+// advance records the jobs, in order, of a claim that began at time at. The claim has seen
+// everything if exhausted, and otherwise everything up to the last of the jobs.
+func (p *progress) advance(at time.Time, queues []string, jobs []*queue.Job, exhausted bool) {
+	for _, job := range jobs {
+		p.add(mark{slices.Index(queues, job.Queue), headOf(job.Priority)})
+	}
+	end := mark{queue: math.MaxInt}
+	if !exhausted {
+		if len(jobs) == 0 {
+			return
+		}
+		job := jobs[len(jobs)-1]
+		end = mark{slices.Index(queues, job.Queue), position{job.Priority, job.ScheduledAt, job.ID}}
+		if job.ScheduledAt.Unix() <= 0 { // it may have been due at any time before
+			end.position = headOf(job.Priority)
+		}
+	}
+	for i, m := range p.marks {
+		switch c := compareMarks(m, end); {
+		case c < 0:
+			p.marks[i].position = position{m.priority, at, math.MinInt64}
+		case c == 0 && end.due.After(m.due) || end.due.Equal(m.due) && end.id > m.id:
+			p.marks[i] = end
+		}
+	}
+	if f := p.found; f != nil {
+		if c := compareMarks(f.mark, end); c < 0 || c == 0 && end.due.After(f.stretch.until) {
+			p.found = nil
+		}
+	}
+}
+
+// add adds a mark, unless its priority has one.
+func (p *progress) add(m mark) {
+	i, found := slices.BinarySearchFunc(p.marks, m, compareMarks)
+	if !found && len(p.marks) < maxMarks {
+		p.marks = slices.Insert(p.marks, i, m)
+	}
+}
+
+// shouldListPriorities records a claim that started at the marks. It reports whether to list the
+// priorities again, because the claim was slow and one of them may have no mark.
+func (p *progress) shouldListPriorities(took time.Duration, jobs int) bool {
+	if p.claims.add(took, jobs) < slowClaim || time.Since(p.listed) < probeEvery {
+		return false
+	}
+	p.listed = time.Now()
+	return true
+}
+
+// nextSkipped returns the part of the jobs before the marks to scan next, if it is time; heard is
+// how many notifications there were so far.
+func (p *progress) nextSkipped(queues []string, heard int64) (next part, ok bool) {
+	s := &p.skipped
+	now := time.Now()
+	s.credit = min(s.credit+now.Sub(s.counted)/skippedShare, maxCredit)
+	s.notified = min(s.notified+now.Sub(s.counted)/notifiedShare, maxNotifiedCredit)
+	s.counted = now
+	isSeldom := s.took < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
+	mayScan := s.credit >= 0 && isSeldom || heard > p.answered && s.notified >= 0
+	if p.found != nil || !mayScan {
+		return part{}, false
+	}
+	if s.scans == 0 {
+		s.heard = heard
+	}
+	i, found := slices.BinarySearchFunc(p.marks, s.at, compareMarks)
+	if i == len(p.marks) {
+		return part{}, false
+	}
+	m := p.marks[i]
+	if !found {
+		s.at = mark{m.queue, headOf(m.priority)}
+	}
+	return part{m, stretch{queue: queues[m.queue], from: s.at.position, last: m.priority, until: m.due}}, true
+}
+
+// roundState is how far a round of scans of all jobs before the marks has come.
+type roundState int
+
+const (
+	roundGoesOn roundState = iota
+	roundIsOver
+	roundIsCheap // it is over, and took so little that claims need no ration
+)
+
+// endScan records a scan of a part. It has seen n jobs, the last of them at that position, of
+// which this ration's workers can run some if claimable.
+func (p *progress) endScan(scanned part, took time.Duration, n int, last position, claimable bool) roundState {
+	s := &p.skipped
+	s.ended, s.took, s.claims = time.Now(), took, 0
+	s.credit -= took
+	s.notified -= took
+	s.round += took
+	s.scans++
+	if claimable {
+		scanned.stretch.until = last.due
+		p.found = &scanned
+	}
+	if n == skippedAtOnce {
+		s.at.position, s.slowRound = last, true
+		return roundGoesOn
+	}
+	i, _ := slices.BinarySearchFunc(p.marks, scanned.mark, compareMarks)
+	if i++; i < len(p.marks) {
+		s.at = mark{p.marks[i].queue, headOf(p.marks[i].priority)}
+		return roundGoesOn
+	}
+	cheap := !s.slowRound && p.trips.isFull() && s.round-time.Duration(s.scans)*p.trips.least() < slowClaim/2
+	s.at, s.round, s.scans, s.slowRound = firstMark, 0, 0, false
+	p.answered = max(p.answered, s.heard)
+	if cheap {
+		return roundIsCheap
+	}
+	return roundIsOver
+}
