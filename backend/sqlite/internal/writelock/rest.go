@@ -6,7 +6,7 @@ import (
 )
 
 // Problem: the application's own transactions do not come through Acquire. They wait with SQLite's
-// own patience, which tries after 1, 2, 5 ms and so on up to 100 ms, and hardly ever meets the
+// own patience, which tries after 1, 2, 5 ms and so on up to 100 ms, and rarely meets the
 // moment between two of this process's writers.
 // Rule: after a writer the process leaves the lock alone for half as long as it had it, if somebody
 // else may want it. After a transaction as long as a handler, no process that takes turns writes
