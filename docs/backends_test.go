@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBackendsNameTests: the tests that backends.md names as `file: name` are there, and so are the cases of
-// the suite in new-backend.md's table of failures.
+// TestBackendsNameTests: the tests that backends.md names as `file: name` are there, and so are the
+// cases of the suite in new-backend.md's table of failures.
 func TestBackendsNameTests(t *testing.T) {
 	text := read(t, "backends.md")
 	cited := regexp.MustCompile("`([a-z/_]+\\.go): (\\w+)`").FindAllStringSubmatch(text, -1)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestExcerpts: the Go code in a page is in the Go file that the page linked last before it: whole lines,
-// in that order. A line "// …" stands for lines that are left out. Indentation may differ.
+// TestExcerpts: the Go code in a page is in the Go file that the page linked last before it: whole
+// lines, in that order. A line "// …" stands for lines that are left out. Indentation may differ.
 func TestExcerpts(t *testing.T) {
 	for _, page := range pages(t) {
 		checkExcerpts(t, page)

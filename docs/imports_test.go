@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProgramsLinkNoTestCode: nothing that a program imports links package testing, or rapid, which adds
-// flags to every program.
+// TestProgramsLinkNoTestCode: nothing that a program imports links package testing, or rapid, which
+// adds flags to every program.
 func TestProgramsLinkNoTestCode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("lists every package's imports")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Summary writes the table of docs/reliability.md: of errand, one row a scenario and server. Where a
-// scenario has been run several times on a server, the full size counts before the short one, and
+// Summary writes the table of docs/reliability.md: of errand, one row a scenario and server. Where
+// a scenario has been run several times on a server, the full size counts before the short one, and
 // then the latest run.
 func Summary(out io.Writer, rows []*Row) error {
 	var b strings.Builder

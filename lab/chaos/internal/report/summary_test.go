@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSummary: one row a scenario and server, of errand, the full size before the short one and the late
-// run before the early one.
+// TestSummary: one row a scenario and server, of errand, the full size before the short one and the
+// late run before the early one.
 func TestSummary(t *testing.T) {
 	row := func(server, system, date string, short bool, jobs int) *Row {
 		return &Row{Number: 1, What: "killed", Server: server, System: system, Jobs: jobs, Run: Run{Date: date, Short: short}}
