@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
@@ -147,6 +148,18 @@ func (l *Lab) Freeze(ctx context.Context, p *child.Process) (audit.Fault, error)
 
 // stopping is how long a worker may take to stop beyond its handlers' time.
 const stopping = 40 * time.Second
+
+// Finish waits until the enqueuers have ended and all jobs are worked off, stops the workers, and
+// audits.
+func (c *Crew) Finish(ctx context.Context, enqueuers ...*child.Process) (f audit.Finding, book ledger.Book, err error) {
+	if err := c.lab.Drain(ctx, enqueuers...); err != nil {
+		return f, book, err
+	}
+	if err := c.Stop(); err != nil {
+		return f, book, err
+	}
+	return c.lab.Audit(ctx)
+}
 
 // Stop lets the workers stop in good order, all at once.
 func (c *Crew) Stop() error {

@@ -74,13 +74,7 @@ func TestLostJobIsFound(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := l.Drain(ctx); err != nil {
-			return err
-		}
-		if err := crew.Stop(); err != nil {
-			return err
-		}
-		_, _, err = l.Audit(ctx)
+		_, _, err = crew.Finish(ctx)
 		return err
 	})
 	if r.Pass() || r.Lost != 1 || r.Error != "" || len(r.Checks) == 0 || !strings.Contains(r.Checks[0].Got, "2: neither in the table nor in the ledger") {
@@ -100,13 +94,7 @@ func TestFile(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := l.Drain(ctx); err != nil {
-			return err
-		}
-		if err := crew.Stop(); err != nil {
-			return err
-		}
-		_, _, err = l.Audit(ctx)
+		_, _, err = crew.Finish(ctx)
 		return err
 	})
 	if !r.Pass() || r.Jobs != 3 || r.System != "sqlite" || !strings.HasPrefix(r.Server, "SQLite 3.") {

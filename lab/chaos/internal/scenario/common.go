@@ -33,13 +33,7 @@ func Finish(ctx context.Context, l *lab.Lab, crew *lab.Crew, enqueuer *child.Pro
 	if err := Stop(enqueuer); err != nil {
 		return f, book, err
 	}
-	if err := l.Drain(ctx); err != nil {
-		return f, book, err
-	}
-	if err := crew.Stop(); err != nil {
-		return f, book, err
-	}
-	return l.Audit(ctx)
+	return crew.Finish(ctx)
 }
 
 // Stop lets a process stop in good order.

@@ -56,13 +56,7 @@ func workBesideBadRows(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, _, err := l.Audit(ctx)
+	f, _, err := crew.Finish(ctx)
 	if err != nil {
 		return err
 	}

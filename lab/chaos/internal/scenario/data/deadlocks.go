@@ -46,13 +46,7 @@ func meddle(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	_, book, err := l.Audit(ctx)
+	_, book, err := crew.Finish(ctx)
 	if err != nil {
 		return err
 	}

@@ -221,13 +221,7 @@ func (e *endedTrials) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	if _, _, err := l.Audit(ctx); err != nil {
+	if _, _, err := crew.Finish(ctx); err != nil {
 		return err
 	}
 	l.Row.Check(len(e.effectless) == 0, "jobs that are completed, and their effect lost: 0", "%s of %d", lab.Few(e.effectless), e.trials)

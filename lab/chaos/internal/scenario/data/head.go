@@ -81,13 +81,7 @@ func standAtHead(ctx context.Context, l *lab.Lab) error {
 			}
 		}
 	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, _, err := l.Audit(ctx)
+	f, _, err := crew.Finish(ctx)
 	l.CheckDuplicates(f)
 	return err
 }

@@ -57,13 +57,7 @@ func tightenPools(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	_, _, err = l.Audit(ctx)
+	_, _, err = crew.Finish(ctx)
 	return err
 }
 

@@ -65,13 +65,7 @@ func stopInBacklog(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Drain(ctx); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, book, err := l.Audit(ctx)
+	f, book, err := crew.Finish(ctx)
 	if err != nil {
 		return err
 	}

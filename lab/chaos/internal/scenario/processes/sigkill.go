@@ -71,13 +71,7 @@ func KillWorkers(ctx context.Context, l *lab.Lab, k Killing) error {
 		}
 	}
 	l.Say("%d kills done", k.Kills)
-	if err := l.Drain(ctx, jobs); err != nil {
-		return err
-	}
-	if err := crew.Stop(); err != nil {
-		return err
-	}
-	f, _, err := l.Audit(ctx)
+	f, _, err := crew.Finish(ctx, jobs)
 	if err != nil {
 		return err
 	}
