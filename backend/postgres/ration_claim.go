@@ -120,6 +120,8 @@ func (b *Backend) claimStretches(ctx context.Context, req queue.ClaimRequest, r 
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err
 	}
+	// A job in the part that was found may also lie behind its mark: it filled the limit twice.
+	exhausted = exhausted && (p.found == nil || len(jobs) == 0)
 	p.advance(open.at, req.Queues, jobs, exhausted)
 	if !full && p.shouldListPriorities(time.Since(started), len(jobs)) {
 		b.addMarks(ctx, req, p)

@@ -23,8 +23,8 @@ import (
 
 const (
 	// dueMargin is how much earlier than the first write of its transaction a job may be due.
-	// Enqueue uses the time at which the server received its statement; the first write comes after
-	// planning and reading the jobs. Each claim scans again what was claimed in that time.
+	// Enqueue reads the clock just before the first write. Each claim scans again what was claimed in
+	// that time.
 	dueMargin = 100 * time.Millisecond
 	// maxMarks bounds the marks of a ration. A claim scans at most twice as many stretches.
 	maxMarks = 100
@@ -51,6 +51,11 @@ const (
 type mark struct {
 	queue int // the queue's index in the request
 	position
+}
+
+// isBefore reports whether p comes before q, a position of the same priority.
+func (p position) isBefore(q position) bool {
+	return p.due.Before(q.due) || p.due.Equal(q.due) && p.id < q.id
 }
 
 // compareMarks orders marks by queue and priority.
@@ -127,8 +132,13 @@ func (p *progress) stretches(queues []string) (all []stretch) {
 			if next < int64(m.priority) {
 				all = append(all, stretch{queue: name, from: headOf(int32(next)), last: m.priority - 1})
 			}
-			if p.found != nil && compareMarks(p.found.mark, m) == 0 {
-				all = append(all, p.found.stretch)
+			// A mark at the head of its priority has no jobs before it.
+			if p.found != nil && compareMarks(p.found.mark, m) == 0 && !m.due.IsZero() {
+				found := p.found.stretch
+				if m.due.Before(found.until) { // the mark has gone back
+					found.until = m.due
+				}
+				all = append(all, found)
 			}
 			all = append(all, stretch{queue: name, from: m.position, last: m.priority})
 			next = int64(m.priority) + 1
@@ -161,7 +171,7 @@ func (p *progress) advance(at time.Time, queues []string, jobs []*queue.Job, exh
 		switch c := compareMarks(m, end); {
 		case c < 0:
 			p.marks[i].position = position{m.priority, at, math.MinInt64}
-		case c == 0 && end.due.After(m.due) || end.due.Equal(m.due) && end.id > m.id:
+		case c == 0 && m.isBefore(end.position):
 			p.marks[i] = end
 		}
 	}

@@ -120,6 +120,73 @@ func TestRationedOldJobs(t *testing.T) {
 	}
 }
 
+// TestRationedEqualDueTimes: jobs of two priorities that are due at the same time keep their own
+// marks: a claim takes as many jobs as it may.
+func TestRationedEqualDueTimes(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, req := behindForeign(t, db)
+	at := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
+	for _, c := range []struct {
+		priority int32
+		jobs     int
+	}{{5, 12}, {-3, 10}, {5, 0}} {
+		for _, job := range jobs(c.jobs) {
+			job.Priority, job.ScheduledAt = c.priority, at
+			enqueue(t, q, job)
+		}
+		eventually(t, "some of the jobs are claimed", func() bool {
+			jobs, err := q.Claim(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(jobs) > 0
+		})
+	}
+	for range 10 {
+		for i, job := range jobs(10) {
+			job.Priority = int32(i%2) * 5
+			enqueue(t, q, job)
+		}
+		wantClaimed(t, q, req, 10)
+	}
+}
+
+// TestRationedSlowStatement: the next claim finds a job whose statement was under way for long
+// before it wrote the job.
+func TestRationedSlowStatement(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, req := behindForeign(t, db)
+	for _, statement := range []string{
+		`SELECT errand.enqueue('default', 'test') FROM pg_sleep(0.5)`,
+		`DO $$ BEGIN PERFORM pg_sleep(0.5); PERFORM errand.enqueue('default', 'test'); END $$`,
+	} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := db.ExecContext(t.Context(), statement)
+			done <- err
+		}()
+		claimed := 0
+		for isDone := false; !isDone; {
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
+				isDone = true
+			default:
+			}
+			jobs, err := q.Claim(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			claimed += len(jobs)
+		}
+		if claimed != 1 {
+			t.Errorf("%s: claimed %d jobs right after it, want 1", statement, claimed)
+		}
+	}
+}
+
 // TestRationedClaimsReadLittle: claims do not scan the jobs at the head of the queue.
 func TestRationedClaimsReadLittle(t *testing.T) {
 	const claims = 100

@@ -5,7 +5,7 @@
 INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers)
 VALUES (
     $1::text, $2::text, $3::text::jsonb, coalesce($4::integer, 0),
-    coalesce($6::timestamptz, statement_timestamp() + coalesce($5::bigint, 0) * interval '1 microsecond'),
+    coalesce($6::timestamptz, clock_timestamp() + coalesce($5::bigint, 0) * interval '1 microsecond'),
     coalesce($7::integer, 5), $8::text::jsonb
 )
 RETURNING

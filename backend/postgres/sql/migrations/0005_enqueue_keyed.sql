@@ -31,7 +31,7 @@ BEGIN
         INSERT INTO errand.jobs AS j (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
         SELECT
             i.id, i.queue, i.kind, i.payload::jsonb, coalesce(i.priority, 0),
-            coalesce(i.due, statement_timestamp() + coalesce(i.delay, 0) * interval '1 microsecond'),
+            coalesce(i.due, clock_timestamp() + coalesce(i.delay, 0) * interval '1 microsecond'),
             coalesce(i.most, 5), i.job_key, i.headers::jsonb
         FROM input i
         ORDER BY i.job_key COLLATE "C", i.queue COLLATE "C", i.ord
