@@ -1,26 +1,30 @@
-// Package dburl opens a queue by a URL, for programs that leave the choice of the database to the
-// person who runs them:
+// Package dburl opens a queue by a URL, for programs that let their operator choose the database:
 //
 //	d, err := dburl.Open(os.Getenv("DATABASE_URL"), dburl.Options{})
 //	defer d.Close()
 //	err = d.Migrate(ctx)
 //	err = queue.Worker{Backend: d.Queue, Handler: mux}.Run(ctx)
 //
-// It is the one package that imports the drivers: github.com/jackc/pgx/v5 and modernc.org/sqlite. A program that has a
-// *sql.DB, or wants another driver, calls New of the backend instead, and is smaller by those it has no use for.
+// It is the one package that imports drivers: github.com/jackc/pgx/v5 and modernc.org/sqlite. A
+// program that has a *sql.DB, or wants another driver, calls New of the backend instead. It is then
+// smaller by the drivers that it does not use.
 //
 // # URLs
 //
-//   - postgres://user:password@host:port/database?parameters, or postgresql:, as pgx and libpq read it: what is left out is
-//     taken from the PG* variables, and special characters are percent-encoded.
-//   - sqlite:path is a file. The path begins after "sqlite:", or after "sqlite://" where it is written so: sqlite:a.db and
-//     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are /var/a.db. It is
-//     percent-decoded: %25 is a percent sign, %3F a question mark, %23 a number sign. There are no parameters.
-//   - memory: is a queue in this process alone, which ends with it. There is no database to write to in the same transaction.
+//   - postgres://user:password@host:port/database?parameters, or postgresql:, as pgx and libpq read
+//     it: parts that are left out come from the PG* variables, and special characters are
+//     percent-encoded.
+//   - sqlite:path is a file. The path begins after "sqlite:", or after "sqlite://": sqlite:a.db and
+//     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are
+//     /var/a.db. The path is percent-decoded: %25 is a percent sign, %3F a question mark, %23 a
+//     number sign. There are no parameters.
+//   - memory: is a queue in this process alone, which ends with it. There is no database to write to
+//     in the same transaction.
 //
-// An empty URL is an error: a worker whose DATABASE_URL is missing must not come up healthy on a database of its own.
+// An empty URL is an error: a worker whose DATABASE_URL is missing must not run on a database of its
+// own as if all were well.
 //
-// Schemes may be in upper case. Nothing is added to the list from outside.
+// Schemes may be in upper case. A program cannot add schemes.
 package dburl
 
 import (
@@ -45,13 +49,14 @@ const (
 type Database struct {
 	// Scheme is [Postgres], [SQLite] or [Memory].
 	Scheme string
-	// Description says in a few words which database it is, such as "SQLite file /var/a.db". There is no password in it.
+	// Description names the database in a few words, such as "SQLite file /var/a.db". It contains no
+	// password.
 	Description string
-	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend] or [*memory.Queue]. What it can do besides is found with
-	// [queue.As].
+	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend] or [*memory.Queue]. [queue.As]
+	// finds its further capabilities.
 	Queue queue.Queue
-	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in memory. It keeps up to 20 connections, which
-	// its SetMaxOpenConns and SetMaxIdleConns may change.
+	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in memory. It
+	// keeps up to 20 connections; its SetMaxOpenConns and SetMaxIdleConns change that.
 	DB *sql.DB
 
 	migrate func(context.Context) error
@@ -63,12 +68,14 @@ type Options struct {
 	Retention queue.Retention
 }
 
-// connections is how many a handle may have: a worker's handlers, 10 by default, may each have a transaction, and the worker needs some itself.
+// connections is how many a handle may have. Each of a worker's handlers, 10 by default, may have a
+// transaction, and the worker itself needs some.
 const connections = 20
 
-// Open opens the database that url names. [Database.Migrate] must have been called, by this process or another, before the queue is
-// used. Open does not connect to a server. It does look at a SQLite file, which it creates if there is none, and waits for up to 30 s while
-// another process has it locked.
+// Open opens the database that url names. This process or another must have called
+// [Database.Migrate] before the queue is used. Open does not connect to a server. It looks at a
+// SQLite file, which it creates if there is none, and waits for up to 30 s while another process has
+// the file locked.
 //
 // A URL that cannot be used is a [*queue.InvalidError]. No error contains the URL or a password.
 func Open(url string, o Options) (*Database, error) {
@@ -95,7 +102,8 @@ func Open(url string, o Options) (*Database, error) {
 
 const forms = "it is postgres://user:password@host:port/database, sqlite:path, or memory:"
 
-// Migrate brings the tables of the queue up to date, as the backend's Migrate does; in memory there are none.
+// Migrate brings the tables of the queue up to date, as the backend's Migrate does. In memory it does
+// nothing.
 func (d *Database) Migrate(ctx context.Context) error { return d.migrate(ctx) }
 
 // Close closes DB; call it after any worker's Run has returned.

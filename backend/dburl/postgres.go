@@ -41,8 +41,9 @@ func openPostgres(rest string, o Options) (*Database, error) {
 	}, nil
 }
 
-// parsePostgres reads what follows "postgres:". A password must not come out in an error or a description, whatever is wrong with the
-// URL: one with a / or an @ in it would end there, and what is left of it be taken for a part of the host or the database.
+// parsePostgres reads what follows "postgres:". No error or description may contain the password,
+// whatever is wrong with the URL. A / or an @ in a password would end it there, and its rest would
+// count as a part of the host or the database: parsePostgres refuses such a URL.
 func parsePostgres(rest string) (*pgx.ConnConfig, error) {
 	if !strings.HasPrefix(rest, "//") {
 		return nil, invalid("// must follow the scheme: it is postgres://user:password@host:port/database")
@@ -57,7 +58,8 @@ func parsePostgres(rest string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// reason is what pgx says, without the URL. Where it could not take that apart, it may quote any part.
+// reason returns what pgx says, without the URL. Where pgx could not parse the URL, it may quote any
+// part of it.
 func reason(err error) string {
 	const before = "`: " // which stands between the URL and what is wrong with it
 	text := err.Error()

@@ -39,8 +39,8 @@ func openSQLite(rest string, o Options) (*Database, error) {
 	}, nil
 }
 
-// sqlitePath is the path in what follows "sqlite:", made absolute: connections are opened later, when the working directory may
-// be another.
+// sqlitePath returns the path in what follows "sqlite:". It makes the path absolute, because
+// connections are opened later, when the working directory may have changed.
 func sqlitePath(rest string) (string, error) {
 	rest, slashes := strings.CutPrefix(rest, "//")
 	if first, _, _ := strings.Cut(rest, "/"); slashes && strings.Contains(first, "@") {

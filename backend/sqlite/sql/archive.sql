@@ -1,12 +1,13 @@
--- Copies jobs that are over to the archive, before prune.sql: those of the ids in the JSON array ?1 that have completed by ?2, or were
--- dead by ?3.
+-- Copies jobs to the archive, before prune.sql removes them. ?1 is the JSON array of ids: those jobs that
+-- have completed by ?2, or were dead by ?3.
 -- Index: the ids are the table's own order.
 INSERT INTO errand_jobs_archive (
     id, queue, status, priority, scheduled_at, attempts, max_attempts, fence, locked_at, locked_until, locked_by,
     created_at, updated_at, kind, job_key, last_error, headers, payload
 )
 SELECT
-    j.id, j.queue, j.status, j.priority, j.scheduled_at, j.attempts, j.max_attempts, j.fence, j.locked_at, j.locked_until, j.locked_by,
+    j.id, j.queue, j.status, j.priority, j.scheduled_at, j.attempts, j.max_attempts, j.fence,
+    j.locked_at, j.locked_until, j.locked_by,
     j.created_at, j.updated_at, j.kind, j.job_key, j.last_error, j.headers, j.payload
 FROM json_each(?1) AS over
 CROSS JOIN errand_jobs AS j NOT INDEXED

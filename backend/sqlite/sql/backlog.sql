@@ -1,11 +1,13 @@
--- Returns the queues with jobs that are due at ?1, and since when the oldest of each has been so. The index is walked by leaps, one
--- look-up for each queue and each of its priorities in use, however many jobs are between. Of a queue the 1,000 most urgent priorities are
--- looked at, and 10,000 in all.
+-- Returns the queues with jobs that are due at ?1, and since when the oldest of each has been due. It leaps
+-- along the index: one look-up for each queue and each of its priorities in use, however many jobs lie
+-- between. It reads the 1,000 most urgent priorities of a queue, and 10,000 in all.
 -- Index: errand_jobs_pending.
 WITH RECURSIVE line (queue) AS (
     SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending WHERE j.status = 'pending'
     UNION ALL
-    SELECT (SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending WHERE j.status = 'pending' AND j.queue > l.queue)
+    SELECT (
+        SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending
+        WHERE j.status = 'pending' AND j.queue > l.queue)
     FROM line AS l
     WHERE l.queue IS NOT NULL
     LIMIT 10000

@@ -1,4 +1,5 @@
--- Completes the job with id ?1, which the transaction has claimed with fence ?2, at ?3. resume.sql takes it up again where the work fails.
+-- Completes the job with id ?1, which the transaction has claimed with fence ?2, at ?3. Where the work fails,
+-- resume.sql makes it running again.
 -- Index: the ids are the table's own order.
 UPDATE errand_jobs
 SET status = 'completed', attempts = min(attempts, 2147483646) + 1, fence = ?2, locked_by = NULL, updated_at = ?3

@@ -1,10 +1,12 @@
--- Counts what is live or dead, along its indexes: pending jobs of each queue up to ?1, and running and dead ones up to ?2 in all. A count
--- that has come to its limit is at least that.
+-- Counts live and dead jobs along their indexes: the pending ones of each queue up to ?1, and the running and
+-- dead ones up to ?2 in all. A count that has reached its limit may be too low.
 -- Index: errand_jobs_pending, errand_jobs_running, errand_jobs_dead.
 WITH RECURSIVE line (queue) AS (
     SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending WHERE j.status = 'pending'
     UNION ALL
-    SELECT (SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending WHERE j.status = 'pending' AND j.queue > l.queue)
+    SELECT (
+        SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending
+        WHERE j.status = 'pending' AND j.queue > l.queue)
     FROM line AS l
     WHERE l.queue IS NOT NULL
 )

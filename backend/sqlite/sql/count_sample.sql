@@ -1,5 +1,6 @@
--- Counts the jobs of a sample: ?1 is a JSON array of ids, from each of which on ?2 ids are looked at. Each is asked for by itself: of a
--- range of ids, the statistics of a short table would let SQLite use the beginning alone.
+-- Counts the jobs of a sample. ?1 is a JSON array of ids; the statement reads ?2 ids from each on. It looks
+-- each id up by itself: with the statistics of a short table, SQLite would use only the beginning of a range
+-- of ids.
 -- Index: the ids are the table's own order.
 WITH RECURSIVE run (step) AS (
     SELECT 0

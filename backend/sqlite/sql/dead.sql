@@ -1,4 +1,5 @@
--- Lists at most ?4 dead jobs with ids above ?5: the one with id ?1, or those of queue ?2 and kind ?3, each of which may be NULL for any.
+-- Lists at most ?4 dead jobs with ids above ?5: the one with id ?1, or those of queue ?2 and kind ?3. Each of
+-- these three may be NULL for any.
 -- Index: errand_jobs_dead.
 SELECT id
 FROM errand_jobs INDEXED BY errand_jobs_dead

@@ -1,6 +1,7 @@
--- Finds due jobs of queue ?1 and priority ?2, in their order, at ?3: at most ?4, of the kinds in the JSON array ?5, which is NULL for all.
--- What is not yet due lies behind what is, however much it may be, and is not looked at: that is why each priority is asked for by itself.
--- ?4 + 0, because SQLite plans a statement with LIMIT ?4 anew for each execution.
+-- Finds at most ?4 due jobs of queue ?1 and priority ?2 at ?3, in their order, of the kinds in the JSON array
+-- ?5, which is NULL for all. Within a priority the jobs that are not yet due come last, and are not read. So
+-- each priority has a statement of its own. It is ?4 + 0, because SQLite would plan a statement with LIMIT ?4
+-- anew for each execution.
 -- Index: errand_jobs_pending.
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error

@@ -1,5 +1,5 @@
--- Finds due jobs of queue ?1 that are less urgent than ?2; the rest is as in due.sql. It walks over what is not yet due, and serves
--- queues in which the priorities in use are too many to be asked for one by one.
+-- Finds due jobs of queue ?1 that are less urgent than ?2; the rest is as in due.sql. It also walks over jobs
+-- that are not yet due. It serves queues with too many priorities for a statement each.
 -- Index: errand_jobs_pending.
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error

@@ -1,4 +1,4 @@
--- Lists at most ?2 jobs whose leases have run out at ?1.
+-- Lists at most ?2 jobs whose leases have expired at ?1.
 -- Index: errand_jobs_running.
 SELECT id
 FROM errand_jobs INDEXED BY errand_jobs_running

@@ -1,5 +1,5 @@
--- Makes leases last: ?1 is the JSON array of the ids of jobs that worker ?3 holds with fence ?2, ?4 is now, ?5 the end of the lease.
--- Returns the ids of those that it does hold.
+-- Extends leases. ?1 is the JSON array of the ids of jobs that worker ?3 holds with fence ?2; ?4 is now, ?5
+-- the end of the lease. Returns the ids of the jobs that the worker does hold.
 -- Index: errand_jobs_running.
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET locked_at = ?4, locked_until = ?5

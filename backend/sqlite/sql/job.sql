@@ -1,4 +1,4 @@
--- One job: ?1 is its id.
+-- Returns the job with id ?1.
 -- Index: the ids are the table's own order.
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, queue,

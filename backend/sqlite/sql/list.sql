@@ -1,6 +1,7 @@
--- Lists jobs, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, each NULL for any, with ids below ?5, at most ?6. It looks at the
--- 50,000 newest jobs below ?5. Where these held fewer than ?6 and others follow, the last row says how far it has looked: its queue is '',
--- which no job's is, and all of it but the id means nothing.
+-- Lists at most ?6 jobs with ids below ?5, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, each NULL for
+-- any. It reads the 50,000 newest jobs below ?5. Where these hold fewer than ?6 and others follow, the id of
+-- the last row tells how far it has read. The queue of that row is '', which no job's is, and its other
+-- columns mean nothing.
 -- Index: the ids are the table's own order.
 WITH page AS MATERIALIZED (
     SELECT id AS number

@@ -1,5 +1,6 @@
--- Lists pending jobs, newest first, as list.sql does but without ?4: the ids below ?4, at most ?5. For another status that has an index,
--- its name takes the place of pending. It walks what has that status, however few that are among how many.
+-- Lists at most ?5 pending jobs with ids below ?4, newest first, as list.sql does but without ?4 for the
+-- status. For another status that has an index, its name takes the place of pending. It reads only jobs of
+-- that status.
 -- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead.
 WITH page AS MATERIALIZED (
     SELECT id AS number

@@ -1,4 +1,5 @@
--- Finds the live jobs that have keys: ?1 is a JSON array of pairs of queue and key. Returns the place of each that is found, and its id.
+-- Finds the live jobs that have keys. ?1 is a JSON array of pairs of queue and key. Returns the place of each
+-- pair that it finds, and the job's id.
 -- Index: errand_jobs_key.
 SELECT want.key, j.id
 FROM json_each(?1) AS want

@@ -1,4 +1,5 @@
--- Looks at the ?2 jobs that follow id ?1, in their order. No index is kept for this: completed jobs would pay for it when they are settled.
+-- Reads the ?2 jobs that follow id ?1, in their order. There is no index for this, because settling would
+-- have to maintain it.
 -- Index: the ids are the table's own order.
 SELECT id, status, created_at, updated_at
 FROM errand_jobs NOT INDEXED

@@ -1,4 +1,5 @@
--- Takes back those of the jobs with the ids in the JSON array ?2 whose leases have run out at ?1. Returns them without payloads and headers.
+-- Reclaims those jobs of the JSON array of ids ?2 whose leases have expired at ?1. Returns them without
+-- payloads and headers.
 -- Index: errand_jobs_running.
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET

@@ -1,6 +1,5 @@
--- Gives dead jobs another life: ?1 is the JSON array of their ids, ?2 is now. OR IGNORE leaves a job dead whose key a live
--- job has, one of the same statement included.
--- Returns the queue of each job that is pending now.
+-- Redrives dead jobs. ?1 is the JSON array of their ids, ?2 is now. OR IGNORE leaves a job dead if a live job
+-- has its key, also one of the same statement. Returns the queue of each job that is pending now.
 -- Index: errand_jobs_dead, errand_jobs_key.
 UPDATE OR IGNORE errand_jobs INDEXED BY errand_jobs_dead
 SET

@@ -1,5 +1,5 @@
--- Takes up a job again that this transaction has claimed, so that it can be settled: ?1 its id, ?2 its fence, ?3 completed if it stays so,
--- else running, ?4 now, ?5 the worker that then holds it. Returns its id.
+-- Makes a job ready to be settled that this transaction has claimed: ?1 is its id, ?2 its fence, ?3 completed
+-- if it stays so and else running, ?4 now, ?5 the worker that then holds it. Returns its id.
 -- Index: the ids are the table's own order.
 UPDATE errand_jobs
 SET

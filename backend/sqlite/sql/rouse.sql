@@ -1,3 +1,3 @@
--- Leaves out an id, so that sleeping workers look for jobs that were there before. Returns that id.
+-- Draws an id without using it, so that sleeping workers look for jobs that have older ids. Returns that id.
 -- Index: none; see seen.sql.
 UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'errand_jobs' COLLATE NOCASE RETURNING seq;

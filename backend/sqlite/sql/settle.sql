@@ -1,7 +1,8 @@
--- Records outcomes other than done: ?1 is a JSON array of outcomes, each an array of id, action, time at which it is due again or NULL
--- for the time at which it was, and error, of jobs that worker ?3 holds with fence ?2; ?4 is now. Returns those that it does hold:
--- their ids, queues and new statuses. UPDATE ... FROM would be planned the wrong way round, and an INSERT with ON CONFLICT fires the
--- application's triggers. Each job's outcome is looked for among all of them, so they should be few.
+-- Records outcomes other than done. ?1 is a JSON array of outcomes, each an array of id, action, due time and
+-- error, of jobs that worker ?3 holds with fence ?2; ?4 is now. A due time of NULL leaves the job's as it is.
+-- Returns the ids, queues and new statuses of the jobs that the worker does hold. SQLite would plan UPDATE
+-- ... FROM the wrong way round, and INSERT with ON CONFLICT would fire the application's triggers. The
+-- statement searches all outcomes for each job's, so they should be few.
 -- Index: errand_jobs_running.
 WITH o (id, action, due, error) AS MATERIALIZED (
     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
@@ -13,7 +14,8 @@ SET
         SELECT
             iif(o.action = 'dead' OR o.action = 'retry' AND attempts >= max_attempts, 'dead', 'pending'),
             iif(o.action = 'release', max(attempts - 1, 0), attempts),
-            iif(o.action = 'dead' OR o.action = 'retry' AND attempts >= max_attempts, scheduled_at, coalesce(o.due, scheduled_at)),
+            iif(o.action = 'dead' OR o.action = 'retry' AND attempts >= max_attempts,
+                scheduled_at, coalesce(o.due, scheduled_at)),
             iif(o.action = 'release', last_error, o.error)
         FROM o
         WHERE o.id = errand_jobs.id

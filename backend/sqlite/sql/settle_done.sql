@@ -1,5 +1,5 @@
--- Records that jobs are done, and keeps them: ?1 is the JSON array of the ids of jobs that worker ?3 holds with fence ?2, ?4 is now.
--- Returns the ids of those that it does hold.
+-- Records that jobs are done, and keeps them. ?1 is the JSON array of the ids of jobs that worker ?3 holds
+-- with fence ?2; ?4 is now. Returns the ids of the jobs that the worker does hold.
 -- Index: errand_jobs_running.
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = ?4

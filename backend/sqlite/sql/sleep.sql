@@ -1,5 +1,6 @@
--- Returns the last id that was drawn, as seen.sql does, and the time at which the next scheduled job of the queues in the JSON array ?1
--- is due after ?2, or NULL. The priorities in use are found by skipping along the index, one look-up each, a thousand at most.
+-- Returns the last id that was drawn, as seen.sql does, and when the next scheduled job is due after ?2, or
+-- NULL. ?1 is the JSON array of the queues. It finds the priorities in use by skipping along the index: one
+-- look-up each, at most a thousand.
 -- Index: errand_jobs_pending.
 WITH RECURSIVE line (queue, priority) AS (
     SELECT q.value, (

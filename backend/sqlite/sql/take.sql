@@ -1,11 +1,12 @@
--- Gives a worker the jobs with the ids in the JSON array ?1, which the same transaction has found pending: ?2 is the fence, ?3 now, ?4 the
--- end of the lease, ?5 the worker. The rows are found again by all columns of an index, as only an index can be insisted on: see
--- errand_jobs_running in migrations/0001_jobs.sql. Reads and changes rows that are there, so no INSERT trigger of the application fires.
+-- Gives a worker the jobs with the ids in the JSON array ?1, which the same transaction has found pending. ?2
+-- is the fence, ?3 now, ?4 the end of the lease, ?5 the worker. The statement finds the rows by all columns
+-- of an index, because SQL can insist on an index only: see errand_jobs_running in migrations/0001_jobs.sql.
+-- It updates rows in place, so no INSERT trigger of the application fires.
 -- Index: errand_jobs_pending.
 UPDATE errand_jobs INDEXED BY errand_jobs_pending
 SET
     status = 'running',
-    attempts = min(attempts, 2147483646) + 1, -- SQLite stores what is beyond an integer as REAL, which the column refuses
+    attempts = min(attempts, 2147483646) + 1, -- more than an integer holds would be a REAL, which the column refuses
     fence = ?2,
     locked_at = ?3,
     locked_until = ?4,
