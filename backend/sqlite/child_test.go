@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,6 +58,8 @@ func child(role, driver, path string, args []string) error {
 		return sqlite.Migrate(ctx, db, sqlite.Options{})
 	case "holder":
 		return hold(ctx, q)
+	case "churner":
+		return churn(ctx, q, args[0])
 	case "starved":
 		return starve(ctx, db, q)
 	}
@@ -159,6 +162,40 @@ func hold(ctx context.Context, q *sqlite.Backend) error {
 	err = tx.Rollback()
 	end()
 	return err
+}
+
+// churn enqueues, claims and settles jobs of its own queue as fast as it can, four at a time.
+func churn(ctx context.Context, q *sqlite.Backend, name string) error {
+	ended := make(chan error)
+	for i := range 4 {
+		req := queue.ClaimRequest{Queues: []string{fmt.Sprint(name, i)}, Limit: 10, Lease: time.Minute, Worker: name}
+		go func() {
+			ended <- churnOne(ctx, q, req)
+		}()
+	}
+	var errs []error
+	for range 4 {
+		errs = append(errs, <-ended)
+	}
+	return errors.Join(errs...)
+}
+
+func churnOne(ctx context.Context, q *sqlite.Backend, req queue.ClaimRequest) error {
+	for ctx.Err() == nil {
+		if err := q.Enqueue(context.Background(), nil, &queue.Job{Queue: req.Queues[0], Kind: "churned"}); err != nil {
+			return err
+		}
+		held, err := q.Claim(context.Background(), req)
+		if err != nil {
+			return err
+		}
+		for _, job := range held {
+			if _, err := q.Settle(context.Background(), nil, queue.Outcome{Job: job}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // starve enqueues although all connections of its pool are taken: with a backend that has been used, and with a new one.

@@ -31,7 +31,7 @@ type process struct {
 }
 
 // start starts a child in that role.
-func start(t *testing.T, role, driver, path string, args ...string) *process {
+func start(t testing.TB, role, driver, path string, args ...string) *process {
 	t.Helper()
 	p := &process{said: make(chan string, 100_000)}
 	p.cmd = exec.Command(os.Args[0], append([]string{role, driver, path}, args...)...)
@@ -62,7 +62,7 @@ func start(t *testing.T, role, driver, path string, args ...string) *process {
 }
 
 // stop lets the child end, and checks that it has met no error.
-func (p *process) stop(t *testing.T) {
+func (p *process) stop(t testing.TB) {
 	t.Helper()
 	p.stdin.Close()
 	p.ended.Wait()
