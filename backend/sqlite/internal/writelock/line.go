@@ -14,7 +14,7 @@ import (
 // Bounds: a writer waits for a tenth of its timeout, and the next ones not at all until the lock
 // comes: the process that has it may have been stopped. A process that can open the database can
 // make writers wait. Where there is no flock, or no such file, the line is empty.
-// Shown by: TestTurn, TestTurnNeverComes, TestEightProcesses.
+// Shown by: BenchmarkExtendAmongProcesses, TestTurn, TestTurnNeverComes.
 
 // line is where the processes that write to a file wait for one another.
 type line struct {

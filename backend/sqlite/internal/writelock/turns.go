@@ -13,7 +13,7 @@ import (
 // Rule: one writer at a time: urgent ones first, the others in the order in which they came. After
 // a long one go the ordinary ones that wait when it ends.
 // Bounds: a writer waits for its timeout, a long one until its context ends.
-// Shown by: TestTurnsOrder, TestTxKeepsLeases, TestEndlessTurn.
+// Shown by: TestTxKeepsLeases, BenchmarkEnqueueAmongLong, TestTurnsOrder, TestEndlessTurn.
 
 // Rank is what turns order writers by.
 type Rank int
