@@ -11,7 +11,8 @@ export GOWORK = off
 
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME = 10s
-# Up to Go 1.26 a fuzz run that has found nothing now and then ends with "context deadline exceeded" (https://go.dev/issue/75804).
+# Up to Go 1.26 a fuzz run that has found nothing sometimes ends with "context deadline exceeded"
+# (https://go.dev/issue/75804).
 FUZZGO = GOTOOLCHAIN=go1.27.4
 
 .PHONY: help fmt lint platforms test race cover fuzz bench chaos microbench quickstart examples
@@ -32,7 +33,8 @@ platforms: ## build and vet for each system and architecture that errand is used
 test: ## run every test
 	$(EACH) go test -timeout 20m ./...; done
 
-# SQLite's own code is C in Go's clothing: to watch its every access to memory takes four times as long and finds nothing of ours.
+# modernc.org/sqlite is C translated to Go: checking its memory accesses takes four times as long and
+# finds no bug of ours.
 RACE = -race -gcflags=modernc.org/...=-race=0
 
 race: ## run every test under the race detector
@@ -50,10 +52,10 @@ fuzz: ## run each fuzz target for FUZZTIME
 		done; \
 	done
 
-bench: ## measure errand against its peers (some twenty minutes)
+bench: ## measure errand against its peers (twenty minutes)
 	cd lab/bench && go run .
 
-chaos: ## put errand through what breaks job queues, and count what is lost (hours; SHORT=1: minutes)
+chaos: ## break processes, servers and networks, and count lost jobs (hours; SHORT=1: six minutes)
 	cd lab/chaos && go run . $(if $(SHORT),-short -parallel 2)
 
 microbench: ## run the benchmarks beside the code

@@ -1,8 +1,7 @@
 #!/bin/sh
-# The entry point of the images that docker.sh builds: the part of the official
-# image's that tests need. On the first start it makes a cluster, with
-# POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB, POSTGRES_HOST_AUTH_METHOD and
-# POSTGRES_INITDB_ARGS; then it becomes the server, with the arguments given.
+# The entry point of the images that docker.sh builds. It does what tests need of the official one:
+# on the first start it makes a cluster, with POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB,
+# POSTGRES_HOST_AUTH_METHOD and POSTGRES_INITDB_ARGS. Then it becomes the server, with its arguments.
 set -eu
 
 case ${1:-} in

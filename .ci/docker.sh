@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Brings up Docker with an image postgres:NN for each version named (default:
-# 13 15 17 18). On a machine that has both it only looks.
+# Makes sure that Docker runs and has an image postgres:NN for each version named (default: 13 15 17
+# 18). On a machine that has both it changes nothing.
 #
-# Where no Docker answers, and it runs as root on a Debian, it installs Debian's
+# If no Docker answers, and it runs as root on a Debian, it installs Debian's
 # and starts dockerd in the background. Its log and its process id are in the
 # directory DOCKERD_DIR, by default a new one, as dockerd.log and dockerd.pid.
 # Where an image can be neither found nor pulled, it is made from Debian's own

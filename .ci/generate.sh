@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Regenerates the code in the examples that a tool has written, and fails, showing the difference, where that is not what
-# was in the tree. sqlc is compiled for this, with cgo, which takes some two minutes the first time.
+# Regenerates the generated code of the examples. If the result differs from the tree, it shows the
+# difference and fails. The first time it compiles sqlc, with cgo, which takes some two minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../examples"
 export GOWORK=off

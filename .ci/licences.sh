@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks that all that the packages and tests of the modules here link, on Linux, macOS or Windows, has a licence of those below.
-# What counts are the licence files beside a linked package and above it, up to its module's root: each must be known by its
-# words, and there must be one. Prints how many modules have which, and fails where one is unknown or not allowed.
-# (go-licenses 1.6 knows some of these texts not, and takes a quarter of an hour where its network is closed.)
+# Checks that everything that the packages and tests of the modules here link, on Linux, macOS or
+# Windows, has one of the licences below. It reads the licence files beside a linked package and above
+# it, up to its module's root: there must be one, and each text must be known. Prints how many modules
+# have which licence, and fails if one is unknown or not allowed. (go-licenses 1.6 does not know some
+# of these texts, and takes a quarter of an hour without a network.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off

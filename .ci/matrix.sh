@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests that need PostgreSQL against each version named (default: 13 15
-# 17 18) in Docker, which docker.sh brings up first. Prints a line per version,
-# and the output of those that fail. PACKAGES says what is to be tested instead.
-# Where docker.sh had to start dockerd, dockerd is stopped at the end.
+# Runs the tests that need PostgreSQL against each version named (default: 13 15 17 18) in Docker,
+# which docker.sh starts first. Prints a line per version, and the output of those that fail.
+# PACKAGES names other packages to test. If docker.sh had to start dockerd, matrix.sh stops it.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 

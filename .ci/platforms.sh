@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds and vets errand's module, tests included, without cgo, for each platform named, such as linux/arm. The default is Linux, macOS,
-# Windows, FreeBSD and OpenBSD on amd64, arm64, arm and 386, where Go has them: half a minute each on two cores. Prints a line per platform,
-# and the output of those that fail.
+# Builds and vets errand's module, tests included, without cgo, for each platform named, such as
+# linux/arm. The default is Linux, macOS, Windows, FreeBSD and OpenBSD on amd64, arm64, arm and 386, if
+# Go has them: half a minute each on two cores. Prints a line per platform, and the output of those
+# that fail.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off CGO_ENABLED=0
@@ -11,8 +12,8 @@ flags=(-gcflags=all="-N -l") # nobody runs it
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# packages [-test]: those to look at. There is no modernc.org/sqlite for 32 bits of OpenBSD, so what needs it is left out there: dburl, and
-# with -test the packages whose tests need it.
+# packages [-test]: prints the packages to build. modernc.org/sqlite does not exist for 32 bits of
+# OpenBSD, so packages that need it are left out there: dburl, and with -test those whose tests do.
 packages() {
 	case $GOOS/$GOARCH in
 	openbsd/386 | openbsd/arm) ;;

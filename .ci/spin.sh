@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks docs/spec/errand.pml with spin, which it installs on a Debian that has none: each invariant in every state that can be
-# reached, and that each mutant breaks the invariant that it is meant to break. Prints a line per check. FULL=1 looks at
-# the liveness of two jobs as well, which takes minutes.
+# Checks docs/spec/errand.pml with spin, which it installs on a Debian that has none: each invariant
+# in every state that can be reached, and that each mutant breaks the invariant that it is meant to
+# break. Prints a line per check. FULL=1 also checks the liveness of two jobs, which takes minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities that the code of any of the modules here can reach, tests included, with govulncheck and the
-# database that GOVULNDB names (default: the Go project's). A line per module. Ends with 3 where the database cannot be reached and so
-# nothing was checked, and with 1 after any other failure.
+# Looks for known vulnerabilities that the code of any module here can reach, tests included, with
+# govulncheck and the database that GOVULNDB names (default: the Go project's). Prints a line per
+# module. Exits with 3 if the database cannot be reached, so that nothing was checked, and with 1
+# after any other failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off

@@ -1,7 +1,7 @@
--- Remembers a key: $1 key, $2 window in microseconds. Returns a row unless it is there and its window is not over.
--- A key that another transaction is writing is waited for. Keys that are long over are removed, a few a time; not under
--- the stricter isolations, where a row that another has removed meanwhile would be an error.
--- Indexes: the primary key, and that on until.
+-- Remembers a key: $1 key, $2 window in microseconds. Returns a row unless the key is there and its window is not over.
+-- If another transaction is writing the key, it waits. It also removes a few keys whose window has long been over; not
+-- under the stricter isolation levels, where a row that another transaction has removed would be an error.
+-- Indexes: the primary key, and the one on until.
 WITH swept AS (
     DELETE FROM errand_dedup AS old
     WHERE current_setting('transaction_isolation') = 'read committed'

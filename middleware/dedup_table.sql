@@ -1,4 +1,4 @@
--- The keys whose effects have happened, and until when that counts.
+-- The keys whose effects have happened, and when their windows end.
 CREATE TABLE IF NOT EXISTS errand_dedup (
     key   text PRIMARY KEY,
     until timestamptz NOT NULL
