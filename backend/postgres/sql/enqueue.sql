@@ -3,8 +3,8 @@
 -- $1 and $2, queues and kinds, may have one element for all jobs; the others may be NULL if every job has the default.
 -- $10 is the array of the distinct queues.
 -- insert_keyed (migrations/0005_enqueue_keyed.sql) writes the rows. They are returned in the order given. A job is not
--- written if a live job holds its key. Its id is then the live job's id, or NULL if the statement cannot see that job:
--- run it again for the job.
+-- written if a live job holds its key, one of the same batch included. Its id is then the live job's id, or NULL if the
+-- statement cannot see that job: run it again for the job.
 -- Index: jobs_key_idx, for jobs that have a key.
 WITH woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues

@@ -2,8 +2,8 @@
 -- and writes them in the order of their keys: two batches that wrote the same keys in different orders would deadlock.
 -- So it sets the ids, which no other statement may: ids set ahead of the sequence would make later jobs fail. It runs
 -- with its owner's rights; docs/roles.sql grants it to the roles that may call it. Its parameters are those of
--- enqueue.sql. live_id is the id of the live job that has the key, or NULL if this statement's snapshot does not show
--- that job.
+-- enqueue.sql. live_id is the id of the live job that has the key: the one that this batch has written, or one that was
+-- there before. It is NULL if another statement has written that job after this one's snapshot.
 -- Index: jobs_key_idx.
 CREATE FUNCTION errand.insert_keyed(
     queues       text[],
@@ -36,16 +36,19 @@ BEGIN
         FROM input i
         ORDER BY i.job_key COLLATE "C", i.queue COLLATE "C", i.ord
         ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING
-        RETURNING j.id
+        RETURNING j.id, j.queue, j.job_key
     ), result AS (
-        SELECT i.id, i.queue, i.job_key, i.ord, i.job_key IS NOT NULL AND i.id NOT IN (SELECT w.id FROM written w) AS duplicate
+        SELECT
+            i.id, i.queue, i.job_key, i.ord, i.job_key IS NOT NULL AND w.id IS DISTINCT FROM i.id AS duplicate,
+            w.id AS written_id
         FROM input i
+        LEFT JOIN written w ON w.queue = i.queue AND w.job_key = i.job_key
     )
     SELECT r.id, r.duplicate,
-        CASE WHEN r.duplicate THEN (
+        CASE WHEN r.duplicate THEN coalesce(r.written_id, (
             SELECT live.id FROM errand.jobs live
             WHERE live.queue = r.queue AND live.job_key = r.job_key AND live.status IN ('pending', 'running')
-        ) END
+        )) END
     FROM result r
     ORDER BY r.ord;
 END
