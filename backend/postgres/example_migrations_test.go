@@ -15,7 +15,7 @@ func ExampleMigrations() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 
 	steps, err := postgres.Migrations(postgres.Options{})
 	if err != nil {
