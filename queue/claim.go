@@ -27,6 +27,9 @@ const (
 	maxShrinkage = 10
 	// claimTimeout bounds a claim whose answer never arrives.
 	claimTimeout = 10 * time.Second
+	// longestClaim bounds a claim after payloads that were not read within claimTimeout. During it
+	// no other job is claimed.
+	longestClaim = 2 * time.Minute
 )
 
 // startClaiming starts the claim loop, which begins no claim after ctx has ended. A claim that is
@@ -96,12 +99,16 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 // claimOnce claims at most n jobs and starts them. It returns how many it got, and whether the
 // claim came back full: then more jobs are due.
 func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.claimTime)
 	defer cancel()
 	before := time.Now()
 	r.forgetDue(before)
 	req := r.sizedRequest(n)
 	jobs, err := r.Backend.Claim(ctx, req)
+	if slow, ok := errors.AsType[*SlowError](err); ok {
+		r.noteSlow(slow)
+		return 0, true, nil
+	}
 	r.adjustSize(err, time.Since(before))
 	if err != nil {
 		return 0, false, err
@@ -110,6 +117,17 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err err
 	r.noteBacklog(full)
 	r.startJobs(ctx, jobs, before)
 	return len(jobs), full, nil
+}
+
+// noteSlow logs that a payload could not be read in time, and gives the next claims twice the time,
+// up to two thirds of the lease.
+func (r *run) noteSlow(slow *SlowError) {
+	r.Logger.Warn("errand: payload not read in time, job released; claims get more time",
+		append(jobAttrs(slow.Job), "due_in", slow.Delay, "error", slow.Err)...)
+	r.claimTime = max(r.claimTime, min(2*r.claimTime, r.Lease*2/3, longestClaim))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteDue(time.Now().Add(slow.Delay))
 }
 
 // isFull reports whether a claim returned as many jobs as it asked for, or so many bytes that the

@@ -70,6 +70,23 @@ func (e *SetupError) Error() string {
 // Unwrap returns Err.
 func (e *SetupError) Unwrap() error { return e.Err }
 
+// SlowError is the error of a claim that could not read the payload of a job in time. The backend
+// has released the job for Delay, without costing an attempt, so that the jobs behind it run. The
+// worker logs it, claims again at once, and gives its claims more time from then on.
+type SlowError struct {
+	Job   *Job // without its Payload
+	Delay time.Duration
+	Err   error // the cause
+}
+
+// Error names the job and the cause.
+func (e *SlowError) Error() string {
+	return fmt.Sprintf("queue: payload of job %d not read in time, job released for %v: %v", e.Job.ID, e.Delay, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *SlowError) Unwrap() error { return e.Err }
+
 // PanicError is the error that a worker makes of a handler's panic. The job is retried as after a
 // plain error.
 type PanicError struct {

@@ -170,8 +170,9 @@ type run struct {
 	wake chan struct{} // signals the claim loop: the backend says that there may be jobs
 	soon chan struct{} // signals the claim loop: dueAgain has become earlier
 
-	canWake   atomic.Bool // the backend wakes the worker
-	shrinkage int         // how often claiming has halved what it asks for
+	canWake   atomic.Bool   // the backend wakes the worker
+	shrinkage int           // how often claiming has halved what it asks for
+	claimTime time.Duration // how long a claim may take
 
 	mu         sync.Mutex
 	held       heldJobs             // claimed and not yet settled
@@ -193,18 +194,19 @@ type run struct {
 
 func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r := &run{
-		Worker:   w,
-		serving:  ctx,
-		quit:     quit,
-		handlers: context.WithoutCancel(ctx),
-		room:     make(chan struct{}, 1),
-		work:     make(chan *heldJob, maxPrefetch+w.Concurrency),
-		wake:     make(chan struct{}, 1),
-		soon:     make(chan struct{}, 1),
-		settle:   make(chan struct{}, 1),
-		last:     make(chan struct{}),
-		held:     heldJobs{jobs: make(map[*Job]*heldJob)},
-		unknown:  make(map[unknownKind]bool),
+		Worker:    w,
+		claimTime: claimTimeout,
+		serving:   ctx,
+		quit:      quit,
+		handlers:  context.WithoutCancel(ctx),
+		room:      make(chan struct{}, 1),
+		work:      make(chan *heldJob, maxPrefetch+w.Concurrency),
+		wake:      make(chan struct{}, 1),
+		soon:      make(chan struct{}, 1),
+		settle:    make(chan struct{}, 1),
+		last:      make(chan struct{}),
+		held:      heldJobs{jobs: make(map[*Job]*heldJob)},
+		unknown:   make(map[unknownKind]bool),
 	}
 	r.Logger = w.Logger.With("worker", w.Name)
 	if mux, ok := As[*Mux](w.Handler); ok {

@@ -104,7 +104,7 @@ func (c *lostClaims) noteReleased(worker string, at time.Time) {
 // always there are none, and it sends nothing.
 func (b *Backend) releaseLost(ctx context.Context, worker string) error {
 	unkept, l := b.lostClaims.takeDue(worker)
-	b.release(ctx, unkept)
+	b.release(ctx, 0, unkept...)
 	if l == nil {
 		return nil
 	}
@@ -121,9 +121,9 @@ func (b *Backend) releaseLost(ctx context.Context, worker string) error {
 	return err
 }
 
-// release releases jobs that were claimed and are not returned to the worker. If that fails, a
-// later claim tries again.
-func (b *Backend) release(ctx context.Context, jobs []*queue.Job) {
+// release releases jobs that were claimed and are not returned to the worker. With a delay of 0 they
+// keep their place. If that fails, a later claim tries again, without the delay.
+func (b *Backend) release(ctx context.Context, delay time.Duration, jobs ...*queue.Job) {
 	if len(jobs) == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func (b *Backend) release(ctx context.Context, jobs []*queue.Job) {
 	outcomes := make([]queue.Outcome, len(jobs))
 	for i, job := range jobs {
 		job.Payload, job.Headers = nil, nil
-		outcomes[i] = queue.Outcome{Job: job, Action: queue.Release}
+		outcomes[i] = queue.Outcome{Job: job, Action: queue.Release, Delay: delay}
 	}
 	if _, err := b.Settle(ctx, nil, outcomes...); err != nil {
 		b.lostClaims.mu.Lock()

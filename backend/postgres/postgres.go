@@ -23,7 +23,8 @@ type Backend struct {
 	reserved   atomic.Int64 // connections that handlers hold
 	lostClaims lostClaims
 	doubtful   atomic.Int64 // how many jobs to claim without payloads, see claimWhole
-	strict     atomic.Bool  // the database's default isolation level has made a statement fail
+	slow       slowPayloads
+	strict     atomic.Bool // the database's default isolation level has made a statement fail
 	health     poolHealth
 }
 

@@ -34,7 +34,11 @@ func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, all []
 	room := req.MaxBytes()
 	doubt := b.doubtful.Load() > 0
 	if !doubt {
-		jobs, err = b.claimFrom(ctx, req, all, int64(share)*int64(room)/int64(req.Limit))
+		longest := share * int64(room) / int64(req.Limit)
+		if b.slow.areKnown() {
+			longest = min(longest, shortPayload)
+		}
+		jobs, err = b.claimFrom(ctx, req, all, longest)
 		if errors.Is(err, context.DeadlineExceeded) || isDataError(err) {
 			b.doubtful.Store(int64(req.Limit))
 		}
@@ -49,7 +53,12 @@ func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, all []
 	}
 	sortClaimed(jobs, req.Queues)
 	n, err := b.readRest(ctx, jobs, room, begun)
-	b.release(ctx, jobs[n:])
+	unread := jobs[n:]
+	if err != nil && n == 0 {
+		err = b.postpone(ctx, jobs[0], err)
+		unread = jobs[1:]
+	}
+	b.release(ctx, 0, unread...)
 	if doubt {
 		b.doubtful.Add(-int64(max(n, 1)))
 	}
@@ -61,13 +70,14 @@ func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, all []
 
 // readRest reads the payloads that did not come with their claim, which began at that time. It
 // returns how many of the first jobs have theirs. It stops at a payload that does not fit in room
-// bytes with the others, that cannot be read, or that ctx may leave no time for.
+// bytes with the others, that cannot be read, that ctx may leave no time for, or that is known to be
+// slow and not the first.
 func (b *Backend) readRest(ctx context.Context, jobs []*queue.Job, room int, begun time.Time) (n int, err error) {
 	deadline, timed := ctx.Deadline()
 	for i, job := range jobs {
 		if job.Payload == nil {
 			isLate := timed && time.Since(begun) > time.Until(deadline)
-			if i > 0 && isLate {
+			if i > 0 && (isLate || b.slow.has(job.ID)) {
 				return i, nil
 			}
 			if err := b.readPayload(ctx, "claim", job); err != nil {
@@ -96,7 +106,7 @@ func (b *Backend) settleUnreadable(ctx context.Context, req queue.ClaimRequest) 
 	jobs, _, err := b.claimWhole(ctx, req, wholeQueues(req.Queues))
 	for _, job := range jobs {
 		if job.Unreadable == nil {
-			b.release(ctx, jobs)
+			b.release(ctx, 0, jobs...)
 			continue
 		}
 		_, err = b.Settle(ctx, nil, queue.Outcome{Job: job, Action: queue.Dead, Err: job.Unreadable})
@@ -120,6 +130,9 @@ func (b *Backend) readPayload(ctx context.Context, operation string, job *queue.
 		payload, headers = nil, nil
 		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&payload, &headers) }, b.sql.payload, job.ID, longestPayload)
 	})
+	if err == nil {
+		b.slow.remove(job.ID)
+	}
 	if err == nil && payload == nil {
 		err = errTooLong
 	}

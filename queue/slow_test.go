@@ -1,0 +1,51 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// slowLink is a backend on which the payload of each job takes d to read.
+type slowLink struct {
+	queue.Queue
+	d time.Duration
+}
+
+func (s slowLink) Unwrap() queue.Queue { return s.Queue }
+
+func (s slowLink) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	req.Limit = 1
+	jobs, err := s.Queue.Claim(ctx, req)
+	if err != nil || len(jobs) == 0 {
+		return jobs, err
+	}
+	select {
+	case <-time.After(s.d):
+		return jobs, nil
+	case <-ctx.Done():
+	}
+	delay := queue.Backoff(1)
+	_, err = s.Settle(context.WithoutCancel(ctx), nil, queue.Outcome{Job: jobs[0], Action: queue.Release, Delay: delay})
+	return nil, errors.Join(err, &queue.SlowError{Job: jobs[0], Delay: delay, Err: ctx.Err()})
+}
+
+// TestSlowPayloadRuns: a payload that takes longer than a claim usually may is read once claims get
+// more time.
+func TestSlowPayloadRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 0)
+		enqueue(t, q, newTasks(1)...)
+		w := start(t, queue.Worker{
+			Backend: slowLink{q, 15 * time.Second},
+			Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }),
+		})
+		time.Sleep(70 * time.Second)
+		wantCount(t, q, queue.StatusCompleted, 1)
+		w.stop()
+	})
+}
