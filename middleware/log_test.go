@@ -89,7 +89,7 @@ func TestLog(t *testing.T) {
 		{"done", nil, nil, basicRecord("INFO", "job done", attrs{"took": took})},
 		{"settled", nil, basicWrap(queue.Settled), basicRecord("INFO", "job settled by its handler", attrs{"took": took})},
 		{"snoozed", nil, queue.Snooze(time.Hour), basicRecord("INFO", "job released",
-			attrs{"took": took, "error": "queue: release after 1h0m0s", "due_in": float64(time.Hour)})},
+			attrs{"took": took, "error": "queue: snoozed for 1h0m0s", "due_in": float64(time.Hour)})},
 		{"released", queue.ErrShutdown, context.Canceled, basicRecord("INFO", "job released",
 			attrs{"took": took, "error": "context canceled", "due_in": 0.0})},
 		{"failed", nil, errBasic, basicRecord("WARN", "job failed", attrs{"took": took, "error": "basic failure"})},

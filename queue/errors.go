@@ -114,20 +114,26 @@ func (a *answer) Error() string {
 	if a.err != nil {
 		return a.err.Error()
 	}
-	return fmt.Sprintf("queue: %v after %v", a.action, a.delay)
+	switch a.action {
+	case Dead:
+		return "queue: discarded without an error"
+	case Release:
+		return fmt.Sprintf("queue: snoozed for %v", max(a.delay, 0))
+	}
+	return fmt.Sprintf("queue: failed without an error, retry after %v", max(a.delay, 0))
 }
 
 func (a *answer) Unwrap() error { return a.err }
 
 // RetryAfter is the answer of a handler whose job failed with err and should run again after d
 // instead of after the default back-off. The run costs an attempt. A d below 0 means 0. After the
-// last attempt the job is dead.
+// last attempt the job is dead. err may be nil: then the text of the answer is stored in its place.
 func RetryAfter(d time.Duration, err error) error {
 	return &answer{action: Retry, delay: d, err: err}
 }
 
 // Discard is the answer of a handler whose job failed with err and should not run again: the job is
-// dead, and kept for a person.
+// dead, and kept for a person. err may be nil, as in [RetryAfter].
 func Discard(err error) error { return &answer{action: Dead, err: err} }
 
 // Snooze is the answer of a handler whose job should run later: the job is released for d, and the

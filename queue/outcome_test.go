@@ -51,6 +51,25 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
+// TestAnswerWithoutError: an answer that was given no error has a text that a person can read.
+func TestAnswerWithoutError(t *testing.T) {
+	for _, c := range []struct {
+		answer error
+		want   string
+	}{
+		{queue.Discard(nil), "queue: discarded without an error"},
+		{queue.RetryAfter(time.Minute, nil), "queue: failed without an error, retry after 1m0s"},
+		{queue.RetryAfter(-time.Minute, nil), "queue: failed without an error, retry after 0s"},
+		{queue.Snooze(time.Hour), "queue: snoozed for 1h0m0s"},
+		{queue.Snooze(-time.Hour), "queue: snoozed for 0s"},
+	} {
+		o, _ := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 1, MaxAttempts: 5}, c.answer)
+		if got := queue.ErrorText(o.Err); got != c.want {
+			t.Errorf("%v: got the text %q, want %q", o.Action, got, c.want)
+		}
+	}
+}
+
 func TestOutcomeOfPlainError(t *testing.T) {
 	o, ok := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 2, MaxAttempts: 5}, errPlain)
 	if !ok || o.Action != queue.Retry || o.Delay < time.Minute || o.Delay > 78*time.Second {

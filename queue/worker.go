@@ -25,7 +25,8 @@ type Worker struct {
 	// Queues are the queues to serve, in priority order: the worker claims jobs of the second queue
 	// only while the first has none that are due. Empty means [DefaultQueue].
 	Queues []string
-	// Concurrency is how many handlers run at once. 0 means 10; below 0 is an error.
+	// Concurrency is how many handlers run at once. 0 means 10; below 0, and above 100,000, is an
+	// error.
 	Concurrency int
 	// Lease is how long a claim lasts without being extended. The worker extends it every third of
 	// Lease, and at least every three minutes. If a worker crashes, its jobs run again after one to
@@ -65,6 +66,9 @@ const (
 	defaultPrefetch    = 100 * time.Millisecond
 	defaultGrace       = 20 * time.Second
 
+	// maxConcurrency is the highest Concurrency that Run accepts. Run allocates a place for each.
+	maxConcurrency = 100_000
+
 	// shortestLease is the shortest lease that a worker can extend in time.
 	shortestLease = 100 * time.Millisecond
 	// stuckAfter is how long after the end of its context a handler may run before the worker
@@ -75,8 +79,9 @@ const (
 // Run claims and runs jobs until ctx ends. Then it stops in order: it releases the jobs that it has
 // not started, lets handlers finish for Grace, cancels the handlers that still run with the cause
 // [ErrShutdown] and releases their jobs, settles all outcomes, and returns nil. A released job
-// keeps its attempts. Run blocks, and owns every goroutine that it starts. It may be called again,
-// also concurrently.
+// keeps its attempts. Run blocks, and owns every goroutine that it starts. It may be called again
+// when it has returned. If Name is "", it may also be called concurrently, because each call makes a
+// name of its own.
 //
 // Run returns at most eight seconds after Grace has ended or Halt is closed, provided that the
 // Backend returns from its calls when their contexts end. Grace begins when ctx ends, even while a
@@ -124,6 +129,8 @@ func (w Worker) check() error {
 		return invalid("Worker.Handler", "nil")
 	case w.Concurrency < 1:
 		return invalid("Worker.Concurrency", "%d: at least 1, or 0 for %d", w.Concurrency, defaultConcurrency)
+	case w.Concurrency > maxConcurrency:
+		return invalid("Worker.Concurrency", "%d: at most %d", w.Concurrency, maxConcurrency)
 	case w.Lease < shortestLease:
 		return invalid("Worker.Lease", "%v: at least %v, or 0 for %v", w.Lease, shortestLease, defaultLease)
 	case w.Poll != 0 && w.Poll < time.Millisecond:

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -135,7 +136,7 @@ func TestWorkersRunConcurrentlyFromOneLiteral(t *testing.T) {
 		const n = 200
 		q := newQueue(t, n)
 		var ran tally
-		literal := queue.Worker{Backend: q, Handler: ran.handle(taking(50 * time.Millisecond)), Concurrency: 3, Name: "twin"}
+		literal := queue.Worker{Backend: q, Handler: ran.handle(taking(50 * time.Millisecond)), Concurrency: 3}
 		a, b := start(t, literal), start(t, literal)
 		until(t, "all completed", func() bool { return count(t, q, queue.StatusCompleted) == n })
 		a.stop()
@@ -194,6 +195,8 @@ func TestWorkerFields(t *testing.T) {
 		{"Worker.Handler", queue.Worker{Backend: q}},
 		{"Worker.Handler", queue.Worker{Backend: q, Handler: queue.NewMux()}},
 		{"Worker.Concurrency", queue.Worker{Backend: q, Handler: h, Concurrency: -1}},
+		{"Worker.Concurrency", queue.Worker{Backend: q, Handler: h, Concurrency: 100_001}},
+		{"Worker.Concurrency", queue.Worker{Backend: q, Handler: h, Concurrency: math.MaxInt}},
 		{"Worker.Lease", queue.Worker{Backend: q, Handler: h, Lease: -time.Second}},
 		{"Worker.Lease", queue.Worker{Backend: q, Handler: h, Lease: 99 * time.Millisecond}},
 		{"Lease", queue.Worker{Backend: q, Handler: h, Lease: 366 * 24 * time.Hour}},

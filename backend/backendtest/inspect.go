@@ -173,7 +173,8 @@ func testPages(t *testing.T, h Harness) {
 }
 
 // testPruneYoung prunes until Prune has seen every job: jobs that have just ended stay, and
-// so do live ones.
+// so do live ones. The SQL backends of this module are opened with the longest Retention there is,
+// with which a sum may overflow.
 func testPruneYoung(t *testing.T, h Harness) {
 	pruner, _ := queue.As[queue.Pruner](h.Queue)
 	enqueue(t, h, newJobs(4, nil)...)

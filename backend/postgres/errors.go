@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -94,9 +95,9 @@ func payloadTooLarge(err error) error {
 }
 
 // unlessRefused makes a [queue.ErrUnknown] of the error of a write outside a transaction, unless
-// the server has refused it.
+// the server has refused it, or the connection was closed before.
 func unlessRefused(err error) error {
-	if err == nil || isRefused(err) {
+	if err == nil || isRefused(err) || errors.Is(err, sql.ErrConnDone) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", queue.ErrUnknown, err)

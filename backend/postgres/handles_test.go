@@ -128,6 +128,14 @@ func TestKnownHandles(t *testing.T) {
 			t.Errorf("%s, refused by a constraint: got %v, want another error than %v", name, err, queue.ErrUnknown)
 		}
 	}
+	closed, err := direct.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	if err := q.Enqueue(t.Context(), closed, jobs(1)...); !errors.Is(err, sql.ErrConnDone) || errors.Is(err, queue.ErrUnknown) {
+		t.Errorf("on a closed connection: got %v, want %v alone", err, sql.ErrConnDone)
+	}
 }
 
 // TestOpaqueHandle: Enqueue uses a handle that does not show what it is if the server says that it

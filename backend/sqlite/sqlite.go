@@ -122,10 +122,10 @@ func (b *Backend) onCallersHandle(ctx context.Context, operation string, db queu
 	if kind != handle.Unknown { // that may be a pool, each statement on another connection
 		restore, err = h.withoutBusyTimeout(whole)
 	}
+	defer restore()
 	if err == nil {
 		err = f(whole, h)
 	}
-	restore()
 	if err != nil && !h.tx && (*h.ran > 0 || sqliteerr.IsDiskError(err)) {
 		err = fmt.Errorf("%w: %w", errPartly, err)
 	}

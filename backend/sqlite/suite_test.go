@@ -2,11 +2,13 @@ package sqlite_test
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
 )
 
 // ways are how a caller may have opened the file: so that transactions have the write lock from the beginning, or
@@ -16,6 +18,10 @@ var ways = []struct{ name, without string }{
 	{"deferred", "&_txlock=immediate"},
 }
 
+// forever keeps ended jobs for as long as a duration can say: see the case "pruning leaves what is
+// young".
+var forever = queue.Retention{Completed: math.MaxInt64, Dead: math.MaxInt64}
+
 // TestConformance runs the suite that every backend passes, with both drivers.
 func TestConformance(t *testing.T) {
 	for _, w := range ways {
@@ -23,9 +29,10 @@ func TestConformance(t *testing.T) {
 			onEach(t, func(t *testing.T, driver string) {
 				backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 					db := open(t, driver, strings.Replace(dsn(t), w.without, "", 1))
-					migrate(t, db, sqlite.Options{})
+					o := sqlite.Options{Retention: forever}
+					migrate(t, db, o)
 					return backendtest.Harness{
-						Queue:     backend(t, db, sqlite.Options{}),
+						Queue:     backend(t, db, o),
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
 					}

@@ -29,6 +29,7 @@ func (b *Backend) emptyWAL(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	defer t.end(ctx)
 	_ = t.Try(ctx, func() error {
 		_, err := t.conn.ExecContext(ctx, setBusyTimeout(int(walPatience.Milliseconds())))
 		if err == nil {
@@ -36,5 +37,4 @@ func (b *Backend) emptyWAL(ctx context.Context) {
 		}
 		return err
 	})
-	t.end(ctx)
 }

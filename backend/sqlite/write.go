@@ -44,8 +44,8 @@ func (b *Backend) writeOn(ctx context.Context, operation string, pool handle.Con
 	if err != nil {
 		return wrap(ctx, operation, err)
 	}
+	defer t.end(ctx)
 	err = t.Try(ctx, func() error { return transact(context.WithoutCancel(ctx), t.conn, hot, f) })
-	t.end(ctx)
 	return wrap(ctx, operation, err)
 }
 
@@ -54,10 +54,10 @@ func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx
 	if err != nil {
 		return err
 	}
+	defer func() { _ = tx.Rollback() }() // nothing where it has ended
 	if err := f(ctx, ownTx{tx, hot}); err != nil {
-		rolledBack := tx.Rollback()
 		if errors.Is(err, errUndo) {
-			return rolledBack
+			return tx.Rollback()
 		}
 		return err
 	}
@@ -80,27 +80,46 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 	if err != nil {
 		return nil, nil, wrap(ctx, operation, err)
 	}
-	err = t.Try(ctx, func() (err error) {
-		tx, err = t.conn.BeginTx(ctx, o)
-		return err
-	})
-	if err == nil {
-		if _, err = tx.ExecContext(ctx, t.old); err != nil {
-			_ = tx.Rollback()
-		}
-	}
-	if err != nil {
-		t.end(ctx)
+	if tx, err = t.begin(ctx, o); err != nil {
 		return nil, nil, wrap(ctx, operation, err)
 	}
 	return tx, sync.OnceFunc(func() {
+		defer t.release()
 		_ = tx.Rollback() // nothing where it has ended
-		t.release()
 	}), nil
 }
 
+// begin begins a transaction of the caller's on the turn's connection, with its own busy_timeout. If
+// that fails, begin ends the turn.
+func (t *turn) begin(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error) {
+	var tx *sql.Tx
+	isBegun := false
+	defer func() {
+		if isBegun {
+			return
+		}
+		defer t.end(ctx)
+		if tx != nil {
+			_ = tx.Rollback()
+		}
+	}()
+	err := t.Try(ctx, func() (err error) {
+		tx, err = t.conn.BeginTx(ctx, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, t.old); err != nil {
+		return nil, err
+	}
+	isBegun = true
+	return tx, nil
+}
+
 // turn is the time in which one writer of all has the file for itself, and its connection, which
-// does not wait for the write lock by itself. Until end or release the other writers wait.
+// does not wait for the write lock by itself. Until end or release the other writers wait, so a
+// deferred function calls them: a driver or the caller's handle may panic.
 type turn struct {
 	*writelock.Turn
 	b    *Backend
@@ -110,8 +129,13 @@ type turn struct {
 
 // takeTurn waits for the turn and for a connection of pool, each for LockTimeout at most. A
 // transaction of the caller's waits for the other writers of this process until ctx ends.
-func (b *Backend) takeTurn(ctx context.Context, rank writelock.Rank, pool handle.Connector) (t *turn, err error) {
-	t = &turn{b: b}
+func (b *Backend) takeTurn(ctx context.Context, rank writelock.Rank, pool handle.Connector) (_ *turn, err error) {
+	t := &turn{b: b}
+	defer func() {
+		if t.Turn == nil {
+			t.disconnect(ctx)
+		}
+	}()
 	t.Turn, err = b.file.lock.Acquire(ctx, rank, b.options.LockTimeout, func(waiting context.Context) error {
 		if err := t.connect(ctx, waiting, pool); err != nil {
 			return err
@@ -119,7 +143,6 @@ func (b *Backend) takeTurn(ctx context.Context, rank writelock.Rank, pool handle
 		return b.id.check()
 	})
 	if err != nil {
-		t.disconnect(ctx)
 		return nil, err
 	}
 	return t, nil
@@ -151,22 +174,22 @@ func (t *turn) disconnect(ctx context.Context) {
 	if t.conn == nil {
 		return
 	}
+	defer t.conn.Close()
 	if _, err := t.conn.ExecContext(context.WithoutCancel(ctx), t.old); err != nil {
 		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
-	_ = t.conn.Close()
 }
 
 // end puts the connection back, and lets the next writer in.
 func (t *turn) end(ctx context.Context) {
+	defer t.release()
 	t.disconnect(ctx)
-	t.release()
 }
 
 // release closes the connection, and lets the next writer in.
 func (t *turn) release() {
+	defer func() { t.Release(t.b.db.Stats().InUse > 0) }()
 	_ = t.conn.Close() // nothing where it is closed
-	t.Release(t.b.db.Stats().InUse > 0)
 }
 
 const noBusyTimeout = "PRAGMA busy_timeout = 0"

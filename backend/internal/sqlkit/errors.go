@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -17,13 +18,25 @@ func Invalid(field, format string, args ...any) error {
 // Wrap puts the names of the backend and of the operation before err, once for each call. A driver
 // whose statement was ended by ctx may return an error of its own: then Wrap adds ctx's.
 func Wrap(ctx context.Context, backend, operation string, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		return fmt.Errorf("%s: %s: %w: %w", backend, operation, ctx.Err(), err)
+	}
+	if ended := ended(ctx); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%s: %s: %w: %w", backend, operation, ended, err)
 	}
 	return fmt.Errorf("%s: %s: %w", backend, operation, err)
+}
+
+// ended returns ctx's error, also in the moment in which ctx's deadline has passed and its own timer
+// has not fired yet: a driver gives the deadline to the network, which may be the first to see it.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // maxName is how long a schema or prefix may be, in bytes, so that the longest name of an index

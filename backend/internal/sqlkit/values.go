@@ -8,7 +8,11 @@ import (
 
 // Microseconds returns d in the unit of the tables. It rounds up, so that no delay ends early.
 func Microseconds(d time.Duration) int64 {
-	return int64((d + time.Microsecond - 1) / time.Microsecond)
+	us := int64(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return us
 }
 
 // Duration returns us microseconds, or the longest duration there is where they are more.

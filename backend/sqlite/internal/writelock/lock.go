@@ -51,19 +51,24 @@ func (l *Lock) Acquire(ctx context.Context, rank Rank, timeout time.Duration, co
 	if err := l.turns.enter(ctx, rank, patience); err != nil {
 		return nil, err
 	}
+	isTaken := false
+	defer func() {
+		if !isTaken { // also where connect has panicked
+			l.turns.leave()
+		}
+	}()
 	if rank == Long {
 		t.begun = time.Now()
 	}
 	waiting, stop := context.WithDeadline(ctx, t.begun.Add(timeout))
 	defer stop()
-	err := connect(waiting)
-	if err == nil {
-		err = l.line.enter(ctx, timeout/lineShare)
-	}
-	if err != nil {
-		l.turns.leave()
+	if err := connect(waiting); err != nil {
 		return nil, err
 	}
+	if err := l.line.enter(ctx, timeout/lineShare); err != nil {
+		return nil, err
+	}
+	isTaken = true
 	return t, nil
 }
 
