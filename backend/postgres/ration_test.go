@@ -187,6 +187,42 @@ func TestRationedSlowStatement(t *testing.T) {
 	}
 }
 
+// TestRationedKeyWait: the next claim finds a job that waited for a transaction with the same key.
+func TestRationedKeyWait(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, req := behindForeign(t, db)
+	for _, n := range []int{1, 2} { // enqueue_one_keyed.sql and enqueue.sql
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if err := q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test", Key: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			batch := jobs(n)
+			batch[0].Key = "k"
+			done <- q.Enqueue(t.Context(), nil, batch...)
+		}()
+		for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			wantClaimed(t, q, req, 0)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range wantClaimed(t, q, req, n) {
+			if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: job}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestRationedClaimsReadLittle: claims do not scan the jobs at the head of the queue.
 func TestRationedClaimsReadLittle(t *testing.T) {
 	const claims = 100

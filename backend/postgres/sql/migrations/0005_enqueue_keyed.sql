@@ -18,6 +18,9 @@ CREATE FUNCTION errand.insert_keyed(
 ) RETURNS TABLE (id bigint, duplicate boolean, live_id bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
+DECLARE
+    -- The transaction draws its number before the clock is read: see enqueue_one_keyed.sql.
+    started CONSTANT timestamptz := CASE WHEN pg_current_xact_id() IS NOT NULL THEN clock_timestamp() END;
 BEGIN
     RETURN QUERY
     WITH input AS MATERIALIZED (
@@ -31,7 +34,7 @@ BEGIN
         INSERT INTO errand.jobs AS j (id, queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
         SELECT
             i.id, i.queue, i.kind, i.payload::jsonb, coalesce(i.priority, 0),
-            coalesce(i.due, clock_timestamp() + coalesce(i.delay, 0) * interval '1 microsecond'),
+            coalesce(i.due, started + coalesce(i.delay, 0) * interval '1 microsecond'),
             coalesce(i.most, 5), i.job_key, i.headers::jsonb
         FROM input i
         ORDER BY i.job_key COLLATE "C", i.queue COLLATE "C", i.ord
