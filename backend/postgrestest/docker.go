@@ -89,7 +89,7 @@ func containerConfig(image, password string, o Options) *docker.Config {
 	c := &docker.Config{
 		Image: image,
 		Env: []string{
-			"POSTGRES_USER=errand",
+			"POSTGRES_USER=tester",
 			"POSTGRES_DB=postgres",
 			"POSTGRES_PASSWORD=" + password,
 			"POSTGRES_HOST_AUTH_METHOD=password",

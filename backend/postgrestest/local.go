@@ -29,7 +29,7 @@ shift 3
 exec 3<&0
 read -r password
 echo "$password" >password
-if "$bin/initdb" -D data -U errand --pwfile=password --auth=password --locale=C $initdb_args </dev/null; then
+if "$bin/initdb" -D data -U tester --pwfile=password --auth=password --locale=C $initdb_args </dev/null; then
 	set -- "$bin/postgres" -D data "$@"
 ` + superviseScript + `
 fi

@@ -34,6 +34,22 @@ func TestOpenIsIsolated(t *testing.T) {
 	}
 }
 
+// TestOpenLeavesNames: the test's own tables may have the names of errand's, and are not in errand's
+// schema.
+func TestOpenLeavesNames(t *testing.T) {
+	db := Open(t)
+	for _, table := range []string{"jobs", "migrations", "sleepers"} {
+		run(t, db, "CREATE TABLE "+table+" ()")
+	}
+	var schema string
+	if err := db.QueryRowContext(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+		t.Fatal(err)
+	}
+	if schema != "public" {
+		t.Errorf("tables are created in %s, want public", schema)
+	}
+}
+
 func TestOpenInParallel(t *testing.T) {
 	const n = 12
 	var mu sync.Mutex

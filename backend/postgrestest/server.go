@@ -120,11 +120,12 @@ func choose(ctx context.Context, o Options) (*Server, error) {
 	return nil, fmt.Errorf("postgrestest: no PostgreSQL server:\n\t%s", strings.Join(failed, "\n\t"))
 }
 
-// baseURL returns the URL of the database postgres on a server that we start.
+// baseURL returns the URL of the database postgres on a server that we start. The user is not named
+// like errand's schema: the search_path would put the test's own tables there.
 func baseURL(host, password string) *url.URL {
 	return &url.URL{
 		Scheme:   "postgres",
-		User:     url.UserPassword("errand", password),
+		User:     url.UserPassword("tester", password),
 		Host:     host,
 		Path:     "/postgres",
 		RawQuery: "sslmode=disable",

@@ -154,7 +154,7 @@ func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, num
 		return false, fmt.Errorf("%s: the write did not fail", t.fault)
 	}
 	var rows int
-	if err := tx.QueryRowContext(ctx, `SELECT scenario.Count(*) FROM business WHERE number = ?`, number).Scan(&rows); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM business WHERE number = ?`, number).Scan(&rows); err != nil {
 		return false, err
 	}
 	if rows == 0 {
@@ -176,15 +176,15 @@ func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, num
 
 // look compares what is there with what was committed.
 func (e *endedTrials) look(ctx context.Context, t txTrial, number, other int, committed bool) error {
-	rows, err := e.count(ctx, `SELECT scenario.Count(*) FROM business WHERE number = ?`, number)
+	rows, err := e.count(ctx, `SELECT count(*) FROM business WHERE number = ?`, number)
 	if err != nil {
 		return err
 	}
-	done, err := e.count(ctx, `SELECT scenario.Count(*) FROM errand_jobs WHERE payload ->> 'number' = ? AND status = 'completed'`, number)
+	done, err := e.count(ctx, `SELECT count(*) FROM errand_jobs WHERE payload ->> 'number' = ? AND status = 'completed'`, number)
 	if err != nil {
 		return err
 	}
-	enqueued, err := e.count(ctx, `SELECT scenario.Count(*) FROM errand_jobs WHERE payload ->> 'number' = ?`, other)
+	enqueued, err := e.count(ctx, `SELECT count(*) FROM errand_jobs WHERE payload ->> 'number' = ?`, other)
 	if err != nil {
 		return err
 	}

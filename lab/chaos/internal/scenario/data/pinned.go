@@ -83,7 +83,7 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 		return err
 	}
 	var n int
-	if err := tx.QueryRow(ctx, `SELECT scenario.Count(*) FROM errand.jobs`).Scan(&n); err != nil { // from here on it has a snapshot
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM errand.jobs`).Scan(&n); err != nil { // from here on it has a snapshot
 		return err
 	}
 	p.pinned = time.Now()

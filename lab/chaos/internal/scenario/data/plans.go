@@ -147,7 +147,7 @@ func await(ctx context.Context, l *lab.Lab, processes []*child.Process) error {
 }
 
 // takenSQL counts what each call took: its name stays with its jobs.
-const takenSQL = `SELECT locked_by, scenario.Count(*), max(attempts) FROM errand.jobs GROUP BY locked_by`
+const takenSQL = `SELECT locked_by, count(*), max(attempts) FROM errand.jobs GROUP BY locked_by`
 
 // checkClaims compares the limits of the calls with what they returned and with what the
 // table says they took.

@@ -89,7 +89,7 @@ func (c poolCase) try(ctx context.Context, l *lab.Lab, first int) (err error) {
 			refused = append(refused, fmt.Sprint(err))
 		case <-time.After(50 * time.Millisecond):
 		}
-		if left, err = l.Count(ctx, `SELECT scenario.Count(*) FROM errand.jobs WHERE status IN ('pending', 'running') AND (payload ->> 'number')::integer >= $1`, first); err != nil {
+		if left, err = l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status IN ('pending', 'running') AND (payload ->> 'number')::integer >= $1`, first); err != nil {
 			return err
 		}
 	}

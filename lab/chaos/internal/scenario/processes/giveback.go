@@ -47,7 +47,7 @@ func stopInBacklog(ctx context.Context, l *lab.Lab) error {
 	}); err != nil {
 		return err
 	}
-	held, err := l.Count(ctx, `SELECT scenario.Count(*) FROM errand.jobs WHERE status = 'running'`)
+	held, err := l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'running'`)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func makeBacklog(ctx context.Context, l *lab.Lab, jobs int) error {
 
 // checkBacklog demands that what was given back has kept its due time, and so its place and the backlog its age.
 func checkBacklog(ctx context.Context, l *lab.Lab) error {
-	moved, err := l.Count(ctx, `SELECT scenario.Count(*) FROM errand.jobs WHERE status = 'pending' AND scheduled_at > now() - interval '1 hour'`)
+	moved, err := l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'pending' AND scheduled_at > now() - interval '1 hour'`)
 	if err != nil {
 		return err
 	}

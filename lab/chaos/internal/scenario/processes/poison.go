@@ -118,7 +118,7 @@ func enqueueSpent(ctx context.Context, l *lab.Lab) error {
 }
 
 func poisonEnded(ctx context.Context, l *lab.Lab) (bool, error) {
-	n, err := l.Count(ctx, `SELECT scenario.Count(*) FROM errand.jobs WHERE kind = $1 AND status IN ('pending', 'running')`, system.Poison)
+	n, err := l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE kind = $1 AND status IN ('pending', 'running')`, system.Poison)
 	return n == 0, err
 }
 

@@ -95,7 +95,7 @@ func soakPin(ctx context.Context, s *soaked) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT scenario.Count(*) FROM errand.jobs"); err != nil {
+	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM errand.jobs"); err != nil {
 		return err
 	}
 	s.Struck(audit.Fault{What: "pinned xmin", At: time.Now(), Worker: "nobody"})

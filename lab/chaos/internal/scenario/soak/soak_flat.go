@@ -16,7 +16,7 @@ type footprint struct {
 	bytes       int64 // of the table of jobs, its indexes and its TOAST table
 }
 
-const footprintSQL = `SELECT (SELECT scenario.Count(*) FROM pg_stat_activity WHERE application_name = $1), pg_total_relation_size('errand.jobs')`
+const footprintSQL = `SELECT (SELECT count(*) FROM pg_stat_activity WHERE application_name = $1), pg_total_relation_size('errand.jobs')`
 
 func (s *soaked) measure(ctx context.Context) (f footprint, err error) {
 	conn, err := pgx.Connect(ctx, s.DSN())
