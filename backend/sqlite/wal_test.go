@@ -47,11 +47,15 @@ func TestWALUnderConstantReading(t *testing.T) {
 			for size() <= long {
 				enqueue(t, q, &queue.Job{Kind: "test", Payload: payload})
 			}
-			if err := upkeep(); err != nil {
-				t.Fatal(err)
-			}
-			if got := size(); got > long/2 {
-				t.Errorf("after %s the log has %d bytes, want it emptied", name, got)
+			// A reader that outlasts walPatience prevents it, as on a busy machine: the next upkeep tries again.
+			for tries := 0; size() > long/2; tries++ {
+				if tries == 20 {
+					t.Errorf("after %d times %s the log has %d bytes, want it emptied", tries, name, size())
+					break
+				}
+				if err := upkeep(); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		close(stop)
