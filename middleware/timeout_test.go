@@ -22,8 +22,8 @@ func ExampleTimeout() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output:
-	// middleware: Timeout after 1ms: context deadline exceeded: canceling statement due to user request
-	// true
+	// middleware: Timeout after 1ms: context deadline exceeded: canceling statement due to user
+	// request true
 }
 
 // basicSlow is a handler that returns err after d, whatever becomes of its context,

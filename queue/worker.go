@@ -80,8 +80,8 @@ const (
 // not started, lets handlers finish for Grace, cancels the handlers that still run with the cause
 // [ErrShutdown] and releases their jobs, settles all outcomes, and returns nil. A released job
 // keeps its attempts. Run blocks, and owns every goroutine that it starts. It may be called again
-// when it has returned. If Name is "", it may also be called concurrently, because each call makes a
-// name of its own.
+// when it has returned. If Name is "", it may also be called concurrently, because each call makes
+// a name of its own.
 //
 // Run returns at most eight seconds after Grace has ended or Halt is closed, provided that the
 // Backend returns from its calls when their contexts end. Grace begins when ctx ends, even while a

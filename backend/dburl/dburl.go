@@ -18,11 +18,11 @@
 //     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are
 //     /var/a.db. The path is percent-decoded: %25 is a percent sign, %3F a question mark, %23 a
 //     number sign. There are no parameters.
-//   - memory: is a queue in this process alone, which ends with it. There is no database to write to
-//     in the same transaction.
+//   - memory: is a queue in this process alone, which ends with it. There is no database to write
+//     to in the same transaction.
 //
-// An empty URL is an error: a worker whose DATABASE_URL is missing must not run on a database of its
-// own as if all were well.
+// An empty URL is an error: a worker whose DATABASE_URL is missing must not run on a database of
+// its own as if all were well.
 //
 // Schemes may be in upper case. A program cannot add schemes.
 package dburl
@@ -49,8 +49,8 @@ const (
 type Database struct {
 	// Scheme is [Postgres], [SQLite] or [Memory].
 	Scheme string
-	// Description names the database in a few words, such as "SQLite file /var/a.db". It contains no
-	// password.
+	// Description names the database in a few words, such as "SQLite file /var/a.db". It contains
+	// no password.
 	Description string
 	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend] or [*memory.Queue]. [queue.As]
 	// finds its further capabilities.
@@ -74,8 +74,8 @@ const connections = 20
 
 // Open opens the database that url names. This process or another must have called
 // [Database.Migrate] before the queue is used. Open does not connect to a server. It looks at a
-// SQLite file, which it creates if there is none, and waits for up to 30 s while another process has
-// the file locked.
+// SQLite file, which it creates if there is none, and waits for up to 30 s while another process
+// has the file locked.
 //
 // A URL that cannot be used is a [*queue.InvalidError]. No error contains the URL or a password.
 func Open(url string, o Options) (*Database, error) {
@@ -102,8 +102,8 @@ func Open(url string, o Options) (*Database, error) {
 
 const forms = "it is postgres://user:password@host:port/database, sqlite:path, or memory:"
 
-// Migrate brings the tables of the queue up to date, as the backend's Migrate does. In memory it does
-// nothing.
+// Migrate brings the tables of the queue up to date, as the backend's Migrate does. In memory it
+// does nothing.
 func (d *Database) Migrate(ctx context.Context) error { return d.migrate(ctx) }
 
 // Close closes DB; call it after any worker's Run has returned.

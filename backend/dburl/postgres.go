@@ -58,8 +58,8 @@ func parsePostgres(rest string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// reason returns what pgx says, without the URL. Where pgx could not parse the URL, it may quote any
-// part of it.
+// reason returns what pgx says, without the URL. Where pgx could not parse the URL, it may quote
+// any part of it.
 func reason(err error) string {
 	const before = "`: " // which stands between the URL and what is wrong with it
 	text := err.Error()

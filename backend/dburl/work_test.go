@@ -27,7 +27,8 @@ var backends = []struct {
 	{dburl.Memory, func(*testing.T) string { return "memory:" }},
 }
 
-// TestWork: on each backend a job is enqueued, in a transaction where there is one, and a worker runs and settles it.
+// TestWork: on each backend a job is enqueued, in a transaction where there is one, and a worker
+// runs and settles it.
 func TestWork(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.scheme, func(t *testing.T) {
@@ -160,7 +161,8 @@ func prune(ctx context.Context, d *dburl.Database) error {
 	return nil
 }
 
-// The same program on PostgreSQL, on a SQLite file, or in memory: a service takes the URL from its environment.
+// The same program on PostgreSQL, on a SQLite file, or in memory: a service takes the URL from its
+// environment.
 func ExampleOpen() {
 	d, err := dburl.Open("memory:", dburl.Options{})
 	if err != nil {

@@ -107,8 +107,8 @@ func TestMigrateBadRows(t *testing.T) {
 	}
 }
 
-// TestMigrateLongRows: Migrate moves jobs that are longer than the table accepts to the archive, also
-// those that are written while it is under way. They keep no other job from running.
+// TestMigrateLongRows: Migrate moves jobs that are longer than the table accepts to the archive,
+// also those that are written while it is under way. They keep no other job from running.
 func TestMigrateLongRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes some hundred megabytes")

@@ -1,8 +1,8 @@
 // Package postgres is errand's backend for PostgreSQL 13 to 18.
 //
-// It works through a *sql.DB that the caller opened with pgx/v5/stdlib, in any of its query modes, or
-// with lib/pq. It imports neither. Each operation is one statement, in the sql folder, that any SQL
-// client can run.
+// It works through a *sql.DB that the caller opened with pgx/v5/stdlib, in any of its query modes,
+// or with lib/pq. It imports neither. Each operation is one statement, in the sql folder, that any
+// SQL client can run.
 //
 //	db, err := sql.Open("pgx", url)
 //	err = postgres.Migrate(ctx, db, postgres.Options{})
@@ -10,7 +10,7 @@
 //
 // Without Listen everything works by polling.
 //
-// Prefer pgx. Some networks swallow what is sent on connections that were idle. Then a call over pgx
-// ends with its context. A call over lib/pq ends when the operating system gives the connection up,
-// and a worker waits for it that long.
+// Prefer pgx. Some networks swallow what is sent on connections that were idle. Then a call over
+// pgx ends with its context. A call over lib/pq ends when the operating system gives the connection
+// up, and a worker waits for it that long.
 package postgres

@@ -121,8 +121,8 @@ func (b *Backend) releaseLost(ctx context.Context, worker string) error {
 	return err
 }
 
-// release releases jobs that were claimed and are not returned to the worker. With a delay of 0 they
-// keep their place. If that fails, a later claim tries again, without the delay.
+// release releases jobs that were claimed and are not returned to the worker. With a delay of 0
+// they keep their place. If that fails, a later claim tries again, without the delay.
 func (b *Backend) release(ctx context.Context, delay time.Duration, jobs ...*queue.Job) {
 	if len(jobs) == 0 {
 		return

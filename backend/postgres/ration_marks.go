@@ -23,8 +23,8 @@ import (
 
 const (
 	// dueMargin is how much earlier than the first write of its transaction a job may be due.
-	// Enqueue reads the clock just before the first write. Each claim scans again what was claimed in
-	// that time.
+	// Enqueue reads the clock just before the first write. Each claim scans again what was claimed
+	// in that time.
 	dueMargin = 100 * time.Millisecond
 	// maxMarks bounds the marks of a ration. A claim scans at most twice as many stretches.
 	maxMarks = 100

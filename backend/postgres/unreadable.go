@@ -70,8 +70,8 @@ func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, all []
 
 // readRest reads the payloads that did not come with their claim, which began at that time. It
 // returns how many of the first jobs have theirs. It stops at a payload that does not fit in room
-// bytes with the others, that cannot be read, that ctx may leave no time for, or that is known to be
-// slow and not the first.
+// bytes with the others, that cannot be read, that ctx may leave no time for, or that is known to
+// be slow and not the first.
 func (b *Backend) readRest(ctx context.Context, jobs []*queue.Job, room int, begun time.Time) (n int, err error) {
 	deadline, timed := ctx.Deadline()
 	for i, job := range jobs {

@@ -14,9 +14,14 @@
 //
 // The first of these that works:
 //
-//   - url: the server that DATABASE_URL names. Its user must be allowed to create databases. No other database of the server is touched, and its settings stay as they are.
-//   - docker: a container of the image postgres:18, or of the version in ERRAND_POSTGRES_VERSION, found locally or pulled, at DOCKER_HOST or the usual socket.
-//   - local: initdb and postgres from PATH, or the newest of those in the usual places, such as /usr/lib/postgresql. If this process is root's, they run as the user postgres or nobody. Of this process' environment they get only PATH, TZ and LD_LIBRARY_PATH. This way does not exist on Windows.
+//   - url: the server that DATABASE_URL names. Its user must be allowed to create databases. No
+//     other database of the server is touched, and its settings stay as they are.
+//   - docker: a container of the image postgres:18, or of the version in ERRAND_POSTGRES_VERSION,
+//     found locally or pulled, at DOCKER_HOST or the usual socket.
+//   - local: initdb and postgres from PATH, or the newest of those in the usual places, such as
+//     /usr/lib/postgresql. If this process is root's, they run as the user postgres or nobody. Of
+//     this process' environment they get only PATH, TZ and LD_LIBRARY_PATH. This way does not exist
+//     on Windows.
 //
 // ERRAND_POSTGRES=url, docker or local allows only that one. If none works, the test fails with an
 // error that says why each did not; it is never skipped.

@@ -34,8 +34,8 @@ func TestOpenIsIsolated(t *testing.T) {
 	}
 }
 
-// TestOpenLeavesNames: the test's own tables may have the names of errand's, and are not in errand's
-// schema.
+// TestOpenLeavesNames: the test's own tables may have the names of errand's, and are not in
+// errand's schema.
 func TestOpenLeavesNames(t *testing.T) {
 	db := Open(t)
 	for _, table := range []string{"jobs", "migrations", "sleepers"} {

@@ -46,8 +46,8 @@ func writerOperations(t *testing.T, q *sqlite.Backend) map[string]func(ctx conte
 	}
 }
 
-// TestWaitsForTheLock: while another connection has the write lock each call waits, and goes through when it
-// is free.
+// TestWaitsForTheLock: while another connection has the write lock each call waits, and goes
+// through when it is free.
 func TestWaitsForTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
@@ -69,7 +69,8 @@ func TestWaitsForTheLock(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithContext: what waits for the lock ends with its context, whatever the driver's own patience.
+// TestWaitEndsWithContext: what waits for the lock ends with its context, whatever the driver's own
+// patience.
 func TestWaitEndsWithContext(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
@@ -106,7 +107,8 @@ func TestLockTimeout(t *testing.T) {
 	})
 }
 
-// TestConnectionsAreLeftAsTheyWere: a call that writes changes a connection's busy_timeout only while it lasts.
+// TestConnectionsAreLeftAsTheyWere: a call that writes changes a connection's busy_timeout only
+// while it lasts.
 func TestConnectionsAreLeftAsTheyWere(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
@@ -122,8 +124,8 @@ func TestConnectionsAreLeftAsTheyWere(t *testing.T) {
 	})
 }
 
-// TestStaleTransaction: a transaction without the lock that has read what another changes then cannot write any
-// more. Enqueue and Settle say what to do; the others go on.
+// TestStaleTransaction: a transaction without the lock that has read what another changes then
+// cannot write any more. Enqueue and Settle say what to do; the others go on.
 func TestStaleTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := deferred(t, driver)
@@ -157,7 +159,8 @@ func TestStaleTransaction(t *testing.T) {
 	})
 }
 
-// TestReadThenWriteWithTheLock: with the parameters of DSN a transaction may read before it enqueues, whoever writes.
+// TestReadThenWriteWithTheLock: with the parameters of DSN a transaction may read before it
+// enqueues, whoever writes.
 func TestReadThenWriteWithTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
@@ -178,8 +181,8 @@ func TestReadThenWriteWithTheLock(t *testing.T) {
 	})
 }
 
-// TestCallersTransactionWaits: a transaction without the lock whose first statement is Enqueue waits for it, even where
-// the connection itself has no patience, and until its context ends.
+// TestCallersTransactionWaits: a transaction without the lock whose first statement is Enqueue
+// waits for it, even where the connection itself has no patience, and until its context ends.
 func TestCallersTransactionWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := deferred(t, driver)
@@ -215,8 +218,9 @@ func TestCallersTransactionWaits(t *testing.T) {
 	})
 }
 
-// TestCallersTransactionEndsWithContext: a call in a transaction without the lock waits for it no longer than its context lasts, whatever the
-// connection's busy_timeout, which is the same afterwards.
+// TestCallersTransactionEndsWithContext: a call in a transaction without the lock waits for it no
+// longer than its context lasts, whatever the connection's busy_timeout, which is the same
+// afterwards.
 func TestCallersTransactionEndsWithContext(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := deferred(t, driver)
@@ -281,16 +285,18 @@ func TestOneConnection(t *testing.T) {
 	})
 }
 
-// TestCallersTransactionsGetTheirTurn: beside a worker that keeps the lock busy, a transaction of the caller's, which has
-// SQLite's own patience, gets the lock within it. How long it waits is BenchmarkCallersTransaction's.
+// TestCallersTransactionsGetTheirTurn: beside a worker that keeps the lock busy, a transaction of
+// the caller's, which has SQLite's own patience, gets the lock within it. How long it waits is
+// BenchmarkCallersTransaction's.
 func TestCallersTransactionsGetTheirTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		besideBusyWorker(t, driver, 30)
 	})
 }
 
-// BenchmarkCallersTransaction is a small transaction of the caller's beside a worker that keeps the lock busy. SQLite tries again
-// after 1, 2, 5 ms and so on up to 100 ms: one in ten took seconds where the worker left the lock alone for no longer than it had to.
+// BenchmarkCallersTransaction is a small transaction of the caller's beside a worker that keeps the
+// lock busy. SQLite tries again after 1, 2, 5 ms and so on up to 100 ms: one in ten took seconds
+// where the worker left the lock alone for no longer than it had to.
 func BenchmarkCallersTransaction(b *testing.B) {
 	for _, driver := range []string{"sqlite", "sqlite3"} {
 		b.Run(driver, func(b *testing.B) {
@@ -301,7 +307,8 @@ func BenchmarkCallersTransaction(b *testing.B) {
 	}
 }
 
-// besideBusyWorker makes n transactions while a worker claims and settles a thousand jobs at a time, and says how long each took.
+// besideBusyWorker makes n transactions while a worker claims and settles a thousand jobs at a
+// time, and says how long each took.
 func besideBusyWorker(t testing.TB, driver string, n int) (took []time.Duration) {
 	t.Helper()
 	db, q := fresh(t, driver, sqlite.Options{})

@@ -198,7 +198,8 @@ func churnOne(ctx context.Context, q *sqlite.Backend, req queue.ClaimRequest) er
 	return nil
 }
 
-// starve enqueues although all connections of its pool are taken: with a backend that has been used, and with a new one.
+// starve enqueues although all connections of its pool are taken: with a backend that has been
+// used, and with a new one.
 func starve(ctx context.Context, db *sql.DB, _ *sqlite.Backend) error {
 	used, err := sqlite.New(db, sqlite.Options{LockTimeout: time.Second})
 	if err != nil {

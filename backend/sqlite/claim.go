@@ -124,9 +124,9 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 	return k.fill(ctx, db, name, req, b.sql.dueBeyond, name, level, at, req.Limit-len(k.jobs), kindsOf(req))
 }
 
-// Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for each
-// claim that the jobs come from. It waits while another transaction has the write lock, whichever
-// rows that one has changed: SQLite locks no rows.
+// Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for
+// each claim that the jobs come from. It waits while another transaction has the write lock,
+// whichever rows that one has changed: SQLite locks no rows.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
 		return nil, fmt.Errorf("sqlite: extend: %w", err)
@@ -156,7 +156,8 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 	return lost, nil
 }
 
-// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Where no lease has expired it only reads.
+// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Where no lease has expired it only
+// reads.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("sqlite: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))

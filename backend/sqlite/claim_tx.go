@@ -14,9 +14,9 @@ import (
 // transaction is the worker that holds a job of ClaimTx's while it is settled.
 const transaction = "transaction"
 
-// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so no
-// other one writes until it ends: a second ClaimTx waits for the first. Where completed jobs are not
-// kept, the next Prune removes the job. Settle takes the job with the same tx, not with another
+// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so
+// no other one writes until it ends: a second ClaimTx waits for the first. Where completed jobs are
+// not kept, the next Prune removes the job. Settle takes the job with the same tx, not with another
 // handle of the same transaction.
 func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction

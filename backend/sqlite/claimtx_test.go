@@ -66,7 +66,8 @@ func TestClaimTxSavepoint(t *testing.T) {
 	})
 }
 
-// TestClaimTxNotKept: where completed jobs are not kept, the next Prune removes what a commit has completed.
+// TestClaimTxNotKept: where completed jobs are not kept, the next Prune removes what a commit has
+// completed.
 func TestClaimTxNotKept(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{Retention: queue.Retention{Completed: -1}})

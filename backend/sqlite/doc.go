@@ -1,9 +1,10 @@
 // Package sqlite is errand's backend for SQLite 3.38 and later: one file on a local disk, and any
 // number of processes of one host on it.
 //
-// It works through a *sql.DB that the caller has opened, and imports no driver. Two drivers pass the
-// same tests: modernc.org/sqlite (pure Go, driver name "sqlite") and github.com/mattn/go-sqlite3
-// (cgo, "sqlite3"). [Open] sets what both drivers need, and [DSN] returns it for sql.Open:
+// It works through a *sql.DB that the caller has opened, and imports no driver. Two drivers pass
+// the same tests: modernc.org/sqlite (pure Go, driver name "sqlite") and
+// github.com/mattn/go-sqlite3 (cgo, "sqlite3"). [Open] sets what both drivers need, and [DSN]
+// returns it for sql.Open:
 //
 //	db, err := sqlite.Open("sqlite", "app.db")
 //	err = sqlite.Migrate(ctx, db, sqlite.Options{})
@@ -24,19 +25,19 @@
 //
 // Writers of one process take turns, Extend first, and then take a connection of the pool.
 // Processes take turns by a lock of the operating system on an empty file beside the database,
-// app.db-turn, with the mode of the database. Where there is no flock, as on Windows, they try again
-// every few milliseconds. A process also does so after it has waited for its turn for a tenth of
-// [Options].LockTimeout: SQLite's own lock protects the data, and the file only orders. A call that
-// has not got the lock after LockTimeout is an error.
+// app.db-turn, with the mode of the database. Where there is no flock, as on Windows, they try
+// again every few milliseconds. A process also does so after it has waited for its turn for a tenth
+// of [Options].LockTimeout: SQLite's own lock protects the data, and the file only orders. A call
+// that has not got the lock after LockTimeout is an error.
 //
 // SQLite's own busy handler sleeps for longer and longer: of eight busy processes some would wait
 // for many seconds. The application's own transactions wait with that handler. So where one of them
 // may want the lock, each process leaves it alone for half as long as it has just had it.
 //
 // While a transaction of the application has written and not ended, everything else waits:
-// enqueueing, claims, settling, and the extension of leases. Keep it far shorter than a lease. Calls
-// on the backend's own handle (with nil instead of the transaction) wait for it, too: within such a
-// transaction they deadlock, until LockTimeout ends the call.
+// enqueueing, claims, settling, and the extension of leases. Keep it far shorter than a lease.
+// Calls on the backend's own handle (with nil instead of the transaction) wait for it, too: within
+// such a transaction they deadlock, until LockTimeout ends the call.
 //
 // Transactions that last as long as a handler take turns like the calls, by [Backend.BeginTx];
 // middleware.Tx uses it. One of them runs at a time, however high the worker's Concurrency. After
@@ -67,8 +68,8 @@
 // # The write-ahead log
 //
 // SQLite begins its log, app.db-wal, anew only in a moment in which nobody reads from it. Upkeep,
-// which each worker does, empties a log of more than 8 MB, and waits up to 0.2 s for readers. A read
-// transaction that stays open for longer lets the log grow.
+// which each worker does, empties a log of more than 8 MB, and waits up to 0.2 s for readers. A
+// read transaction that stays open for longer lets the log grow.
 //
 // # Several processes
 //

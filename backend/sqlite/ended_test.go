@@ -11,7 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// endings are the ways in which SQLite ends a transaction by itself, while its handle does not know.
+// endings are the ways in which SQLite ends a transaction by itself, while its handle does not
+// know.
 var endings = map[string]func(t *testing.T, tx *sql.Tx){
 	"interrupted": func(t *testing.T, tx *sql.Tx) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -20,10 +20,10 @@ import (
 // billion bytes. Longer batches are more than one statement.
 const maxText = 256 << 20
 
-// Enqueue implements [queue.Enqueuer]. What it writes comes back as it was given: payloads
-// are stored as text, byte for byte. It is one statement, of the sql/enqueue files; for a batch
-// of more than 256 MB it is several. Outside a transaction its error is [queue.ErrUnknown] only where
-// the disk failed at the commit: once the write lock is there, nothing interrupts the call. On a
+// Enqueue implements [queue.Enqueuer]. What it writes comes back as it was given: payloads are
+// stored as text, byte for byte. It is one statement, of the sql/enqueue files; for a batch of more
+// than 256 MB it is several. Outside a transaction its error is [queue.ErrUnknown] only where the
+// disk failed at the commit: once the write lock is there, nothing interrupts the call. On a
 // connection of the caller's, where a part may have been written, it is ErrUnknown, too.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for i, job := range jobs {

@@ -25,7 +25,8 @@ type welcome struct {
 	UserID int `json:"user_id"`
 }
 
-// A job is written in the transaction of what it belongs to, and run by a worker of the same program.
+// A job is written in the transaction of what it belongs to, and run by a worker of the same
+// program.
 func Example() {
 	path, remove := tempFile()
 	defer remove()

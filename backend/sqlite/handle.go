@@ -19,8 +19,8 @@ import (
 // hotStatements are prepared statements, by their text.
 type hotStatements map[string]*sql.Stmt
 
-// prepared returns the backend's statements, which the first call prepares. The caller must not hold a
-// connection: there may be no other.
+// prepared returns the backend's statements, which the first call prepares. The caller must not
+// hold a connection: there may be no other.
 func (b *Backend) prepared(ctx context.Context) (hotStatements, error) {
 	if hot := b.hot.Load(); hot != nil {
 		return *hot, nil

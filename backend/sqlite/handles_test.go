@@ -16,8 +16,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestConformanceOfSeveral runs the suite over three handles of one file, as three processes have them: each call goes
-// through the next, and transactions are opened with a fourth.
+// TestConformanceOfSeveral runs the suite over three handles of one file, as three processes have
+// them: each call goes through the next, and transactions are opened with a fourth.
 func TestConformanceOfSeveral(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
@@ -38,8 +38,8 @@ func TestConformanceOfSeveral(t *testing.T) {
 	})
 }
 
-// several are backends of one file, of which each call takes the next. One alone prunes, because it remembers how
-// far it has come.
+// several are backends of one file, of which each call takes the next. One alone prunes, because it
+// remembers how far it has come.
 type several struct {
 	all  []*sqlite.Backend
 	next atomic.Int64
@@ -99,7 +99,8 @@ func (s *several) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	return s.one().ClaimTx(ctx, tx, req)
 }
 
-// opaque is a handle of an application's own, which only runs statements; queries is how many more of them succeed.
+// opaque is a handle of an application's own, which only runs statements; queries is how many more
+// of them succeed.
 type opaque struct {
 	db      queue.DB
 	queries *int
@@ -155,7 +156,8 @@ func TestForeignHandles(t *testing.T) {
 	})
 }
 
-// TestUnknown: where an Enqueue of several statements fails between them, its error says that some jobs may be written, but not in a transaction.
+// TestUnknown: where an Enqueue of several statements fails between them, its error says that some
+// jobs may be written, but not in a transaction.
 func TestUnknown(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		name := dsn(t)
@@ -172,7 +174,8 @@ func TestUnknown(t *testing.T) {
 	})
 }
 
-// TestClaimTxNeedsATransaction: on any other handle the job would be completed before it is handled.
+// TestClaimTxNeedsATransaction: on any other handle the job would be completed before it is
+// handled.
 func TestClaimTxNeedsATransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		name := dsn(t)
@@ -194,8 +197,8 @@ func TestClaimTxNeedsATransaction(t *testing.T) {
 	})
 }
 
-// TestManyPriorities: a queue in which nearly each job has a priority of its own is claimed in order and whole, and
-// what is not yet due is left alone.
+// TestManyPriorities: a queue in which nearly each job has a priority of its own is claimed in
+// order and whole, and what is not yet due is left alone.
 func TestManyPriorities(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		_, q := fresh(t, driver, sqlite.Options{})

@@ -25,8 +25,8 @@ func identify(path string) identity {
 }
 
 // check returns a [*queue.SetupError] where the file has been deleted or replaced. Open connections
-// would still write to the old file, which no other process sees, and which is lost when the last of
-// them closes.
+// would still write to the old file, which no other process sees, and which is lost when the last
+// of them closes.
 func (i identity) check() error {
 	if i.info == nil {
 		return nil

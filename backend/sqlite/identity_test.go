@@ -13,8 +13,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestFileTakenAway: when the database file is deleted, or another takes its place, each call is an error that says so. Connections that are
-// open would go on with a file that nobody sees.
+// TestFileTakenAway: when the database file is deleted, or another takes its place, each call is an
+// error that says so. Connections that are open would go on with a file that nobody sees.
 func TestFileTakenAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		take func(t *testing.T, path string)

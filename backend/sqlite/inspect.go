@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// countable is the most ids for which Counts reads every job. Of a longer table it reads a sample
-	// of about as many jobs, sampleRun ids at a time.
+	// countable is the most ids for which Counts reads every job. Of a longer table it reads a
+	// sample of about as many jobs, sampleRun ids at a time.
 	countable = 100_000
 	sampleRun = 100
 	// maxPending is up to where Counts counts the pending jobs of a queue, and maxOther the running
@@ -24,9 +24,9 @@ const (
 	maxOther   = 100_000
 )
 
-// Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. In a
-// longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000 running
-// and dead ones. sql/count_sample.sql estimates the rest from a sample.
+// Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. In
+// a longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000
+// running and dead ones. sql/count_sample.sql estimates the rest from a sample.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
 	err = b.read(ctx, "count", func(db queue.DB) error {
 		var low, high sql.NullInt64
@@ -65,8 +65,8 @@ func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) (
 	return estimate(few, sample, float64(span)/countable), nil
 }
 
-// estimate merges the counted jobs with the sample. A count of live or dead jobs is exact unless it has
-// reached its limit.
+// estimate merges the counted jobs with the sample. A count of live or dead jobs is exact unless it
+// has reached its limit.
 func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
 	type line struct {
 		queue  string
@@ -108,8 +108,8 @@ func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (c
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list.sql, or with sql/list_pending.sql for a status that
-// has an index.
+// Jobs implements [queue.Inspector] with sql/list.sql, or with sql/list_pending.sql for a status
+// that has an index.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {

@@ -27,8 +27,8 @@ func takeTurn(t *testing.T, path string) (end func()) {
 	return func() { other.Close() }
 }
 
-// TestTurn: while another process has its turn each call that writes waits, until its context ends or LockTimeout
-// is over, and writes when that process has ended. What reads does not wait.
+// TestTurn: while another process has its turn each call that writes waits, until its context ends
+// or LockTimeout is over, and writes when that process has ended. What reads does not wait.
 func TestTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path := filepath.Join(t.TempDir(), "turn.db")
@@ -60,8 +60,9 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// TestTurnNeverComes: a process that has its turn and does not end it, because it has been stopped or means no good, keeps the others waiting for a
-// tenth of LockTimeout once, and not each call: SQLite's own lock is enough.
+// TestTurnNeverComes: a process that has its turn and does not end it, because it has been stopped
+// or means no good, keeps the others waiting for a tenth of LockTimeout once, and not each call:
+// SQLite's own lock is enough.
 func TestTurnNeverComes(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path := filepath.Join(t.TempDir(), "turn.db")
@@ -97,7 +98,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestTurnFileMode: the file of turns may be opened by those who may open the database, and by nobody else, whoever created it.
+// TestTurnFileMode: the file of turns may be opened by those who may open the database, and by
+// nobody else, whoever created it.
 func TestTurnFileMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	for _, c := range []struct{ database, before, want os.FileMode }{

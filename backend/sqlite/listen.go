@@ -21,7 +21,8 @@ import (
 const (
 	// pollEvery is how often Listen looks into the file while a worker sleeps.
 	pollEvery = 40 * time.Millisecond
-	// hurry is how soon it looks after an Enqueue in a transaction of this process, and slower by slowing each time.
+	// hurry is how soon it looks after an Enqueue in a transaction of this process, and slower by
+	// slowing each time.
 	hurry   = time.Millisecond
 	slowing = 5 // a fifth
 )
@@ -36,9 +37,9 @@ type sleeper struct {
 	woken, stirred chan struct{} // hold one signal each: to wake up, and to look at pause
 }
 
-// Listen implements [queue.Waiter]. It wakes the worker at once after an Enqueue on the backend's own
-// handle in this process. After any other commit that enqueues, of this process or another, it takes
-// 20 ms on average and little more than 40 at most. Listen holds no connection.
+// Listen implements [queue.Waiter]. It wakes the worker at once after an Enqueue on the backend's
+// own handle in this process. After any other commit that enqueues, of this process or another, it
+// takes 20 ms on average and little more than 40 at most. Listen holds no connection.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	s := b.file.register(b.options.Prefix, worker, queues)
 	defer b.file.remove(s)
@@ -77,8 +78,8 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	return sqlkit.Duration(due.Int64 - at), nil
 }
 
-// checkForJobs reads the last id that was drawn, and wakes the sleepers that fell asleep before. One
-// read serves every worker of the backend.
+// checkForJobs reads the last id that was drawn, and wakes the sleepers that fell asleep before.
+// One read serves every worker of the backend.
 func (b *Backend) checkForJobs(ctx context.Context, s *sleeper) {
 	last, now := b.polled.Load(), time.Now().UnixNano()
 	if now-last < int64(b.file.slowDown(s)/2) || !b.polled.CompareAndSwap(last, now) {
@@ -92,8 +93,8 @@ func (b *Backend) checkForJobs(ctx context.Context, s *sleeper) {
 	b.file.wakeBehind(b.options.Prefix, seen)
 }
 
-// wakeFor wakes the sleepers of the queues of jobs that were enqueued through db, or makes them look
-// soon where db has yet to commit.
+// wakeFor wakes the sleepers of the queues of jobs that were enqueued through db, or makes them
+// look soon where db has yet to commit.
 func (b *Backend) wakeFor(db queue.DB, jobs []*queue.Job) {
 	var names []string
 	first, last := int64(math.MaxInt64), int64(0)
@@ -188,7 +189,8 @@ func (f *file) slowDown(s *sleeper) (pause time.Duration) {
 	return pause
 }
 
-// fallAsleep puts the worker to sleep. It returns a sleeper for each of the worker's calls of Listen.
+// fallAsleep puts the worker to sleep. It returns a sleeper for each of the worker's calls of
+// Listen.
 func (f *file) fallAsleep(prefix, worker string, queues []string) (nap []*sleeper) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,8 +236,8 @@ func (f *file) wakeBehind(prefix string, seen int64) {
 	}
 }
 
-// markSeen moves the sleepers' last-seen id past the ids that this process has just drawn, so that its
-// own enqueues do not wake workers of other queues.
+// markSeen moves the sleepers' last-seen id past the ids that this process has just drawn, so that
+// its own enqueues do not wake workers of other queues.
 func (f *file) markSeen(prefix string, first, last int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -48,8 +48,8 @@ func median(t *testing.T, asleep func(), woken chan time.Time, do func()) time.D
 	return took[len(took)/2]
 }
 
-// TestWakeWithinProcess: what this process enqueues wakes its workers much sooner than they look into the file, whether
-// it does so in a transaction or not, and whatever they are named.
+// TestWakeWithinProcess: what this process enqueues wakes its workers much sooner than they look
+// into the file, whether it does so in a transaction or not, and whatever they are named.
 func TestWakeWithinProcess(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
@@ -70,8 +70,9 @@ func TestWakeWithinProcess(t *testing.T) {
 	})
 }
 
-// TestWakesOnlyWhomItConcerns: a job of another queue, or of tables with another prefix, that this process
-// enqueues or gives back wakes nobody, nor does a job that has ended; one that another process does may.
+// TestWakesOnlyWhomItConcerns: a job of another queue, or of tables with another prefix, that this
+// process enqueues or gives back wakes nobody, nor does a job that has ended; one that another
+// process does may.
 func TestWakesOnlyWhomItConcerns(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	o := sqlite.Options{Prefix: "other_"}

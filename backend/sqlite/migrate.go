@@ -31,10 +31,10 @@ func Migrations(o Options) ([]Migration, error) {
 	return list, nil
 }
 
-// Migrate brings the tables of o up to date: it puts the file in WAL mode and
-// creates what is missing, in one transaction that has the write lock, so any number of
-// processes may call it at any time; where there is nothing to do it changes nothing. Tables that a newer
-// program has migrated are a [*queue.SetupError] with [queue.ErrNewer] in it.
+// Migrate brings the tables of o up to date: it puts the file in WAL mode and creates what is
+// missing, in one transaction that has the write lock, so any number of processes may call it at
+// any time; where there is nothing to do it changes nothing. Tables that a newer program has
+// migrated are a [*queue.SetupError] with [queue.ErrNewer] in it.
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {

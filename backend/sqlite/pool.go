@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Reserve implements [queue.Pooled]. Handlers whose transactions take turns hold one connection at a
-// time, however many handlers there are. With a pool of one they and the backend's calls take turns,
-// so there is always one left.
+// Reserve implements [queue.Pooled]. Handlers whose transactions take turns hold one connection at
+// a time, however many handlers there are. With a pool of one they and the backend's calls take
+// turns, so there is always one left.
 func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 	most := b.db.Stats().MaxOpenConnections
 	if most == 0 {

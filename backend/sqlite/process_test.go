@@ -129,8 +129,9 @@ func awaitAll(t *testing.T, q *sqlite.Backend, jobs int) {
 	}
 }
 
-// TestEightProcesses lets eight processes enqueue and work on one file at full speed, in transactions of their own and
-// without: none of their calls, and none of their transactions, meets SQLITE_BUSY.
+// TestEightProcesses lets eight processes enqueue and work on one file at full speed, in
+// transactions of their own and without: none of their calls, and none of their transactions, meets
+// SQLITE_BUSY.
 func TestEightProcesses(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		const processes, each = 8, 400
@@ -158,8 +159,8 @@ func TestEightProcesses(t *testing.T) {
 	})
 }
 
-// TestKill kills one of four processes after another, amid whatever they are doing: the file stays whole, what had been
-// committed is there, and every job ends.
+// TestKill kills one of four processes after another, amid whatever they are doing: the file stays
+// whole, what had been committed is there, and every job ends.
 func TestKill(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		const each = 400
@@ -207,8 +208,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestWakeAcrossProcesses: a worker that sleeps in another process is woken within 50 ms of a commit, by the median of
-// several, and no sooner.
+// TestWakeAcrossProcesses: a worker that sleeps in another process is woken within 50 ms of a
+// commit, by the median of several, and no sooner.
 func TestWakeAcrossProcesses(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path, q, _ := shop(t, driver)
@@ -233,7 +234,8 @@ func TestWakeAcrossProcesses(t *testing.T) {
 	})
 }
 
-// TestStarvedProcess: a process without a free connection does not stop the others from writing, and is told after LockTimeout what it lacks.
+// TestStarvedProcess: a process without a free connection does not stop the others from writing,
+// and is told after LockTimeout what it lacks.
 func TestStarvedProcess(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path, q, _ := shop(t, driver)
@@ -260,8 +262,8 @@ func TestStarvedProcess(t *testing.T) {
 	})
 }
 
-// TestEndlessTurn: while a process does not let go of the write lock, each writer of another gives up after LockTimeout, however many
-// they are.
+// TestEndlessTurn: while a process does not let go of the write lock, each writer of another gives
+// up after LockTimeout, however many they are.
 func TestEndlessTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path, _, _ := shop(t, driver)

@@ -56,7 +56,8 @@ func TestPruneByAge(t *testing.T) {
 	}
 }
 
-// TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, and the next one goes on behind it.
+// TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, and the next one
+// goes on behind it.
 func TestPruneIsBounded(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{Retention: queue.Retention{Completed: -1, Dead: time.Hour}})
 	aged(t, db, "pending", 1, 25_000)
@@ -157,8 +158,8 @@ func TestRedriveMany(t *testing.T) {
 	})
 }
 
-// TestCountsOfLongTable: beyond what is counted row by row, live and dead jobs are counted exactly while they
-// are few, and completed ones estimated.
+// TestCountsOfLongTable: beyond what is counted row by row, live and dead jobs are counted exactly
+// while they are few, and completed ones estimated.
 func TestCountsOfLongTable(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	const completed = 300_000
@@ -195,7 +196,8 @@ func TestCountsOfLongTable(t *testing.T) {
 	}
 }
 
-// TestPagesOfLongTable: a page of what is pending beside many that are not, with and without a filter.
+// TestPagesOfLongTable: a page of what is pending beside many that are not, with and without a
+// filter.
 func TestPagesOfLongTable(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	aged(t, db, "pending", 1, 5)
@@ -215,8 +217,8 @@ func TestPagesOfLongTable(t *testing.T) {
 	}
 }
 
-// TestJobsInSlices: a filter that no index serves looks at a part of a long table and says how far it has looked, also where it
-// has found nothing.
+// TestJobsInSlices: a filter that no index serves looks at a part of a long table and says how far
+// it has looked, also where it has found nothing.
 func TestJobsInSlices(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	aged(t, db, "completed", 1, 3)

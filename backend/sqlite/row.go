@@ -93,8 +93,8 @@ func (k *basket) fill(ctx context.Context, db queue.DB, name string, req queue.C
 	return err
 }
 
-// earliest and latest are the years of 1970 and 9999 in microseconds: other times, which SQL may have
-// written, cannot be shown as JSON.
+// earliest and latest are the years of 1970 and 9999 in microseconds: other times, which SQL may
+// have written, cannot be shown as JSON.
 var earliest, latest = int64(0), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMicro()
 
 // timeAt is the time that is stored as that many microseconds, between earliest and latest.

@@ -11,9 +11,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Settle implements [queue.Consumer] with sql/settle_done.sql, or sql/settle_drop.sql where completed
-// jobs are not kept, and sql/settle.sql. It is one transaction, with one of these statements for
-// each claim that the jobs come from.
+// Settle implements [queue.Consumer] with sql/settle_done.sql, or sql/settle_drop.sql where
+// completed jobs are not kept, and sql/settle.sql. It is one transaction, with one of these
+// statements for each claim that the jobs come from.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -81,8 +81,8 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 // settledAtOnce is how many outcomes one statement records: for each it reads half of them.
 const settledAtOnce = 100
 
-// settleOthers settles jobs that are not done. It appends the lost ones to lost, and adds the queues
-// of those that are pending again to back.
+// settleOthers settles jobs that are not done. It appends the lost ones to lost, and adds the
+// queues of those that are pending again to back.
 func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue.Outcome], lost *[]*queue.Job, back *returned) error {
 	var ids []int64
 	var id int64

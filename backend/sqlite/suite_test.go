@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// ways are how a caller may have opened the file: so that transactions have the write lock from the beginning, or
-// not before they need it.
+// ways are how a caller may have opened the file: so that transactions have the write lock from the
+// beginning, or not before they need it.
 var ways = []struct{ name, without string }{
 	{"immediate", ""},
 	{"deferred", "&_txlock=immediate"},

@@ -8,7 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestTriggersOfInserts: triggers that the application has on inserts fire when jobs are enqueued, and at nothing else.
+// TestTriggersOfInserts: triggers that the application has on inserts fire when jobs are enqueued,
+// and at nothing else.
 func TestTriggersOfInserts(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})

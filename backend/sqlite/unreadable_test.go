@@ -29,8 +29,8 @@ var badRows = []struct {
 	{"headers", `{"a": 1, "b": "x"}`},
 }
 
-// TestBadRows: values that errand would not have written keep no job from being claimed and settled, and
-// whoever looks at the jobs sees them.
+// TestBadRows: values that errand would not have written keep no job from being claimed and
+// settled, and whoever looks at the jobs sees them.
 func TestBadRows(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})

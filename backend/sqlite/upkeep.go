@@ -65,8 +65,9 @@ func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
 
 // Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql. It reads the jobs from the
 // lowest id, a thousand a call, until they are too young to be removed; then it begins anew. It
-// writes only where it removes something. Ten slices in a row without anything to remove end a pass,
-// and the next pass goes on behind them. Like Reclaim it empties a write-ahead log of more than 8 MB.
+// writes only where it removes something. Ten slices in a row without anything to remove end a
+// pass, and the next pass goes on behind them. Like Reclaim it empties a write-ahead log of more
+// than 8 MB.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	b.emptyWAL(ctx)
 	from := b.sweep.Next()

@@ -16,10 +16,10 @@ const (
 	walPatience = 200 * time.Millisecond
 )
 
-// emptyWAL writes a long write-ahead log to the database and empties it. SQLite itself begins the log
-// anew only in a moment without readers, so under constant reading it grows without end. A reader
-// that outlasts walPatience prevents emptyWAL, and the next upkeep tries again. A failure is no error
-// for the caller, because the log is valid at any length.
+// emptyWAL writes a long write-ahead log to the database and empties it. SQLite itself begins the
+// log anew only in a moment without readers, so under constant reading it grows without end. A
+// reader that outlasts walPatience prevents emptyWAL, and the next upkeep tries again. A failure is
+// no error for the caller, because the log is valid at any length.
 func (b *Backend) emptyWAL(ctx context.Context) {
 	info, err := os.Stat(b.id.path + "-wal")
 	if err != nil || info.Size() <= longestWAL {

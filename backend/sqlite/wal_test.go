@@ -13,7 +13,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestWALUnderConstantReading: where there is always somebody who reads, upkeep empties the write-ahead log, which SQLite cannot begin anew then.
+// TestWALUnderConstantReading: where there is always somebody who reads, upkeep empties the
+// write-ahead log, which SQLite cannot begin anew then.
 func TestWALUnderConstantReading(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path := filepath.Join(t.TempDir(), "wal.db")
@@ -47,7 +48,8 @@ func TestWALUnderConstantReading(t *testing.T) {
 			for size() <= long {
 				enqueue(t, q, &queue.Job{Kind: "test", Payload: payload})
 			}
-			// A reader that outlasts walPatience prevents it, as on a busy machine: the next upkeep tries again.
+			// A reader that outlasts walPatience prevents it, as on a busy machine: the next upkeep
+			// tries again.
 			for tries := 0; size() > long/2; tries++ {
 				if tries == 20 {
 					t.Errorf("after %d times %s the log has %d bytes, want it emptied", tries, name, size())

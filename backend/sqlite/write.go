@@ -19,10 +19,10 @@ var errUndo = errors.New("nothing to do")
 // errCommit says that a commit has failed. The disk may have the transaction or not.
 var errCommit = errors.New("commit")
 
-// write runs f in a transaction on the backend's own handle. It runs f again where another connection
-// has the write lock, so f must begin its results anew. The first statement of f writes. Then the
-// transaction has the write lock from its BEGIN, as DSN has it, or from that statement. It never
-// asks for the lock after it has read, when SQLite would not let it wait.
+// write runs f in a transaction on the backend's own handle. It runs f again where another
+// connection has the write lock, so f must begin its results anew. The first statement of f writes.
+// Then the transaction has the write lock from its BEGIN, as DSN has it, or from that statement. It
+// never asks for the lock after it has read, when SQLite would not let it wait.
 //
 // Until the transaction has the lock, ctx ends the call. After that nothing interrupts it: f gets a
 // context that does not end, and takes milliseconds.
@@ -89,8 +89,8 @@ func (b *Backend) BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx
 	}), nil
 }
 
-// begin begins a transaction of the caller's on the turn's connection, with its own busy_timeout. If
-// that fails, begin ends the turn.
+// begin begins a transaction of the caller's on the turn's connection, with its own busy_timeout.
+// If that fails, begin ends the turn.
 func (t *turn) begin(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error) {
 	var tx *sql.Tx
 	isBegun := false

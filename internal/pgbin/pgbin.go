@@ -22,8 +22,8 @@ var packaged = []string{
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
-// Find returns the directory with initdb and postgres: the first directory in PATH that has both, or
-// the newest version where packagers put them.
+// Find returns the directory with initdb and postgres: the first directory in PATH that has both,
+// or the newest version where packagers put them.
 func Find() (dir string, err error) {
 	return find(filepath.SplitList(os.Getenv("PATH")), packaged)
 }

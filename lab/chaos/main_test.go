@@ -64,7 +64,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestFailures is of the exit status: a peer's failure and what was not run are shown, errand's failure counts.
+// TestFailures is of the exit status: a peer's failure and what was not run are shown, errand's
+// failure counts.
 func TestFailures(t *testing.T) {
 	good := &report.Row{Number: 1, Scenario: "a", System: "errand", Checks: []report.Check{{OK: true}}}
 	bad := &report.Row{Number: 2, Scenario: "b", System: "errand", Checks: []report.Check{{OK: false}}}

@@ -27,8 +27,9 @@ func Wrap(ctx context.Context, backend, operation string, err error) error {
 	return fmt.Errorf("%s: %s: %w", backend, operation, err)
 }
 
-// ended returns ctx's error, also in the moment in which ctx's deadline has passed and its own timer
-// has not fired yet: a driver gives the deadline to the network, which may be the first to see it.
+// ended returns ctx's error, also in the moment in which ctx's deadline has passed and its own
+// timer has not fired yet: a driver gives the deadline to the network, which may be the first to
+// see it.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -125,7 +125,8 @@ func (c *Child) Go() error {
 // CloseInput ends the child's standard input.
 func (c *Child) CloseInput() error { return c.input.Close() }
 
-// Kill ends the child with SIGKILL. It does not wait for that, and is harmless on one that has ended.
+// Kill ends the child with SIGKILL. It does not wait for that, and is harmless on one that has
+// ended.
 func (c *Child) Kill() { _ = c.command.Process.Kill() }
 
 // Signal sends the child a signal.

@@ -20,8 +20,8 @@ import (
 // Argument is the first argument of a program that is a child. The second says what it is to do.
 const Argument = "child"
 
-// Main is the main function of a program that may be its own child. part does a child's work, and run
-// the program's, until ctx ends with SIGINT or SIGTERM. The exit status is 1 after an error.
+// Main is the main function of a program that may be its own child. part does a child's work, and
+// run the program's, until ctx ends with SIGINT or SIGTERM. The exit status is 1 after an error.
 func Main(name string, part func(spec string) error, run func(ctx context.Context, args []string, out, progress io.Writer) error) {
 	ExitIfChild(part)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -34,8 +34,8 @@ func Main(name string, part func(spec string) error, run func(ctx context.Contex
 	}
 }
 
-// ExitIfChild does nothing in a parent. In a child it does the child's part and ends the process. Tests
-// call it in TestMain, so that their program may be its own child.
+// ExitIfChild does nothing in a parent. In a child it does the child's part and ends the process.
+// Tests call it in TestMain, so that their program may be its own child.
 func ExitIfChild(part func(spec string) error) {
 	if len(os.Args) != 3 || os.Args[1] != Argument {
 		return

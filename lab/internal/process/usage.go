@@ -38,8 +38,8 @@ func RSS() int64 {
 	return n
 }
 
-// Written is how many bytes this process has had written to disk, or 0 where that is not known. What goes over the
-// same page of a file before that is on disk counts once.
+// Written is how many bytes this process has had written to disk, or 0 where that is not known.
+// What goes over the same page of a file before that is on disk counts once.
 func Written() int64 {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestTurnsOrder: writers go in as they came, the urgent ones first, and one that gives up is passed over, also when it
-// gives up in the moment in which its turn comes. A long one is followed by the ordinary ones that waited when it ended.
+// TestTurnsOrder: writers go in as they came, the urgent ones first, and one that gives up is
+// passed over, also when it gives up in the moment in which its turn comes. A long one is followed
+// by the ordinary ones that waited when it ended.
 func TestTurnsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s turns

@@ -13,8 +13,9 @@ import (
 	"github.com/errandhq/errand/lab/internal/system"
 )
 
-// floorSQLite is what one would write by hand on errand's own table in a SQLite file, and no more: one connection, prepared statements, a
-// transaction for a claim of a thousand and another to settle it.
+// floorSQLite is what one would write by hand on errand's own table in a SQLite file, and no more:
+// one connection, prepared statements, a transaction for a claim of a thousand and another to
+// settle it.
 type floorSQLite struct {
 	dsn    string
 	db     *sql.DB
@@ -58,7 +59,8 @@ func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.S
 		s, ok := f.prepared[text]
 		if !ok {
 			var err error
-			// What follows a statement, be it the end of a line, makes the driver forget what it has prepared.
+			// What follows a statement, be it the end of a line, makes the driver forget what it
+			// has prepared.
 			if s, err = f.db.PrepareContext(ctx, strings.TrimRight(text, ";\n")); err != nil {
 				return nil, err
 			}
@@ -69,8 +71,8 @@ func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.S
 	return list, nil
 }
 
-// within runs f with statements, in a transaction that has the write lock from its beginning: IMMEDIATE, as
-// the DSN says.
+// within runs f with statements, in a transaction that has the write lock from its beginning:
+// IMMEDIATE, as the DSN says.
 func (f *floorSQLite) within(ctx context.Context, run func(...*sql.Stmt) error, texts ...string) error {
 	list, err := f.statements(ctx, texts...)
 	if err != nil {
@@ -89,7 +91,8 @@ func (f *floorSQLite) within(ctx context.Context, run func(...*sql.Stmt) error, 
 	return tx.Commit()
 }
 
-// insertRows is how many rows an insert has that is one of many: with a thousand it is slower, with ten as well.
+// insertRows is how many rows an insert has that is one of many: with a thousand it is slower, with
+// ten as well.
 const insertRows = 100
 
 // insertJobs inserts rows of kind and payload.

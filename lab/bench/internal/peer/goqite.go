@@ -61,7 +61,8 @@ func (g *goqitePeer) EnqueueOne(ctx context.Context, number int) error {
 	return g.queue.Send(ctx, goqite.Message{Body: body})
 }
 
-// Work is Receive, the handler, and Delete. goqite's own runner waits for a tick before each message.
+// Work is Receive, the handler, and Delete. goqite's own runner waits for a tick before each
+// message.
 func (g *goqitePeer) Work(ctx context.Context, handle func(int)) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	for range goqiteReceivers {

@@ -70,8 +70,8 @@ func (a *postgresAsker) close() error {
 	return err
 }
 
-// sqliteAsker has a connection of its own, from when it is first asked, so that it is not in the way of a
-// system that has only one.
+// sqliteAsker has a connection of its own, from when it is first asked, so that it is not in the
+// way of a system that has only one.
 type sqliteAsker struct{ open func() (*sql.DB, error) }
 
 func lookAtSQLite(dsn string) looker {

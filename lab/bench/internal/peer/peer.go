@@ -143,8 +143,8 @@ func Open(ctx context.Context, c Config) (Peer, error) {
 	return p, nil
 }
 
-// Program is the command that does a part of what is measured of the system that c names, or nil where this
-// program does it.
+// Program is the command that does a part of what is measured of the system that c names, or nil
+// where this program does it.
 func (c Config) Program(part string) []string {
 	if Named(c.System).Node && part == "work" {
 		return nodeProgram(c.Node)

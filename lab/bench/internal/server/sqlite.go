@@ -11,8 +11,9 @@ import (
 	"github.com/errandhq/errand/backend/sqlite"
 )
 
-// SQLite is the file that all systems for SQLite use in turns, with the settings of errand's: WAL, and synchronous=FULL, which is
-// durable. It is where Postgres' data are, where temporary files go, which should be a disk.
+// SQLite is the file that all systems for SQLite use in turns, with the settings of errand's: WAL,
+// and synchronous=FULL, which is durable. It is where Postgres' data are, where temporary files go,
+// which should be a disk.
 type SQLite struct {
 	DSN         string
 	Description string

@@ -22,10 +22,11 @@ type Fault struct {
 	Until time.Time
 	// Worker is the process that was struck; "" means that all were concerned.
 	Worker string
-	// Held is what the table said was running there, right after the process had
-	// ended and all that it had asked for was done: what was in flight, finished but not settled, or claimed ahead.
+	// Held is what the table said was running there, right after the process had ended and all that
+	// it had asked for was done: what was in flight, finished but not settled, or claimed ahead.
 	Held []system.Job
-	// Looked is when that was read, of a process that was frozen; zero of one that has ended, and starts nothing more.
+	// Looked is when that was read, of a process that was frozen; zero of one that has ended, and
+	// starts nothing more.
 	Looked time.Time
 }
 
@@ -36,8 +37,8 @@ type Evidence struct {
 	Faults []Fault      // in their order
 	// Gone are the jobs that a standby had not received when it was promoted, by number.
 	Gone map[int]bool
-	// Unknown are jobs of which nobody was told whether they were written: if they were, and have ended and are not kept, nothing
-	// but their effect is left.
+	// Unknown are jobs of which nobody was told whether they were written: if they were, and have
+	// ended and are not kept, nothing but their effect is left.
 	Unknown map[int]bool
 }
 
@@ -45,7 +46,8 @@ type Evidence struct {
 type Finding struct {
 	Acked int
 	Lost  []Loss // acknowledged, and gone without an end or an effect
-	// Open are the acknowledged jobs that still waited or ran when the scenario ended: late, but not lost.
+	// Open are the acknowledged jobs that still waited or ran when the scenario ended: late, but
+	// not lost.
 	Open []Loss
 	// Missed are the acknowledged jobs that were lost because they are gone.
 	Missed []Loss

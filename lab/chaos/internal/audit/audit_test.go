@@ -140,8 +140,8 @@ func TestRunHeldByTwoKilledInTurn(t *testing.T) {
 	}
 }
 
-// TestRunOfAnAttemptThatWasGivenBack is of a job that a frozen worker gives back, which costs no attempt: it runs again as the same, and
-// each of its runs is explained by a fault of its own.
+// TestRunOfAnAttemptThatWasGivenBack is of a job that a frozen worker gives back, which costs no
+// attempt: it runs again as the same, and each of its runs is explained by a fault of its own.
 func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
 	freeze := func(second float64) Fault {
 		return Fault{At: at(second), Looked: at(second + 0.1), Worker: "a", Held: []system.Job{{Number: 1, Attempt: 1}}}

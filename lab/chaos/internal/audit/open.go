@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
-// run is one run of a job: where it is among the job's starts. Its attempt does not tell it from all others, as a job that
-// was given back runs again with the same.
+// run is one run of a job: where it is among the job's starts. Its attempt does not tell it from
+// all others, as a job that was given back runs again with the same.
 type run struct{ number, start int }
 
 // open are the runs that a fault found open: started, and not settled.
@@ -40,8 +40,9 @@ func (c *dossier) open() open {
 	return o
 }
 
-// startOf is for a process that was struck: the table told what it held, and the ledger whether it had started
-// that, or did when it went on. Of several starts with the attempt it is the last that there was when the table told.
+// startOf is for a process that was struck: the table told what it held, and the ledger whether it
+// had started that, or did when it went on. Of several starts with the attempt it is the last that
+// there was when the table told.
 func (c *dossier) startOf(f Fault, held system.Job) (start int, ok bool) {
 	for i, s := range c.starts[held.Number] {
 		if s.Attempt == held.Attempt && s.Worker == f.Worker && (!ok || f.Looked.IsZero() || s.At.Before(f.Looked)) {

@@ -13,9 +13,11 @@ import (
 
 // The notes of scenario 16.
 const (
-	// ClockSays is followed by the time that a process whose clock is not the machine's takes it for.
+	// ClockSays is followed by the time that a process whose clock is not the machine's takes it
+	// for.
 	ClockSays = "clock: "
-	// Asked is of the jobs from this number on, so many as the attempt says: they are about to be enqueued.
+	// Asked is of the jobs from this number on, so many as the attempt says: they are about to be
+	// enqueued.
 	Asked = "asked for"
 	// Erred is of a run that is to be tried again.
 	Erred = "failed"
@@ -55,7 +57,8 @@ func (s *self) enqueueLater(ctx context.Context, kind system.Kind, numbers []int
 	}, numbers...)
 }
 
-// LongRun says whether a job's handler takes its time in scenario 16, instead of a twentieth of that.
+// LongRun says whether a job's handler takes its time in scenario 16, instead of a twentieth of
+// that.
 func LongRun(number int) bool { return number%4 < 1 }
 
 // clocks is the handler of scenario 16: every fifth job fails in its first attempt.

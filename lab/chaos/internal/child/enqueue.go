@@ -21,8 +21,8 @@ const (
 	enqueuePause = 20 * time.Millisecond
 )
 
-// Refused begins the note of what an enqueuer was told when a call failed. The note is of the first job of the call, and
-// for an attempt has how many there were.
+// Refused begins the note of what an enqueuer was told when a call failed. The note is of the first
+// job of the call, and for an attempt has how many there were.
 const Refused = "refused: "
 
 // InDoubt are the jobs of calls that failed: they may have been written.
@@ -91,7 +91,8 @@ func (s *self) enqueueOnce(numbers []int) error {
 	return s.system.Enqueue(ctx, kind, numbers...)
 }
 
-// awaitTurn waits, where there is a rate, until so many have had their time. What is late is caught up with.
+// awaitTurn waits, where there is a rate, until so many have had their time. What is late is caught
+// up with.
 func (s *self) awaitTurn(begun time.Time, enqueued int) {
 	if rate := s.Enqueue.Rate; rate > 0 {
 		time.Sleep(time.Until(begun.Add(time.Duration(enqueued) * time.Second / time.Duration(rate))))

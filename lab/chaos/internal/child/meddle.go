@@ -29,8 +29,8 @@ type Meddle struct {
 }
 
 // The notes of what came of the calls of one kind: the kind, a space, and Surfaced where a deadlock
-// reached the caller, with where, Failed where another error did, or what else; the number says how many, and
-// the attempt how many jobs they concerned.
+// reached the caller, with where, Failed where another error did, or what else; the number says how
+// many, and the attempt how many jobs they concerned.
 const (
 	Went     = "went"
 	Nothing  = "nothing"
@@ -235,7 +235,8 @@ func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*
 	return jobs, rows.Err()
 }
 
-// settleable are some jobs that are running. One call in a transaction of the caller's is for the jobs of one worker: more may deadlock, as docs/architecture.md says.
+// settleable are some jobs that are running. One call in a transaction of the caller's is for the
+// jobs of one worker: more may deadlock, as docs/architecture.md says.
 func (m *meddler) settleable(ctx context.Context, own bool) ([]*queue.Job, error) {
 	name := m.name
 	if own && m.draw.IntN(2) == 0 {

@@ -28,8 +28,8 @@ func NewNursery(logs string) *Nursery {
 	return n
 }
 
-// serve starts children until the nursery is closed. Go never ends the main thread: where it has got that, it leaves the
-// work to another, which cannot get it while this one has it.
+// serve starts children until the nursery is closed. Go never ends the main thread: where it has
+// got that, it leaves the work to another, which cannot get it while this one has it.
 func (n *Nursery) serve(settled chan<- struct{}) {
 	runtime.LockOSThread() // unlocked only there: the thread ends with this function
 	if onMainThread() {

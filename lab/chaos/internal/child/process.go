@@ -25,8 +25,8 @@ func (p *Process) Kill() {
 	<-p.Ended()
 }
 
-// Expose has it expected from now on that the process is killed with SIGKILL by somebody else, such as
-// by its own handlers.
+// Expose has it expected from now on that the process is killed with SIGKILL by somebody else, such
+// as by its own handlers.
 func (p *Process) Expose() { p.mortal.Store(true) }
 
 // wasKilled says whether SIGKILL has ended the process; only to be called when it has ended.

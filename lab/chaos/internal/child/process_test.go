@@ -130,7 +130,8 @@ func TestEndByItself(t *testing.T) {
 	}
 }
 
-// TestExposed has a worker end by SIGKILL, which is expected of an exposed one only, and another in another way.
+// TestExposed has a worker end by SIGKILL, which is expected of an exposed one only, and another in
+// another way.
 func TestExposed(t *testing.T) {
 	killed, told := start(t, "suicide"), start(t, "told")
 	awaitEnd(t, killed)

@@ -64,8 +64,8 @@ func (c *Crew) Replace(place int) error {
 	return nil
 }
 
-// Supervise has each worker that is killed with SIGKILL, by its own handlers for instance, replaced at once,
-// whenever the lab waits for something. It is a fault like any other.
+// Supervise has each worker that is killed with SIGKILL, by its own handlers for instance, replaced
+// at once, whenever the lab waits for something. It is a fault like any other.
 func (c *Crew) Supervise() {
 	c.supervised = true
 	for _, p := range c.places {
@@ -74,7 +74,8 @@ func (c *Crew) Supervise() {
 	c.lab.watched = append(c.lab.watched, c)
 }
 
-// replaceKilled replaces the workers that have been killed, and takes note of what the table says they held.
+// replaceKilled replaces the workers that have been killed, and takes note of what the table says
+// they held.
 func (c *Crew) replaceKilled(ctx context.Context) error {
 	for place, p := range c.places {
 		if !ended(p) || p.Unexpected() != nil {
@@ -114,8 +115,8 @@ func (l *Lab) Kill(ctx context.Context, processes ...*child.Process) error {
 	return nil
 }
 
-// held is what the table says that a process which has ended holds, once what it had asked for is done: a claim that was on its
-// way has taken its jobs.
+// held is what the table says that a process which has ended holds, once what it had asked for is
+// done: a claim that was on its way has taken its jobs.
 func (l *Lab) held(ctx context.Context, name string) ([]system.Job, error) {
 	if l.Left != nil {
 		if err := l.Left(ctx, name); err != nil {

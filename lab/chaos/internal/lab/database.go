@@ -36,8 +36,8 @@ func (l *Lab) Exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// Reachable waits until the processes can reach the system's database again, by the Route if there is one: a pooler takes
-// longer to find that the server is there than who connects to that does.
+// Reachable waits until the processes can reach the system's database again, by the Route if there
+// is one: a pooler takes longer to find that the server is there than who connects to that does.
 func (l *Lab) Reachable(ctx context.Context) error {
 	dsn, err := l.childDSN("lab")
 	if err != nil {

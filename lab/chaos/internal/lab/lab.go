@@ -28,9 +28,11 @@ type Config struct {
 	Server    *server.Postgres // the system's; nil if its database is a file
 	File      string           // that file's path, or ""
 	LedgerDSN string           // an empty database
-	// Route, if not nil, says where a process of that name finds the server, whose own place is dsn.
+	// Route, if not nil, says where a process of that name finds the server, whose own place is
+	// dsn.
 	Route func(name, dsn string) (string, error)
-	// Left waits until nothing is under way any more of a process of that name, which has ended; nil if the database is a file.
+	// Left waits until nothing is under way any more of a process of that name, which has ended;
+	// nil if the database is a file.
 	Left     func(ctx context.Context, name string) error
 	Nursery  *child.Nursery
 	Dir      string // a folder that is gone when the program has ended
@@ -90,8 +92,8 @@ func (l *Lab) engine(ctx context.Context) (string, error) {
 	return "PostgreSQL " + l.Server.Version, nil
 }
 
-// openSystem opens the system for this process. What it reads is no part of what is tested, whatever the
-// database's default is made.
+// openSystem opens the system for this process. What it reads is no part of what is tested,
+// whatever the database's default is made.
 func (l *Lab) openSystem(ctx context.Context) (system.System, error) {
 	return system.Open(ctx, l.About.Name, l.DSN("default_transaction_isolation", "read committed"), 3)
 }

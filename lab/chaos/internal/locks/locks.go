@@ -97,8 +97,8 @@ func (w *Watch) look(ctx context.Context, query string, first map[string]time.Ti
 	return err
 }
 
-// Stop ends the watch. It returns all waits that were seen, how often it has looked, and the longest time
-// between two looks: waits that were shorter may not have been seen.
+// Stop ends the watch. It returns all waits that were seen, how often it has looked, and the
+// longest time between two looks: waits that were shorter may not have been seen.
 func (w *Watch) Stop() (waits []Wait, looks int, gap time.Duration, err error) {
 	w.cancel()
 	<-w.done

@@ -38,7 +38,8 @@ func list(draw *rand.Rand, open, shut string, item func() string) string {
 
 func space(draw *rand.Rand) string { return []string{"", "", "", " ", "\n\t", "\r "}[draw.IntN(6)] }
 
-// number draws one of up to 300 digits, and with an exponent of up to ±3,700, so that it stays within 1e±4,000.
+// number draws one of up to 300 digits, and with an exponent of up to ±3,700, so that it stays
+// within 1e±4,000.
 func number(draw *rand.Rand) string {
 	n := []string{"", "-"}[draw.IntN(2)]
 	switch draw.IntN(4) {

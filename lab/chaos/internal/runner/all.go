@@ -30,14 +30,15 @@ func Find(name string) (found []scenario.Scenario) {
 	return found
 }
 
-// pooled are the names of the scenarios that make sense with PgBouncer between errand and the server,
-// and pooledShort of those that are part of a short run.
+// pooled are the names of the scenarios that make sense with PgBouncer between errand and the
+// server, and pooledShort of those that are part of a short run.
 var (
 	pooled      = []string{"sigkill", "freeze", "once", "terminate", "crash", "isolation", "limits", "disk", "sigterm"}
 	pooledShort = []string{"sigkill", "once", "terminate"}
 )
 
-// throughBouncer are the pooled scenarios, again. What the lab itself does goes to the server directly.
+// throughBouncer are the pooled scenarios, again. What the lab itself does goes to the server
+// directly.
 func throughBouncer() (again []scenario.Scenario) {
 	for _, name := range pooled {
 		s := direct[slices.IndexFunc(direct, func(s scenario.Scenario) bool { return s.Name == name })]

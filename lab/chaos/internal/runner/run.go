@@ -224,8 +224,8 @@ func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) 
 	return p.Run(ctx, l)
 }
 
-// database makes what the system's database will be in: a folder, or a server, with a pooler in front of it where
-// that belongs to the system. closing has to be called whatever the error.
+// database makes what the system's database will be in: a folder, or a server, with a pooler in
+// front of it where that belongs to the system. closing has to be called whatever the error.
 func (st *stage) database(ctx context.Context, p part, c *lab.Config) (closing func() error, err error) {
 	if p.about.File { // among the servers' data, which goes whatever becomes of this process
 		dir := filepath.Join(st.farm.Dir(), p.id())

@@ -2,14 +2,14 @@
 // processes, network, servers, data, and in soak a little of all for hours.
 //
 // To add one, write a file with a variable of type [Scenario] and its Run function, and put the
-// variable into the folder's All. Run has a [lab.Lab]: it starts processes (Crew, Enqueuer), strikes
-// them or the server, tells the lab of each fault (Struck; Crew.Kill and Crew.Freeze do so
+// variable into the folder's All. Run has a [lab.Lab]: it starts processes (Crew, Enqueuer),
+// strikes them or the server, tells the lab of each fault (Struck; Crew.Kill and Crew.Freeze do so
 // themselves), lets the rest be worked off (Drain), and has it audited (Audit), which fills the row
 // and demands that nothing is lost; what else is demanded it adds with Row.Check. What a worker's
 // handler does is a function in package child, in a file of its own if it is more than a few lines,
 // and in its table of handlers. Lab.Route puts something between a child and its server, such as a
-// proxy of package wire. All that is random comes from Lab.Source; what differs in a short run, from
-// lab.Size.
+// proxy of package wire. All that is random comes from Lab.Source; what differs in a short run,
+// from lab.Size.
 package scenario
 
 import (

@@ -140,8 +140,8 @@ func (b *Bouncer) start(ctx context.Context, program, ini string) error {
 	return nil
 }
 
-// Route is where what is found at a URL of the server is found through the pooler, for pgx: it prepares no
-// statements, which would be on another connection when they are executed.
+// Route is where what is found at a URL of the server is found through the pooler, for pgx: it
+// prepares no statements, which would be on another connection when they are executed.
 func (b *Bouncer) Route(dsn string) (string, error) {
 	return reroute(dsn, net.JoinHostPort("127.0.0.1", b.port), "default_query_exec_mode", "exec")
 }

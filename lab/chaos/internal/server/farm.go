@@ -19,9 +19,9 @@ import (
 	"github.com/errandhq/errand/lab/internal/server"
 )
 
-// janitorScript waits until its input is at its end, which is when the process that
-// started it has ended, in whatever way; then it ends the servers in the directory
-// $1, unmounts what is mounted there, and removes that. It runs as our own account, which may do so.
+// janitorScript waits until its input is at its end, which is when the process that started it has
+// ended, in whatever way; then it ends the servers in the directory $1, unmounts what is mounted
+// there, and removes that. It runs as our own account, which may do so.
 const janitorScript = `
 while read -r _; do :; done
 for file in "$1"/*/postmaster.pid "$1"/*/pgbouncer.pid; do

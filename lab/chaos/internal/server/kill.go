@@ -28,8 +28,8 @@ func (p *Postgres) Kill() error {
 	return nil
 }
 
-// Pause stops every process of the server where it is, as docker pause does with a container: what it is sent is taken in by the
-// operating system, and nobody answers. Resume lets them go on.
+// Pause stops every process of the server where it is, as docker pause does with a container: what
+// it is sent is taken in by the operating system, and nobody answers. Resume lets them go on.
 func (p *Postgres) Pause() error {
 	_, err := p.signal(syscall.SIGSTOP)
 	return err
@@ -41,8 +41,8 @@ func (p *Postgres) Resume() error {
 	return err
 }
 
-// signal sends a signal to every process of the server, its first one last. That is stopped before, so that it starts no
-// more children while they are being counted.
+// signal sends a signal to every process of the server, its first one last. That is stopped before,
+// so that it starts no more children while they are being counted.
 func (p *Postgres) signal(s syscall.Signal) (children []int, err error) {
 	first := p.command.Process
 	if err := first.Signal(syscall.SIGSTOP); err != nil {

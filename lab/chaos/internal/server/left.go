@@ -9,14 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Left waits until the server has no session any more of a process that has ended: what the process had asked for, such as the
-// jobs of a claim that was on its way, is done by then or never will be. Sessions are known by their application_name.
+// Left waits until the server has no session any more of a process that has ended: what the process
+// had asked for, such as the jobs of a claim that was on its way, is done by then or never will be.
+// Sessions are known by their application_name.
 func (p *Postgres) Left(ctx context.Context, application string) error {
 	return p.leftBut(ctx, application, nil)
 }
 
-// Left is as [Postgres.Left]: the pooler has no client any more of the process, nor the server a session that served one and
-// is not among those that the pooler goes on to use.
+// Left is as [Postgres.Left]: the pooler has no client any more of the process, nor the server a
+// session that served one and is not among those that the pooler goes on to use.
 func (b *Bouncer) Left(ctx context.Context, application string) error {
 	console, err := b.console(ctx)
 	if err != nil {
@@ -37,7 +38,8 @@ func (b *Bouncer) Left(ctx context.Context, application string) error {
 	return b.server.leftBut(ctx, application, pooled)
 }
 
-// leftBut waits until there is no session of that name but for those of these processes of the server.
+// leftBut waits until there is no session of that name but for those of these processes of the
+// server.
 func (p *Postgres) leftBut(ctx context.Context, application string, pooled []int32) error {
 	conn, err := pgx.Connect(ctx, p.URL("postgres"))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// TestLeft cuts a connection amid a statement, as the end of its process does: the statement is done to its end, and Left waits for that.
+// TestLeft cuts a connection amid a statement, as the end of its process does: the statement is
+// done to its end, and Left waits for that.
 func TestLeft(t *testing.T) {
 	p := start(t)
 	if err := p.one(t.Context(), "CREATE TABLE done (by text NOT NULL)", nil); err != nil {

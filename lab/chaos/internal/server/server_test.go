@@ -75,7 +75,8 @@ func TestKilledServerKeepsWhatWasCommitted(t *testing.T) {
 	}
 }
 
-// TestPause finds that a paused server takes in what it is sent, answers nothing, and goes on where it was.
+// TestPause finds that a paused server takes in what it is sent, answers nothing, and goes on where
+// it was.
 func TestPause(t *testing.T) {
 	p := start(t)
 	conn := connect(t, p)
@@ -187,7 +188,8 @@ func TestSynchronous(t *testing.T) {
 	}
 }
 
-// TestKeptLogs: a server's log is where it was asked for, without what an older server of that name wrote.
+// TestKeptLogs: a server's log is where it was asked for, without what an older server of that name
+// wrote.
 func TestKeptLogs(t *testing.T) {
 	p := start(t)
 	dir := filepath.Join(t.TempDir(), "logs")

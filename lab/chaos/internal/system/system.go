@@ -142,8 +142,8 @@ type About struct {
 	open func(ctx context.Context, dsn string, connections int) (System, error)
 }
 
-// The names of some systems. Default is that of a scenario that names none; Pooled is errand again, which
-// does not listen: its connections are a pooler's.
+// The names of some systems. Default is that of a scenario that names none; Pooled is errand again,
+// which does not listen: its connections are a pooler's.
 const (
 	Default = "errand"
 	Pooled  = "errand via PgBouncer"

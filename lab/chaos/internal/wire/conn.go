@@ -21,7 +21,8 @@ type conn struct {
 	deaf   bool         // the client has been cut off: nothing that the server says is passed on
 }
 
-// run passes on what is said, to the end of both sides. Where it is swallowed it has none but the proxy's.
+// run passes on what is said, to the end of both sides. Where it is swallowed it has none but the
+// proxy's.
 func (c *conn) run(held <-chan struct{}) {
 	defer c.proxy.leave(c)
 	if held != nil {
@@ -126,7 +127,8 @@ func (c *conn) manner(fate Fate) Fate {
 	return fate &^ closed
 }
 
-// await notes that the server is about to be asked. What is to be lost of its answer is lost from now on.
+// await notes that the server is about to be asked. What is to be lost of its answer is lost from
+// now on.
 func (c *conn) await(fate Fate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package data is about what is in the tables and who writes there at once: odd payloads and rows, plans, locks, races, migrations.
+// Package data is about what is in the tables and who writes there at once: odd payloads and rows,
+// plans, locks, races, migrations.
 package data
 
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"

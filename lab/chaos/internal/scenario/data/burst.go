@@ -112,7 +112,8 @@ func (f *bursts) round(ctx context.Context, l *lab.Lab, i int, bad child.BadOutc
 	return scenario.Stop(w)
 }
 
-// allWait says whether all handlers of the round have been started, and all but one have had their effect.
+// allWait says whether all handlers of the round have been started, and all but one have had their
+// effect.
 func allWait(ctx context.Context, l *lab.Lab, round int) (bool, error) {
 	_, effects, err := l.Ledger.Progress(ctx)
 	if err != nil || effects < (round+1)*(together-1) {
@@ -126,8 +127,8 @@ func allWait(ctx context.Context, l *lab.Lab, round int) (bool, error) {
 	return len(started) == (round+1)*together, err
 }
 
-// awaitSettled waits until no more than n jobs have not ended, and the worker has none; in vain at last, which is for the
-// criteria to judge.
+// awaitSettled waits until no more than n jobs have not ended, and the worker has none; in vain at
+// last, which is for the criteria to judge.
 func awaitSettled(ctx context.Context, l *lab.Lab, n int, worker string) error {
 	const patience = 3 * leaseOfBurst
 	enough := time.Now().Add(patience + l.About.Slow)
@@ -141,8 +142,9 @@ func awaitSettled(ctx context.Context, l *lab.Lab, n int, worker string) error {
 	})
 }
 
-// burstTables have each system's statements: settled reads the jobs numbered from $1 to $2, with their states as [system.State], when
-// that was committed and what is recorded of the last error; hurry has jobs that are to be tried again run now.
+// burstTables have each system's statements: settled reads the jobs numbered from $1 to $2, with
+// their states as [system.State], when that was committed and what is recorded of the last error;
+// hurry has jobs that are to be tried again run now.
 var burstTables = map[string]struct{ settled, hurry string }{
 	"errand": {
 		`SELECT (payload ->> 'number')::bigint, CASE status WHEN 'completed' THEN 'done' WHEN 'pending' THEN 'waiting' ELSE status::text END,

@@ -30,7 +30,8 @@ type txTrial struct {
 	rollBack bool   // or else commit
 }
 
-// txFaults are what befalls a transaction. Each returns the error of the write that failed, nil if none did.
+// txFaults are what befalls a transaction. Each returns the error of the write that failed, nil if
+// none did.
 var txFaults = map[string]func(ctx context.Context, tx *sql.Tx) error{
 	"nothing":     func(context.Context, *sql.Tx) error { return nil },
 	"interrupted": interruptWrite,
@@ -45,7 +46,8 @@ func interruptWrite(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// meetFullDisk writes more than the file may grow. What the connection may write afterwards is as before.
+// meetFullDisk writes more than the file may grow. What the connection may write afterwards is as
+// before.
 func meetFullDisk(ctx context.Context, tx *sql.Tx) error {
 	var pages int
 	if err := tx.QueryRowContext(ctx, `PRAGMA page_count`).Scan(&pages); err != nil {
@@ -112,7 +114,8 @@ func (e *endedTrials) number() int {
 	return e.next - 1
 }
 
-// try claims a job, does its work in a transaction, and then one of the faults. The handler takes no notice of its error.
+// try claims a job, does its work in a transaction, and then one of the faults. The handler takes
+// no notice of its error.
 func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	number, other := e.number(), e.number()
 	job := system.PlainJob(number)
@@ -139,7 +142,8 @@ func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	return e.lab.Acted(number)
 }
 
-// handle is the handler: it reports whether errand's write and the commit went without an error, and SQLite had not ended the transaction.
+// handle is the handler: it reports whether errand's write and the commit went without an error,
+// and SQLite had not ended the transaction.
 func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, number, other int) (committed bool, err error) {
 	tx, err := e.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -33,7 +33,8 @@ const (
 // probePriorities are those of the jobs that are measured, in turns.
 var probePriorities = []int32{0, 5}
 
-// headSQL makes $1 jobs of a kind that no worker handles, with the priority $2, due after $3 seconds.
+// headSQL makes $1 jobs of a kind that no worker handles, with the priority $2, due after $3
+// seconds.
 const headSQL = `INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at)
 	SELECT 'default', 'chaos.retired', '{"number": -1}', $2, now() + $3 * interval '1 second' FROM generate_series(1, $1::integer)`
 
@@ -120,7 +121,8 @@ func (p *prober) behind(ctx context.Context, c headCase, size int, lasting time.
 	return found, p.lab.Exec(ctx, `DELETE FROM errand.jobs WHERE kind = 'chaos.retired'`, `VACUUM errand.jobs`)
 }
 
-// probe enqueues jobs for so long and returns, by priority, how long after their commits they started.
+// probe enqueues jobs for so long and returns, by priority, how long after their commits they
+// started.
 func (p *prober) probe(ctx context.Context, lasting time.Duration) (map[int32][]time.Duration, error) {
 	begun, first := time.Now(), p.next
 	var mu sync.Mutex
@@ -179,7 +181,8 @@ func (p *prober) enqueue(ctx context.Context, number int) error {
 	return tx.Commit()
 }
 
-// started waits until so many jobs have started, from the number first on, for half a minute at most, and returns when each did.
+// started waits until so many jobs have started, from the number first on, for half a minute at
+// most, and returns when each did.
 func (p *prober) started(ctx context.Context, since time.Time, first, n int) (map[int]time.Time, error) {
 	started := make(map[int]time.Time)
 	deadline := time.Now().Add(30 * time.Second)

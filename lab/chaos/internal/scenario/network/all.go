@@ -1,4 +1,5 @@
-// Package network breaks connections: it ends them, cuts them, lets them swallow what is sent, and lets them be slow or too few.
+// Package network breaks connections: it ends them, cuts them, lets them swallow what is sent, and
+// lets them be slow or too few.
 package network
 
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"

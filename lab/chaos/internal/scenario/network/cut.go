@@ -142,8 +142,8 @@ func (c *cutClient) cutAtCommit(l *lab.Lab, enough int) {
 	})
 }
 
-// cutIdle cuts the client's connection after every second call or so: pgx tries one that is new, or has been idle for
-// more than a second, before it uses it again, and others it does not.
+// cutIdle cuts the client's connection after every second call or so: pgx tries one that is new, or
+// has been idle for more than a second, before it uses it again, and others it does not.
 func (c *cutClient) cutIdle(l *lab.Lab) {
 	draw := l.Source(c.name)
 	c.proxy.Judged(func(r wire.Request) wire.Fate {

@@ -37,8 +37,9 @@ func checkCut(ctx context.Context, l *lab.Lab, cutting, idle []*cutClient) error
 	return nil
 }
 
-// checkIdle demands that a call over which nothing can have been sent is not told that it is not known. lib/pq has
-// one error for a connection that was broken before and one that broke afterwards: of those it is a note.
+// checkIdle demands that a call over which nothing can have been sent is not told that it is not
+// known. lib/pq has one error for a connection that was broken before and one that broke
+// afterwards: of those it is a note.
 func checkIdle(l *lab.Lab, idle []*cutClient, book ledger.Book) {
 	var wrong []string
 	for _, c := range idle {
@@ -165,8 +166,8 @@ func (v *cutVerdicts) failure(c *cutClient, fate wire.Fate, e ledger.Entry, rows
 	}
 }
 
-// leaves says whether a call that was cut like this may have left so many rows of a job. pgx asks the server,
-// on another connection, to cancel what is not answered.
+// leaves says whether a call that was cut like this may have left so many rows of a job. pgx asks
+// the server, on another connection, to cancel what is not answered.
 func leaves(fate wire.Fate, rows int) bool {
 	switch fate {
 	case wire.CutUnsent:

@@ -26,7 +26,8 @@ var halfOpen = scenario.Scenario{
 	Run:    swallowConnections,
 	Settings: map[string]string{
 		"max_connections": "1000", // the server's ends stay
-		// A job that is locked by a transaction whose client is gone can be had when the server has given that up.
+		// A job that is locked by a transaction whose client is gone can be had when the server has
+		// given that up.
 		"idle_in_transaction_session_timeout": "10s",
 	},
 }
@@ -204,8 +205,8 @@ func (h *harbour) fallIdle(ctx context.Context) error {
 	return h.lab.Sleep(ctx, 2*time.Second) // longer than pgx takes a connection for alive
 }
 
-// strike has the connections of each worker swallow everything, at a worker's own moment: a draw decides
-// whether the request at which that is is still passed on.
+// strike has the connections of each worker swallow everything, at a worker's own moment: a draw
+// decides whether the request at which that is is still passed on.
 func (h *harbour) strike(ctx context.Context, s swallowRound) error {
 	draw := h.lab.Source(fmt.Sprint("strike", h.started))
 	var struck atomic.Int32
@@ -242,8 +243,8 @@ func (h *harbour) strike(ctx context.Context, s swallowRound) error {
 // heldRun is one run of a job.
 type heldRun struct{ number, attempt int }
 
-// held are the runs that the workers had claimed when they were struck, or a little later: none of them shows that a
-// worker claims again.
+// held are the runs that the workers had claimed when they were struck, or a little later: none of
+// them shows that a worker claims again.
 func (h *harbour) held(ctx context.Context) (map[heldRun]bool, error) {
 	held := make(map[heldRun]bool)
 	for _, name := range h.crew.Names() {
@@ -258,7 +259,8 @@ func (h *harbour) held(ctx context.Context) (map[heldRun]bool, error) {
 	return held, nil
 }
 
-// await waits until every worker has started jobs that it did not hold, and settled some, and notes how long that took.
+// await waits until every worker has started jobs that it did not hold, and settled some, and notes
+// how long that took.
 func (h *harbour) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
 	took := make(map[string]time.Duration)
 	var looked time.Time

@@ -39,7 +39,8 @@ type poolCase struct {
 	jobs        int
 }
 
-// The leases are shorter than the handlers of the second case take, so that they have to be extended.
+// The leases are shorter than the handlers of the second case take, so that they have to be
+// extended.
 const leaseInPool = 2 * time.Second
 
 var poolCases = []poolCase{

@@ -23,8 +23,8 @@ var slowLink = scenario.Scenario{
 	Run:    workOverSlowLink,
 }
 
-// link is what the workers have: so many jobs of a megabyte, and the link's bytes a second. All of the jobs take
-// longer than a claim may.
+// link is what the workers have: so many jobs of a megabyte, and the link's bytes a second. All of
+// the jobs take longer than a claim may.
 type link struct{ jobs, rate int }
 
 func workOverSlowLink(ctx context.Context, l *lab.Lab) error {
@@ -62,7 +62,8 @@ func workOverSlowLink(ctx context.Context, l *lab.Lab) error {
 	return nil
 }
 
-// enqueueLong writes jobs of a megabyte that no database can compress, and that may be started once.
+// enqueueLong writes jobs of a megabyte that no database can compress, and that may be started
+// once.
 func enqueueLong(ctx context.Context, l *lab.Lab, n int) error {
 	conn, err := pgx.Connect(ctx, l.DSN())
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package processes breaks worker processes: it kills, freezes and stops them, and gives them wrong clocks.
+// Package processes breaks worker processes: it kills, freezes and stops them, and gives them wrong
+// clocks.
 package processes
 
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"

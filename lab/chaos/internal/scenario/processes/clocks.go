@@ -29,8 +29,8 @@ var shifts = []time.Duration{time.Hour, -time.Hour, 90 * time.Second, 0}
 
 const (
 	leaseOfShifted = 2 * time.Second
-	// ownFirst is the number of the first job from the harness itself; the enqueuers' begin at their
-	// place's multiple of numbersEach.
+	// ownFirst is the number of the first job from the harness itself; the enqueuers' begin at
+	// their place's multiple of numbersEach.
 	ownFirst    = 9_000_000
 	numbersEach = 1_000_000
 )

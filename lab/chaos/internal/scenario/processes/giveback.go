@@ -27,7 +27,8 @@ const (
 	backlogged = 2 * time.Hour
 	// slotsInBacklog is the Concurrency of each worker.
 	slotsInBacklog = 8
-	// outOfPlace is how many places a job may start behind its place, since slots start theirs side by side.
+	// outOfPlace is how many places a job may start behind its place, since slots start theirs side
+	// by side.
 	outOfPlace = 100
 )
 
@@ -92,7 +93,8 @@ func makeBacklog(ctx context.Context, l *lab.Lab, jobs int) error {
 		int(backlogged.Seconds())))
 }
 
-// checkBacklog demands that what was given back has kept its due time, and so its place and the backlog its age.
+// checkBacklog demands that what was given back has kept its due time, and so its place and the
+// backlog its age.
 func checkBacklog(ctx context.Context, l *lab.Lab) error {
 	moved, err := l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'pending' AND scheduled_at > now() - interval '1 hour'`)
 	if err != nil {
@@ -120,8 +122,8 @@ func checkBacklog(ctx context.Context, l *lab.Lab) error {
 	return nil
 }
 
-// latest is the most places that a job started behind its own in the order of the numbers, among those that
-// the last worker started.
+// latest is the most places that a job started behind its own in the order of the numbers, among
+// those that the last worker started.
 func latest(starts []ledger.Entry) (places, number int) {
 	var order []int
 	for _, s := range starts {

@@ -33,7 +33,8 @@ func freezeUnderLoad(ctx context.Context, l *lab.Lab) error {
 	crew, err := l.MixedCrew(4, func(place int) child.Work {
 		return child.Work{
 			// The last settles before the work: while it is frozen it keeps its jobs. The first two
-			// take no notice of the end of their contexts, which would roll back before they come late.
+			// take no notice of the end of their contexts, which would roll back before they come
+			// late.
 			Worker:  system.Worker{Concurrency: 8, Lease: leaseOfFrozen, Detached: place < 2, SettleFirst: place == 3},
 			Handler: "inTx",
 			Least:   50 * time.Millisecond, // 32 handlers get through some 180 jobs a second

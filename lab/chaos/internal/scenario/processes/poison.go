@@ -26,7 +26,8 @@ var poison = scenario.Scenario{
 
 const (
 	leaseOfPoisoned = time.Second
-	// spent jobs are numbered from 1 on, the poison jobs from firstPoison, and the others from firstOther.
+	// spent jobs are numbered from 1 on, the poison jobs from firstPoison, and the others from
+	// firstOther.
 	spent       = 1000
 	firstPoison = 1_000_000
 	firstOther  = 2_000_000
@@ -103,8 +104,8 @@ func (p *phases) play(ctx context.Context, l *lab.Lab) error {
 	return nil
 }
 
-// enqueueSpent makes 1,000 jobs that are what dead workers have left behind: running, more urgent and older
-// than all others, in their last attempt. Their leases last until they are to run out.
+// enqueueSpent makes 1,000 jobs that are what dead workers have left behind: running, more urgent
+// and older than all others, in their last attempt. Their leases last until they are to run out.
 func enqueueSpent(ctx context.Context, l *lab.Lab) error {
 	numbers := make([]int, spent)
 	for i := range numbers {
@@ -122,8 +123,9 @@ func poisonEnded(ctx context.Context, l *lab.Lab) (bool, error) {
 	return n == 0, err
 }
 
-// share of the usual rate is what must be reached while there is poison. A poison job takes its worker away for
-// as long as a new process takes to begin, once in about a lease: of four workers one or two at a time, so that half of them are left.
+// share of the usual rate is what must be reached while there is poison. A poison job takes its
+// worker away for as long as a new process takes to begin, once in about a lease: of four workers
+// one or two at a time, so that half of them are left.
 const share = 0.5
 
 // check demands that the other jobs flow.
@@ -136,8 +138,8 @@ func (p *phases) check(l *lab.Lab, book ledger.Book) {
 	l.Row.Note("p99 from acknowledgement to start while poison is about: %.3f s", waits(book, p.poison, p.end).Seconds())
 }
 
-// waits is the 99th percentile of the time from acknowledgement to first start, of the jobs that were acknowledged from one
-// time to another. A job that was never started has waited until now.
+// waits is the 99th percentile of the time from acknowledgement to first start, of the jobs that
+// were acknowledged from one time to another. A job that was never started has waited until now.
 func waits(book ledger.Book, from, to time.Time) time.Duration {
 	started := make(map[int]time.Time)
 	for _, s := range slices.Backward(book.Starts) {
@@ -195,7 +197,8 @@ func checkDead(ctx context.Context, l *lab.Lab, book ledger.Book) error {
 	return nil
 }
 
-// notStarted counts by job the attempts that had no start, because another job had killed the process that held it.
+// notStarted counts by job the attempts that had no start, because another job had killed the
+// process that held it.
 func notStarted(faults []audit.Fault, book ledger.Book) map[int]int {
 	started := make(map[run]bool)
 	for _, s := range book.Starts {

@@ -144,7 +144,8 @@ func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
 }
 
 // choose waits until the victim writes, or until anybody copies the log into the file, who is the
-// victim then, or for nothing, as the draw has it. It waits for a second at most: the kernel may not tell.
+// victim then, or for nothing, as the draw has it. It waits for a second at most: the kernel may
+// not tell.
 func (c *crowd) choose(strike plan.Strike) (victim int, err error) {
 	var lock int
 	switch strike.Draw % 4 {

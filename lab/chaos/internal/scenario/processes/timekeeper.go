@@ -134,7 +134,8 @@ func (k *timekeeper) soonest(s ledger.Entry) time.Time {
 	return k.asked[s.Number].Add(later.Delay(k.lab.Seed, s.Number))
 }
 
-// latest is when a run was due at the latest; ok is false where that depended on a process that was killed.
+// latest is when a run was due at the latest; ok is false where that depended on a process that was
+// killed.
 func (k *timekeeper) latest(s ledger.Entry) (at time.Time, ok bool) {
 	before := run{s.Number, s.Attempt - 1}
 	if k.held[before] {
@@ -189,8 +190,8 @@ func (k *timekeeper) falseReclaims() (list []string, retries int) {
 	return list, retries
 }
 
-// lost is how often a worker was told that a job was not its own any more which it had not brought to an end. Of one that it had,
-// an extension says so that its own settling has overtaken.
+// lost is how often a worker was told that a job was not its own any more which it had not brought
+// to an end. Of one that it had, an extension says so that its own settling has overtaken.
 func (k *timekeeper) lost() (n int) {
 	runOf := func(e ledger.Entry) ledger.Entry {
 		return ledger.Entry{Number: e.Number, Attempt: e.Attempt, Worker: e.Worker}

@@ -20,8 +20,8 @@ func entryOf(number, attempt int, worker string, second float64, text string) le
 	return ledger.Entry{Number: number, Attempt: attempt, Worker: worker, At: atSecond(second), Text: text}
 }
 
-// punctualTimekeeper has three jobs in good order: 10 fails and is tried again after a second, 9 is due later, and 4
-// is held by a worker that is killed.
+// punctualTimekeeper has three jobs in good order: 10 fails and is tried again after a second, 9 is
+// due later, and 4 is held by a worker that is killed.
 func punctualTimekeeper() *timekeeper {
 	l := &lab.Lab{Config: lab.Config{Seed: 1, Short: true, Row: &report.Row{}}}
 	l.Struck(audit.Fault{Worker: "w1.1", Held: []system.Job{{Number: 4, Attempt: 1}}})
@@ -73,7 +73,8 @@ func TestUnpunctual(t *testing.T) {
 	}
 }
 
-// TestTaken: what a worker is told to have lost was taken from it, unless that very run of it had come to its end.
+// TestTaken: what a worker is told to have lost was taken from it, unless that very run of it had
+// come to its end.
 func TestTaken(t *testing.T) {
 	k := punctualTimekeeper()
 	k.book.Effects = []ledger.Entry{entryOf(9, 1, "w2.1", 5, "")}

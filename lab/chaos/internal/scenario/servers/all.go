@@ -1,4 +1,5 @@
-// Package servers breaks the database server: it kills it, fails over, fills its disk, and changes its settings.
+// Package servers breaks the database server: it kills it, fails over, fills its disk, and changes
+// its settings.
 package servers
 
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"

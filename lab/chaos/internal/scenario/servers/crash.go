@@ -91,7 +91,8 @@ func pauseOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (audit.Fault
 	})
 }
 
-// outage is a fault that begins with what how does, and ends when the processes can reach the database again.
+// outage is a fault that begins with what how does, and ends when the processes can reach the
+// database again.
 func outage(ctx context.Context, l *lab.Lab, what string, how func() error) (f audit.Fault, err error) {
 	f = audit.Fault{What: what, At: time.Now()}
 	if err := how(); err != nil {

@@ -142,7 +142,8 @@ func failOverOnce(ctx context.Context, l *lab.Lab, next *server.Postgres, hold t
 	return f, received, l.MoveTo(ctx, next)
 }
 
-// examine starts the old primary, alone, to see what it had that the new one had not, and removes it.
+// examine starts the old primary, alone, to see what it had that the new one had not, and removes
+// it.
 func examine(ctx context.Context, l *lab.Lab, old *server.Postgres, received string, f *failover) (err error) {
 	if f.bytes, err = old.Revive(ctx, received); err != nil {
 		return fmt.Errorf("the old primary: %w", err)

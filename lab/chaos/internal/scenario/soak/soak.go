@@ -25,12 +25,13 @@ var soak = scenario.Scenario{
 
 const (
 	leaseOfSoaked = 3 * time.Second
-	// idleOfSoaked has a pool forget what it once needed for a moment: how many connections there are tells how many are used.
+	// idleOfSoaked has a pool forget what it once needed for a moment: how many connections there
+	// are tells how many are used.
 	idleOfSoaked = time.Second
 )
 
-// soaked is a soak that is under way. The first worker is never killed nor told to stop: what it takes up
-// at the end is compared with the beginning.
+// soaked is a soak that is under way. The first worker is never killed nor told to stop: what it
+// takes up at the end is compared with the beginning.
 type soaked struct {
 	*lab.Lab
 	crew       *lab.Crew

@@ -41,7 +41,8 @@ func (s *soaked) checkFlat(gauges []child.Gauge) {
 	}
 }
 
-// tenths are the medians of the tenths of a list: whether a figure rises all the time, or has come to an end of it.
+// tenths are the medians of the tenths of a list: whether a figure rises all the time, or has come
+// to an end of it.
 func tenths[T any](list []T, figure func(T) float64) (medians []float64) {
 	for i := range 10 {
 		medians = append(medians, median(list[i*len(list)/10:(i+1)*len(list)/10], figure))
