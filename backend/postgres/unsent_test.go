@@ -86,9 +86,18 @@ type rounds struct{ answers []any } // rows, or an error
 func (r *rounds) Connect(context.Context) (driver.Conn, error) { return r, nil }
 func (r *rounds) Driver() driver.Driver                        { return nil }
 func (*rounds) Prepare(string) (driver.Stmt, error)            { return nil, errors.ErrUnsupported }
-func (*rounds) Begin() (driver.Tx, error)                      { return nil, errors.ErrUnsupported }
+func (r *rounds) Begin() (driver.Tx, error)                    { return r, nil }
+func (*rounds) Commit() error                                  { return nil }
+func (*rounds) Rollback() error                                { return nil }
 func (*rounds) Close() error                                   { return nil }
 func (*rounds) CheckNamedValue(*driver.NamedValue) error       { return nil }
+
+// BeginTx implements [driver.ConnBeginTx]: a call is a transaction after a serialization failure.
+func (r *rounds) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return r, nil }
+
+func (*rounds) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
+	return driver.ResultNoRows, nil
+}
 
 func (r *rounds) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
 	answer := r.answers[0]
@@ -129,9 +138,10 @@ func TestLaterRound(t *testing.T) {
 		answers []any
 		want    error
 	}{
-		"repeated": {[]any{first, stateError("40P01"), [][]driver.Value{{int64(2), false, nil}}}, nil},
-		"fails":    {[]any{first, stateError("57014")}, queue.ErrUnknown},
-		"too much": {[]any{first, stateError("54000")}, queue.ErrUnknown},
+		"repeated":   {[]any{first, stateError("40001"), [][]driver.Value{{int64(2), false, nil}}}, nil},
+		"deadlocked": {[]any{first, stateError("40P01"), [][]driver.Value{{int64(2), false, nil}}}, nil},
+		"fails":      {[]any{first, stateError("57014")}, queue.ErrUnknown},
+		"too much":   {[]any{first, stateError("54000")}, queue.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &rounds{c.answers}
