@@ -23,7 +23,7 @@ func TestCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := functionsIn(t, "../queue", "../backend/postgres")
+	code := functionsIn(t, "../queue", "../backend/postgres", "../backend/internal/sqlkit")
 	name := regexp.MustCompile("`([\\w.]+)`")
 	chains := 0
 	for line := range strings.Lines(string(text)) {

@@ -14,7 +14,7 @@ import (
 func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err error) {
 	err = b.run(ctx, "backlog", nil, func(db queue.DB) error {
 		backlogs = nil
-		return queryRows(ctx, db, func(rows *sql.Rows) error {
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 			var waiting queue.Backlog
 			var age int64
 			err := rows.Scan(&waiting.Queue, &age)

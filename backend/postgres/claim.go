@@ -143,7 +143,7 @@ func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, 
 	jobs := make([]*queue.Job, 0, min(size, 1000))
 	var headers []byte
 	var priority, attempt, most int64 // database/sql copies these types and prints and parses others
-	err := queryRows(ctx, db, func(rows *sql.Rows) error {
+	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		job := &queue.Job{Worker: worker} // alone: in a block, one slow job would keep all payloads
 		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &priority, &job.ScheduledAt,
 			&attempt, &most, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError)

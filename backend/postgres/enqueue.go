@@ -97,7 +97,7 @@ func (in *insert) run(ctx context.Context, db queue.DB) error {
 	}
 	n := 0
 	in.again = nil
-	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		n++
 		return in.scan(in, rows, in.jobs[n-1])
 	}, in.query, in.params...)

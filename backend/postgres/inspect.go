@@ -23,7 +23,7 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 	err = b.run(ctx, "count", nil, func(db queue.DB) error {
 		for _, query := range []string{b.sql.countAll, b.sql.countSample} {
 			counts = nil
-			err := queryRows(ctx, db, func(rows *sql.Rows) error {
+			err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 				var c queue.Count
 				err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
 				counts = append(counts, c)
@@ -99,7 +99,7 @@ func (b *Backend) readRecords(ctx context.Context, operation, query string, args
 
 // queryRecords reads the columns that sql/list.sql, sql/list_slice.sql and sql/job.sql return.
 func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
-	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Record
 		var headers []byte
 		var locked, until sql.NullTime

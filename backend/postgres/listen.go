@@ -254,7 +254,7 @@ func (b *Backend) register(ctx context.Context, worker string, queues []string, 
 	var due sql.NullInt64
 	var micros int64
 	err = b.run(ctx, "sleep", nil, func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros) },
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros) },
 			b.sql.sleep, textArray(queues), worker, number, b.isListening(worker))
 	})
 	if err != nil || !due.Valid {

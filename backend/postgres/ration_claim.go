@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -27,7 +28,7 @@ func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r 
 // use. It is false if the server cannot be asked.
 func (b *Backend) isCostly(ctx context.Context, req queue.ClaimRequest) bool {
 	var plans []struct{ Plan planNode }
-	err := queryRows(ctx, b.db, func(rows *sql.Rows) error {
+	err := sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
 		var text []byte
 		if err := rows.Scan(&text); err != nil {
 			return err
@@ -65,7 +66,7 @@ func (n planNode) found() (rows float64) {
 
 // headMarks returns marks at the heads of the priorities that have pending jobs.
 func (b *Backend) headMarks(ctx context.Context, req queue.ClaimRequest) (all []mark, err error) {
-	err = queryRows(ctx, b.db, func(rows *sql.Rows) error {
+	err = sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
 		var queue int
 		var priority int32
 		err := rows.Scan(&queue, &priority)
@@ -148,7 +149,7 @@ func (b *Backend) openTransactions(ctx context.Context) (s snapshot, err error) 
 		var next int64
 		var at time.Time
 		scan := func(rows *sql.Rows) error { return rows.Scan(&text, &next, &at) }
-		if err := queryRows(ctx, db, scan, b.sql.transactions); err != nil {
+		if err := sqlkit.QueryRows(ctx, db, scan, b.sql.transactions); err != nil {
 			return err
 		}
 		s, err = parseSnapshot(text, next, at)
@@ -178,7 +179,7 @@ func (b *Backend) scanPart(ctx context.Context, req queue.ClaimRequest, r *ratio
 	started := time.Now()
 	n, last, claimable := 0, position{priority: next.mark.priority}, false
 	scan := func(rows *sql.Rows) error { return rows.Scan(&n, &last.due, &last.id, &claimable) }
-	err := queryRows(ctx, b.db, scan, b.sql.skipped,
+	err := sqlkit.QueryRows(ctx, b.db, scan, b.sql.skipped,
 		next.stretch.queue, kinds(req), next.mark.priority, timeText(next.stretch.from.due, "-infinity"), next.stretch.from.id,
 		timeText(next.mark.due, "-infinity"), next.mark.id, skippedAtOnce)
 	if err != nil {

@@ -58,6 +58,14 @@ func (p position) isBefore(q position) bool {
 	return p.due.Before(q.due) || p.due.Equal(q.due) && p.id < q.id
 }
 
+// lastBefore returns the latest due time of jobs before p.
+func (p position) lastBefore() time.Time {
+	if p.id == math.MinInt64 {
+		return p.due.Add(-time.Microsecond)
+	}
+	return p.due
+}
+
 // compareMarks orders marks by queue and priority.
 func compareMarks(a, b mark) int {
 	return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.priority, b.priority))
@@ -135,8 +143,8 @@ func (p *progress) stretches(queues []string) (all []stretch) {
 			// A mark at the head of its priority has no jobs before it.
 			if p.found != nil && compareMarks(p.found.mark, m) == 0 && !m.due.IsZero() {
 				found := p.found.stretch
-				if m.due.Before(found.until) { // the mark has gone back
-					found.until = m.due
+				if end := m.lastBefore(); end.Before(found.until) { // the mark has gone back
+					found.until = end
 				}
 				all = append(all, found)
 			}

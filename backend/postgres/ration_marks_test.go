@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -9,17 +10,27 @@ import (
 // In two, they would fill the limit of a claim twice.
 func TestStretchesDoNotOverlap(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
-	m := mark{position: position{due: at(10), id: 5}}
-	p := newProgress([]mark{m})
-	p.found = &part{mark: m, stretch: stretch{queue: "default", until: at(20)}}
-	var got []time.Time
-	for _, s := range p.stretches([]string{"default"}) {
-		if s.from.priority == 0 && s.last == 0 && s.from.due.IsZero() {
-			got = append(got, s.until)
+	var p progress
+	for _, c := range []struct {
+		mark position
+		want time.Time
+	}{
+		{position{due: at(10), id: math.MinInt64}, at(10).Add(-time.Microsecond)},
+		{position{due: at(10), id: 5}, at(10)}, // jobs with lower IDs may be due then
+		{position{due: at(30), id: 5}, at(20)},
+	} {
+		m := mark{position: c.mark}
+		p = newProgress([]mark{m})
+		p.found = &part{mark: m, stretch: stretch{queue: "default", until: at(20)}}
+		var got []time.Time
+		for _, s := range p.stretches([]string{"default"}) {
+			if s.from.priority == 0 && s.last == 0 && s.from.due.IsZero() {
+				got = append(got, s.until)
+			}
 		}
-	}
-	if len(got) != 1 || !got[0].Equal(at(10)) {
-		t.Errorf("the stretch before the mark ends at %v, want %v", got, at(10))
+		if len(got) != 1 || !got[0].Equal(c.want) {
+			t.Errorf("before the mark %+v: the stretch ends at %v, want %v", c.mark, got, c.want)
+		}
 	}
 	p.marks[0].position = headOf(0)
 	if n := len(p.stretches([]string{"default"})); n != 3 {

@@ -135,26 +135,11 @@ func readCommitted(ctx context.Context, conn *sql.Conn, f func(queue.DB) error) 
 	return nil
 }
 
-// queryRows runs a query and calls scan for every row.
-func queryRows(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // queryIDs runs a query whose rows are ids.
 func (b *Backend) queryIDs(ctx context.Context, operation string, db queue.DB, query string, args ...any) (ids []int64, err error) {
 	err = b.run(ctx, operation, db, func(db queue.DB) error {
 		ids = nil
-		return queryRows(ctx, db, func(rows *sql.Rows) error {
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 			var id int64
 			err := rows.Scan(&id)
 			ids = append(ids, id)

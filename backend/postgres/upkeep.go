@@ -41,7 +41,7 @@ func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, 
 	for collisions := 0; ; collisions++ {
 		err = b.run(ctx, "redrive", nil, func(db queue.DB) error {
 			var woken int64
-			return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &seen, &woken) }, b.sql.redrive,
+			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &seen, &woken) }, b.sql.redrive,
 				sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), limit, last, keyed)
 		})
 		// A transaction that enqueued the key has committed meanwhile: the next look sees it.
@@ -70,7 +70,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	var last sql.NullInt64
 	var completed, dead int
 	err = b.run(ctx, "prune", nil, func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &dead, &more) }, b.sql.prune,
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &dead, &more) }, b.sql.prune,
 			from, sqlkit.Microseconds(max(r.Completed, 0)), sqlkit.Microseconds(max(r.Dead, 0)), r.Archive, lockKey("prune", b.options.Schema))
 	})
 	if err != nil || !last.Valid {

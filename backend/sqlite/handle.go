@@ -188,22 +188,7 @@ func (h foreign) patiently(f func() error) error {
 
 // queryRows runs a query and calls scan for every row.
 func queryRows(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, args ...any) error {
-	run := func() error {
-		rows, err := db.QueryContext(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := scan(rows); err != nil {
-				return err
-			}
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		return rows.Close()
-	}
+	run := func() error { return sqlkit.QueryRows(ctx, db, scan, query, args...) }
 	if h, ok := db.(foreign); ok {
 		return h.patiently(run)
 	}

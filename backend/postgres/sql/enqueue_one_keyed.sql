@@ -1,12 +1,15 @@
 -- Writes one job with a key, and wakes a sleeping worker of its queue. It takes half the time of enqueue.sql. The
 -- parameters are those of enqueue_one.sql, and $10 is the key. The job is not written if a live job holds its key. Its
 -- id is then the live job's id, or NULL if this statement's snapshot does not show that job: run it again.
+-- The transaction draws its number before the clock is read. The INSERT may wait for another transaction that writes the
+-- same key, and rationed claims (ration_marks.go) expect a job to be due after its transaction was seen.
 -- Index: jobs_key_idx, sleepers_pkey.
 WITH written AS (
     INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_key)
     VALUES (
         $1::text, $2::text, $3::text::jsonb, coalesce($4::integer, 0),
-        coalesce($6::timestamptz, clock_timestamp() + coalesce($5::bigint, 0) * interval '1 microsecond'),
+        coalesce($6::timestamptz, CASE WHEN pg_current_xact_id() IS NOT NULL THEN clock_timestamp() END
+            + coalesce($5::bigint, 0) * interval '1 microsecond'),
         coalesce($7::integer, 5), $8::text::jsonb, $10::text
     )
     ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING

@@ -18,7 +18,7 @@ WITH dead AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), revived AS (
     UPDATE errand.jobs
-    SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = clock_timestamp(), fence = 0,
+    SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = (SELECT clock_timestamp()), fence = 0,
         locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp()
     WHERE id = ANY (ARRAY(
         SELECT d.id FROM dead d

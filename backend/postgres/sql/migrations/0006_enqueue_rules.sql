@@ -81,7 +81,10 @@ BEGIN
         INSERT INTO errand.jobs AS j (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
         VALUES (
             queue, kind, coalesce(payload, 'null'), coalesce(priority, 0),
-            coalesce(scheduled_at, clock_timestamp() + coalesce(delay, interval '0')), coalesce(max_attempts, 5), job_key, headers)
+            -- The number is drawn first, because the INSERT may wait for the key: see ration_marks.go.
+            coalesce(scheduled_at, CASE WHEN pg_current_xact_id() IS NOT NULL THEN clock_timestamp() END
+                + coalesce(delay, interval '0')),
+            coalesce(max_attempts, 5), job_key, headers)
         ON CONFLICT DO NOTHING -- only jobs_key_idx can conflict: the id is new
         RETURNING j.id INTO id;
         EXIT WHEN id IS NOT NULL;

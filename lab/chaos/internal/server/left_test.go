@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// TestLeft cuts a connection amid a statement, as the end of its process does: the statement is
+// TestLeft cuts a connection during a statement, as the end of its process does: the statement is
 // done to its end, and Left waits for that.
 func TestLeft(t *testing.T) {
 	p := start(t)

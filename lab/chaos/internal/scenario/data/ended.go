@@ -38,7 +38,7 @@ var txFaults = map[string]func(ctx context.Context, tx *sql.Tx) error{
 	"full disk":   meetFullDisk,
 }
 
-// interruptWrite has a statement's context end amid its writing.
+// interruptWrite has a statement's context end during its write.
 func interruptWrite(ctx context.Context, tx *sql.Tx) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()

@@ -65,7 +65,7 @@ func cutCommits(ctx context.Context, l *lab.Lab) error {
 	return workOff(ctx, l, len(cutting)*budget)
 }
 
-// cutClients are those whose connections are cut amid a commit.
+// cutClients are those whose connections are cut during a commit.
 func cutClients() (clients []*cutClient) {
 	for _, driver := range []string{"pgx", "postgres"} {
 		for _, tx := range []bool{false, true} {

@@ -22,7 +22,7 @@ import (
 var halfOpen = scenario.Scenario{
 	Number: 11,
 	Name:   "halfopen",
-	What:   "all connections swallow what is sent, for ever, amid a claim, a settling, and while workers listen; new ones work, or hang for a while, too",
+	What:   "all connections swallow what is sent, for ever, during a claim, a settling, and while workers listen; new ones work, or hang for a while, too",
 	Run:    swallowConnections,
 	Settings: map[string]string{
 		"max_connections": "1000", // the server's ends stay
@@ -42,8 +42,8 @@ type point struct {
 }
 
 var (
-	amidClaim    = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
-	amidSettling = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
+	duringClaim    = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
+	duringSettling = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
 	// whileListening is while it waits.
 	whileListening = point{name: "listen"}
 )
@@ -77,10 +77,10 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	full := []swallowRound{
-		{[]point{amidClaim}, 0}, {[]point{amidSettling}, 0}, {[]point{whileListening}, 0},
-		{[]point{amidClaim}, 12 * time.Second}, {[]point{amidSettling}, 12 * time.Second}, {[]point{whileListening}, 12 * time.Second},
+		{[]point{duringClaim}, 0}, {[]point{duringSettling}, 0}, {[]point{whileListening}, 0},
+		{[]point{duringClaim}, 12 * time.Second}, {[]point{duringSettling}, 12 * time.Second}, {[]point{whileListening}, 12 * time.Second},
 	}
-	short := []swallowRound{{[]point{amidClaim, amidSettling}, 3 * time.Second}, {[]point{whileListening}, 0}}
+	short := []swallowRound{{[]point{duringClaim, duringSettling}, 3 * time.Second}, {[]point{whileListening}, 0}}
 	for range lab.Size(l, 3, 1) {
 		for _, s := range lab.Size(l, full, short) {
 			if err := h.round(ctx, s); err != nil {

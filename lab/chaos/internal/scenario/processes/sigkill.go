@@ -86,7 +86,7 @@ func checkRerun(l *lab.Lab, f audit.Finding, lease time.Duration) {
 	l.Row.CheckTime(f.Again <= 5*lease, "what was held in its fourth attempt, or a later one, within 5", "%.2f s at most", f.Again.Seconds())
 }
 
-// allStarted says whether each of the workers has started a job: who has not cannot be struck amid
+// allStarted says whether each of the workers has started a job: who has not cannot be struck during
 // one.
 func allStarted(ctx context.Context, l *lab.Lab, workers []string) (bool, error) {
 	starts, err := l.Ledger.StartsSince(ctx, time.Time{})
