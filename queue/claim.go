@@ -99,9 +99,12 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 // claimOnce claims at most n jobs and starts them. It returns how many it got, and whether the
 // claim came back full: then more jobs are due.
 func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err error) {
+	before := time.Now()
+	if before.After(r.slowUntil) {
+		r.claimTime = claimTimeout
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.claimTime)
 	defer cancel()
-	before := time.Now()
 	r.forgetDue(before)
 	req := r.sizedRequest(n)
 	jobs, err := r.Backend.Claim(ctx, req)
@@ -120,11 +123,12 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err err
 }
 
 // noteSlow logs that a payload could not be read in time, and gives the next claims twice the time,
-// up to two thirds of the lease.
+// up to two thirds of the lease, until the job has come again.
 func (r *run) noteSlow(slow *SlowError) {
 	r.Logger.Warn("errand: payload not read in time, job released; claims get more time",
 		append(jobAttrs(slow.Job), "due_in", slow.Delay, "error", slow.Err)...)
 	r.claimTime = max(r.claimTime, min(2*r.claimTime, r.Lease*2/3, longestClaim))
+	r.slowUntil = time.Now().Add(2 * slow.Delay)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noteDue(time.Now().Add(slow.Delay))

@@ -71,8 +71,9 @@ func (e *SetupError) Error() string {
 func (e *SetupError) Unwrap() error { return e.Err }
 
 // SlowError is the error of a claim that could not read the payload of a job in time. The backend
-// has released the job for Delay, without costing an attempt, so that the jobs behind it run. The
-// worker logs it, claims again at once, and gives its claims more time from then on.
+// releases the job for Delay, without costing an attempt, so that the jobs behind it run. The worker
+// logs it, claims again at once, and gives its claims twice the time for a while: at most two thirds
+// of its lease. A payload that takes longer than that never runs.
 type SlowError struct {
 	Job   *Job // without its Payload
 	Delay time.Duration

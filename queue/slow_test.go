@@ -49,3 +49,40 @@ func TestSlowPayloadRuns(t *testing.T) {
 		w.stop()
 	})
 }
+
+// onceSlow is a backend whose first claim meets a slow payload. It tells how long each later claim
+// may take.
+type onceSlow struct {
+	queue.Queue
+	delay  time.Duration
+	limits []time.Duration
+}
+
+func (o *onceSlow) Unwrap() queue.Queue { return o.Queue }
+
+func (o *onceSlow) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	deadline, _ := ctx.Deadline()
+	o.limits = append(o.limits, time.Until(deadline))
+	if len(o.limits) == 1 {
+		return nil, &queue.SlowError{Job: newTask(1), Delay: o.delay, Err: context.DeadlineExceeded}
+	}
+	return o.Queue.Claim(ctx, req)
+}
+
+// TestSlowTimeEnds: claims have more time only until the slow job has come again. A claim that the
+// network swallows later is given up as soon as without it.
+func TestSlowTimeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &onceSlow{Queue: newQueue(t, 0), delay: 30 * time.Second}
+		w := start(t, queue.Worker{
+			Backend: o,
+			Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }),
+		})
+		time.Sleep(2 * time.Minute)
+		w.stop()
+		first, second, last := o.limits[0], o.limits[1], o.limits[len(o.limits)-1]
+		if second != 2*first || last != first {
+			t.Errorf("claims may take %v, %v after a slow payload, and %v at the end; want twice the first, and the first", first, second, last)
+		}
+	})
+}

@@ -180,6 +180,7 @@ type run struct {
 	canWake   atomic.Bool   // the backend wakes the worker
 	shrinkage int           // how often claiming has halved what it asks for
 	claimTime time.Duration // how long a claim may take
+	slowUntil time.Time     // until then it is more than claimTimeout, because a payload was slow
 
 	mu         sync.Mutex
 	held       heldJobs             // claimed and not yet settled

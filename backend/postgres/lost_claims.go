@@ -32,7 +32,7 @@ type lostClaims struct {
 	mu     sync.Mutex
 	fence  int64                 // the highest fence of an answered claim
 	lost   map[string]*lostClaim // by worker
-	unkept []*queue.Job          // claimed and not returned, but their release has failed
+	unkept []queue.Outcome       // releases of claimed jobs that have failed
 }
 
 // lostClaim is what is known about a worker's claims that were not answered.
@@ -77,9 +77,9 @@ func (c *lostClaims) noteLost(req queue.ClaimRequest, sent time.Time, after int6
 	l.until = time.Now().Add(req.Lease)
 }
 
-// takeDue returns the jobs to release now, and a copy of what is known about the worker's lost
+// takeDue returns the releases to settle again now, and a copy of what is known about the worker's lost
 // claims if it is time to release their jobs; otherwise nil.
-func (c *lostClaims) takeDue(worker string) (unkept []*queue.Job, l *lostClaim) {
+func (c *lostClaims) takeDue(worker string) (unkept []queue.Outcome, l *lostClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	unkept, c.unkept = c.unkept, nil
@@ -104,7 +104,7 @@ func (c *lostClaims) noteReleased(worker string, at time.Time) {
 // always there are none, and it sends nothing.
 func (b *Backend) releaseLost(ctx context.Context, worker string) error {
 	unkept, l := b.lostClaims.takeDue(worker)
-	b.release(ctx, 0, unkept...)
+	b.release(ctx, unkept...)
 	if l == nil {
 		return nil
 	}
@@ -121,22 +121,29 @@ func (b *Backend) releaseLost(ctx context.Context, worker string) error {
 	return err
 }
 
-// release releases jobs that were claimed and are not returned to the worker. With a delay of 0
-// they keep their place. If that fails, a later claim tries again, without the delay.
-func (b *Backend) release(ctx context.Context, delay time.Duration, jobs ...*queue.Job) {
-	if len(jobs) == 0 {
-		return
+// release settles the releases of jobs that were claimed and are not returned to the worker. It
+// returns those that the worker has lost. If it fails, a later claim settles them again.
+func (b *Backend) release(ctx context.Context, outcomes ...queue.Outcome) (lost []*queue.Job) {
+	if len(outcomes) == 0 {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
+	lost, err := b.Settle(ctx, nil, outcomes...)
+	if err != nil {
+		b.lostClaims.mu.Lock()
+		defer b.lostClaims.mu.Unlock()
+		b.lostClaims.unkept = append(b.lostClaims.unkept, outcomes...)
+	}
+	return lost
+}
+
+// releases returns the outcomes that release jobs, which keep their places.
+func releases(jobs []*queue.Job) []queue.Outcome {
 	outcomes := make([]queue.Outcome, len(jobs))
 	for i, job := range jobs {
 		job.Payload, job.Headers = nil, nil
-		outcomes[i] = queue.Outcome{Job: job, Action: queue.Release, Delay: delay}
+		outcomes[i] = queue.Outcome{Job: job, Action: queue.Release}
 	}
-	if _, err := b.Settle(ctx, nil, outcomes...); err != nil {
-		b.lostClaims.mu.Lock()
-		defer b.lostClaims.mu.Unlock()
-		b.lostClaims.unkept = append(b.lostClaims.unkept, jobs...)
-	}
+	return outcomes
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,14 +77,18 @@ func (s *slowPayloads) remove(id int64) {
 	delete(s.jobs, id)
 }
 
-// postpone releases the job with a delay if err says that ctx left too little time to read its
-// payload, and returns a [*queue.SlowError]. Other errors it returns as they are.
-func (b *Backend) postpone(ctx context.Context, job *queue.Job, err error) error {
-	if !errors.Is(err, context.DeadlineExceeded) {
-		b.release(ctx, 0, job)
+// releaseUnread releases the jobs of a claim whose payloads were not read, because of err or for
+// want of room. If they are all of its jobs, and err says that ctx left too little time, the first
+// is slow: it is released with a delay, and the error is a [*queue.SlowError].
+func (b *Backend) releaseUnread(ctx context.Context, jobs []*queue.Job, all bool, err error) error {
+	outcomes := releases(jobs)
+	isSlow := all && errors.Is(err, context.DeadlineExceeded)
+	if isSlow {
+		outcomes[0].Delay = b.slow.add(jobs[0].ID)
+	}
+	lost := b.release(ctx, outcomes...)
+	if !isSlow || slices.Contains(lost, jobs[0]) {
 		return err
 	}
-	delay := b.slow.add(job.ID)
-	b.release(ctx, delay, job)
-	return &queue.SlowError{Job: job, Delay: delay, Err: err}
+	return &queue.SlowError{Job: jobs[0], Delay: outcomes[0].Delay, Err: err}
 }

@@ -53,12 +53,7 @@ func (b *Backend) claimWhole(ctx context.Context, req queue.ClaimRequest, all []
 	}
 	sortClaimed(jobs, req.Queues)
 	n, err := b.readRest(ctx, jobs, room, begun)
-	unread := jobs[n:]
-	if err != nil && n == 0 {
-		err = b.postpone(ctx, jobs[0], err)
-		unread = jobs[1:]
-	}
-	b.release(ctx, 0, unread...)
+	err = b.releaseUnread(ctx, jobs[n:], n == 0, err)
 	if doubt {
 		b.doubtful.Add(-int64(max(n, 1)))
 	}
@@ -106,7 +101,7 @@ func (b *Backend) settleUnreadable(ctx context.Context, req queue.ClaimRequest) 
 	jobs, _, err := b.claimWhole(ctx, req, wholeQueues(req.Queues))
 	for _, job := range jobs {
 		if job.Unreadable == nil {
-			b.release(ctx, 0, jobs...)
+			b.release(ctx, releases(jobs)...)
 			continue
 		}
 		_, err = b.Settle(ctx, nil, queue.Outcome{Job: job, Action: queue.Dead, Err: job.Unreadable})

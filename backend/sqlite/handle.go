@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
 	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/queue"

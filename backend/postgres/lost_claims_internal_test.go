@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// TestFailedReleaseKeepsDelay: the release of a job with a slow payload keeps its delay if it fails.
+// Without the delay the job would stand at the head of its queue again.
+func TestFailedReleaseKeepsDelay(t *testing.T) {
+	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/none") // no server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	b, err := New(db, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := &queue.Job{ID: 1, Worker: "w", Fence: 1}
+	b.release(t.Context(), queue.Outcome{Job: job, Action: queue.Release, Delay: time.Minute})
+	unkept, _ := b.lostClaims.takeDue("w")
+	if len(unkept) != 1 || unkept[0].Job != job || unkept[0].Delay != time.Minute {
+		t.Errorf("to be settled again: %+v, want the release with its delay of a minute", unkept)
+	}
+}
