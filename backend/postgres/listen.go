@@ -219,7 +219,7 @@ func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo
 		defer close(done)
 		defer cancel()
 		_, err := b.db.ExecContext(ctx, b.sql.wake, textArray(queues), textArray(workers), upTo)
-		b.health.noteTimeout(err)
+		b.health.note(err)
 	}()
 	select {
 	case <-done:

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -11,29 +12,31 @@ import (
 
 // Dead connections in the pool.
 //
-// Problem: where a network swallows one connection, it swallows those that lie idle beside it, and
-// database/sql finds out about one a call, each after that call's whole time.
-// Rule: after a call that got no answer in time, the next call first pings all idle connections at
-// once, and those that do not answer leave the pool. The listener does so before it reconnects.
-// Bounds: pingTimeout a time, once for each time that calls have got no answer.
-// Shown by: TestSwallowedPool; the lab's scenarios that freeze and partition the network.
+// Problem: what breaks one connection breaks those that lie idle beside it, and database/sql finds
+// out about one a statement. Where a network swallows them, that takes the statement's whole time.
+// Rule: before a statement that follows a broken or an unanswered one, all idle connections are
+// pinged at once, and those that do not answer leave the pool. The listener does so before it
+// reconnects.
+// Bounds: pingTimeout a time, once for each time that a connection has failed.
+// Shown by: TestSwallowedPool, TestKilledPool; the lab's scenarios that freeze and partition the
+// network.
 
 // pingTimeout is how long a connection that is alive takes to answer at most.
 const pingTimeout = 3 * time.Second
 
 // poolHealth notes whether idle connections may be dead. Its zero value says that they are not.
-type poolHealth struct{ silent atomic.Bool }
+type poolHealth struct{ suspect atomic.Bool }
 
-// noteTimeout notes whether the error is of a call whose time was up before the server answered.
-func (h *poolHealth) noteTimeout(err error) {
-	if errors.Is(err, context.DeadlineExceeded) {
-		h.silent.Store(true)
+// note notes whether the error is of a connection that is broken, or that did not answer in time.
+func (h *poolHealth) note(err error) {
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, context.DeadlineExceeded) {
+		h.suspect.Store(true)
 	}
 }
 
-// dropDeadConns drops the pool's dead connections, once for each time that a timeout was noted.
+// dropDeadConns drops the pool's dead connections, once for each time that one was noted.
 func (h *poolHealth) dropDeadConns(ctx context.Context, pool *sql.DB) {
-	if h.silent.CompareAndSwap(true, false) {
+	if h.suspect.CompareAndSwap(true, false) {
 		dropDeadConns(ctx, pool)
 	}
 }

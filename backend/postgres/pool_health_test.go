@@ -15,7 +15,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// network is a driver whose connections can be swallowed: existing ones then never answer again.
+// network is a driver whose connections can be swallowed or cut: existing ones then never answer
+// again, or fail at once.
 type network struct {
 	mu    sync.Mutex
 	conns []*netConn
@@ -31,17 +32,19 @@ func (n *network) Connect(context.Context) (driver.Conn, error) {
 
 func (n *network) Driver() driver.Driver { return nil }
 
-func (n *network) swallow() {
+// fail swallows all connections, or cuts them.
+func (n *network) fail(cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.conns {
-		c.once.Do(func() { close(c.gone) })
+		c.once.Do(func() { c.cut = cut; close(c.gone) })
 	}
 }
 
 type netConn struct {
 	once   sync.Once
 	gone   chan struct{}
+	cut    bool
 	broken bool
 }
 
@@ -49,6 +52,10 @@ type netConn struct {
 func (c *netConn) answer(ctx context.Context) error {
 	select {
 	case <-c.gone:
+		if c.cut {
+			c.broken = true
+			return driver.ErrBadConn
+		}
 		<-ctx.Done()
 		c.broken = true
 		return ctx.Err()
@@ -74,31 +81,52 @@ func (noRows) Columns() []string         { return make([]string, 13) }
 func (noRows) Close() error              { return nil }
 func (noRows) Next([]driver.Value) error { return io.EOF }
 
+// idlePool returns a pool with idle connections, and a backend on it.
+func idlePool(t *testing.T, idle int) (*network, *sql.DB, *postgres.Backend) {
+	n := &network{}
+	db := sql.OpenDB(n)
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxIdleConns(idle)
+	var conns []*sql.Conn
+	for range idle {
+		c, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	q, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, db, q
+}
+
+// TestKilledPool: if the server has ended all connections of a pool, however many, a call succeeds.
+func TestKilledPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, db, q := idlePool(t, 100)
+		n.fail(true)
+		job := &queue.Job{ID: 1, Fence: 1, Worker: "w"}
+		if _, err := q.Extend(t.Context(), time.Minute, job); err != nil {
+			t.Errorf("Extend: %v", err)
+		}
+		if left := db.Stats().Idle; left != 1 {
+			t.Errorf("%d connections are left idle, want the new one", left)
+		}
+	})
+}
+
 // TestSwallowedPool: if the network has swallowed all connections of a pool, only the call that
 // finds out waits for long, however many there are.
 func TestSwallowedPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const idle, most = 20, 5 * time.Second
-		n := &network{}
-		db := sql.OpenDB(n)
-		defer db.Close()
-		db.SetMaxIdleConns(idle)
-		var conns []*sql.Conn
-		for range idle {
-			c, err := db.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			conns = append(conns, c)
-		}
-		for _, c := range conns {
-			c.Close()
-		}
-		q, err := postgres.New(db, postgres.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.swallow()
+		const most = 5 * time.Second
+		n, db, q := idlePool(t, 20)
+		n.fail(false)
 		claim := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

@@ -23,9 +23,12 @@ func (b *Backend) run(ctx context.Context, operation string, db queue.DB, f func
 	switch {
 	case err != nil:
 	case pool != nil:
-		b.health.dropDeadConns(ctx, b.db)
-		err = withRetry(ctx, func() error { return b.onOneConn(ctx, pool, f) })
-		b.health.noteTimeout(err)
+		err = withRetry(ctx, func() error {
+			b.health.dropDeadConns(ctx, b.db)
+			err := b.onOneConn(ctx, pool, f)
+			b.health.note(err)
+			return err
+		})
 	default:
 		if err = ctx.Err(); err == nil {
 			err = f(db)

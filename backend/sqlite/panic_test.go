@@ -47,8 +47,9 @@ func (c faultyConn) Prepare(query string) (driver.Stmt, error) {
 // poolOf is an application's wrapper of its pool.
 type poolOf struct{ *sql.DB }
 
-// TestPanicEndsTurn: a call that a panic or runtime.Goexit leaves, wherever that happens, lets the
-// next writer in and leaves no connection behind.
+// TestPanicEndsTurn: a call that a panic or runtime.Goexit leaves while it connects, prepares or
+// executes lets the next writer in, and leaves no connection behind. While a driver runs a query on
+// a connection or a transaction, database/sql itself keeps a lock after a panic.
 func TestPanicEndsTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, name string) {
 		file := dsn(t)
