@@ -78,8 +78,10 @@ GRANT SELECT (queue, since) ON :"schema".sleepers TO :"enqueuer";
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. This role cannot make jobs, nor change what
 -- they are.
 GRANT SELECT, DELETE ON :"schema".jobs TO :"worker";
-GRANT UPDATE (status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at)
-    ON :"schema".jobs TO :"worker";
+GRANT UPDATE (
+    status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at, started_at,
+    finished_at, redriven_at, redrives
+) ON :"schema".jobs TO :"worker";
 GRANT USAGE ON SEQUENCE :"schema".fences TO :"worker";
 GRANT SELECT, DELETE ON :"schema".sleepers TO :"worker";
 GRANT INSERT (queue, worker, nap), UPDATE (nap, since) ON :"schema".sleepers TO :"worker";
@@ -90,7 +92,7 @@ GRANT INSERT ON :"schema".jobs_archive TO :"worker";
 -- status, attempts FROM errand.jobs.
 GRANT SELECT (
     id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, locked_at, locked_by, locked_until, fence,
-    created_at, updated_at
+    created_at, updated_at, started_at, finished_at, redriven_at, redrives
 ) ON :"schema".jobs TO :"observer";
 
 COMMIT;

@@ -33,7 +33,9 @@ SET
     locked_at = statement_timestamp(),
     locked_by = $5::text,
     locked_until = statement_timestamp() + $4::bigint * interval '1 microsecond',
-    updated_at = statement_timestamp()
+    updated_at = statement_timestamp(),
+    started_at = statement_timestamp(),
+    finished_at = NULL
 WHERE j.ctid = ANY ((
     SELECT CASE WHEN set_config('lock_timeout', locked.timeout, true) <> '' THEN locked.ctids END
     FROM (

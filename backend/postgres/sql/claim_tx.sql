@@ -67,7 +67,7 @@ WITH many AS MATERIALIZED (
     SET
         status = 'completed', attempts = least(j.attempts, 1999999999) + 1, fence = nextval('errand.fences'),
         locked_by = NULL,
-        updated_at = transaction_timestamp()
+        updated_at = transaction_timestamp(), started_at = statement_timestamp(), finished_at = statement_timestamp()
     WHERE j.ctid = ANY (ARRAY(SELECT ctid FROM due))
     RETURNING
         j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,

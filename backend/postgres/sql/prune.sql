@@ -38,11 +38,13 @@ WITH turn AS MATERIALIZED (
     WHERE id = ANY (ARRAY(SELECT id FROM done UNION ALL SELECT id FROM dead))
     RETURNING
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
-        created_at, updated_at, kind, headers, job_key, fence, locked_until
+        created_at, updated_at, kind, headers, job_key, fence, locked_until,
+        started_at, finished_at, redriven_at, redrives
 ), archived AS (
     INSERT INTO errand.jobs_archive (
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
-        created_at, updated_at, kind, headers, job_key, fence, locked_until
+        created_at, updated_at, kind, headers, job_key, fence, locked_until,
+        started_at, finished_at, redriven_at, redrives
     )
     SELECT * FROM removed WHERE $4::boolean
 )

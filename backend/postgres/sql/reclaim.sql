@@ -17,7 +17,9 @@ WITH taken AS (
         locked_at = NULL,
         locked_by = NULL,
         locked_until = NULL,
-        updated_at = statement_timestamp()
+        updated_at = statement_timestamp(),
+        started_at = CASE WHEN j.attempts >= j.max_attempts THEN j.started_at END,
+        finished_at = CASE WHEN j.attempts >= j.max_attempts THEN statement_timestamp() END
     WHERE j.ctid = ANY ((
         SELECT CASE WHEN set_config('lock_timeout', locked.timeout, true) <> '' THEN locked.ctids END
         FROM (

@@ -6,7 +6,8 @@ WITH back AS (
     UPDATE errand.jobs
     SET
         status = 'pending', attempts = greatest(attempts, 1) - 1, fence = 0,
-        locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp()
+        locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp(),
+        started_at = NULL
     WHERE ctid = ANY (ARRAY(
         SELECT r.ctid
         FROM errand.jobs r

@@ -10,7 +10,8 @@ SET
     locked_by = CASE $3::text WHEN 'running' THEN $4::text END,
     locked_at = CASE $3::text WHEN 'running' THEN statement_timestamp() END,
     locked_until = CASE $3::text WHEN 'running' THEN statement_timestamp() END,
-    updated_at = statement_timestamp()
+    updated_at = statement_timestamp(),
+    finished_at = CASE $3::text WHEN 'completed' THEN statement_timestamp() END
 WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])
     AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
     AND locked_by IS NULL

@@ -22,7 +22,9 @@ WITH locked AS MATERIALIZED (
     FOR NO KEY UPDATE
 ), kept AS (
     UPDATE errand.jobs
-    SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
+    SET
+        status = 'completed', locked_at = NULL, locked_until = NULL,
+        updated_at = statement_timestamp(), finished_at = statement_timestamp()
     WHERE $7::boolean
         AND (SELECT count(*) FROM locked) >= 0
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
@@ -41,14 +43,18 @@ WITH locked AS MATERIALIZED (
     RETURNING id
 ), other AS (
     UPDATE errand.jobs AS j
-    SET (status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at) = (
+    SET (
+        status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at,
+        started_at, finished_at
+    ) = (
         SELECT
             CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
             CASE WHEN o.action = 'release' THEN greatest(j.attempts, 1) - 1 ELSE j.attempts END,
             CASE WHEN o.dead OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at
                 ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.action = 'release' THEN j.last_error ELSE o.error END,
-            NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp()
+            NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp(),
+            CASE WHEN o.dead THEN j.started_at END, CASE WHEN o.dead THEN statement_timestamp() END
         FROM (
             SELECT
                 v.action, v.delay, v.error,

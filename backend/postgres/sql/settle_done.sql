@@ -6,7 +6,9 @@
 -- Index: jobs_pkey.
 WITH kept AS (
     UPDATE errand.jobs
-    SET status = 'completed', locked_at = NULL, locked_until = NULL, updated_at = statement_timestamp()
+    SET
+        status = 'completed', locked_at = NULL, locked_until = NULL,
+        updated_at = statement_timestamp(), finished_at = statement_timestamp()
     WHERE (SELECT CASE WHEN $4::boolean THEN set_config('lock_timeout', '50ms', true) ELSE '' END) <> '0'
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
