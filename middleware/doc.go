@@ -24,6 +24,7 @@
 //   - [Dedup] runs the handler once for each key and window.
 //   - [Encrypt] keeps payloads secret in the database.
 //   - [Compress] makes long payloads short.
+//   - [RequireTx] makes Enqueue refuse whatever is not a transaction.
 //
 // CircuitBreaker and Bulkhead are in middleware/resilience, traces and metrics in
 // middleware/telemetry: these packages depend on other modules, this one does not.

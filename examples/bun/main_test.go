@@ -26,3 +26,16 @@ func TestBunTxItself(t *testing.T) {
 	}
 	demotest.WantAccount(t, dsn, "after Enqueue with bun.Tx", demo.Account{})
 }
+
+// TestRequireTx: the *sql.Tx within bun's transaction is one, bun's DB is a pool.
+func TestRequireTx(t *testing.T) {
+	_, opened := demotest.OpenEmpty(t, open)
+	s := opened.(*shop)
+	err := s.db.RunInTx(t.Context(), nil, func(_ context.Context, tx bun.Tx) error {
+		demotest.WantTxRequired(t, s.q, s.db, tx.Tx)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

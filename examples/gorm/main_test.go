@@ -44,3 +44,18 @@ func TestTxDB(t *testing.T) {
 		demotest.WantAccount(t, dsn, "after the rollback", demo.Account{Other: 1})
 	})
 }
+
+// TestRequireTx: what gorm runs statements on shows whether it is a transaction.
+func TestRequireTx(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, open demo.Open) {
+		_, opened := demotest.OpenEmpty(t, open)
+		s := opened.(*shop)
+		err := s.db.Transaction(func(tx *gorm.DB) error {
+			demotest.WantTxRequired(t, s.q, s.db.Statement.ConnPool, tx.Statement.ConnPool)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

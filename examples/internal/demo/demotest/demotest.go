@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/examples/internal/demo"
+	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -71,5 +72,21 @@ func WantAccount(t *testing.T, dsn, when string, want demo.Account) {
 	}
 	if got != want {
 		t.Errorf("%s: got %+v, want %+v", when, got, want)
+	}
+}
+
+// WantTxRequired expects that middleware.RequireTx accepts tx, and refuses pool before anything is
+// written.
+func WantTxRequired(t *testing.T, q queue.Queue, pool, tx queue.DB) {
+	t.Helper()
+	enqueuer := queue.ChainEnqueuer(q, middleware.RequireTx)
+	refused := demo.SendReceipt.New(demo.Receipt{OrderID: 1})
+	var bad *queue.InvalidError
+	if err := enqueuer.Enqueue(t.Context(), pool, refused); !errors.As(err, &bad) || bad.Field != "DB" || refused.ID != 0 {
+		t.Errorf("Enqueue on a %T: got job %d, %v; want none and an InvalidError for DB", pool, refused.ID, err)
+	}
+	accepted := demo.SendReceipt.New(demo.Receipt{OrderID: 2})
+	if err := enqueuer.Enqueue(t.Context(), tx, accepted); err != nil || accepted.ID == 0 {
+		t.Errorf("Enqueue on a %T: got job %d, %v; want a job", tx, accepted.ID, err)
 	}
 }
