@@ -21,7 +21,9 @@ const (
 	tableEnd    = "<!-- end of the table -->\n"
 
 	everyRowTitle = "# Every row, River's too, and the runs that they are from\n\n" +
-		"[reliability.md](../../../docs/reliability.md) explains the columns, and [criteria.md](criteria.md) lists the criteria of each row.\n\n"
+		"[reliability.md](../../../docs/reliability.md) explains the columns, and [criteria.md](criteria.md) lists the criteria of each row.\n" +
+		"A row fails if it misses one of them, and its last cell names the first that it missed. *Lost* are jobs that are gone; jobs that " +
+		"still waited or ran at the end are *still open*, and not lost.\n\n"
 
 	criteriaTitle = "# What was demanded of each row of [reliability.md](../../../docs/reliability.md), and found\n\n" +
 		"Run the commands in [lab/chaos](../../chaos).\n\n"

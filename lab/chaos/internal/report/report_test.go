@@ -83,7 +83,7 @@ func TestFormats(t *testing.T) {
 	for _, want := range []string{
 		"### PostgreSQL 15.18\n",
 		"| 1 | workers are killed | errand | 50,000 | 30 | 0 | 0 | 812 ≤ 960 | 0.4 s | 1m11s | 1 | pass |",
-		`| 10 | a \| b | river | 0 | 0 | 1 | 2 | 0 ≤ 0 | – | 0s | 2 | **FAIL**: lost 0: 1: gone after attempt 2 |`,
+		`| 10 | a \| b | river | 0 | 0 | 1 | 2 | 0 ≤ 0 | – | 0s | 2 | **FAIL**: wanted lost 0; found 1: gone after attempt 2 |`,
 		"1. `go run . -seed 7`",
 		"- errand: defaults",
 	} {

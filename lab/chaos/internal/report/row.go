@@ -93,14 +93,14 @@ func (r *Row) Pass() bool {
 	return r.Error == "" && r.NotRun == "" && len(r.Checks) > 0
 }
 
-// Why says what the row failed at first; "" if it did not.
+// Why returns the first criterion that the row missed and what was found; "" if it missed none.
 func (r *Row) Why() string {
 	if r.Error != "" {
 		return r.Error
 	}
 	for _, c := range r.Checks {
 		if !c.OK {
-			return c.Want + ": " + c.Got
+			return "wanted " + c.Want + "; found " + c.Got
 		}
 	}
 	return ""

@@ -21,7 +21,7 @@ func Summary(out io.Writer, rows []*Row) error {
 			size = "short"
 		}
 		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Number, cell(r.What), r.Server, size, thousands(r.Jobs),
-			thousands(r.Faults), thousands(r.Lost), thousands(r.Open), r.duplicates(), r.recovery(), r.emphasized())
+			thousands(r.Faults), thousands(r.Lost), thousands(r.Open), r.duplicates(), r.recovery(), r.verdict())
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
