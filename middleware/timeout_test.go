@@ -15,15 +15,15 @@ import (
 func ExampleTimeout() {
 	slow := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		<-ctx.Done() // as a query would
-		return errors.New("canceling statement due to user request")
+		return errors.New("query cancelled")
 	})
 	handler := queue.Chain(slow, middleware.Timeout(time.Millisecond))
 	err := handler.HandleJob(context.Background(), &queue.Job{})
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output:
-	// middleware: Timeout after 1ms: context deadline exceeded: canceling statement due to user
-	// request true
+	// middleware: Timeout after 1ms: context deadline exceeded: query cancelled
+	// true
 }
 
 // basicSlow is a handler that returns err after d, whatever becomes of its context,
