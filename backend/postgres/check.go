@@ -13,9 +13,8 @@ import (
 
 // Check reports whether the schema of o is in the database and has the version that this program
 // needs; it changes nothing. A schema that is missing, older or newer is a [*queue.SetupError],
-// with [queue.ErrNewer] in it where it is newer. Any role of docs/roles.sql may call it. Where a
-// tool other than [Migrate] ran the steps there is no record of a version, and Check looks only
-// for the table of jobs.
+// with [queue.ErrNewer] in it where it is newer. Any role of docs/roles.sql may call it. It does not
+// matter whether [Migrate] or a migration tool has run the steps.
 func Check(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {
@@ -31,22 +30,14 @@ func Check(ctx context.Context, db *sql.DB, o Options) error {
 }
 
 func check(ctx context.Context, db *sql.DB, schema string, known int) error {
-	var hasJobs, hasRecord bool
-	err := db.QueryRowContext(ctx, `SELECT to_regclass($1::text) IS NOT NULL, to_regclass($2::text) IS NOT NULL`,
-		inSchema("errand.jobs", schema), inSchema("errand.migrations", schema)).Scan(&hasJobs, &hasRecord)
-	if err != nil {
+	version, hasJobs, err := readVersion(ctx, db, schema)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !hasJobs {
+	case !hasJobs:
 		return missing(schema, nil)
-	}
-	if !hasRecord {
-		return nil
-	}
-	var version int
-	err = db.QueryRowContext(ctx, inSchema(`SELECT coalesce(max(version), 0) FROM errand.migrations`, schema)).Scan(&version)
-	if err != nil {
-		return err
+	case version == 0:
+		return unrecorded(schema)
 	}
 	return sqlkit.CheckVersion(version, known, "postgres.Migrate")
 }
@@ -74,4 +65,10 @@ func notSetUp(err error, schema string) error {
 
 func missing(schema string, err error) error {
 	return &queue.SetupError{Problem: fmt.Sprintf("the schema %q is not in this database, or is not complete: run postgres.Migrate with the same Options", schema), Err: err}
+}
+
+// unrecorded is the error of a schema whose tables were made without a record of their version.
+func unrecorded(schema string) error {
+	return &queue.SetupError{Problem: fmt.Sprintf("the schema %q has a table of jobs and no record of its version: create %[1]s.migrations as "+
+		"the first of postgres.Migrations does, and insert the steps that have run", schema)}
 }

@@ -21,13 +21,11 @@ func ExampleMigrations() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	create := "CREATE SCHEMA IF NOT EXISTS errand;\n" // the first step needs it
 	for _, s := range steps {
 		name := filepath.Join(dir, fmt.Sprintf("%04d_errand_%s.sql", s.Version, s.Name))
-		if err := os.WriteFile(name, []byte(create+s.SQL), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(s.SQL), 0o600); err != nil {
 			log.Fatal(err)
 		}
-		create = ""
 	}
 	fmt.Println(steps[0].Version, steps[0].Name)
 	// Output: 1 jobs

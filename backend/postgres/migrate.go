@@ -3,33 +3,39 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/queue"
 )
 
-// Migration is one step from an empty schema to the current one.
+// Migration is one step from an empty database to the current schema.
 type Migration struct {
-	Version int
-	Name    string
+	Version int    // 1 for the first step, and one more for each that follows
+	Name    string // letters, digits and underscores
 	SQL     string // to be run as a whole, in one transaction
 }
 
-// Migrations lists the steps in their order with the schema of o in place, for
-// those who run them with a tool of their own. The first needs the schema to exist. The
-// error is a [*queue.InvalidError].
+// Migrations lists the steps in their order with the schema of o in place, for teams that run them
+// with a migration tool. The first step creates the schema if it does not exist. Each step records
+// its version in the schema, as [Migrate] does, so Migrate, [Check] and a tool may follow one
+// another in any order. A step that has run before fails and changes nothing. There are no steps
+// back. The error is a [*queue.InvalidError].
 func Migrations(o Options) ([]Migration, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	lock := fmt.Sprintf("-- One step at a time. postgres.Migrate takes the same lock.\nSELECT pg_advisory_xact_lock(%d);\n\n", lockKey("migrate", o.Schema))
+	before := lock + sqlkit.ReadFile(sqlFiles, "sql/migrations_table.sql") + "\n"
 	var list []Migration
 	for _, m := range sqlkit.Migrations(sqlFiles, "sql/migrations") {
-		list = append(list, Migration{m.Version, m.Name, inSchema(m.SQL, o.Schema)})
+		text := before + m.SQL + sqlkit.RecordMigration(m, "errand.migrations")
+		list = append(list, Migration{m.Version, m.Name, inSchema(text, o.Schema)})
+		before = lock
 	}
 	return list, nil
 }
@@ -40,7 +46,7 @@ func Migrations(o Options) ([]Migration, error) {
 // on a table, because all other calls wait behind it; then it lets them go on for a while and
 // tries again, until ctx ends. A schema that a newer program has migrated is a
 // [*queue.SetupError] with [queue.ErrNewer] in it. Migrate needs the right to create a schema in
-// the database the first time, and a database in UTF-8.
+// the database the first time, and a database in UTF-8. The steps are those of [Migrations].
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {
@@ -82,7 +88,10 @@ func migrateOnce(ctx context.Context, db *sql.DB, schema string, steps []Migrati
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, lockKey("migrate", schema)); err != nil {
 		return false, err
 	}
-	version, err := currentVersion(ctx, tx, schema)
+	version, hasJobs, err := readVersion(ctx, tx, schema)
+	if err == nil && hasJobs && version == 0 {
+		err = unrecorded(schema)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -94,47 +103,34 @@ func migrateOnce(ctx context.Context, db *sql.DB, schema string, steps []Migrati
 	if i < 0 {
 		return false, tx.Commit()
 	}
-	if err := takeStep(ctx, tx, schema, steps[i]); err != nil {
+	if err := takeStep(ctx, tx, steps[i]); err != nil {
 		return false, fmt.Errorf("%04d_%s: %w", steps[i].Version, steps[i].Name, err)
 	}
 	return steps[i].Version < last, tx.Commit()
 }
 
-func takeStep(ctx context.Context, tx *sql.Tx, schema string, step Migration) error {
+func takeStep(ctx context.Context, tx *sql.Tx, step Migration) error {
 	for _, text := range []string{limitLockWait, step.SQL} {
 		if _, err := tx.ExecContext(ctx, text); err != nil {
 			return err
 		}
 	}
-	_, err := tx.ExecContext(ctx, inSchema(`INSERT INTO errand.migrations (version, name) VALUES ($1, $2)`, schema), step.Version, step.Name)
-	return err
+	return nil
 }
 
-// currentVersion returns the last migration recorded. It creates the schema and
-// the record where they are missing: someone with the right to may have made the
-// schema beforehand.
-func currentVersion(ctx context.Context, tx *sql.Tx, schema string) (version int, err error) {
-	var encoding string
-	var schemaExists, recordExists bool
-	err = tx.QueryRowContext(ctx, `SELECT current_setting('server_encoding'), to_regnamespace($1::text) IS NOT NULL, to_regclass($2::text) IS NOT NULL`,
-		quoted(schema), inSchema("errand.migrations", schema)).Scan(&encoding, &schemaExists, &recordExists)
-	if err != nil {
-		return 0, err
+// readVersion returns the version of the last step that has run, 0 for none, and whether the table
+// of jobs is there.
+func readVersion(ctx context.Context, db queue.DB, schema string) (version int, hasJobs bool, err error) {
+	var hasRecord bool
+	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hasJobs, &hasRecord) },
+		`SELECT to_regclass($1::text) IS NOT NULL, to_regclass($2::text) IS NOT NULL`,
+		inSchema("errand.jobs", schema), inSchema("errand.migrations", schema))
+	if err != nil || !hasRecord {
+		return 0, hasJobs, err
 	}
-	if encoding != "UTF8" {
-		return 0, errors.New("the database's encoding is " + encoding + ": errand needs UTF8")
-	}
-	if !schemaExists {
-		if _, err := tx.ExecContext(ctx, "CREATE SCHEMA "+quoted(schema)); err != nil {
-			return 0, err
-		}
-	}
-	if !recordExists {
-		_, err = tx.ExecContext(ctx, inSchema(sqlkit.ReadFile(sqlFiles, "sql/migrations_table.sql"), schema))
-		return 0, err
-	}
-	err = tx.QueryRowContext(ctx, inSchema(`SELECT coalesce(max(version), 0) FROM errand.migrations`, schema)).Scan(&version)
-	return version, err
+	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&version) },
+		inSchema(`SELECT coalesce(max(version), 0) FROM errand.migrations`, schema))
+	return version, hasJobs, err
 }
 
 // lockKey is the key of the advisory lock that a operation takes in a schema.

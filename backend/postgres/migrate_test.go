@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -43,19 +44,97 @@ func TestMigrateTogether(t *testing.T) {
 	}
 }
 
-// TestMigrationsPrinted runs the steps as someone does who has a tool of their own.
-func TestMigrationsPrinted(t *testing.T) {
+// TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the version,
+// Migrate goes on from there, and a step that runs again changes nothing.
+func TestMigrationsByTool(t *testing.T) {
 	db := postgrestest.Open(t)
-	o := postgres.Options{Schema: "printed"}
+	for last := range 100 {
+		o := postgres.Options{Schema: fmt.Sprint("After_", last)}
+		steps, err := postgres.Migrations(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps[:last] {
+			exec(t, db, s.SQL)
+		}
+		err = postgres.Check(t.Context(), db, o)
+		switch {
+		case last == 0:
+			wantSetupError(t, "Check after no step", err, "run postgres.Migrate")
+		case last < len(steps):
+			wantSetupError(t, "Check", err, fmt.Sprintf("have version %d", last), "run postgres.Migrate")
+		case err != nil:
+			t.Errorf("Check after all steps: %v", err)
+		}
+		if err := postgres.Migrate(t.Context(), db, o); err != nil {
+			t.Fatalf("Migrate after %d steps of a tool: %v", last, err)
+		}
+		if err := postgres.Check(t.Context(), db, o); err != nil {
+			t.Errorf("Check after Migrate: %v", err)
+		}
+		if got := value[int](t, db, `SELECT count(*) FROM "`+o.Schema+`".migrations`); got != len(steps) {
+			t.Errorf("%d migrations recorded, want %d, each once", got, len(steps))
+		}
+		enqueue(t, backend(t, db, o), &queue.Job{Kind: "test"})
+		if last == len(steps) {
+			break
+		}
+	}
+}
+
+// TestMigrationsAgain: a step that has run before fails, and leaves everything as it is.
+func TestMigrationsAgain(t *testing.T) {
+	db := postgrestest.Open(t)
+	steps, err := postgres.Migrations(postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unchanged := sameCatalogue(t, db)
+	for _, s := range steps {
+		if _, err := db.ExecContext(t.Context(), s.SQL); err == nil {
+			t.Errorf("step %d ran twice", s.Version)
+		}
+	}
+	unchanged()
+}
+
+// TestMigrateBesideTool: a tool's step waits for Migrate, or Migrate for the tool's, and none runs
+// twice.
+func TestMigrateBesideTool(t *testing.T) {
+	db := postgrestest.Open(t)
+	o := postgres.Options{Schema: "beside"}
 	steps, err := postgres.Migrations(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec(t, db, "CREATE SCHEMA printed")
-	for _, s := range steps {
-		exec(t, db, s.SQL)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	enqueue(t, backend(t, db, o), &queue.Job{Kind: "test"})
+	exec(t, tx, steps[0].SQL)
+	migrated := make(chan error, 1)
+	go func() { migrated <- postgres.Migrate(t.Context(), db, o) }()
+	eventually(t, "Migrate waits for the tool", func() bool {
+		return value[int](t, db, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 1
+	})
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
+	if got := value[int](t, db, `SELECT count(*) FROM beside.migrations`); got != len(steps) {
+		t.Errorf("%d migrations recorded, want %d, each once", got, len(steps))
+	}
+}
+
+// TestMigrateUnrecorded: tables without a record of their version are refused, with what to do.
+func TestMigrateUnrecorded(t *testing.T) {
+	db := postgrestest.Open(t)
+	exec(t, db, `DROP TABLE errand.migrations`)
+	wantSetupError(t, "Check", postgres.Check(t.Context(), db, postgres.Options{}), "create errand.migrations")
+	wantSetupError(t, "Migrate", postgres.Migrate(t.Context(), db, postgres.Options{}), "create errand.migrations")
 }
 
 // TestMigrateSchemaMadeBeforehand: whoever runs Migrate need not be allowed to

@@ -14,8 +14,8 @@ import (
 
 // Check reports whether the tables of o are in the database and have the version that this program
 // needs; it changes nothing. Tables that are missing, older or newer are a [*queue.SetupError],
-// with [queue.ErrNewer] in it where they are newer. Where a tool other than [Migrate] ran the steps
-// there is no record of a version, and Check looks only for the table of jobs.
+// with [queue.ErrNewer] in it where they are newer. It does not matter whether [Migrate] or a
+// migration tool has run the steps.
 func Check(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {
@@ -32,23 +32,22 @@ func Check(ctx context.Context, db *sql.DB, o Options) error {
 }
 
 func check(ctx context.Context, db *sql.DB, prefix string, known int) error {
-	var jobs, records int
-	err := db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE name = ?1 COLLATE NOCASE), count(*) FILTER (WHERE name = ?2 COLLATE NOCASE)
-		FROM sqlite_schema WHERE type = 'table'`, prefix+"jobs", prefix+"migrations").Scan(&jobs, &records)
+	version, hasJobs, err := readVersion(ctx, db, prefix)
 	switch {
 	case err != nil:
 		return err
-	case jobs == 0:
+	case !hasJobs:
 		return &queue.SetupError{Problem: missing}
-	case records == 0:
-		return nil
-	}
-	var version int
-	err = db.QueryRowContext(ctx, withPrefix(`SELECT coalesce(max(version), 0) FROM errand_migrations`, prefix)).Scan(&version)
-	if err != nil {
-		return err
+	case version == 0:
+		return unrecorded(prefix)
 	}
 	return sqlkit.CheckVersion(version, known, "sqlite.Migrate")
+}
+
+// unrecorded is the error of tables that were made without a record of their version.
+func unrecorded(prefix string) error {
+	return &queue.SetupError{Problem: fmt.Sprintf("there is a table %sjobs and no record of its version: create %[1]smigrations as the first of "+
+		"sqlite.Migrations does, and insert the steps that have run", prefix)}
 }
 
 const missing = "the tables are not in this file, or are not complete: run sqlite.Migrate with the same Options"

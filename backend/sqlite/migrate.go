@@ -8,25 +8,31 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
+	"github.com/errandhq/errand/queue"
 )
 
 // Migration is one step from an empty database to the current tables.
 type Migration struct {
-	Version int
-	Name    string
+	Version int    // 1 for the first step, and one more for each that follows
+	Name    string // letters, digits and underscores
 	SQL     string // to be run as a whole, in one transaction
 }
 
-// Migrations lists the steps in their order with the prefix of o in place, for
-// those who run them with a tool of their own. The error is a [*queue.InvalidError].
+// Migrations lists the steps in their order with the prefix of o in place, for teams that run them
+// with a migration tool. Each step records its version, as [Migrate] does, so Migrate, [Check] and
+// a tool may follow one another in any order. A step that has run before fails and changes nothing.
+// There are no steps back. The error is a [*queue.InvalidError].
 func Migrations(o Options) ([]Migration, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	before := sqlkit.ReadFile(sqlFiles, "sql/migrations_table.sql") + "\n"
 	var list []Migration
 	for _, m := range sqlkit.Migrations(sqlFiles, "sql/migrations") {
-		list = append(list, Migration{m.Version, m.Name, withPrefix(m.SQL, o.Prefix)})
+		text := before + m.SQL + sqlkit.RecordMigration(m, "errand_migrations")
+		list = append(list, Migration{m.Version, m.Name, withPrefix(text, o.Prefix)})
+		before = ""
 	}
 	return list, nil
 }
@@ -86,15 +92,14 @@ func migrate(ctx context.Context, db *sql.DB, prefix string, steps []Migration) 
 
 // takeSteps takes those that have not been taken, and commits.
 func takeSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migration) error {
-	if _, err := conn.ExecContext(ctx, withPrefix(sqlkit.ReadFile(sqlFiles, "sql/migrations_table.sql"), prefix)); err != nil {
-		return err
+	version, hasJobs, err := readVersion(ctx, conn, prefix)
+	if err == nil && hasJobs && version == 0 {
+		err = unrecorded(prefix)
 	}
-	var version int
-	err := conn.QueryRowContext(ctx, withPrefix(`SELECT coalesce(max(version), 0) FROM errand_migrations`, prefix)).Scan(&version)
+	if err == nil {
+		err = sqlkit.CheckNotNewer(version, steps[len(steps)-1].Version)
+	}
 	if err != nil {
-		return err
-	}
-	if err := sqlkit.CheckNotNewer(version, steps[len(steps)-1].Version); err != nil {
 		return err
 	}
 	for _, step := range steps {
@@ -104,11 +109,22 @@ func takeSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migra
 		if _, err := conn.ExecContext(ctx, step.SQL); err != nil {
 			return fmt.Errorf("%04d_%s: %w", step.Version, step.Name, err)
 		}
-		record := withPrefix(`INSERT INTO errand_migrations (version, name) VALUES (?1, ?2)`, prefix)
-		if _, err := conn.ExecContext(ctx, record, step.Version, step.Name); err != nil {
-			return err
-		}
 	}
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	return err
+}
+
+// readVersion returns the version of the last step that has run, 0 for none, and whether the table
+// of jobs is there.
+func readVersion(ctx context.Context, db queue.DB, prefix string) (version int, hasJobs bool, err error) {
+	var hasRecord bool
+	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hasJobs, &hasRecord) },
+		`SELECT count(*) FILTER (WHERE name = ?1 COLLATE NOCASE), count(*) FILTER (WHERE name = ?2 COLLATE NOCASE)
+		FROM sqlite_schema WHERE type = 'table'`, prefix+"jobs", prefix+"migrations")
+	if err != nil || !hasRecord {
+		return 0, hasJobs, err
+	}
+	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&version) },
+		withPrefix(`SELECT coalesce(max(version), 0) FROM errand_migrations`, prefix))
+	return version, hasJobs, err
 }

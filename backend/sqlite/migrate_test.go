@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -46,7 +47,46 @@ func TestMigrateTogether(t *testing.T) {
 	})
 }
 
-// TestMigrationsPrinted runs the steps as someone does who has a tool of their own.
+// TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the version,
+// and Migrate goes on from there.
+func TestMigrationsByTool(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		db := open(t, driver, dsn(t))
+		for last := range 100 {
+			o := sqlite.Options{Prefix: fmt.Sprintf("after_%d_", last)}
+			steps, err := sqlite.Migrations(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range steps[:last] {
+				tx := begin(t, db)
+				execute(t, tx, s.SQL)
+				commit(t, tx)
+			}
+			err = sqlite.Check(t.Context(), db, o)
+			switch {
+			case last == 0:
+				wantSetupError(t, "Check after no step", err, "run sqlite.Migrate")
+			case last < len(steps):
+				wantSetupError(t, "Check", err, fmt.Sprintf("have version %d", last))
+			case err != nil:
+				t.Errorf("Check after all steps: %v", err)
+			}
+			migrate(t, db, o)
+			if err := sqlite.Check(t.Context(), db, o); err != nil {
+				t.Errorf("Check after Migrate: %v", err)
+			}
+			if got := value[int](t, db, `SELECT count(*) FROM `+o.Prefix+`migrations`); got != len(steps) {
+				t.Errorf("%d migrations recorded, want %d, each once", got, len(steps))
+			}
+			if last == len(steps) {
+				break
+			}
+		}
+	})
+}
+
+// TestMigrationsPrinted: a program finds what a tool has made by the printed steps.
 func TestMigrationsPrinted(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db := open(t, driver, dsn(t))

@@ -36,6 +36,12 @@ func Migrations(files embed.FS, dir string) []Migration {
 	return list
 }
 
+// RecordMigration returns the statement that records in table that m has run. Each migration ends
+// with it.
+func RecordMigration(m Migration, table string) string {
+	return fmt.Sprintf("\nINSERT INTO %s (version, name) VALUES (%d, '%s');\n", table, m.Version, m.Name)
+}
+
 // ReadFile returns the text of a file, which is part of the binary.
 func ReadFile(files embed.FS, name string) string {
 	text, err := files.ReadFile(name)

@@ -1,4 +1,13 @@
--- The record of migrations, in a schema that exists.
+-- The schema, unless it exists, and the record of the steps that have run.
+DO $$
+BEGIN
+    IF current_setting('server_encoding') <> 'UTF8' THEN
+        RAISE EXCEPTION 'the database''s encoding is %: errand needs UTF8', current_setting('server_encoding');
+    ELSIF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'errand') THEN
+        EXECUTE format('CREATE SCHEMA %I', 'errand');
+    END IF;
+END
+$$;
 CREATE TABLE errand.migrations (
     version    integer PRIMARY KEY,
     name       text NOT NULL,

@@ -1,5 +1,5 @@
--- The record of migrations.
-CREATE TABLE IF NOT EXISTS errand_migrations (
+-- The record of the steps that have run.
+CREATE TABLE errand_migrations (
     version    INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
     applied_at INTEGER NOT NULL DEFAULT (unixepoch() * 1000000)

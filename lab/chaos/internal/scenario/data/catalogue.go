@@ -6,9 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// migrationsTable is the record of migrations, as every release has had it.
-const migrationsTable = `CREATE TABLE errand.migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
-
 // catalogueSQL is all that defines the schema, a line each.
 const catalogueSQL = `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 	SELECT format('relation %s %s %s %s', oid::regclass, relkind, reloptions, relpersistence) AS line FROM pg_class WHERE relnamespace = 'errand'::regnamespace

@@ -109,9 +109,9 @@ func installVersion(ctx context.Context, dsn string, steps []postgres.Migration)
 		return err
 	}
 	defer conn.Close(ctx)
-	statements := []string{`DROP SCHEMA IF EXISTS errand CASCADE`, `CREATE SCHEMA errand`, migrationsTable}
+	statements := []string{`DROP SCHEMA IF EXISTS errand CASCADE`}
 	for _, s := range steps {
-		statements = append(statements, s.SQL, fmt.Sprintf(`INSERT INTO errand.migrations (version, name) VALUES (%d, '%s')`, s.Version, s.Name))
+		statements = append(statements, s.SQL)
 	}
 	for _, s := range statements {
 		if _, err := conn.Exec(ctx, s, pgx.QueryExecModeSimpleProtocol); err != nil {
