@@ -6,9 +6,10 @@
 //		...
 //	}
 //
-// [Open] returns a *sql.DB, [DSN] only the connection URL. Each database is cloned from a template,
-// which takes tens of milliseconds. There is one server for each test process; the first test that
-// needs it starts it. [Start] does the same for programs that are not tests.
+// [Open] returns a *sql.DB, [DSN] only the connection URL. [Empty] and [EmptyDSN] do the same for a
+// database that your test migrates itself. Each database is cloned from a template, which takes
+// tens of milliseconds. There is one server for each test process; the first test that needs it
+// starts it. [Start] does the same for programs that are not tests.
 //
 // # Where the server comes from
 //

@@ -31,7 +31,33 @@ const dropTimeout = time.Minute
 // parallel.
 func Open(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("pgx", DSN(t))
+	return openDSN(t, DSN(t))
+}
+
+// DSN is [Open] for tests that open the database themselves, for example with lib/pq. It returns
+// the database's URL, postgres://user:password@host:port/database?sslmode=disable.
+func DSN(t testing.TB) string {
+	t.Helper()
+	return createDSN(t, func(s *Server) string { return s.name })
+}
+
+// Empty is [Open] without errand's schema: a database with nothing in it, for tests of your own
+// migrations.
+func Empty(t testing.TB) *sql.DB {
+	t.Helper()
+	return openDSN(t, EmptyDSN(t))
+}
+
+// EmptyDSN is [DSN] without errand's schema.
+func EmptyDSN(t testing.TB) string {
+	t.Helper()
+	return createDSN(t, func(*Server) string { return "template0" })
+}
+
+// openDSN opens a database until the test ends.
+func openDSN(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		t.Fatal("postgrestest: ", err)
 	}
@@ -39,15 +65,14 @@ func Open(t testing.TB) *sql.DB {
 	return db
 }
 
-// DSN is [Open] for tests that open the database themselves, for example with lib/pq. It returns
-// the database's URL, postgres://user:password@host:port/database?sslmode=disable.
-func DSN(t testing.TB) string {
+// createDSN creates a database for this test from a template, and returns its URL.
+func createDSN(t testing.TB, template func(*Server) string) string {
 	t.Helper()
 	s, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := s.create(t.Context(), s.name)
+	name, err := s.create(t.Context(), template(s))
 	if err != nil {
 		t.Fatal("postgrestest: ", err)
 	}

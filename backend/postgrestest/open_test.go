@@ -9,6 +9,8 @@ import (
 	"time"
 
 	_ "github.com/lib/pq" // the driver "postgres"
+
+	"github.com/errandhq/errand/backend/postgres"
 )
 
 func TestOpenIsMigrated(t *testing.T) {
@@ -19,6 +21,31 @@ func TestOpenIsMigrated(t *testing.T) {
 	}
 	if jobs != 0 {
 		t.Errorf("got %d jobs, want none", jobs)
+	}
+}
+
+// TestEmpty: an empty database has no schema but public, nothing in it, and the encoding that errand
+// needs. It can be migrated.
+func TestEmpty(t *testing.T) {
+	db := Empty(t)
+	var found int
+	err := db.QueryRowContext(t.Context(), `
+		SELECT (SELECT count(*) FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public'))
+			+ (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace)`).Scan(&found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found != 0 {
+		t.Errorf("got %d schemas and tables, want none", found)
+	}
+	if err := postgres.Check(t.Context(), db, postgres.Options{}); err == nil {
+		t.Error("Check finds errand's schema")
+	}
+	if err := postgres.Migrate(t.Context(), db, postgres.Options{}); err != nil {
+		t.Error(err)
+	}
+	if EmptyDSN(t) == EmptyDSN(t) {
+		t.Error("EmptyDSN returned the same database twice")
 	}
 }
 
