@@ -88,8 +88,12 @@ type Filter struct {
 	Kind   string
 	Status Status
 	Key    string
-	Before int64 // only jobs with a lower ID; 0 means from the newest on
-	Limit  int   // how many jobs to return at most, up to 1,000; 0 means 100
+	// Expired chooses only running jobs whose lease has expired by the backend's clock: their
+	// workers have died or hang, and no worker has reclaimed them yet. Status is then "" or
+	// [StatusRunning].
+	Expired bool
+	Before  int64 // only jobs with a lower ID; 0 means from the newest on
+	Limit   int   // how many jobs to return at most, up to 1,000; 0 means 100
 }
 
 // Next returns the Before of the page that follows page: the ID of its last job, or 0 if page is
@@ -101,8 +105,8 @@ func (f Filter) Next(page []Record) int64 {
 	return page[len(page)-1].ID
 }
 
-// Checked returns f with the default Limit filled in, or an [*InvalidError] if a field is out of
-// range. Backends call it first in Jobs.
+// Checked returns f with the default Limit filled in, and with the Status that Expired implies. If a
+// field is out of range, it returns an [*InvalidError]. Backends call it first in Jobs.
 func (f Filter) Checked() (Filter, error) {
 	const usual, most = 100, 1000
 	if f.Limit < 0 || f.Limit > most {
@@ -110,6 +114,12 @@ func (f Filter) Checked() (Filter, error) {
 	}
 	if f.Limit == 0 {
 		f.Limit = usual
+	}
+	if f.Expired {
+		if f.Status != "" && f.Status != StatusRunning {
+			return f, invalid("Expired", "beside Status %q: only running jobs have leases", f.Status)
+		}
+		f.Status = StatusRunning
 	}
 	switch f.Status {
 	case "", StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusDead:
@@ -164,7 +174,8 @@ func (r Redrive) Check() error {
 type Redriver interface {
 	// Redrive makes the chosen dead jobs pending and due now, with no attempts used and no last
 	// error. It returns how many. A job stays dead if a live job holds its Key. If which is empty,
-	// the error is an [*InvalidError].
+	// the error is an [*InvalidError]. For an ID, 0 means that there is no such job, that it is not
+	// dead, or that a live job holds its Key: [Inspector].Job tells which.
 	Redrive(ctx context.Context, which Redrive) (n int, err error)
 }
 

@@ -240,6 +240,10 @@ func testBadFilter(t *testing.T, h Harness) {
 	}
 	_, _, err := inspector.Jobs(t.Context(), queue.Filter{Status: "asleep' OR true --"})
 	wantInvalid(t, "Jobs with a Status that there is not", err, "Status")
+	for _, status := range []queue.Status{queue.StatusPending, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead} {
+		_, _, err := inspector.Jobs(t.Context(), queue.Filter{Status: status, Expired: true})
+		wantInvalid(t, fmt.Sprintf("Jobs that are %s and Expired", status), err, "Expired")
+	}
 }
 
 func testBadClaimTx(t *testing.T, h Harness) {

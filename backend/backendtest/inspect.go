@@ -17,6 +17,7 @@ var inspectCases = []testCase{
 	{"one job", hasInspector, testOneJob},
 	{"an ended job", hasInspector, testEndedJob},
 	{"filters", hasInspector, testFilters},
+	{"expired leases", hasInspector | hasReclaimer, testExpired},
 	{"pages", hasInspector, testPages},
 	{"pruning leaves what is young", hasPruner, testPruneYoung},
 }
@@ -152,6 +153,32 @@ func testFilters(t *testing.T, h Harness) {
 			t.Errorf("Jobs(%+v): got %d as the next Before, want the last job's ID after a full page, else 0", c.filter, next)
 		}
 	}
+}
+
+// testExpired: a job is listed as expired from the end of its lease until it is reclaimed.
+func testExpired(t *testing.T, h Harness) {
+	enqueue(t, h, newJobs(4, func(i int, j *queue.Job) { j.Queue = []string{"q", "p"}[i%2] })...)
+	short := request(1)
+	short.Lease = time.Millisecond
+	held := claim(t, h, request(1))
+	expired := claim(t, h, short)
+	short.Queues = []string{"p"}
+	expired = append(expired, claim(t, h, short)...)
+	slices.SortFunc(expired, func(a, b *queue.Job) int { return cmp.Compare(b.ID, a.ID) })
+	listed := func(f queue.Filter) []*queue.Job {
+		jobs, _ := list(t, h, f)
+		return jobs
+	}
+	poll(t, "the leases to expire", func() bool { return len(listed(queue.Filter{Expired: true})) == 2 })
+	wantIDs(t, "expired jobs", listed(queue.Filter{Expired: true}), expired)
+	wantIDs(t, "running jobs that have expired", listed(queue.Filter{Expired: true, Status: queue.StatusRunning}), expired)
+	for _, j := range expired {
+		wantIDs(t, "expired jobs of queue "+j.Queue, listed(queue.Filter{Expired: true, Queue: j.Queue}), []*queue.Job{j})
+	}
+	wantIDs(t, "a page of one", listed(queue.Filter{Expired: true, Limit: 1}), expired[:1])
+	takeBack(t, h, 2)
+	wantIDs(t, "expired jobs after Reclaim", listed(queue.Filter{Expired: true}), nil)
+	wantHeld(t, h, "beside expired jobs", held[0])
 }
 
 func testPages(t *testing.T, h Harness) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -49,7 +50,8 @@ func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, 
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	found := q.sorted(func(r *queue.Record) bool { return matches(f, r) })
+	at := now()
+	found := q.sorted(func(r *queue.Record) bool { return matches(f, r, at) })
 	slices.Reverse(found)
 	page = make([]queue.Record, 0, min(len(found), f.Limit))
 	for _, r := range found[:cap(page)] {
@@ -58,11 +60,12 @@ func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, 
 	return page, f.Next(page), nil
 }
 
-func matches(f queue.Filter, r *queue.Record) bool {
+func matches(f queue.Filter, r *queue.Record, at time.Time) bool {
 	return (f.Queue == "" || f.Queue == r.Queue) &&
 		(f.Kind == "" || f.Kind == r.Kind) &&
 		(f.Status == "" || f.Status == r.Status) &&
 		(f.Key == "" || f.Key == r.Key) &&
+		(!f.Expired || r.LeaseEnds.Before(at)) &&
 		(f.Before == 0 || r.ID < f.Before)
 }
 

@@ -50,6 +50,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	switch f.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
 		query = strings.Replace(b.sql.list, "\n    AND true\n", "\n    AND status = '"+string(f.Status)+"'\n", 1)
+		args = append(args, f.Expired)
 	default:
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}

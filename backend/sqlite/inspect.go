@@ -120,7 +120,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	switch f.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
-		args = slices.Delete(args, 3, 4)
+		args = append(slices.Delete(args, 3, 4), expiredAt(f))
 	}
 	err = b.read(ctx, "list", func(db queue.DB) error {
 		page, err = queryRecords(ctx, db, query, args...)
@@ -133,6 +133,15 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		return page[:n-1], page[n-1].ID, nil
 	}
 	return page, f.Next(page), nil
+}
+
+// expiredAt returns the time at which the leases of the wanted jobs have expired, or nil for any
+// job.
+func expiredAt(f queue.Filter) any {
+	if !f.Expired {
+		return nil
+	}
+	return now()
 }
 
 // Job implements [queue.Inspector] with sql/job.sql.

@@ -1,14 +1,15 @@
 -- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids
--- below $4, $5 at most, with payloads and headers if $6. The program replaces AND true by AND status = '...': only a
+-- below $4, $5 at most, only those whose lease has expired if $6, with payloads and headers if $7. A lease has expired
+-- where reclaim.sql says so. The program replaces AND true by AND status = '...': only a
 -- literal lets the planner use the partial indexes, which matters if few jobs of many have the status.
 -- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years, because drivers cannot
 -- read them.
 -- Index: jobs_dead_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
-    id, queue, kind, CASE WHEN $6::boolean THEN payload END, priority,
+    id, queue, kind, CASE WHEN $7::boolean THEN payload END, priority,
     least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
     fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
-    CASE WHEN $6::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
+    CASE WHEN $7::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
     coalesce(locked_by, ''), status::text,
     CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
     CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
@@ -18,6 +19,9 @@ WHERE ($1::text IS NULL OR queue = $1::text)
     AND ($2::text IS NULL OR kind = $2::text)
     AND true
     AND ($3::text IS NULL OR job_key = $3::text)
+    AND (NOT $6::boolean
+        OR CASE WHEN locked_until > locked_at THEN locked_until
+            ELSE least(locked_at, '9999-12-31Z') + interval '10 minutes' END < statement_timestamp())
     AND id < $4::bigint
 ORDER BY id DESC
 LIMIT $5::integer;

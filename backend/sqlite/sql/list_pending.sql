@@ -1,6 +1,6 @@
 -- Lists at most ?5 pending jobs with ids below ?4, newest first, as list.sql does but without ?4 for the
 -- status. For another status that has an index, its name takes the place of pending. It reads only jobs of
--- that status.
+-- that status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6.
 -- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead.
 WITH page AS MATERIALIZED (
     SELECT id AS number
@@ -9,6 +9,7 @@ WITH page AS MATERIALIZED (
         AND (?1 IS NULL OR queue = ?1)
         AND (?2 IS NULL OR kind = ?2)
         AND (?3 IS NULL OR job_key = ?3)
+        AND (?6 IS NULL OR locked_until < ?6)
         AND id < ?4
     ORDER BY id DESC
     LIMIT ?5 + 0
