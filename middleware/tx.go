@@ -75,7 +75,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 			}
 			defer tx.end()
 			defer func() { _ = awaitAnswer(tx.abandon, tx.Rollback) }() // also when the handler panics; nothing once it is committed
-			if err := o.run(context.WithValue(ctx, txKey{}, tx.Tx), tx.Tx, q, next, job); err != nil {
+			if err := o.run(WithTx(ctx, tx.Tx), tx.Tx, q, next, job); err != nil {
 				return err
 			}
 			if err := awaitAnswer(tx.abandon, tx.Commit); err != nil {
@@ -229,6 +229,18 @@ func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) e
 }
 
 type txKey struct{}
+
+// WithTx returns a context in which [TxFrom] and [InTx] find tx, as in the context of [Tx]. It is
+// for tests that call a handler without a worker, and for middleware of your own in place of Tx. It
+// does no more: the caller ends tx, and settles the job or not. It panics if tx is nil.
+//
+//	err := mux.HandleJob(middleware.WithTx(t.Context(), tx), job)
+func WithTx(ctx context.Context, tx *sql.Tx) context.Context {
+	if tx == nil {
+		panic("middleware: WithTx: tx is nil")
+	}
+	return context.WithValue(ctx, txKey{}, tx)
+}
 
 // TxFrom returns the transaction that [Tx] has begun for this job. ok is false outside of Tx. The
 // handler must not commit it or roll it back.
