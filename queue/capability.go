@@ -62,13 +62,31 @@ const (
 	StatusDead      Status = "dead"      // out of attempts, or discarded; kept for a person
 )
 
-// Record is a job as an [Inspector] returns it. Times are the backend's.
+// Record is a job as an [Inspector] returns it. Times are the backend's. A run is from a claim to
+// its outcome.
+//
+// The names of its JSON form will not change. Zero values of optional fields are left out, and
+// Unreadable always is: an error has no JSON form.
 type Record struct {
 	Job
-	Status    Status
-	LockedAt  time.Time // when it was claimed, or its lease last extended; zero unless running
-	LeaseEnds time.Time // when its lease expires; zero unless running
-	UpdatedAt time.Time // when it last changed
+	Status Status `json:"status"`
+	// StartedAt is when the current run was claimed. Extensions of the lease do not move it. Of a
+	// job that has ended, it is when its last run was claimed, or zero if the backend does not know.
+	// Zero for other jobs.
+	StartedAt time.Time `json:"started_at,omitzero"`
+	// FinishedAt is when the job was completed or became dead. Zero for other jobs. For a job of
+	// ClaimTx that was not settled it is when the job was claimed.
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	// LockedAt is when the job was claimed, or its lease last extended. Zero unless running.
+	LockedAt time.Time `json:"locked_at,omitzero"`
+	// LeaseEnds is when the lease expires. Zero unless running.
+	LeaseEnds time.Time `json:"lease_ends,omitzero"`
+	// RedrivenAt is when the job was last redriven. Zero means never.
+	RedrivenAt time.Time `json:"redriven_at,omitzero"`
+	// Redrives is how often the job was redriven.
+	Redrives int `json:"redrives,omitempty"`
+	// UpdatedAt is when the job last changed, other than by an extension of its lease.
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // Count is the number of jobs of a queue that have a status. Exact is false if the backend has
@@ -92,8 +110,11 @@ type Filter struct {
 	// workers have died or hang, and no worker has reclaimed them yet. Status is then "" or
 	// [StatusRunning].
 	Expired bool
-	Before  int64 // only jobs with a lower ID; 0 means from the newest on
-	Limit   int   // how many jobs to return at most, up to 1,000; 0 means 100
+	// RunningFor chooses only running jobs whose StartedAt is at least this long ago by the
+	// backend's clock. 0 means any job. Otherwise Status is "" or [StatusRunning].
+	RunningFor time.Duration
+	Before     int64 // only jobs with a lower ID; 0 means from the newest on
+	Limit      int   // how many jobs to return at most, up to 1,000; 0 means 100
 }
 
 // Next returns the Before of the page that follows page: the ID of its last job, or 0 if page is
@@ -105,8 +126,9 @@ func (f Filter) Next(page []Record) int64 {
 	return page[len(page)-1].ID
 }
 
-// Checked returns f with the default Limit filled in, and with the Status that Expired implies. If a
-// field is out of range, it returns an [*InvalidError]. Backends call it first in Jobs.
+// Checked returns f with the default Limit filled in, and with the Status that Expired and
+// RunningFor imply. If a field is out of range, it returns an [*InvalidError]. Backends call it
+// first in Jobs.
 func (f Filter) Checked() (Filter, error) {
 	const usual, most = 100, 1000
 	if f.Limit < 0 || f.Limit > most {
@@ -118,6 +140,15 @@ func (f Filter) Checked() (Filter, error) {
 	if f.Expired {
 		if f.Status != "" && f.Status != StatusRunning {
 			return f, invalid("Expired", "beside Status %q: only running jobs have leases", f.Status)
+		}
+		f.Status = StatusRunning
+	}
+	if f.RunningFor < 0 {
+		return f, invalid("RunningFor", "%v: at least 0", f.RunningFor)
+	}
+	if f.RunningFor > 0 {
+		if f.Status != "" && f.Status != StatusRunning {
+			return f, invalid("RunningFor", "beside Status %q: only running jobs", f.Status)
 		}
 		f.Status = StatusRunning
 	}
@@ -173,9 +204,10 @@ func (r Redrive) Check() error {
 // Redriver is a backend that can make dead jobs pending again.
 type Redriver interface {
 	// Redrive makes the chosen dead jobs pending and due now, with no attempts used and no last
-	// error. It returns how many. A job stays dead if a live job holds its Key. If which is empty,
-	// the error is an [*InvalidError]. For an ID, 0 means that there is no such job, that it is not
-	// dead, or that a live job holds its Key: [Inspector].Job tells which.
+	// error, and counts that in their Redrives. It returns how many. A job stays dead if a live job
+	// holds its Key. If which is empty, the error is an [*InvalidError]. For an ID, 0 means that
+	// there is no such job, that it is not dead, or that a live job holds its Key: [Inspector].Job
+	// tells which.
 	Redrive(ctx context.Context, which Redrive) (n int, err error)
 }
 

@@ -11,50 +11,50 @@ import (
 // not safe for concurrent changes.
 type Job struct {
 	// ID is the job's number, from 1, unique in the database. Filled in by Enqueue and Claim.
-	ID int64
+	ID int64 `json:"id"`
 	// Queue is the queue of the job: 1 to 200 printable ASCII bytes. "" means [DefaultQueue].
-	Queue string
+	Queue string `json:"queue"`
 	// Kind names the handler that runs the job: 1 to 200 printable ASCII bytes. Required.
-	Kind string
+	Kind string `json:"kind"`
 	// Payload is any JSON value; nil means null. A backend may store it in a normal form, so Claim
 	// may return different bytes with the same meaning. Postgres stores jsonb: no white space,
 	// sorted keys, the last of duplicate keys, no exponents.
-	Payload json.RawMessage
+	Payload json.RawMessage `json:"payload"`
 	// Priority orders the jobs of a queue: lower runs first. 0 is the default; below 0 is allowed.
-	Priority int32
+	Priority int32 `json:"priority"`
 	// ScheduledAt is when the job becomes due, by the database's clock. Zero means at once, or
 	// after Delay. Only one of ScheduledAt and Delay may be set. Claim fills it in.
-	ScheduledAt time.Time
+	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
 	// Delay is how long after Enqueue's statement the job becomes due: 0, which means at once, up
 	// to 100 years. Claim leaves it 0.
-	Delay time.Duration
+	Delay time.Duration `json:"delay_ns,omitempty"`
 	// MaxAttempts is how many attempts the job has before it is dead, up to 1,000,000. 0 means
 	// [DefaultMaxAttempts].
-	MaxAttempts int
+	MaxAttempts int `json:"max_attempts"`
 	// Key is unique among the live (pending or running) jobs of a queue: Enqueue does not write a
 	// second job with the same Key, but marks it Duplicate. At most 500 bytes; "" means no key.
-	Key string
+	Key string `json:"key,omitempty"`
 	// Headers are data beside the payload, such as a trace, of at most [MaxHeaders] bytes. nil
 	// means none.
-	Headers map[string]string
+	Headers map[string]string `json:"headers,omitempty"`
 
 	// Attempt is the number of this run, from 1. Released runs do not count. Filled in by Claim.
-	Attempt int
+	Attempt int `json:"attempt"`
 	// Fence is the number that the claim drew. Extend and Settle present it. Filled in by Claim.
-	Fence int64
+	Fence int64 `json:"fence,omitempty"`
 	// Worker is the name of the job's holder. Filled in by Claim.
-	Worker string
+	Worker string `json:"worker,omitempty"`
 	// CreatedAt is when the job was enqueued. Filled in by Claim.
-	CreatedAt time.Time
+	CreatedAt time.Time `json:"created_at,omitzero"`
 	// LastError is the error text of the last run that failed; "" means none. Filled in by Claim.
-	LastError string
+	LastError string `json:"last_error,omitempty"`
 	// Unreadable is why the job's payload or headers cannot be read; nil means that they can. A
 	// [Worker] does not run such a job, but settles it as [Dead] with this error. Filled in by
 	// Claim.
-	Unreadable error
+	Unreadable error `json:"-"`
 	// Duplicate is true if the job was not written because a live job of the queue has its Key. ID
 	// is then the live job's. Filled in by Enqueue.
-	Duplicate bool
+	Duplicate bool `json:"duplicate,omitempty"`
 
 	err error // why Kind.New could not build the job; Check reports it
 }

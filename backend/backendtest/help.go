@@ -181,7 +181,9 @@ func lookUp(t *testing.T, h Harness, id int64) (rec queue.Record, ok bool) {
 	if ok && rec.Status != queue.StatusRunning && (!rec.LockedAt.IsZero() || !rec.LeaseEnds.IsZero()) {
 		t.Errorf("record of job %d, which is %s: got LockedAt %v, LeaseEnds %v; want zero", id, rec.Status, rec.LockedAt, rec.LeaseEnds)
 	}
-	for _, at := range []*time.Time{&rec.ScheduledAt, &rec.CreatedAt, &rec.LockedAt, &rec.LeaseEnds, &rec.UpdatedAt} {
+	for _, at := range []*time.Time{
+		&rec.ScheduledAt, &rec.CreatedAt, &rec.LockedAt, &rec.LeaseEnds, &rec.StartedAt, &rec.FinishedAt, &rec.RedrivenAt, &rec.UpdatedAt,
+	} {
 		*at = at.UTC().Round(0)
 	}
 	return rec, ok

@@ -112,6 +112,7 @@ var themes = []theme{
 	{"claimtx", false, claimTxCases},
 	{"begintx", false, beginTxCases},
 	{"inspect", false, inspectCases},
+	{"times", false, timesCases},
 	{"backlog", false, backlogCases},
 	{"redrive", false, redriveCases},
 	{"model", false, modelCases},

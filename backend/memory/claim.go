@@ -55,7 +55,7 @@ func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *
 	next.Status = queue.StatusRunning
 	next.Attempt++
 	next.Fence, next.Worker = q.lastFence, req.Worker
-	next.LockedAt, next.LeaseEnds, next.UpdatedAt = at, at.Add(req.Lease), at
+	next.StartedAt, next.LockedAt, next.LeaseEnds, next.UpdatedAt = at, at, at.Add(req.Lease), at
 	q.write(tx, r, next)
 	job := copyOf(next.Job)
 	return &job
@@ -87,7 +87,7 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 			lost = append(lost, j)
 			continue
 		}
-		r.committed.LockedAt, r.committed.LeaseEnds, r.committed.UpdatedAt = at, at.Add(lease), at
+		r.committed.LockedAt, r.committed.LeaseEnds = at, at.Add(lease)
 		q.index(r)
 	}
 	return lost, nil
@@ -122,11 +122,10 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 func expired(rec queue.Record, at time.Time) queue.Record {
 	rec.LastError = fmt.Sprintf("lease of worker %q ran out in attempt %d", rec.Worker, rec.Attempt)
 	rec = unheld(rec, at)
-	rec.Status = queue.StatusPending
 	if rec.Attempt >= rec.MaxAttempts {
-		rec.Status = queue.StatusDead
+		return ended(rec, queue.StatusDead, at)
 	}
-	return rec
+	return waiting(rec)
 }
 
 // ClaimTx implements [queue.TxClaimer] in a [Tx] of this Queue. Any other db is an error, because

@@ -66,6 +66,7 @@ func matches(f queue.Filter, r *queue.Record, at time.Time) bool {
 		(f.Status == "" || f.Status == r.Status) &&
 		(f.Key == "" || f.Key == r.Key) &&
 		(!f.Expired || r.LeaseEnds.Before(at)) &&
+		(f.RunningFor == 0 || at.Sub(r.StartedAt) >= f.RunningFor) &&
 		(f.Before == 0 || r.ID < f.Before)
 }
 
@@ -118,9 +119,10 @@ func (q *Queue) Redrive(ctx context.Context, which queue.Redrive) (n int, err er
 			if other, _ := q.holder(nil, r.key); other != nil {
 				continue
 			}
-			next := r.committed
-			next.Status, next.Attempt, next.LastError = queue.StatusPending, 0, ""
-			next.ScheduledAt, next.UpdatedAt = at, at
+			next := waiting(r.committed)
+			next.Attempt, next.LastError = 0, ""
+			next.ScheduledAt, next.UpdatedAt, next.RedrivenAt = at, at, at
+			next.Redrives++
 			q.write(nil, r, next)
 			n++
 		}

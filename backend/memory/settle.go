@@ -77,29 +77,38 @@ func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 // settled returns the job after the outcome. A completed job keeps its fence and its worker.
 func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 	if o.Action == queue.Done {
-		rec.Status = queue.StatusCompleted
-		return unleased(rec, at)
+		return ended(unleased(rec, at), queue.StatusCompleted, at)
 	}
 	rec = unheld(rec, at)
 	switch o.Action {
 	case queue.Release:
 		rec.Attempt--
-		rec.Status = queue.StatusPending
 		if o.Delay > 0 { // else it keeps its place
 			rec.ScheduledAt = at.Add(o.Delay)
 		}
 	case queue.Retry:
 		rec.LastError = queue.ErrorText(o.Err)
 		if rec.Attempt >= rec.MaxAttempts {
-			rec.Status = queue.StatusDead
-			break
+			return ended(rec, queue.StatusDead, at)
 		}
-		rec.Status = queue.StatusPending
 		rec.ScheduledAt = at.Add(max(o.Delay, 0))
 	case queue.Dead:
 		rec.LastError = queue.ErrorText(o.Err)
-		rec.Status = queue.StatusDead
+		return ended(rec, queue.StatusDead, at)
 	}
+	return waiting(rec)
+}
+
+// ended returns the job with the status that it has ended with.
+func ended(rec queue.Record, status queue.Status, at time.Time) queue.Record {
+	rec.Status, rec.FinishedAt = status, at
+	return rec
+}
+
+// waiting returns the job as pending. It keeps no times of an earlier run.
+func waiting(rec queue.Record) queue.Record {
+	rec.Status = queue.StatusPending
+	rec.StartedAt, rec.FinishedAt = time.Time{}, time.Time{}
 	return rec
 }
 

@@ -49,8 +49,8 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	query, args := b.sql.listSlice, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
 	switch f.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
-		query = strings.Replace(b.sql.list, "\n    AND true\n", "\n    AND status = '"+string(f.Status)+"'\n", 1)
-		args = append(args, f.Expired)
+		query = withStatus(b.sql.list, f.Status)
+		args = append(args, f.Expired, sqlkit.OrNull(sqlkit.Microseconds(f.RunningFor)))
 	default:
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
@@ -62,6 +62,11 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		return page[:n-1], page[n-1].ID, nil
 	}
 	return page, f.Next(page), nil
+}
+
+// withStatus returns sql/list.sql for jobs of the status.
+func withStatus(list string, status queue.Status) string {
+	return strings.Replace(list, "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)
 }
 
 // Job implements [queue.Inspector] with sql/job.sql.
@@ -103,17 +108,17 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Record
 		var headers []byte
-		var locked, until sql.NullTime
+		var locked, until, started, finished, redriven sql.NullTime
 		err := rows.Scan(&r.ID, &r.Queue, &r.Kind, (*[]byte)(&r.Payload), &r.Priority, &r.ScheduledAt,
 			&r.Attempt, &r.MaxAttempts, &r.Fence, &r.CreatedAt, &r.Key, &headers, &r.LastError,
-			&r.Worker, (*string)(&r.Status), &locked, &until, &r.UpdatedAt)
+			&r.Worker, (*string)(&r.Status), &locked, &until, &r.UpdatedAt,
+			&started, &finished, &redriven, &r.Redrives)
 		if err != nil {
 			return err
 		}
 		r.Headers = sqlkit.DecodeHeaders(headers)
-		if r.Status == queue.StatusRunning {
-			r.LockedAt, r.LeaseEnds = locked.Time, until.Time
-		}
+		r.RedrivenAt = redriven.Time
+		sqlkit.RunTimes{Locked: locked.Time, LockedUntil: until.Time, Started: started.Time, Finished: finished.Time}.Fill(&r)
 		records = append(records, r)
 		return nil
 	}, query, args...)

@@ -120,7 +120,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	switch f.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
-		args = append(slices.Delete(args, 3, 4), expiredAt(f))
+		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
 	err = b.read(ctx, "list", func(db queue.DB) error {
 		page, err = queryRecords(ctx, db, query, args...)
@@ -144,6 +144,14 @@ func expiredAt(f queue.Filter) any {
 	return now()
 }
 
+// startedBy returns the time at which the runs of the wanted jobs had begun, or nil for any job.
+func startedBy(f queue.Filter) any {
+	if f.RunningFor == 0 {
+		return nil
+	}
+	return now() - sqlkit.Microseconds(f.RunningFor)
+}
+
 // Job implements [queue.Inspector] with sql/job.sql.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	var records []queue.Record
@@ -163,17 +171,19 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		var r row
 		var rec queue.Record
 		var worker sql.NullString
-		var locked, until sql.NullInt64
-		var updated int64
-		err := rows.Scan(r.columns(&rec.Queue, &rec.Fence, &worker, (*string)(&rec.Status), &locked, &until, &updated)...)
+		var locked, until, started, finished, redriven sql.NullInt64
+		var updated, redrives int64
+		err := rows.Scan(r.columns(&rec.Queue, &rec.Fence, &worker, (*string)(&rec.Status), &locked, &until, &updated,
+			&started, &finished, &redriven, &redrives)...)
 		if err != nil {
 			return err
 		}
 		r.fill(&rec.Job)
 		rec.Worker, rec.UpdatedAt = worker.String, timeAt(updated)
-		if rec.Status == queue.StatusRunning {
-			rec.LockedAt, rec.LeaseEnds = timeAt(locked.Int64), timeAt(until.Int64)
-		}
+		rec.RedrivenAt, rec.Redrives = timeOrZero(redriven), int(clamp32(redrives))
+		sqlkit.RunTimes{
+			Locked: timeOrZero(locked), LockedUntil: timeOrZero(until), Started: timeOrZero(started), Finished: timeOrZero(finished),
+		}.Fill(&rec)
 		records = append(records, rec)
 		return nil
 	}, query, args...)

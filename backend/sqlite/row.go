@@ -100,5 +100,13 @@ var earliest, latest = int64(0), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).U
 // timeAt is the time that is stored as that many microseconds, between earliest and latest.
 func timeAt(us int64) time.Time { return time.UnixMicro(min(max(us, earliest), latest)).UTC() }
 
+// timeOrZero is the time that is stored, or the zero time for NULL.
+func timeOrZero(us sql.NullInt64) time.Time {
+	if !us.Valid {
+		return time.Time{}
+	}
+	return timeAt(us.Int64)
+}
+
 // clamp32 is n, or the end of int32's range that is nearest to it.
 func clamp32(n int64) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

@@ -8,6 +8,10 @@ SELECT
     coalesce(locked_by, ''), status::text,
     CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
     CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
-    least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z')
+    least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z'),
+    CASE WHEN started_at IS NOT NULL THEN least(greatest(started_at, '1970-01-01Z'), '9999-12-31Z') END,
+    CASE WHEN finished_at IS NOT NULL THEN least(greatest(finished_at, '1970-01-01Z'), '9999-12-31Z') END,
+    CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
+    coalesce(redrives, 0)
 FROM errand.jobs
 WHERE id = $1::bigint;

@@ -1,19 +1,24 @@
 -- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids
--- below $4, $5 at most, only those whose lease has expired if $6, with payloads and headers if $7. A lease has expired
--- where reclaim.sql says so. The program replaces AND true by AND status = '...': only a
--- literal lets the planner use the partial indexes, which matters if few jobs of many have the status.
+-- below $4, $5 at most, only those whose lease has expired if $6, only those that have been running for $7 microseconds
+-- unless $7 is NULL, with payloads and headers if $8. A lease has expired where reclaim.sql says so. When a run began is
+-- as in sqlkit.RunTimes. The program replaces AND true by AND status = '...': only a literal lets the planner use the
+-- partial indexes, which matters if few jobs of many have the status.
 -- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years, because drivers cannot
 -- read them.
 -- Index: jobs_dead_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
-    id, queue, kind, CASE WHEN $7::boolean THEN payload END, priority,
+    id, queue, kind, CASE WHEN $8::boolean THEN payload END, priority,
     least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
     fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
-    CASE WHEN $7::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
+    CASE WHEN $8::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
     coalesce(locked_by, ''), status::text,
     CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
     CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
-    least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z')
+    least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z'),
+    CASE WHEN started_at IS NOT NULL THEN least(greatest(started_at, '1970-01-01Z'), '9999-12-31Z') END,
+    CASE WHEN finished_at IS NOT NULL THEN least(greatest(finished_at, '1970-01-01Z'), '9999-12-31Z') END,
+    CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
+    coalesce(redrives, 0)
 FROM errand.jobs
 WHERE ($1::text IS NULL OR queue = $1::text)
     AND ($2::text IS NULL OR kind = $2::text)
@@ -23,5 +28,8 @@ WHERE ($1::text IS NULL OR queue = $1::text)
         OR CASE WHEN locked_until > locked_at THEN locked_until
             ELSE least(locked_at, '9999-12-31Z') + interval '10 minutes' END < statement_timestamp())
     AND id < $4::bigint
+    AND ($7::bigint IS NULL
+        OR CASE WHEN locked_until > locked_at AND started_at IS NOT NULL THEN started_at ELSE updated_at END
+            <= statement_timestamp() - $7::bigint * interval '1 microsecond')
 ORDER BY id DESC
 LIMIT $5::integer;

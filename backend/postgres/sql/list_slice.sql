@@ -13,7 +13,11 @@ WITH page AS MATERIALIZED (
         coalesce(locked_by, ''), status::text,
         CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
         CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
-        least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z')
+        least(greatest(updated_at, '1970-01-01Z'), '9999-12-31Z'),
+        CASE WHEN started_at IS NOT NULL THEN least(greatest(started_at, '1970-01-01Z'), '9999-12-31Z') END,
+        CASE WHEN finished_at IS NOT NULL THEN least(greatest(finished_at, '1970-01-01Z'), '9999-12-31Z') END,
+        CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
+        coalesce(redrives, 0)
     FROM (SELECT * FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC LIMIT 50000) AS slice
     WHERE ($1::text IS NULL OR queue = $1::text)
         AND ($2::text IS NULL OR kind = $2::text)
@@ -25,6 +29,7 @@ WITH page AS MATERIALIZED (
 SELECT * FROM page
 UNION ALL
 SELECT
-    stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', NULL, NULL, '1970-01-01Z'
+    stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', NULL, NULL, '1970-01-01Z',
+    NULL, NULL, NULL, 0
 FROM (SELECT id FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC OFFSET 49999 LIMIT 1) AS stop
 WHERE (SELECT count(*) FROM page) < $5::integer;

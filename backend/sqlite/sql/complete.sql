@@ -2,5 +2,7 @@
 -- resume.sql makes it running again.
 -- Index: the ids are the table's own order.
 UPDATE errand_jobs
-SET status = 'completed', attempts = min(attempts, 2147483646) + 1, fence = ?2, locked_by = NULL, updated_at = ?3
+SET
+    status = 'completed', attempts = min(attempts, 2147483646) + 1, fence = ?2, locked_by = NULL, updated_at = ?3,
+    started_at = ?3, finished_at = ?3
 WHERE id = ?1;

@@ -1,6 +1,7 @@
 -- Lists at most ?5 pending jobs with ids below ?4, newest first, as list.sql does but without ?4 for the
 -- status. For another status that has an index, its name takes the place of pending. It reads only jobs of
--- that status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6.
+-- that status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6. If ?7 is not NULL, it lists
+-- only jobs whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes.
 -- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead.
 WITH page AS MATERIALIZED (
     SELECT id AS number
@@ -11,12 +12,14 @@ WITH page AS MATERIALIZED (
         AND (?3 IS NULL OR job_key = ?3)
         AND (?6 IS NULL OR locked_until < ?6)
         AND id < ?4
+        AND (?7 IS NULL OR iif(locked_until > locked_at AND started_at IS NOT NULL, started_at, updated_at) <= ?7)
     ORDER BY id DESC
     LIMIT ?5 + 0
 )
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, queue,
-    fence, locked_by, status, locked_at, locked_until, updated_at
+    fence, locked_by, status, locked_at, locked_until, updated_at, started_at, finished_at, redriven_at,
+    coalesce(redrives, 0)
 FROM page CROSS JOIN errand_jobs NOT INDEXED
 WHERE id = number
 ORDER BY id DESC;

@@ -9,7 +9,9 @@ SET
     locked_at = NULL,
     locked_until = NULL,
     locked_by = NULL,
-    updated_at = ?1
+    updated_at = ?1,
+    started_at = iif(attempts >= max_attempts, started_at, NULL),
+    finished_at = iif(attempts >= max_attempts, ?1, NULL)
 WHERE id IN (SELECT value FROM json_each(?2))
     AND status = 'running'
     AND locked_until < ?1

@@ -11,7 +11,11 @@ SET
     locked_at = NULL,
     locked_until = NULL,
     locked_by = NULL,
-    updated_at = ?2
+    updated_at = ?2,
+    started_at = NULL,
+    finished_at = NULL,
+    redriven_at = ?2,
+    redrives = min(max(coalesce(redrives, 0), 0), 2147483646) + 1
 WHERE id IN (SELECT value FROM json_each(?1))
     AND status = 'dead'
 RETURNING queue;

@@ -7,6 +7,7 @@ SET
     locked_by = iif(?3 = 'running', ?5, NULL),
     locked_at = iif(?3 = 'running', ?4, NULL),
     locked_until = iif(?3 = 'running', ?4, NULL),
-    updated_at = ?4
+    updated_at = ?4,
+    finished_at = iif(?3 = 'completed', ?4, NULL)
 WHERE id = ?1 AND fence = ?2 AND locked_by IS NULL AND status = 'completed'
 RETURNING id;

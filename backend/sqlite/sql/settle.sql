@@ -10,13 +10,15 @@ WITH o (id, action, due, error) AS MATERIALIZED (
 )
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
-    (status, attempts, scheduled_at, last_error) = (
+    (status, attempts, scheduled_at, last_error, started_at, finished_at) = (
         SELECT
             iif(o.action = 'dead' OR o.action = 'retry' AND attempts >= max_attempts, 'dead', 'pending'),
             iif(o.action = 'release', max(attempts - 1, 0), attempts),
             iif(o.action = 'dead' OR o.action = 'retry' AND attempts >= max_attempts,
                 scheduled_at, coalesce(o.due, scheduled_at)),
-            iif(o.action = 'release', last_error, o.error)
+            iif(o.action = 'release', last_error, o.error),
+            iif(o.action = 'dead' OR o.action = 'retry' AND attempts >= max_attempts, started_at, NULL),
+            iif(o.action = 'dead' OR o.action = 'retry' AND attempts >= max_attempts, ?4, NULL)
         FROM o
         WHERE o.id = errand_jobs.id
     ),

@@ -11,7 +11,9 @@ SET
     locked_at = ?3,
     locked_until = ?4,
     locked_by = ?5,
-    updated_at = ?3
+    updated_at = ?3,
+    started_at = ?3,
+    finished_at = NULL
 WHERE status = 'pending'
     AND (queue, priority, scheduled_at, id) IN (
         SELECT j.queue, j.priority, j.scheduled_at, j.id
