@@ -80,27 +80,41 @@ func (c Compress) Handler(next queue.Handler) queue.Handler {
 	c = c.checked()
 	readers := sync.Pool{New: func() any { return new(gzip.Reader) }}
 	return decodeJob(next, func(job *queue.Job) error {
-		e := encodingsOf(job)
-		if e == "" {
-			return nil
-		}
-		below, last := e.pop()
-		if last != gzipName {
-			return misplaced(last, "Compress")
-		}
-		zipped, err := payloadBytes(e, job.Payload)
-		if err != nil {
-			return queue.Discard(fmt.Errorf("middleware: %w", err))
-		}
 		r := readers.Get().(*gzip.Reader)
 		defer readers.Put(r)
-		data, err := unzip(r, zipped, c.MaxPayload)
-		if err != nil {
-			return queue.Discard(fmt.Errorf("middleware: the payload cannot be decompressed: %w", err))
-		}
-		setPayload(job, below, data)
-		return nil
+		return c.decompress(job, r)
 	})
+}
+
+// Open returns a copy of job with the payload that was compressed, for pages that show jobs. job
+// may be a [queue.Record]'s Job, in any status; if it is not compressed, Open returns it as it is.
+// Of a job that was also encrypted, open what [Encrypt.Open] returns. Open changes nothing of job,
+// and panics as Enqueuer does.
+func (c Compress) Open(job *queue.Job) (*queue.Job, error) {
+	c = c.checked()
+	return openJob(job, func(copied *queue.Job) error { return c.decompress(copied, new(gzip.Reader)) })
+}
+
+// decompress changes the job's payload to what was compressed. c has been checked.
+func (c Compress) decompress(job *queue.Job, r *gzip.Reader) error {
+	e := encodingsOf(job)
+	if e == "" {
+		return nil
+	}
+	below, last := e.pop()
+	if last != gzipName {
+		return misplaced(last, "Compress")
+	}
+	zipped, err := payloadBytes(e, job.Payload)
+	if err != nil {
+		return queue.Discard(fmt.Errorf("middleware: %w", err))
+	}
+	data, err := unzip(r, zipped, c.MaxPayload)
+	if err != nil {
+		return queue.Discard(fmt.Errorf("middleware: the payload cannot be decompressed: %w", err))
+	}
+	setPayload(job, below, data)
+	return nil
 }
 
 // checked returns c with its defaults. It panics if a field is out of range.

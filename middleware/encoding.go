@@ -54,14 +54,17 @@ func (e encodings) has(prefix string) bool {
 // misplaced returns the error for middleware whose own entry is not the last. It is a plain error,
 // so the job is retried: a deploy that corrects the order of the chain can run it.
 func misplaced(last, met string) error {
-	outer := "the middleware that decodes it"
+	const text = "middleware: the payload's last encoding is %q: %s has to stand outside %s.Handler"
+	outer := ""
 	switch name, _, _ := strings.Cut(last, ";"); name {
 	case gzipName:
-		outer = "Compress.Handler"
+		outer = "Compress"
 	case gcmName:
-		outer = "Encrypt.Handler"
+		outer = "Encrypt"
+	default:
+		return fmt.Errorf(text, last, "the middleware that decodes it", met)
 	}
-	return fmt.Errorf("middleware: the payload's last encoding is %q: %s has to stand outside %s.Handler", last, outer, met)
+	return fmt.Errorf(text+", and %s.Open is called before %s.Open", last, outer+".Handler", met, outer, met)
 }
 
 // encodeJobs returns an Enqueuer that passes on copies of the jobs, changed by encode, in one call.
@@ -104,6 +107,26 @@ func decodeJob(next queue.Handler, decode func(copied *queue.Job) error) queue.H
 		}
 		return next.HandleJob(ctx, &copied)
 	})
+}
+
+// openJob returns a copy of the job, changed by decode, for a caller that is not its handler. So an
+// error of decode is not an answer to a worker.
+func openJob(job *queue.Job, decode func(copied *queue.Job) error) (*queue.Job, error) {
+	if job == nil {
+		return nil, &queue.InvalidError{Field: "Job", Problem: "nil"}
+	}
+	if job.Unreadable != nil {
+		return nil, job.Unreadable
+	}
+	copied := *job
+	err := decode(&copied)
+	if action, ok := queue.ActionOf(err); ok && action == queue.Dead {
+		err = errors.Unwrap(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &copied, nil
 }
 
 var errNotBase64 = errors.New("the payload is not a JSON string of base64, although its " + EncodingHeader + " header says so")

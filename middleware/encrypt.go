@@ -48,6 +48,8 @@ type EncryptOptions struct {
 // enqueue. Remove the old key when no job needs it any more. A key is good for 2^32 payloads,
 // because their nonces are random (NIST SP 800-38D, section 8.3): 49 days at a thousand a second.
 //
+// Jobs that SQL writes, for example with the function enqueue of the Postgres backend, are plain.
+//
 // To begin with encryption, first give the Handler to all workers, with AllowPlain. Then give the
 // Enqueuer to all programs that enqueue. Remove AllowPlain when no plain job is left.
 type Encrypt struct {
@@ -129,6 +131,23 @@ func (c *Encrypt) Handler(next queue.Handler) queue.Handler {
 	return decodeJob(next, c.open)
 }
 
+// Open returns a copy of job with the payload that was encrypted, for pages that show jobs. job may
+// be a [queue.Record]'s Job, in any status. Open tries the key that the job names, so give c the
+// older keys, too. If the job was also compressed, call [Compress.Open] with the copy:
+//
+//	opened, err := secret.Open(&record.Job)
+//	if err == nil {
+//		opened, err = compress.Open(opened)
+//	}
+//
+// The error says whether the job is not encrypted (but see AllowPlain, with which Open returns such
+// a job as it is), names a key that c does not have, or does not open with its key. Open changes
+// nothing of job.
+func (c *Encrypt) Open(job *queue.Job) (*queue.Job, error) {
+	c.mustBeMade()
+	return openJob(job, c.open)
+}
+
 func (c *Encrypt) mustBeMade() {
 	if c == nil || len(c.keys) == 0 {
 		panic("middleware: Encrypt without keys: make it with NewEncrypt")
@@ -151,7 +170,8 @@ func (c *Encrypt) seal(job *queue.Job) error {
 
 var (
 	errPlain     = errors.New("middleware: the payload is not encrypted, and EncryptOptions.AllowPlain is not set")
-	errNotOpened = errors.New("it, the job's queue or kind, or its " + EncodingHeader + " header is not as it was encrypted")
+	errNotOpened = errors.New("either the key of that id was another one, or the payload, the job's queue or kind, or its " +
+		EncodingHeader + " header has been changed")
 )
 
 func (c *Encrypt) open(job *queue.Job) error {

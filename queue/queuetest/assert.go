@@ -19,8 +19,8 @@ import (
 // q is the queue that the code under test was given, in memory or in a database, or an Enqueuer
 // around it: [queue.As] must find a [queue.Inspector] in it. Jobs in an open transaction do not
 // exist yet, except for [Through]. Arguments are compared as the JSON that is stored: a number by
-// its exact value, a time by its text, and what middleware has encrypted or compressed as the
-// middleware left it.
+// its exact value, a time by its text, and what middleware has encrypted or compressed by what
+// [Decoded] makes of it.
 func WantJob[T any](t testing.TB, q queue.Enqueuer, kind queue.Kind[T], want T, opts ...Option) queue.Record {
 	t.Helper()
 	rec, err := wantJob(context.WithoutCancel(t.Context()), q, kind.New(want), opts)
@@ -102,6 +102,20 @@ func Where(check func(queue.Record) error) Option {
 	}
 }
 
+// Decoded compares jobs as a handler behind this middleware gets them. Give it the middleware that
+// undoes what the enqueuer's has done, in the order of the worker's chain:
+//
+//	queuetest.Decoded(secret.Handler, compress.Handler)
+//
+// The record that WantJob returns is decoded, and so is what [Where] checks. A job that the
+// middleware passes on to no handler is none that WantJob wants; for WantNoJob it ends the test.
+func Decoded(middleware ...queue.Middleware) Option {
+	return func(s *search) error {
+		s.decoding = append(s.decoding, middleware...)
+		return nil
+	}
+}
+
 // Except leaves these paths of the arguments, and everything beneath them, out of the comparison:
 // what a test cannot know, such as a random token. A path is written as in the messages: "Token",
 // "Items[2].ID". It is for WantJob only.
@@ -134,6 +148,8 @@ type search struct {
 	checks  []func(stored) string // "" for a job that is meant, else why it is not
 	through bool                  // jobs of open transactions count
 	times   int                   // below 0: at least once
+
+	decoding []queue.Middleware // what jobs are decoded with before anything else
 }
 
 // newSearch looks for jobs like this one; without a payload, for those of its kind.
@@ -172,7 +188,7 @@ func wantJob(ctx context.Context, q queue.Enqueuer, job *queue.Job, opts []Optio
 	if err != nil {
 		return rec, err
 	}
-	found, misses, err := s.sift(jobs)
+	found, misses, err := s.sift(ctx, jobs)
 	switch {
 	case err != nil:
 		return rec, err
@@ -201,6 +217,6 @@ func findJobs(ctx context.Context, q queue.Enqueuer, job *queue.Job, opts []Opti
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := s.sift(jobs)
+	found, _, err := s.sift(ctx, jobs)
 	return found, err
 }

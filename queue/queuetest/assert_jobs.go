@@ -3,6 +3,7 @@ package queuetest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,8 +51,15 @@ type miss struct {
 }
 
 // sift separates the jobs that match from the others, which it sorts by how many reasons they have.
-func (s *search) sift(jobs []stored) (found []stored, misses []miss, err error) {
+func (s *search) sift(ctx context.Context, jobs []stored) (found []stored, misses []miss, err error) {
 	for _, j := range jobs {
+		if err := s.decodeJob(ctx, &j); err != nil {
+			if s.shown == "" {
+				return nil, nil, fmt.Errorf("queuetest: Decoded: job %d: %w", j.ID, err)
+			}
+			misses = append(misses, miss{j, []string{"not decoded: " + queue.ErrorText(err)}})
+			continue
+		}
 		why, err := s.why(j)
 		if err != nil {
 			return nil, nil, err
@@ -64,6 +72,28 @@ func (s *search) sift(jobs []stored) (found []stored, misses []miss, err error) 
 	}
 	slices.SortStableFunc(misses, func(a, b miss) int { return cmp.Compare(len(a.why), len(b.why)) })
 	return found, misses, nil
+}
+
+var errNotPassedOn = errors.New("the middleware has not passed it on")
+
+// decodeJob replaces the job by what the middleware of Decoded passes on.
+func (s *search) decodeJob(ctx context.Context, j *stored) error {
+	if len(s.decoding) == 0 {
+		return nil
+	}
+	var passedOn *queue.Job
+	h := queue.Chain(queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+		passedOn = job
+		return nil
+	}), s.decoding...)
+	if err := h.HandleJob(ctx, &j.Job); err != nil {
+		return err
+	}
+	if passedOn == nil {
+		return errNotPassedOn
+	}
+	j.Job = *passedOn
+	return nil
 }
 
 // why returns the reasons why the job does not match; none if it does.
