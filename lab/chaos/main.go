@@ -23,10 +23,10 @@ import (
 	"strings"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
 	"github.com/errandhq/errand/lab/chaos/internal/runner"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
@@ -112,8 +112,8 @@ func scenarios(list string, short bool) ([]scenario.Scenario, error) {
 // peers are the values of -against.
 func peers() []string {
 	var names []string
-	for _, s := range system.Systems {
-		if s.Peer {
+	for _, s := range peer.Systems {
+		if s.Competitor {
 			names = append(names, s.Name)
 		}
 	}
@@ -184,9 +184,9 @@ func (f flags) write(out io.Writer, rows []*report.Row) error {
 func failures(rows []*report.Row) error {
 	var failed, void []string
 	for _, r := range rows {
-		about, _ := system.Named(r.System)
+		system, _ := peer.Named(r.System)
 		switch {
-		case about.Peer || r.Pass() || r.NotRun != "":
+		case system.Competitor || r.Pass() || r.NotRun != "":
 		case r.Void != "":
 			void = append(void, fmt.Sprintf("%d %s: %s", r.Number, r.Scenario, r.Void))
 		default:

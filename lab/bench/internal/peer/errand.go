@@ -15,7 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgres/pqlisten"
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -46,7 +46,7 @@ func openErrandDelete(_ context.Context, c Config) (Peer, error) {
 }
 
 func newErrand(c Config, driver string, o postgres.Options) (Peer, error) {
-	db, err := system.OpenDB(driver, c.DSN, poolSize)
+	db, err := peer.OpenDB(driver, c.DSN, poolSize)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/errandhq/errand/backend/sqlite"
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 )
 
 // sqlitePool is how many connections errand may have to a SQLite file: as many as package dburl
@@ -15,7 +15,7 @@ import (
 const sqlitePool = 20
 
 func openErrandSQLite(_ context.Context, c Config) (Peer, error) {
-	db, err := system.OpenDB("sqlite", c.DSN, sqlitePool)
+	db, err := peer.OpenDB("sqlite", c.DSN, sqlitePool)
 	if err != nil {
 		return nil, err
 	}

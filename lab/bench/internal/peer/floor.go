@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 )
 
 // floor is what one would write by hand on errand's own table, and no more: a
@@ -38,7 +38,7 @@ var (
 )
 
 func openFloor(ctx context.Context, c Config) (Peer, error) {
-	pool, err := system.OpenPool(ctx, c.DSN, poolSize)
+	pool, err := peer.OpenPool(ctx, c.DSN, poolSize)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 )
 
 // floorSQLite is what one would write by hand on errand's own table in a SQLite file, and no more:
@@ -35,7 +35,7 @@ var (
 )
 
 func openFloorSQLite(_ context.Context, c Config) (Peer, error) {
-	db, err := system.OpenDB("sqlite", c.DSN, 1)
+	db, err := peer.OpenDB("sqlite", c.DSN, 1)
 	if err != nil {
 		return nil, err
 	}

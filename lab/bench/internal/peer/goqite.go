@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"maragu.dev/goqite"
 
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 )
 
 // goqiteReceivers is how many goroutines receive, handle and delete: one can do so while another's
@@ -25,7 +25,7 @@ type goqitePeer struct {
 
 // openGoqite has one connection, as goqite's examples do.
 func openGoqite(_ context.Context, c Config) (Peer, error) {
-	db, err := system.OpenDB("sqlite", c.DSN, 1)
+	db, err := peer.OpenDB("sqlite", c.DSN, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/errandhq/errand/lab/internal/peer"
 	"github.com/errandhq/errand/lab/internal/server"
-	"github.com/errandhq/errand/lab/internal/system"
 )
 
 // looker asks a database how far a measurement has come, on one connection of its
@@ -75,7 +75,7 @@ func (a *postgresAsker) close() error {
 type sqliteAsker struct{ open func() (*sql.DB, error) }
 
 func lookAtSQLite(dsn string) looker {
-	return looker{sqliteAsker{sync.OnceValues(func() (*sql.DB, error) { return system.OpenDB("sqlite", dsn, 1) })}}
+	return looker{sqliteAsker{sync.OnceValues(func() (*sql.DB, error) { return peer.OpenDB("sqlite", dsn, 1) })}}
 }
 
 func (a sqliteAsker) query(ctx context.Context, sql string, into ...any) error {

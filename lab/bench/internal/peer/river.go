@@ -11,12 +11,12 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 )
 
 // riverPeer is River on either of its databases.
 type riverPeer[Tx any] struct {
-	*system.River[Tx]
+	*peer.River[Tx]
 	worker  river.Config // what its worker's client is configured with
 	looker  looker
 	closeDB func() error
@@ -61,12 +61,12 @@ func openRiverDefault(ctx context.Context, c Config) (Peer, error) {
 }
 
 func newRiver(ctx context.Context, c Config, worker river.Config) (Peer, error) {
-	pool, err := system.OpenPool(ctx, c.DSN, poolSize)
+	pool, err := peer.OpenPool(ctx, c.DSN, poolSize)
 	if err != nil {
 		return nil, err
 	}
 	closeDB := func() error { pool.Close(); return nil }
-	client, err := system.NewRiver(riverpgxv5.New(pool), quiet)
+	client, err := peer.NewRiver(riverpgxv5.New(pool), quiet)
 	if err != nil {
 		return nil, errors.Join(err, closeDB())
 	}

@@ -7,16 +7,16 @@ import (
 
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 )
 
 // openRiverSQLite has one connection, as River advises.
 func openRiverSQLite(_ context.Context, c Config) (Peer, error) {
-	db, err := system.OpenDB("sqlite", c.DSN, 1)
+	db, err := peer.OpenDB("sqlite", c.DSN, 1)
 	if err != nil {
 		return nil, err
 	}
-	client, err := system.NewRiver(riversqlite.New(db), quiet)
+	client, err := peer.NewRiver(riversqlite.New(db), quiet)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // Fault is something that was done to the system.
@@ -24,7 +24,7 @@ type Fault struct {
 	Worker string
 	// Held is what the table said was running there, right after the process had ended and all that
 	// it had asked for was done: what was in flight, finished but not settled, or claimed ahead.
-	Held []system.Job
+	Held []peer.Job
 	// Looked is when that was read, of a process that was frozen; zero of one that has ended, and
 	// starts nothing more.
 	Looked time.Time
@@ -33,10 +33,10 @@ type Fault struct {
 // Evidence is what there is to go by when all is over.
 type Evidence struct {
 	Book   ledger.Book
-	Jobs   []system.Job // all that are in the table
-	Faults []Fault      // in their order
+	Jobs   []peer.Job // all that are in the table
+	Faults []Fault    // in their order
 	// Gone are the jobs that a standby had not received when it was promoted, by number.
-	Gone map[int]bool
+	MayLose map[int]bool
 	// Unknown are jobs of which nobody was told whether they were written: if they were, and have
 	// ended and are not kept, nothing but their effect is left.
 	Unknown map[int]bool
@@ -98,7 +98,7 @@ func Audit(e Evidence) Finding {
 		f.Repeated += len(effects) - 1
 	}
 	for _, j := range e.Jobs {
-		if j.State == system.GivenUp {
+		if j.State == peer.GivenUp {
 			f.Dead++
 		}
 	}
@@ -109,13 +109,13 @@ func Audit(e Evidence) Finding {
 // dossier is the evidence by number of job.
 type dossier struct {
 	Evidence
-	jobs    map[int]system.Job
+	jobs    map[int]peer.Job
 	starts  map[int][]ledger.Entry // in the order of their attempts
 	effects map[int][]ledger.Entry
 }
 
 func newCase(e Evidence) *dossier {
-	c := &dossier{Evidence: e, jobs: make(map[int]system.Job), starts: byNumber(e.Book.Starts), effects: byNumber(e.Book.Effects)}
+	c := &dossier{Evidence: e, jobs: make(map[int]peer.Job), starts: byNumber(e.Book.Starts), effects: byNumber(e.Book.Effects)}
 	for _, j := range e.Jobs {
 		c.jobs[j.Number] = j
 	}
@@ -142,7 +142,7 @@ func (c *dossier) lost() (lost, open, missed []Loss) {
 		switch {
 		case there && job.State.Open():
 			open = append(open, Loss{number, why})
-		case why != "" && c.Gone[number] && !there:
+		case why != "" && c.MayLose[number] && !there:
 			missed = append(missed, Loss{number, why})
 		case why != "":
 			lost = append(lost, Loss{number, why})
@@ -161,9 +161,9 @@ func (c *dossier) lossOf(number int) (why string) {
 		return "" // it was done, and is not kept
 	case job.State.Open():
 		return fmt.Sprintf("still %s after attempt %d", job.State, job.Attempt)
-	case job.State == system.Ended && effects == 0:
+	case job.State == peer.Ended && effects == 0:
 		return "done, says the table, but it had no effect"
-	case job.State == system.GivenUp && job.Reason == "" && effects == 0:
+	case job.State == peer.GivenUp && job.Reason == "" && effects == 0:
 		return "dead without a reason"
 	}
 	return ""
@@ -172,7 +172,7 @@ func (c *dossier) lossOf(number int) (why string) {
 func (c *dossier) ghosts() (numbers []int) {
 	for number := range c.effects {
 		_, acked := c.Book.Acked[number]
-		if _, there := c.jobs[number]; !acked && !there && !c.Gone[number] && !c.Unknown[number] {
+		if _, there := c.jobs[number]; !acked && !there && !c.MayLose[number] && !c.Unknown[number] {
 			numbers = append(numbers, number)
 		}
 	}

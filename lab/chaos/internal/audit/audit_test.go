@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -19,8 +19,8 @@ func entry(number, attempt int, worker string, seconds float64) ledger.Entry {
 	return ledger.Entry{Number: number, Attempt: attempt, Worker: worker, At: at(seconds)}
 }
 
-func done(number, attempt int, seconds float64) system.Job {
-	return system.Job{Number: number, State: system.Ended, Attempt: attempt, EndedAt: at(seconds)}
+func done(number, attempt int, seconds float64) peer.Job {
+	return peer.Job{Number: number, State: peer.Ended, Attempt: attempt, EndedAt: at(seconds)}
 }
 
 // evidence is of jobs 1 to n, each of which was done as it should be.
@@ -44,7 +44,7 @@ func TestNothingHappened(t *testing.T) {
 
 func TestLost(t *testing.T) {
 	noEffect := func(e *Evidence) { e.Book.Effects = e.Book.Effects[1:] }
-	state := func(s system.State, reason string) func(*Evidence) {
+	state := func(s peer.State, reason string) func(*Evidence) {
 		return func(e *Evidence) { e.Jobs[0].State, e.Jobs[0].Reason = s, reason }
 	}
 	gone := func(e *Evidence) { e.Jobs = e.Jobs[1:] }
@@ -55,12 +55,12 @@ func TestLost(t *testing.T) {
 		"gone without a trace":          {[]func(*Evidence){noEffect, gone}, "[1: neither in the table nor in the ledger] []"},
 		"done and not kept":             {[]func(*Evidence){gone}, "[] []"},
 		"never run, though done":        {[]func(*Evidence){noEffect}, "[1: done, says the table, but it had no effect] []"},
-		"waiting at the end":            {[]func(*Evidence){noEffect, state(system.Waiting, "")}, "[] [1: still waiting after attempt 1]"},
-		"running at the end":            {[]func(*Evidence){noEffect, state(system.Running, "")}, "[] [1: still running after attempt 1]"},
-		"an effect, but never settled":  {[]func(*Evidence){state(system.Running, "")}, "[] [1: still running after attempt 1]"},
-		"dead with a reason":            {[]func(*Evidence){noEffect, state(system.GivenUp, "lease ran out")}, "[] []"},
-		"dead without a reason":         {[]func(*Evidence){noEffect, state(system.GivenUp, "")}, "[1: dead without a reason] []"},
-		"not acknowledged and not done": {[]func(*Evidence){noEffect, state(system.Waiting, ""), func(e *Evidence) { delete(e.Book.Acked, 1) }}, "[] []"},
+		"waiting at the end":            {[]func(*Evidence){noEffect, state(peer.Waiting, "")}, "[] [1: still waiting after attempt 1]"},
+		"running at the end":            {[]func(*Evidence){noEffect, state(peer.Running, "")}, "[] [1: still running after attempt 1]"},
+		"an effect, but never settled":  {[]func(*Evidence){state(peer.Running, "")}, "[] [1: still running after attempt 1]"},
+		"dead with a reason":            {[]func(*Evidence){noEffect, state(peer.GivenUp, "lease ran out")}, "[] []"},
+		"dead without a reason":         {[]func(*Evidence){noEffect, state(peer.GivenUp, "")}, "[1: dead without a reason] []"},
+		"not acknowledged and not done": {[]func(*Evidence){noEffect, state(peer.Waiting, ""), func(e *Evidence) { delete(e.Book.Acked, 1) }}, "[] []"},
 	} {
 		e := evidence(2)
 		for _, change := range c.change {
@@ -76,8 +76,8 @@ func TestLost(t *testing.T) {
 // TestGone is of what a standby had not received: it may be lost, and no more than that.
 func TestGone(t *testing.T) {
 	e := evidence(4)
-	e.Gone = map[int]bool{1: true, 2: true, 3: true}
-	e.Gone[9] = true // was never acknowledged
+	e.MayLose = map[int]bool{1: true, 2: true, 3: true}
+	e.MayLose[9] = true // was never acknowledged
 	e.Jobs = e.Jobs[2:]
 	e.Book.Effects = []ledger.Entry{entry(2, 1, "a", 2), entry(3, 1, "a", 2), entry(9, 1, "a", 2)}
 	f := Audit(e)
@@ -102,8 +102,8 @@ func killed() Evidence {
 	e := evidence(3)
 	e.Book.Starts = []ledger.Entry{entry(1, 1, "a", 1), entry(3, 1, "a", 1), entry(1, 2, "b", 5), entry(2, 2, "b", 6.5)}
 	e.Book.Effects = []ledger.Entry{entry(3, 1, "a", 2), entry(1, 2, "b", 7), entry(2, 2, "b", 7)}
-	e.Jobs = []system.Job{done(1, 2, 7), done(2, 2, 7), done(3, 1, 2.2)}
-	e.Faults = []Fault{{At: at(2.5), Worker: "a", Held: []system.Job{{Number: 1, Attempt: 1}, {Number: 2, Attempt: 1}}}}
+	e.Jobs = []peer.Job{done(1, 2, 7), done(2, 2, 7), done(3, 1, 2.2)}
+	e.Faults = []Fault{{At: at(2.5), Worker: "a", Held: []peer.Job{{Number: 1, Attempt: 1}, {Number: 2, Attempt: 1}}}}
 	return e
 }
 
@@ -129,7 +129,7 @@ func TestDuplicateThatNoFaultExplains(t *testing.T) {
 
 func TestRunHeldByTwoKilledInTurn(t *testing.T) {
 	e := killed()
-	e.Faults = append(e.Faults, Fault{At: at(5.5), Worker: "b", Held: []system.Job{{Number: 1, Attempt: 2}}})
+	e.Faults = append(e.Faults, Fault{At: at(5.5), Worker: "b", Held: []peer.Job{{Number: 1, Attempt: 2}}})
 	e.Book.Starts = append(e.Book.Starts, entry(1, 3, "c", 9))
 	f := Audit(e)
 	if f.Dup != 2 || f.Bound != 2 || len(f.Unexplained) != 0 {
@@ -144,7 +144,7 @@ func TestRunHeldByTwoKilledInTurn(t *testing.T) {
 // attempt: it runs again as the same, and each of its runs is explained by a fault of its own.
 func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
 	freeze := func(second float64) Fault {
-		return Fault{At: at(second), Looked: at(second + 0.1), Worker: "a", Held: []system.Job{{Number: 1, Attempt: 1}}}
+		return Fault{At: at(second), Looked: at(second + 0.1), Worker: "a", Held: []peer.Job{{Number: 1, Attempt: 1}}}
 	}
 	for name, c := range map[string]struct {
 		faults             []Fault
@@ -170,7 +170,7 @@ func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
 func TestRerunEndsWithTheNextHolder(t *testing.T) {
 	e := killed()
 	e.Book.Starts[3] = entry(2, 3, "c", 9)
-	e.Faults = append(e.Faults, Fault{At: at(5.5), Worker: "b", Held: []system.Job{{Number: 2, Attempt: 2}}})
+	e.Faults = append(e.Faults, Fault{At: at(5.5), Worker: "b", Held: []peer.Job{{Number: 2, Attempt: 2}}})
 	if got := Audit(e).Rerun; got != 3500*time.Millisecond {
 		t.Errorf("got %v, want 3.5s", got)
 	}
@@ -181,13 +181,13 @@ func TestOpenWhenTheServerWasKilled(t *testing.T) {
 	e.Book.Starts = []ledger.Entry{
 		entry(1, 1, "a", 1), entry(2, 1, "a", 1), entry(3, 1, "a", 4), entry(4, 1, "a", 6), entry(5, 1, "a", 1), entry(5, 2, "a", 2), entry(6, 1, "a", 1),
 	}
-	e.Jobs = []system.Job{
+	e.Jobs = []peer.Job{
 		done(1, 1, 2),   // ended before: closed
 		done(2, 1, 5.5), // settled afterwards: open
 		done(3, 1, 6),   // started while the server was away: open
 		done(4, 1, 7),   // started afterwards: closed
 		done(5, 2, 7),   // its second run is open, its first is not
-		{Number: 6, State: system.Running, Attempt: 1},
+		{Number: 6, State: peer.Running, Attempt: 1},
 	}
 	e.Faults = []Fault{{At: at(3), Until: at(5)}}
 	if f := Audit(e); f.Bound != 4 {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // run is one run of a job: where it is among the job's starts. Its attempt does not tell it from
@@ -43,7 +43,7 @@ func (c *dossier) open() open {
 // startOf is for a process that was struck: the table told what it held, and the ledger whether it
 // had started that, or did when it went on. Of several starts with the attempt it is the last that
 // there was when the table told.
-func (c *dossier) startOf(f Fault, held system.Job) (start int, ok bool) {
+func (c *dossier) startOf(f Fault, held peer.Job) (start int, ok bool) {
 	for i, s := range c.starts[held.Number] {
 		if s.Attempt == held.Attempt && s.Worker == f.Worker && (!ok || f.Looked.IsZero() || s.At.Before(f.Looked)) {
 			start, ok = i, true
@@ -66,7 +66,7 @@ func (c *dossier) settled(number int) time.Time {
 	job, there := c.jobs[number]
 	effects := c.effects[number]
 	switch {
-	case job.State == system.Ended || job.State == system.GivenUp:
+	case job.State == peer.Ended || job.State == peer.GivenUp:
 		return job.EndedAt
 	case !there && len(effects) > 0: // done, and not kept: the effect is the last that was seen of it
 		return effects[len(effects)-1].At
@@ -98,7 +98,7 @@ func (c *dossier) rerun(f *Finding) {
 
 // next is when a job that fault i found was in other hands; ok is false if it never
 // was, because it had been settled after all or is lost.
-func (c *dossier) next(i int, held system.Job) (at time.Time, ok bool) {
+func (c *dossier) next(i int, held peer.Job) (at time.Time, ok bool) {
 	for _, s := range c.starts[held.Number] {
 		if s.Attempt > held.Attempt {
 			at, ok = s.At, true

@@ -4,14 +4,14 @@ import (
 	"context"
 	"strings"
 
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // BadOutcome is what one of many jobs comes to that end at once, in its first attempt.
 type BadOutcome struct {
 	Number int         `json:"number"` // of the job; 0 means none
 	Text   string      `json:"text"`   // one of BadTexts
-	Verb   system.Verb `json:"verb"`
+	Action peer.Action `json:"action"`
 }
 
 // What is bad about a text.
@@ -44,23 +44,23 @@ func (b BadOutcome) Error() string {
 
 // burst is the handler of scenario 7: when it is told, it returns at once, as all others
 // do, having had its effect before; but for the one whose outcome is bad.
-func burst(ctx context.Context, s *self, run system.Run) system.Verb {
+func burst(ctx context.Context, s *self, run peer.Run) peer.Action {
 	s.started(run)
 	bad := s.Work.Bad
 	if run.Number != bad.Number || run.Attempt > 1 {
 		s.effect(run)
-		return s.untilTold(ctx, system.Done)
+		return s.awaitGoAhead(ctx, peer.Done)
 	}
 	*run.Text = bad.Error()
-	return s.untilTold(ctx, bad.Verb)
+	return s.awaitGoAhead(ctx, bad.Action)
 }
 
 // untilTold returns the verb when the process has been told to go on.
-func (s *self) untilTold(ctx context.Context, verb system.Verb) system.Verb {
+func (s *self) awaitGoAhead(ctx context.Context, action peer.Action) peer.Action {
 	select {
-	case <-s.told:
-		return verb
+	case <-s.goAhead:
+		return action
 	case <-ctx.Done():
-		return system.Retry
+		return peer.Retry
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -39,8 +39,8 @@ func claim(ctx context.Context, s *self) error {
 	}
 	limits := s.Claim.Limits
 	last := limits[len(limits)-1]
-	plan.Source(s.Seed, "claim", s.Name).Shuffle(len(limits), func(i, k int) { limits[i], limits[k] = limits[k], limits[i] })
-	<-s.told
+	seed.Source(s.Seed, "claim", s.Name).Shuffle(len(limits), func(i, k int) { limits[i], limits[k] = limits[k], limits[i] })
+	<-s.goAhead
 	for call := 0; call < len(limits) || s.Claim.Rest; call++ {
 		limit := last
 		if call < len(limits) {
@@ -62,7 +62,7 @@ func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name str
 	if err != nil {
 		return 0, err
 	}
-	must(s.ledger.Note(limit, len(jobs), name))
+	exitOnError(s.ledger.Note(limit, len(jobs), name))
 	if err := s.runAll(jobs); err != nil {
 		return len(jobs), err
 	}
@@ -72,7 +72,7 @@ func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name str
 	}
 	lost, err := q.Settle(ctx, nil, outcomes...)
 	for _, job := range lost {
-		must(s.ledger.Note(int(job.ID), job.Attempt, Lost))
+		exitOnError(s.ledger.Note(int(job.ID), job.Attempt, Lost))
 	}
 	return len(jobs), err
 }
@@ -83,7 +83,7 @@ func (s *self) runAll(jobs []*queue.Job) error {
 	errs := make([]error, len(jobs))
 	for i, job := range jobs {
 		all.Go(func() {
-			number, err := system.NumberOf(job)
+			number, err := peer.NumberOf(job)
 			if err == nil {
 				err = errors.Join(s.ledger.Started(number, job.Attempt), s.ledger.Effect(number, job.Attempt))
 			}

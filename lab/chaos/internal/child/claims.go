@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // Claims is the note of what claims took, a JSON array of [ClaimTime].
@@ -80,6 +80,6 @@ func (c *claims) write() {
 		return
 	}
 	text, err := json.Marshal(since)
-	must(err)
-	c.self.note(system.Run{}, Claims+string(text))
+	exitOnError(err)
+	c.self.note(peer.Run{}, Claims+string(text))
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/clock"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 // The notes of scenario 16.
@@ -24,9 +24,9 @@ const (
 )
 
 // tellClock puts on record what time it is here, where that is not the machine's.
-func (s *self) tellClock() {
+func (s *self) noteClock() {
 	if _, shifted := os.LookupEnv(clock.Variable); shifted {
-		s.note(system.Run{}, ClockSays+time.Now().Format(time.RFC3339Nano))
+		s.note(peer.Run{}, ClockSays+time.Now().Format(time.RFC3339Nano))
 	}
 }
 
@@ -38,22 +38,22 @@ type Later struct {
 }
 
 // Delay is a job's.
-func (l Later) Delay(seed uint64, number int) time.Duration {
+func (l Later) Delay(runSeed uint64, number int) time.Duration {
 	if l.Most == 0 || number%3 > 0 {
 		return 0
 	}
-	return plan.Between(plan.Source(seed, "delay", number), l.Least, l.Most)
+	return seed.Between(seed.Source(runSeed, "delay", number), l.Least, l.Most)
 }
 
 // enqueueLater makes one call, and puts on record beforehand that it is about to.
-func (s *self) enqueueLater(ctx context.Context, kind system.Kind, numbers []int) error {
-	later, ok := s.system.(system.Later)
+func (s *self) enqueueLater(ctx context.Context, kind peer.Kind, numbers []int) error {
+	later, ok := s.peer.(peer.Later)
 	if !ok {
 		return fmt.Errorf("%s: has no jobs that are due later", s.System)
 	}
-	s.note(system.Run{Number: numbers[0], Attempt: len(numbers)}, Asked)
-	return later.EnqueueLater(ctx, kind, func(number int) system.Due {
-		return system.Due{After: s.Enqueue.Later.Delay(s.Seed, number)}
+	s.note(peer.Run{Number: numbers[0], Attempt: len(numbers)}, Asked)
+	return later.EnqueueLater(ctx, kind, func(number int) peer.Due {
+		return peer.Due{After: s.Enqueue.Later.Delay(s.Seed, number)}
 	}, numbers...)
 }
 
@@ -62,19 +62,19 @@ func (s *self) enqueueLater(ctx context.Context, kind system.Kind, numbers []int
 func LongRun(number int) bool { return number%4 < 1 }
 
 // clocks is the handler of scenario 16: every fifth job fails in its first attempt.
-func clocks(ctx context.Context, s *self, run system.Run) system.Verb {
+func clocks(ctx context.Context, s *self, run peer.Run) peer.Action {
 	s.started(run)
-	d := plan.HandlerTime(s.Seed, run.Number, s.Work.Least, s.Work.Most)
+	d := seed.HandlerTime(s.Seed, run.Number, s.Work.Least, s.Work.Most)
 	if !LongRun(run.Number) {
 		d /= 20
 	}
-	if !s.take(ctx, d) {
-		return system.Retry
+	if !s.pause(ctx, d) {
+		return peer.Retry
 	}
 	if run.Attempt == 1 && run.Number%5 == 0 {
 		s.note(run, Erred)
-		return system.Retry
+		return peer.Retry
 	}
 	s.effect(run)
-	return system.Done
+	return peer.Done
 }

@@ -10,7 +10,7 @@ import (
 	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -59,9 +59,9 @@ func commit(ctx context.Context, s *self) error {
 		for try, done := 1, false; !done; try++ {
 			err := s.commitOnce(db, q, numbers)
 			if err == nil {
-				must(s.ledger.Acked(numbers...))
+				exitOnError(s.ledger.Acked(numbers...))
 			} else {
-				s.note(system.Run{Number: numbers[0], Attempt: try}, class(err)+err.Error())
+				s.note(peer.Run{Number: numbers[0], Attempt: try}, class(err)+err.Error())
 			}
 			done = err == nil || !s.Commit.Keyed
 			time.Sleep(s.Commit.Pause)
@@ -76,7 +76,7 @@ func (s *self) commitOnce(db *sql.DB, q *postgres.Backend, numbers []int) error 
 	defer cancel()
 	jobs := make([]*queue.Job, len(numbers))
 	for i, n := range numbers {
-		jobs[i] = system.PlainJob(n)
+		jobs[i] = peer.PlainJob(n)
 		if s.Commit.Keyed {
 			jobs[i].Key = fmt.Sprint("key ", n)
 		}

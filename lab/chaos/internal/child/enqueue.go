@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 const (
@@ -47,7 +47,7 @@ func enqueue(ctx context.Context, s *self) error {
 		return err
 	}
 	defer record.Close()
-	draw := plan.Source(s.Seed, "enqueue", s.Name)
+	draw := seed.Source(s.Seed, "enqueue", s.Name)
 	next, acked, room := e.First, 0, 0
 	begun := time.Now()
 	for ctx.Err() == nil && (e.Jobs == 0 || acked < e.Jobs) {
@@ -69,11 +69,11 @@ func enqueue(ctx context.Context, s *self) error {
 		next += n
 		if err := s.enqueueOnce(numbers); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			s.note(system.Run{Number: numbers[0], Attempt: n}, Refused+err.Error())
+			s.note(peer.Run{Number: numbers[0], Attempt: n}, Refused+err.Error())
 			time.Sleep(enqueuePause)
 			continue
 		}
-		must(s.ledger.Acked(numbers...))
+		exitOnError(s.ledger.Acked(numbers...))
 		acked += n
 		room -= n
 	}
@@ -84,11 +84,11 @@ func enqueue(ctx context.Context, s *self) error {
 func (s *self) enqueueOnce(numbers []int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
 	defer cancel()
-	kind := cmp.Or(s.Enqueue.Kind, system.Plain)
+	kind := cmp.Or(s.Enqueue.Kind, peer.Plain)
 	if s.Enqueue.Later.Most > 0 {
 		return s.enqueueLater(ctx, kind, numbers)
 	}
-	return s.system.Enqueue(ctx, kind, numbers...)
+	return s.peer.Enqueue(ctx, kind, numbers...)
 }
 
 // awaitTurn waits, where there is a rate, until so many have had their time. What is late is caught
@@ -103,7 +103,7 @@ func (s *self) awaitTurn(begun time.Time, enqueued int) {
 func (s *self) room(ctx context.Context, record *ledger.Ledger) int {
 	acked, effects, err := record.Progress(ctx)
 	if ctx.Err() == nil {
-		must(err)
+		exitOnError(err)
 	}
 	return s.Enqueue.Ahead - (acked - effects)
 }

@@ -5,27 +5,27 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // FrozenCase is what a job of scenario 2 does when its process has been frozen past
 // its lease and goes on. The number of the job says which.
 type FrozenCase struct {
-	Verb      system.Verb
+	Action    peer.Action
 	Attentive bool // waits for the end of its context first, instead of returning at once
 	Slow      bool // its rival still runs it then, instead of having finished it
 }
 
 // FrozenCases is how many there are.
-const FrozenCases = int(system.Verbs) * 2 * 2
+const FrozenCases = int(peer.Actions) * 2 * 2
 
 // FrozenCaseOf is the case of a job.
 func FrozenCaseOf(number int) FrozenCase {
 	n := number % FrozenCases
 	return FrozenCase{
-		Verb:      system.Verb(n % int(system.Verbs)),
-		Attentive: n/int(system.Verbs)%2 == 1,
-		Slow:      n/int(system.Verbs)/2 == 1,
+		Action:    peer.Action(n % int(peer.Actions)),
+		Attentive: n/int(peer.Actions)%2 == 1,
+		Slow:      n/int(peer.Actions)/2 == 1,
 	}
 }
 
@@ -44,20 +44,20 @@ const (
 
 // frozen is the handler of scenario 2: in the first attempt it waits to be frozen, and
 // in the second it is its own rival.
-func frozen(ctx context.Context, s *self, run system.Run) system.Verb {
+func frozen(ctx context.Context, s *self, run peer.Run) peer.Action {
 	c := FrozenCaseOf(run.Number)
 	s.started(run)
 	if run.Exec != nil {
 		if err := run.Exec(ctx, businessSQL, run.Number, run.Attempt, s.Name); err != nil {
-			return system.Retry
+			return peer.Retry
 		}
 	}
 	if run.Attempt > 1 {
 		if c.Slow {
-			<-s.told
+			<-s.goAhead
 		}
 		s.effect(run)
-		return system.Done
+		return peer.Done
 	}
 	s.note(run, Waits)
 	<-s.thawed
@@ -70,5 +70,5 @@ func frozen(ctx context.Context, s *self, run system.Run) system.Verb {
 		}
 	}
 	s.note(run, Returned)
-	return c.Verb
+	return c.Action
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/lab/chaos/internal/payload"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -37,11 +37,11 @@ const (
 const payloadKind = "chaos.payload"
 
 // Payload is the payload of a number.
-func (f Fuzz) Payload(seed uint64, number int) payload.Payload {
+func (f Fuzz) Payload(runSeed uint64, number int) payload.Payload {
 	if f.Large {
 		return payload.Large(number - f.First)
 	}
-	return payload.Of(number-f.First, plan.Source(seed, "payload", number))
+	return payload.Of(number-f.First, seed.Source(runSeed, "payload", number))
 }
 
 func (f Fuzz) open(dsn string, connections int) (*sql.DB, *postgres.Backend, error) {
@@ -66,7 +66,7 @@ func fuzz(ctx context.Context, s *self) error {
 		return err
 	}
 	defer db.Close()
-	draw := plan.Source(s.Seed, "fuzz", s.Name)
+	draw := seed.Source(s.Seed, "fuzz", s.Name)
 	for n := s.Fuzz.First; n < s.Fuzz.First+s.Fuzz.Jobs && ctx.Err() == nil; {
 		size := 1
 		if draw.IntN(2) == 0 && !s.Fuzz.Large {
@@ -104,14 +104,14 @@ func (s *self) fuzzOnce(ctx context.Context, db *sql.DB, q *postgres.Backend, ke
 		err = q.Enqueue(ctx, nil, jobs...)
 	}
 	if err == nil {
-		must(s.ledger.Acked(numbers...))
+		exitOnError(s.ledger.Acked(numbers...))
 		return true
 	}
 	text := Strange + strings.ToValidUTF8(fmt.Sprintf("%.300s", err.Error()), "?")
 	if bad, ok := errors.AsType[*queue.InvalidError](err); ok {
 		text = Refusal + bad.Field
 	}
-	must(s.ledger.Note(numbers[0], len(numbers), text))
+	exitOnError(s.ledger.Note(numbers[0], len(numbers), text))
 	return false
 }
 
@@ -150,9 +150,9 @@ func read(ctx context.Context, s *self) error {
 		if !ok {
 			digest = "no value"
 		}
-		must(s.ledger.Started(number, job.Attempt))
-		must(s.ledger.Note(number, job.Attempt, Back+digest))
-		must(s.ledger.Effect(number, job.Attempt))
+		exitOnError(s.ledger.Started(number, job.Attempt))
+		exitOnError(s.ledger.Note(number, job.Attempt, Back+digest))
+		exitOnError(s.ledger.Effect(number, job.Attempt))
 		return nil
 	}))
 	return queue.Worker{Backend: q, Handler: mux, Concurrency: s.Work.Concurrency, Name: s.Name, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}.Run(ctx)

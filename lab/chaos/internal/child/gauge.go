@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // Gauge is what a process takes up at one moment. It writes it down as a note of no job.
@@ -35,8 +35,8 @@ func (s *self) gauge(ctx context.Context) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		text, err := json.Marshal(Gauge{runtime.NumGoroutine(), m.HeapAlloc})
-		must(err)
-		s.note(system.Run{}, gaugeNote+string(text))
+		exitOnError(err)
+		s.note(peer.Run{}, gaugeNote+string(text))
 	}
 }
 

@@ -4,6 +4,6 @@ import "context"
 
 // migrate installs the system, or finds that there is nothing to do, when it is told to.
 func migrate(ctx context.Context, s *self) error {
-	<-s.told
-	return s.system.Install(ctx)
+	<-s.goAhead
+	return s.peer.Install(ctx)
 }

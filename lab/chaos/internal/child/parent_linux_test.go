@@ -5,14 +5,14 @@ import "testing"
 // TestChildrenEndWithTheirParent ends the thread that stands for the parent's life: a
 // frozen child must not be left behind.
 func TestChildrenEndWithTheirParent(t *testing.T) {
-	n := NewNursery("")
-	p, err := n.Start(Spec{Part: "sleep", Name: "w1"})
+	s := NewStarter("")
+	p, err := s.Start(Spec{Part: "sleep", Name: "w1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	n.Close()
+	s.Close()
 	awaitEnd(t, p)
 }

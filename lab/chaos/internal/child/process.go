@@ -13,9 +13,9 @@ import (
 // Process is a child from its parent's side.
 type Process struct {
 	*process.Child
-	killed atomic.Bool
-	doomed atomic.Bool // it may end: it was told to, or will have done its part
-	mortal atomic.Bool // it may be killed by SIGKILL, by whomever
+	killed      atomic.Bool
+	mayEnd      atomic.Bool // it may end: it was told to, or will have done its part
+	mayBeKilled atomic.Bool // it may be killed by SIGKILL, by whomever
 }
 
 // Kill ends the process with SIGKILL and waits until it is gone.
@@ -27,7 +27,7 @@ func (p *Process) Kill() {
 
 // Expose has it expected from now on that the process is killed with SIGKILL by somebody else, such
 // as by its own handlers.
-func (p *Process) Expose() { p.mortal.Store(true) }
+func (p *Process) AllowKill() { p.mayBeKilled.Store(true) }
 
 // wasKilled says whether SIGKILL has ended the process; only to be called when it has ended.
 func (p *Process) wasKilled() bool {
@@ -43,7 +43,7 @@ func (p *Process) Thaw() error { return p.Signal(syscall.SIGCONT) }
 
 // Terminate sends SIGTERM: it is to stop in good order. See Wait.
 func (p *Process) Terminate() error {
-	p.doomed.Store(true)
+	p.mayEnd.Store(true)
 	return p.Signal(syscall.SIGTERM)
 }
 
@@ -54,7 +54,7 @@ func (p *Process) Unexpected() error {
 	default:
 		return nil
 	}
-	if p.killed.Load() || p.doomed.Load() && p.Err() == nil || p.mortal.Load() && p.wasKilled() {
+	if p.killed.Load() || p.mayEnd.Load() && p.Err() == nil || p.mayBeKilled.Load() && p.wasKilled() {
 		return nil
 	}
 	return p.Failure(errors.New("it ended by itself"))

@@ -52,9 +52,9 @@ func TestMain(m *testing.M) {
 
 func start(t *testing.T, part string) *Process {
 	t.Helper()
-	n := NewNursery("")
-	t.Cleanup(n.Close)
-	p, err := n.Start(Spec{Part: part, Name: "w1"})
+	s := NewStarter("")
+	t.Cleanup(s.Close)
+	p, err := s.Start(Spec{Part: part, Name: "w1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,9 +75,9 @@ func awaitEnd(t *testing.T, p *Process) {
 }
 
 func TestStillborn(t *testing.T) {
-	n := NewNursery("")
-	defer n.Close()
-	_, err := n.Start(Spec{Part: "stillborn", Name: "w1"})
+	s := NewStarter("")
+	defer s.Close()
+	_, err := s.Start(Spec{Part: "stillborn", Name: "w1"})
 	if err == nil || !strings.Contains(err.Error(), "w1: it ended before it was ready") || !strings.Contains(err.Error(), "no disk") {
 		t.Errorf("got %v, want that w1 ended before it was ready, and what it said", err)
 	}
@@ -138,11 +138,11 @@ func TestExposed(t *testing.T) {
 	if err := killed.Unexpected(); err == nil {
 		t.Error("not exposed: got nil, want an error")
 	}
-	killed.Expose()
+	killed.AllowKill()
 	if err := killed.Unexpected(); err != nil {
 		t.Errorf("exposed: got %v, want nil", err)
 	}
-	told.Expose()
+	told.AllowKill()
 	if err := told.Go(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // parts are what a child can do, until ctx ends.
@@ -21,27 +21,27 @@ var parts = map[string]func(ctx context.Context, s *self) error{
 	"commit":  commit,
 	"enqueue": enqueue,
 	"fuzz":    fuzz,
-	"meddle":  meddle,
+	"contend": contend,
 	"migrate": migrate,
 	"read":    read,
 	"work":    work,
 }
 
 // finite are the parts that come to an end by themselves.
-var finite = []string{"claim", "enqueue", "fuzz", "meddle", "migrate"}
+var finite = []string{"claim", "enqueue", "fuzz", "contend", "migrate"}
 
 // self is a child from its own side.
 type self struct {
 	Spec
-	system system.System
-	ledger *ledger.Writer
-	told   chan struct{} // closed when the parent has sent a line
-	thawed chan struct{} // closed when the process has been frozen and goes on
+	peer    peer.Peer
+	ledger  *ledger.Writer
+	goAhead chan struct{} // closed when the parent has sent a line
+	thawed  chan struct{} // closed when the process has been frozen and goes on
 }
 
 // Run does a child's part, which spec says in JSON.
 func Run(spec string) error {
-	s := &self{told: make(chan struct{}), thawed: make(chan struct{})}
+	s := &self{goAhead: make(chan struct{}), thawed: make(chan struct{})}
 	return s.run(spec)
 }
 
@@ -55,19 +55,19 @@ func (s *self) run(spec string) (err error) {
 	if !ok {
 		return fmt.Errorf("no part %q", s.Part)
 	}
-	if s.system, err = system.Open(ctx, s.System, s.DSN, connections(s.Work)); err != nil {
+	if s.peer, err = peer.Open(ctx, s.System, s.DSN, connections(s.Work)); err != nil {
 		return err
 	}
 	if s.ledger, err = ledger.Open(ctx, s.Ledger, s.Name); err != nil {
-		return errors.Join(err, s.system.Close())
+		return errors.Join(err, s.peer.Close())
 	}
-	s.tellClock()
-	go s.hear()
-	go s.feel()
+	s.noteClock()
+	go s.readInput()
+	go s.watchForThaw()
 	if _, err := fmt.Println("ready"); err != nil {
 		return err
 	}
-	return errors.Join(part(ctx, s), s.ledger.Close(), s.system.Close())
+	return errors.Join(part(ctx, s), s.ledger.Close(), s.peer.Close())
 }
 
 // connections is how many a worker needs: one for each handler, in case it has a
@@ -75,17 +75,17 @@ func (s *self) run(spec string) (err error) {
 func connections(w Work) int { return w.Concurrency + 5 }
 
 // hear listens to the parent, to its end, which is this process's, too.
-func (s *self) hear() {
+func (s *self) readInput() {
 	var once sync.Once
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		once.Do(func() { close(s.told) })
+		once.Do(func() { close(s.goAhead) })
 	}
 	os.Exit(3)
 }
 
 // feel notices that the process has been frozen, as soon as it is not any more.
-func (s *self) feel() {
+func (s *self) watchForThaw() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCONT)
 	<-signals
@@ -93,7 +93,7 @@ func (s *self) feel() {
 }
 
 // must ends the process: what cannot be put on record must not go on.
-func must(err error) {
+func exitOnError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)

@@ -7,7 +7,7 @@ package child
 import (
 	"time"
 
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // Spec says what a child is to do. It is an argument, in JSON.
@@ -24,7 +24,7 @@ type Spec struct {
 	Claim   Claim   `json:"claim"`
 	Commit  Commit  `json:"commit"`
 	Fuzz    Fuzz    `json:"fuzz"`
-	Meddle  Meddle  `json:"meddle"`
+	Contend Contend `json:"contend"`
 
 	Host Host `json:"-"`
 }
@@ -37,7 +37,7 @@ type Host struct {
 
 // Work is what a worker does, until SIGTERM.
 type Work struct {
-	system.Worker
+	peer.Worker
 	Handler string        `json:"handler"` // a name of [handlers]; "" means "plain"
 	Least   time.Duration `json:"least"`   // how long a handler takes, drawn by the number of the job
 	Most    time.Duration `json:"most"`
@@ -50,12 +50,12 @@ type Work struct {
 // Enqueue is what an enqueuer does: it enqueues numbered jobs, each once, whatever
 // comes of it, until so many have been acknowledged, or SIGTERM.
 type Enqueue struct {
-	Kind  system.Kind `json:"kind"`  // "" means Plain
-	First int         `json:"first"` // the number of the first
-	Jobs  int         `json:"jobs"`  // how many are to be acknowledged; 0 means no end
-	Batch int         `json:"batch"` // the most of one call; each call draws its number
-	Ahead int         `json:"ahead"` // how many of all jobs may be without effect before it waits; 0 means any number
-	Rate  int         `json:"rate"`  // jobs a second, evenly; 0 means as fast as it goes
-	Later Later       `json:"later"` // which of them are due later
-	Host  Host        `json:"-"`
+	Kind  peer.Kind `json:"kind"`  // "" means Plain
+	First int       `json:"first"` // the number of the first
+	Jobs  int       `json:"jobs"`  // how many are to be acknowledged; 0 means no end
+	Batch int       `json:"batch"` // the most of one call; each call draws its number
+	Ahead int       `json:"ahead"` // how many of all jobs may be without effect before it waits; 0 means any number
+	Rate  int       `json:"rate"`  // jobs a second, evenly; 0 means as fast as it goes
+	Later Later     `json:"later"` // which of them are due later
+	Host  Host      `json:"-"`
 }

@@ -9,12 +9,12 @@ import (
 )
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	farm, err := server.NewFarm(t.Context())
+	servers, err := server.NewServers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { must(t, farm.Close()) })
-	p, err := farm.Start(t.Context(), "ledger", server.Careless)
+	t.Cleanup(func() { must(t, servers.Close()) })
+	p, err := servers.Start(t.Context(), "ledger", server.Careless)
 	if err != nil {
 		t.Fatal(err)
 	}

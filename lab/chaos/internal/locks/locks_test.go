@@ -12,16 +12,16 @@ import (
 
 // TestWaitIsSeen has one session wait for another until the watch has looked a few times.
 func TestWaitIsSeen(t *testing.T) {
-	farm, err := server.NewFarm(t.Context())
+	servers, err := server.NewServers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := farm.Close(); err != nil {
+		if err := servers.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	p, err := farm.Start(t.Context(), "locks", server.Careless)
+	p, err := servers.Start(t.Context(), "locks", server.Careless)
 	if err != nil {
 		t.Fatal(err)
 	}

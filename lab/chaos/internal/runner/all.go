@@ -4,13 +4,13 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/data"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/network"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/processes"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/servers"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/soak"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 // All are all scenarios there are, by number.
@@ -44,7 +44,7 @@ func throughBouncer() (again []scenario.Scenario) {
 		s := direct[slices.IndexFunc(direct, func(s scenario.Scenario) bool { return s.Name == name })]
 		s.Long = !slices.Contains(pooledShort, name)
 		s.Number, s.Name, s.What = 14, "bouncer-"+s.Name, s.What+"; through PgBouncer in transaction mode"
-		s.Peers, s.System = false, system.Pooled
+		s.Peers, s.System = false, peer.Pooled
 		again = append(again, s)
 	}
 	return again

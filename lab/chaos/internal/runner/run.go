@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 	"github.com/errandhq/errand/lab/chaos/internal/server"
 	"github.com/errandhq/errand/lab/chaos/internal/stall"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	labreport "github.com/errandhq/errand/lab/internal/report"
 )
 
@@ -40,20 +40,20 @@ type Options struct {
 // stage is what all scenarios of a run share.
 type stage struct {
 	Options
-	farm    *server.Farm
+	servers *server.Servers
 	ledgers *server.Postgres
 }
 
 // part is one scenario with one system.
 type part struct {
 	scenario.Scenario
-	about system.About
-	again bool // the first run of it was void
+	system peer.System
+	again  bool // the first run of it was void
 }
 
 // id is the part's own among those of a run, as the name of a folder or of a database.
 func (p part) id() string {
-	id := strings.ReplaceAll(p.Name+"-"+p.about.Name, " ", "-")
+	id := strings.ReplaceAll(p.Name+"-"+p.system.Name, " ", "-")
 	if p.again {
 		id += "-again"
 	}
@@ -65,22 +65,22 @@ func (p part) id() string {
 // machine has made void. A scenario that could not be carried through
 // is a row with an error; the error is for what made all of it impossible.
 func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
-	farm, err := server.NewFarm(ctx)
+	servers, err := server.NewServers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, farm.Close()) }()
+	defer func() { err = errors.Join(err, servers.Close()) }()
 	if o.Logs != "" {
-		if err := farm.KeepLogs(o.Logs); err != nil {
+		if err := servers.KeepLogs(o.Logs); err != nil {
 			return nil, err
 		}
 	}
-	ledgers, err := farm.Start(ctx, "ledger", server.Careless)
+	ledgers, err := servers.Start(ctx, "ledger", server.Careless)
 	if err != nil {
 		return nil, err
 	}
 	o.Progress = &writer{to: o.Progress}
-	st := &stage{Options: o, farm: farm, ledgers: ledgers}
+	st := &stage{Options: o, servers: servers, ledgers: ledgers}
 	parts := o.parts()
 	rows = make([]*report.Row, len(parts))
 	st.runAll(ctx, parts, rows, max(o.Parallel, 1), func(p part) bool { return !p.Alone })
@@ -92,8 +92,8 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 // parts are all that the options ask for.
 func (o Options) parts() (parts []part) {
 	for _, s := range o.Scenarios {
-		for _, about := range systems(s, o.Against) {
-			parts = append(parts, part{Scenario: s, about: about})
+		for _, system := range systems(s, o.Against) {
+			parts = append(parts, part{Scenario: s, system: system})
 		}
 	}
 	return parts
@@ -101,10 +101,10 @@ func (o Options) parts() (parts []part) {
 
 // systems are those that are put through the scenario: its own, and of the others those
 // that are wanted, if it is for them, too.
-func systems(s scenario.Scenario, against []string) (list []system.About) {
-	for _, about := range system.Systems {
-		if about.Name == cmp.Or(s.System, system.Default) || s.Peers && slices.Contains(against, about.Name) {
-			list = append(list, about)
+func systems(s scenario.Scenario, against []string) (list []peer.System) {
+	for _, system := range peer.Systems {
+		if system.Name == cmp.Or(s.System, peer.Default) || s.Peers && slices.Contains(against, system.Name) {
+			list = append(list, system)
 		}
 	}
 	return list
@@ -156,9 +156,9 @@ func (w *writer) Write(b []byte) (int, error) {
 
 // run is one scenario of one system, on a server of its own.
 func (st *stage) run(ctx context.Context, p part) *report.Row {
-	ctx, cancel := context.WithTimeout(ctx, limit(st.Short, p.about))
+	ctx, cancel := context.WithTimeout(ctx, limit(st.Short, p.system))
 	defer cancel()
-	row := &report.Row{Number: p.Number, Scenario: p.Name, What: p.What, System: p.about.Name, About: p.about.Text, Run: st.about(), RecoveryMS: -1}
+	row := &report.Row{Number: p.Number, Scenario: p.Name, What: p.What, System: p.system.Name, About: p.system.Text, Run: st.about(), RecoveryMS: -1}
 	begun := time.Now()
 	switch err := st.measured(ctx, p, row); {
 	case errors.Is(err, server.ErrNoDisk):
@@ -167,7 +167,7 @@ func (st *stage) run(ctx context.Context, p part) *report.Row {
 		row.Error = err.Error()
 	}
 	row.TookMS = time.Since(begun).Milliseconds()
-	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", p.Number, p.Name, p.about.Name, row.Result(), time.Since(begun).Round(time.Second))
+	fmt.Fprintf(st.Progress, "%d %s, %s: %s after %v\n", p.Number, p.Name, p.system.Name, row.Result(), time.Since(begun).Round(time.Second))
 	return row
 }
 
@@ -177,9 +177,9 @@ func (st *stage) about() report.Run {
 }
 
 // limit bounds a scenario that does not come to an end.
-func limit(short bool, about system.About) time.Duration {
+func limit(short bool, system peer.System) time.Duration {
 	if short {
-		return 4*time.Minute + 5*about.Slow
+		return 4*time.Minute + 5*system.Slow
 	}
 	return 3 * time.Hour // the soak takes two
 }
@@ -189,7 +189,7 @@ const remarkable = time.Second / 2
 
 // measured plays while it is measured how the machine itself stands still.
 func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
-	meter, err := stall.Start(st.farm.Dir())
+	meter, err := stall.Start(st.servers.Dir())
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
 }
 
 func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) {
-	c := lab.Config{Seed: st.Seed, Short: st.Short, About: p.about, Row: row, Dir: st.farm.Dir(), Progress: st.Progress}
+	c := harness.Config{Seed: st.Seed, Short: st.Short, System: p.system, Row: row, Dir: st.servers.Dir(), Progress: st.Progress}
 	closeDatabase, err := st.database(ctx, p, &c)
 	defer func() { err = errors.Join(err, closeDatabase()) }()
 	if err != nil {
@@ -212,38 +212,38 @@ func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) 
 		return err
 	}
 	c.LedgerDSN = st.ledgers.URL(p.id())
-	if c.Nursery, err = st.nursery(p); err != nil {
+	if c.Starter, err = st.starter(p); err != nil {
 		return err
 	}
-	defer c.Nursery.Close()
-	l, err := lab.Open(ctx, c)
+	defer c.Starter.Close()
+	h, err := harness.Open(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	return p.Run(ctx, l)
+	defer func() { err = errors.Join(err, h.Close()) }()
+	return p.Run(ctx, h)
 }
 
 // database makes what the system's database will be in: a folder, or a server, with a pooler in
 // front of it where that belongs to the system. closing has to be called whatever the error.
-func (st *stage) database(ctx context.Context, p part, c *lab.Config) (closing func() error, err error) {
-	if p.about.File { // among the servers' data, which goes whatever becomes of this process
-		dir := filepath.Join(st.farm.Dir(), p.id())
-		c.File = filepath.Join(dir, lab.Database+".db")
+func (st *stage) database(ctx context.Context, p part, c *harness.Config) (closing func() error, err error) {
+	if p.system.File { // among the servers' data, which goes whatever becomes of this process
+		dir := filepath.Join(st.servers.Dir(), p.id())
+		c.File = filepath.Join(dir, harness.Database+".db")
 		return func() error { return os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
 	}
 	if c.Server, err = st.serve(ctx, p); err != nil {
 		return func() error { return nil }, err
 	}
-	c.Left = c.Server.Left
-	if !p.about.Pooled {
+	c.AwaitDisconnect = c.Server.AwaitDisconnect
+	if !p.system.Pooled {
 		return c.Server.Close, nil
 	}
-	b, err := c.Server.Bounce(ctx, p.id()+"-bouncer")
+	b, err := c.Server.StartBouncer(ctx, p.id()+"-bouncer")
 	if err != nil {
 		return c.Server.Close, err
 	}
-	c.Route, c.Left = func(_, dsn string) (string, error) { return b.Route(dsn) }, b.Left
+	c.Route, c.AwaitDisconnect = func(_, dsn string) (string, error) { return b.Route(dsn) }, b.AwaitDisconnect
 	c.Row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
 	return func() error { return errors.Join(b.Close(), c.Server.Close()) }, nil
 }
@@ -251,9 +251,9 @@ func (st *stage) database(ctx context.Context, p part, c *lab.Config) (closing f
 // serve starts the scenario's server, on a disk of its own if that has bytes.
 func (st *stage) serve(ctx context.Context, p part) (*server.Postgres, error) {
 	if p.Disk > 0 {
-		return st.farm.StartOnDisk(ctx, p.id(), settings(p.Scenario), p.Disk)
+		return st.servers.StartOnDisk(ctx, p.id(), settings(p.Scenario), p.Disk)
 	}
-	return st.farm.Start(ctx, p.id(), settings(p.Scenario))
+	return st.servers.Start(ctx, p.id(), settings(p.Scenario))
 }
 
 // settings are those of the scenario's server.
@@ -264,10 +264,10 @@ func settings(s scenario.Scenario) map[string]string {
 }
 
 // nursery is a part's own, with a folder for the logs, if there are to be any.
-func (st *stage) nursery(p part) (*child.Nursery, error) {
+func (st *stage) starter(p part) (*child.Starter, error) {
 	if st.Logs == "" {
-		return child.NewNursery(""), nil
+		return child.NewStarter(""), nil
 	}
 	logs := filepath.Join(st.Logs, p.id())
-	return child.NewNursery(logs), os.MkdirAll(logs, 0o755)
+	return child.NewStarter(logs), os.MkdirAll(logs, 0o755)
 }

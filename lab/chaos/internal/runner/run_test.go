@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 )
 
@@ -17,14 +17,14 @@ func TestParallel(t *testing.T) {
 	both.Add(2)
 	var under atomic.Int32 // way
 	tiny := func(number int, name string, alone bool) scenario.Scenario {
-		return scenario.Scenario{Number: number, Name: name, Alone: alone, Run: func(_ context.Context, l *lab.Lab) error {
+		return scenario.Scenario{Number: number, Name: name, Alone: alone, Run: func(_ context.Context, h *harness.Harness) error {
 			others := under.Add(1) - 1
 			defer under.Add(-1)
 			if !alone {
 				both.Done()
 				both.Wait()
 			}
-			l.Row.Check(!alone || others == 0, "alone", "%d others", others)
+			h.Row.Check(!alone || others == 0, "alone", "%d others", others)
 			return nil
 		}}
 	}

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/processes"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 }
 
 // play runs one small scenario.
-func play(t *testing.T, run func(ctx context.Context, l *lab.Lab) error) *report.Row {
+func play(t *testing.T, run func(ctx context.Context, h *harness.Harness) error) *report.Row {
 	t.Helper()
-	return playOn(t, system.Default, run)
+	return playOn(t, peer.Default, run)
 }
 
-func playOn(t *testing.T, name string, run func(ctx context.Context, l *lab.Lab) error) *report.Row {
+func playOn(t *testing.T, name string, run func(ctx context.Context, h *harness.Harness) error) *report.Row {
 	t.Helper()
 	var progress bytes.Buffer
 	rows, err := Run(t.Context(), Options{Scenarios: []scenario.Scenario{{Number: 99, Name: "tiny", System: name, Run: run}}, Seed: 1, Short: true, Progress: &progress})
@@ -50,8 +50,8 @@ func TestTinySigkill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seven seconds")
 	}
-	r := play(t, func(ctx context.Context, l *lab.Lab) error {
-		return processes.KillWorkers(ctx, l, processes.Killing{Jobs: 800, Kills: 1, Calm: 200 * time.Millisecond, Least: time.Millisecond, Most: 2 * time.Millisecond})
+	r := play(t, func(ctx context.Context, h *harness.Harness) error {
+		return processes.KillWorkers(ctx, h, processes.Killing{Jobs: 800, Kills: 1, Calm: 200 * time.Millisecond, Least: time.Millisecond, Most: 2 * time.Millisecond})
 	})
 	if !r.Pass() || r.Error != "" {
 		t.Errorf("got %s, %+v", r.Error, r.Checks)
@@ -63,14 +63,14 @@ func TestTinySigkill(t *testing.T) {
 
 // TestLostJobIsFound takes a job away behind the system's back.
 func TestLostJobIsFound(t *testing.T) {
-	r := play(t, func(ctx context.Context, l *lab.Lab) error {
-		if err := l.Enqueue(ctx, system.Plain, 1, 2, 3); err != nil {
+	r := play(t, func(ctx context.Context, h *harness.Harness) error {
+		if err := h.Enqueue(ctx, peer.Plain, 1, 2, 3); err != nil {
 			return err
 		}
-		if err := l.Exec(ctx, `DELETE FROM errand.jobs WHERE payload ->> 'number' = '2'`); err != nil {
+		if err := h.Exec(ctx, `DELETE FROM errand.jobs WHERE payload ->> 'number' = '2'`); err != nil {
 			return err
 		}
-		crew, err := l.Crew(1, child.Work{Worker: system.Worker{Concurrency: 2}})
+		crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 2}})
 		if err != nil {
 			return err
 		}
@@ -85,12 +85,12 @@ func TestLostJobIsFound(t *testing.T) {
 // TestFile puts a system through a scenario whose database is a file, which is gone afterwards.
 func TestFile(t *testing.T) {
 	var file string
-	r := playOn(t, "sqlite", func(ctx context.Context, l *lab.Lab) error {
-		file = l.File
-		if err := l.Enqueue(ctx, system.Plain, 1, 2, 3); err != nil {
+	r := playOn(t, "sqlite", func(ctx context.Context, h *harness.Harness) error {
+		file = h.File
+		if err := h.Enqueue(ctx, peer.Plain, 1, 2, 3); err != nil {
 			return err
 		}
-		crew, err := l.Crew(2, child.Work{Worker: system.Worker{Concurrency: 2}})
+		crew, err := h.Crew(2, child.Work{Worker: peer.Worker{Concurrency: 2}})
 		if err != nil {
 			return err
 		}
@@ -107,11 +107,11 @@ func TestFile(t *testing.T) {
 
 // TestDeadWorkerIsNoticed has a worker end that nobody told to.
 func TestDeadWorkerIsNoticed(t *testing.T) {
-	r := play(t, func(ctx context.Context, l *lab.Lab) error {
-		if _, err := l.Crew(1, child.Work{Worker: system.Worker{Concurrency: -1}}); err != nil {
+	r := play(t, func(ctx context.Context, h *harness.Harness) error {
+		if _, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: -1}}); err != nil {
 			return err
 		}
-		return l.Sleep(ctx, time.Minute)
+		return h.Sleep(ctx, time.Minute)
 	})
 	if r.Pass() || !strings.Contains(r.Error, "w1.1: it ended by itself") || !strings.Contains(r.Error, "Concurrency") {
 		t.Errorf("got %q, want that w1.1 ended because of its Concurrency", r.Error)
@@ -135,7 +135,7 @@ func TestFind(t *testing.T) {
 		if names[s.Name] || s.Run == nil || s.What == "" || i > 0 && s.Number < All[i-1].Number {
 			t.Errorf("%d %s: not unique, not complete, or not in its place", s.Number, s.Name)
 		}
-		if _, ok := system.Named(cmp.Or(s.System, system.Default)); !ok {
+		if _, ok := peer.Named(cmp.Or(s.System, peer.Default)); !ok {
 			t.Errorf("%d %s: there is no system %s", s.Number, s.Name, s.System)
 		}
 		names[s.Name] = true

@@ -7,29 +7,29 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // Load is what the server's faults meet: workers that their handlers' time keeps to
 // some 320 jobs a second, and somebody who enqueues as fast as that.
-func Load(l *lab.Lab, lease time.Duration) (*lab.Crew, *child.Process, error) {
-	crew, err := l.Crew(4, child.Work{
-		Worker: system.Worker{Concurrency: 8, Lease: lease},
+func Load(h *harness.Harness, lease time.Duration) (*harness.Crew, *child.Process, error) {
+	crew, err := h.Crew(4, child.Work{
+		Worker: peer.Worker{Concurrency: 8, Lease: lease},
 		Least:  50 * time.Millisecond,
 		Most:   150 * time.Millisecond,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Ahead: 1000})
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Ahead: 1000})
 	return crew, enqueuer, err
 }
 
 // Finish ends what a scenario without a fixed number of jobs began: nothing more is
 // enqueued, what is there is worked off, the workers stop, and all is audited.
-func Finish(ctx context.Context, l *lab.Lab, crew *lab.Crew, enqueuer *child.Process) (f audit.Finding, book ledger.Book, err error) {
+func Finish(ctx context.Context, h *harness.Harness, crew *harness.Crew, enqueuer *child.Process) (f audit.Finding, book ledger.Book, err error) {
 	if err := Stop(enqueuer); err != nil {
 		return f, book, err
 	}

@@ -15,7 +15,7 @@ package scenario
 import (
 	"context"
 
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 )
 
 // Scenario is a row of the table.
@@ -29,5 +29,5 @@ type Scenario struct {
 	Long     bool              // a short run leaves it out unless it is named
 	Settings map[string]string // of the server, beyond [server.Durable]
 	Disk     int64             // bytes of the server's own file system; 0 means that it has none
-	Run      func(ctx context.Context, l *lab.Lab) error
+	Run      func(ctx context.Context, h *harness.Harness) error
 }

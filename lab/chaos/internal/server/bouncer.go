@@ -18,7 +18,7 @@ import (
 // Bouncer is a PgBouncer in transaction mode in front of a server.
 type Bouncer struct {
 	Version string // such as 1.18.0
-	farm    *Farm
+	servers *Servers
 	server  *Postgres
 	dir     string
 	port    string
@@ -50,18 +50,18 @@ server_login_retry = 1
 
 // Bounce starts a PgBouncer in front of the server. It returns when the server can be
 // connected to through it.
-func (p *Postgres) Bounce(ctx context.Context, name string) (*Bouncer, error) {
+func (p *Postgres) StartBouncer(ctx context.Context, name string) (*Bouncer, error) {
 	program, err := findBouncer()
 	if err != nil {
 		return nil, err
 	}
-	b := &Bouncer{farm: p.farm, server: p, dir: filepath.Join(p.farm.dir, name)}
+	b := &Bouncer{servers: p.servers, server: p, dir: filepath.Join(p.servers.dir, name)}
 	version, err := exec.Command(program, "--version").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", program, err)
 	}
 	b.Version, _, _ = strings.Cut(strings.TrimPrefix(string(version), "PgBouncer "), "\n")
-	if b.port, err = p.farm.port(); err != nil {
+	if b.port, err = p.servers.port(); err != nil {
 		return nil, err
 	}
 	ini, err := b.write()
@@ -89,25 +89,25 @@ func (b *Bouncer) write() (ini string, err error) {
 	}
 	for path, text := range map[string]string{
 		ini:   fmt.Sprintf(bouncerINI, b.server.port, b.port, filepath.Join(b.dir, "pgbouncer.pid"), users, PoolSize),
-		users: fmt.Sprintf("%q %q\n", "errand", b.farm.password),
+		users: fmt.Sprintf("%q %q\n", "errand", b.servers.password),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return "", err
 		}
-		if err := b.farm.own(path); err != nil {
+		if err := b.servers.chown(path); err != nil {
 			return "", err
 		}
 	}
-	return ini, b.farm.own(b.dir)
+	return ini, b.servers.chown(b.dir)
 }
 
 func (b *Bouncer) start(ctx context.Context, program, ini string) error {
-	log, err := os.OpenFile(b.farm.log(filepath.Base(b.dir)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(b.servers.log(filepath.Base(b.dir)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close() // it has its own
-	b.command = b.farm.command(program, ini)
+	b.command = b.servers.command(program, ini)
 	b.command.Stdout, b.command.Stderr = log, log
 	if err := b.command.Start(); err != nil {
 		return err

@@ -42,7 +42,7 @@ func TestBounce(t *testing.T) {
 
 func bounce(t *testing.T, p *Postgres) *Bouncer {
 	t.Helper()
-	b, err := p.Bounce(t.Context(), "bouncer")
+	b, err := p.StartBouncer(t.Context(), "bouncer")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,17 +14,17 @@ import (
 var ErrNoDisk = errors.New("a file system of its own takes root, and Linux")
 
 // StartOnDisk is Start with a file system of the server's own, in memory, of so many bytes.
-func (f *Farm) StartOnDisk(ctx context.Context, name string, settings map[string]string, bytes int64) (*Postgres, error) {
-	data := filepath.Join(f.dir, name)
+func (s *Servers) StartOnDisk(ctx context.Context, name string, settings map[string]string, bytes int64) (*Postgres, error) {
+	data := filepath.Join(s.dir, name)
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, err
 	}
 	if err := mount(data, fmt.Sprintf("size=%d,mode=0700", bytes)); err != nil {
 		return nil, errors.Join(err, os.Remove(data))
 	}
-	p := &Postgres{farm: f, data: data, log: f.log(name), settings: settings, mounted: true}
-	f.adopt(p)
-	if err := f.own(data); err != nil {
+	p := &Postgres{servers: s, data: data, log: s.log(name), settings: settings, mounted: true}
+	s.register(p)
+	if err := s.chown(data); err != nil {
 		return nil, err
 	}
 	return p, p.begin(ctx)
@@ -58,7 +58,7 @@ func (b *Ballast) Grow() (bytes int64, err error) {
 func (b *Ballast) Release() error { return errors.Join(b.file.Close(), os.Remove(b.file.Name())) }
 
 // Ended says whether the server has ended, by itself or not.
-func (p *Postgres) Ended() bool {
+func (p *Postgres) HasEnded() bool {
 	select {
 	case <-p.ended:
 		return true
@@ -68,7 +68,7 @@ func (p *Postgres) Ended() bool {
 }
 
 // Said says how often a text is in the server's log.
-func (p *Postgres) Said(text string) (int, error) {
+func (p *Postgres) CountInLog(text string) (int, error) {
 	log, err := os.ReadFile(p.log)
 	return strings.Count(string(log), text), err
 }

@@ -28,7 +28,7 @@ var Careless = map[string]string{"max_connections": "300", "fsync": "off", "sync
 // again. Its methods are for one goroutine.
 type Postgres struct {
 	Version  string // such as 15.18
-	farm     *Farm
+	servers  *Servers
 	data     string
 	mounted  bool // data is a file system of its own
 	port     string
@@ -43,18 +43,18 @@ const readyTimeout = 2 * time.Minute
 
 // Start makes a server of that name and starts it. It returns when the server can be
 // connected to.
-func (f *Farm) Start(ctx context.Context, name string, settings map[string]string) (*Postgres, error) {
-	p := &Postgres{farm: f, data: filepath.Join(f.dir, name), log: f.log(name), settings: settings}
-	f.adopt(p)
+func (s *Servers) Start(ctx context.Context, name string, settings map[string]string) (*Postgres, error) {
+	p := &Postgres{servers: s, data: filepath.Join(s.dir, name), log: s.log(name), settings: settings}
+	s.register(p)
 	return p, p.begin(ctx)
 }
 
 // begin starts a server that has no data yet.
 func (p *Postgres) begin(ctx context.Context) (err error) {
-	if err := p.farm.run(ctx, "cp", "-a", p.farm.template()+"/.", p.data); err != nil {
+	if err := p.servers.run(ctx, "cp", "-a", p.servers.template()+"/.", p.data); err != nil {
 		return err
 	}
-	if p.port, err = p.farm.port(); err != nil {
+	if p.port, err = p.servers.port(); err != nil {
 		return err
 	}
 	if err := p.Start(ctx); err != nil {
@@ -74,7 +74,7 @@ func (p *Postgres) Start(ctx context.Context) error {
 	for name, value := range p.settings {
 		args = append(args, "-c", name+"="+value)
 	}
-	p.command = p.farm.command(filepath.Join(p.farm.bin, "postgres"), args...)
+	p.command = p.servers.command(filepath.Join(p.servers.bin, "postgres"), args...)
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (p *Postgres) URL(database string, parameters ...string) string {
 	}
 	u := url.URL{
 		Scheme:   "postgres",
-		User:     url.UserPassword("errand", p.farm.password),
+		User:     url.UserPassword("errand", p.servers.password),
 		Host:     p.Address(),
 		Path:     "/" + database,
 		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"), // a space, in the drivers' eyes

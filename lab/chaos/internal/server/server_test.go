@@ -14,19 +14,19 @@ import (
 
 func start(t *testing.T) *Postgres {
 	t.Helper()
-	farm, err := NewFarm(t.Context())
+	servers, err := NewServers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := farm.Close(); err != nil {
+		if err := servers.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(farm.dir); !os.IsNotExist(err) {
-			t.Errorf("after Close: got %v, want %s gone", err, farm.dir)
+		if _, err := os.Stat(servers.dir); !os.IsNotExist(err) {
+			t.Errorf("after Close: got %v, want %s gone", err, servers.dir)
 		}
 	})
-	p, err := farm.Start(t.Context(), "test", Durable)
+	p, err := servers.Start(t.Context(), "test", Durable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,14 +193,14 @@ func TestSynchronous(t *testing.T) {
 func TestKeptLogs(t *testing.T) {
 	p := start(t)
 	dir := filepath.Join(t.TempDir(), "logs")
-	if err := p.farm.KeepLogs(dir); err != nil {
+	if err := p.servers.KeepLogs(dir); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "kept.log")
 	if err := os.WriteFile(path, []byte("older"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.farm.Start(t.Context(), "kept", Careless); err != nil {
+	if _, err := p.servers.Start(t.Context(), "kept", Careless); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.ReadFile(path)

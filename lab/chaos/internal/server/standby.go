@@ -16,20 +16,20 @@ import (
 // Standby makes a server that streams what this one writes, with the same settings, and
 // starts it. It returns when the standby has all that is committed. A port of "" is a free one.
 func (p *Postgres) Standby(ctx context.Context, name, port string) (*Postgres, error) {
-	f := p.farm
-	s := &Postgres{Version: p.Version, farm: f, data: filepath.Join(f.dir, name), log: f.log(name), port: port, settings: p.settings}
+	all := p.servers
+	s := &Postgres{Version: p.Version, servers: all, data: filepath.Join(all.dir, name), log: all.log(name), port: port, settings: p.settings}
 	var err error
 	if s.port == "" {
-		if s.port, err = f.port(); err != nil {
+		if s.port, err = all.port(); err != nil {
 			return nil, err
 		}
 	}
-	err = f.run(ctx, filepath.Join(f.bin, "pg_basebackup"), "-d", p.URL("postgres", "application_name", standbyName),
+	err = all.run(ctx, filepath.Join(all.bin, "pg_basebackup"), "-d", p.URL("postgres", "application_name", standbyName),
 		"-D", s.data, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
 	if err != nil {
 		return nil, err
 	}
-	f.adopt(s)
+	all.register(s)
 	if err := s.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (p *Postgres) Promote(ctx context.Context, held int) (received string, err 
 // Revive starts a server that was killed and has been replaced, at a port that nobody
 // knows. It says how many bytes of WAL the server had beyond a place in it.
 func (p *Postgres) Revive(ctx context.Context, beyond string) (bytes int64, err error) {
-	if p.port, err = p.farm.port(); err != nil {
+	if p.port, err = p.servers.port(); err != nil {
 		return 0, err
 	}
 	p.settings = maps.Clone(p.settings)

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var badRows = scenario.Scenario{
@@ -37,22 +37,22 @@ const (
 // withoutChecks makes the table as it was before it had checks.
 const withoutChecks = `ALTER TABLE errand.jobs DROP CONSTRAINT jobs_values_check`
 
-func workBesideBadRows(ctx context.Context, l *lab.Lab) error {
-	good, huge := lab.Size(l, 10_000, 500), lab.Size(l, 5, 1)
-	if err := l.Exec(ctx, withoutChecks); err != nil {
+func workBesideBadRows(ctx context.Context, h *harness.Harness) error {
+	good, huge := harness.Size(h, 10_000, 500), harness.Size(h, 5, 1)
+	if err := h.Exec(ctx, withoutChecks); err != nil {
 		return err
 	}
-	if err := insertBadRows(ctx, l, huge); err != nil {
+	if err := insertBadRows(ctx, h, huge); err != nil {
 		return err
 	}
 	numbers := make([]int, good)
 	for i := range numbers {
 		numbers[i] = 1 + i
 	}
-	if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+	if err := h.Enqueue(ctx, peer.Plain, numbers...); err != nil {
 		return err
 	}
-	crew, err := l.Crew(2, child.Work{Worker: system.Worker{Concurrency: 8, Lease: 30 * time.Second}, Most: 5 * time.Millisecond})
+	crew, err := h.Crew(2, child.Work{Worker: peer.Worker{Concurrency: 8, Lease: 30 * time.Second}, Most: 5 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -60,18 +60,18 @@ func workBesideBadRows(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	l.Row.RecoveryMS = -1
-	return checkBadRows(ctx, l, huge)
+	h.CheckDuplicates(f)
+	h.Row.RecoveryMS = -1
+	return checkBadRows(ctx, h, huge)
 }
 
-func insertBadRows(ctx context.Context, l *lab.Lab, huge int) error {
+func insertBadRows(ctx context.Context, h *harness.Harness, huge int) error {
 	insert := func(number int, columns, values string) error {
-		err := l.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, priority, %s) VALUES ('%s', -1000, %s)`, columns, system.Plain, values))
+		err := h.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, priority, %s) VALUES ('%s', -1000, %s)`, columns, peer.Plain, values))
 		if err != nil {
 			return err
 		}
-		return l.Acked(number)
+		return h.RecordAcks(number)
 	}
 	for i := range huge {
 		if err := insert(firstHuge+i, "payload", fmt.Sprintf(hugePayload, firstHuge+i)); err != nil {
@@ -88,8 +88,8 @@ func insertBadRows(ctx context.Context, l *lab.Lab, huge int) error {
 }
 
 // checkBadRows demands that just those died that cannot be read, and that their rows say why.
-func checkBadRows(ctx context.Context, l *lab.Lab, huge int) error {
-	jobs, err := l.System.Jobs(ctx, "")
+func checkBadRows(ctx context.Context, h *harness.Harness, huge int) error {
+	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -97,13 +97,13 @@ func checkBadRows(ctx context.Context, l *lab.Lab, huge int) error {
 	dead := 0
 	for _, j := range jobs {
 		unreadable := j.Number >= firstHuge
-		if unreadable && j.State == system.GivenUp && strings.Contains(j.Reason, "cannot be read") {
+		if unreadable && j.State == peer.GivenUp && strings.Contains(j.Reason, "cannot be read") {
 			dead++
-		} else if unreadable || j.State != system.Ended {
+		} else if unreadable || j.State != peer.Ended {
 			wrong = append(wrong, fmt.Sprintf("job %d: %s, %q", j.Number, j.State, j.Reason))
 		}
 	}
-	l.Row.Check(dead == huge, "rows that cannot be read dead with a reason: all", "%d of %d", dead, huge)
-	l.Row.Check(len(wrong) == 0, "others that are not done: 0", "%s", lab.Few(wrong))
+	h.Row.Check(dead == huge, "rows that cannot be read dead with a reason: all", "%d of %d", dead, huge)
+	h.Row.Check(len(wrong) == 0, "others that are not done: 0", "%s", harness.FirstFew(wrong))
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var burst = scenario.Scenario{
@@ -33,31 +33,31 @@ const (
 	longestText = 8 << 10
 )
 
-func burstRounds(ctx context.Context, l *lab.Lab) error {
+func burstRounds(ctx context.Context, h *harness.Harness) error {
 	found := bursts{slowest: make(map[string]time.Duration)}
-	draw := l.Source("bad outcomes")
-	verbs := []system.Verb{system.Retry, system.Dead}
-	for i := range lab.Size(l, 10, 1) * len(child.BadTexts) {
+	draw := h.Source("bad outcomes")
+	verbs := []peer.Action{peer.Retry, peer.Dead}
+	for i := range harness.Size(h, 10, 1) * len(child.BadTexts) {
 		b := child.BadOutcome{
 			Number: 1 + i*together + draw.IntN(together),
 			Text:   child.BadTexts[i%len(child.BadTexts)],
-			Verb:   verbs[(i+i/len(child.BadTexts))%len(verbs)], // each text with each verb
+			Action: verbs[(i+i/len(child.BadTexts))%len(verbs)], // each text with each verb
 		}
-		if err := found.round(ctx, l, i, b); err != nil {
+		if err := found.round(ctx, h, i, b); err != nil {
 			return fmt.Errorf("%s: %w", b.Text, err)
 		}
 	}
-	if err := l.Drain(ctx); err != nil {
+	if err := h.Drain(ctx); err != nil {
 		return err
 	}
-	f, _, err := l.Audit(ctx)
+	f, _, err := h.Audit(ctx)
 	if err != nil {
 		return err
 	}
-	l.Row.RecoveryMS = -1
-	found.check(l)
-	l.Row.Check(f.Dup == found.retried, "starts beyond the first: only of those to be retried", "%d of %d", f.Dup, found.retried)
-	l.Row.Duplicates -= found.retried // which was asked for
+	h.Row.RecoveryMS = -1
+	found.check(h)
+	h.Row.Check(f.Dup == found.retried, "starts beyond the first: only of those to be retried", "%d of %d", f.Dup, found.retried)
+	h.Row.Duplicates -= found.retried // which was asked for
 	return nil
 }
 
@@ -70,10 +70,10 @@ type bursts struct {
 }
 
 // round has a worker return 5,000 outcomes at once.
-func (f *bursts) round(ctx context.Context, l *lab.Lab, i int, bad child.BadOutcome) error {
+func (f *bursts) round(ctx context.Context, h *harness.Harness, i int, bad child.BadOutcome) error {
 	first := 1 + i*together
-	w, err := l.Worker(fmt.Sprintf("w%d", i+1), child.Work{
-		Worker: system.Worker{Concurrency: together, Lease: leaseOfBurst}, Handler: "burst", Bad: bad,
+	w, err := h.Worker(fmt.Sprintf("w%d", i+1), child.Work{
+		Worker: peer.Worker{Concurrency: together, Lease: leaseOfBurst}, Handler: "burst", Bad: bad,
 	})
 	if err != nil {
 		return err
@@ -82,10 +82,10 @@ func (f *bursts) round(ctx context.Context, l *lab.Lab, i int, bad child.BadOutc
 	for n := range numbers {
 		numbers[n] = first + n
 	}
-	if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+	if err := h.Enqueue(ctx, peer.Plain, numbers...); err != nil {
 		return err
 	}
-	if err := l.Until(ctx, time.Minute, func() (bool, error) { return allWait(ctx, l, i) }); err != nil {
+	if err := h.Until(ctx, time.Minute, func() (bool, error) { return allWait(ctx, h, i) }); err != nil {
 		return fmt.Errorf("the worker does not come to run all: %w", err)
 	}
 	told := time.Now()
@@ -93,20 +93,20 @@ func (f *bursts) round(ctx context.Context, l *lab.Lab, i int, bad child.BadOutc
 		return err
 	}
 	left := 0 // live jobs, when all are settled
-	if bad.Verb == system.Retry {
+	if bad.Action == peer.Retry {
 		left = 1
 		f.retried++
 	}
-	if err := awaitSettled(ctx, l, left, w.Name); err != nil {
+	if err := awaitSettled(ctx, h, left, w.Name); err != nil {
 		return err
 	}
-	if err := f.look(ctx, l, first, told, bad); err != nil {
+	if err := f.look(ctx, h, first, told, bad); err != nil {
 		return err
 	}
-	if err := l.Exec(ctx, burstTables[l.About.Name].hurry); err != nil {
+	if err := h.Exec(ctx, burstTables[h.System.Name].hurry); err != nil {
 		return err
 	}
-	if err := awaitSettled(ctx, l, 0, w.Name); err != nil {
+	if err := awaitSettled(ctx, h, 0, w.Name); err != nil {
 		return err
 	}
 	return scenario.Stop(w)
@@ -114,12 +114,12 @@ func (f *bursts) round(ctx context.Context, l *lab.Lab, i int, bad child.BadOutc
 
 // allWait says whether all handlers of the round have been started, and all but one have had their
 // effect.
-func allWait(ctx context.Context, l *lab.Lab, round int) (bool, error) {
-	_, effects, err := l.Ledger.Progress(ctx)
+func allWait(ctx context.Context, h *harness.Harness, round int) (bool, error) {
+	_, effects, err := h.Ledger.Progress(ctx)
 	if err != nil || effects < (round+1)*(together-1) {
 		return false, err
 	}
-	book, err := l.Ledger.Read(ctx)
+	book, err := h.Ledger.Read(ctx)
 	started := make(map[int]bool)
 	for _, s := range book.Starts {
 		started[s.Number] = true
@@ -129,15 +129,15 @@ func allWait(ctx context.Context, l *lab.Lab, round int) (bool, error) {
 
 // awaitSettled waits until no more than n jobs have not ended, and the worker has none; in vain at
 // last, which is for the criteria to judge.
-func awaitSettled(ctx context.Context, l *lab.Lab, n int, worker string) error {
+func awaitSettled(ctx context.Context, h *harness.Harness, n int, worker string) error {
 	const patience = 3 * leaseOfBurst
-	enough := time.Now().Add(patience + l.About.Slow)
-	return l.Until(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
-		live, err := l.System.Live(ctx)
+	enough := time.Now().Add(patience + h.System.Slow)
+	return h.Until(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
+		live, err := h.Peer.Live(ctx)
 		if live > n || err != nil {
 			return time.Now().After(enough), err
 		}
-		held, err := l.System.Jobs(ctx, worker)
+		held, err := h.Peer.Jobs(ctx, worker)
 		return len(held) == 0 || time.Now().After(enough), err
 	})
 }
@@ -163,15 +163,15 @@ var burstTables = map[string]struct{ settled, hurry string }{
 // settled is a job as its settling has left it.
 type settled struct {
 	number int
-	state  system.State
+	state  peer.State
 	at     time.Time // of the commit
 	reason string
 }
 
 // look looks at what has become of a round.
-func (f *bursts) look(ctx context.Context, l *lab.Lab, first int, told time.Time, bad child.BadOutcome) error {
+func (f *bursts) look(ctx context.Context, h *harness.Harness, first int, told time.Time, bad child.BadOutcome) error {
 	const within = time.Second
-	jobs, err := readSettled(ctx, l, first)
+	jobs, err := readSettled(ctx, h, first)
 	if err != nil {
 		return err
 	}
@@ -181,9 +181,9 @@ func (f *bursts) look(ctx context.Context, l *lab.Lab, first int, told time.Time
 		switch took := j.at.Sub(told); {
 		case j.number == bad.Number:
 			if why := amiss(j, bad); why != "" {
-				f.amiss = append(f.amiss, fmt.Sprintf("%s, %v: %s", bad.Text, bad.Verb, why))
+				f.amiss = append(f.amiss, fmt.Sprintf("%s, %v: %s", bad.Text, bad.Action, why))
 			}
-		case j.state == system.Ended:
+		case j.state == peer.Ended:
 			slowest = max(slowest, took)
 			if took <= within {
 				inTime++
@@ -193,19 +193,19 @@ func (f *bursts) look(ctx context.Context, l *lab.Lab, first int, told time.Time
 	f.inTime += inTime
 	f.slowest[bad.Text] = max(f.slowest[bad.Text], slowest)
 	if n := together - 1 - inTime; n > 0 {
-		f.late = append(f.late, fmt.Sprintf("%d beside %s, %v", n, bad.Text, bad.Verb))
+		f.late = append(f.late, fmt.Sprintf("%d beside %s, %v", n, bad.Text, bad.Action))
 	}
-	l.Say("%s, %v: %d of the others settled within %v, the last after %.3f s", bad.Text, bad.Verb, inTime, within, slowest.Seconds())
+	h.Logf("%s, %v: %d of the others settled within %v, the last after %.3f s", bad.Text, bad.Action, inTime, within, slowest.Seconds())
 	return nil
 }
 
-func readSettled(ctx context.Context, l *lab.Lab, first int) ([]settled, error) {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func readSettled(ctx context.Context, h *harness.Harness, first int) ([]settled, error) {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close(ctx)
-	rows, _ := conn.Query(ctx, burstTables[l.About.Name].settled, first, first+together-1) // the error is rows', too
+	rows, _ := conn.Query(ctx, burstTables[h.System.Name].settled, first, first+together-1) // the error is rows', too
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s settled, err error) {
 		err = row.Scan(&s.number, &s.state, &s.at, &s.reason)
 		return s, err
@@ -214,9 +214,9 @@ func readSettled(ctx context.Context, l *lab.Lab, first int) ([]settled, error) 
 
 // amiss says what is wrong with how a bad outcome was recorded.
 func amiss(j settled, bad child.BadOutcome) string {
-	want := system.GivenUp
-	if bad.Verb == system.Retry {
-		want = system.Waiting
+	want := peer.GivenUp
+	if bad.Action == peer.Retry {
+		want = peer.Waiting
 	}
 	switch {
 	case j.state != want:
@@ -231,13 +231,13 @@ func amiss(j settled, bad child.BadOutcome) string {
 	return ""
 }
 
-func (f *bursts) check(l *lab.Lab) {
-	l.Row.CheckTime(len(f.late) == 0, "others settled within 1 s: all", "%d of %d; not so: %s", f.inTime, f.rounds*(together-1), lab.Few(f.late))
+func (f *bursts) check(h *harness.Harness) {
+	h.Row.CheckTime(len(f.late) == 0, "others settled within 1 s: all", "%d of %d; not so: %s", f.inTime, f.rounds*(together-1), harness.FirstFew(f.late))
 	var slowest []string
 	for _, text := range child.BadTexts {
 		slowest = append(slowest, fmt.Sprintf("%s %.3f s", text, f.slowest[text].Seconds()))
 	}
-	l.Row.Note("until all others were settled, at most: beside %s", strings.Join(slowest, ", "))
-	l.Row.Check(len(f.amiss) == 0, "the one recorded as its verb has it, its text without NUL, valid, and of 8 KiB at most",
-		"not so: %s of %d", lab.Few(f.amiss), f.rounds)
+	h.Row.Note("until all others were settled, at most: beside %s", strings.Join(slowest, ", "))
+	h.Row.Check(len(f.amiss) == 0, "the one recorded as its verb has it, its text without NUL, valid, and of 8 KiB at most",
+		"not so: %s of %d", harness.FirstFew(f.amiss), f.rounds)
 }

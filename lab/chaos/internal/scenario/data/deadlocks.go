@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var deadlocks = scenario.Scenario{
@@ -22,27 +22,27 @@ var deadlocks = scenario.Scenario{
 	Run:    meddle,
 }
 
-func meddle(ctx context.Context, l *lab.Lab) error {
+func meddle(ctx context.Context, h *harness.Harness) error {
 	const processes, callers = 4, 6
 	var meddlers []*child.Process
 	for i := range processes {
-		p, err := l.Start(child.Spec{
-			Part: "meddle", Name: fmt.Sprintf("m%d", i+1),
-			Meddle: child.Meddle{Callers: callers, Lasting: lab.Size(l, 10*time.Minute, 8*time.Second), First: i * 100_000_000},
+		p, err := h.Start(child.Spec{
+			Part: "contend", Name: fmt.Sprintf("m%d", i+1),
+			Contend: child.Contend{Callers: callers, Lasting: harness.Size(h, 10*time.Minute, 8*time.Second), First: i * 100_000_000},
 		})
 		if err != nil {
 			return err
 		}
 		meddlers = append(meddlers, p)
 	}
-	if err := tellAll(ctx, l, meddlers); err != nil {
+	if err := tellAll(ctx, h, meddlers); err != nil {
 		return err
 	}
-	inside, err := deadlocksInside(ctx, l)
+	inside, err := deadlocksInside(ctx, h)
 	if err != nil {
 		return err
 	}
-	crew, err := l.Crew(2, child.Work{Worker: system.Worker{Concurrency: 16, Lease: 2 * time.Second}})
+	crew, err := h.Crew(2, child.Work{Worker: peer.Worker{Concurrency: 16, Lease: 2 * time.Second}})
 	if err != nil {
 		return err
 	}
@@ -50,15 +50,15 @@ func meddle(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	l.Row.Note("%d processes of %d callers; half of the calls that can be are in transactions of the callers' own; "+
+	h.Row.Note("%d processes of %d callers; half of the calls that can be are in transactions of the callers' own; "+
 		"the server ended %d deadlocks in all", processes, callers, inside)
-	checkCalls(l, book.Notes)
+	checkCalls(h, book.Notes)
 	return nil
 }
 
 // deadlocksInside is how many the server counts, of which errand may have made good for some.
-func deadlocksInside(ctx context.Context, l *lab.Lab) (n int, err error) {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func deadlocksInside(ctx context.Context, h *harness.Harness) (n int, err error) {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func deadlocksInside(ctx context.Context, l *lab.Lab) (n int, err error) {
 
 // checkCalls demands that no deadlock reached a caller, nor any other error, and that there were
 // calls of each kind that did something.
-func checkCalls(l *lab.Lab, notes []ledger.Entry) {
+func checkCalls(h *harness.Harness, notes []ledger.Entry) {
 	went, surfaced := make(map[string]int), make(map[string]int)
 	var failed []string
 	total, all := 0, 0
@@ -89,14 +89,14 @@ func checkCalls(l *lab.Lab, notes []ledger.Entry) {
 			failed = append(failed, fmt.Sprintf("%d of %s", n.Number, n.Text))
 		}
 	}
-	l.Row.Check(total == 0, "deadlocks that reached a caller: 0", "%d of %d calls, by kind %v", total, all, surfaced)
-	l.Row.Check(len(failed) == 0, "other errors: 0", "%s", lab.Few(failed))
-	enough := lab.Size(l, 1000, 20)
+	h.Row.Check(total == 0, "deadlocks that reached a caller: 0", "%d of %d calls, by kind %v", total, all, surfaced)
+	h.Row.Check(len(failed) == 0, "other errors: 0", "%s", harness.FirstFew(failed))
+	enough := harness.Size(h, 1000, 20)
 	var rare []string
 	for _, kind := range child.Calls {
 		if went[kind] < enough {
 			rare = append(rare, fmt.Sprintf("%s went %d times", kind, went[kind]))
 		}
 	}
-	l.Row.CheckTime(len(rare) == 0, fmt.Sprintf("calls of each kind that did something: %d and more", enough), "fewer: %s; %v", lab.Few(rare), went)
+	h.Row.CheckTime(len(rare) == 0, fmt.Sprintf("calls of each kind that did something: %d and more", enough), "fewer: %s; %v", harness.FirstFew(rare), went)
 }

@@ -9,9 +9,9 @@ import (
 
 	backend "github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -66,7 +66,7 @@ func meetFullDisk(ctx context.Context, tx *sql.Tx) error {
 
 // endedTrials is what came of the transactions.
 type endedTrials struct {
-	lab          *lab.Lab
+	lab          *harness.Harness
 	db           *sql.DB
 	q            *backend.Backend
 	next         int
@@ -77,8 +77,8 @@ type endedTrials struct {
 	missing      []string // jobs or rows that are not there although it was
 }
 
-func endTransactions(ctx context.Context, l *lab.Lab) (err error) {
-	db, err := backend.Open("sqlite", l.File)
+func endTransactions(ctx context.Context, h *harness.Harness) (err error) {
+	db, err := backend.Open("sqlite", h.File)
 	if err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func endTransactions(ctx context.Context, l *lab.Lab) (err error) {
 			return err
 		}
 	}
-	e := &endedTrials{lab: l, db: db, q: q, next: 1}
-	for range lab.Size(l, 100, 5) {
+	e := &endedTrials{lab: h, db: db, q: q, next: 1}
+	for range harness.Size(h, 100, 5) {
 		for fault := range txFaults {
 			for i := range 4 {
 				if err := e.try(ctx, txTrial{fault: fault, settle: i%2 == 0, rollBack: i/2 == 0}); err != nil {
@@ -118,9 +118,9 @@ func (e *endedTrials) number() int {
 // no notice of its error.
 func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	number, other := e.number(), e.number()
-	job := system.PlainJob(number)
+	job := peer.PlainJob(number)
 	job.Queue = trialQueue
-	if err := errors.Join(e.q.Enqueue(ctx, nil, job), e.lab.Acked(number)); err != nil {
+	if err := errors.Join(e.q.Enqueue(ctx, nil, job), e.lab.RecordAcks(number)); err != nil {
 		return err
 	}
 	jobs, err := e.q.Claim(ctx, queue.ClaimRequest{Queues: []string{trialQueue}, Limit: 1, Worker: "handler", Lease: time.Minute})
@@ -139,7 +139,7 @@ func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	if err != nil || len(lost) > 0 { // it is completed
 		return err
 	}
-	return e.lab.Acted(number)
+	return e.lab.RecordEffects(number)
 }
 
 // handle is the handler: it reports whether errand's write and the commit went without an error,
@@ -170,7 +170,7 @@ func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, num
 	if t.settle {
 		lost, err = e.q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
 	} else {
-		err = e.q.Enqueue(ctx, tx, system.PlainJob(other))
+		err = e.q.Enqueue(ctx, tx, peer.PlainJob(other))
 	}
 	if err != nil || len(lost) > 0 || t.rollBack {
 		return false, nil
@@ -203,12 +203,12 @@ func (e *endedTrials) look(ctx context.Context, t txTrial, number, other int, co
 		e.missing = append(e.missing, what)
 	}
 	if done > 0 && rows > 0 { // its effect is the business row
-		if err := e.lab.Acted(number); err != nil {
+		if err := e.lab.RecordEffects(number); err != nil {
 			return err
 		}
 	}
 	if enqueued > 0 {
-		return e.lab.Acked(other)
+		return e.lab.RecordAcks(other)
 	}
 	return nil
 }
@@ -220,17 +220,17 @@ func (e *endedTrials) count(ctx context.Context, query string, number int) (n in
 
 // finish has the rest worked off, and demands what is demanded.
 func (e *endedTrials) finish(ctx context.Context) error {
-	l := e.lab
-	crew, err := l.Crew(1, child.Work{Worker: system.Worker{Concurrency: 4}})
+	h := e.lab
+	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 4}})
 	if err != nil {
 		return err
 	}
 	if _, _, err := crew.Finish(ctx); err != nil {
 		return err
 	}
-	l.Row.Check(len(e.effectless) == 0, "jobs that are completed, and their effect lost: 0", "%s of %d", lab.Few(e.effectless), e.trials)
-	l.Row.Check(len(e.survivors) == 0, "jobs enqueued or completed by a transaction that was not committed: 0", "%s", lab.Few(e.survivors))
-	l.Row.Check(len(e.missing) == 0, "of a transaction that was committed, jobs or rows that are not there: 0", "%s", lab.Few(e.missing))
-	l.Row.Check(e.ended > e.trials/2 && e.whole > 0, "transactions that SQLite ended by itself, and others: some of each", "%d and %d", e.ended, e.whole)
+	h.Row.Check(len(e.effectless) == 0, "jobs that are completed, and their effect lost: 0", "%s of %d", harness.FirstFew(e.effectless), e.trials)
+	h.Row.Check(len(e.survivors) == 0, "jobs enqueued or completed by a transaction that was not committed: 0", "%s", harness.FirstFew(e.survivors))
+	h.Row.Check(len(e.missing) == 0, "of a transaction that was committed, jobs or rows that are not there: 0", "%s", harness.FirstFew(e.missing))
+	h.Row.Check(e.ended > e.trials/2 && e.whole > 0, "transactions that SQLite ended by itself, and others: some of each", "%d and %d", e.ended, e.whole)
 	return nil
 }

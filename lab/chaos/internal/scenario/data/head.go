@@ -11,9 +11,9 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var head = scenario.Scenario{
@@ -51,17 +51,17 @@ var headCases = []headCase{
 	{"jobs of a more urgent priority that are due in a day", -1, 86400},
 }
 
-func standAtHead(ctx context.Context, l *lab.Lab) error {
-	crew, err := l.Crew(1, child.Work{Worker: system.Worker{Concurrency: 10}})
+func standAtHead(ctx context.Context, h *harness.Harness) error {
+	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 10}})
 	if err != nil {
 		return err
 	}
-	p, err := newProber(l)
+	p, err := newProber(h)
 	if err != nil {
 		return err
 	}
 	defer p.db.Close()
-	lasting := lab.Size(l, 30*time.Second, 4*time.Second)
+	lasting := harness.Size(h, 30*time.Second, 4*time.Second)
 	if _, err := p.probe(ctx, time.Second); err != nil { // connections are made, and plans
 		return err
 	}
@@ -69,7 +69,7 @@ func standAtHead(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	for _, size := range lab.Size(l, []int{5_000, 1_000_000}, []int{5_000}) {
+	for _, size := range harness.Size(h, []int{5_000, 1_000_000}, []int{5_000}) {
 		for _, c := range headCases {
 			found, err := p.behind(ctx, c, size, lasting)
 			if err != nil {
@@ -77,26 +77,26 @@ func standAtHead(ctx context.Context, l *lab.Lab) error {
 			}
 			for _, priority := range probePriorities {
 				p99, usual := percentile(found[priority], 99), percentile(calm[priority], 99)
-				l.Row.CheckTime(p99 <= usual+headMay, fmt.Sprintf("behind %d %s, priority %d: start p99 ≤ 50 ms above that behind nothing", size, c.what, priority),
+				h.Row.CheckTime(p99 <= usual+headMay, fmt.Sprintf("behind %d %s, priority %d: start p99 ≤ 50 ms above that behind nothing", size, c.what, priority),
 					"%.0f ms, median %.0f; behind nothing %.0f", milliseconds(p99), milliseconds(percentile(found[priority], 50)), milliseconds(usual))
 			}
 		}
 	}
 	f, _, err := crew.Finish(ctx)
-	l.CheckDuplicates(f)
+	h.CheckDuplicates(f)
 	return err
 }
 
 // prober enqueues jobs and measures how long after their commit they start.
 type prober struct {
-	lab  *lab.Lab
+	lab  *harness.Harness
 	db   *sql.DB
 	q    *postgres.Backend
 	next int // the number of the next job
 }
 
-func newProber(l *lab.Lab) (*prober, error) {
-	db, err := sql.Open("pgx", l.DSN("application_name", "prober"))
+func newProber(h *harness.Harness) (*prober, error) {
+	db, err := sql.Open("pgx", h.DSN("application_name", "prober"))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func newProber(l *lab.Lab) (*prober, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &prober{lab: l, db: db, q: q, next: 1}, nil
+	return &prober{lab: h, db: db, q: q, next: 1}, nil
 }
 
 // behind probes while so many jobs stand at the head, and takes them away again.
@@ -148,7 +148,7 @@ func (p *prober) probe(ctx context.Context, lasting time.Duration) (map[int32][]
 	for number := range committed {
 		numbers = append(numbers, number)
 	}
-	if err := p.lab.Acked(numbers...); err != nil {
+	if err := p.lab.RecordAcks(numbers...); err != nil {
 		return nil, err
 	}
 	started, err := p.started(ctx, begun, first, len(numbers))
@@ -172,7 +172,7 @@ func (p *prober) enqueue(ctx context.Context, number int) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	job := system.PlainJob(number)
+	job := peer.PlainJob(number)
 	job.Priority = priorityOf(number)
 	if err := p.q.Enqueue(ctx, tx, job); err != nil {
 		return err

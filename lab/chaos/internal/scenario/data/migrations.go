@@ -10,7 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/locks"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 )
@@ -25,46 +25,46 @@ var migrations = scenario.Scenario{
 // migrators is how many migrate at once.
 const migrators = 16
 
-func migrate(ctx context.Context, l *lab.Lab) error {
+func migrate(ctx context.Context, h *harness.Harness) error {
 	const lease = 3 * time.Second
 	steps, err := postgres.Migrations(postgres.Options{})
 	if err != nil {
 		return err
 	}
-	want, err := catalogue(ctx, l.DSN()) // one has migrated it
+	want, err := catalogue(ctx, h.DSN()) // one has migrated it
 	if err != nil {
 		return err
 	}
 	var different []string
 	// The databases have each older version, 0 for none, and the last is that of the load.
 	for version := range steps {
-		if err := migrateFrom(ctx, l, steps, version, want, &different); err != nil {
+		if err := migrateFrom(ctx, h, steps, version, want, &different); err != nil {
 			return err
 		}
 	}
-	if err := installVersion(ctx, l.DSN(), steps[:len(steps)-1]); err != nil {
+	if err := installVersion(ctx, h.DSN(), steps[:len(steps)-1]); err != nil {
 		return err
 	}
-	crew, enqueuer, err := scenario.Load(l, lease)
+	crew, enqueuer, err := scenario.Load(h, lease)
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 5*time.Second, time.Second)); err != nil {
 		return err
 	}
-	watch, err := locks.Start(ctx, l.DSN("application_name", "locks"))
+	watch, err := locks.Start(ctx, h.DSN("application_name", "locks"))
 	if err != nil {
 		return err
 	}
-	rounds := lab.Size(l, 20, 3)
+	rounds := harness.Size(h, 20, 3)
 	for round := range rounds {
-		if err := migrateTogether(ctx, l, fmt.Sprint("load", round), lab.Database); err != nil {
+		if err := migrateTogether(ctx, h, fmt.Sprint("load", round), harness.Database); err != nil {
 			return err
 		}
-		if err := compare(ctx, l.DSN(), want, fmt.Sprint("under load, round ", round+1), &different); err != nil {
+		if err := compare(ctx, h.DSN(), want, fmt.Sprint("under load, round ", round+1), &different); err != nil {
 			return err
 		}
-		if err := l.Sleep(ctx, time.Duration(l.Source(fmt.Sprint("pause", round)).Int64N(int64(time.Second)))); err != nil {
+		if err := h.Sleep(ctx, time.Duration(h.Source(fmt.Sprint("pause", round)).Int64N(int64(time.Second)))); err != nil {
 			return err
 		}
 	}
@@ -72,31 +72,31 @@ func migrate(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	f, _, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, _, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	l.Row.Check(len(different) == 0, "schemas that differ from that of one migrator: 0", "%s of %d", lab.Few(different), rounds+len(steps))
-	checkWaits(l, waits, looks, gap)
-	l.Row.Note("from version 0 to %d in databases of their own, from version %d under load, and %d times where nothing is left to do; leases of %v. "+
+	h.CheckDuplicates(f)
+	h.Row.Check(len(different) == 0, "schemas that differ from that of one migrator: 0", "%s of %d", harness.FirstFew(different), rounds+len(steps))
+	checkWaits(h, waits, looks, gap)
+	h.Row.Note("from version 0 to %d in databases of their own, from version %d under load, and %d times where nothing is left to do; leases of %v. "+
 		"There is no earlier release yet whose workers could run beside", len(steps)-1, len(steps)-1, rounds-1, lease)
 	return nil
 }
 
 // migrateFrom has a database of an older version migrated.
-func migrateFrom(ctx context.Context, l *lab.Lab, steps []postgres.Migration, version int, want string, different *[]string) error {
+func migrateFrom(ctx context.Context, h *harness.Harness, steps []postgres.Migration, version int, want string, different *[]string) error {
 	name := fmt.Sprint("from", version)
-	if err := l.Server.Create(ctx, name); err != nil {
+	if err := h.Server.Create(ctx, name); err != nil {
 		return err
 	}
-	dsn := l.Server.URL(name)
+	dsn := h.Server.URL(name)
 	if version > 0 {
 		if err := installVersion(ctx, dsn, steps[:version]); err != nil {
 			return err
 		}
 	}
-	if err := migrateTogether(ctx, l, name, name); err != nil {
+	if err := migrateTogether(ctx, h, name, name); err != nil {
 		return err
 	}
 	return compare(ctx, dsn, want, fmt.Sprint("from version ", version), different)
@@ -122,17 +122,17 @@ func installVersion(ctx context.Context, dsn string, steps []postgres.Migration)
 }
 
 // migrateTogether has as many processes as that migrate at once. All must succeed.
-func migrateTogether(ctx context.Context, l *lab.Lab, name, database string) error {
+func migrateTogether(ctx context.Context, h *harness.Harness, name, database string) error {
 	var all []*child.Process
 	for i := range migrators {
 		name := fmt.Sprintf("%s.%d", name, i+1)
-		p, err := l.Start(child.Spec{Part: "migrate", Name: name, DSN: l.Server.URL(database, "application_name", name)})
+		p, err := h.Start(child.Spec{Part: "migrate", Name: name, DSN: h.Server.URL(database, "application_name", name)})
 		if err != nil {
 			return err
 		}
 		all = append(all, p)
 	}
-	return tellAll(ctx, l, all)
+	return tellAll(ctx, h, all)
 }
 
 // compare adds to different where a schema is not as it should be.
@@ -145,7 +145,7 @@ func compare(ctx context.Context, dsn, want, what string, different *[]string) e
 }
 
 // checkWaits demands that nobody of the load has waited for long.
-func checkWaits(l *lab.Lab, waits []locks.Wait, looks int, gap time.Duration) {
+func checkWaits(h *harness.Harness, waits []locks.Wait, looks int, gap time.Duration) {
 	var longest, migrator locks.Wait
 	for _, w := range waits {
 		if strings.HasPrefix(w.Session, "w") || w.Session == "enqueuer" {
@@ -156,7 +156,7 @@ func checkWaits(l *lab.Lab, waits []locks.Wait, looks int, gap time.Duration) {
 			migrator = w
 		}
 	}
-	l.Row.CheckTime(longest.Took <= time.Second, "lock waits of workers and enqueuers ≤ 1 s", "%v at most; %s", longest.Took.Round(time.Millisecond), longest)
-	l.Row.CheckTime(gap <= time.Second && looks > 0, "looks at the locks, each second at least", "%d, at most %v between them", looks, gap.Round(time.Millisecond))
-	l.Row.Note("migrators waited for each other, %v at most", migrator.Took.Round(time.Millisecond))
+	h.Row.CheckTime(longest.Took <= time.Second, "lock waits of workers and enqueuers ≤ 1 s", "%v at most; %s", longest.Took.Round(time.Millisecond), longest)
+	h.Row.CheckTime(gap <= time.Second && looks > 0, "looks at the locks, each second at least", "%d, at most %v between them", looks, gap.Round(time.Millisecond))
+	h.Row.Note("migrators waited for each other, %v at most", migrator.Took.Round(time.Millisecond))
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 	"github.com/errandhq/errand/lab/chaos/internal/payload"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var payloads = scenario.Scenario{
@@ -27,13 +27,13 @@ type wayOfPayloads struct {
 	fuzz     child.Fuzz
 }
 
-func waysOfPayloads(l *lab.Lab) []wayOfPayloads {
-	each := lab.Size(l, 6600, 480)
+func waysOfPayloads(h *harness.Harness) []wayOfPayloads {
+	each := harness.Size(h, 6600, 480)
 	ways := []wayOfPayloads{
 		{"pgx", nil, child.Fuzz{Driver: "pgx", Jobs: each}},
 		{"pgx-simple", []string{"default_query_exec_mode", "simple_protocol"}, child.Fuzz{Driver: "pgx", Jobs: each}},
 		{"pq", nil, child.Fuzz{Driver: "postgres", Jobs: each}},
-		{"large", nil, child.Fuzz{Driver: "pgx", Large: true, Jobs: lab.Size(l, payload.LargeOnes, payload.Moderate)}},
+		{"large", nil, child.Fuzz{Driver: "pgx", Large: true, Jobs: harness.Size(h, payload.LargeOnes, payload.Moderate)}},
 	}
 	for i := range ways {
 		ways[i].fuzz.First = i * 1_000_000
@@ -41,27 +41,27 @@ func waysOfPayloads(l *lab.Lab) []wayOfPayloads {
 	return ways
 }
 
-func fuzzPayloads(ctx context.Context, l *lab.Lab) error {
+func fuzzPayloads(ctx context.Context, h *harness.Harness) error {
 	var readers, enqueuers []*child.Process
 	for _, driver := range []string{"pgx", "postgres"} {
-		p, err := l.Start(child.Spec{
+		p, err := h.Start(child.Spec{
 			Part: "read", Name: "reads-" + driver, Fuzz: child.Fuzz{Driver: driver},
-			Work: child.Work{Worker: system.Worker{Concurrency: 4}},
+			Work: child.Work{Worker: peer.Worker{Concurrency: 4}},
 		})
 		if err != nil {
 			return err
 		}
 		readers = append(readers, p)
 	}
-	ways := waysOfPayloads(l)
+	ways := waysOfPayloads(h)
 	for _, w := range ways {
-		p, err := l.Start(child.Spec{Part: "fuzz", Name: w.name, DSN: l.DSN(append(w.settings, "application_name", w.name)...), Fuzz: w.fuzz})
+		p, err := h.Start(child.Spec{Part: "fuzz", Name: w.name, DSN: h.DSN(append(w.settings, "application_name", w.name)...), Fuzz: w.fuzz})
 		if err != nil {
 			return err
 		}
 		enqueuers = append(enqueuers, p)
 	}
-	if err := l.Drain(ctx, enqueuers...); err != nil {
+	if err := h.Drain(ctx, enqueuers...); err != nil {
 		return err
 	}
 	for _, p := range readers {
@@ -69,22 +69,22 @@ func fuzzPayloads(ctx context.Context, l *lab.Lab) error {
 			return err
 		}
 	}
-	f, book, err := l.Audit(ctx)
+	f, book, err := h.Audit(ctx)
 	if err != nil {
 		return err
 	}
-	l.Row.Check(f.Dead == 0 && f.Dup == 0, "jobs that were not read at the first attempt: 0", "%d dead, %d started again", f.Dead, f.Dup)
-	jobs, err := l.System.Jobs(ctx, "")
+	h.Row.Check(f.Dead == 0 && f.Dup == 0, "jobs that were not read at the first attempt: 0", "%d dead, %d started again", f.Dead, f.Dup)
+	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {
 		return err
 	}
-	l.Row.Check(len(jobs) == f.Acked, "rows of calls that were refused: 0", "%d rows, %d acknowledged", len(jobs), f.Acked)
-	checkPayloads(l, ways, book)
+	h.Row.Check(len(jobs) == f.Acked, "rows of calls that were refused: 0", "%d rows, %d acknowledged", len(jobs), f.Acked)
+	checkPayloads(h, ways, book)
 	return nil
 }
 
 // checkPayloads compares what came back, or was refused, with what was sent.
-func checkPayloads(l *lab.Lab, ways []wayOfPayloads, book ledger.Book) {
+func checkPayloads(h *harness.Harness, ways []wayOfPayloads, book ledger.Book) {
 	back, refusal := make(map[int]string), make(map[int]string)
 	var strange []string
 	batches := 0
@@ -111,16 +111,16 @@ func checkPayloads(l *lab.Lab, ways []wayOfPayloads, book ledger.Book) {
 			} else if refusal[number] != "" {
 				refused++
 			}
-			p := w.fuzz.Payload(l.Seed, number)
+			p := w.fuzz.Payload(h.Seed, number)
 			if why := wrongFate(p, acked, refusal[number] != "", back[number]); why != "" {
 				wrong = append(wrong, fmt.Sprintf("%d by %s, %s: %s", number-w.fuzz.First, w.name, p.Name, why))
 			}
 		}
 	}
-	l.Row.Check(len(strange) == 0, "errors that are no InvalidError of the Payload: 0", "%s", lab.Few(strange))
-	l.Row.Check(len(wrong) == 0, "payloads neither kept faithfully nor refused as documented: 0", "%s of %d", lab.Few(wrong), sent)
-	enough := lab.Size(l, 1000, 100)
-	l.Row.Check(kept > enough && refused > enough && batches > enough/4, "some of each",
+	h.Row.Check(len(strange) == 0, "errors that are no InvalidError of the Payload: 0", "%s", harness.FirstFew(strange))
+	h.Row.Check(len(wrong) == 0, "payloads neither kept faithfully nor refused as documented: 0", "%s of %d", harness.FirstFew(wrong), sent)
+	enough := harness.Size(h, 1000, 100)
+	h.Row.Check(kept > enough && refused > enough && batches > enough/4, "some of each",
 		"%d kept, %d refused, and %d calls with good ones among them", kept, refused, batches)
 }
 

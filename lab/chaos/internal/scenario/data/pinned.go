@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var pinned = scenario.Scenario{
@@ -32,9 +32,9 @@ const (
 	goneAtOnce = 100_000
 )
 
-func pinHorizon(ctx context.Context, l *lab.Lab) error {
-	crew, err := l.Crew(4, child.Work{
-		Worker: system.Worker{Concurrency: 16},
+func pinHorizon(ctx context.Context, h *harness.Harness) error {
+	crew, err := h.Crew(4, child.Work{
+		Worker: peer.Worker{Concurrency: 16},
 		Least:  10 * time.Millisecond, // 64 handlers could get through 2,000 jobs a second
 		Most:   40 * time.Millisecond,
 		Claims: true,
@@ -44,27 +44,27 @@ func pinHorizon(ctx context.Context, l *lab.Lab) error {
 	}
 	var enqueuers []*child.Process
 	for i := range pinnedEnqueuers {
-		e, err := l.Enqueuer(fmt.Sprintf("e%d.1", i+1), child.Enqueue{First: i * 10_000_000, Rate: rateOfPinned / pinnedEnqueuers, Batch: batchOfPinned})
+		e, err := h.Enqueuer(fmt.Sprintf("e%d.1", i+1), child.Enqueue{First: i * 10_000_000, Rate: rateOfPinned / pinnedEnqueuers, Batch: batchOfPinned})
 		if err != nil {
 			return err
 		}
 		enqueuers = append(enqueuers, e)
 	}
 	// What begins is not calm: connections are made, and plans.
-	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, time.Second)); err != nil {
 		return err
 	}
-	p := pinning{lab: l, begun: time.Now()}
-	if err := l.Sleep(ctx, lab.Size(l, time.Minute, 3*time.Second)); err != nil {
+	p := pinning{lab: h, begun: time.Now()}
+	if err := h.Sleep(ctx, harness.Size(h, time.Minute, 3*time.Second)); err != nil {
 		return err
 	}
-	if err := p.pin(ctx, lab.Size(l, 10*time.Minute, 8*time.Second)); err != nil {
+	if err := p.pin(ctx, harness.Size(h, 10*time.Minute, 8*time.Second)); err != nil {
 		return err
 	}
 	if err := scenario.Stop(enqueuers[1]); err != nil {
 		return err
 	}
-	if _, p.book, err = scenario.Finish(ctx, l, crew, enqueuers[0]); err != nil {
+	if _, p.book, err = scenario.Finish(ctx, h, crew, enqueuers[0]); err != nil {
 		return err
 	}
 	return p.check()
@@ -105,8 +105,8 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 
 // leaveGone has so many jobs come and go that nobody ever sees, in the transaction that
 // writes and deletes them: to those who walk the index they are as those that have been claimed.
-func leaveGone(ctx context.Context, l *lab.Lab, n int) error {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func leaveGone(ctx context.Context, h *harness.Harness, n int) error {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func leaveGone(ctx context.Context, l *lab.Lab, n int) error {
 }
 
 // ageOf is how many transactions ago the horizon of a session is.
-func ageOf(ctx context.Context, l *lab.Lab, pid uint32) (age int, err error) {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func ageOf(ctx context.Context, h *harness.Harness, pid uint32) (age int, err error) {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return 0, err
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 )
 
 // pinning is what was seen before and while the horizon was pinned.
 type pinning struct {
-	lab *lab.Lab
+	lab *harness.Harness
 	// begun is when it was calm, pinned when that ended, measured from when on
 	// it counts, over when the pin was taken away.
 	begun, pinned, measured, over time.Time

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 )
@@ -48,90 +48,90 @@ var forced = map[string][]string{
 	},
 }
 
-func forcePlans(ctx context.Context, l *lab.Lab) error {
-	jobs := lab.Size(l, 1_000_000, 100_000)
-	if err := l.Exec(ctx, `ALTER TABLE errand.jobs SET (autovacuum_enabled = off)`, `ANALYZE errand.jobs`); err != nil {
+func forcePlans(ctx context.Context, h *harness.Harness) error {
+	jobs := harness.Size(h, 1_000_000, 100_000)
+	if err := h.Exec(ctx, `ALTER TABLE errand.jobs SET (autovacuum_enabled = off)`, `ANALYZE errand.jobs`); err != nil {
 		return err
 	}
 	// The statistics are those of an empty table, and then of one in which nothing is pending.
-	for round, n := range lab.Size(l, []int{jobs, jobs / 2}, []int{jobs}) {
+	for round, n := range harness.Size(h, []int{jobs, jobs / 2}, []int{jobs}) {
 		begun := time.Now()
-		if err := fill(ctx, l, round*jobs, n); err != nil {
+		if err := fill(ctx, h, round*jobs, n); err != nil {
 			return err
 		}
-		l.Say("%d jobs written in %.1f s", n, time.Since(begun).Seconds())
-		if err := claimForced(ctx, l, round+1); err != nil {
+		h.Logf("%d jobs written in %.1f s", n, time.Since(begun).Seconds())
+		if err := claimForced(ctx, h, round+1); err != nil {
 			return err
 		}
-		if err := l.Exec(ctx, `ANALYZE errand.jobs`); err != nil {
+		if err := h.Exec(ctx, `ANALYZE errand.jobs`); err != nil {
 			return err
 		}
 	}
-	f, book, err := l.Audit(ctx)
+	f, book, err := h.Audit(ctx)
 	if err != nil {
 		return err
 	}
-	l.Row.Check(f.Dup == 0, "jobs claimed again while their leases last: 0", "%d", f.Dup)
-	l.Row.Note("sessions with %d kinds of plans forced; the statistics are of an empty table%s", len(forced), lab.Size(l, ", and then of one with nothing pending", ""))
-	return checkClaims(ctx, l, book.Notes)
+	h.Row.Check(f.Dup == 0, "jobs claimed again while their leases last: 0", "%d", f.Dup)
+	h.Row.Note("sessions with %d kinds of plans forced; the statistics are of an empty table%s", len(forced), harness.Size(h, ", and then of one with nothing pending", ""))
+	return checkClaims(ctx, h, book.Notes)
 }
 
 // fill writes n jobs from a number on, in one statement that is none of the system's.
-func fill(ctx context.Context, l *lab.Lab, first, n int) error {
+func fill(ctx context.Context, h *harness.Harness, first, n int) error {
 	const insert = `INSERT INTO errand.jobs (kind, payload) SELECT 'chaos.plain', jsonb_build_object('number', i) FROM generate_series(%d, %d) AS i`
-	if err := l.Exec(ctx, fmt.Sprintf(insert, first, first+n-1)); err != nil {
+	if err := h.Exec(ctx, fmt.Sprintf(insert, first, first+n-1)); err != nil {
 		return err
 	}
 	numbers := make([]int, n)
 	for i := range numbers {
 		numbers[i] = first + i
 	}
-	return l.Acked(numbers...)
+	return h.RecordAcks(numbers...)
 }
 
 // claimForced has a claimer with each of the settings claim at once, and then others
 // claim what is left.
-func claimForced(ctx context.Context, l *lab.Lab, round int) error {
-	limits := slices.Repeat(limitsOfClaims, lab.Size(l, 3, 1))
+func claimForced(ctx context.Context, h *harness.Harness, round int) error {
+	limits := slices.Repeat(limitsOfClaims, harness.Size(h, 3, 1))
 	var claimers []*child.Process
 	for mode, settings := range forced {
 		name := fmt.Sprintf("%s.%d", mode, round)
-		p, err := l.Start(child.Spec{
-			Part: "claim", Name: name, Claim: child.Claim{Limits: limits}, DSN: l.DSN(append(settings, "application_name", name)...),
+		p, err := h.Start(child.Spec{
+			Part: "claim", Name: name, Claim: child.Claim{Limits: limits}, DSN: h.DSN(append(settings, "application_name", name)...),
 		})
 		if err != nil {
 			return err
 		}
 		claimers = append(claimers, p)
 	}
-	if err := tellAll(ctx, l, claimers); err != nil {
+	if err := tellAll(ctx, h, claimers); err != nil {
 		return err
 	}
 	var rest []*child.Process
 	for i := range 2 {
-		p, err := l.Start(child.Spec{Part: "claim", Name: fmt.Sprintf("rest%d.%d", i+1, round), Claim: child.Claim{Limits: limitsOfClaims, Rest: true}})
+		p, err := h.Start(child.Spec{Part: "claim", Name: fmt.Sprintf("rest%d.%d", i+1, round), Claim: child.Claim{Limits: limitsOfClaims, Rest: true}})
 		if err != nil {
 			return err
 		}
 		rest = append(rest, p)
 	}
-	return tellAll(ctx, l, rest)
+	return tellAll(ctx, h, rest)
 }
 
 // tellAll has processes begin at once, and waits until all have ended.
-func tellAll(ctx context.Context, l *lab.Lab, processes []*child.Process) error {
+func tellAll(ctx context.Context, h *harness.Harness, processes []*child.Process) error {
 	for _, p := range processes {
 		if err := p.Go(); err != nil {
 			return err
 		}
 	}
-	return await(ctx, l, processes)
+	return await(ctx, h, processes)
 }
 
 // await waits until processes that end by themselves have ended.
-func await(ctx context.Context, l *lab.Lab, processes []*child.Process) error {
+func await(ctx context.Context, h *harness.Harness, processes []*child.Process) error {
 	for _, p := range processes {
-		err := l.Until(ctx, 30*time.Minute, func() (bool, error) {
+		err := h.Until(ctx, 30*time.Minute, func() (bool, error) {
 			select {
 			case <-p.Ended():
 				return true, nil
@@ -151,8 +151,8 @@ const takenSQL = `SELECT locked_by, count(*), max(attempts) FROM errand.jobs GRO
 
 // checkClaims compares the limits of the calls with what they returned and with what the
 // table says they took.
-func checkClaims(ctx context.Context, l *lab.Lab, notes []ledger.Entry) error {
-	taken, most, err := claimsInTable(ctx, l)
+func checkClaims(ctx context.Context, h *harness.Harness, notes []ledger.Entry) error {
+	taken, most, err := claimsInTable(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -178,9 +178,9 @@ func checkClaims(ctx context.Context, l *lab.Lab, notes []ledger.Entry) error {
 			full[fmt.Sprint(mode, " ", limit)] = true
 		}
 	}
-	l.Row.Check(len(over) == 0, "claims of more than their limit: 0", "%s of %d; the largest was of %d", lab.Few(over), calls, largest)
-	l.Row.Check(len(untold) == 0 && len(taken) == 0, "claims that took others than they returned: 0", "%s; %d by nobody", lab.Few(untold), len(taken))
-	l.Row.Check(len(lost) == 0 && most == 1, "jobs that another had meanwhile: 0", "%s; %d attempts at most", lab.Few(lost), most)
+	h.Row.Check(len(over) == 0, "claims of more than their limit: 0", "%s of %d; the largest was of %d", harness.FirstFew(over), calls, largest)
+	h.Row.Check(len(untold) == 0 && len(taken) == 0, "claims that took others than they returned: 0", "%s; %d by nobody", harness.FirstFew(untold), len(taken))
+	h.Row.Check(len(lost) == 0 && most == 1, "jobs that another had meanwhile: 0", "%s; %d attempts at most", harness.FirstFew(lost), most)
 	reached := 0
 	for mode := range forced {
 		for _, limit := range limitsOfClaims {
@@ -190,14 +190,14 @@ func checkClaims(ctx context.Context, l *lab.Lab, notes []ledger.Entry) error {
 		}
 	}
 	want := len(forced) * len(limitsOfClaims)
-	l.Row.Check(reached == want, "settings and limits with a claim that was filled: all", "%d of %d", reached, want)
+	h.Row.Check(reached == want, "settings and limits with a claim that was filled: all", "%d of %d", reached, want)
 	return nil
 }
 
 // claimsInTable counts the jobs by the call that took them, and says how many attempts
 // there were at most.
-func claimsInTable(ctx context.Context, l *lab.Lab) (taken map[string]int, most int, err error) {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func claimsInTable(ctx context.Context, h *harness.Harness) (taken map[string]int, most int, err error) {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return nil, 0, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 	"github.com/errandhq/errand/queue"
 )
@@ -117,16 +117,16 @@ func combination(i int) (order, ending) {
 // tooMany is how many trials may go wrong until the rest is not worth the time.
 const tooMany = 20
 
-func raceReclaim(ctx context.Context, l *lab.Lab) error {
-	track, err := newTrack(ctx, l)
+func raceReclaim(ctx context.Context, h *harness.Harness) error {
+	track, err := newTrack(ctx, h)
 	if err != nil {
 		return err
 	}
 	defer track.close()
-	trials := lab.Size(l, 1000, shortTrials)
+	trials := harness.Size(h, 1000, shortTrials)
 	var wrong []string
 	won := make(map[side]int)
-	for _, i := range l.Source("orders").Perm(trials) {
+	for _, i := range h.Source("orders").Perm(trials) {
 		o, e := combination(i)
 		winner, err := track.try(ctx, i, o, e)
 		won[winner]++
@@ -138,10 +138,10 @@ func raceReclaim(ctx context.Context, l *lab.Lab) error {
 		}
 	}
 	ran := won[settling] + won[reclaiming] + won[""]
-	l.Row.Jobs, l.Row.Faults, l.Row.Lost = 2*ran, ran, len(wrong)
-	l.Row.Check(len(wrong) == 0, "finished rows changed, or outcomes lost: 0", "%s", lab.Few(wrong))
-	l.Row.Check(ran == trials, "interleavings forced: all", "%d of %d", ran, trials)
-	l.Row.Check(won[settling] > 0 && won[reclaiming] > 0, "each side wins now and then", "settling %d times, reclaiming %d", won[settling], won[reclaiming])
-	l.Row.Note("%d orders of settling and reclaiming with %d outcomes; each settling has a job with a lease that lasts beside it", len(orders), len(endings))
+	h.Row.Jobs, h.Row.Faults, h.Row.Lost = 2*ran, ran, len(wrong)
+	h.Row.Check(len(wrong) == 0, "finished rows changed, or outcomes lost: 0", "%s", harness.FirstFew(wrong))
+	h.Row.Check(ran == trials, "interleavings forced: all", "%d of %d", ran, trials)
+	h.Row.Check(won[settling] > 0 && won[reclaiming] > 0, "each side wins now and then", "settling %d times, reclaiming %d", won[settling], won[reclaiming])
+	h.Row.Note("%d orders of settling and reclaiming with %d outcomes; each settling has a job with a lease that lasts beside it", len(orders), len(endings))
 	return nil
 }

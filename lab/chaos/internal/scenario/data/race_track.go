@@ -10,7 +10,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -40,29 +40,29 @@ type runner struct {
 
 // track is what all trials share.
 type track struct {
-	lab     *lab.Lab
+	lab     *harness.Harness
 	gate    *pgx.Conn // holds the locks that are waited for
 	look    *pgxpool.Pool
 	runners map[string]map[place]runner
 }
 
-func newTrack(ctx context.Context, l *lab.Lab) (*track, error) {
-	if err := l.Exec(ctx, raceSQL); err != nil {
+func newTrack(ctx context.Context, h *harness.Harness) (*track, error) {
+	if err := h.Exec(ctx, raceSQL); err != nil {
 		return nil, err
 	}
-	t := &track{lab: l, runners: make(map[string]map[place]runner)}
+	t := &track{lab: h, runners: make(map[string]map[place]runner)}
 	var err error
-	if t.gate, err = pgx.Connect(ctx, l.DSN()); err != nil {
+	if t.gate, err = pgx.Connect(ctx, h.DSN()); err != nil {
 		return nil, err
 	}
-	if t.look, err = pgxpool.New(ctx, l.DSN()); err != nil {
+	if t.look, err = pgxpool.New(ctx, h.DSN()); err != nil {
 		return nil, err
 	}
 	settings := map[place][]string{nowhere: nil, seen: {"role", "chaos_seen", "chaos.stop_at", "seen"}, locked: {"chaos.stop_at", "locked"}}
 	for _, name := range []string{settler, reclaimer} {
 		t.runners[name] = make(map[place]runner)
 		for at, with := range settings {
-			r, err := newRunner(l.DSN(append(with, "application_name", name)...))
+			r, err := newRunner(h.DSN(append(with, "application_name", name)...))
 			if err != nil {
 				return nil, err
 			}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/lab/chaos/internal/wire"
 )
 
@@ -37,9 +37,9 @@ type cutClient struct {
 	cuts []wire.Fate // in their order
 }
 
-func cutCommits(ctx context.Context, l *lab.Lab) error {
+func cutCommits(ctx context.Context, h *harness.Harness) error {
 	idle := idleClients()
-	clients, err := newClients(l, append(cutClients(), idle...))
+	clients, err := newClients(h, append(cutClients(), idle...))
 	defer func() {
 		for _, c := range clients {
 			_ = c.proxy.Close() // nothing depends on it any more
@@ -49,20 +49,20 @@ func cutCommits(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	cutting := clients[:len(clients)-len(idle)]
-	budget := lab.Size(l, 1000, 200) / len(cutting)
+	budget := harness.Size(h, 1000, 200) / len(cutting)
 	for _, c := range cutting {
-		c.cutAtCommit(l, budget)
+		c.cutAtCommit(h, budget)
 	}
 	for _, c := range clients[len(cutting):] {
-		c.cutIdle(l)
+		c.cutIdle(h)
 	}
-	if err := letEnqueue(ctx, l, clients, cutting, budget); err != nil {
+	if err := letEnqueue(ctx, h, clients, cutting, budget); err != nil {
 		return err
 	}
-	if err := checkCut(ctx, l, cutting, clients[len(cutting):]); err != nil {
+	if err := checkCut(ctx, h, cutting, clients[len(cutting):]); err != nil {
 		return err
 	}
-	return workOff(ctx, l, len(cutting)*budget)
+	return workOff(ctx, h, len(cutting)*budget)
 }
 
 // cutClients are those whose connections are cut during a commit.
@@ -92,9 +92,9 @@ func idleClients() []*cutClient {
 }
 
 // newClients makes the proxies of clients, and numbers their jobs apart.
-func newClients(l *lab.Lab, clients []*cutClient) (made []*cutClient, err error) {
+func newClients(h *harness.Harness, clients []*cutClient) (made []*cutClient, err error) {
 	const apart = 1_000_000
-	l.Route = func(name, dsn string) (string, error) {
+	h.Route = func(name, dsn string) (string, error) {
 		for _, c := range clients {
 			if c.name == name {
 				return c.proxy.DSN(dsn)
@@ -104,7 +104,7 @@ func newClients(l *lab.Lab, clients []*cutClient) (made []*cutClient, err error)
 	}
 	for i, c := range clients {
 		c.how.First = i * apart
-		if c.proxy, err = wire.Listen(l.Server.Address()); err != nil {
+		if c.proxy, err = wire.Listen(h.Server.Address()); err != nil {
 			return made, err
 		}
 		made = append(made, c)
@@ -122,8 +122,8 @@ func (c *cutClient) commits(r wire.Request) bool {
 
 // cutAtCommit cuts the client's connections until there have been enough cuts. One request
 // of four passes.
-func (c *cutClient) cutAtCommit(l *lab.Lab, enough int) {
-	draw := l.Source(c.name)
+func (c *cutClient) cutAtCommit(h *harness.Harness, enough int) {
+	draw := h.Source(c.name)
 	c.proxy.Judged(func(r wire.Request) wire.Fate {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -144,8 +144,8 @@ func (c *cutClient) cutAtCommit(l *lab.Lab, enough int) {
 
 // cutIdle cuts the client's connection after every second call or so: pgx tries one that is new, or
 // has been idle for more than a second, before it uses it again, and others it does not.
-func (c *cutClient) cutIdle(l *lab.Lab) {
-	draw := l.Source(c.name)
+func (c *cutClient) cutIdle(h *harness.Harness) {
+	draw := h.Source(c.name)
 	c.proxy.Judged(func(r wire.Request) wire.Fate {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -165,13 +165,13 @@ func (c *cutClient) cutsSoFar() int {
 
 // letEnqueue runs the clients until all of the cuts have been made, and the idle ones have met
 // a server that refuses connections, too.
-func letEnqueue(ctx context.Context, l *lab.Lab, clients, cutting []*cutClient, budget int) (err error) {
+func letEnqueue(ctx context.Context, h *harness.Harness, clients, cutting []*cutClient, budget int) (err error) {
 	for _, c := range clients {
-		if c.child, err = l.Committer(c.name, c.how); err != nil {
+		if c.child, err = h.Committer(c.name, c.how); err != nil {
 			return err
 		}
 	}
-	err = l.Until(ctx, 10*time.Minute, func() (bool, error) {
+	err = h.Until(ctx, 10*time.Minute, func() (bool, error) {
 		for _, c := range cutting {
 			if c.cutsSoFar() < budget {
 				return false, nil
@@ -185,25 +185,25 @@ func letEnqueue(ctx context.Context, l *lab.Lab, clients, cutting []*cutClient, 
 		}
 		return fmt.Errorf("the cuts are not made: %w", err)
 	}
-	l.Say("%d cuts done", len(cutting)*budget)
+	h.Logf("%d cuts done", len(cutting)*budget)
 	for _, c := range cutting {
 		if err := scenario.Stop(c.child); err != nil {
 			return err
 		}
 	}
-	return refuseIdle(ctx, l, clients[len(cutting):])
+	return refuseIdle(ctx, h, clients[len(cutting):])
 }
 
 // refuseIdle lets the idle clients call a server at which nobody listens, some times each.
-func refuseIdle(ctx context.Context, l *lab.Lab, idle []*cutClient) error {
+func refuseIdle(ctx context.Context, h *harness.Harness, idle []*cutClient) error {
 	const times = 10
 	for _, c := range idle {
 		if err := c.proxy.Refuse(); err != nil {
 			return err
 		}
 	}
-	err := l.Until(ctx, time.Minute, func() (bool, error) {
-		book, err := l.Ledger.Read(ctx)
+	err := h.Until(ctx, time.Minute, func() (bool, error) {
+		book, err := h.Ledger.Read(ctx)
 		for _, c := range idle {
 			refused := scenario.Count(book.Notes, func(e ledger.Entry) bool { return e.Worker == c.name && strings.Contains(e.Text, "refused") })
 			if refused < times {
@@ -222,19 +222,19 @@ func refuseIdle(ctx context.Context, l *lab.Lab, idle []*cutClient) error {
 }
 
 // workOff has all that was enqueued run, and audited.
-func workOff(ctx context.Context, l *lab.Lab, faults int) error {
-	crew, err := l.Crew(2, child.Work{Worker: system.Worker{Concurrency: 8}})
+func workOff(ctx context.Context, h *harness.Harness, faults int) error {
+	crew, err := h.Crew(2, child.Work{Worker: peer.Worker{Concurrency: 8}})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.Drain(ctx), crew.Stop()); err != nil {
+	if err := errors.Join(h.Drain(ctx), crew.Stop()); err != nil {
 		return err
 	}
-	f, _, err := l.Audit(ctx)
+	f, _, err := h.Audit(ctx)
 	if err != nil {
 		return err
 	}
-	l.Row.Faults = faults
-	l.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
+	h.Row.Faults = faults
+	h.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
 	return nil
 }

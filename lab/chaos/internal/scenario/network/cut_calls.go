@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 	"github.com/errandhq/errand/lab/chaos/internal/wire"
 )
 
 // checkCut compares what the clients were told with what was done to them and with the table.
-func checkCut(ctx context.Context, l *lab.Lab, cutting, idle []*cutClient) error {
-	if err := sessionsEnded(ctx, l); err != nil {
+func checkCut(ctx context.Context, h *harness.Harness, cutting, idle []*cutClient) error {
+	if err := sessionsEnded(ctx, h); err != nil {
 		return err
 	}
-	book, err := l.Ledger.Read(ctx)
+	book, err := h.Ledger.Read(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := rowsOfNumbers(ctx, l)
+	rows, err := rowsOfNumbers(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -32,15 +32,15 @@ func checkCut(ctx context.Context, l *lab.Lab, cutting, idle []*cutClient) error
 	for _, c := range cutting {
 		v.add(c, book, rows)
 	}
-	v.check(l)
-	checkIdle(l, idle, book)
+	v.check(h)
+	checkIdle(h, idle, book)
 	return nil
 }
 
 // checkIdle demands that a call over which nothing can have been sent is not told that it is not
 // known. lib/pq has one error for a connection that was broken before and one that broke
 // afterwards: of those it is a note.
-func checkIdle(l *lab.Lab, idle []*cutClient, book ledger.Book) {
+func checkIdle(h *harness.Harness, idle []*cutClient, book ledger.Book) {
 	var wrong []string
 	for _, c := range idle {
 		unknown, refused := 0, 0
@@ -54,19 +54,19 @@ func checkIdle(l *lab.Lab, idle []*cutClient, book ledger.Book) {
 				wrong = append(wrong, fmt.Sprintf("%s, job %d: %s", c.name, e.Number, e.Text))
 			}
 		}
-		l.Row.Note("%s: of %d cuts of idle connections %d calls failed with ErrUnknown; %d that failed could not connect", c.name, c.cutsSoFar(), unknown, refused)
+		h.Row.Note("%s: of %d cuts of idle connections %d calls failed with ErrUnknown; %d that failed could not connect", c.name, c.cutsSoFar(), unknown, refused)
 	}
-	l.Row.Check(len(wrong) == 0, "ErrUnknown where nothing can have been sent: 0", "%s", lab.Few(wrong))
+	h.Row.Check(len(wrong) == 0, "ErrUnknown where nothing can have been sent: 0", "%s", harness.FirstFew(wrong))
 }
 
 // sessionsEnded waits until the server has done what the clients had asked it for.
-func sessionsEnded(ctx context.Context, l *lab.Lab) error {
-	conn, err := pgx.Connect(ctx, l.Server.URL("postgres"))
+func sessionsEnded(ctx context.Context, h *harness.Harness) error {
+	conn, err := pgx.Connect(ctx, h.Server.URL("postgres"))
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	return l.Until(ctx, time.Minute, func() (ended bool, err error) {
+	return h.Until(ctx, time.Minute, func() (ended bool, err error) {
 		err = conn.QueryRow(ctx, cutSessionsEndedSQL).Scan(&ended)
 		return ended, err
 	})
@@ -75,8 +75,8 @@ func sessionsEnded(ctx context.Context, l *lab.Lab) error {
 const cutSessionsEndedSQL = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE '% tx %' OR application_name LIKE 'idle %')`
 
 // rowsOfNumbers counts the rows that each job has in the table.
-func rowsOfNumbers(ctx context.Context, l *lab.Lab) (map[int]int, error) {
-	jobs, err := l.System.Jobs(ctx, "")
+func rowsOfNumbers(ctx context.Context, h *harness.Harness) (map[int]int, error) {
+	jobs, err := h.Peer.Jobs(ctx, "")
 	rows := make(map[int]int, len(jobs))
 	for _, j := range jobs {
 		rows[j.Number]++
@@ -178,11 +178,11 @@ func leaves(fate wire.Fate, rows int) bool {
 	return rows == 0 || rows == 1
 }
 
-func (v *cutVerdicts) check(l *lab.Lab) {
-	l.Row.Check(len(v.unpaired) == 0, "calls that failed: those that were cut, and no others", "%d cuts; others: %s", v.cuts, lab.Few(v.unpaired))
-	l.Row.Check(len(v.keyed) == 0 && v.keys > 0, "keyed, enqueued again until acknowledged: exactly one row", "of %d keys not one: %s", v.keys, lab.Few(v.keyed))
-	l.Row.Check(len(v.untyped) == 0, "unkeyed or keyed, without a transaction: each failure is ErrUnknown", "others: %s", lab.Few(v.untyped))
-	l.Row.Check(len(v.unasked) == 0, "in a transaction: each failure is the commit's", "others: %s", lab.Few(v.unasked))
-	l.Row.Check(len(v.wrong) == 0, "unkeyed: none of a call's jobs where it did not arrive, each once where it was answered, all or none else",
-		"others: %s", lab.Few(v.wrong))
+func (v *cutVerdicts) check(h *harness.Harness) {
+	h.Row.Check(len(v.unpaired) == 0, "calls that failed: those that were cut, and no others", "%d cuts; others: %s", v.cuts, harness.FirstFew(v.unpaired))
+	h.Row.Check(len(v.keyed) == 0 && v.keys > 0, "keyed, enqueued again until acknowledged: exactly one row", "of %d keys not one: %s", v.keys, harness.FirstFew(v.keyed))
+	h.Row.Check(len(v.untyped) == 0, "unkeyed or keyed, without a transaction: each failure is ErrUnknown", "others: %s", harness.FirstFew(v.untyped))
+	h.Row.Check(len(v.unasked) == 0, "in a transaction: each failure is the commit's", "others: %s", harness.FirstFew(v.unasked))
+	h.Row.Check(len(v.wrong) == 0, "unkeyed: none of a call's jobs where it did not arrive, each once where it was answered, all or none else",
+		"others: %s", harness.FirstFew(v.wrong))
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/lab/chaos/internal/wire"
 )
 
@@ -56,11 +56,11 @@ type swallowRound struct {
 
 func (s swallowRound) idle() bool { return s.points[0].is == nil }
 
-// harbour is the workers behind their proxies.
-type harbour struct {
-	lab      *lab.Lab
+// proxiedWorkers is the workers behind their proxies.
+type proxiedWorkers struct {
+	harness  *harness.Harness
 	proxies  []*wire.Proxy
-	crew     *lab.Crew
+	crew     *harness.Crew
 	enqueuer *child.Process
 	started  int       // enqueuers
 	conn     *pgx.Conn // to look with
@@ -69,11 +69,11 @@ type harbour struct {
 	name     string // of the slowest
 }
 
-func swallowConnections(ctx context.Context, l *lab.Lab) error {
+func swallowConnections(ctx context.Context, h *harness.Harness) error {
 	const lease = 3 * time.Second
-	h := &harbour{lab: l}
-	defer h.close()
-	if err := h.open(ctx, lease); err != nil {
+	pw := &proxiedWorkers{harness: h}
+	defer pw.close()
+	if err := pw.open(ctx, lease); err != nil {
 		return err
 	}
 	full := []swallowRound{
@@ -81,48 +81,48 @@ func swallowConnections(ctx context.Context, l *lab.Lab) error {
 		{[]point{duringClaim}, 12 * time.Second}, {[]point{duringSettling}, 12 * time.Second}, {[]point{whileListening}, 12 * time.Second},
 	}
 	short := []swallowRound{{[]point{duringClaim, duringSettling}, 3 * time.Second}, {[]point{whileListening}, 0}}
-	for range lab.Size(l, 3, 1) {
-		for _, s := range lab.Size(l, full, short) {
-			if err := h.round(ctx, s); err != nil {
+	for range harness.Size(h, 3, 1) {
+		for _, s := range harness.Size(h, full, short) {
+			if err := pw.round(ctx, s); err != nil {
 				return err
 			}
 		}
 	}
-	f, _, err := scenario.Finish(ctx, l, h.crew, h.enqueuer)
+	f, _, err := scenario.Finish(ctx, h, pw.crew, pw.enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	l.Row.RecoveryMS = -1
-	l.Row.CheckTime(len(h.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s",
-		lab.Few(h.wedged), h.slowest.Seconds(), h.name)
-	l.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to", lease)
-	l.Row.Note("in every second round the jobs end in the transaction of their work; idle_in_transaction_session_timeout of 10 s")
+	h.CheckDuplicates(f)
+	h.Row.RecoveryMS = -1
+	h.Row.CheckTime(len(pw.wedged) == 0, "workers that do not start and settle jobs again within 30 s: 0", "%s; the slowest took %.1f s, %s",
+		harness.FirstFew(pw.wedged), pw.slowest.Seconds(), pw.name)
+	h.Row.Note("leases of %v; two of four workers poll once an hour, so that they depend on what they listen to", lease)
+	h.Row.Note("in every second round the jobs end in the transaction of their work; idle_in_transaction_session_timeout of 10 s")
 	return nil
 }
 
 // open starts the workers, each behind a proxy of its own, and somebody who enqueues.
-func (h *harbour) open(ctx context.Context, lease time.Duration) (err error) {
+func (pw *proxiedWorkers) open(ctx context.Context, lease time.Duration) (err error) {
 	const workers = 4
-	if h.conn, err = pgx.Connect(ctx, h.lab.DSN()); err != nil {
+	if pw.conn, err = pgx.Connect(ctx, pw.harness.DSN()); err != nil {
 		return err
 	}
 	for range workers {
-		p, err := wire.Listen(h.lab.Server.Address())
+		p, err := wire.Listen(pw.harness.Server.Address())
 		if err != nil {
 			return err
 		}
-		h.proxies = append(h.proxies, p)
+		pw.proxies = append(pw.proxies, p)
 	}
-	h.lab.Route = func(name, dsn string) (string, error) {
+	pw.harness.Route = func(name, dsn string) (string, error) {
 		var place, turn int
 		if n, _ := fmt.Sscanf(name, "w%d.%d", &place, &turn); n < 2 {
 			return dsn, nil
 		}
-		return h.proxies[place-1].DSN(dsn)
+		return pw.proxies[place-1].DSN(dsn)
 	}
-	h.crew, err = h.lab.MixedCrew(workers, func(place int) child.Work {
-		w := child.Work{Worker: system.Worker{Concurrency: 8, Lease: lease}, Least: 50 * time.Millisecond, Most: 150 * time.Millisecond}
+	pw.crew, err = pw.harness.MixedCrew(workers, func(place int) child.Work {
+		w := child.Work{Worker: peer.Worker{Concurrency: 8, Lease: lease}, Least: 50 * time.Millisecond, Most: 150 * time.Millisecond}
 		if place >= workers/2 {
 			w.Poll = time.Hour
 		}
@@ -131,86 +131,86 @@ func (h *harbour) open(ctx context.Context, lease time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	return h.flow()
+	return pw.flow()
 }
 
-func (h *harbour) close() {
-	if h.conn != nil {
-		_ = h.conn.Close(context.Background()) // nothing was written
+func (pw *proxiedWorkers) close() {
+	if pw.conn != nil {
+		_ = pw.conn.Close(context.Background()) // nothing was written
 	}
-	for _, p := range h.proxies {
+	for _, p := range pw.proxies {
 		_ = p.Close() // nothing depends on it any more
 	}
 }
 
 // flow has somebody enqueue, of both kinds in turn.
-func (h *harbour) flow() (err error) {
+func (pw *proxiedWorkers) flow() (err error) {
 	const apart = 10_000_000
-	h.started++
-	kind := []system.Kind{system.InTx, system.Plain}[h.started%2]
-	h.enqueuer, err = h.lab.Enqueuer(fmt.Sprint("enqueuer", h.started), child.Enqueue{Kind: kind, First: h.started * apart, Batch: 20, Ahead: 600})
+	pw.started++
+	kind := []peer.Kind{peer.InTx, peer.Plain}[pw.started%2]
+	pw.enqueuer, err = pw.harness.Enqueuer(fmt.Sprint("enqueuer", pw.started), child.Enqueue{Kind: kind, First: pw.started * apart, Batch: 20, Ahead: 600})
 	return err
 }
 
 // round strikes all workers and lets them come back.
-func (h *harbour) round(ctx context.Context, s swallowRound) error {
-	if err := h.lab.Sleep(ctx, lab.Size(h.lab, 5*time.Second, 2*time.Second)); err != nil {
+func (pw *proxiedWorkers) round(ctx context.Context, s swallowRound) error {
+	if err := pw.harness.Sleep(ctx, harness.Size(pw.harness, 5*time.Second, 2*time.Second)); err != nil {
 		return err
 	}
 	if s.idle() {
-		if err := h.fallIdle(ctx); err != nil {
+		if err := pw.fallIdle(ctx); err != nil {
 			return err
 		}
 	}
 	f := audit.Fault{What: "swallowed", At: time.Now()}
-	if err := h.strike(ctx, s); err != nil {
+	if err := pw.strike(ctx, s); err != nil {
 		return err
 	}
 	whole := time.Now() // the network, for new connections
-	held, err := h.held(ctx)
+	held, err := pw.held(ctx)
 	if err != nil {
 		return err
 	}
 	if s.hang > 0 {
-		if err := h.lab.Sleep(ctx, s.hang); err != nil {
+		if err := pw.harness.Sleep(ctx, s.hang); err != nil {
 			return err
 		}
-		for _, p := range h.proxies {
+		for _, p := range pw.proxies {
 			p.Heal()
 		}
 		whole = time.Now()
 	}
 	if s.idle() {
-		if err := h.flow(); err != nil {
+		if err := pw.flow(); err != nil {
 			return err
 		}
 	}
-	err = h.await(ctx, s, whole, held)
+	err = pw.await(ctx, s, whole, held)
 	f.Until = time.Now()
-	h.lab.Struck(f)
+	pw.harness.RecordFault(f)
 	if s.idle() || err != nil {
 		return err
 	}
-	return errors.Join(scenario.Stop(h.enqueuer), h.flow()) // of the other kind
+	return errors.Join(scenario.Stop(pw.enqueuer), pw.flow()) // of the other kind
 }
 
 // fallIdle lets the workers fall idle, with all of the connections that they have needed.
-func (h *harbour) fallIdle(ctx context.Context) error {
-	if err := scenario.Stop(h.enqueuer); err != nil {
+func (pw *proxiedWorkers) fallIdle(ctx context.Context) error {
+	if err := scenario.Stop(pw.enqueuer); err != nil {
 		return err
 	}
-	if err := h.lab.Drain(ctx); err != nil {
+	if err := pw.harness.Drain(ctx); err != nil {
 		return err
 	}
-	return h.lab.Sleep(ctx, 2*time.Second) // longer than pgx takes a connection for alive
+	return pw.harness.Sleep(ctx, 2*time.Second) // longer than pgx takes a connection for alive
 }
 
 // strike has the connections of each worker swallow everything, at a worker's own moment: a draw
 // decides whether the request at which that is is still passed on.
-func (h *harbour) strike(ctx context.Context, s swallowRound) error {
-	draw := h.lab.Source(fmt.Sprint("strike", h.started))
+func (pw *proxiedWorkers) strike(ctx context.Context, s swallowRound) error {
+	draw := pw.harness.Source(fmt.Sprint("strike", pw.started))
 	var struck atomic.Int32
-	for place, p := range h.proxies {
+	for place, p := range pw.proxies {
 		at := s.points[place%len(s.points)]
 		fate := []wire.Fate{wire.Swallow, wire.SwallowAnswer}[draw.IntN(2)]
 		if at.is == nil {
@@ -233,9 +233,9 @@ func (h *harbour) strike(ctx context.Context, s swallowRound) error {
 			return fate
 		})
 	}
-	err := h.lab.Until(ctx, time.Minute, func() (bool, error) { return int(struck.Load()) == len(h.proxies), nil })
+	err := pw.harness.Until(ctx, time.Minute, func() (bool, error) { return int(struck.Load()) == len(pw.proxies), nil })
 	if err != nil {
-		return fmt.Errorf("%d of %d workers are struck: %w", struck.Load(), len(h.proxies), err)
+		return fmt.Errorf("%d of %d workers are struck: %w", struck.Load(), len(pw.proxies), err)
 	}
 	return nil
 }
@@ -245,10 +245,10 @@ type heldRun struct{ number, attempt int }
 
 // held are the runs that the workers had claimed when they were struck, or a little later: none of
 // them shows that a worker claims again.
-func (h *harbour) held(ctx context.Context) (map[heldRun]bool, error) {
+func (pw *proxiedWorkers) held(ctx context.Context) (map[heldRun]bool, error) {
 	held := make(map[heldRun]bool)
-	for _, name := range h.crew.Names() {
-		jobs, err := h.lab.System.Jobs(ctx, name)
+	for _, name := range pw.crew.Names() {
+		jobs, err := pw.harness.Peer.Jobs(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -261,21 +261,21 @@ func (h *harbour) held(ctx context.Context) (map[heldRun]bool, error) {
 
 // await waits until every worker has started jobs that it did not hold, and settled some, and notes
 // how long that took.
-func (h *harbour) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
+func (pw *proxiedWorkers) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
 	took := make(map[string]time.Duration)
 	var looked time.Time
-	err := h.lab.Until(ctx, 4*resume, func() (bool, error) {
+	err := pw.harness.Until(ctx, 4*resume, func() (bool, error) {
 		if time.Since(looked) < 100*time.Millisecond {
 			return false, nil
 		}
 		looked = time.Now()
-		if err := h.back(ctx, since, held, took); err != nil {
+		if err := pw.back(ctx, since, held, took); err != nil {
 			return false, err
 		}
-		return len(took) == len(h.proxies) || time.Since(since) > 3*resume, nil
+		return len(took) == len(pw.proxies) || time.Since(since) > 3*resume, nil
 	})
 	var all []string
-	for place, w := range h.crew.Names() {
+	for place, w := range pw.crew.Names() {
 		after := fmt.Sprintf("%s after %s", w, s.points[place%len(s.points)].name)
 		if s.hang > 0 {
 			after += " and hanging"
@@ -286,20 +286,20 @@ func (h *harbour) await(ctx context.Context, s swallowRound, since time.Time, he
 			text = after + " never"
 		}
 		all = append(all, text)
-		if d > h.slowest {
-			h.slowest, h.name = d, after
+		if d > pw.slowest {
+			pw.slowest, pw.name = d, after
 		}
 		if !ok || d > resume {
-			h.wedged = append(h.wedged, text)
+			pw.wedged = append(pw.wedged, text)
 		}
 	}
-	h.lab.Say("%s", strings.Join(all, ", "))
+	pw.harness.Logf("%s", strings.Join(all, ", "))
 	return err
 }
 
 // back notes which workers are back.
-func (h *harbour) back(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
-	starts, err := h.lab.Ledger.StartsSince(ctx, since)
+func (pw *proxiedWorkers) back(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
+	starts, err := pw.harness.Ledger.StartsSince(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (h *harbour) back(ctx context.Context, since time.Time, held map[heldRun]bo
 			started[s.Worker] = s.At
 		}
 	}
-	rows, _ := h.conn.Query(ctx, settledSQL, since) // the error is ForEachRow's, too
+	rows, _ := pw.conn.Query(ctx, settledSQL, since) // the error is ForEachRow's, too
 	var worker string
 	var at time.Time
 	_, err = pgx.ForEachRow(rows, []any{&worker, &at}, func() error {

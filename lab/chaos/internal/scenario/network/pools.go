@@ -13,10 +13,10 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -48,13 +48,13 @@ var poolCases = []poolCase{
 	{what: "transactions in all slots, a pool as large as Concurrency", connections: 10, workers: 1, concurrency: 10, tx: true, takes: 3 * time.Second, jobs: 20},
 }
 
-func tightenPools(ctx context.Context, l *lab.Lab) error {
+func tightenPools(ctx context.Context, h *harness.Harness) error {
 	for i, c := range poolCases {
-		if err := c.try(ctx, l, 1+i*10_000); err != nil {
+		if err := c.try(ctx, h, 1+i*10_000); err != nil {
 			return fmt.Errorf("%s: %w", c.what, err)
 		}
 	}
-	crew, err := l.Crew(1, child.Work{Worker: system.Worker{Concurrency: 10, Lease: leaseInPool}}) // for what a refusal has left
+	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 10, Lease: leaseInPool}}) // for what a refusal has left
 	if err != nil {
 		return err
 	}
@@ -63,22 +63,22 @@ func tightenPools(ctx context.Context, l *lab.Lab) error {
 }
 
 // try demands that all jobs run, or that each worker says at once why they cannot.
-func (c poolCase) try(ctx context.Context, l *lab.Lab, first int) (err error) {
+func (c poolCase) try(ctx context.Context, h *harness.Harness, first int) (err error) {
 	numbers := make([]int, c.jobs)
 	for i := range numbers {
 		numbers[i] = first + i
 	}
-	if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+	if err := h.Enqueue(ctx, peer.Plain, numbers...); err != nil {
 		return err
 	}
-	record, err := ledger.Open(ctx, l.LedgerDSN, fmt.Sprint("pool", first))
+	record, err := ledger.Open(ctx, h.LedgerDSN, fmt.Sprint("pool", first))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended, err := c.start(running, l.DSN("application_name", "pool"), record)
+	ended, err := c.start(running, h.DSN("application_name", "pool"), record)
 	if err != nil {
 		return err
 	}
@@ -90,11 +90,11 @@ func (c poolCase) try(ctx context.Context, l *lab.Lab, first int) (err error) {
 			refused = append(refused, fmt.Sprint(err))
 		case <-time.After(50 * time.Millisecond):
 		}
-		if left, err = l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status IN ('pending', 'running') AND (payload ->> 'number')::integer >= $1`, first); err != nil {
+		if left, err = h.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status IN ('pending', 'running') AND (payload ->> 'number')::integer >= $1`, first); err != nil {
 			return err
 		}
 	}
-	c.check(l, left, refused)
+	c.check(h, left, refused)
 	cancel()
 	for range c.workers - len(refused) {
 		select {
@@ -109,16 +109,16 @@ func (c poolCase) try(ctx context.Context, l *lab.Lab, first int) (err error) {
 	return nil
 }
 
-func (c poolCase) check(l *lab.Lab, left int, refused []string) {
+func (c poolCase) check(h *harness.Harness, left int, refused []string) {
 	got := fmt.Sprintf("%d of %d jobs left", left, c.jobs)
 	clear := len(refused) == c.workers
 	for _, why := range refused {
 		clear = clear && strings.Contains(why, "pool")
 	}
 	if len(refused) > 0 {
-		got = "refused: " + lab.Few(refused)
+		got = "refused: " + harness.FirstFew(refused)
 	}
-	l.Row.Check(left == 0 || clear, c.what+": all jobs run, or Run refuses and names the pool", "%s", got)
+	h.Row.Check(left == 0 || clear, c.what+": all jobs run, or Run refuses and names the pool", "%s", got)
 }
 
 // start starts the workers and returns where each says what its Run came to.
@@ -138,7 +138,7 @@ func (c poolCase) start(ctx context.Context, dsn string, record *ledger.Writer) 
 	if c.tx {
 		handler = queue.Chain(handler, middleware.Tx(db, q, middleware.TxOptions{}))
 	}
-	mux.Handle(string(system.Plain), handler)
+	mux.Handle(string(peer.Plain), handler)
 	ended := make(chan error, c.workers)
 	for range c.workers {
 		go func() {
@@ -150,7 +150,7 @@ func (c poolCase) start(ctx context.Context, dsn string, record *ledger.Writer) 
 }
 
 func (c poolCase) handle(ctx context.Context, job *queue.Job, record *ledger.Writer) error {
-	number, err := system.NumberOf(job)
+	number, err := peer.NumberOf(job)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 	"github.com/errandhq/errand/lab/chaos/internal/wire"
 )
 
@@ -27,45 +27,45 @@ var slowLink = scenario.Scenario{
 // the jobs take longer than a claim may.
 type link struct{ jobs, rate int }
 
-func workOverSlowLink(ctx context.Context, l *lab.Lab) error {
-	size := lab.Size(l, link{500, 30_000_000}, link{60, 5_000_000})
-	proxy, err := wire.Listen(l.Server.Address())
+func workOverSlowLink(ctx context.Context, h *harness.Harness) error {
+	size := harness.Size(h, link{500, 30_000_000}, link{60, 5_000_000})
+	proxy, err := wire.Listen(h.Server.Address())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = proxy.Close() }()
 	proxy.Limit(size.rate)
-	l.Route = func(_, dsn string) (string, error) { return proxy.DSN(dsn) }
-	if err := enqueueLong(ctx, l, size.jobs); err != nil {
+	h.Route = func(_, dsn string) (string, error) { return proxy.DSN(dsn) }
+	if err := enqueueLong(ctx, h, size.jobs); err != nil {
 		return err
 	}
 	begun := time.Now()
-	crew, err := l.Crew(1, child.Work{Worker: system.Worker{Concurrency: size.jobs, Lease: 30 * time.Second}})
+	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: size.jobs, Lease: 30 * time.Second}})
 	if err != nil {
 		return err
 	}
-	if err := l.Drain(ctx); err != nil {
+	if err := h.Drain(ctx); err != nil {
 		return err
 	}
 	took := time.Since(begun)
 	if err := crew.Stop(); err != nil {
 		return err
 	}
-	f, _, err := l.Audit(ctx)
+	f, _, err := h.Audit(ctx)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	l.Row.RecoveryMS = -1
-	l.Row.Check(f.Dead == 0, "jobs that are dead: 0", "%d of %d", f.Dead, size.jobs)
-	l.Row.Note("%d jobs of 1 MB with MaxAttempts 1, %d MB/s, a worker of %d slots, leases of 30s; all took %.0f s", size.jobs, size.rate/1_000_000, size.jobs, took.Seconds())
+	h.CheckDuplicates(f)
+	h.Row.RecoveryMS = -1
+	h.Row.Check(f.Dead == 0, "jobs that are dead: 0", "%d of %d", f.Dead, size.jobs)
+	h.Row.Note("%d jobs of 1 MB with MaxAttempts 1, %d MB/s, a worker of %d slots, leases of 30s; all took %.0f s", size.jobs, size.rate/1_000_000, size.jobs, took.Seconds())
 	return nil
 }
 
 // enqueueLong writes jobs of a megabyte that no database can compress, and that may be started
 // once.
-func enqueueLong(ctx context.Context, l *lab.Lab, n int) error {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func enqueueLong(ctx context.Context, h *harness.Harness, n int) error {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return err
 	}
@@ -75,11 +75,11 @@ func enqueueLong(ctx context.Context, l *lab.Lab, n int) error {
 	text := base64.StdEncoding.EncodeToString(noise)
 	for number := 1; number <= n; number++ {
 		_, err := conn.Exec(ctx, `INSERT INTO errand.jobs (kind, payload, max_attempts) VALUES ($1, jsonb_build_object('number', $2::integer, 'pad', $3::text), 1)`,
-			system.Plain, number, text)
+			peer.Plain, number, text)
 		if err != nil {
 			return err
 		}
-		if err := l.Acked(number); err != nil {
+		if err := h.RecordAcks(number); err != nil {
 			return err
 		}
 	}

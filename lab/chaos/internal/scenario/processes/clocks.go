@@ -9,10 +9,10 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/clock"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 var clocks = scenario.Scenario{
@@ -38,18 +38,18 @@ const (
 // later is how the enqueuers' jobs are delayed.
 var later = child.Later{Least: time.Second, Most: 4 * time.Second}
 
-func shiftClocks(ctx context.Context, l *lab.Lab) error {
-	program, err := shiftedProgram(ctx, l)
+func shiftClocks(ctx context.Context, h *harness.Harness) error {
+	program, err := shiftedProgram(ctx, h)
 	if err != nil {
 		return err
 	}
-	crew, err := l.MixedCrew(len(shifts), func(place int) child.Work { return shiftedWork(l, program, place) })
+	crew, err := h.MixedCrew(len(shifts), func(place int) child.Work { return shiftedWork(h, program, place) })
 	if err != nil {
 		return err
 	}
 	var enqueuers []*child.Process
 	for place := range shifts {
-		e, err := l.Enqueuer(fmt.Sprintf("e%d.1", place+1), child.Enqueue{
+		e, err := h.Enqueuer(fmt.Sprintf("e%d.1", place+1), child.Enqueue{
 			First: place * numbersEach, Rate: 10, Batch: 4, Later: later, Host: shiftedHost(program, place),
 		})
 		if err != nil {
@@ -57,11 +57,11 @@ func shiftClocks(ctx context.Context, l *lab.Lab) error {
 		}
 		enqueuers = append(enqueuers, e)
 	}
-	own, err := enqueueAt(ctx, l)
+	own, err := enqueueAt(ctx, h)
 	if err != nil {
 		return err
 	}
-	if err := killEachPlace(ctx, l, crew); err != nil {
+	if err := killEachPlace(ctx, h, crew); err != nil {
 		return err
 	}
 	for _, e := range enqueuers[1:] {
@@ -69,22 +69,22 @@ func shiftClocks(ctx context.Context, l *lab.Lab) error {
 			return err
 		}
 	}
-	f, book, err := scenario.Finish(ctx, l, crew, enqueuers[0])
+	f, book, err := scenario.Finish(ctx, h, crew, enqueuers[0])
 	if err != nil {
 		return err
 	}
-	return auditClocks(ctx, l, &timekeeper{lab: l, book: book, finding: f, own: own})
+	return auditClocks(ctx, h, &timekeeper{lab: h, book: book, finding: f, own: own})
 }
 
 // shiftedProgram builds the program with the other clock.
-func shiftedProgram(ctx context.Context, l *lab.Lab) (string, error) {
-	dir := filepath.Join(l.Dir, "clock")
+func shiftedProgram(ctx context.Context, h *harness.Harness) (string, error) {
+	dir := filepath.Join(h.Dir, "clock")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	begun := time.Now()
 	program, err := clock.Build(ctx, dir)
-	l.Row.Note("the program with the other clock took %.1f s to build", time.Since(begun).Seconds())
+	h.Row.Note("the program with the other clock took %.1f s to build", time.Since(begun).Seconds())
 	return program, err
 }
 
@@ -94,45 +94,45 @@ func shiftedHost(program string, place int) child.Host {
 
 // shiftedWork has heartbeats count: of every fourth job the handler outlasts the lease. There
 // are far more handlers than work, so that nothing waits for one.
-func shiftedWork(l *lab.Lab, program string, place int) child.Work {
+func shiftedWork(h *harness.Harness, program string, place int) child.Work {
 	return child.Work{
-		Worker:  system.Worker{Concurrency: 32, Lease: leaseOfShifted, RetryAfter: retryAfter(l, place)},
+		Worker:  peer.Worker{Concurrency: 32, Lease: leaseOfShifted, RetryAfter: retryAfter(h, place)},
 		Handler: "clocks",
 		Least:   leaseOfShifted + leaseOfShifted/4,
-		Most:    lab.Size(l, 5*time.Second, 3500*time.Millisecond),
+		Most:    harness.Size(h, 5*time.Second, 3500*time.Millisecond),
 		Host:    shiftedHost(program, place),
 	}
 }
 
 // retryAfter is what a place's handlers say when they fail. Where there is time for it, two
 // leave it to errand, which has half a minute for that.
-func retryAfter(l *lab.Lab, place int) time.Duration {
+func retryAfter(h *harness.Harness, place int) time.Duration {
 	const s = time.Second
-	return lab.Size(l, [...]time.Duration{s, 0, 0, 2 * s}, [...]time.Duration{s, s, s / 2, s})[place]
+	return harness.Size(h, [...]time.Duration{s, 0, 0, 2 * s}, [...]time.Duration{s, s, s / 2, s})[place]
 }
 
 // enqueueAt enqueues jobs that are due at a time, from this process, whose clock is the server's.
-func enqueueAt(ctx context.Context, l *lab.Lab) (map[int]time.Time, error) {
-	source := l.Source("due")
+func enqueueAt(ctx context.Context, h *harness.Harness) (map[int]time.Time, error) {
+	source := h.Source("due")
 	own := make(map[int]time.Time)
 	var numbers []int
 	for n := range 20 {
-		own[ownFirst+n] = time.Now().Add(plan.Between(source, time.Second, 4*time.Second))
+		own[ownFirst+n] = time.Now().Add(seed.Between(source, time.Second, 4*time.Second))
 		numbers = append(numbers, ownFirst+n)
 	}
-	return own, l.EnqueueLater(ctx, system.Plain, func(n int) system.Due { return system.Due{At: own[n]} }, numbers...)
+	return own, h.EnqueueLater(ctx, peer.Plain, func(n int) peer.Due { return peer.Due{At: own[n]} }, numbers...)
 }
 
 // killEachPlace kills and replaces the worker of each place once, or more often.
-func killEachPlace(ctx context.Context, l *lab.Lab, crew *lab.Crew) error {
-	source := l.Source("kills")
-	least, most := lab.Size(l, 4*time.Second, 500*time.Millisecond), lab.Size(l, 8*time.Second, 800*time.Millisecond)
-	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, 1500*time.Millisecond)); err != nil {
+func killEachPlace(ctx context.Context, h *harness.Harness, crew *harness.Crew) error {
+	source := h.Source("kills")
+	least, most := harness.Size(h, 4*time.Second, 500*time.Millisecond), harness.Size(h, 8*time.Second, 800*time.Millisecond)
+	if err := h.Sleep(ctx, harness.Size(h, 5*time.Second, 1500*time.Millisecond)); err != nil {
 		return err
 	}
-	for range lab.Size(l, 4, 1) {
+	for range harness.Size(h, 4, 1) {
 		for _, place := range source.Perm(len(shifts)) {
-			if err := l.Sleep(ctx, plan.Between(source, least, most)); err != nil {
+			if err := h.Sleep(ctx, seed.Between(source, least, most)); err != nil {
 				return err
 			}
 			if err := crew.Kill(ctx, place); err != nil {
@@ -143,10 +143,10 @@ func killEachPlace(ctx context.Context, l *lab.Lab, crew *lab.Crew) error {
 			}
 		}
 	}
-	return l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second))
+	return h.Sleep(ctx, harness.Size(h, 5*time.Second, time.Second))
 }
 
-func auditClocks(ctx context.Context, l *lab.Lab, k *timekeeper) error {
+func auditClocks(ctx context.Context, h *harness.Harness, k *timekeeper) error {
 	if err := k.readDue(ctx); err != nil {
 		return err
 	}
@@ -154,13 +154,13 @@ func auditClocks(ctx context.Context, l *lab.Lab, k *timekeeper) error {
 	k.checkClocks()
 	early, late := k.early(), k.late()
 	reclaimed, retries := k.falseReclaims()
-	r := l.Row
-	r.Check(len(early) == 0, "starts before the job was due: 0", "%s", lab.Few(early))
-	r.Check(len(reclaimed) == 0, "starts of jobs that were neither retried nor held by a killed worker: 0 beyond the first", "%s", lab.Few(reclaimed))
+	r := h.Row
+	r.Check(len(early) == 0, "starts before the job was due: 0", "%s", harness.FirstFew(early))
+	r.Check(len(reclaimed) == 0, "starts of jobs that were neither retried nor held by a killed worker: 0 beyond the first", "%s", harness.FirstFew(reclaimed))
 	r.Check(k.lost() == 0, "jobs taken from a worker that lived: 0", "%d", k.lost())
 	r.Duplicates -= retries
 	checkRerun(k.lab, k.finding, leaseOfShifted)
-	r.Check(len(late) == 0, fmt.Sprintf("starts more than %v after the job was due: 0", punctual), "%s", lab.Few(late))
+	r.Check(len(late) == 0, fmt.Sprintf("starts more than %v after the job was due: 0", punctual), "%s", harness.FirstFew(late))
 	k.checkCovered(retries)
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var giveBack = scenario.Scenario{
@@ -32,37 +32,37 @@ const (
 	outOfPlace = 100
 )
 
-func stopInBacklog(ctx context.Context, l *lab.Lab) error {
-	jobs := lab.Size(l, 20_000, 3000)
-	if err := makeBacklog(ctx, l, jobs); err != nil {
+func stopInBacklog(ctx context.Context, h *harness.Harness) error {
+	jobs := harness.Size(h, 20_000, 3000)
+	if err := makeBacklog(ctx, h, jobs); err != nil {
 		return err
 	}
-	work := child.Work{Worker: system.Worker{Concurrency: slotsInBacklog}, Least: time.Millisecond, Most: time.Millisecond}
-	first, err := l.Worker("first", work)
+	work := child.Work{Worker: peer.Worker{Concurrency: slotsInBacklog}, Least: time.Millisecond, Most: time.Millisecond}
+	first, err := h.Worker("first", work)
 	if err != nil {
 		return err
 	}
-	if err := l.Until(ctx, time.Minute, func() (bool, error) {
-		_, effects, err := l.Ledger.Progress(ctx)
+	if err := h.Until(ctx, time.Minute, func() (bool, error) {
+		_, effects, err := h.Ledger.Progress(ctx)
 		return effects >= jobs/5, err
 	}); err != nil {
 		return err
 	}
-	held, err := l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'running'`)
+	held, err := h.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'running'`)
 	if err != nil {
 		return err
 	}
-	l.Struck(audit.Fault{What: "SIGTERM", At: time.Now(), Worker: first.Name})
+	h.RecordFault(audit.Fault{What: "SIGTERM", At: time.Now(), Worker: first.Name})
 	if err := first.Terminate(); err != nil {
 		return err
 	}
 	if err := first.Wait(time.Minute); err != nil {
 		return err
 	}
-	if err := checkBacklog(ctx, l); err != nil {
+	if err := checkBacklog(ctx, h); err != nil {
 		return err
 	}
-	crew, err := l.Crew(1, work)
+	crew, err := h.Crew(1, work)
 	if err != nil {
 		return err
 	}
@@ -70,38 +70,38 @@ func stopInBacklog(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	l.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
-	l.Row.Check(held > 2*slotsInBacklog, "jobs that the worker held, beyond those that it ran", "%d held, %d slots", held, slotsInBacklog)
+	h.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
+	h.Row.Check(held > 2*slotsInBacklog, "jobs that the worker held, beyond those that it ran", "%d held, %d slots", held, slotsInBacklog)
 	late, number := latest(book.Starts)
-	l.Row.Check(late <= outOfPlace, fmt.Sprintf("places that a job started behind its own: %d at most", outOfPlace), "%d, job %d of %d", late, number, jobs)
+	h.Row.Check(late <= outOfPlace, fmt.Sprintf("places that a job started behind its own: %d at most", outOfPlace), "%d, job %d of %d", late, number, jobs)
 	return nil
 }
 
 // makeBacklog enqueues jobs that have been due for two hours, in the order of their numbers.
-func makeBacklog(ctx context.Context, l *lab.Lab, jobs int) error {
+func makeBacklog(ctx context.Context, h *harness.Harness, jobs int) error {
 	const batch = 1000
 	for next := 1; next <= jobs; next += batch {
 		numbers := make([]int, min(batch, jobs-next+1))
 		for i := range numbers {
 			numbers[i] = next + i
 		}
-		if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+		if err := h.Enqueue(ctx, peer.Plain, numbers...); err != nil {
 			return err
 		}
 	}
-	return l.Exec(ctx, fmt.Sprintf(`UPDATE errand.jobs SET scheduled_at = now() - interval '%d seconds' + (payload ->> 'number')::integer * interval '1 ms'`,
+	return h.Exec(ctx, fmt.Sprintf(`UPDATE errand.jobs SET scheduled_at = now() - interval '%d seconds' + (payload ->> 'number')::integer * interval '1 ms'`,
 		int(backlogged.Seconds())))
 }
 
 // checkBacklog demands that what was given back has kept its due time, and so its place and the
 // backlog its age.
-func checkBacklog(ctx context.Context, l *lab.Lab) error {
-	moved, err := l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'pending' AND scheduled_at > now() - interval '1 hour'`)
+func checkBacklog(ctx context.Context, h *harness.Harness) error {
+	moved, err := h.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'pending' AND scheduled_at > now() - interval '1 hour'`)
 	if err != nil {
 		return err
 	}
-	l.Row.Check(moved == 0, "jobs given back with another due time: 0", "%d", moved)
-	db, err := sql.Open("pgx", l.DSN())
+	h.Row.Check(moved == 0, "jobs given back with another due time: 0", "%d", moved)
+	db, err := sql.Open("pgx", h.DSN())
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func checkBacklog(ctx context.Context, l *lab.Lab) error {
 	for _, b := range backlogs {
 		age = max(age, b.Age)
 	}
-	l.Row.Check(age >= backlogged-time.Minute, "age of the backlog after the stop: 2 h", "%v", age.Round(time.Second))
+	h.Row.Check(age >= backlogged-time.Minute, "age of the backlog after the stop: 2 h", "%v", age.Round(time.Second))
 	return nil
 }
 

@@ -7,10 +7,10 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 var once = scenario.Scenario{
@@ -21,21 +21,21 @@ var once = scenario.Scenario{
 	Run:    freezeUnderLoad,
 }
 
-func freezeUnderLoad(ctx context.Context, l *lab.Lab) error {
-	jobs := lab.Size(l, 10_000, 1_500)
-	freezes := lab.Size(l, 20, 4)
-	if l.About.Slow > 0 {
-		freezes = lab.Size(l, 4, 1) // each takes a minute
+func freezeUnderLoad(ctx context.Context, h *harness.Harness) error {
+	jobs := harness.Size(h, 10_000, 1_500)
+	freezes := harness.Size(h, 20, 4)
+	if h.System.Slow > 0 {
+		freezes = harness.Size(h, 4, 1) // each takes a minute
 	}
-	if err := l.InstallBusiness(ctx); err != nil {
+	if err := h.InstallBusiness(ctx); err != nil {
 		return err
 	}
-	crew, err := l.MixedCrew(4, func(place int) child.Work {
+	crew, err := h.MixedCrew(4, func(place int) child.Work {
 		return child.Work{
 			// The last settles before the work: while it is frozen it keeps its jobs. The first two
 			// take no notice of the end of their contexts, which would roll back before they come
 			// late.
-			Worker:  system.Worker{Concurrency: 8, Lease: leaseOfFrozen, Detached: place < 2, SettleFirst: place == 3},
+			Worker:  peer.Worker{Concurrency: 8, Lease: leaseOfFrozen, Detached: place < 2, SettleFirst: place == 3},
 			Handler: "inTx",
 			Least:   50 * time.Millisecond, // 32 handlers get through some 180 jobs a second
 			Most:    300 * time.Millisecond,
@@ -44,56 +44,56 @@ func freezeUnderLoad(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{Kind: system.InTx, Jobs: jobs, Batch: 50})
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Kind: peer.InTx, Jobs: jobs, Batch: 50})
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, time.Second); err != nil {
+	if err := h.Sleep(ctx, time.Second); err != nil {
 		return err
 	}
-	for _, strike := range plan.Strikes(l.Source("freezes"), freezes, 4, 100*time.Millisecond, 500*time.Millisecond) {
-		if err := l.Sleep(ctx, strike.After); err != nil {
+	for _, strike := range seed.Strikes(h.Source("freezes"), freezes, 4, 100*time.Millisecond, 500*time.Millisecond) {
+		if err := h.Sleep(ctx, strike.After); err != nil {
 			return err
 		}
-		if err := freezeUntilRerun(ctx, l, crew, strike); err != nil {
+		if err := freezeUntilRerun(ctx, h, crew, strike); err != nil {
 			return err
 		}
 	}
-	l.Say("%d freezes done", freezes)
-	if err := l.Drain(ctx, enqueuer); err != nil {
+	h.Logf("%d freezes done", freezes)
+	if err := h.Drain(ctx, enqueuer); err != nil {
 		return err
 	}
 	if err := crew.Stop(); err != nil {
 		return err
 	}
-	return auditBusiness(ctx, l, jobs)
+	return auditBusiness(ctx, h, jobs)
 }
 
 // freezeUntilRerun freezes a worker until others have run again what it had started, or
 // could have.
-func freezeUntilRerun(ctx context.Context, l *lab.Lab, crew *lab.Crew, strike plan.Strike) error {
+func freezeUntilRerun(ctx context.Context, h *harness.Harness, crew *harness.Crew, strike seed.Strike) error {
 	frozen, err := crew.Freeze(ctx, strike.Victim)
 	if err != nil {
 		return err
 	}
-	enough := frozen.At.Add(2*leaseOfFrozen + l.About.Slow)
-	err = l.Until(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
-		again, err := allRunAgain(ctx, l, frozen)
+	enough := frozen.At.Add(2*leaseOfFrozen + h.System.Slow)
+	err = h.Until(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
+		again, err := allRunAgain(ctx, h, frozen)
 		return again || time.Now().After(enough), err
 	})
 	if err != nil {
 		return err
 	}
 	// The draw decides at which point of the second run the first goes on.
-	if err := l.Sleep(ctx, time.Duration(strike.Draw%uint64(300*time.Millisecond))); err != nil {
+	if err := h.Sleep(ctx, time.Duration(strike.Draw%uint64(300*time.Millisecond))); err != nil {
 		return err
 	}
 	return crew.At(strike.Victim).Thaw()
 }
 
 // allRunAgain says whether all that the frozen worker held has been started by others.
-func allRunAgain(ctx context.Context, l *lab.Lab, frozen audit.Fault) (bool, error) {
-	starts, err := l.Ledger.StartsSince(ctx, frozen.At)
+func allRunAgain(ctx context.Context, h *harness.Harness, frozen audit.Fault) (bool, error) {
+	starts, err := h.Ledger.StartsSince(ctx, frozen.At)
 	if err != nil {
 		return false, err
 	}
@@ -110,23 +110,23 @@ func allRunAgain(ctx context.Context, l *lab.Lab, frozen audit.Fault) (bool, err
 }
 
 // auditBusiness audits with the rows of the application's for effects.
-func auditBusiness(ctx context.Context, l *lab.Lab, jobs int) error {
-	book, err := l.Ledger.Read(ctx)
+func auditBusiness(ctx context.Context, h *harness.Harness, jobs int) error {
+	book, err := h.Ledger.Read(ctx)
 	if err != nil {
 		return err
 	}
-	if book.Effects, err = l.Business(ctx); err != nil {
+	if book.Effects, err = h.Business(ctx); err != nil {
 		return err
 	}
-	f, err := l.AuditBook(ctx, book)
+	f, err := h.AuditBook(ctx, book)
 	if err != nil {
 		return err
 	}
 	if f.Acked != jobs {
 		return fmt.Errorf("%d jobs were acknowledged, not %d", f.Acked, jobs)
 	}
-	l.CheckDuplicates(f)
-	l.Row.RecoveryMS = -1
-	l.Row.Note("leases of %v; one of the four workers settles before the work (SettleFirst); two ignore that their contexts end", leaseOfFrozen)
-	return checkBusiness(ctx, l, jobs)
+	h.CheckDuplicates(f)
+	h.Row.RecoveryMS = -1
+	h.Row.Note("leases of %v; one of the four workers settles before the work (SettleFirst); two ignore that their contexts end", leaseOfFrozen)
+	return checkBusiness(ctx, h, jobs)
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var poison = scenario.Scenario{
@@ -33,12 +33,12 @@ const (
 	firstOther  = 2_000_000
 )
 
-func poisonWorkers(ctx context.Context, l *lab.Lab) error {
-	if err := enqueueSpent(ctx, l); err != nil {
+func poisonWorkers(ctx context.Context, h *harness.Harness) error {
+	if err := enqueueSpent(ctx, h); err != nil {
 		return err
 	}
-	crew, err := l.Crew(4, child.Work{
-		Worker:  system.Worker{Concurrency: 8, Lease: leaseOfPoisoned},
+	crew, err := h.Crew(4, child.Work{
+		Worker:  peer.Worker{Concurrency: 8, Lease: leaseOfPoisoned},
 		Handler: "poison",
 		Least:   50 * time.Millisecond, // 32 handlers could get through some 320 jobs a second
 		Most:    150 * time.Millisecond,
@@ -48,55 +48,55 @@ func poisonWorkers(ctx context.Context, l *lab.Lab) error {
 	}
 	crew.Supervise()
 	// Whatever becomes of them: what waits does not hide in a backlog.
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{First: firstOther, Batch: 8, Rate: 180})
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{First: firstOther, Batch: 8, Rate: 180})
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 3*time.Second, time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 3*time.Second, time.Second)); err != nil {
 		return err
 	}
 	p := phases{calm: time.Now()}
-	if err := l.Sleep(ctx, lab.Size(l, 20*time.Second, 4*time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 20*time.Second, 4*time.Second)); err != nil {
 		return err
 	}
-	if err := p.play(ctx, l); err != nil {
+	if err := p.play(ctx, h); err != nil {
 		return err
 	}
-	f, book, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, book, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	l.Row.RecoveryMS = -1
-	l.Row.Note("leases of %v; %d processes killed themselves", leaseOfPoisoned, l.Row.Faults)
-	p.check(l, book)
-	return checkDead(ctx, l, book)
+	h.CheckDuplicates(f)
+	h.Row.RecoveryMS = -1
+	h.Row.Note("leases of %v; %d processes killed themselves", leaseOfPoisoned, h.Row.Faults)
+	p.check(h, book)
+	return checkDead(ctx, h, book)
 }
 
 // phases are when what began.
 type phases struct{ calm, head, poison, end time.Time }
 
 // play has the 1,000 come to the head, and then the poison jobs, in waves.
-func (p *phases) play(ctx context.Context, l *lab.Lab) error {
+func (p *phases) play(ctx context.Context, h *harness.Harness) error {
 	p.head = time.Now()
-	if err := l.Exec(ctx, `UPDATE errand.jobs SET locked_until = statement_timestamp() WHERE locked_by = 'gone'`); err != nil {
+	if err := h.Exec(ctx, `UPDATE errand.jobs SET locked_until = statement_timestamp() WHERE locked_by = 'gone'`); err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 6*time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, 6*time.Second)); err != nil {
 		return err
 	}
 	p.poison = time.Now()
 	next := firstPoison
-	for range lab.Size(l, 8, 1) {
-		numbers := make([]int, lab.Size(l, 4, 2))
+	for range harness.Size(h, 8, 1) {
+		numbers := make([]int, harness.Size(h, 4, 2))
 		for i := range numbers {
 			numbers[i] = next + i
 		}
 		next += len(numbers)
-		if err := l.Enqueue(ctx, system.Poison, numbers...); err != nil {
+		if err := h.Enqueue(ctx, peer.Poison, numbers...); err != nil {
 			return err
 		}
-		if err := l.Until(ctx, time.Minute, func() (bool, error) { return poisonEnded(ctx, l) }); err != nil {
+		if err := h.Until(ctx, time.Minute, func() (bool, error) { return poisonEnded(ctx, h) }); err != nil {
 			return fmt.Errorf("the poison jobs do not end: %w", err)
 		}
 	}
@@ -106,20 +106,20 @@ func (p *phases) play(ctx context.Context, l *lab.Lab) error {
 
 // enqueueSpent makes 1,000 jobs that are what dead workers have left behind: running, more urgent
 // and older than all others, in their last attempt. Their leases last until they are to run out.
-func enqueueSpent(ctx context.Context, l *lab.Lab) error {
+func enqueueSpent(ctx context.Context, h *harness.Harness) error {
 	numbers := make([]int, spent)
 	for i := range numbers {
 		numbers[i] = 1 + i
 	}
-	if err := l.Enqueue(ctx, system.Plain, numbers...); err != nil {
+	if err := h.Enqueue(ctx, peer.Plain, numbers...); err != nil {
 		return err
 	}
-	return l.Exec(ctx, `UPDATE errand.jobs SET status = 'running', attempts = max_attempts, fence = nextval('errand.fences'), priority = -1,
+	return h.Exec(ctx, `UPDATE errand.jobs SET status = 'running', attempts = max_attempts, fence = nextval('errand.fences'), priority = -1,
 		scheduled_at = scheduled_at - interval '1 hour', locked_by = 'gone', locked_at = now() - interval '1 minute', locked_until = now() + interval '1 day'`)
 }
 
-func poisonEnded(ctx context.Context, l *lab.Lab) (bool, error) {
-	n, err := l.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE kind = $1 AND status IN ('pending', 'running')`, system.Poison)
+func poisonEnded(ctx context.Context, h *harness.Harness) (bool, error) {
+	n, err := h.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE kind = $1 AND status IN ('pending', 'running')`, peer.Poison)
 	return n == 0, err
 }
 
@@ -129,13 +129,13 @@ func poisonEnded(ctx context.Context, l *lab.Lab) (bool, error) {
 const share = 0.5
 
 // check demands that the other jobs flow.
-func (p *phases) check(l *lab.Lab, book ledger.Book) {
+func (p *phases) check(h *harness.Harness, book ledger.Book) {
 	before, head, poisoned := audit.Rate(book.Effects, p.calm, p.head), audit.Rate(book.Effects, p.head, p.poison), audit.Rate(book.Effects, p.poison, p.end)
-	l.Row.CheckTime(head >= 0.8*before, "≥ 80 % of the rate while the 1,000 are at the head", "%.0f of %.0f jobs/s", head, before)
+	h.Row.CheckTime(head >= 0.8*before, "≥ 80 % of the rate while the 1,000 are at the head", "%.0f of %.0f jobs/s", head, before)
 	usual, behind := waits(book, p.calm, p.head), waits(book, p.head, p.poison)
-	l.Row.CheckTime(behind <= time.Second, "p99 from acknowledgement to start ≤ 1 s behind the 1,000", "%.3f s, %.3f s before", behind.Seconds(), usual.Seconds())
-	l.Row.CheckTime(poisoned >= share*before, "≥ 50 % of the rate while poison is about", "%.0f of %.0f jobs/s", poisoned, before)
-	l.Row.Note("p99 from acknowledgement to start while poison is about: %.3f s", waits(book, p.poison, p.end).Seconds())
+	h.Row.CheckTime(behind <= time.Second, "p99 from acknowledgement to start ≤ 1 s behind the 1,000", "%.3f s, %.3f s before", behind.Seconds(), usual.Seconds())
+	h.Row.CheckTime(poisoned >= share*before, "≥ 50 % of the rate while poison is about", "%.0f of %.0f jobs/s", poisoned, before)
+	h.Row.Note("p99 from acknowledgement to start while poison is about: %.3f s", waits(book, p.poison, p.end).Seconds())
 }
 
 // waits is the 99th percentile of the time from acknowledgement to first start, of the jobs that
@@ -160,8 +160,8 @@ func waits(book ledger.Book, from, to time.Time) time.Duration {
 }
 
 // checkDead demands that just those died that had to, and after as many attempts as they may have.
-func checkDead(ctx context.Context, l *lab.Lab, book ledger.Book) error {
-	jobs, err := l.System.Jobs(ctx, "")
+func checkDead(ctx context.Context, h *harness.Harness, book ledger.Book) error {
+	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -169,31 +169,31 @@ func checkDead(ctx context.Context, l *lab.Lab, book ledger.Book) error {
 	for _, s := range book.Starts {
 		starts[s.Number]++
 	}
-	unstarted := notStarted(l.Faults(), book)
+	unstarted := notStarted(h.Faults(), book)
 	var odd, innocent, alive []string
 	poisoned, besides := 0, 0
 	for _, j := range jobs {
-		dead := j.State == system.GivenUp && strings.Contains(j.Reason, "lease") && strings.Contains(j.Reason, "ran out")
+		dead := j.State == peer.GivenUp && strings.Contains(j.Reason, "lease") && strings.Contains(j.Reason, "ran out")
 		said := fmt.Sprintf("job %d: %s in attempt %d of %d starts, %q", j.Number, j.State, j.Attempt, starts[j.Number], j.Reason)
 		switch {
 		case j.Number >= firstOther:
-			if j.State != system.Ended {
+			if j.State != peer.Ended {
 				innocent = append(innocent, said)
 			}
 		case j.Number >= firstPoison:
 			poisoned++
 			besides += unstarted[j.Number]
-			if n := system.PoisonAttempts(j.Number); !dead || j.Attempt != n || starts[j.Number]+unstarted[j.Number] != n {
+			if n := peer.PoisonAttempts(j.Number); !dead || j.Attempt != n || starts[j.Number]+unstarted[j.Number] != n {
 				odd = append(odd, said)
 			}
 		case !dead || starts[j.Number] > 0:
 			alive = append(alive, said)
 		}
 	}
-	l.Row.Check(len(alive) == 0, "of the 1,000 dead with a reason, and never started again: all", "not so: %s", lab.Few(alive))
-	l.Row.Check(len(odd) == 0, "poison jobs dead with a reason after exactly 3 starts, or 5: all", "not so: %s of %d", lab.Few(odd), poisoned)
-	l.Row.Note("attempts of poison jobs that another poison job ended before their start, counted as starts: %d", besides)
-	l.Row.Check(len(innocent) == 0, "other jobs that are not done: 0", "%s", lab.Few(innocent))
+	h.Row.Check(len(alive) == 0, "of the 1,000 dead with a reason, and never started again: all", "not so: %s", harness.FirstFew(alive))
+	h.Row.Check(len(odd) == 0, "poison jobs dead with a reason after exactly 3 starts, or 5: all", "not so: %s of %d", harness.FirstFew(odd), poisoned)
+	h.Row.Note("attempts of poison jobs that another poison job ended before their start, counted as starts: %d", besides)
+	h.Row.Check(len(innocent) == 0, "other jobs that are not done: 0", "%s", harness.FirstFew(innocent))
 	return nil
 }
 

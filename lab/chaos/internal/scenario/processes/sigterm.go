@@ -7,10 +7,10 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 var sigterm = scenario.Scenario{
@@ -20,50 +20,50 @@ var sigterm = scenario.Scenario{
 	Run:    deploy,
 }
 
-func deploy(ctx context.Context, l *lab.Lab) error {
+func deploy(ctx context.Context, h *harness.Harness) error {
 	const workers, grace = 4, 5 * time.Second
-	crew, err := l.Crew(workers, child.Work{
-		Worker: system.Worker{Concurrency: 16, Grace: grace},
+	crew, err := h.Crew(workers, child.Work{
+		Worker: peer.Worker{Concurrency: 16, Grace: grace},
 		Least:  50 * time.Millisecond, // 64 handlers get through some 430 jobs a second
 		Most:   250 * time.Millisecond,
 	})
 	if err != nil {
 		return err
 	}
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{Batch: 50, Ahead: 1000})
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 50, Ahead: 1000})
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, 2*time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 5*time.Second, 2*time.Second)); err != nil {
 		return err
 	}
 	var slowest time.Duration
-	for _, strike := range plan.Strikes(l.Source("deploys"), lab.Size(l, 200, 10), workers, 50*time.Millisecond, 800*time.Millisecond) {
-		if err := l.Sleep(ctx, strike.After); err != nil {
+	for _, strike := range seed.Strikes(h.Source("deploys"), harness.Size(h, 200, 10), workers, 50*time.Millisecond, 800*time.Millisecond) {
+		if err := h.Sleep(ctx, strike.After); err != nil {
 			return err
 		}
-		took, err := DeployOne(l, crew, strike)
+		took, err := DeployOne(h, crew, strike)
 		if err != nil {
 			return err
 		}
 		slowest = max(slowest, took)
 	}
-	f, _, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, _, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
-	l.Row.Note("leases of 30 s, the default; the next worker is started before the last has ended, or after it, in turns that are drawn")
-	l.Row.CheckTime(slowest <= grace, "stopped in good order within Grace", "%.2f s at most, Grace %v", slowest.Seconds(), grace)
+	h.Row.Check(f.Dup == 0, "duplicates 0", "%d", f.Dup)
+	h.Row.Note("leases of 30 s, the default; the next worker is started before the last has ended, or after it, in turns that are drawn")
+	h.Row.CheckTime(slowest <= grace, "stopped in good order within Grace", "%.2f s at most, Grace %v", slowest.Seconds(), grace)
 	return nil
 }
 
 // DeployOne replaces a worker, by one that is started after it, or before it has ended, as
 // the draw has it. It returns how long the old one took to stop.
-func DeployOne(l *lab.Lab, crew *lab.Crew, strike plan.Strike) (took time.Duration, err error) {
+func DeployOne(h *harness.Harness, crew *harness.Crew, strike seed.Strike) (took time.Duration, err error) {
 	old := crew.At(strike.Victim)
 	begun := time.Now()
-	l.Struck(audit.Fault{What: "SIGTERM", At: begun, Worker: old.Name})
+	h.RecordFault(audit.Fault{What: "SIGTERM", At: begun, Worker: old.Name})
 	if err := old.Terminate(); err != nil {
 		return 0, fmt.Errorf("%s: %w", old.Name, err)
 	}

@@ -11,14 +11,14 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 )
 
 // timekeeper compares when jobs were due with when they were started. All times are the
 // servers', which are on this machine, and so is this process.
 type timekeeper struct {
-	lab     *lab.Lab
+	lab     *harness.Harness
 	book    ledger.Book
 	finding audit.Finding
 	own     map[int]time.Time // when the jobs are due that this process enqueued
@@ -92,7 +92,7 @@ func (k *timekeeper) checkClocks() {
 	}
 	want := 2*len(shifts) + len(k.lab.Faults())
 	k.lab.Row.Check(len(wrong) == 0 && told == want, fmt.Sprintf("processes whose clocks are off by as much as they should be: %d", want), "%d of %d; wrong: %s",
-		told-len(wrong), told, lab.Few(wrong))
+		told-len(wrong), told, harness.FirstFew(wrong))
 }
 
 // placeOf is where a process is, or was: the number in its name.

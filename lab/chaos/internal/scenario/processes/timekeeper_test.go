@@ -6,10 +6,10 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -23,11 +23,11 @@ func entryOf(number, attempt int, worker string, second float64, text string) le
 // punctualTimekeeper has three jobs in good order: 10 fails and is tried again after a second, 9 is
 // due later, and 4 is held by a worker that is killed.
 func punctualTimekeeper() *timekeeper {
-	l := &lab.Lab{Config: lab.Config{Seed: 1, Short: true, Row: &report.Row{}}}
-	l.Struck(audit.Fault{Worker: "w1.1", Held: []system.Job{{Number: 4, Attempt: 1}}})
+	h := &harness.Harness{Config: harness.Config{Seed: 1, Short: true, Row: &report.Row{}}}
+	h.RecordFault(audit.Fault{Worker: "w1.1", Held: []peer.Job{{Number: 4, Attempt: 1}}})
 	delay := later.Delay(1, 9).Seconds()
 	return &timekeeper{
-		lab: l,
+		lab: h,
 		due: map[int]time.Time{4: atSecond(0), 9: atSecond(0.1 + delay), 10: atSecond(2)},
 		book: ledger.Book{
 			Acked: map[int]time.Time{4: atSecond(0.2), 9: atSecond(0.2), 10: atSecond(0.2)},

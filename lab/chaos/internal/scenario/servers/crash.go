@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 var crash = scenario.Scenario{
@@ -20,60 +20,60 @@ var crash = scenario.Scenario{
 	Run:    crashServer,
 }
 
-func crashServer(ctx context.Context, l *lab.Lab) error {
+func crashServer(ctx context.Context, h *harness.Harness) error {
 	const lease = 2 * time.Second
-	resume := lab.Size(l, 10*time.Second, 5*time.Second)
-	crew, enqueuer, err := scenario.Load(l, lease)
+	resume := harness.Size(h, 10*time.Second, 5*time.Second)
+	crew, enqueuer, err := scenario.Load(h, lease)
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 6*time.Second, 3*time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 6*time.Second, 3*time.Second)); err != nil {
 		return err
 	}
-	strikes := plan.Strikes(l.Source("crashes"), lab.Size(l, 25, 3), 2, lab.Size(l, 5*time.Second, 3*time.Second), lab.Size(l, 8*time.Second, 4*time.Second))
-	pauses := lab.Size(l, 5, 1)
+	strikes := seed.Strikes(h.Source("crashes"), harness.Size(h, 25, 3), 2, harness.Size(h, 5*time.Second, 3*time.Second), harness.Size(h, 8*time.Second, 4*time.Second))
+	pauses := harness.Size(h, 5, 1)
 	var faults []audit.Fault
 	for i, strike := range strikes {
-		if err := l.Sleep(ctx, strike.After); err != nil {
+		if err := h.Sleep(ctx, strike.After); err != nil {
 			return err
 		}
 		how := CrashOnce
 		if i%(len(strikes)/pauses) == 1 {
 			how = pauseOnce
 		}
-		f, err := how(ctx, l, strike)
+		f, err := how(ctx, h, strike)
 		if err != nil {
 			return err
 		}
 		faults = append(faults, f)
 	}
-	if err := l.Sleep(ctx, resume); err != nil {
+	if err := h.Sleep(ctx, resume); err != nil {
 		return err
 	}
-	f, book, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, book, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	checkResumed(l, book.Starts, crew.Names(), faults, resume)
-	l.Row.Note("leases of %v; of the faults %d were pauses, of up to %v", lease, pauses, longestPause)
+	h.CheckDuplicates(f)
+	checkResumed(h, book.Starts, crew.Names(), faults, resume)
+	h.Row.Note("leases of %v; of the faults %d were pauses, of up to %v", lease, pauses, longestPause)
 	return nil
 }
 
 // CrashOnce kills the whole server, which is started again after up to two seconds, or
 // one session, after which it starts again by itself.
-func CrashOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (audit.Fault, error) {
+func CrashOnce(ctx context.Context, h *harness.Harness, strike seed.Strike) (audit.Fault, error) {
 	if strike.Victim == 0 {
-		return outage(ctx, l, "session killed", func() error { return l.Server.KillSession(ctx, lab.Database, strike.Draw) })
+		return outage(ctx, h, "session killed", func() error { return h.Server.KillSession(ctx, harness.Database, strike.Draw) })
 	}
-	return outage(ctx, l, "server killed", func() error {
-		if err := l.Server.Kill(); err != nil {
+	return outage(ctx, h, "server killed", func() error {
+		if err := h.Server.Kill(); err != nil {
 			return err
 		}
-		if err := l.Sleep(ctx, time.Duration(strike.Draw%uint64(2*time.Second))); err != nil {
+		if err := h.Sleep(ctx, time.Duration(strike.Draw%uint64(2*time.Second))); err != nil {
 			return err
 		}
-		return l.Server.Start(ctx)
+		return h.Server.Start(ctx)
 	})
 }
 
@@ -81,33 +81,33 @@ func CrashOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (audit.Fault
 const longestPause = 7 * time.Second
 
 // pauseOnce stops the server where it is, for one second at least, and has it go on.
-func pauseOnce(ctx context.Context, l *lab.Lab, strike plan.Strike) (audit.Fault, error) {
-	return outage(ctx, l, "server paused", func() error {
-		if err := l.Server.Pause(); err != nil {
+func pauseOnce(ctx context.Context, h *harness.Harness, strike seed.Strike) (audit.Fault, error) {
+	return outage(ctx, h, "server paused", func() error {
+		if err := h.Server.Pause(); err != nil {
 			return err
 		}
-		slept := l.Sleep(ctx, time.Second+time.Duration(strike.Draw%uint64(longestPause-time.Second)))
-		return errors.Join(slept, l.Server.Resume())
+		slept := h.Sleep(ctx, time.Second+time.Duration(strike.Draw%uint64(longestPause-time.Second)))
+		return errors.Join(slept, h.Server.Resume())
 	})
 }
 
 // outage is a fault that begins with what how does, and ends when the processes can reach the
 // database again.
-func outage(ctx context.Context, l *lab.Lab, what string, how func() error) (f audit.Fault, err error) {
+func outage(ctx context.Context, h *harness.Harness, what string, how func() error) (f audit.Fault, err error) {
 	f = audit.Fault{What: what, At: time.Now()}
 	if err := how(); err != nil {
 		return f, err
 	}
-	err = l.Reachable(ctx)
+	err = h.Reachable(ctx)
 	f.Until = time.Now()
-	l.Struck(f)
-	l.Say("%s, away for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
+	h.RecordFault(f)
+	h.Logf("%s, away for %.1f s", f.What, f.Until.Sub(f.At).Seconds())
 	return f, err
 }
 
 // checkResumed demands that every worker has started jobs again after the last fault,
 // and notes how long they took after any.
-func checkResumed(l *lab.Lab, starts []ledger.Entry, workers []string, faults []audit.Fault, within time.Duration) {
+func checkResumed(h *harness.Harness, starts []ledger.Entry, workers []string, faults []audit.Fault, within time.Duration) {
 	var slowest time.Duration
 	var wedged []string
 	for i, f := range faults {
@@ -124,7 +124,7 @@ func checkResumed(l *lab.Lab, starts []ledger.Entry, workers []string, faults []
 			}
 		}
 	}
-	l.Row.CheckTime(len(wedged) == 0, fmt.Sprintf("workers that do not start jobs again, within %v: 0", within), "%s; the slowest took %.1f s", lab.Few(wedged), slowest.Seconds())
+	h.Row.CheckTime(len(wedged) == 0, fmt.Sprintf("workers that do not start jobs again, within %v: 0", within), "%s; the slowest took %.1f s", harness.FirstFew(wedged), slowest.Seconds())
 }
 
 func firstStart(starts []ledger.Entry, worker string, after time.Time) (time.Time, bool) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 )
@@ -24,43 +24,43 @@ var disk = scenario.Scenario{
 	Settings: map[string]string{"max_wal_size": "96MB", "min_wal_size": "32MB"},
 }
 
-func fillDisk(ctx context.Context, l *lab.Lab) error {
+func fillDisk(ctx context.Context, h *harness.Harness) error {
 	const lease, within = 3 * time.Second, 30 * time.Second
-	crew, enqueuer, err := scenario.Load(l, lease)
+	crew, enqueuer, err := scenario.Load(h, lease)
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2500*time.Millisecond)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, 2500*time.Millisecond)); err != nil {
 		return err
 	}
-	full, err := keepFull(ctx, l, lab.Size(l, time.Minute, 4*time.Second))
+	full, err := keepFull(ctx, h, harness.Size(h, time.Minute, 4*time.Second))
 	if err != nil {
 		return err
 	}
-	if err := getUp(ctx, l, within); err != nil {
+	if err := getUp(ctx, h, within); err != nil {
 		return err
 	}
-	l.Say("the server can be connected to %.1f s after there was space again", time.Since(full.Until).Seconds())
-	if err := l.Sleep(ctx, lab.Size(l, within, 2*time.Second)); err != nil {
+	h.Logf("the server can be connected to %.1f s after there was space again", time.Since(full.Until).Seconds())
+	if err := h.Sleep(ctx, harness.Size(h, within, 2*time.Second)); err != nil {
 		return err
 	}
-	f, book, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, book, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	checkResumed(l, book.Starts, crew.Names(), []audit.Fault{full}, within)
-	recovery := time.Duration(l.Row.RecoveryMS) * time.Millisecond
-	l.Row.CheckTime(recovery <= within, "recovery ≤ 30 s", "%.1f s after there was space again", recovery.Seconds())
-	checkRefusals(l, book.Notes, full)
-	l.Row.Note("leases of %v; %.0f jobs/s while it was full", lease, audit.Rate(book.Effects, full.At, full.Until))
-	return noteLog(l)
+	h.CheckDuplicates(f)
+	checkResumed(h, book.Starts, crew.Names(), []audit.Fault{full}, within)
+	recovery := time.Duration(h.Row.RecoveryMS) * time.Millisecond
+	h.Row.CheckTime(recovery <= within, "recovery ≤ 30 s", "%.1f s after there was space again", recovery.Seconds())
+	checkRefusals(h, book.Notes, full)
+	h.Row.Note("leases of %v; %.0f jobs/s while it was full", lease, audit.Rate(book.Effects, full.At, full.Until))
+	return noteLog(h)
 }
 
 // keepFull takes all space that there is, again and again, and in the second half of the time
 // has the server need more of it for its WAL; then it gives the space back.
-func keepFull(ctx context.Context, l *lab.Lab, lasting time.Duration) (f audit.Fault, err error) {
-	ballast, err := l.Server.Ballast()
+func keepFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
+	ballast, err := h.Server.Ballast()
 	if err != nil {
 		return f, err
 	}
@@ -69,27 +69,27 @@ func keepFull(ctx context.Context, l *lab.Lab, lasting time.Duration) (f audit.F
 		if _, err = ballast.Grow(); err != nil {
 			break
 		}
-		if time.Since(f.At) > lasting/2 && !l.Server.Ended() {
-			_ = l.Exec(ctx, "SELECT pg_switch_wal()") // it may end the server
+		if time.Since(f.At) > lasting/2 && !h.Server.HasEnded() {
+			_ = h.Exec(ctx, "SELECT pg_switch_wal()") // it may end the server
 		}
-		err = l.Sleep(ctx, 50*time.Millisecond)
+		err = h.Sleep(ctx, 50*time.Millisecond)
 	}
 	if released := ballast.Release(); err == nil {
 		err = released
 	}
 	f.Until = time.Now()
-	l.Struck(f)
+	h.RecordFault(f)
 	return f, err
 }
 
 // getUp starts the server until it stays, as a supervisor does.
-func getUp(ctx context.Context, l *lab.Lab, within time.Duration) error {
-	return l.Until(ctx, within, func() (bool, error) {
-		if l.Server.Ended() {
-			return l.Server.Start(ctx) == nil, nil
+func getUp(ctx context.Context, h *harness.Harness, within time.Duration) error {
+	return h.Until(ctx, within, func() (bool, error) {
+		if h.Server.HasEnded() {
+			return h.Server.Start(ctx) == nil, nil
 		}
-		err := l.Server.Ready(ctx)
-		if l.Server.Ended() {
+		err := h.Server.Ready(ctx)
+		if h.Server.HasEnded() {
 			return false, nil
 		}
 		return err == nil, err
@@ -102,7 +102,7 @@ var (
 )
 
 // checkRefusals demands that the enqueuer was told why what it wanted could not be.
-func checkRefusals(l *lab.Lab, notes []ledger.Entry, full audit.Fault) {
+func checkRefusals(h *harness.Harness, notes []ledger.Entry, full audit.Fault) {
 	var unclear []string
 	all, named := 0, 0
 	for _, n := range notes {
@@ -118,20 +118,20 @@ func checkRefusals(l *lab.Lab, notes []ledger.Entry, full audit.Fault) {
 			unclear = append(unclear, told)
 		}
 	}
-	l.Row.Check(named > 0 && len(unclear) == 0, "errors that name neither the disk nor the connection: 0",
-		"%s of %d; %d name the disk", lab.Few(unclear), all, named)
+	h.Row.Check(named > 0 && len(unclear) == 0, "errors that name neither the disk nor the connection: 0",
+		"%s of %d; %d name the disk", harness.FirstFew(unclear), all, named)
 }
 
 // noteLog tells what the server said of it.
-func noteLog(l *lab.Lab) error {
+func noteLog(h *harness.Harness) error {
 	var said []string
 	for _, text := range []string{"No space left on device", "PANIC: "} {
-		n, err := l.Server.Said(text)
+		n, err := h.Server.CountInLog(text)
 		if err != nil {
 			return err
 		}
 		said = append(said, fmt.Sprintf("%q %d times", strings.TrimSuffix(text, ": "), n))
 	}
-	l.Row.Note("the server said %s", strings.Join(said, " and "))
+	h.Row.Note("the server said %s", strings.Join(said, " and "))
 	return nil
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 var isolation = scenario.Scenario{
@@ -25,51 +25,51 @@ type phase struct {
 	from, to time.Time
 }
 
-func raiseIsolation(ctx context.Context, l *lab.Lab) error {
+func raiseIsolation(ctx context.Context, h *harness.Harness) error {
 	const share = 0.5
-	crew, err := l.Crew(4, child.Work{Worker: system.Worker{Concurrency: 32, Lease: 5 * time.Second}}) // whose handlers take no time
+	crew, err := h.Crew(4, child.Work{Worker: peer.Worker{Concurrency: 32, Lease: 5 * time.Second}}) // whose handlers take no time
 	if err != nil {
 		return err
 	}
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{Batch: 200, Ahead: 5000})
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 200, Ahead: 5000})
 	if err != nil {
 		return err
 	}
 	var phases []phase
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
-		p, err := atIsolation(ctx, l, level)
+		p, err := atIsolation(ctx, h, level)
 		if err != nil {
 			return err
 		}
 		phases = append(phases, p)
 	}
-	f, book, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, book, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	l.Row.RecoveryMS = -1
+	h.CheckDuplicates(f)
+	h.Row.RecoveryMS = -1
 	usual := audit.Rate(book.Effects, phases[0].from, phases[0].to)
 	for _, p := range phases[1:] {
 		rate := audit.Rate(book.Effects, p.from, p.to)
-		l.Row.CheckTime(rate >= share*usual, "≥ 50 % of the rate at "+p.level, "%.0f of %.0f jobs/s", rate, usual)
+		h.Row.CheckTime(rate >= share*usual, "≥ 50 % of the rate at "+p.level, "%.0f of %.0f jobs/s", rate, usual)
 	}
 	return nil
 }
 
 // atIsolation has all sessions begin anew at that level, and lets them work for a while.
-func atIsolation(ctx context.Context, l *lab.Lab, level string) (p phase, err error) {
-	if err := l.Exec(ctx, "ALTER DATABASE "+lab.Database+" SET default_transaction_isolation = '"+level+"'"); err != nil {
+func atIsolation(ctx context.Context, h *harness.Harness, level string) (p phase, err error) {
+	if err := h.Exec(ctx, "ALTER DATABASE "+harness.Database+" SET default_transaction_isolation = '"+level+"'"); err != nil {
 		return p, err
 	}
-	if err := l.Terminate(ctx); err != nil {
+	if err := h.Terminate(ctx); err != nil {
 		return p, err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, 2*time.Second)); err != nil { // until all have connected again
+	if err := h.Sleep(ctx, harness.Size(h, 5*time.Second, 2*time.Second)); err != nil { // until all have connected again
 		return p, err
 	}
 	p = phase{level: level, from: time.Now()}
-	err = l.Sleep(ctx, lab.Size(l, 30*time.Second, 5*time.Second))
+	err = h.Sleep(ctx, harness.Size(h, 30*time.Second, 5*time.Second))
 	p.to = time.Now()
 	return p, err
 }

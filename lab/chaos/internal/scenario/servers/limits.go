@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 )
 
@@ -26,60 +26,60 @@ var limits = scenario.Scenario{
 	Settings: FewConnections,
 }
 
-func reachLimits(ctx context.Context, l *lab.Lab) error {
+func reachLimits(ctx context.Context, h *harness.Harness) error {
 	const lease, within = 3 * time.Second, 30 * time.Second
-	crew, enqueuer, err := scenario.Load(l, lease)
+	crew, enqueuer, err := scenario.Load(h, lease)
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 3*time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, 3*time.Second)); err != nil {
 		return err
 	}
-	hasty, err := HurryStatements(ctx, l, lab.Size(l, 2*time.Minute, 10*time.Second))
+	hasty, err := HurryStatements(ctx, h, harness.Size(h, 2*time.Minute, 10*time.Second))
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, within, 10*time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, within, 10*time.Second)); err != nil {
 		return err
 	}
-	full, err := TakeConnections(ctx, l, lab.Size(l, time.Minute, 8*time.Second))
+	full, err := TakeConnections(ctx, h, harness.Size(h, time.Minute, 8*time.Second))
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, within, 15*time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, within, 15*time.Second)); err != nil {
 		return err
 	}
-	f, book, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, book, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	checkResumed(l, book.Starts, crew.Names(), []audit.Fault{hasty, full}, within)
-	recovery := time.Duration(l.Row.RecoveryMS) * time.Millisecond
-	l.Row.CheckTime(recovery <= within, "recovery ≤ 30 s", "%.1f s", recovery.Seconds())
-	l.Row.Note("leases of %v; %.0f jobs/s with the timeout, %.0f without connections", lease,
+	h.CheckDuplicates(f)
+	checkResumed(h, book.Starts, crew.Names(), []audit.Fault{hasty, full}, within)
+	recovery := time.Duration(h.Row.RecoveryMS) * time.Millisecond
+	h.Row.CheckTime(recovery <= within, "recovery ≤ 30 s", "%.1f s", recovery.Seconds())
+	h.Row.Note("leases of %v; %.0f jobs/s with the timeout, %.0f without connections", lease,
 		audit.Rate(book.Effects, hasty.At, hasty.Until), audit.Rate(book.Effects, full.At, full.Until))
 	return nil
 }
 
 // HurryStatements has all sessions begin anew with a timeout, and later without.
-func HurryStatements(ctx context.Context, l *lab.Lab, lasting time.Duration) (f audit.Fault, err error) {
+func HurryStatements(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	f = audit.Fault{What: "statement_timeout", At: time.Now()}
-	set := "ALTER DATABASE " + lab.Database + " SET statement_timeout = "
-	if err := errors.Join(l.Exec(ctx, set+"50"), l.Terminate(ctx), l.Sleep(ctx, lasting)); err != nil {
+	set := "ALTER DATABASE " + harness.Database + " SET statement_timeout = "
+	if err := errors.Join(h.Exec(ctx, set+"50"), h.Terminate(ctx), h.Sleep(ctx, lasting)); err != nil {
 		return f, err
 	}
-	err = errors.Join(l.Exec(ctx, set+"0"), l.Terminate(ctx))
+	err = errors.Join(h.Exec(ctx, set+"0"), h.Terminate(ctx))
 	f.Until = time.Now()
-	l.Struck(f)
+	h.RecordFault(f)
 	return f, err
 }
 
 // TakeConnections takes every connection that the server has, again and again, and later
 // gives them back.
-func TakeConnections(ctx context.Context, l *lab.Lab, lasting time.Duration) (f audit.Fault, err error) {
+func TakeConnections(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	f = audit.Fault{What: "max_connections", At: time.Now()}
-	control, err := pgx.Connect(ctx, l.Server.URL("postgres"))
+	control, err := pgx.Connect(ctx, h.Server.URL("postgres"))
 	if err != nil {
 		return f, err
 	}
@@ -90,12 +90,12 @@ func TakeConnections(ctx context.Context, l *lab.Lab, lasting time.Duration) (f 
 			_ = c.Close(context.WithoutCancel(ctx))
 		}
 		f.Until = time.Now()
-		l.Struck(f)
-		l.Say("%d connections given back", len(taken))
+		h.RecordFault(f)
+		h.Logf("%d connections given back", len(taken))
 	}()
 	for tick := time.NewTicker(20 * time.Millisecond); time.Since(f.At) < lasting; <-tick.C {
 		for {
-			c, err := pgx.Connect(ctx, l.Server.URL("postgres"))
+			c, err := pgx.Connect(ctx, h.Server.URL("postgres"))
 			if full := (*pgconn.PgError)(nil); errors.As(err, &full) && full.Code == "53300" { // too_many_connections
 				break
 			}
@@ -104,7 +104,7 @@ func TakeConnections(ctx context.Context, l *lab.Lab, lasting time.Duration) (f 
 			}
 			taken = append(taken, c)
 		}
-		if _, err := control.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, lab.Database); err != nil {
+		if _, err := control.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, harness.Database); err != nil {
 			return f, err
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 	"github.com/errandhq/errand/lab/chaos/internal/server"
 )
 
@@ -17,14 +17,14 @@ var standby = scenario.Scenario{
 	Number: 13,
 	Name:   "standby",
 	What:   "the primary is killed with SIGKILL under load, and its streaming standby, which lags behind, is promoted; asynchronous",
-	Run:    func(ctx context.Context, l *lab.Lab) error { return failOver(ctx, l, false) },
+	Run:    func(ctx context.Context, h *harness.Harness) error { return failOver(ctx, h, false) },
 }
 
 var synchronous = scenario.Scenario{
 	Number: 13,
 	Name:   "synchronous",
 	What:   "the primary is killed with SIGKILL under load, and its streaming standby, which lags behind, is promoted; synchronous",
-	Run:    func(ctx context.Context, l *lab.Lab) error { return failOver(ctx, l, true) },
+	Run:    func(ctx context.Context, h *harness.Harness) error { return failOver(ctx, h, true) },
 }
 
 // failover is the end of one primary, and what was in it.
@@ -37,74 +37,74 @@ type failover struct {
 	missing []int        // jobs that only the primary had
 }
 
-func failOver(ctx context.Context, l *lab.Lab, sync bool) error {
+func failOver(ctx context.Context, h *harness.Harness, sync bool) error {
 	const lease, within = 3 * time.Second, 30 * time.Second
-	next, err := follow(ctx, l, "", sync)
+	next, err := follow(ctx, h, "", sync)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.Server.Close() }() // the last of them; the first is the run's to close
-	pair := server.PairRoute(l.Server, next)
-	l.Route = func(_, dsn string) (string, error) { return pair(dsn) }
-	crew, enqueuer, err := scenario.Load(l, lease)
+	defer func() { _ = h.Server.Close() }() // the last of them; the first is the run's to close
+	pair := server.PairRoute(h.Server, next)
+	h.Route = func(_, dsn string) (string, error) { return pair(dsn) }
+	crew, enqueuer, err := scenario.Load(h, lease)
 	if err != nil {
 		return err
 	}
-	done, err := failOvers(ctx, l, next, sync)
+	done, err := failOvers(ctx, h, next, sync)
 	if err != nil {
 		return err
 	}
-	f, book, err := scenario.Finish(ctx, l, crew, enqueuer)
+	f, book, err := scenario.Finish(ctx, h, crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	checkGap(l, f, book, done, sync)
+	h.CheckDuplicates(f)
+	checkGap(h, f, book, done, sync)
 	faults := make([]audit.Fault, len(done))
 	for i, d := range done {
 		faults[i] = d.fault
 	}
-	checkResumed(l, book.Starts, crew.Names(), faults, within)
-	l.Row.Note("leases of %v", lease)
+	checkResumed(h, book.Starts, crew.Names(), faults, within)
+	h.Row.Note("leases of %v", lease)
 	return nil
 }
 
 // follow makes a standby of the system's server.
-func follow(ctx context.Context, l *lab.Lab, port string, sync bool) (*server.Postgres, error) {
-	next, err := l.Server.Standby(ctx, l.Row.Scenario+"-next"+port, port)
+func follow(ctx context.Context, h *harness.Harness, port string, sync bool) (*server.Postgres, error) {
+	next, err := h.Server.Standby(ctx, h.Row.Scenario+"-next"+port, port)
 	if err == nil && sync {
-		err = l.Server.Synchronous(ctx)
+		err = h.Server.Synchronous(ctx)
 	}
 	return next, err
 }
 
 // failOvers kills primary after primary. Where one was, there is the standby of the next.
-func failOvers(ctx context.Context, l *lab.Lab, next *server.Postgres, sync bool) (done []failover, err error) {
-	least, most := lab.Size(l, 8*time.Second, 2500*time.Millisecond), lab.Size(l, 12*time.Second, 3*time.Second)
-	strikes := plan.Strikes(l.Source("failovers"), lab.Size(l, 5, 1), 1, least, most)
+func failOvers(ctx context.Context, h *harness.Harness, next *server.Postgres, sync bool) (done []failover, err error) {
+	least, most := harness.Size(h, 8*time.Second, 2500*time.Millisecond), harness.Size(h, 12*time.Second, 3*time.Second)
+	strikes := seed.Strikes(h.Source("failovers"), harness.Size(h, 5, 1), 1, least, most)
 	for i, strike := range strikes {
-		if err := l.Sleep(ctx, strike.After); err != nil {
+		if err := h.Sleep(ctx, strike.After); err != nil {
 			return done, err
 		}
-		old, port := l.Server, l.Server.Port()
-		hold := 500*time.Millisecond + time.Duration(strike.Draw%uint64(lab.Size(l, 4*time.Second, time.Second)))
-		f, received, err := failOverOnce(ctx, l, next, hold)
+		old, port := h.Server, h.Server.Port()
+		hold := 500*time.Millisecond + time.Duration(strike.Draw%uint64(harness.Size(h, 4*time.Second, time.Second)))
+		f, received, err := failOverOnce(ctx, h, next, hold)
 		if err != nil {
 			return done, err
 		}
-		if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2*time.Second)); err != nil {
+		if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, 2*time.Second)); err != nil {
 			return done, err
 		}
-		if err := examine(ctx, l, old, received, &f); err != nil {
+		if err := examine(ctx, h, old, received, &f); err != nil {
 			return done, err
 		}
 		if !sync {
-			l.Gone(f.missing)
+			h.AllowLoss(f.missing)
 		}
 		done = append(done, f)
-		l.Say("failed over within %.1f s; %d jobs and %d bytes of WAL were missing", f.fault.Until.Sub(f.killed).Seconds(), len(f.missing), f.bytes)
+		h.Logf("failed over within %.1f s; %d jobs and %d bytes of WAL were missing", f.fault.Until.Sub(f.killed).Seconds(), len(f.missing), f.bytes)
 		if i < len(strikes)-1 {
-			if next, err = follow(ctx, l, port, sync); err != nil {
+			if next, err = follow(ctx, h, port, sync); err != nil {
 				return done, err
 			}
 		}
@@ -114,9 +114,9 @@ func failOvers(ctx context.Context, l *lab.Lab, next *server.Postgres, sync bool
 
 // failOverOnce has the standby receive nothing for a while, kills the primary, and promotes
 // the standby, which has received WAL that far.
-func failOverOnce(ctx context.Context, l *lab.Lab, next *server.Postgres, hold time.Duration) (f failover, received string, err error) {
+func failOverOnce(ctx context.Context, h *harness.Harness, next *server.Postgres, hold time.Duration) (f failover, received string, err error) {
 	f.fault = audit.Fault{What: "standby promoted", At: time.Now()} // what is written before will have been received
-	if err := next.CatchUp(ctx, l.Server); err != nil {
+	if err := next.CatchUp(ctx, h.Server); err != nil {
 		return f, "", err
 	}
 	receiver, err := next.HoldReceiver(ctx)
@@ -124,10 +124,10 @@ func failOverOnce(ctx context.Context, l *lab.Lab, next *server.Postgres, hold t
 		return f, "", err
 	}
 	f.held = time.Now()
-	if err := l.Sleep(ctx, hold); err != nil {
+	if err := h.Sleep(ctx, hold); err != nil {
 		return f, "", err
 	}
-	if err := l.Server.Kill(); err != nil {
+	if err := h.Server.Kill(); err != nil {
 		return f, "", err
 	}
 	f.killed = time.Now()
@@ -135,20 +135,20 @@ func failOverOnce(ctx context.Context, l *lab.Lab, next *server.Postgres, hold t
 		return f, "", err
 	}
 	f.fault.Until = time.Now()
-	l.Struck(f.fault)
-	if f.there, err = l.Numbers(ctx, next); err != nil {
+	h.RecordFault(f.fault)
+	if f.there, err = h.Numbers(ctx, next); err != nil {
 		return f, "", err
 	}
-	return f, received, l.MoveTo(ctx, next)
+	return f, received, h.UseServer(ctx, next)
 }
 
 // examine starts the old primary, alone, to see what it had that the new one had not, and removes
 // it.
-func examine(ctx context.Context, l *lab.Lab, old *server.Postgres, received string, f *failover) (err error) {
+func examine(ctx context.Context, h *harness.Harness, old *server.Postgres, received string, f *failover) (err error) {
 	if f.bytes, err = old.Revive(ctx, received); err != nil {
 		return fmt.Errorf("the old primary: %w", err)
 	}
-	had, err := l.Numbers(ctx, old)
+	had, err := h.Numbers(ctx, old)
 	if err != nil {
 		return fmt.Errorf("the old primary: %w", err)
 	}
@@ -162,7 +162,7 @@ func examine(ctx context.Context, l *lab.Lab, old *server.Postgres, received str
 
 // checkGap demands that nothing is lost but what the standbys had not received, and nothing
 // at all where that is not acknowledged.
-func checkGap(l *lab.Lab, f audit.Finding, book ledger.Book, done []failover, sync bool) {
+func checkGap(h *harness.Harness, f audit.Finding, book ledger.Book, done []failover, sync bool) {
 	gap, meanwhile, bytes := 0, 0, int64(0)
 	var held, away time.Duration
 	for _, d := range done {
@@ -180,10 +180,10 @@ func checkGap(l *lab.Lab, f audit.Finding, book ledger.Book, done []failover, sy
 		}
 	}
 	if sync {
-		l.Row.Check(gap == 0, "acknowledged jobs that a standby had not received: 0", "%d, in %d bytes of WAL", gap, bytes)
+		h.Row.Check(gap == 0, "acknowledged jobs that a standby had not received: 0", "%d, in %d bytes of WAL", gap, bytes)
 	} else {
-		l.Row.Check(len(f.Missed) <= gap, "lost ≤ the measured gap", "%d ≤ %d jobs, in %d bytes of WAL", len(f.Missed), gap, bytes)
-		l.Row.Check(gap > 0, "a gap", "%d jobs", gap)
+		h.Row.Check(len(f.Missed) <= gap, "lost ≤ the measured gap", "%d ≤ %d jobs, in %d bytes of WAL", len(f.Missed), gap, bytes)
+		h.Row.Check(gap > 0, "a gap", "%d jobs", gap)
 	}
-	l.Row.Note("the standbys received nothing for %.1f s, in which %d jobs were acknowledged; promoted within %.1f s", held.Seconds(), meanwhile, away.Seconds())
+	h.Row.Note("the standbys received nothing for %.1f s, in which %d jobs were acknowledged; promoted within %.1f s", held.Seconds(), meanwhile, away.Seconds())
 }

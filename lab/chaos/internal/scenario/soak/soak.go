@@ -8,11 +8,11 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/servers"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 var soak = scenario.Scenario{
@@ -33,30 +33,30 @@ const (
 // soaked is a soak that is under way. The first worker is never killed nor told to stop: what it
 // takes up at the end is compared with the beginning.
 type soaked struct {
-	*lab.Lab
-	crew       *lab.Crew
+	*harness.Harness
+	crew       *harness.Crew
 	draw       *rand.Rand
 	footprints []footprint
 }
 
-func soakAll(ctx context.Context, l *lab.Lab) error {
-	s := &soaked{Lab: l, draw: l.Source("faults")}
+func soakAll(ctx context.Context, h *harness.Harness) error {
+	s := &soaked{Harness: h, draw: h.Source("faults")}
 	if err := s.begin(); err != nil {
 		return err
 	}
-	enqueuer, err := l.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Ahead: 500})
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Ahead: 500})
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
-	for deck := []soakFault(nil); time.Since(begun) < lab.Size(l, 2*time.Hour, 20*time.Second); deck = deck[1:] {
+	for deck := []soakFault(nil); time.Since(begun) < harness.Size(h, 2*time.Hour, 20*time.Second); deck = deck[1:] {
 		if len(deck) == 0 {
 			deck = s.shuffled()
 		}
 		if err := s.rest(ctx); err != nil {
 			return err
 		}
-		l.Say("after %v: %s", time.Since(begun).Round(time.Second), deck[0].name)
+		h.Logf("after %v: %s", time.Since(begun).Round(time.Second), deck[0].name)
 		if err := deck[0].strike(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", deck[0].name, err)
 		}
@@ -64,38 +64,38 @@ func soakAll(ctx context.Context, l *lab.Lab) error {
 	if err := s.rest(ctx); err != nil {
 		return err
 	}
-	f, book, err := scenario.Finish(ctx, l, s.crew, enqueuer)
+	f, book, err := scenario.Finish(ctx, h, s.crew, enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
+	h.CheckDuplicates(f)
 	gauges, err := child.Gauges(book.Notes, s.crew.At(0).Name)
 	if err != nil {
 		return err
 	}
 	s.checkFlat(gauges)
-	l.Row.Note("leases of %v; %.0f jobs/s on the whole; completed jobs are kept for %v", leaseOfSoaked, audit.Rate(book.Effects, begun, time.Now()), s.keep())
+	h.Row.Note("leases of %v; %.0f jobs/s on the whole; completed jobs are kept for %v", leaseOfSoaked, audit.Rate(book.Effects, begun, time.Now()), s.keep())
 	return nil
 }
 
 func (s *soaked) begin() (err error) {
 	s.crew, err = s.Crew(4, child.Work{
-		Worker: system.Worker{Concurrency: 8, Lease: leaseOfSoaked, Grace: 5 * time.Second, Keep: s.keep(), Idle: idleOfSoaked},
+		Worker: peer.Worker{Concurrency: 8, Lease: leaseOfSoaked, Grace: 5 * time.Second, Keep: s.keep(), Idle: idleOfSoaked},
 		Least:  50 * time.Millisecond, // 32 handlers get through some 150 jobs a second
 		Most:   350 * time.Millisecond,
-		Gauge:  lab.Size(s.Lab, 10*time.Second, time.Second/2),
+		Gauge:  harness.Size(s.Harness, 10*time.Second, time.Second/2),
 	})
 	return err
 }
 
 // keep is as long as a worker takes to prune; in a short run, not at all.
-func (s *soaked) keep() time.Duration { return lab.Size(s.Lab, time.Minute, -1) }
+func (s *soaked) keep() time.Duration { return harness.Size(s.Harness, time.Minute, -1) }
 
 // rest lets the workers work, and looks now and then at what the database has become.
 func (s *soaked) rest(ctx context.Context) error {
-	until := time.Now().Add(plan.Between(s.draw, lab.Size(s.Lab, 8*time.Second, time.Second), lab.Size(s.Lab, 25*time.Second, 2*time.Second)))
+	until := time.Now().Add(seed.Between(s.draw, harness.Size(s.Harness, 8*time.Second, time.Second), harness.Size(s.Harness, 25*time.Second, 2*time.Second)))
 	for time.Now().Before(until) {
-		if err := s.Sleep(ctx, lab.Size(s.Lab, 4*time.Second, time.Second/4)); err != nil {
+		if err := s.Sleep(ctx, harness.Size(s.Harness, 4*time.Second, time.Second/4)); err != nil {
 			return err
 		}
 		f, err := s.measure(ctx)

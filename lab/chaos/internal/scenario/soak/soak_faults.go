@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/processes"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/servers"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 // soakFault is something that is done now and then.
@@ -28,21 +28,21 @@ var soakFaults = []soakFault{
 	{"pg_terminate_backend", func(ctx context.Context, s *soaked) error { return s.Terminate(ctx) }},
 	{"crash", soakCrash},
 	{"statement_timeout", func(ctx context.Context, s *soaked) error {
-		_, err := servers.HurryStatements(ctx, s.Lab, s.lasting())
+		_, err := servers.HurryStatements(ctx, s.Harness, s.lasting())
 		return err
 	}},
 	{"max_connections", func(ctx context.Context, s *soaked) error {
-		_, err := servers.TakeConnections(ctx, s.Lab, s.lasting())
+		_, err := servers.TakeConnections(ctx, s.Harness, s.lasting())
 		return err
 	}},
 	{"isolation", soakIsolation},
 	{"pinned xmin", soakPin},
-	{"migration", func(ctx context.Context, s *soaked) error { return s.System.Install(ctx) }},
+	{"migration", func(ctx context.Context, s *soaked) error { return s.Peer.Install(ctx) }},
 }
 
 // lasting is how long a fault lasts.
 func (s *soaked) lasting() time.Duration {
-	return plan.Between(s.draw, lab.Size(s.Lab, 3*time.Second, time.Second/2), lab.Size(s.Lab, 20*time.Second, time.Second))
+	return seed.Between(s.draw, harness.Size(s.Harness, 3*time.Second, time.Second/2), harness.Size(s.Harness, 20*time.Second, time.Second))
 }
 
 // victim is a place other than the first.
@@ -57,7 +57,7 @@ func soakKill(ctx context.Context, s *soaked) error {
 }
 
 func soakDeploy(_ context.Context, s *soaked) error {
-	_, err := processes.DeployOne(s.Lab, s.crew, plan.Strike{Victim: s.victim(), Draw: s.draw.Uint64()})
+	_, err := processes.DeployOne(s.Harness, s.crew, seed.Strike{Victim: s.victim(), Draw: s.draw.Uint64()})
 	return err
 }
 
@@ -66,21 +66,21 @@ func soakFreeze(ctx context.Context, s *soaked) error {
 	if _, err := s.crew.Freeze(ctx, place); err != nil {
 		return err
 	}
-	if err := s.Sleep(ctx, plan.Between(s.draw, 0, 2*leaseOfSoaked)); err != nil {
+	if err := s.Sleep(ctx, seed.Between(s.draw, 0, 2*leaseOfSoaked)); err != nil {
 		return err
 	}
 	return s.crew.At(place).Thaw()
 }
 
 func soakCrash(ctx context.Context, s *soaked) error {
-	_, err := servers.CrashOnce(ctx, s.Lab, plan.Strike{Victim: s.draw.IntN(2), Draw: s.draw.Uint64()})
+	_, err := servers.CrashOnce(ctx, s.Harness, seed.Strike{Victim: s.draw.IntN(2), Draw: s.draw.Uint64()})
 	return err
 }
 
 // soakIsolation has new sessions begin with another isolation level for a while.
 func soakIsolation(ctx context.Context, s *soaked) error {
 	levels := []string{"repeatable read", "serializable"}
-	set := "ALTER DATABASE " + lab.Database + " SET default_transaction_isolation = "
+	set := "ALTER DATABASE " + harness.Database + " SET default_transaction_isolation = "
 	return errors.Join(
 		s.Exec(ctx, set+"'"+levels[s.draw.IntN(len(levels))]+"'"), s.Terminate(ctx),
 		s.Sleep(ctx, s.lasting()),
@@ -98,6 +98,6 @@ func soakPin(ctx context.Context, s *soaked) error {
 	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM errand.jobs"); err != nil {
 		return err
 	}
-	s.Struck(audit.Fault{What: "pinned xmin", At: time.Now(), Worker: "nobody"})
+	s.RecordFault(audit.Fault{What: "pinned xmin", At: time.Now(), Worker: "nobody"})
 	return s.Sleep(ctx, 2*s.lasting())
 }

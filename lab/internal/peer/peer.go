@@ -1,5 +1,5 @@
 // Package system opens the databases and job queues that bench measures and chaos breaks.
-package system
+package peer
 
 import (
 	"context"

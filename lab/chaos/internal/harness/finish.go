@@ -1,4 +1,4 @@
-package lab
+package harness
 
 import (
 	"context"
@@ -18,28 +18,28 @@ const patience = 60 * time.Second
 // Drain waits until the enqueuers have ended and no job is left. Jobs that are left
 // although nothing has changed for a long time are no error: they are lost, as the audit
 // will find.
-func (l *Lab) Drain(ctx context.Context, enqueuers ...*child.Process) error {
+func (h *Harness) Drain(ctx context.Context, enqueuers ...*child.Process) error {
 	for _, p := range enqueuers {
-		if err := l.Until(ctx, 30*time.Minute, func() (bool, error) { return ended(p), nil }); err != nil {
+		if err := h.Until(ctx, 30*time.Minute, func() (bool, error) { return hasEnded(p), nil }); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	var before [2]int
 	changed := time.Now()
-	return l.Until(ctx, 30*time.Minute, func() (bool, error) {
-		live, err := l.System.Live(ctx)
+	return h.Until(ctx, 30*time.Minute, func() (bool, error) {
+		live, err := h.Peer.Live(ctx)
 		if err != nil {
 			return false, err
 		}
-		_, effects, err := l.Ledger.Progress(ctx)
+		_, effects, err := h.Ledger.Progress(ctx)
 		if now := [2]int{live, effects}; now != before {
 			before, changed = now, time.Now()
 		}
-		return live == 0 || time.Since(changed) > patience+l.About.Slow, err
+		return live == 0 || time.Since(changed) > patience+h.System.Slow, err
 	})
 }
 
-func ended(p *child.Process) bool {
+func hasEnded(p *child.Process) bool {
 	select {
 	case <-p.Ended():
 		return true
@@ -50,33 +50,33 @@ func ended(p *child.Process) bool {
 
 // Audit compares the ledger with the table and fills the row; what every scenario
 // demands, that nothing is lost and nothing comes of nothing, it adds as criteria.
-func (l *Lab) Audit(ctx context.Context) (audit.Finding, ledger.Book, error) {
-	book, err := l.Ledger.Read(ctx)
+func (h *Harness) Audit(ctx context.Context) (audit.Finding, ledger.Book, error) {
+	book, err := h.Ledger.Read(ctx)
 	if err != nil {
 		return audit.Finding{}, book, err
 	}
-	f, err := l.AuditBook(ctx, book)
+	f, err := h.AuditBook(ctx, book)
 	return f, book, err
 }
 
 // AuditBook is Audit for a scenario whose effects are elsewhere than in the ledger: it
 // has put them into the book.
-func (l *Lab) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, error) {
-	jobs, err := l.System.Jobs(ctx, "")
+func (h *Harness) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, error) {
+	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {
 		return audit.Finding{}, err
 	}
-	f := audit.Audit(audit.Evidence{Book: book, Jobs: jobs, Faults: l.faults, Gone: l.gone, Unknown: child.InDoubt(book.Notes)})
-	r := l.Row
-	r.Jobs, r.Faults, r.Lost, r.Open, r.Duplicates, r.Bound = f.Acked, len(l.faults), len(f.Lost)+len(f.Missed), len(f.Open), f.Dup, f.Bound
-	r.RecoveryMS = l.recovery(book).Milliseconds()
+	f := audit.Audit(audit.Evidence{Book: book, Jobs: jobs, Faults: h.faults, MayLose: h.mayLose, Unknown: child.InDoubt(book.Notes)})
+	r := h.Row
+	r.Jobs, r.Faults, r.Lost, r.Open, r.Duplicates, r.Bound = f.Acked, len(h.faults), len(f.Lost)+len(f.Missed), len(f.Open), f.Dup, f.Bound
+	r.RecoveryMS = h.recovery(book).Milliseconds()
 	want := "lost 0"
-	if l.gone != nil {
+	if h.mayLose != nil {
 		want = "lost, but for what the standby had not received: 0"
 	}
-	r.Check(len(f.Lost) == 0, want, "%s", Few(f.Lost))
-	r.Check(len(f.Open) == 0, "jobs that still wait or run at the end: 0", "%s", Few(f.Open))
-	r.Check(len(f.Ghosts) == 0, "effects of jobs that never were: 0", "%s", Few(f.Ghosts))
+	r.Check(len(f.Lost) == 0, want, "%s", FirstFew(f.Lost))
+	r.Check(len(f.Open) == 0, "jobs that still wait or run at the end: 0", "%s", FirstFew(f.Open))
+	r.Check(len(f.Ghosts) == 0, "effects of jobs that never were: 0", "%s", FirstFew(f.Ghosts))
 	if f.Dead > 0 {
 		r.Note("%d jobs are dead, with a reason", f.Dead)
 	}
@@ -85,31 +85,31 @@ func (l *Lab) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, e
 
 // CheckDuplicates demands that every extra start is of a job that a fault found started
 // and not settled.
-func (l *Lab) CheckDuplicates(f audit.Finding) {
-	l.Row.Check(f.Dup <= f.Bound, "duplicates ≤ in flight + not settled at the faults", "%d ≤ %d", f.Dup, f.Bound)
+func (h *Harness) CheckDuplicates(f audit.Finding) {
+	h.Row.Check(f.Dup <= f.Bound, "duplicates ≤ in flight + not settled at the faults", "%d ≤ %d", f.Dup, f.Bound)
 	var strange []string
 	for _, e := range f.Unexplained {
 		strange = append(strange, fmt.Sprintf("job %d, attempt %d by %s at %s", e.Number, e.Attempt, e.Worker, e.At.Format("15:04:05.000")))
 	}
-	l.Row.Check(len(strange) == 0, "duplicates that no fault explains: 0", "%s", Few(strange))
+	h.Row.Check(len(strange) == 0, "duplicates that no fault explains: 0", "%s", FirstFew(strange))
 }
 
 // recovery is how long after the last fault the rate was what it was before the first;
 // below 0 where there was no fault.
-func (l *Lab) recovery(book ledger.Book) time.Duration {
-	if len(l.faults) == 0 || len(book.Effects) == 0 {
+func (h *Harness) recovery(book ledger.Book) time.Duration {
+	if len(h.faults) == 0 || len(book.Effects) == 0 {
 		return -time.Millisecond
 	}
-	last := l.faults[len(l.faults)-1]
+	last := h.faults[len(h.faults)-1]
 	over := last.At
 	if last.Until.After(over) {
 		over = last.Until
 	}
-	return audit.Recovery(book.Effects, audit.Rate(book.Effects, book.Effects[0].At, l.faults[0].At), over)
+	return audit.Recovery(book.Effects, audit.Rate(book.Effects, book.Effects[0].At, h.faults[0].At), over)
 }
 
 // Few shows how many there are, and the first few.
-func Few[T any](list []T) string {
+func FirstFew[T any](list []T) string {
 	const most = 3
 	if len(list) == 0 {
 		return "0"

@@ -1,4 +1,4 @@
-package system
+package peer
 
 import (
 	"cmp"
@@ -14,12 +14,12 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 )
 
 // peer is River.
-type peer struct {
-	*system.River[pgx.Tx]
+type riverPeer struct {
+	*peer.River[pgx.Tx]
 	pool *pgxpool.Pool
 }
 
@@ -37,20 +37,20 @@ func (txArgs) Kind() string { return string(InTx) }
 
 var riverLog = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 
-func openRiver(ctx context.Context, dsn string, connections int) (System, error) {
-	pool, err := system.OpenPool(ctx, dsn, connections)
+func openRiver(ctx context.Context, dsn string, connections int) (Peer, error) {
+	pool, err := peer.OpenPool(ctx, dsn, connections)
 	if err != nil {
 		return nil, err
 	}
-	client, err := system.NewRiver(riverpgxv5.New(pool), riverLog)
+	client, err := peer.NewRiver(riverpgxv5.New(pool), riverLog)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	return &peer{client, pool}, nil
+	return &riverPeer{client, pool}, nil
 }
 
-func (p *peer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
+func (p *riverPeer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 	if kind == Poison {
 		return fmt.Errorf("no kind %q", kind)
 	}
@@ -65,12 +65,12 @@ func (p *peer) Enqueue(ctx context.Context, kind Kind, numbers ...int) error {
 	return err
 }
 
-func (p *peer) Work(ctx context.Context, w Worker, handle Handler) error {
+func (p *riverPeer) Work(ctx context.Context, w Worker, handle Handler) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[plainArgs]) error {
 		var text string
-		verb := handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt, Text: &text})
-		return riverVerdict(verb, text)
+		action := handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt, Text: &text})
+		return toRiverError(action, text)
 	}))
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[txArgs]) error {
 		return p.workInTx(ctx, job, handle, w.Detached)
@@ -86,25 +86,25 @@ func (p *peer) Work(ctx context.Context, w Worker, handle Handler) error {
 }
 
 // workInTx is what River's documentation has for work and completion in one transaction.
-func (p *peer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Handler, detached bool) error {
+func (p *riverPeer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Handler, detached bool) error {
 	txCtx := ctx
 	if detached {
 		txCtx = context.WithoutCancel(ctx)
 	}
 	return pgx.BeginFunc(txCtx, p.pool, func(tx pgx.Tx) error {
-		verb := handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
+		action := handle(ctx, Run{Number: job.Args.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
 			_, err := tx.Exec(ctx, query, args...)
 			return err
 		}})
-		if verb != Done {
-			return riverVerdict(verb, "")
+		if action != Done {
+			return toRiverError(action, "")
 		}
 		_, err := river.JobCompleteTx[*riverpgxv5.Driver](txCtx, tx, job)
 		return err
 	})
 }
 
-func riverVerdict(v Verb, text string) error {
+func toRiverError(v Action, text string) error {
 	switch v {
 	case Retry:
 		return errors.New(cmp.Or(text, "to be tried again"))
@@ -123,17 +123,17 @@ const riverJobsSQL = `SELECT (args ->> 'number')::bigint AS number,
 	coalesce(finalized_at, '0001-01-01Z') AS ended, to_jsonb(river_job)::text AS row
 	FROM river_job WHERE $1::text = '' OR state = 'running' AND attempted_by[array_length(attempted_by, 1)] = $1::text`
 
-func (p *peer) Jobs(ctx context.Context, worker string) ([]Job, error) {
+func (p *riverPeer) Jobs(ctx context.Context, worker string) ([]Job, error) {
 	rows, _ := p.pool.Query(ctx, riverJobsSQL, worker) // the error is rows', too
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
 }
 
-func (p *peer) Live(ctx context.Context) (n int, err error) {
+func (p *riverPeer) Live(ctx context.Context) (n int, err error) {
 	err = p.pool.QueryRow(ctx, `SELECT count(*) FROM river_job WHERE state IN ('available', 'running', 'retryable', 'scheduled', 'pending')`).Scan(&n)
 	return n, err
 }
 
-func (p *peer) Close() error {
+func (p *riverPeer) Close() error {
 	p.pool.Close()
 	return nil
 }

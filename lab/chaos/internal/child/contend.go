@@ -15,14 +15,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 	"github.com/errandhq/errand/queue"
 )
 
 // Meddle is what a process does whose calls get in each other's way: all that a queue can be
 // asked for, at random, of jobs that others are asked about meanwhile.
-type Meddle struct {
+type Contend struct {
 	Callers int           `json:"callers"` // at once, with a connection each
 	Lasting time.Duration `json:"lasting"`
 	First   int           `json:"first"` // the number of the first job that it enqueues
@@ -39,7 +39,7 @@ const (
 )
 
 // meddler is one caller.
-type meddler struct {
+type contender struct {
 	*self
 	db   *sql.DB
 	q    *postgres.Backend
@@ -49,7 +49,7 @@ type meddler struct {
 }
 
 // call makes one call and says how many jobs it concerned.
-type call func(m *meddler, ctx context.Context) (jobs int, err error)
+type call func(c *contender, ctx context.Context) (jobs int, err error)
 
 // Calls are the kinds of calls. Those of errand that take a transaction are made in one of the
 // caller's now and then.
@@ -58,49 +58,50 @@ var Calls = []string{
 }
 
 var calls = map[string]call{
-	"claim":         (*meddler).claim,
-	"claimtx":       (*meddler).claimTx,
+	"claim":         (*contender).claim,
+	"claimtx":       (*contender).claimTx,
 	"complete":      settling(queue.Done),
 	"cancel":        settling(queue.Dead),
 	"retry":         settling(queue.Retry),
 	"release":       settling(queue.Release),
 	"mixed":         settling(queue.Done, queue.Dead, queue.Retry, queue.Release),
-	"extend":        (*meddler).extend,
-	"reclaim":       (*meddler).reclaim,
-	"redrive":       (*meddler).redrive,
-	"redrive all":   (*meddler).redriveAll,
-	"prune":         (*meddler).prune,
-	"enqueue":       (*meddler).enqueuePlain,
-	"enqueue keyed": (*meddler).enqueueKeyed,
+	"extend":        (*contender).extend,
+	"reclaim":       (*contender).reclaim,
+	"redrive":       (*contender).redrive,
+	"redrive all":   (*contender).redriveAll,
+	"prune":         (*contender).prune,
+	"enqueue":       (*contender).enqueuePlain,
+	"enqueue keyed": (*contender).enqueueKeyed,
 }
 
 // meddle has the callers call until the time is over.
-func meddle(ctx context.Context, s *self) error {
+func contend(ctx context.Context, s *self) error {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	db.SetMaxOpenConns(2 * s.Meddle.Callers)
-	db.SetMaxIdleConns(2 * s.Meddle.Callers)
+	db.SetMaxOpenConns(2 * s.Contend.Callers)
+	db.SetMaxIdleConns(2 * s.Contend.Callers)
 	q, err := postgres.New(db, postgres.Options{Retention: queue.Retention{Completed: 100 * time.Millisecond, Dead: time.Second}})
 	if err != nil {
 		return err
 	}
-	<-s.told
-	ctx, cancel := context.WithTimeout(ctx, s.Meddle.Lasting)
+	<-s.goAhead
+	ctx, cancel := context.WithTimeout(ctx, s.Contend.Lasting)
 	defer cancel()
 	numbers := make(chan int)
 	go func() {
-		for n := s.Meddle.First; ; n++ {
+		for n := s.Contend.First; ; n++ {
 			numbers <- n
 		}
 	}()
 	var all sync.WaitGroup
-	for i := range s.Meddle.Callers {
-		draw := plan.Source(s.Seed, "meddle", s.Name, i)
-		m := &meddler{s, db, q, draw, []string{"ann", "bob", "cyd"}[draw.IntN(3)], func() int { return <-numbers }}
-		all.Go(func() { m.run(ctx) })
+	for i := range s.Contend.Callers {
+		// The purpose is the old name of this part: with another one a seed would draw other calls.
+		draw := seed.Source(s.Seed, "meddle", s.Name, i)
+		c := &contender{s, db, q, draw, []string{"ann", "bob", "cyd"}[draw.IntN(3)], func() int { return <-numbers }}
+		all.Go(func() { c.run(ctx) })
 	}
 	all.Wait()
 	return nil
@@ -109,11 +110,11 @@ func meddle(ctx context.Context, s *self) error {
 // result is what calls of one kind came to.
 type result struct{ kind, result string }
 
-func (m *meddler) run(ctx context.Context) {
+func (c *contender) run(ctx context.Context) {
 	tally := make(map[result][2]int)
 	for ctx.Err() == nil {
-		kind := Calls[m.draw.IntN(len(Calls))]
-		jobs, err := calls[kind](m, context.WithoutCancel(ctx))
+		kind := Calls[c.draw.IntN(len(Calls))]
+		jobs, err := calls[kind](c, context.WithoutCancel(ctx))
 		r := result{kind, Went}
 		switch {
 		case sqlState(err) == "40P01":
@@ -127,7 +128,7 @@ func (m *meddler) run(ctx context.Context) {
 		tally[r] = [2]int{count[0] + 1, count[1] + jobs}
 	}
 	for r, count := range tally {
-		must(m.ledger.Note(count[0], count[1], r.kind+"/"+r.result))
+		exitOnError(c.ledger.Note(count[0], count[1], r.kind+"/"+r.result))
 	}
 }
 
@@ -150,11 +151,11 @@ func sqlState(err error) string {
 
 // within makes a call on the queue's own connections, or in a transaction in which nothing else is
 // done, and says that it took effect.
-func (m *meddler) within(ctx context.Context, own bool, f func(db queue.DB) error) error {
+func (c *contender) inTxOrOwn(ctx context.Context, own bool, f func(db queue.DB) error) error {
 	if own {
 		return f(nil)
 	}
-	tx, err := m.db.BeginTx(ctx, nil)
+	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -162,48 +163,48 @@ func (m *meddler) within(ctx context.Context, own bool, f func(db queue.DB) erro
 	if err := f(tx); err != nil {
 		return err
 	}
-	time.Sleep(time.Duration(m.draw.IntN(2000)) * time.Microsecond) // what is locked stays so
+	time.Sleep(time.Duration(c.draw.IntN(2000)) * time.Microsecond) // what is locked stays so
 	return tx.Commit()
 }
 
-func (m *meddler) request() queue.ClaimRequest {
+func (c *contender) request() queue.ClaimRequest {
 	return queue.ClaimRequest{
-		Queues: []string{queue.DefaultQueue}, Limit: 1 + m.draw.IntN(40), Worker: m.name,
-		Lease: time.Duration(1+m.draw.IntN(300)) * time.Millisecond,
+		Queues: []string{queue.DefaultQueue}, Limit: 1 + c.draw.IntN(40), Worker: c.name,
+		Lease: time.Duration(1+c.draw.IntN(300)) * time.Millisecond,
 	}
 }
 
-func (m *meddler) claim(ctx context.Context) (int, error) {
-	jobs, err := m.q.Claim(ctx, m.request())
+func (c *contender) claim(ctx context.Context) (int, error) {
+	jobs, err := c.q.Claim(ctx, c.request())
 	return len(jobs), err
 }
 
 // claimTx completes a job by committing, or gives it back.
-func (m *meddler) claimTx(ctx context.Context) (int, error) {
-	tx, err := m.db.BeginTx(ctx, nil)
+func (c *contender) claimTx(ctx context.Context) (int, error) {
+	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	job, err := m.q.ClaimTx(ctx, tx, m.request())
-	if err != nil || job == nil || m.draw.IntN(2) == 0 {
+	job, err := c.q.ClaimTx(ctx, tx, c.request())
+	if err != nil || job == nil || c.draw.IntN(2) == 0 {
 		return 0, err
 	}
 	if err := tx.Commit(); err != nil {
 		return 0, err
 	}
-	return 1, m.ended(job)
+	return 1, c.ended(job)
 }
 
 // ended records that jobs have come to an end, by this caller's doing.
-func (m *meddler) ended(jobs ...*queue.Job) error {
+func (c *contender) ended(jobs ...*queue.Job) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(jobs))
 	for i, job := range jobs {
 		all.Go(func() {
-			number, err := system.NumberOf(job)
+			number, err := peer.NumberOf(job)
 			if err == nil {
-				err = m.ledger.Effect(number, job.Attempt)
+				err = c.ledger.Effect(number, job.Attempt)
 			}
 			errs[i] = err
 		})
@@ -219,8 +220,8 @@ const (
 )
 
 // look reads some jobs as the table has them, whoever claimed them, in any order.
-func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*queue.Job, err error) {
-	rows, err := m.db.QueryContext(ctx, query, args...)
+func (c *contender) queryJobs(ctx context.Context, query string, args ...any) (jobs []*queue.Job, err error) {
+	rows, err := c.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -237,29 +238,29 @@ func (m *meddler) look(ctx context.Context, query string, args ...any) (jobs []*
 
 // settleable are some jobs that are running. One call in a transaction of the caller's is for the
 // jobs of one worker: more may deadlock, as docs/architecture.md says.
-func (m *meddler) settleable(ctx context.Context, own bool) ([]*queue.Job, error) {
-	name := m.name
-	if own && m.draw.IntN(2) == 0 {
+func (c *contender) settleable(ctx context.Context, own bool) ([]*queue.Job, error) {
+	name := c.name
+	if own && c.draw.IntN(2) == 0 {
 		name = "" // jobs of all workers, which are a statement for each
 	}
-	return m.look(ctx, runningSQL, 1+m.draw.IntN(20), name)
+	return c.queryJobs(ctx, runningSQL, 1+c.draw.IntN(20), name)
 }
 
 // settling settles jobs that are running, with verbs that are drawn from these.
 func settling(verbs ...queue.Action) call {
-	return func(m *meddler, ctx context.Context) (int, error) {
-		own := m.draw.IntN(2) == 0
-		jobs, err := m.settleable(ctx, own)
+	return func(c *contender, ctx context.Context) (int, error) {
+		own := c.draw.IntN(2) == 0
+		jobs, err := c.settleable(ctx, own)
 		if err != nil {
 			return 0, err
 		}
 		outcomes := make([]queue.Outcome, len(jobs))
 		for i, job := range jobs {
-			outcomes[i] = queue.Outcome{Job: job, Action: verbs[m.draw.IntN(len(verbs))], Err: errMeddled, Delay: time.Duration(m.draw.IntN(10)) * time.Millisecond}
+			outcomes[i] = queue.Outcome{Job: job, Action: verbs[c.draw.IntN(len(verbs))], Err: errContended, Delay: time.Duration(c.draw.IntN(10)) * time.Millisecond}
 		}
 		var lost []*queue.Job
-		err = m.within(ctx, own, func(db queue.DB) (err error) {
-			lost, err = m.q.Settle(ctx, db, outcomes...)
+		err = c.inTxOrOwn(ctx, own, func(db queue.DB) (err error) {
+			lost, err = c.q.Settle(ctx, db, outcomes...)
 			return err
 		})
 		if err != nil {
@@ -271,59 +272,59 @@ func settling(verbs ...queue.Action) call {
 				ended = append(ended, o.Job)
 			}
 		}
-		return len(jobs) - len(lost), m.ended(ended...)
+		return len(jobs) - len(lost), c.ended(ended...)
 	}
 }
 
-var errMeddled = errors.New("meddled with")
+var errContended = errors.New("settled at random")
 
-func (m *meddler) extend(ctx context.Context) (int, error) {
-	jobs, err := m.look(ctx, runningSQL, 1+m.draw.IntN(20), m.name)
+func (c *contender) extend(ctx context.Context) (int, error) {
+	jobs, err := c.queryJobs(ctx, runningSQL, 1+c.draw.IntN(20), c.name)
 	if err != nil {
 		return 0, err
 	}
-	lost, err := m.q.Extend(ctx, time.Duration(1+m.draw.IntN(300))*time.Millisecond, jobs...)
+	lost, err := c.q.Extend(ctx, time.Duration(1+c.draw.IntN(300))*time.Millisecond, jobs...)
 	return len(jobs) - len(lost), err
 }
 
-func (m *meddler) reclaim(ctx context.Context) (int, error) {
-	jobs, err := m.q.Reclaim(ctx, 1+m.draw.IntN(40))
+func (c *contender) reclaim(ctx context.Context) (int, error) {
+	jobs, err := c.q.Reclaim(ctx, 1+c.draw.IntN(40))
 	return len(jobs), err
 }
 
-func (m *meddler) redrive(ctx context.Context) (int, error) {
-	jobs, err := m.look(ctx, deadSQL, 1)
+func (c *contender) redrive(ctx context.Context) (int, error) {
+	jobs, err := c.queryJobs(ctx, deadSQL, 1)
 	if err != nil || len(jobs) == 0 {
 		return 0, err
 	}
-	return m.q.Redrive(ctx, queue.Redrive{ID: jobs[0].ID})
+	return c.q.Redrive(ctx, queue.Redrive{ID: jobs[0].ID})
 }
 
-func (m *meddler) redriveAll(ctx context.Context) (int, error) {
-	return m.q.Redrive(ctx, queue.Redrive{Queue: queue.DefaultQueue})
+func (c *contender) redriveAll(ctx context.Context) (int, error) {
+	return c.q.Redrive(ctx, queue.Redrive{Queue: queue.DefaultQueue})
 }
 
-func (m *meddler) prune(ctx context.Context) (int, error) {
-	removed, _, err := m.q.Prune(ctx)
+func (c *contender) prune(ctx context.Context) (int, error) {
+	removed, _, err := c.q.Prune(ctx)
 	return removed, err
 }
 
-func (m *meddler) enqueuePlain(ctx context.Context) (int, error) { return m.enqueue(ctx, "") }
+func (c *contender) enqueuePlain(ctx context.Context) (int, error) { return c.enqueue(ctx, "") }
 
 // enqueueKeyed enqueues jobs with keys out of few, in any order.
-func (m *meddler) enqueueKeyed(ctx context.Context) (int, error) { return m.enqueue(ctx, "k") }
+func (c *contender) enqueueKeyed(ctx context.Context) (int, error) { return c.enqueue(ctx, "k") }
 
-func (m *meddler) enqueue(ctx context.Context, key string) (int, error) {
-	jobs := make([]*queue.Job, 1+m.draw.IntN(10))
+func (c *contender) enqueue(ctx context.Context, key string) (int, error) {
+	jobs := make([]*queue.Job, 1+c.draw.IntN(10))
 	numbers := make([]int, len(jobs))
 	for i := range jobs {
-		numbers[i] = m.next()
-		jobs[i] = &queue.Job{Kind: string(system.Plain), Payload: fmt.Appendf(nil, `{"number": %d}`, numbers[i]), MaxAttempts: 1_000_000}
+		numbers[i] = c.next()
+		jobs[i] = &queue.Job{Kind: string(peer.Plain), Payload: fmt.Appendf(nil, `{"number": %d}`, numbers[i]), MaxAttempts: 1_000_000}
 		if key != "" {
-			jobs[i].Key = key + strconv.Itoa(m.draw.IntN(60))
+			jobs[i].Key = key + strconv.Itoa(c.draw.IntN(60))
 		}
 	}
-	err := m.within(ctx, m.draw.IntN(2) == 0, func(db queue.DB) error { return m.q.Enqueue(ctx, db, jobs...) })
+	err := c.inTxOrOwn(ctx, c.draw.IntN(2) == 0, func(db queue.DB) error { return c.q.Enqueue(ctx, db, jobs...) })
 	if err != nil {
 		return 0, err
 	}
@@ -334,7 +335,7 @@ func (m *meddler) enqueue(ctx context.Context, key string) (int, error) {
 		}
 	}
 	if len(written) > 0 {
-		must(m.ledger.Acked(written...))
+		exitOnError(c.ledger.Acked(written...))
 	}
 	return len(written), nil
 }

@@ -1,26 +1,26 @@
-package lab
+package harness
 
 import (
 	"context"
 	"errors"
 
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/server"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
 )
 
 // MoveTo says that the system's database is on another server from now on.
-func (l *Lab) MoveTo(ctx context.Context, p *server.Postgres) (err error) {
-	if err := l.System.Close(); err != nil {
+func (h *Harness) UseServer(ctx context.Context, p *server.Postgres) (err error) {
+	if err := h.Peer.Close(); err != nil {
 		return err
 	}
-	l.Server = p
-	l.System, err = l.openSystem(ctx)
+	h.Server = p
+	h.Peer, err = h.openSystem(ctx)
 	return err
 }
 
 // Numbers reads which jobs a server has.
-func (l *Lab) Numbers(ctx context.Context, p *server.Postgres) (numbers map[int]bool, err error) {
-	s, err := system.Open(ctx, l.About.Name, p.URL(Database), 1)
+func (h *Harness) Numbers(ctx context.Context, p *server.Postgres) (numbers map[int]bool, err error) {
+	s, err := peer.Open(ctx, h.System.Name, p.URL(Database), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +37,11 @@ func (l *Lab) Numbers(ctx context.Context, p *server.Postgres) (numbers map[int]
 }
 
 // Gone says that the system may lose these jobs.
-func (l *Lab) Gone(numbers []int) {
-	if l.gone == nil {
-		l.gone = make(map[int]bool)
+func (h *Harness) AllowLoss(numbers []int) {
+	if h.mayLose == nil {
+		h.mayLose = make(map[int]bool)
 	}
 	for _, n := range numbers {
-		l.gone[n] = true
+		h.mayLose[n] = true
 	}
 }

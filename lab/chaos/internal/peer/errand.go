@@ -1,4 +1,4 @@
-package system
+package peer
 
 import (
 	"cmp"
@@ -72,25 +72,25 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 		return err
 	}
 	e.db.SetConnMaxIdleTime(w.Idle)
-	watched := watched{q, w}
+	observed := observed{q, w}
 	mux := queue.NewMux()
 	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
 		var text string
-		verb := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text})
-		return paced(verb, text, w)
+		action := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text})
+		return toErrorWithDelay(action, text, w)
 	})
 	poison.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
-		return verdict(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Poison: true}), "")
+		return toError(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Poison: true}), "")
 	})
 	inTx := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return handleInTx(ctx, job, handle) })
-	tx := middleware.Tx(e.db, watched, middleware.TxOptions{SettleFirst: w.SettleFirst})
+	tx := middleware.Tx(e.db, observed, middleware.TxOptions{SettleFirst: w.SettleFirst})
 	if w.Detached {
 		mux.Handle(string(InTx), queue.Chain(inTx, detached, tx))
 	} else {
 		mux.Handle(string(InTx), queue.Chain(inTx, tx))
 	}
 	return queue.Worker{
-		Backend:     watched,
+		Backend:     observed,
 		Handler:     mux,
 		Concurrency: w.Concurrency,
 		Lease:       w.Lease,
@@ -122,15 +122,15 @@ func handleInTx(ctx context.Context, job *queue.Job, handle Handler) error {
 	if own, ok := ctx.Value(ownKey{}).(context.Context); ok {
 		ctx = own
 	}
-	verb := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
+	action := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Exec: func(ctx context.Context, query string, args ...any) error {
 		_, err := tx.ExecContext(ctx, query, args...)
 		return err
 	}})
-	return verdict(verb, "")
+	return toError(action, "")
 }
 
 // verdict is what an errand handler returns for a verb; text is the error's, or "".
-func verdict(v Verb, text string) error {
+func toError(v Action, text string) error {
 	switch v {
 	case Retry:
 		return errors.New(cmp.Or(text, "to be tried again"))
@@ -143,8 +143,8 @@ func verdict(v Verb, text string) error {
 }
 
 // paced is a verdict that says when to try again, where the worker has that.
-func paced(v Verb, text string, w Worker) error {
-	err := verdict(v, text)
+func toErrorWithDelay(v Action, text string, w Worker) error {
+	err := toError(v, text)
 	if v == Retry && w.RetryAfter > 0 {
 		return queue.RetryAfter(w.RetryAfter, err)
 	}
@@ -152,15 +152,15 @@ func paced(v Verb, text string, w Worker) error {
 }
 
 // watched tells what the backend says is lost, and what its claims take.
-type watched struct {
+type observed struct {
 	queue.Queue
 	worker Worker
 }
 
 // Unwrap lets the worker find what else the backend can do.
-func (w watched) Unwrap() queue.Queue { return w.Queue }
+func (w observed) Unwrap() queue.Queue { return w.Queue }
 
-func (w watched) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+func (w observed) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	begun := time.Now()
 	jobs, err := w.Queue.Claim(ctx, req)
 	if w.worker.Claimed != nil && len(jobs) > 0 {
@@ -169,19 +169,19 @@ func (w watched) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Jo
 	return jobs, err
 }
 
-func (w watched) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+func (w observed) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
 	lost, err := w.Queue.Extend(ctx, lease, jobs...)
-	w.tell(lost)
+	w.reportLost(lost)
 	return lost, err
 }
 
-func (w watched) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {
+func (w observed) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {
 	lost, err := w.Queue.Settle(ctx, db, outcomes...)
-	w.tell(lost)
+	w.reportLost(lost)
 	return lost, err
 }
 
-func (w watched) tell(lost []*queue.Job) {
+func (w observed) reportLost(lost []*queue.Job) {
 	if w.worker.Lost == nil {
 		return
 	}

@@ -16,7 +16,7 @@ func TestLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("direct", func(t *testing.T) {
-		testLeft(t, p, p.URL("postgres", "application_name", "direct"), "direct", p.Left)
+		testLeft(t, p, p.URL("postgres", "application_name", "direct"), "direct", p.AwaitDisconnect)
 	})
 	t.Run("bounced", func(t *testing.T) {
 		needBouncer(t)
@@ -25,7 +25,7 @@ func TestLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		testLeft(t, p, url, "bounced", b.Left)
+		testLeft(t, p, url, "bounced", b.AwaitDisconnect)
 	})
 }
 

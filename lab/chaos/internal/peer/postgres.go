@@ -1,4 +1,4 @@
-package system
+package peer
 
 import (
 	"context"
@@ -9,21 +9,21 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
-	"github.com/errandhq/errand/lab/internal/system"
+	"github.com/errandhq/errand/lab/internal/peer"
 	"github.com/errandhq/errand/queue"
 )
 
-func openPostgres(_ context.Context, dsn string, connections int) (System, error) {
+func openPostgres(_ context.Context, dsn string, connections int) (Peer, error) {
 	return openWith(postgres.Options{Listen: pgxlisten.Listen}, dsn, connections)
 }
 
 // openPooled does without a listener, whose connection must be its own.
-func openPooled(_ context.Context, dsn string, connections int) (System, error) {
+func openPooled(_ context.Context, dsn string, connections int) (Peer, error) {
 	return openWith(postgres.Options{}, dsn, connections)
 }
 
-func openWith(options postgres.Options, dsn string, connections int) (System, error) {
-	db, err := system.OpenDB("pgx", dsn, connections)
+func openWith(options postgres.Options, dsn string, connections int) (Peer, error) {
+	db, err := peer.OpenDB("pgx", dsn, connections)
 	if err != nil {
 		return nil, err
 	}

@@ -13,44 +13,44 @@ import (
 
 // Nursery starts children. All are started by one thread, because it is that thread's
 // end at which the kernel ends them.
-type Nursery struct {
+type Starter struct {
 	logs   string
 	starts chan func()
 }
 
 // NewNursery returns a nursery whose children log into files in the folder logs; ""
 // means that only the end of what they say is kept, for errors.
-func NewNursery(logs string) *Nursery {
-	n := &Nursery{logs: logs, starts: make(chan func())}
+func NewStarter(logs string) *Starter {
+	s := &Starter{logs: logs, starts: make(chan func())}
 	settled := make(chan struct{})
-	go n.serve(settled)
+	go s.serve(settled)
 	<-settled
-	return n
+	return s
 }
 
 // serve starts children until the nursery is closed. Go never ends the main thread: where it has
 // got that, it leaves the work to another, which cannot get it while this one has it.
-func (n *Nursery) serve(settled chan<- struct{}) {
+func (s *Starter) serve(settled chan<- struct{}) {
 	runtime.LockOSThread() // unlocked only there: the thread ends with this function
 	if onMainThread() {
 		elsewhere := make(chan struct{})
-		go n.serve(elsewhere)
+		go s.serve(elsewhere)
 		<-elsewhere
 		runtime.UnlockOSThread()
 		close(settled)
 		return
 	}
 	close(settled)
-	for start := range n.starts {
+	for start := range s.starts {
 		start()
 	}
 }
 
 // Close ends the children that still live, where the kernel does that.
-func (n *Nursery) Close() { close(n.starts) }
+func (s *Starter) Close() { close(s.starts) }
 
 // Start starts a child and waits until it is ready.
-func (n *Nursery) Start(spec Spec) (p *Process, err error) {
+func (s *Starter) Start(spec Spec) (p *Process, err error) {
 	var program []string
 	if spec.Host.Program != "" {
 		program = []string{spec.Host.Program, process.Argument}
@@ -62,14 +62,14 @@ func (n *Nursery) Start(spec Spec) (p *Process, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), spec.Host.Environment...)
 	cmd.SysProcAttr = endWithParent()
-	o := process.Options{Name: spec.Name, Command: cmd, Launch: n.launch}
-	if n.logs != "" {
-		if o.Log, err = os.OpenFile(filepath.Join(n.logs, spec.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+	o := process.Options{Name: spec.Name, Command: cmd, Launch: s.launch}
+	if s.logs != "" {
+		if o.Log, err = os.OpenFile(filepath.Join(s.logs, spec.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 			return nil, fmt.Errorf("%s: %w", spec.Name, err)
 		}
 	}
 	p = &Process{}
-	p.doomed.Store(slices.Contains(finite, spec.Part))
+	p.mayEnd.Store(slices.Contains(finite, spec.Part))
 	if p.Child, err = process.Start(o); err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func (n *Nursery) Start(spec Spec) (p *Process, err error) {
 }
 
 // launch has start called by the nursery's thread.
-func (n *Nursery) launch(start func() error) error {
+func (s *Starter) launch(start func() error) error {
 	started := make(chan error)
-	n.starts <- func() { started <- start() }
+	s.starts <- func() { started <- start() }
 	return <-started
 }

@@ -12,13 +12,13 @@ import (
 // Left waits until the server has no session any more of a process that has ended: what the process
 // had asked for, such as the jobs of a claim that was on its way, is done by then or never will be.
 // Sessions are known by their application_name.
-func (p *Postgres) Left(ctx context.Context, application string) error {
-	return p.leftBut(ctx, application, nil)
+func (p *Postgres) AwaitDisconnect(ctx context.Context, application string) error {
+	return p.awaitNoSession(ctx, application, nil)
 }
 
 // Left is as [Postgres.Left]: the pooler has no client any more of the process, nor the server a
 // session that served one and is not among those that the pooler goes on to use.
-func (b *Bouncer) Left(ctx context.Context, application string) error {
+func (b *Bouncer) AwaitDisconnect(ctx context.Context, application string) error {
 	console, err := b.console(ctx)
 	if err != nil {
 		return err
@@ -35,12 +35,12 @@ func (b *Bouncer) Left(ctx context.Context, application string) error {
 	if err != nil {
 		return err
 	}
-	return b.server.leftBut(ctx, application, pooled)
+	return b.server.awaitNoSession(ctx, application, pooled)
 }
 
 // leftBut waits until there is no session of that name but for those of these processes of the
 // server.
-func (p *Postgres) leftBut(ctx context.Context, application string, pooled []int32) error {
+func (p *Postgres) awaitNoSession(ctx context.Context, application string, pooled []int32) error {
 	conn, err := pgx.Connect(ctx, p.URL("postgres"))
 	if err != nil {
 		return err

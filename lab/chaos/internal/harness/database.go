@@ -1,4 +1,4 @@
-package lab
+package harness
 
 import (
 	"context"
@@ -13,17 +13,17 @@ import (
 
 // DSN is where the system's database is, with server settings: name, value, name,
 // value. A file knows no settings.
-func (l *Lab) DSN(settings ...string) string {
-	if l.Server == nil {
-		return l.File
+func (h *Harness) DSN(settings ...string) string {
+	if h.Server == nil {
+		return h.File
 	}
-	return l.Server.URL(Database, settings...)
+	return h.Server.URL(Database, settings...)
 }
 
 // Exec runs statements in the system's database, on a connection of their own to its
 // server.
-func (l *Lab) Exec(ctx context.Context, statements ...string) error {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func (h *Harness) Exec(ctx context.Context, statements ...string) error {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return err
 	}
@@ -38,12 +38,12 @@ func (l *Lab) Exec(ctx context.Context, statements ...string) error {
 
 // Reachable waits until the processes can reach the system's database again, by the Route if there
 // is one: a pooler takes longer to find that the server is there than who connects to that does.
-func (l *Lab) Reachable(ctx context.Context) error {
-	dsn, err := l.childDSN("lab")
+func (h *Harness) Reachable(ctx context.Context) error {
+	dsn, err := h.childDSN("lab")
 	if err != nil {
 		return err
 	}
-	return l.Until(ctx, time.Minute, func() (bool, error) {
+	return h.Until(ctx, time.Minute, func() (bool, error) {
 		conn, err := pgx.Connect(ctx, dsn)
 		if err != nil {
 			return false, ctx.Err()
@@ -55,8 +55,8 @@ func (l *Lab) Reachable(ctx context.Context) error {
 }
 
 // Count reads one number from the system's database, on a connection of its own.
-func (l *Lab) Count(ctx context.Context, query string, args ...any) (n int, err error) {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func (h *Harness) Count(ctx context.Context, query string, args ...any) (n int, err error) {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return 0, err
 	}
@@ -66,8 +66,8 @@ func (l *Lab) Count(ctx context.Context, query string, args ...any) (n int, err 
 }
 
 // Terminate ends all connections to the system's database from the server's side.
-func (l *Lab) Terminate(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, l.Server.URL("postgres"))
+func (h *Harness) Terminate(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, h.Server.URL("postgres"))
 	if err != nil {
 		return err
 	}
@@ -75,32 +75,32 @@ func (l *Lab) Terminate(ctx context.Context) error {
 	f := audit.Fault{What: "pg_terminate_backend", At: time.Now()}
 	_, err = conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, Database)
 	f.Until = time.Now()
-	l.Struck(f)
+	h.RecordFault(f)
 	return err
 }
 
 // quiet waits until the server has done what a process that does nothing any more had
 // asked it for: what it claims for a worker that is frozen, it has claimed.
-func (l *Lab) quiet(ctx context.Context, name string) error {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func (h *Harness) awaitQuiet(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	return l.Until(ctx, 10*time.Second, func() (quiet bool, err error) {
+	return h.Until(ctx, 10*time.Second, func() (quiet bool, err error) {
 		err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND state = 'active')`, name).Scan(&quiet)
 		return quiet, err
 	})
 }
 
 // InstallBusiness makes the table that jobs of the kind InTx write to.
-func (l *Lab) InstallBusiness(ctx context.Context) error {
-	return l.Exec(ctx, `CREATE TABLE public.business (number bigint NOT NULL, attempt integer NOT NULL, worker text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`)
+func (h *Harness) InstallBusiness(ctx context.Context) error {
+	return h.Exec(ctx, `CREATE TABLE public.business (number bigint NOT NULL, attempt integer NOT NULL, worker text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`)
 }
 
 // Business reads that table, in the order of the times of its rows.
-func (l *Lab) Business(ctx context.Context) ([]ledger.Entry, error) {
-	conn, err := pgx.Connect(ctx, l.DSN())
+func (h *Harness) Business(ctx context.Context) ([]ledger.Entry, error) {
+	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return nil, err
 	}

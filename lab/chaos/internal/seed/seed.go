@@ -1,7 +1,7 @@
 // Package plan draws what is random in a run from its seed, so that the same
 // command strikes the same victims after the same pauses. What the operating system
 // and the servers make of that is theirs.
-package plan
+package seed
 
 import (
 	"fmt"

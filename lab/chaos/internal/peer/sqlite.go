@@ -1,4 +1,4 @@
-package system
+package peer
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type File interface {
 // inFile is errand on SQLite.
 type inFile struct{ errand }
 
-func openSQLite(_ context.Context, path string, connections int) (System, error) {
+func openSQLite(_ context.Context, path string, connections int) (Peer, error) {
 	db, err := sqlite.Open("sqlite", path)
 	if err != nil {
 		return nil, err

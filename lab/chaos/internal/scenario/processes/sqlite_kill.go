@@ -7,10 +7,10 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/filelock"
-	"github.com/errandhq/errand/lab/chaos/internal/lab"
-	"github.com/errandhq/errand/lab/chaos/internal/plan"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
 var sqlite = scenario.Scenario{
@@ -24,29 +24,29 @@ var sqlite = scenario.Scenario{
 // workersOnFile are on the file besides the process that enqueues, which is the last victim.
 const workersOnFile = 8
 
-func killAmongMany(ctx context.Context, l *lab.Lab) error {
-	c, err := crowdFile(l)
+func killAmongMany(ctx context.Context, h *harness.Harness) error {
+	c, err := crowdFile(h)
 	if err != nil {
 		return err
 	}
-	if err := l.Sleep(ctx, lab.Size(l, 5*time.Second, time.Second)); err != nil {
+	if err := h.Sleep(ctx, harness.Size(h, 5*time.Second, time.Second)); err != nil {
 		return err
 	}
-	kills := lab.Size(l, 200, 10)
-	least, most := lab.Size(l, 300*time.Millisecond, 100*time.Millisecond), lab.Size(l, 900*time.Millisecond, 400*time.Millisecond)
-	if err := c.killInTurn(ctx, plan.Strikes(l.Source("kills"), kills, workersOnFile+1, least, most)); err != nil {
+	kills := harness.Size(h, 200, 10)
+	least, most := harness.Size(h, 300*time.Millisecond, 100*time.Millisecond), harness.Size(h, 900*time.Millisecond, 400*time.Millisecond)
+	if err := c.killInTurn(ctx, seed.Strikes(h.Source("kills"), kills, workersOnFile+1, least, most)); err != nil {
 		return err
 	}
-	l.Say("%d kills done", kills)
-	if err := l.Sleep(ctx, lab.Size(l, 10*time.Second, 2*time.Second)); err != nil {
+	h.Logf("%d kills done", kills)
+	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, 2*time.Second)); err != nil {
 		return err
 	}
-	f, _, err := scenario.Finish(ctx, l, c.crew, c.enqueuer)
+	f, _, err := scenario.Finish(ctx, h, c.crew, c.enqueuer)
 	if err != nil {
 		return err
 	}
-	l.CheckDuplicates(f)
-	checkRerun(l, f, leaseOfKilled)
+	h.CheckDuplicates(f)
+	checkRerun(h, f, leaseOfKilled)
 	c.note()
 	c.checkFile(ctx)
 	return nil
@@ -54,9 +54,9 @@ func killAmongMany(ctx context.Context, l *lab.Lab) error {
 
 // crowd is all that uses the file.
 type crowd struct {
-	lab       *lab.Lab
-	file      system.File
-	crew      *lab.Crew
+	lab       *harness.Harness
+	file      peer.File
+	crew      *harness.Crew
 	enqueuer  *child.Process
 	enqueuers int // that there have been
 
@@ -68,14 +68,14 @@ type crowd struct {
 	found []string // by quick_check, other than "ok"
 }
 
-func crowdFile(l *lab.Lab) (c *crowd, err error) {
-	file, ok := l.System.(system.File)
+func crowdFile(h *harness.Harness) (c *crowd, err error) {
+	file, ok := h.Peer.(peer.File)
 	if !ok {
-		return nil, fmt.Errorf("%s is not in a file", l.About.Name)
+		return nil, fmt.Errorf("%s is not in a file", h.System.Name)
 	}
-	c = &crowd{lab: l, file: file}
-	c.crew, err = l.Crew(workersOnFile, child.Work{
-		Worker: system.Worker{Concurrency: 4, Lease: leaseOfKilled},
+	c = &crowd{lab: h, file: file}
+	c.crew, err = h.Crew(workersOnFile, child.Work{
+		Worker: peer.Worker{Concurrency: 4, Lease: leaseOfKilled},
 		Least:  50 * time.Millisecond, // 32 handlers get through some 210 jobs a second
 		Most:   250 * time.Millisecond,
 	})
@@ -108,8 +108,8 @@ func (c *crowd) replace(victim int) error {
 }
 
 // killInTurn kills one process after another, and every so often all.
-func (c *crowd) killInTurn(ctx context.Context, strikes []plan.Strike) error {
-	turn := lab.Size(c.lab, 20, 5)
+func (c *crowd) killInTurn(ctx context.Context, strikes []seed.Strike) error {
+	turn := harness.Size(c.lab, 20, 5)
 	for i, strike := range strikes {
 		if err := c.lab.Sleep(ctx, strike.After); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (c *crowd) killInTurn(ctx context.Context, strikes []plan.Strike) error {
 }
 
 // killOne kills one process, and replaces it.
-func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
+func (c *crowd) killOne(ctx context.Context, strike seed.Strike) error {
 	victim, err := c.choose(strike)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *crowd) killOne(ctx context.Context, strike plan.Strike) error {
 // choose waits until the victim writes, or until anybody copies the log into the file, who is the
 // victim then, or for nothing, as the draw has it. It waits for a second at most: the kernel may
 // not tell.
-func (c *crowd) choose(strike plan.Strike) (victim int, err error) {
+func (c *crowd) choose(strike seed.Strike) (victim int, err error) {
 	var lock int
 	switch strike.Draw % 4 {
 	case 0, 1:
@@ -172,7 +172,7 @@ func (c *crowd) choose(strike plan.Strike) (victim int, err error) {
 
 // killAll leaves nobody who has the file open: whoever opens it next makes it whole again
 // from what is in the file and its log, without what the dead had in shared memory.
-func (c *crowd) killAll(ctx context.Context, _ plan.Strike) error {
+func (c *crowd) killAll(ctx context.Context, _ seed.Strike) error {
 	var all []*child.Process
 	for victim := range workersOnFile + 1 {
 		all = append(all, c.at(victim))
@@ -242,7 +242,7 @@ func (c *crowd) note() {
 
 // checkFile demands that the file is intact, and has been whenever it was looked at.
 func (c *crowd) checkFile(ctx context.Context) {
-	c.lab.Row.Check(c.looks > 0 && len(c.found) == 0, "PRAGMA quick_check meanwhile: ok", "%d of %d; not ok %s", c.looks-len(c.found), c.looks, lab.Few(c.found))
+	c.lab.Row.Check(c.looks > 0 && len(c.found) == 0, "PRAGMA quick_check meanwhile: ok", "%d of %d; not ok %s", c.looks-len(c.found), c.looks, harness.FirstFew(c.found))
 	found := c.check(ctx, true)
 	c.lab.Row.Check(found == "ok", "PRAGMA integrity_check in the end: ok", "%s", found)
 }

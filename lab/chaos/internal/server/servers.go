@@ -22,7 +22,7 @@ import (
 // janitorScript waits until its input is at its end, which is when the process that started it has
 // ended, in whatever way; then it ends the servers in the directory $1, unmounts what is mounted
 // there, and removes that. It runs as our own account, which may do so.
-const janitorScript = `
+const cleanupScript = `
 while read -r _; do :; done
 for file in "$1"/*/postmaster.pid "$1"/*/pgbouncer.pid; do
 	read -r pid <"$file" && while kill -QUIT "$pid"; do sleep 0.1; done
@@ -33,21 +33,21 @@ rm -rf "$1"
 
 // Farm makes servers. The data of all is in one directory, which is gone when the
 // program has ended. Start may be called concurrently.
-type Farm struct {
+type Servers struct {
 	bin      string
 	dir      string
 	logs     string              // where the servers' logs go, dir unless they are kept
 	account  *syscall.Credential // to run as; nil for our own
 	password string
-	janitor  io.Closer
+	cleaner  io.Closer
 
 	mu      sync.Mutex
-	servers []*Postgres
+	started []*Postgres
 	ports   map[string]bool // that servers have been given
 }
 
 // NewFarm finds the binaries and makes the data that each server begins with.
-func NewFarm(ctx context.Context) (*Farm, error) {
+func NewServers(ctx context.Context) (*Servers, error) {
 	bin, err := pgbin.Find()
 	if err != nil {
 		return nil, err
@@ -60,79 +60,79 @@ func NewFarm(ctx context.Context) (*Farm, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Farm{bin: bin, dir: dir, logs: dir, account: account, password: rand.Text(), ports: make(map[string]bool)}
-	if err := f.prepare(ctx); err != nil {
-		return nil, errors.Join(err, f.Close())
+	s := &Servers{bin: bin, dir: dir, logs: dir, account: account, password: rand.Text(), ports: make(map[string]bool)}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	return f, nil
+	return s, nil
 }
 
-func (f *Farm) prepare(ctx context.Context) error {
-	if err := f.own(f.dir); err != nil {
+func (s *Servers) prepare(ctx context.Context) error {
+	if err := s.chown(s.dir); err != nil {
 		return err
 	}
-	secret := filepath.Join(f.dir, "password")
-	if err := os.WriteFile(secret, []byte(f.password), 0o600); err != nil {
+	secret := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(secret, []byte(s.password), 0o600); err != nil {
 		return err
 	}
-	if err := f.own(secret); err != nil {
+	if err := s.chown(secret); err != nil {
 		return err
 	}
-	if err := f.hireJanitor(); err != nil {
+	if err := s.startCleaner(); err != nil {
 		return err
 	}
-	return f.run(ctx, filepath.Join(f.bin, "initdb"), "-D", f.template(), "-U", "errand", "--pwfile="+secret,
+	return s.run(ctx, filepath.Join(s.bin, "initdb"), "-D", s.template(), "-U", "errand", "--pwfile="+secret,
 		"--auth=password", "--locale=C", "--encoding=UTF8", "--no-sync")
 }
 
-func (f *Farm) template() string { return filepath.Join(f.dir, "template") }
+func (s *Servers) template() string { return filepath.Join(s.dir, "template") }
 
 // Dir is where the servers' data is.
-func (f *Farm) Dir() string { return f.dir }
+func (s *Servers) Dir() string { return s.dir }
 
 // KeepLogs has the servers that are made from now on write their logs into a folder that stays.
-func (f *Farm) KeepLogs(dir string) error {
-	f.logs = dir
+func (s *Servers) KeepLogs(dir string) error {
+	s.logs = dir
 	return os.MkdirAll(dir, 0o755)
 }
 
 // log is the file of a server's log, without what is there from another run.
-func (f *Farm) log(name string) string {
-	path := filepath.Join(f.logs, name+".log")
+func (s *Servers) log(name string) string {
+	path := filepath.Join(s.logs, name+".log")
 	_ = os.Remove(path)
 	return path
 }
 
 // own gives a file to the servers' account.
-func (f *Farm) own(path string) error {
-	if f.account == nil {
+func (s *Servers) chown(path string) error {
+	if s.account == nil {
 		return nil
 	}
-	return os.Chown(path, int(f.account.Uid), int(f.account.Gid))
+	return os.Chown(path, int(s.account.Uid), int(s.account.Gid))
 }
 
 // command is a program that runs as the servers' account, out of ctrl-C's reach.
-func (f *Farm) command(name string, args ...string) *exec.Cmd {
+func (s *Servers) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.Dir = f.dir
+	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: f.account}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: s.account}
 	return cmd
 }
 
 // run runs a program to its end.
-func (f *Farm) run(ctx context.Context, name string, args ...string) error {
+func (s *Servers) run(ctx context.Context, name string, args ...string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if out, err := f.command(name, args...).CombinedOutput(); err != nil {
+	if out, err := s.command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-func (f *Farm) hireJanitor() error {
-	cmd := f.command("/bin/sh", "-c", janitorScript, "sh", f.dir)
+func (s *Servers) startCleaner() error {
+	cmd := s.command("/bin/sh", "-c", cleanupScript, "sh", s.dir)
 	cmd.SysProcAttr.Credential = nil
 	input, err := cmd.StdinPipe()
 	if err != nil {
@@ -141,39 +141,39 @@ func (f *Farm) hireJanitor() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	f.janitor = input
+	s.cleaner = input
 	go func() { _ = cmd.Wait() }() // it ends after us, or finds nothing to do
 	return nil
 }
 
 // Close ends all servers and removes their data.
-func (f *Farm) Close() error {
+func (s *Servers) Close() error {
 	var errs []error
-	for _, s := range f.servers {
-		errs = append(errs, s.Close())
+	for _, p := range s.started {
+		errs = append(errs, p.Close())
 	}
-	errs = append(errs, os.RemoveAll(f.dir))
-	if f.janitor != nil {
-		errs = append(errs, f.janitor.Close())
+	errs = append(errs, os.RemoveAll(s.dir))
+	if s.cleaner != nil {
+		errs = append(errs, s.cleaner.Close())
 	}
 	return errors.Join(errs...)
 }
 
 // adopt has a server ended by Close.
-func (f *Farm) adopt(p *Postgres) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.servers = append(f.servers, p)
+func (s *Servers) register(p *Postgres) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, p)
 }
 
 // port is a free port that it has not given before.
-func (f *Farm) port() (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *Servers) port() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for {
 		port, err := server.FreePort()
-		if err != nil || !f.ports[port] {
-			f.ports[port] = true
+		if err != nil || !s.ports[port] {
+			s.ports[port] = true
 			return port, err
 		}
 	}

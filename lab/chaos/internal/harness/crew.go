@@ -1,4 +1,4 @@
-package lab
+package harness
 
 import (
 	"context"
@@ -9,28 +9,28 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
-	"github.com/errandhq/errand/lab/chaos/internal/system"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // Crew is a number of like worker processes, each in a place of its own. One that is
 // gone is replaced by another, which has another name.
 type Crew struct {
-	lab    *Lab
-	work   func(place int) child.Work
-	places []*child.Process
-	turn   []int // how many there have been in each place
+	harness *Harness
+	work    func(place int) child.Work
+	places  []*child.Process
+	turn    []int // how many there have been in each place
 
 	supervised bool
 }
 
 // Crew starts n workers.
-func (l *Lab) Crew(n int, w child.Work) (*Crew, error) {
-	return l.MixedCrew(n, func(int) child.Work { return w })
+func (h *Harness) Crew(n int, w child.Work) (*Crew, error) {
+	return h.MixedCrew(n, func(int) child.Work { return w })
 }
 
 // MixedCrew starts n workers, each as its place has it.
-func (l *Lab) MixedCrew(n int, work func(place int) child.Work) (*Crew, error) {
-	c := &Crew{lab: l, work: work, places: make([]*child.Process, n), turn: make([]int, n)}
+func (h *Harness) MixedCrew(n int, work func(place int) child.Work) (*Crew, error) {
+	c := &Crew{harness: h, work: work, places: make([]*child.Process, n), turn: make([]int, n)}
 	for place := range n {
 		if err := c.Replace(place); err != nil {
 			return nil, err
@@ -53,13 +53,13 @@ func (c *Crew) Names() (names []string) {
 // Replace starts a worker in a place, whatever has become of the one before.
 func (c *Crew) Replace(place int) error {
 	c.turn[place]++
-	p, err := c.lab.Worker(fmt.Sprintf("w%d.%d", place+1, c.turn[place]), c.work(place))
+	p, err := c.harness.Worker(fmt.Sprintf("w%d.%d", place+1, c.turn[place]), c.work(place))
 	if err != nil {
 		return err
 	}
 	c.places[place] = p
 	if c.supervised {
-		p.Expose()
+		p.AllowKill()
 	}
 	return nil
 }
@@ -69,24 +69,24 @@ func (c *Crew) Replace(place int) error {
 func (c *Crew) Supervise() {
 	c.supervised = true
 	for _, p := range c.places {
-		p.Expose()
+		p.AllowKill()
 	}
-	c.lab.watched = append(c.lab.watched, c)
+	c.harness.supervised = append(c.harness.supervised, c)
 }
 
 // replaceKilled replaces the workers that have been killed, and takes note of what the table says
 // they held.
 func (c *Crew) replaceKilled(ctx context.Context) error {
 	for place, p := range c.places {
-		if !ended(p) || p.Unexpected() != nil {
+		if !hasEnded(p) || p.Unexpected() != nil {
 			continue
 		}
 		f := audit.Fault{What: "killed itself", At: p.EndedAt(), Worker: p.Name}
 		var err error
-		if f.Held, err = c.lab.held(ctx, p.Name); err != nil {
+		if f.Held, err = c.harness.held(ctx, p.Name); err != nil {
 			return err
 		}
-		c.lab.Struck(f)
+		c.harness.RecordFault(f)
 		if err := c.Replace(place); err != nil {
 			return err
 		}
@@ -95,10 +95,12 @@ func (c *Crew) replaceKilled(ctx context.Context) error {
 }
 
 // Kill kills the worker in a place and takes note of what the table says it held.
-func (c *Crew) Kill(ctx context.Context, place int) error { return c.lab.Kill(ctx, c.places[place]) }
+func (c *Crew) Kill(ctx context.Context, place int) error {
+	return c.harness.Kill(ctx, c.places[place])
+}
 
 // Kill kills processes, all at once, and takes note of what the table says each held.
-func (l *Lab) Kill(ctx context.Context, processes ...*child.Process) error {
+func (h *Harness) Kill(ctx context.Context, processes ...*child.Process) error {
 	var kills sync.WaitGroup
 	for _, p := range processes {
 		kills.Go(p.Kill)
@@ -106,8 +108,8 @@ func (l *Lab) Kill(ctx context.Context, processes ...*child.Process) error {
 	kills.Wait()
 	at := time.Now()
 	for _, p := range processes {
-		held, err := l.held(ctx, p.Name)
-		l.Struck(audit.Fault{What: "SIGKILL", At: at, Worker: p.Name, Held: held})
+		held, err := h.held(ctx, p.Name)
+		h.RecordFault(audit.Fault{What: "SIGKILL", At: at, Worker: p.Name, Held: held})
 		if err != nil {
 			return err
 		}
@@ -117,49 +119,49 @@ func (l *Lab) Kill(ctx context.Context, processes ...*child.Process) error {
 
 // held is what the table says that a process which has ended holds, once what it had asked for is
 // done: a claim that was on its way has taken its jobs.
-func (l *Lab) held(ctx context.Context, name string) ([]system.Job, error) {
-	if l.Left != nil {
-		if err := l.Left(ctx, name); err != nil {
+func (h *Harness) held(ctx context.Context, name string) ([]peer.Job, error) {
+	if h.AwaitDisconnect != nil {
+		if err := h.AwaitDisconnect(ctx, name); err != nil {
 			return nil, err
 		}
 	}
-	return l.System.Jobs(ctx, name)
+	return h.Peer.Jobs(ctx, name)
 }
 
 // Freeze stops the worker in a place and takes note of what the table says it holds.
 func (c *Crew) Freeze(ctx context.Context, place int) (audit.Fault, error) {
-	return c.lab.Freeze(ctx, c.places[place])
+	return c.harness.Freeze(ctx, c.places[place])
 }
 
 // Freeze stops a worker and takes note of what the table says it holds.
-func (l *Lab) Freeze(ctx context.Context, p *child.Process) (audit.Fault, error) {
+func (h *Harness) Freeze(ctx context.Context, p *child.Process) (audit.Fault, error) {
 	if err := p.Freeze(); err != nil {
 		return audit.Fault{}, err
 	}
 	f := audit.Fault{What: "SIGSTOP", At: time.Now(), Worker: p.Name}
-	if err := l.quiet(ctx, p.Name); err != nil {
+	if err := h.awaitQuiet(ctx, p.Name); err != nil {
 		return f, err
 	}
 	var err error
-	f.Held, err = l.System.Jobs(ctx, p.Name)
+	f.Held, err = h.Peer.Jobs(ctx, p.Name)
 	f.Looked = time.Now()
-	l.Struck(f)
+	h.RecordFault(f)
 	return f, err
 }
 
 // stopping is how long a worker may take to stop beyond its handlers' time.
-const stopping = 40 * time.Second
+const stopTimeout = 40 * time.Second
 
 // Finish waits until the enqueuers have ended and all jobs are worked off, stops the workers, and
 // audits.
 func (c *Crew) Finish(ctx context.Context, enqueuers ...*child.Process) (f audit.Finding, book ledger.Book, err error) {
-	if err := c.lab.Drain(ctx, enqueuers...); err != nil {
+	if err := c.harness.Drain(ctx, enqueuers...); err != nil {
 		return f, book, err
 	}
 	if err := c.Stop(); err != nil {
 		return f, book, err
 	}
-	return c.lab.Audit(ctx)
+	return c.harness.Audit(ctx)
 }
 
 // Stop lets the workers stop in good order, all at once.
@@ -170,7 +172,7 @@ func (c *Crew) Stop() error {
 		}
 	}
 	for _, p := range c.places {
-		if err := p.Wait(stopping); err != nil {
+		if err := p.Wait(stopTimeout); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
 // Package system holds the job queues that are put to the test, each behind the same
 // few verbs.
-package system
+package peer
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // System is one job queue as one process uses it. Jobs are numbered: the number is all
 // that a job carries. Its methods may be called concurrently.
-type System interface {
+type Peer interface {
 	// Install makes what the queue needs in an empty database.
 	Install(ctx context.Context) error
 	// Enqueue writes jobs in one call. nil is the acknowledgement: from then on none of
@@ -69,7 +69,7 @@ type Worker struct {
 }
 
 // Handler does the work of one run of a job, and says what came of it.
-type Handler func(ctx context.Context, run Run) Verb
+type Handler func(ctx context.Context, run Run) Action
 
 // Run is one run of a job.
 type Run struct {
@@ -85,18 +85,18 @@ type Run struct {
 }
 
 // Verb is what came of a run.
-type Verb int
+type Action int
 
 // The finishing verbs, as each system has them.
 const (
-	Done   Verb = iota
-	Retry       // an error: try again
-	Dead        // give up
-	Snooze      // not yet: look at it again later
-	Verbs       // how many there are
+	Done    Action = iota
+	Retry          // an error: try again
+	Dead           // give up
+	Snooze         // not yet: look at it again later
+	Actions        // how many there are
 )
 
-func (v Verb) String() string { return [...]string{"done", "retry", "dead", "snooze"}[v] }
+func (v Action) String() string { return [...]string{"done", "retry", "dead", "snooze"}[v] }
 
 // State is where a job is in its life.
 type State string
@@ -124,7 +124,7 @@ type Job struct {
 }
 
 // About describes a system.
-type About struct {
+type System struct {
 	Name string
 	Text string // its version and settings, for people
 	// Slow says how much longer than a lease it may take, by the system's own rules,
@@ -132,14 +132,14 @@ type About struct {
 	Slow time.Duration
 	// Peer says that it is not errand: what does not hold of it is shown, but not held against
 	// the program.
-	Peer bool
+	Competitor bool
 	// Pooled says that its connections are PgBouncer's.
 	Pooled bool
 	// File says that its database is a file, whose path is the DSN, and not on a server.
 	// Then it is a [File], too.
 	File bool
 
-	open func(ctx context.Context, dsn string, connections int) (System, error)
+	open func(ctx context.Context, dsn string, connections int) (Peer, error)
 }
 
 // The names of some systems. Default is that of a scenario that names none; Pooled is errand again,
@@ -150,33 +150,33 @@ const (
 )
 
 // Systems are all there are.
-var Systems = []About{
+var Systems = []System{
 	{Name: Default, Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", open: openPostgres},
 	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
 	{Name: Pooled, Text: "errand without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", Pooled: true, open: openPooled},
 	{
 		Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease",
-		Slow: 60 * time.Second, Peer: true, open: openRiver,
+		Slow: 60 * time.Second, Competitor: true, open: openRiver,
 	},
 }
 
 // Named finds a system.
-func Named(name string) (About, bool) {
+func Named(name string) (System, bool) {
 	for _, s := range Systems {
 		if s.Name == name {
 			return s, true
 		}
 	}
-	return About{}, false
+	return System{}, false
 }
 
 // Open connects to a system, with as many connections as that at most.
-func Open(ctx context.Context, name, dsn string, connections int) (System, error) {
-	about, ok := Named(name)
+func Open(ctx context.Context, name, dsn string, connections int) (Peer, error) {
+	system, ok := Named(name)
 	if !ok {
 		return nil, fmt.Errorf("no system %q", name)
 	}
-	s, err := about.open(ctx, dsn, connections)
+	s, err := system.open(ctx, dsn, connections)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

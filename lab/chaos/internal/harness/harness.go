@@ -1,0 +1,252 @@
+// Package lab is what a scenario has at hand: servers, worker and enqueuer processes,
+// the ledger, the auditor, and the row that it fills.
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
+	"github.com/errandhq/errand/lab/chaos/internal/report"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
+	"github.com/errandhq/errand/lab/chaos/internal/server"
+)
+
+// Config is what a lab is made of.
+type Config struct {
+	Seed      uint64
+	Short     bool
+	System    peer.System
+	Row       *report.Row
+	Server    *server.Postgres // the system's; nil if its database is a file
+	File      string           // that file's path, or ""
+	LedgerDSN string           // an empty database
+	// Route, if not nil, says where a process of that name finds the server, whose own place is
+	// dsn.
+	Route func(name, dsn string) (string, error)
+	// Left waits until nothing is under way any more of a process of that name, which has ended;
+	// nil if the database is a file.
+	AwaitDisconnect func(ctx context.Context, name string) error
+	Starter         *child.Starter
+	Dir             string // a folder that is gone when the program has ended
+	Progress        io.Writer
+}
+
+// Lab is one scenario's. Its methods are for one goroutine.
+type Harness struct {
+	Config
+	Peer       peer.Peer // as this process uses it
+	Ledger     *ledger.Ledger
+	acks       *ledger.Writer // of what this process enqueues
+	children   []*child.Process
+	faults     []audit.Fault
+	mayLose    map[int]bool // see Gone
+	supervised []*Crew      // those that are supervised
+}
+
+// Database is the name of the system's database on its server.
+const Database = "chaos"
+
+// Open makes the system's database and the ledger.
+func Open(ctx context.Context, c Config) (*Harness, error) {
+	h := &Harness{Config: c}
+	if err := h.open(ctx); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+func (h *Harness) open(ctx context.Context) (err error) {
+	if h.Server != nil {
+		if err := h.Server.Create(ctx, Database); err != nil {
+			return err
+		}
+	}
+	if h.Ledger, err = ledger.Create(ctx, h.LedgerDSN); err != nil {
+		return err
+	}
+	if h.acks, err = ledger.Open(ctx, h.LedgerDSN, "lab"); err != nil {
+		return err
+	}
+	if h.Peer, err = h.openSystem(ctx); err != nil {
+		return err
+	}
+	if h.Row.Server, err = h.engine(ctx); err != nil {
+		return err
+	}
+	return h.Peer.Install(ctx)
+}
+
+// engine is what runs the system's database.
+func (h *Harness) engine(ctx context.Context) (string, error) {
+	if f, ok := h.Peer.(peer.File); ok {
+		return f.Engine(ctx)
+	}
+	return "PostgreSQL " + h.Server.Version, nil
+}
+
+// openSystem opens the system for this process. What it reads is no part of what is tested,
+// whatever the database's default is made.
+func (h *Harness) openSystem(ctx context.Context) (peer.Peer, error) {
+	return peer.Open(ctx, h.System.Name, h.DSN("default_transaction_isolation", "read committed"), 3)
+}
+
+// Close ends what is left of the processes.
+func (h *Harness) Close() error {
+	for _, p := range h.children {
+		p.Kill()
+	}
+	var errs []error
+	if h.Ledger != nil {
+		h.Ledger.Close()
+	}
+	if h.acks != nil {
+		errs = append(errs, h.acks.Close())
+	}
+	if h.Peer != nil {
+		errs = append(errs, h.Peer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Size is full, or, in a short run, short.
+func Size[T any](h *Harness, full, short T) T {
+	if h.Short {
+		return short
+	}
+	return full
+}
+
+// Source is the randomness of one of the scenario's purposes.
+func (h *Harness) Source(purpose string) *rand.Rand {
+	return seed.Source(h.Seed, h.Row.Scenario, purpose)
+}
+
+// Say tells whoever waits how far it is.
+func (h *Harness) Logf(format string, args ...any) {
+	fmt.Fprintf(h.Progress, "%d %s, %s: %s\n", h.Row.Number, h.Row.Scenario, h.Row.System, fmt.Sprintf(format, args...))
+}
+
+// Sleep lets time pass. It fails as soon as a process has ended that should not have.
+func (h *Harness) Sleep(ctx context.Context, d time.Duration) error {
+	until := time.Now().Add(d)
+	return h.Until(ctx, d+time.Second, func() (bool, error) { return !time.Now().Before(until), nil })
+}
+
+// Until waits for a condition, for as long as the patience lasts. It fails, too, when
+// the condition does, and as soon as a process has ended that should not have.
+func (h *Harness) Until(ctx context.Context, patience time.Duration, condition func() (bool, error)) error {
+	deadline := time.Now().Add(patience)
+	for {
+		for _, p := range h.children {
+			if err := p.Unexpected(); err != nil {
+				return err
+			}
+		}
+		for _, c := range h.supervised {
+			if err := c.replaceKilled(ctx); err != nil {
+				return err
+			}
+		}
+		ok, err := condition()
+		if ok || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited for %v in vain", patience)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Struck takes note of a fault.
+func (h *Harness) RecordFault(f audit.Fault) { h.faults = append(h.faults, f) }
+
+// Faults are those that the lab was told of.
+func (h *Harness) Faults() []audit.Fault { return h.faults }
+
+// Worker starts a worker process.
+func (h *Harness) Worker(name string, w child.Work) (*child.Process, error) {
+	return h.Start(child.Spec{Part: "work", Name: name, Work: w, Host: w.Host})
+}
+
+// Committer starts a process that enqueues in transactions or without, with keys or
+// without.
+func (h *Harness) Committer(name string, c child.Commit) (*child.Process, error) {
+	return h.Start(child.Spec{Part: "commit", Name: name, Commit: c})
+}
+
+// Enqueuer starts a process that enqueues.
+func (h *Harness) Enqueuer(name string, e child.Enqueue) (*child.Process, error) {
+	return h.Start(child.Spec{Part: "enqueue", Name: name, Enqueue: e, Host: e.Host})
+}
+
+// childDSN is where a process of that name finds the system's database.
+func (h *Harness) childDSN(name string) (string, error) {
+	dsn := h.DSN("application_name", name)
+	if h.Route == nil {
+		return dsn, nil
+	}
+	return h.Route(name, dsn)
+}
+
+// Start starts a process of any part. Where it has no DSN, it is given that of the
+// system's database, by the Route.
+func (h *Harness) Start(spec child.Spec) (p *child.Process, err error) {
+	spec.System, spec.Ledger, spec.Seed = h.System.Name, h.LedgerDSN, h.Seed
+	if spec.DSN == "" {
+		if spec.DSN, err = h.childDSN(spec.Name); err != nil {
+			return nil, err
+		}
+	}
+	p, err = h.Starter.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	h.children = append(h.children, p)
+	return p, nil
+}
+
+// Enqueue enqueues jobs from this process.
+func (h *Harness) Enqueue(ctx context.Context, kind peer.Kind, numbers ...int) error {
+	if err := h.Peer.Enqueue(ctx, kind, numbers...); err != nil {
+		return err
+	}
+	return h.acks.Acked(numbers...)
+}
+
+// Acked takes note of jobs that came into the table without the system.
+func (h *Harness) RecordAcks(numbers ...int) error { return h.acks.Acked(numbers...) }
+
+// Acted takes note of jobs whose work was done without the system's own handlers.
+func (h *Harness) RecordEffects(numbers ...int) error {
+	for _, n := range numbers {
+		if err := h.acks.Effect(n, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EnqueueLater enqueues jobs that are due later from this process, where the system can do that.
+func (h *Harness) EnqueueLater(ctx context.Context, kind peer.Kind, due func(number int) peer.Due, numbers ...int) error {
+	later, ok := h.Peer.(peer.Later)
+	if !ok {
+		return fmt.Errorf("%s: has no jobs that are due later", h.System.Name)
+	}
+	if err := later.EnqueueLater(ctx, kind, due, numbers...); err != nil {
+		return err
+	}
+	return h.acks.Acked(numbers...)
+}
