@@ -26,6 +26,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/report"
 	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/lab/bench/internal/runner"
 	"github.com/errandhq/errand/lab/bench/internal/scenario"
 	"github.com/errandhq/errand/lab/bench/internal/server"
 	"github.com/errandhq/errand/lab/internal/process"
@@ -36,7 +37,7 @@ func main() { process.Main("bench", child.Run, run) }
 
 // flags are the command line.
 type flags struct {
-	options  scenario.Options
+	options  runner.Options
 	json     bool
 	markdown bool
 	svg      string
@@ -126,7 +127,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	tables, err := scenario.Run(ctx, f.options, servers)
+	tables, err := runner.Run(ctx, f.options, servers)
 	header.Servers = servers.Describe()
 	header.Systems = systemLines(f.options.Systems())
 	header.Took = time.Since(header.Begun)

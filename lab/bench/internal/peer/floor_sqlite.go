@@ -73,7 +73,7 @@ func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.S
 
 // within runs f with statements, in a transaction that has the write lock from its beginning:
 // IMMEDIATE, as the DSN says.
-func (f *floorSQLite) within(ctx context.Context, run func(...*sql.Stmt) error, texts ...string) error {
+func (f *floorSQLite) inTx(ctx context.Context, run func(...*sql.Stmt) error, texts ...string) error {
 	list, err := f.statements(ctx, texts...)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func insertJobs(rows int) string {
 }
 
 func (f *floorSQLite) Enqueue(ctx context.Context, first, n int) error {
-	return f.within(ctx, func(s ...*sql.Stmt) error {
+	return f.inTx(ctx, func(s ...*sql.Stmt) error {
 		many, one := s[0], s[1]
 		values := make([]any, 0, 2*insertRows)
 		for i := range n {
@@ -154,7 +154,7 @@ func (f *floorSQLite) Work(ctx context.Context, handle func(int)) error {
 }
 
 func (f *floorSQLite) claim(ctx context.Context) (ids []int64, numbers []int, err error) {
-	err = f.within(ctx, func(s ...*sql.Stmt) (err error) {
+	err = f.inTx(ctx, func(s ...*sql.Stmt) (err error) {
 		due, take := s[0], s[1]
 		now := time.Now()
 		if ids, numbers, err = readDue(due.QueryContext(ctx, floorBatch, now.UnixMicro())); err != nil || len(ids) == 0 {
@@ -193,7 +193,7 @@ func (f *floorSQLite) settle(ctx context.Context, ids []int64) error {
 	if err != nil {
 		return err
 	}
-	return f.within(ctx, func(s ...*sql.Stmt) error {
+	return f.inTx(ctx, func(s ...*sql.Stmt) error {
 		_, err := s[0].ExecContext(ctx, string(text), "floor", time.Now().UnixMicro())
 		return err
 	}, floorSQLiteSettle)

@@ -27,6 +27,9 @@ type Figure struct {
 	Value  float64
 }
 
+// NewFigure returns a figure that belongs to the case that is being measured.
+func NewFigure(m Metric, value float64) Figure { return Figure{Metric: m, Value: value} }
+
 // Row is one thing measured in several rounds.
 type Row struct {
 	Place

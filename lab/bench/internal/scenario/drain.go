@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -13,7 +14,7 @@ const drainJobs = 100_000
 var drain = Scenario{
 	Name:    "drain",
 	Title:   "100,000 no-op jobs, enqueued beforehand, one process",
-	Note:    clockNote + " River and graphile-worker at their defaults get a twentieth of the jobs, asynq six.",
+	Note:    harness.ClockNote + " River and graphile-worker at their defaults get a twentieth of the jobs, asynq six.",
 	Systems: []string{"errand", "errand-pq", "errand-delete", "floor", "river-best", "river-default", "graphile-best", "graphile-default", "asynq"},
 	Chart:   []result.Metric{result.Throughput},
 	Targets: []result.Target{
@@ -27,8 +28,8 @@ var drain = Scenario{
 		atMost(0.5, result.Commits, "errand", "river-best"),
 		atMost(0.5, result.Commits, "errand", "river-default"),
 	},
-	measure: func(ctx context.Context, l *Lab, system peer.System, _ string) ([]result.Figure, error) {
-		out, err := l.drain(ctx, drainage{system: system, jobs: drainJobs})
-		return out.figures, err
+	Measure: func(ctx context.Context, h *harness.Harness, system peer.System, _ string) ([]result.Figure, error) {
+		out, err := h.Drain(ctx, harness.Drainage{System: system, Jobs: drainJobs})
+		return out.Figures, err
 	},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -22,20 +23,20 @@ var enqueues = Scenario{
 		atLeast(0.85, result.Throughput, "errand", "floor"),
 		atMost(0.5, result.WAL, "errand", "river-default"),
 	},
-	measure: measureEnqueue,
+	Measure: measureEnqueue,
 }
 
-func measureEnqueue(ctx context.Context, l *Lab, system peer.System, _ string) ([]result.Figure, error) {
-	if err := l.fresh(ctx, system); err != nil {
+func measureEnqueue(ctx context.Context, h *harness.Harness, system peer.System, _ string) ([]result.Figure, error) {
+	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	jobs := l.jobs(enqueueJobs)
-	r, u, err := l.metered(ctx, system, child.Spec{Part: "enqueue", Jobs: jobs, Batch: batch})
+	jobs := h.Jobs(enqueueJobs)
+	r, u, err := h.RunMetered(ctx, system, child.Spec{Part: "enqueue", Jobs: jobs, Batch: harness.Batch})
 	if err != nil {
 		return nil, err
 	}
-	err = l.with(ctx, system, func(p peer.Peer) error {
-		return verify(ctx, p, system, jobs+child.WarmUp, 0)
+	err = h.With(ctx, system, func(p peer.Peer) error {
+		return harness.Verify(ctx, p, system, jobs+child.WarmUp, 0)
 	})
-	return append([]result.Figure{is(result.Throughput, r.Figures["rate"])}, u.figures(jobs)...), err
+	return append([]result.Figure{result.NewFigure(result.Throughput, r.Figures["rate"])}, u.Figures(jobs)...), err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -43,7 +44,7 @@ var heads = Scenario{
 	Rounds:  1,
 	Chart:   []result.Metric{result.P50, result.P99},
 	Targets: headTargets(),
-	measure: measureHeads,
+	Measure: measureHeads,
 }
 
 func headNames() (names []string) {
@@ -56,31 +57,31 @@ func headNames() (names []string) {
 // headTargets are stricter than what is demanded, 50 ms above the case with nothing at the head.
 func headTargets() (targets []result.Target) {
 	for _, h := range headCases {
-		targets = append(targets, within(50, result.P99, h.name))
+		targets = append(targets, errandAtMost(50, result.P99, h.name))
 	}
 	return targets
 }
 
-func measureHeads(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
-	if err := l.fresh(ctx, system); err != nil {
+func measureHeads(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error) {
+	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	for _, h := range headCases {
-		if h.name == name && h.jobs > 0 {
-			err := l.Postgres.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, priority, scheduled_at)
-				SELECT 'bench.nobody', %d, %s FROM generate_series(1, %d)`, h.priority, h.due, l.jobs(h.jobs)), `ANALYZE`)
+	for _, c := range headCases {
+		if c.name == name && c.jobs > 0 {
+			err := h.Postgres.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, priority, scheduled_at)
+				SELECT 'bench.nobody', %d, %s FROM generate_series(1, %d)`, c.priority, c.due, h.Jobs(c.jobs)), `ANALYZE`)
 			if err != nil {
 				return nil, err
 			}
 		}
 	}
-	r, err := l.alone(ctx, system, child.Spec{Part: "latency", Rate: headsRate, Hold: headsHold, Duration: l.duration(headsTime)})
+	r, err := h.RunAlone(ctx, system, child.Spec{Part: "latency", Rate: headsRate, Hold: headsHold, Duration: h.Duration(headsTime)})
 	if err != nil {
 		return nil, err
 	}
 	return []result.Figure{
-		is(result.P50, r.Figures["p50"]),
-		is(result.P99, r.Figures["p99"]),
-		is(result.Slowest, r.Figures["max"]),
+		result.NewFigure(result.P50, r.Figures["p50"]),
+		result.NewFigure(result.P99, r.Figures["p99"]),
+		result.NewFigure(result.Slowest, r.Figures["max"]),
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -22,33 +23,33 @@ var latencies = Scenario{
 	Rounds:  2,
 	Chart:   []result.Metric{result.P50, result.P99},
 	Targets: []result.Target{
-		within(2, result.P50, "300/s"),
-		within(10, result.P99, "300/s"),
-		within(6, result.P50, "2000/s"),
-		within(20, result.P99, "2000/s"),
+		errandAtMost(2, result.P50, "300/s"),
+		errandAtMost(10, result.P99, "300/s"),
+		errandAtMost(6, result.P50, "2000/s"),
+		errandAtMost(20, result.P99, "2000/s"),
 	},
-	measure: measureLatency,
+	Measure: measureLatency,
 }
 
-func measureLatency(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
+func measureLatency(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error) {
 	var rate int
 	if _, err := fmt.Sscanf(name, "%d/s", &rate); err != nil {
 		return nil, err
 	}
-	if err := l.fresh(ctx, system); err != nil {
+	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	spec := child.Spec{Part: "latency", Rate: rate, Duration: l.duration(latencyTime)}
-	r, u, err := l.metered(ctx, system, spec)
+	spec := child.Spec{Part: "latency", Rate: rate, Duration: h.Duration(latencyTime)}
+	r, u, err := h.RunMetered(ctx, system, spec)
 	if err != nil {
 		return nil, err
 	}
-	err = l.with(ctx, system, func(p peer.Peer) error {
-		return verify(ctx, p, system, 0, int(r.Handled))
+	err = h.With(ctx, system, func(p peer.Peer) error {
+		return harness.Verify(ctx, p, system, 0, int(r.Handled))
 	})
 	return append([]result.Figure{
-		is(result.P50, r.Figures["p50"]),
-		is(result.P99, r.Figures["p99"]),
-		is(result.Slowest, r.Figures["max"]),
-	}, u.figures(int(r.Handled))...), err
+		result.NewFigure(result.P50, r.Figures["p50"]),
+		result.NewFigure(result.P99, r.Figures["p99"]),
+		result.NewFigure(result.Slowest, r.Figures["max"]),
+	}, u.Figures(int(r.Handled))...), err
 }

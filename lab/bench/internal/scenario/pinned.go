@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -24,20 +25,20 @@ var pinned = Scenario{
 	Rounds:  1,
 	Chart:   []result.Metric{result.Throughput},
 	Targets: []result.Target{
-		against(0.9, false, result.Throughput, "pinned", "free"),
-		against(2, true, result.ClaimP99, "pinned", "free"),
+		errandAgainst(0.9, false, result.Throughput, "pinned", "free"),
+		errandAgainst(2, true, result.ClaimP99, "pinned", "free"),
 	},
-	measure: measurePinned,
+	Measure: measurePinned,
 }
 
-func measurePinned(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
-	d := drainage{system: system, jobs: pinnedJobs, backlog: pinnedBacklog, spec: child.Spec{TimeClaims: true}}
+func measurePinned(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error) {
+	d := harness.Drainage{System: system, Jobs: pinnedJobs, Backlog: pinnedBacklog, Spec: child.Spec{TimeClaims: true}}
 	if system.Name != result.Baseline {
-		d.limit = pinnedLimit
+		d.Limit = pinnedLimit
 	}
 	if name == "pinned" {
-		d.before = l.Postgres.Pin
+		d.Before = h.Postgres.Pin
 	}
-	out, err := l.drain(ctx, d)
-	return out.figures, err
+	out, err := h.Drain(ctx, d)
+	return out.Figures, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -11,16 +12,16 @@ import (
 var processes = Scenario{
 	Name:    "processes",
 	Title:   "100,000 no-op jobs, worked off by 1, 2, 4 and 8 processes together",
-	Note:    clockNote,
+	Note:    harness.ClockNote,
 	Cases:   []string{"1 process", "2 processes", "4 processes", "8 processes"},
 	Systems: []string{"errand", "river-best", "graphile-best"},
 	Chart:   []result.Metric{result.Throughput},
 	Targets: []result.Target{
-		against(0.9, false, result.Throughput, "2 processes", "1 process"),
-		against(0.9, false, result.Throughput, "4 processes", "1 process"),
-		against(0.9, false, result.Throughput, "8 processes", "1 process"),
+		errandAgainst(0.9, false, result.Throughput, "2 processes", "1 process"),
+		errandAgainst(0.9, false, result.Throughput, "4 processes", "1 process"),
+		errandAgainst(0.9, false, result.Throughput, "8 processes", "1 process"),
 	},
-	measure: func(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
+	Measure: func(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error) {
 		var n int
 		if _, err := fmt.Sscan(name, &n); err != nil {
 			return nil, err
@@ -29,7 +30,7 @@ var processes = Scenario{
 		if system.Name != result.Baseline {
 			jobs /= 2 // of which the peers have enough for as long as errand has of all
 		}
-		out, err := l.drain(ctx, drainage{system: system, jobs: jobs, workers: n})
-		return out.figures, err
+		out, err := h.Drain(ctx, harness.Drainage{System: system, Jobs: jobs, Workers: n})
+		return out.Figures, err
 	},
 }

@@ -5,6 +5,7 @@ package scenario
 import (
 	"context"
 
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -24,9 +25,9 @@ type Scenario struct {
 	Targets []result.Target
 
 	// prepare, if not nil, is done once before the rounds.
-	prepare func(ctx context.Context, l *Lab) error
+	Prepare func(ctx context.Context, h *harness.Harness) error
 	// measure measures one system in one case.
-	measure func(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error)
+	Measure func(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error)
 }
 
 // All are the scenarios, in the order of the report.
@@ -45,12 +46,9 @@ func Find(name string) (s Scenario, ok bool) {
 }
 
 // table is the empty table of s.
-func (s Scenario) table() *result.Table {
+func (s Scenario) Table() *result.Table {
 	return &result.Table{Scenario: s.Name, Title: s.Title, Note: s.Note, Baseline: s.Base, Targets: s.Targets, Series: s.Series, Chart: s.Chart}
 }
-
-// is is a figure of a scenario without cases.
-func is(m result.Metric, value float64) result.Figure { return result.Figure{Metric: m, Value: value} }
 
 // atLeast is the target that system reaches factor times what over does.
 func atLeast(factor float64, m result.Metric, system, over string) result.Target {
@@ -65,7 +63,7 @@ func atMost(factor float64, m result.Metric, system, over string) result.Target 
 }
 
 // in is the target t in the case of that name.
-func in(name string, t result.Target) result.Target {
+func forCase(name string, t result.Target) result.Target {
 	t.Of.Case = name
 	if t.Over != nil {
 		over := *t.Over
@@ -76,13 +74,13 @@ func in(name string, t result.Target) result.Target {
 }
 
 // within is the target that errand's figure in a case is at most limit.
-func within(limit float64, m result.Metric, name string) result.Target {
+func errandAtMost(limit float64, m result.Metric, name string) result.Target {
 	return result.Target{Of: result.Place{Case: name, System: result.Baseline}, Metric: m, Most: true, Factor: limit}
 }
 
 // against is the target that errand reaches, or stays within, factor times of
 // what it does in another case.
-func against(factor float64, most bool, m result.Metric, name, over string) result.Target {
+func errandAgainst(factor float64, most bool, m result.Metric, name, over string) result.Target {
 	return result.Target{
 		Of:     result.Place{Case: name, System: result.Baseline},
 		Over:   &result.Place{Case: over, System: result.Baseline},

@@ -2,16 +2,12 @@ package scenario
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"io"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
-	"github.com/errandhq/errand/lab/bench/internal/server"
 )
 
 // TestTargetsAreMeasurable: what a target speaks of is among the scenario's systems
@@ -44,126 +40,10 @@ func TestTargetsAreMeasurable(t *testing.T) {
 	}
 }
 
-// pretend runs a scenario that measures nothing, and returns in which order it
-// was asked to.
-func pretend(t *testing.T, s Scenario, o Options, measure func(turn string) ([]result.Figure, error)) (order []string, table *result.Table) {
-	t.Helper()
-	s.measure = func(_ context.Context, _ *Lab, system peer.System, name string) ([]result.Figure, error) {
-		order = append(order, system.Name+"/"+name)
-		return measure(system.Name + "/" + name)
-	}
-	o.Scenarios = []Scenario{s}
-	o.Progress = io.Discard
-	tables, err := Run(t.Context(), o, &server.Servers{RedisErr: errors.New("redis-server is not installed")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return order, tables[0]
-}
-
-func one(string) ([]result.Figure, error) {
-	return []result.Figure{is(result.Throughput, 1)}, nil
-}
-
-func TestRoundsAlternate(t *testing.T) {
-	s := Scenario{Name: "test", Cases: []string{"a", "b"}, Systems: []string{"errand", "floor", "river-best"}}
-	order, table := pretend(t, s, Options{Rounds: 2, Against: []string{"floor"}}, one)
-	want := []string{"errand/a", "floor/a", "errand/b", "floor/b", "floor/b", "errand/b", "floor/a", "errand/a"}
-	if !slices.Equal(order, want) {
-		t.Errorf("order: got %v, want %v", order, want)
-	}
-	if row := table.Row(result.Place{Case: "b", System: "floor"}, result.Throughput); row == nil || len(row.Values) != 2 {
-		t.Errorf("floor in case b: got %+v, want two rounds", row)
-	}
-}
-
-func TestScenarioLimitsItsRounds(t *testing.T) {
-	order, _ := pretend(t, Scenario{Systems: []string{"errand"}, Rounds: 1}, Options{Rounds: 3}, one)
-	if len(order) != 1 {
-		t.Errorf("got %v, want one round", order)
-	}
-}
-
-func TestWhatCannotBeHadIsNamed(t *testing.T) {
-	order, table := pretend(t, Scenario{Systems: []string{"errand", "asynq"}}, Options{Rounds: 2, Against: []string{"asynq"}}, one)
-	if want := []string{"errand/", "errand/"}; !slices.Equal(order, want) {
-		t.Errorf("order: got %v, want %v", order, want)
-	}
-	want := result.Gap{Place: result.Place{System: "asynq"}, Reason: "redis-server is not installed"}
-	if !slices.Equal(table.Gaps, []result.Gap{want}) {
-		t.Errorf("gaps: got %+v, want %+v", table.Gaps, want)
-	}
-}
-
-func TestWhatFailsIsNoFigure(t *testing.T) {
-	_, table := pretend(t, Scenario{Systems: []string{"errand", "floor"}}, Options{Rounds: 1, Against: []string{"floor"}},
-		func(turn string) ([]result.Figure, error) {
-			if turn == "floor/" {
-				return nil, errors.New("99 of 100 jobs")
-			}
-			return one(turn)
-		})
-	if len(table.Rows) != 1 || table.Rows[0].System != "errand" {
-		t.Errorf("rows: got %+v, want errand's alone", table.Rows)
-	}
-	if len(table.Gaps) != 1 || !table.Gaps[0].Failed || table.Gaps[0].Reason != "99 of 100 jobs" {
-		t.Errorf("gaps: got %+v, want the failure", table.Gaps)
-	}
-}
-
-func TestSystemsAreThoseThatAreAskedFor(t *testing.T) {
-	o := Options{Scenarios: []Scenario{{Systems: []string{"errand", "asynq", "river-best"}}, {Systems: []string{"errand", "ideal"}}}, Against: []string{"river"}}
-	var names []string
-	for _, s := range o.Systems() {
-		names = append(names, s.Name)
-	}
-	if want := []string{"errand", "river-best", "ideal"}; !slices.Equal(names, want) {
-		t.Errorf("got %v, want %v", names, want)
-	}
-}
-
-func TestScale(t *testing.T) {
-	l := &Lab{Scale: 0.01}
-	if got := l.jobs(100_000); got != 1000 {
-		t.Errorf("jobs: got %d, want 1000", got)
-	}
-	if got := l.jobs(200); got != 100 {
-		t.Errorf("few jobs: got %d, want 100", got)
-	}
-	if got := l.duration(time.Minute); got != 600*time.Millisecond {
-		t.Errorf("duration: got %v, want 600ms", got)
-	}
-	if got := l.duration(time.Second); got != 200*time.Millisecond {
-		t.Errorf("short duration: got %v, want 200ms", got)
-	}
-}
-
-func TestUsageIsByTheJob(t *testing.T) {
-	u := usage{
-		before:  server.Reading{SQL: true, WAL: 1000, Commits: 10, Timed: true, CPU: time.Second},
-		after:   server.Reading{SQL: true, WAL: 71000, Commits: 30, Timed: true, CPU: 2 * time.Second},
-		cpu:     0.5,
-		peakRSS: 64 << 20,
-	}
-	want := []result.Figure{
-		is(result.PeakRSS, 64), is(result.CPU, 5000), is(result.ServerCPU, 10_000), is(result.WAL, 700), is(result.Commits, 0.2),
-	}
-	if got := u.figures(100); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	want = []result.Figure{is(result.PeakRSS, 0), is(result.CPU, 0), is(result.Written, 20)}
-	if got := (usage{written: 2000}).figures(100); !slices.Equal(got, want) {
-		t.Errorf("of a file: got %v, want %v", got, want)
-	}
-	if got := (usage{}).figures(100); len(got) != 2 {
-		t.Errorf("of a server that tells nothing: got %v, want the processes' own", got)
-	}
-}
-
 func TestSoakQuarters(t *testing.T) {
 	var samples [][]result.Figure
 	for i := range 8 {
-		samples = append(samples, []result.Figure{is(result.RSS, float64(i))})
+		samples = append(samples, []result.Figure{result.NewFigure(result.RSS, float64(i))})
 	}
 	figures := soakFigures(samples, time.Minute)
 	want := []result.Figure{
@@ -176,5 +56,12 @@ func TestSoakQuarters(t *testing.T) {
 	}
 	if got := soakFigures(nil, time.Minute); len(got) != 0 {
 		t.Errorf("without a sample: got %v", got)
+	}
+}
+
+func TestSinglesCasesAreTold(t *testing.T) {
+	want := []string{"1 idle", "1 busy", "16 idle", "16 busy", "64 idle", "64 busy"}
+	if got := singlesCases(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -24,31 +25,31 @@ var scheduled = Scenario{
 	Systems: []string{"errand"},
 	Chart:   []result.Metric{result.ClaimP50, result.EmptyP50},
 	Targets: []result.Target{
-		against(1.2, true, result.ClaimP50, scheduledCase, emptyCase),
-		against(1.2, true, result.EmptyP50, scheduledCase, emptyCase),
+		errandAgainst(1.2, true, result.ClaimP50, scheduledCase, emptyCase),
+		errandAgainst(1.2, true, result.EmptyP50, scheduledCase, emptyCase),
 	},
-	prepare: prepareScheduled,
-	measure: measureScheduled,
+	Prepare: prepareScheduled,
+	Measure: measureScheduled,
 }
 
 // prepareScheduled makes both tables.
-func prepareScheduled(ctx context.Context, l *Lab) error {
-	if err := l.fresh(ctx, peer.Named("errand")); err != nil {
+func prepareScheduled(ctx context.Context, h *harness.Harness) error {
+	if err := h.Fresh(ctx, peer.Named("errand")); err != nil {
 		return err
 	}
-	if err := l.migrate(ctx, postgres.Options{Schema: scheduledSchema}); err != nil {
+	if err := h.Migrate(ctx, postgres.Options{Schema: scheduledSchema}); err != nil {
 		return err
 	}
-	return l.Postgres.Exec(ctx,
+	return h.Postgres.Exec(ctx,
 		fmt.Sprintf(`INSERT INTO scheduled.jobs (kind, priority, scheduled_at)
 			SELECT 'bench.claim', i %% 3 - 1, now() + interval '1 day' + i * interval '1 ms'
-			FROM generate_series(1, %d) AS i`, l.jobs(scheduledRows)),
+			FROM generate_series(1, %d) AS i`, h.Jobs(scheduledRows)),
 		`VACUUM (ANALYZE) scheduled.jobs`,
 		`CHECKPOINT`)
 }
 
-func measureScheduled(ctx context.Context, l *Lab, system peer.System, _ string) ([]result.Figure, error) {
-	r, err := l.alone(ctx, system, child.Spec{Part: "claims", Schema: scheduledSchema, Empty: true})
+func measureScheduled(ctx context.Context, h *harness.Harness, system peer.System, _ string) ([]result.Figure, error) {
+	r, err := h.RunAlone(ctx, system, child.Spec{Part: "claims", Schema: scheduledSchema, Empty: true})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -27,14 +28,14 @@ var singles = Scenario{
 	Systems: []string{"errand", "floor", "river-default", "asynq"},
 	Chart:   []result.Metric{result.Throughput},
 	Targets: []result.Target{
-		in("1 idle", atLeast(2, result.Throughput, "errand", "river-default")),
-		in("1 busy", atLeast(2, result.Throughput, "errand", "river-default")),
-		in("16 idle", atLeast(3.5, result.Throughput, "errand", "river-default")),
-		in("16 busy", atLeast(3.5, result.Throughput, "errand", "river-default")),
-		in("64 idle", atLeast(3.5, result.Throughput, "errand", "river-default")),
-		in("64 busy", atLeast(3.5, result.Throughput, "errand", "river-default")),
+		forCase("1 idle", atLeast(2, result.Throughput, "errand", "river-default")),
+		forCase("1 busy", atLeast(2, result.Throughput, "errand", "river-default")),
+		forCase("16 idle", atLeast(3.5, result.Throughput, "errand", "river-default")),
+		forCase("16 busy", atLeast(3.5, result.Throughput, "errand", "river-default")),
+		forCase("64 idle", atLeast(3.5, result.Throughput, "errand", "river-default")),
+		forCase("64 busy", atLeast(3.5, result.Throughput, "errand", "river-default")),
 	},
-	measure: measureSingles,
+	Measure: measureSingles,
 }
 
 func singlesCases() []string {
@@ -45,67 +46,53 @@ func singlesCases() []string {
 	return cases
 }
 
-func measureSingles(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
+func measureSingles(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error) {
 	var goroutines int
 	var state string
 	if _, err := fmt.Sscan(name, &goroutines, &state); err != nil {
 		return nil, err
 	}
-	if err := l.fresh(ctx, system); err != nil {
+	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
 	spec := child.Spec{Part: "work"}
 	waiting := 0
 	if state == "busy" {
 		spec.Handler = handlerTime
-		waiting = l.jobs(backlog)
+		waiting = h.Jobs(backlog)
 	}
-	if err := l.load(ctx, system, waiting); err != nil {
+	if err := h.Load(ctx, system, waiting); err != nil {
 		return nil, err
 	}
-	var workers crew
+	var workers harness.Crew
 	if system.Family != "floor" {
-		worker, err := l.start(ctx, system, spec)
+		worker, err := h.Start(ctx, system, spec)
 		if err != nil {
 			return nil, err
 		}
-		workers = crew{worker}
+		workers = harness.Crew{worker}
 	}
-	defer workers.kill()
-	if err := workers.begin(); err != nil {
+	defer workers.Kill()
+	if err := workers.Begin(); err != nil {
 		return nil, err
 	}
 	time.Sleep(fallAsleep)
-	r, err := l.alone(ctx, system, child.Spec{Part: "singles", Goroutines: goroutines, Duration: l.duration(singlesTime)})
+	r, err := h.RunAlone(ctx, system, child.Spec{Part: "singles", Goroutines: goroutines, Duration: h.Duration(singlesTime)})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := workers.stop(); err != nil {
+	if _, err := workers.Stop(); err != nil {
 		return nil, err
 	}
 	jobs := int(r.Figures["jobs"])
-	if err := l.verifyAll(ctx, system, waiting+goroutines*child.WarmUp+jobs); err != nil {
+	if err := h.VerifyAll(ctx, system, waiting+goroutines*child.WarmUp+jobs); err != nil {
 		return nil, err
 	}
 	return []result.Figure{
-		is(result.Throughput, r.Figures["rate"]),
-		is(result.P50, r.Figures["p50"]),
-		is(result.P99, r.Figures["p99"]),
-		is(result.PeakRSS, float64(r.PeakRSS)/(1<<20)),
-		is(result.CPU, r.CPU*1e6/float64(jobs)),
+		result.NewFigure(result.Throughput, r.Figures["rate"]),
+		result.NewFigure(result.P50, r.Figures["p50"]),
+		result.NewFigure(result.P99, r.Figures["p99"]),
+		result.NewFigure(result.PeakRSS, float64(r.PeakRSS)/(1<<20)),
+		result.NewFigure(result.CPU, r.CPU*1e6/float64(jobs)),
 	}, nil
-}
-
-// verifyAll checks that so many jobs are there, however far they have come.
-func (l *Lab) verifyAll(ctx context.Context, system peer.System, jobs int) error {
-	return l.with(ctx, system, func(p peer.Peer) error {
-		c, err := p.Census(ctx)
-		if err != nil {
-			return err
-		}
-		if got := c.Unsettled + c.Completed; got != jobs {
-			return fmt.Errorf("%d jobs at the end, want %d", got, jobs)
-		}
-		return nil
-	})
 }

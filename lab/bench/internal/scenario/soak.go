@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 	"github.com/errandhq/errand/lab/bench/internal/stats"
@@ -34,34 +35,34 @@ var soak = Scenario{
 	Series:  true,
 	Chart:   soakMetrics,
 	Targets: soakTargets(),
-	measure: measureSoak,
+	Measure: measureSoak,
 }
 
 func soakTargets() []result.Target {
 	var targets []result.Target
 	for _, m := range soakMetrics {
-		t := against(1.2, true, m, lateCase, earlyCase)
+		t := errandAgainst(1.2, true, m, lateCase, earlyCase)
 		t.Of.System, t.Over.System = "errand-delete", "errand-delete"
 		targets = append(targets, t)
 	}
 	return targets
 }
 
-func measureSoak(ctx context.Context, l *Lab, system peer.System, _ string) ([]result.Figure, error) {
-	capacity, err := l.capacity(ctx, system)
+func measureSoak(ctx context.Context, h *harness.Harness, system peer.System, _ string) ([]result.Figure, error) {
+	possible, err := capacity(ctx, h, system)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.fresh(ctx, system); err != nil {
+	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	every := l.Soak / soakSamples
-	worker, err := l.start(ctx, system, child.Spec{Part: "work", Concurrency: concurrency, SampleEvery: every})
+	every := h.Soak / soakSamples
+	worker, err := h.Start(ctx, system, child.Spec{Part: "work", Concurrency: harness.Concurrency, SampleEvery: every})
 	if err != nil {
 		return nil, err
 	}
 	defer worker.Kill()
-	producer, err := l.start(ctx, system, child.Spec{Part: "flow", Rate: int(soakLoad * capacity), Batch: batch, Duration: l.Soak})
+	producer, err := h.Start(ctx, system, child.Spec{Part: "flow", Rate: int(soakLoad * possible), Batch: harness.Batch, Duration: h.Soak})
 	if err != nil {
 		return nil, err
 	}
@@ -69,35 +70,35 @@ func measureSoak(ctx context.Context, l *Lab, system peer.System, _ string) ([]r
 	if err := errors.Join(worker.Go(), producer.Go()); err != nil {
 		return nil, err
 	}
-	samples, err := l.sample(ctx, worker, producer)
+	samples, err := sample(ctx, h, worker, producer)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.endSoak(ctx, system, worker, producer); err != nil {
+	if err := endSoak(ctx, h, system, worker, producer); err != nil {
 		return nil, err
 	}
 	return soakFigures(samples, every), nil
 }
 
 // capacity is how many jobs a second this machine can both enqueue and work off.
-func (l *Lab) capacity(ctx context.Context, system peer.System) (float64, error) {
-	if err := l.fresh(ctx, system); err != nil {
+func capacity(ctx context.Context, h *harness.Harness, system peer.System) (float64, error) {
+	if err := h.Fresh(ctx, system); err != nil {
 		return 0, err
 	}
-	r, err := l.alone(ctx, system, child.Spec{Part: "enqueue", Jobs: l.jobs(enqueueJobs), Batch: batch})
+	r, err := h.RunAlone(ctx, system, child.Spec{Part: "enqueue", Jobs: h.Jobs(enqueueJobs), Batch: harness.Batch})
 	if err != nil {
 		return 0, err
 	}
-	out, err := l.drain(ctx, drainage{system: system, jobs: drainJobs})
+	out, err := h.Drain(ctx, harness.Drainage{System: system, Jobs: drainJobs})
 	if err != nil {
 		return 0, err
 	}
-	return 1 / (1/r.Figures["rate"] + 1/out.rate), nil
+	return 1 / (1/r.Figures["rate"] + 1/out.Rate), nil
 }
 
 // sample takes the sizes of the table each time that the worker has taken its
 // sample, until the producer has ended.
-func (l *Lab) sample(ctx context.Context, worker, producer *child.Process) ([][]result.Figure, error) {
+func sample(ctx context.Context, h *harness.Harness, worker, producer *child.Process) ([][]result.Figure, error) {
 	var all [][]result.Figure
 	for {
 		select {
@@ -111,44 +112,44 @@ func (l *Lab) sample(ctx context.Context, worker, producer *child.Process) ([][]
 		case <-worker.Changed():
 		}
 		for _, s := range worker.Samples()[len(all):] {
-			figures, err := l.sizes(ctx)
+			figures, err := sizes(ctx, h)
 			if err != nil {
 				return nil, err
 			}
 			all = append(all, append([]result.Figure{
-				is(result.Throughput, s["rate"]),
-				is(result.P50, s["p50"]),
-				is(result.P99, s["p99"]),
-				is(result.RSS, s["rss"]/(1<<20)),
+				result.NewFigure(result.Throughput, s["rate"]),
+				result.NewFigure(result.P50, s["p50"]),
+				result.NewFigure(result.P99, s["p99"]),
+				result.NewFigure(result.RSS, s["rss"]/(1<<20)),
 			}, figures...))
 		}
 	}
 }
 
 // sizes are those of errand's table and of its indexes.
-func (l *Lab) sizes(ctx context.Context) ([]result.Figure, error) {
-	table, err := l.Postgres.Number(ctx, `SELECT pg_relation_size('errand.jobs')`)
+func sizes(ctx context.Context, h *harness.Harness) ([]result.Figure, error) {
+	table, err := h.Postgres.Number(ctx, `SELECT pg_relation_size('errand.jobs')`)
 	if err != nil {
 		return nil, err
 	}
-	indexes, err := l.Postgres.Number(ctx, `SELECT pg_indexes_size('errand.jobs')`)
+	indexes, err := h.Postgres.Number(ctx, `SELECT pg_indexes_size('errand.jobs')`)
 	return []result.Figure{
-		is(result.TableSize, float64(table)/(1<<20)),
-		is(result.IndexSize, float64(indexes)/(1<<20)),
+		result.NewFigure(result.TableSize, float64(table)/(1<<20)),
+		result.NewFigure(result.IndexSize, float64(indexes)/(1<<20)),
 	}, err
 }
 
 // endSoak waits until all jobs have been handled, stops the worker, and checks
 // that nothing is left.
-func (l *Lab) endSoak(ctx context.Context, system peer.System, worker, producer *child.Process) error {
+func endSoak(ctx context.Context, h *harness.Harness, system peer.System, worker, producer *child.Process) error {
 	sent, err := producer.Wait()
 	if err != nil {
 		return err
 	}
 	jobs := int(sent.Figures["jobs"])
-	limited, cancel := context.WithTimeout(ctx, drainTimeout)
+	limited, cancel := context.WithTimeout(ctx, harness.DrainTimeout)
 	defer cancel()
-	if err := (crew{worker}).await(limited, jobs); err != nil {
+	if err := (harness.Crew{worker}).Await(limited, jobs); err != nil {
 		return err
 	}
 	r, err := worker.Stop()
@@ -158,7 +159,7 @@ func (l *Lab) endSoak(ctx context.Context, system peer.System, worker, producer 
 	if r.Handled != int64(jobs) {
 		return fmt.Errorf("handlers ran %d times for %d jobs", r.Handled, jobs)
 	}
-	return l.with(ctx, system, func(p peer.Peer) error { return verify(ctx, p, system, 0, 0) })
+	return h.With(ctx, system, func(p peer.Peer) error { return harness.Verify(ctx, p, system, 0, 0) })
 }
 
 // soakFigures are the samples, each in the case of its time, and the medians of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -32,14 +33,14 @@ var sqliteDrain = Scenario{
 	Systems: sqliteSystems,
 	Base:    errandSQLite,
 	Chart:   []result.Metric{result.Throughput},
-	Targets: append(sqliteTargets(sqliteOnce), ofSQLite(against(1.2, true, result.PeakRSS, sqliteTwice, sqliteOnce))),
-	measure: func(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
+	Targets: append(sqliteTargets(sqliteOnce), ofSQLite(errandAgainst(1.2, true, result.PeakRSS, sqliteTwice, sqliteOnce))),
+	Measure: func(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error) {
 		jobs := sqliteDrainJobs
 		if name == sqliteTwice {
 			jobs *= 2
 		}
-		out, err := l.drain(ctx, drainage{system: system, jobs: jobs})
-		return out.figures, err
+		out, err := h.Drain(ctx, harness.Drainage{System: system, Jobs: jobs})
+		return out.Figures, err
 	},
 }
 
@@ -53,15 +54,15 @@ var sqliteEnqueue = Scenario{
 	Base:    errandSQLite,
 	Chart:   []result.Metric{result.Throughput},
 	Targets: sqliteTargets(sqliteBatches, "1 goroutine", "16 goroutines"),
-	measure: measureSQLiteEnqueue,
+	Measure: measureSQLiteEnqueue,
 }
 
 func sqliteTargets(cases ...string) []result.Target {
 	var targets []result.Target
 	for _, name := range cases {
 		targets = append(targets,
-			in(name, atLeast(3, result.Throughput, errandSQLite, "river-sqlite")),
-			in(name, atLeast(0.8, result.Throughput, errandSQLite, "floor-sqlite")))
+			forCase(name, atLeast(3, result.Throughput, errandSQLite, "river-sqlite")),
+			forCase(name, atLeast(0.8, result.Throughput, errandSQLite, "floor-sqlite")))
 	}
 	return targets
 }
@@ -72,26 +73,26 @@ func ofSQLite(t result.Target) result.Target {
 	return t
 }
 
-func measureSQLiteEnqueue(ctx context.Context, l *Lab, system peer.System, name string) ([]result.Figure, error) {
+func measureSQLiteEnqueue(ctx context.Context, h *harness.Harness, system peer.System, name string) ([]result.Figure, error) {
 	if name == sqliteBatches {
-		return measureEnqueue(ctx, l, system, name)
+		return measureEnqueue(ctx, h, system, name)
 	}
 	var goroutines int
 	if _, err := fmt.Sscan(name, &goroutines); err != nil {
 		return nil, err
 	}
-	if err := l.fresh(ctx, system); err != nil {
+	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	r, u, err := l.metered(ctx, system, child.Spec{Part: "singles", Goroutines: goroutines, Duration: l.duration(singlesTime)})
+	r, u, err := h.RunMetered(ctx, system, child.Spec{Part: "singles", Goroutines: goroutines, Duration: h.Duration(singlesTime)})
 	if err != nil {
 		return nil, err
 	}
 	jobs := int(r.Figures["jobs"])
-	err = l.verifyAll(ctx, system, goroutines*child.WarmUp+jobs)
+	err = h.VerifyAll(ctx, system, goroutines*child.WarmUp+jobs)
 	return append([]result.Figure{
-		is(result.Throughput, r.Figures["rate"]),
-		is(result.P50, r.Figures["p50"]),
-		is(result.P99, r.Figures["p99"]),
-	}, u.figures(jobs)...), err
+		result.NewFigure(result.Throughput, r.Figures["rate"]),
+		result.NewFigure(result.P50, r.Figures["p50"]),
+		result.NewFigure(result.P99, r.Figures["p99"]),
+	}, u.Figures(jobs)...), err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
@@ -19,26 +20,26 @@ var transactions = Scenario{
 	Systems: []string{"errand", "errand-pq", "floor", "river-default"},
 	Chart:   []result.Metric{result.Added},
 	Targets: []result.Target{atMost(0.5, result.Added, "errand", "river-default")},
-	measure: measureTransactions,
+	Measure: measureTransactions,
 }
 
-func measureTransactions(ctx context.Context, l *Lab, system peer.System, _ string) ([]result.Figure, error) {
-	if err := l.fresh(ctx, system); err != nil {
+func measureTransactions(ctx context.Context, h *harness.Harness, system peer.System, _ string) ([]result.Figure, error) {
+	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	if err := peer.InstallBusiness(ctx, l.Postgres.OwnDSN); err != nil {
+	if err := peer.InstallBusiness(ctx, h.Postgres.OwnDSN); err != nil {
 		return nil, err
 	}
-	r, err := l.alone(ctx, system, child.Spec{Part: "transact", Duration: l.duration(transactionsTime)})
+	r, err := h.RunAlone(ctx, system, child.Spec{Part: "transact", Duration: h.Duration(transactionsTime)})
 	if err != nil {
 		return nil, err
 	}
-	if err := l.verifyAll(ctx, system, int(r.Figures["jobs"])+child.WarmUp); err != nil {
+	if err := h.VerifyAll(ctx, system, int(r.Figures["jobs"])+child.WarmUp); err != nil {
 		return nil, err
 	}
 	return []result.Figure{
-		is(result.Added, r.Figures["added"]),
-		is(result.Without, r.Figures["without"]),
-		is(result.With, r.Figures["with"]),
+		result.NewFigure(result.Added, r.Figures["added"]),
+		result.NewFigure(result.Without, r.Figures["without"]),
+		result.NewFigure(result.With, r.Figures["with"]),
 	}, nil
 }

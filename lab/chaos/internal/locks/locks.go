@@ -62,7 +62,7 @@ func (w *Watch) run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for last := time.Now(); ; {
-		if err := w.look(ctx, query, first); err != nil {
+		if err := w.readLocks(ctx, query, first); err != nil {
 			if ctx.Err() == nil {
 				w.err = err
 			}
@@ -79,7 +79,7 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
-func (w *Watch) look(ctx context.Context, query string, first map[string]time.Time) error {
+func (w *Watch) readLocks(ctx context.Context, query string, first map[string]time.Time) error {
 	var pid int
 	var wait Wait
 	var seconds float64

@@ -100,7 +100,7 @@ func (f *bursts) round(ctx context.Context, h *harness.Harness, i int, bad child
 	if err := awaitSettled(ctx, h, left, w.Name); err != nil {
 		return err
 	}
-	if err := f.look(ctx, h, first, told, bad); err != nil {
+	if err := f.checkBurst(ctx, h, first, told, bad); err != nil {
 		return err
 	}
 	if err := h.Exec(ctx, burstTables[h.System.Name].hurry); err != nil {
@@ -169,7 +169,7 @@ type settled struct {
 }
 
 // look looks at what has become of a round.
-func (f *bursts) look(ctx context.Context, h *harness.Harness, first int, told time.Time, bad child.BadOutcome) error {
+func (f *bursts) checkBurst(ctx context.Context, h *harness.Harness, first int, told time.Time, bad child.BadOutcome) error {
 	const within = time.Second
 	jobs, err := readSettled(ctx, h, first)
 	if err != nil {

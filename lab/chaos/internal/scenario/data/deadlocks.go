@@ -19,12 +19,12 @@ var deadlocks = scenario.Scenario{
 	Number: 17,
 	Name:   "deadlocks",
 	What:   "complete, cancel, retry, extend, claim, prune, redrive and enqueue at random, with overlapping jobs",
-	Run:    meddle,
+	Run:    contend,
 }
 
-func meddle(ctx context.Context, h *harness.Harness) error {
+func contend(ctx context.Context, h *harness.Harness) error {
 	const processes, callers = 4, 6
-	var meddlers []*child.Process
+	var contenders []*child.Process
 	for i := range processes {
 		p, err := h.Start(child.Spec{
 			Part: "contend", Name: fmt.Sprintf("m%d", i+1),
@@ -33,9 +33,9 @@ func meddle(ctx context.Context, h *harness.Harness) error {
 		if err != nil {
 			return err
 		}
-		meddlers = append(meddlers, p)
+		contenders = append(contenders, p)
 	}
-	if err := tellAll(ctx, h, meddlers); err != nil {
+	if err := tellAll(ctx, h, contenders); err != nil {
 		return err
 	}
 	inside, err := deadlocksInside(ctx, h)

@@ -66,7 +66,7 @@ func meetFullDisk(ctx context.Context, tx *sql.Tx) error {
 
 // endedTrials is what came of the transactions.
 type endedTrials struct {
-	lab          *harness.Harness
+	harness          *harness.Harness
 	db           *sql.DB
 	q            *backend.Backend
 	next         int
@@ -92,7 +92,7 @@ func endTransactions(ctx context.Context, h *harness.Harness) (err error) {
 			return err
 		}
 	}
-	e := &endedTrials{lab: h, db: db, q: q, next: 1}
+	e := &endedTrials{harness: h, db: db, q: q, next: 1}
 	for range harness.Size(h, 100, 5) {
 		for fault := range txFaults {
 			for i := range 4 {
@@ -120,7 +120,7 @@ func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	number, other := e.number(), e.number()
 	job := peer.PlainJob(number)
 	job.Queue = trialQueue
-	if err := errors.Join(e.q.Enqueue(ctx, nil, job), e.lab.RecordAcks(number)); err != nil {
+	if err := errors.Join(e.q.Enqueue(ctx, nil, job), e.harness.RecordAcks(number)); err != nil {
 		return err
 	}
 	jobs, err := e.q.Claim(ctx, queue.ClaimRequest{Queues: []string{trialQueue}, Limit: 1, Worker: "handler", Lease: time.Minute})
@@ -132,14 +132,14 @@ func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	if err != nil {
 		return err
 	}
-	if err := e.look(ctx, t, number, other, committed); err != nil {
+	if err := e.checkTrial(ctx, t, number, other, committed); err != nil {
 		return err
 	}
 	lost, err := e.q.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Action: queue.Done})
 	if err != nil || len(lost) > 0 { // it is completed
 		return err
 	}
-	return e.lab.RecordEffects(number)
+	return e.harness.RecordEffects(number)
 }
 
 // handle is the handler: it reports whether errand's write and the commit went without an error,
@@ -179,7 +179,7 @@ func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, num
 }
 
 // look compares what is there with what was committed.
-func (e *endedTrials) look(ctx context.Context, t txTrial, number, other int, committed bool) error {
+func (e *endedTrials) checkTrial(ctx context.Context, t txTrial, number, other int, committed bool) error {
 	rows, err := e.count(ctx, `SELECT count(*) FROM business WHERE number = ?`, number)
 	if err != nil {
 		return err
@@ -203,12 +203,12 @@ func (e *endedTrials) look(ctx context.Context, t txTrial, number, other int, co
 		e.missing = append(e.missing, what)
 	}
 	if done > 0 && rows > 0 { // its effect is the business row
-		if err := e.lab.RecordEffects(number); err != nil {
+		if err := e.harness.RecordEffects(number); err != nil {
 			return err
 		}
 	}
 	if enqueued > 0 {
-		return e.lab.RecordAcks(other)
+		return e.harness.RecordAcks(other)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (e *endedTrials) count(ctx context.Context, query string, number int) (n in
 
 // finish has the rest worked off, and demands what is demanded.
 func (e *endedTrials) finish(ctx context.Context) error {
-	h := e.lab
+	h := e.harness
 	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 4}})
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func standAtHead(ctx context.Context, h *harness.Harness) error {
 
 // prober enqueues jobs and measures how long after their commit they start.
 type prober struct {
-	lab  *harness.Harness
+	harness  *harness.Harness
 	db   *sql.DB
 	q    *postgres.Backend
 	next int // the number of the next job
@@ -106,7 +106,7 @@ func newProber(h *harness.Harness) (*prober, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &prober{lab: h, db: db, q: q, next: 1}, nil
+	return &prober{harness: h, db: db, q: q, next: 1}, nil
 }
 
 // behind probes while so many jobs stand at the head, and takes them away again.
@@ -118,7 +118,7 @@ func (p *prober) behind(ctx context.Context, c headCase, size int, lasting time.
 	if err != nil {
 		return nil, err
 	}
-	return found, p.lab.Exec(ctx, `DELETE FROM errand.jobs WHERE kind = 'chaos.retired'`, `VACUUM errand.jobs`)
+	return found, p.harness.Exec(ctx, `DELETE FROM errand.jobs WHERE kind = 'chaos.retired'`, `VACUUM errand.jobs`)
 }
 
 // probe enqueues jobs for so long and returns, by priority, how long after their commits they
@@ -148,7 +148,7 @@ func (p *prober) probe(ctx context.Context, lasting time.Duration) (map[int32][]
 	for number := range committed {
 		numbers = append(numbers, number)
 	}
-	if err := p.lab.RecordAcks(numbers...); err != nil {
+	if err := p.harness.RecordAcks(numbers...); err != nil {
 		return nil, err
 	}
 	started, err := p.started(ctx, begun, first, len(numbers))
@@ -186,8 +186,8 @@ func (p *prober) enqueue(ctx context.Context, number int) error {
 func (p *prober) started(ctx context.Context, since time.Time, first, n int) (map[int]time.Time, error) {
 	started := make(map[int]time.Time)
 	deadline := time.Now().Add(30 * time.Second)
-	err := p.lab.Until(ctx, time.Minute, func() (bool, error) {
-		entries, err := p.lab.Ledger.StartsSince(ctx, since)
+	err := p.harness.Until(ctx, time.Minute, func() (bool, error) {
+		entries, err := p.harness.Ledger.StartsSince(ctx, since)
 		for _, e := range entries {
 			if _, seen := started[e.Number]; !seen && e.Number >= first {
 				started[e.Number] = e.At

@@ -54,7 +54,7 @@ func pinHorizon(ctx context.Context, h *harness.Harness) error {
 	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, time.Second)); err != nil {
 		return err
 	}
-	p := pinning{lab: h, begun: time.Now()}
+	p := pinning{harness: h, begun: time.Now()}
 	if err := h.Sleep(ctx, harness.Size(h, time.Minute, 3*time.Second)); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func pinHorizon(ctx context.Context, h *harness.Harness) error {
 // pin holds a transaction open that keeps the server from forgetting what is gone, for so
 // long.
 func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
-	holder, err := pgx.Connect(ctx, p.lab.DSN())
+	holder, err := pgx.Connect(ctx, p.harness.DSN())
 	if err != nil {
 		return err
 	}
@@ -87,17 +87,17 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 		return err
 	}
 	p.pinned = time.Now()
-	if p.lab.Short {
-		if err := leaveGone(ctx, p.lab, goneAtOnce); err != nil {
+	if p.harness.Short {
+		if err := leaveGone(ctx, p.harness, goneAtOnce); err != nil {
 			return err
 		}
 	}
 	p.measured = time.Now()
-	if err := p.lab.Sleep(ctx, lasting); err != nil {
+	if err := p.harness.Sleep(ctx, lasting); err != nil {
 		return err
 	}
 	p.over = time.Now()
-	if p.age, err = ageOf(ctx, p.lab, holder.PgConn().PID()); err != nil {
+	if p.age, err = ageOf(ctx, p.harness, holder.PgConn().PID()); err != nil {
 		return err
 	}
 	return tx.Rollback(ctx)

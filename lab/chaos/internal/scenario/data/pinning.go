@@ -16,7 +16,7 @@ import (
 
 // pinning is what was seen before and while the horizon was pinned.
 type pinning struct {
-	lab *harness.Harness
+	harness *harness.Harness
 	// begun is when it was calm, pinned when that ended, measured from when on
 	// it counts, over when the pin was taken away.
 	begun, pinned, measured, over time.Time
@@ -68,23 +68,23 @@ func (p *pinning) gather() error {
 func (p *pinning) checkLoad() {
 	const share = 0.95
 	calm, pinned := rate(p.acked, p.begun, p.pinned), rate(p.acked, p.measured, p.over)
-	p.lab.Row.CheckTime(pinned >= share*rateOfPinned,
+	p.harness.Row.CheckTime(pinned >= share*rateOfPinned,
 		fmt.Sprintf("enqueued while pinned, jobs a second: %d, of which 95 %%", rateOfPinned), "%.0f; %.0f calm", pinned, calm)
 	least := (countBefore(p.acked, p.over) - countBefore(p.acked, p.measured)) / batchOfPinned
-	p.lab.Row.Check(p.age >= least, "transactions since the horizon stands still: at least the enqueuers' calls", "%d ≥ %d", p.age, least)
+	p.harness.Row.Check(p.age >= least, "transactions since the horizon stands still: at least the enqueuers' calls", "%d ≥ %d", p.age, least)
 }
 
 func (p *pinning) checkClaims() {
 	calm, calmN := p.percentile(p.begun, p.pinned)
 	pinned, pinnedN := p.percentile(p.measured, p.over)
-	p.lab.Row.CheckTime(calmN > 0 && pinnedN > 0 && pinned <= claimsMay*calm, "claim p99 ≤ 3 × calm", "%.1f ms calm, of %d; %.1f ms pinned, of %d: %.2f",
+	p.harness.Row.CheckTime(calmN > 0 && pinnedN > 0 && pinned <= claimsMay*calm, "claim p99 ≤ 3 × calm", "%.1f ms calm, of %d; %.1f ms pinned, of %d: %.2f",
 		milliseconds(calm), calmN, milliseconds(pinned), pinnedN, float64(pinned)/float64(max(calm, 1)))
 	var quarters []string
 	for from, to := range p.quarters() {
 		took, _ := p.percentile(from, to)
 		quarters = append(quarters, fmt.Sprintf("%.1f", milliseconds(took)))
 	}
-	p.lab.Row.Note("claim p99 by quarters of the time: %s ms", strings.Join(quarters, ", "))
+	p.harness.Row.Note("claim p99 by quarters of the time: %s ms", strings.Join(quarters, ", "))
 }
 
 // percentile is the 99th of the claims that were back between these times, and how many there were.
@@ -118,12 +118,12 @@ func (p *pinning) quarters() func(yield func(from, to time.Time) bool) {
 // beginning and what comes in a second. Each is a mean over a second.
 func (p *pinning) checkBacklog() {
 	begin, end := p.backlog(p.pinned.Add(-time.Second), p.pinned), p.backlog(p.over.Add(-time.Second), p.over)
-	p.lab.Row.CheckTime(end <= begin+rateOfPinned, "backlog at the end ≤ at the beginning + what comes in a second", "%.0f ≤ %.0f + %d", end, begin, rateOfPinned)
+	p.harness.Row.CheckTime(end <= begin+rateOfPinned, "backlog at the end ≤ at the beginning + what comes in a second", "%.0f ≤ %.0f + %d", end, begin, rateOfPinned)
 	var quarters []string
 	for from, to := range p.quarters() {
 		quarters = append(quarters, fmt.Sprintf("%.0f", p.backlog(from, to)))
 	}
-	p.lab.Row.Note("backlog by quarters of the time: %s", strings.Join(quarters, ", "))
+	p.harness.Row.Note("backlog by quarters of the time: %s", strings.Join(quarters, ", "))
 }
 
 // backlog is how many jobs had been acknowledged and not been started, sampled ten times a

@@ -40,9 +40,9 @@ type runner struct {
 
 // track is what all trials share.
 type track struct {
-	lab     *harness.Harness
+	harness     *harness.Harness
 	gate    *pgx.Conn // holds the locks that are waited for
-	look    *pgxpool.Pool
+	reader    *pgxpool.Pool
 	runners map[string]map[place]runner
 }
 
@@ -50,12 +50,12 @@ func newTrack(ctx context.Context, h *harness.Harness) (*track, error) {
 	if err := h.Exec(ctx, raceSQL); err != nil {
 		return nil, err
 	}
-	t := &track{lab: h, runners: make(map[string]map[place]runner)}
+	t := &track{harness: h, runners: make(map[string]map[place]runner)}
 	var err error
 	if t.gate, err = pgx.Connect(ctx, h.DSN()); err != nil {
 		return nil, err
 	}
-	if t.look, err = pgxpool.New(ctx, h.DSN()); err != nil {
+	if t.reader, err = pgxpool.New(ctx, h.DSN()); err != nil {
 		return nil, err
 	}
 	settings := map[place][]string{nowhere: nil, seen: {"role", "chaos_seen", "chaos.stop_at", "seen"}, locked: {"chaos.stop_at", "locked"}}
@@ -90,5 +90,5 @@ func (t *track) close() {
 		}
 	}
 	t.gate.Close(context.Background())
-	t.look.Close()
+	t.reader.Close()
 }

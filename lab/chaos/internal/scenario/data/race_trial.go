@@ -81,7 +81,7 @@ func (t *trial) prepare(ctx context.Context, name string) error {
 	if t.subject, err = claim(time.Millisecond); err != nil {
 		return err
 	}
-	_, err = t.look.Exec(ctx, `WITH gone AS (DELETE FROM chaos.subject) INSERT INTO chaos.subject VALUES ($1)`, t.subject.ID)
+	_, err = t.reader.Exec(ctx, `WITH gone AS (DELETE FROM chaos.subject) INSERT INTO chaos.subject VALUES ($1)`, t.subject.ID)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (t *trial) awaitBlocked(ctx context.Context, name string, ended <-chan erro
 func (t *trial) awaitTrue(ctx context.Context, ended <-chan error, question string, args ...any) error {
 	for {
 		var yes bool
-		if err := t.look.QueryRow(ctx, question, args...).Scan(&yes); err != nil || yes {
+		if err := t.reader.QueryRow(ctx, question, args...).Scan(&yes); err != nil || yes {
 			return err
 		}
 		if len(ended) > 0 {
@@ -215,7 +215,7 @@ func (t *trial) awaitTrue(ctx context.Context, ended <-chan error, question stri
 // row is the subject's row as it is now, with all that an update changes; "" if there is
 // none.
 func (t *trial) row(ctx context.Context) (status, lastError, all string, err error) {
-	err = t.look.QueryRow(ctx, `SELECT status::text, coalesce(last_error, ''), concat_ws(' | ', xmin, ctid, j) FROM errand.jobs AS j WHERE id = $1`, t.subject.ID).
+	err = t.reader.QueryRow(ctx, `SELECT status::text, coalesce(last_error, ''), concat_ws(' | ', xmin, ctid, j) FROM errand.jobs AS j WHERE id = $1`, t.subject.ID).
 		Scan(&status, &lastError, &all)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", "", "", nil

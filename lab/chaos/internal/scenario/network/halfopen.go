@@ -269,7 +269,7 @@ func (pw *proxiedWorkers) await(ctx context.Context, s swallowRound, since time.
 			return false, nil
 		}
 		looked = time.Now()
-		if err := pw.back(ctx, since, held, took); err != nil {
+		if err := pw.noteRecovered(ctx, since, held, took); err != nil {
 			return false, err
 		}
 		return len(took) == len(pw.proxies) || time.Since(since) > 3*resume, nil
@@ -298,7 +298,7 @@ func (pw *proxiedWorkers) await(ctx context.Context, s swallowRound, since time.
 }
 
 // back notes which workers are back.
-func (pw *proxiedWorkers) back(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
+func (pw *proxiedWorkers) noteRecovered(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
 	starts, err := pw.harness.Ledger.StartsSince(ctx, since)
 	if err != nil {
 		return err

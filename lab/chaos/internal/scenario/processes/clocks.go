@@ -73,7 +73,7 @@ func shiftClocks(ctx context.Context, h *harness.Harness) error {
 	if err != nil {
 		return err
 	}
-	return auditClocks(ctx, h, &timekeeper{lab: h, book: book, finding: f, own: own})
+	return auditClocks(ctx, h, &timekeeper{harness: h, book: book, finding: f, own: own})
 }
 
 // shiftedProgram builds the program with the other clock.
@@ -159,7 +159,7 @@ func auditClocks(ctx context.Context, h *harness.Harness, k *timekeeper) error {
 	r.Check(len(reclaimed) == 0, "starts of jobs that were neither retried nor held by a killed worker: 0 beyond the first", "%s", harness.FirstFew(reclaimed))
 	r.Check(k.lost() == 0, "jobs taken from a worker that lived: 0", "%d", k.lost())
 	r.Duplicates -= retries
-	checkRerun(k.lab, k.finding, leaseOfShifted)
+	checkRerun(k.harness, k.finding, leaseOfShifted)
 	r.Check(len(late) == 0, fmt.Sprintf("starts more than %v after the job was due: 0", punctual), "%s", harness.FirstFew(late))
 	k.checkCovered(retries)
 	return nil

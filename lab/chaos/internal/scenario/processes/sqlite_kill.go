@@ -54,7 +54,7 @@ func killAmongMany(ctx context.Context, h *harness.Harness) error {
 
 // crowd is all that uses the file.
 type crowd struct {
-	lab       *harness.Harness
+	harness       *harness.Harness
 	file      peer.File
 	crew      *harness.Crew
 	enqueuer  *child.Process
@@ -73,7 +73,7 @@ func crowdFile(h *harness.Harness) (c *crowd, err error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not in a file", h.System.Name)
 	}
-	c = &crowd{lab: h, file: file}
+	c = &crowd{harness: h, file: file}
 	c.crew, err = h.Crew(workersOnFile, child.Work{
 		Worker: peer.Worker{Concurrency: 4, Lease: leaseOfKilled},
 		Least:  50 * time.Millisecond, // 32 handlers get through some 210 jobs a second
@@ -89,7 +89,7 @@ func crowdFile(h *harness.Harness) (c *crowd, err error) {
 func (c *crowd) replaceEnqueuer() (err error) {
 	const each = 10_000_000
 	c.enqueuers++
-	c.enqueuer, err = c.lab.Enqueuer(fmt.Sprintf("enqueuer.%d", c.enqueuers), child.Enqueue{First: c.enqueuers * each, Batch: 10, Ahead: 300})
+	c.enqueuer, err = c.harness.Enqueuer(fmt.Sprintf("enqueuer.%d", c.enqueuers), child.Enqueue{First: c.enqueuers * each, Batch: 10, Ahead: 300})
 	return err
 }
 
@@ -109,9 +109,9 @@ func (c *crowd) replace(victim int) error {
 
 // killInTurn kills one process after another, and every so often all.
 func (c *crowd) killInTurn(ctx context.Context, strikes []seed.Strike) error {
-	turn := harness.Size(c.lab, 20, 5)
+	turn := harness.Size(c.harness, 20, 5)
 	for i, strike := range strikes {
-		if err := c.lab.Sleep(ctx, strike.After); err != nil {
+		if err := c.harness.Sleep(ctx, strike.After); err != nil {
 			return err
 		}
 		kill := c.killOne
@@ -138,7 +138,7 @@ func (c *crowd) killOne(ctx context.Context, strike seed.Strike) error {
 		return err
 	}
 	if strike.Draw%10 < 3 {
-		c.look(ctx)
+		c.readTable(ctx)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (c *crowd) killAll(ctx context.Context, _ seed.Strike) error {
 	if err := c.kill(ctx, all...); err != nil {
 		return err
 	}
-	c.look(ctx)
+	c.readTable(ctx)
 	for victim := range all {
 		if err := c.replace(victim); err != nil {
 			return err
@@ -211,15 +211,15 @@ func (c *crowd) kill(ctx context.Context, victims ...*child.Process) error {
 			c.enqueuing++
 		}
 	}
-	return c.lab.Kill(ctx, victims...)
+	return c.harness.Kill(ctx, victims...)
 }
 
 func (c *crowd) holder(lock int) (pid int, err error) {
-	return filelock.Holder(c.lab.File+"-shm", lock)
+	return filelock.Holder(c.harness.File+"-shm", lock)
 }
 
 // look has the file checked while the scenario goes on.
-func (c *crowd) look(ctx context.Context) {
+func (c *crowd) readTable(ctx context.Context) {
 	c.looks++
 	if found := c.check(ctx, false); found != "ok" {
 		c.found = append(c.found, found)
@@ -236,13 +236,13 @@ func (c *crowd) check(ctx context.Context, thorough bool) string {
 }
 
 func (c *crowd) note() {
-	c.lab.Row.Note("leases of %v; %d processes were killed, of which %d enqueued, %d had the write lock and %d the checkpoint's; %d times nobody was left",
-		leaseOfKilled, c.lab.Row.Faults, c.enqueuing, c.writing, c.copying, c.alone)
+	c.harness.Row.Note("leases of %v; %d processes were killed, of which %d enqueued, %d had the write lock and %d the checkpoint's; %d times nobody was left",
+		leaseOfKilled, c.harness.Row.Faults, c.enqueuing, c.writing, c.copying, c.alone)
 }
 
 // checkFile demands that the file is intact, and has been whenever it was looked at.
 func (c *crowd) checkFile(ctx context.Context) {
-	c.lab.Row.Check(c.looks > 0 && len(c.found) == 0, "PRAGMA quick_check meanwhile: ok", "%d of %d; not ok %s", c.looks-len(c.found), c.looks, harness.FirstFew(c.found))
+	c.harness.Row.Check(c.looks > 0 && len(c.found) == 0, "PRAGMA quick_check meanwhile: ok", "%d of %d; not ok %s", c.looks-len(c.found), c.looks, harness.FirstFew(c.found))
 	found := c.check(ctx, true)
-	c.lab.Row.Check(found == "ok", "PRAGMA integrity_check in the end: ok", "%s", found)
+	c.harness.Row.Check(found == "ok", "PRAGMA integrity_check in the end: ok", "%s", found)
 }

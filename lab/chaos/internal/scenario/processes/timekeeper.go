@@ -18,7 +18,7 @@ import (
 // timekeeper compares when jobs were due with when they were started. All times are the
 // servers', which are on this machine, and so is this process.
 type timekeeper struct {
-	lab     *harness.Harness
+	harness     *harness.Harness
 	book    ledger.Book
 	finding audit.Finding
 	own     map[int]time.Time // when the jobs are due that this process enqueued
@@ -34,7 +34,7 @@ type timekeeper struct {
 const punctual = 3 * time.Second
 
 func (k *timekeeper) readDue(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, k.lab.DSN())
+	conn, err := pgx.Connect(ctx, k.harness.DSN())
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (k *timekeeper) gather() {
 			k.failed[run{n.Number, n.Attempt}] = n.At
 		}
 	}
-	for _, f := range k.lab.Faults() {
+	for _, f := range k.harness.Faults() {
 		for _, h := range f.Held {
 			k.held[run{h.Number, h.Attempt}] = true
 		}
@@ -90,8 +90,8 @@ func (k *timekeeper) checkClocks() {
 			wrong = append(wrong, fmt.Sprintf("%s by %v", n.Worker, off))
 		}
 	}
-	want := 2*len(shifts) + len(k.lab.Faults())
-	k.lab.Row.Check(len(wrong) == 0 && told == want, fmt.Sprintf("processes whose clocks are off by as much as they should be: %d", want), "%d of %d; wrong: %s",
+	want := 2*len(shifts) + len(k.harness.Faults())
+	k.harness.Row.Check(len(wrong) == 0 && told == want, fmt.Sprintf("processes whose clocks are off by as much as they should be: %d", want), "%d of %d; wrong: %s",
 		told-len(wrong), told, harness.FirstFew(wrong))
 }
 
@@ -131,7 +131,7 @@ func (k *timekeeper) soonest(s ledger.Entry) time.Time {
 	if at, ok := k.own[s.Number]; ok {
 		return at
 	}
-	return k.asked[s.Number].Add(later.Delay(k.lab.Seed, s.Number))
+	return k.asked[s.Number].Add(later.Delay(k.harness.Seed, s.Number))
 }
 
 // latest is when a run was due at the latest; ok is false where that depended on a process that was
@@ -149,13 +149,13 @@ func (k *timekeeper) latest(s ledger.Entry) (at time.Time, ok bool) {
 		return at, true
 	}
 	acked, ok := k.book.Acked[s.Number]
-	return acked.Add(later.Delay(k.lab.Seed, s.Number)), ok && s.Attempt == 1
+	return acked.Add(later.Delay(k.harness.Seed, s.Number)), ok && s.Attempt == 1
 }
 
 // retry is how long a run that failed had to wait, by what its place's handlers say.
 func (k *timekeeper) retry(r run) (least, most time.Duration) {
 	for _, s := range k.starts[r.number] {
-		if d := retryAfter(k.lab, placeOf(s.Worker)); s.Attempt == r.attempt && d > 0 {
+		if d := retryAfter(k.harness, placeOf(s.Worker)); s.Attempt == r.attempt && d > 0 {
 			return d, d
 		}
 	}
@@ -232,7 +232,7 @@ func (k *timekeeper) checkCovered(retries int) {
 			}
 		}
 	}
-	k.lab.Row.Check(slices.Min(long) > 0 && retries > 0 && delayed > 0, "runs beyond the lease by each clock, retries, jobs that were due later: some",
+	k.harness.Row.Check(slices.Min(long) > 0 && retries > 0 && delayed > 0, "runs beyond the lease by each clock, retries, jobs that were due later: some",
 		"%v, %d, %d", long, retries, delayed)
 }
 

@@ -27,7 +27,7 @@ func punctualTimekeeper() *timekeeper {
 	h.RecordFault(audit.Fault{Worker: "w1.1", Held: []peer.Job{{Number: 4, Attempt: 1}}})
 	delay := later.Delay(1, 9).Seconds()
 	return &timekeeper{
-		lab: h,
+		harness: h,
 		due: map[int]time.Time{4: atSecond(0), 9: atSecond(0.1 + delay), 10: atSecond(2)},
 		book: ledger.Book{
 			Acked: map[int]time.Time{4: atSecond(0.2), 9: atSecond(0.2), 10: atSecond(0.2)},

@@ -1,4 +1,4 @@
-package scenario
+package runner
 
 import (
 	"context"
@@ -8,14 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/lab/bench/internal/scenario"
 	"github.com/errandhq/errand/lab/bench/internal/server"
 )
 
 // Options say what to measure.
 type Options struct {
-	Scenarios []Scenario
+	Scenarios []scenario.Scenario
 	Against   []string // families of systems besides errand's own
 	Rounds    int
 	Scale     float64 // of numbers of jobs and of durations
@@ -27,7 +29,7 @@ type Options struct {
 func (o Options) Systems() []peer.System {
 	var systems []peer.System
 	for _, s := range peer.Systems {
-		named := func(x Scenario) bool { return slices.Contains(x.Systems, s.Name) }
+		named := func(x scenario.Scenario) bool { return slices.Contains(x.Systems, s.Name) }
 		if o.takes(s) && slices.ContainsFunc(o.Scenarios, named) {
 			systems = append(systems, s)
 		}
@@ -44,9 +46,9 @@ func (o Options) takes(s peer.System) bool {
 func Run(ctx context.Context, o Options, servers *server.Servers) ([]*result.Table, error) {
 	var tables []*result.Table
 	for _, s := range o.Scenarios {
-		t := s.table()
+		t := s.Table()
 		tables = append(tables, t)
-		r := runner{Options: o, scenario: s, table: t, lab: &Lab{Servers: servers, Scale: o.Scale, Soak: o.Soak}}
+		r := runner{Options: o, scenario: s, table: t, harness: &harness.Harness{Servers: servers, Scale: o.Scale, Soak: o.Soak}}
 		if err := r.run(ctx); err != nil {
 			return tables, fmt.Errorf("%s: %w", s.Name, err)
 		}
@@ -57,16 +59,16 @@ func Run(ctx context.Context, o Options, servers *server.Servers) ([]*result.Tab
 // runner measures one scenario.
 type runner struct {
 	Options
-	scenario Scenario
+	scenario scenario.Scenario
 	table    *result.Table
-	lab      *Lab
+	harness  *harness.Harness
 }
 
 func (r *runner) run(ctx context.Context) error {
 	turns := r.turns()
-	if r.scenario.prepare != nil {
+	if r.scenario.Prepare != nil {
 		fmt.Fprintf(r.Progress, "%s: preparing\n", r.scenario.Name)
-		if err := r.scenario.prepare(ctx, r.lab); err != nil {
+		if err := r.scenario.Prepare(ctx, r.harness); err != nil {
 			return err
 		}
 	}
@@ -103,7 +105,7 @@ func (r *runner) turns() []turn {
 			if !r.takes(system) {
 				continue
 			}
-			if err := r.lab.Missing(system); err != nil {
+			if err := r.harness.Missing(system); err != nil {
 				r.table.Miss(result.Gap{Place: result.Place{System: system.Name}, Reason: err.Error()})
 				continue
 			}
@@ -125,7 +127,7 @@ func (r *runner) take(ctx context.Context, round int, t turn) {
 	place := result.Place{Case: t.name, System: t.system.Name}
 	fmt.Fprintf(r.Progress, "%s: round %d: %s: ", r.scenario.Name, round+1, place)
 	from := time.Now()
-	figures, err := r.scenario.measure(ctx, r.lab, t.system, t.name)
+	figures, err := r.scenario.Measure(ctx, r.harness, t.system, t.name)
 	if err != nil {
 		fmt.Fprintf(r.Progress, "FAILED: %v\n", err)
 		r.table.Miss(result.Gap{Place: place, Reason: err.Error(), Failed: true})

@@ -1,4 +1,4 @@
-package scenario
+package harness
 
 import (
 	"cmp"
@@ -11,15 +11,15 @@ import (
 )
 
 // crew are the worker processes of a drain.
-type crew []*child.Process
+type Crew []*child.Process
 
-func (l *Lab) startWorkers(ctx context.Context, d drainage) (crew, error) {
-	spec := d.spec
+func (h *Harness) startWorkers(ctx context.Context, d Drainage) (Crew, error) {
+	spec := d.Spec
 	spec.Part = "work"
-	spec.Concurrency = concurrency
-	var workers crew
-	for range cmp.Or(d.workers, d.system.Workers, 1) {
-		w, err := l.start(ctx, d.system, spec)
+	spec.Concurrency = Concurrency
+	var workers Crew
+	for range cmp.Or(d.Workers, d.System.Workers, 1) {
+		w, err := h.Start(ctx, d.System, spec)
 		if err != nil {
 			return workers, err
 		}
@@ -29,7 +29,7 @@ func (l *Lab) startWorkers(ctx context.Context, d drainage) (crew, error) {
 }
 
 // begin lets all begin.
-func (c crew) begin() error {
+func (c Crew) Begin() error {
 	for _, w := range c {
 		if err := w.Go(); err != nil {
 			return err
@@ -39,7 +39,7 @@ func (c crew) begin() error {
 }
 
 // handled is how many jobs they have run.
-func (c crew) handled() int {
+func (c Crew) Handled() int {
 	var n int64
 	for _, w := range c {
 		n += w.Handled()
@@ -48,11 +48,11 @@ func (c crew) handled() int {
 }
 
 // await waits until they have run n jobs.
-func (c crew) await(ctx context.Context, n int) error {
-	for c.handled() < n {
+func (c Crew) Await(ctx context.Context, n int) error {
+	for c.Handled() < n {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d jobs handled: %w", c.handled(), n, context.Cause(ctx))
+			return fmt.Errorf("%d of %d jobs handled: %w", c.Handled(), n, context.Cause(ctx))
 		case <-time.After(askEvery):
 		}
 		for _, w := range c {
@@ -68,7 +68,7 @@ func (c crew) await(ctx context.Context, n int) error {
 }
 
 // stop stops all and returns what they have to say.
-func (c crew) stop() ([]child.Result, error) {
+func (c Crew) Stop() ([]child.Result, error) {
 	results := make([]child.Result, len(c))
 	var errs []error
 	for i, w := range c {
@@ -79,7 +79,7 @@ func (c crew) stop() ([]child.Result, error) {
 	return results, errors.Join(errs...)
 }
 
-func (c crew) kill() {
+func (c Crew) Kill() {
 	for _, w := range c {
 		w.Kill()
 	}

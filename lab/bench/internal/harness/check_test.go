@@ -1,9 +1,8 @@
-package scenario
+package harness
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/errandhq/errand/lab/bench/internal/child"
@@ -50,12 +49,5 @@ func TestDrainIsChecked(t *testing.T) {
 				t.Errorf("got %v, want it to be good: %v", err, c.good)
 			}
 		})
-	}
-}
-
-func TestSinglesCasesAreTold(t *testing.T) {
-	want := []string{"1 idle", "1 busy", "16 idle", "16 busy", "64 idle", "64 busy"}
-	if got := singlesCases(); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
 	}
 }
