@@ -66,7 +66,7 @@ func meetFullDisk(ctx context.Context, tx *sql.Tx) error {
 
 // endedTrials is what came of the transactions.
 type endedTrials struct {
-	harness          *harness.Harness
+	harness      *harness.Harness
 	db           *sql.DB
 	q            *backend.Backend
 	next         int

@@ -89,10 +89,10 @@ func standAtHead(ctx context.Context, h *harness.Harness) error {
 
 // prober enqueues jobs and measures how long after their commit they start.
 type prober struct {
-	harness  *harness.Harness
-	db   *sql.DB
-	q    *postgres.Backend
-	next int // the number of the next job
+	harness *harness.Harness
+	db      *sql.DB
+	q       *postgres.Backend
+	next    int // the number of the next job
 }
 
 func newProber(h *harness.Harness) (*prober, error) {

@@ -40,9 +40,9 @@ type runner struct {
 
 // track is what all trials share.
 type track struct {
-	harness     *harness.Harness
+	harness *harness.Harness
 	gate    *pgx.Conn // holds the locks that are waited for
-	reader    *pgxpool.Pool
+	reader  *pgxpool.Pool
 	runners map[string]map[place]runner
 }
 

@@ -54,7 +54,7 @@ func killAmongMany(ctx context.Context, h *harness.Harness) error {
 
 // crowd is all that uses the file.
 type crowd struct {
-	harness       *harness.Harness
+	harness   *harness.Harness
 	file      peer.File
 	crew      *harness.Crew
 	enqueuer  *child.Process

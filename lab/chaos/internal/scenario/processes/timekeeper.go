@@ -18,7 +18,7 @@ import (
 // timekeeper compares when jobs were due with when they were started. All times are the
 // servers', which are on this machine, and so is this process.
 type timekeeper struct {
-	harness     *harness.Harness
+	harness *harness.Harness
 	book    ledger.Book
 	finding audit.Finding
 	own     map[int]time.Time // when the jobs are due that this process enqueued

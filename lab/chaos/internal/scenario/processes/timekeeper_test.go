@@ -28,7 +28,7 @@ func punctualTimekeeper() *timekeeper {
 	delay := later.Delay(1, 9).Seconds()
 	return &timekeeper{
 		harness: h,
-		due: map[int]time.Time{4: atSecond(0), 9: atSecond(0.1 + delay), 10: atSecond(2)},
+		due:     map[int]time.Time{4: atSecond(0), 9: atSecond(0.1 + delay), 10: atSecond(2)},
 		book: ledger.Book{
 			Acked: map[int]time.Time{4: atSecond(0.2), 9: atSecond(0.2), 10: atSecond(0.2)},
 			Starts: []ledger.Entry{
