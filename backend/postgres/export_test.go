@@ -10,6 +10,9 @@ func Statement(name string) string {
 	return inSchema(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"), defaultSchema)
 }
 
+// ListOf is the statement that lists jobs of the status.
+func ListOf(status queue.Status) string { return withStatus(Statement("list"), status) }
+
 // TextArray is the array literal that Enqueue sends.
 var TextArray = textArray
 

@@ -64,9 +64,15 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	return page, f.Next(page), nil
 }
 
-// withStatus returns sql/list.sql for jobs of the status.
+// withStatus returns sql/list.sql for jobs of the status. Running jobs are few, so all of them are
+// read and sorted. Otherwise a plan that was made for an empty table could look for them along the
+// primary key of a long one.
 func withStatus(list string, status queue.Status) string {
-	return strings.Replace(list, "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)
+	list = strings.Replace(list, "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)
+	if status == queue.StatusRunning {
+		list = strings.Replace(list, "\nORDER BY id DESC\n", "\nORDER BY id + 0 DESC\n", 1)
+	}
+	return list
 }
 
 // Job implements [queue.Inspector] with sql/job.sql.

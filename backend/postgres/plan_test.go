@@ -81,10 +81,15 @@ func TestPlans(t *testing.T) {
 			{"claim_tx", "jobs_pending_idx", []string{"'{default}'", "NULL"}},
 			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1", "true"}},
 			{"backlog", "jobs_pending_idx", nil},
+			{"list", "jobs_running_idx", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "false", "600000000", "true"}},
 			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "true"}},
 			{"prune", "jobs_dead_idx", []string{"0", "0", "0", "false", "1"}},
 		} {
-			plan := planOf(t, conn, postgres.Statement(c.name), c.args...)
+			text := postgres.Statement(c.name)
+			if c.name == "list" {
+				text = postgres.ListOf(queue.StatusRunning)
+			}
+			plan := planOf(t, conn, text, c.args...)
 			if !strings.Contains(plan, c.index) || strings.Contains(plan, "Seq Scan on jobs") {
 				t.Errorf("%s, %s: want %s and no sequential scan, got\n%s", state, c.name, c.index, plan)
 			}

@@ -116,8 +116,14 @@ func TestPruneArchives(t *testing.T) {
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: time.Hour, Dead: -1, Archive: true}})
 	aged(t, db, "completed", 1, 1200)
 	aged(t, db, "dead", 0, 5)
+	exec(t, db, `UPDATE errand.jobs SET payload = '[1]', headers = '{}', last_error = 'boom', job_key = id, locked_by = 'w', fence = id,
+		started_at = now() - interval '1 s', finished_at = now(), redriven_at = now() - interval '1 h', redrives = id`)
+	exec(t, db, `CREATE TABLE before AS SELECT * FROM errand.jobs`)
 	if got := pruneAll(t, q); got != 1205 {
 		t.Errorf("pruned %d jobs, want 1205", got)
+	}
+	if got := value[int](t, db, `SELECT count(*) FROM (SELECT * FROM before INTERSECT SELECT * FROM errand.jobs_archive) AS same`); got != 1205 {
+		t.Errorf("%d jobs are archived as they were, want 1205", got)
 	}
 	if jobs, archived := count(t, db, "jobs"), count(t, db, "jobs_archive"); jobs != 0 || archived != 1205 {
 		t.Errorf("%d jobs and %d archived, want 0 and 1205", jobs, archived)

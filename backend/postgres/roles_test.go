@@ -322,7 +322,7 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 	}
 	exec(t, db, r.statement("count_sample"), 32<<20) // what Counts asks of a long table
 	exec(t, db, `SELECT id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, locked_at, locked_by, locked_until, fence,
-		created_at, updated_at FROM "Select_1".jobs ORDER BY id DESC LIMIT 100`)
+		created_at, updated_at, started_at, finished_at, redriven_at, redrives FROM "Select_1".jobs ORDER BY id DESC LIMIT 100`)
 	_, _, err := q.Jobs(t.Context(), queue.Filter{})
 	denied(t, "Jobs, with payloads", err)
 	denied(t, "Enqueue", q.Enqueue(t.Context(), nil, jobs(1)...))

@@ -1,0 +1,43 @@
+package queue_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// Stuck is a page of the jobs that have been running for longer than ten minutes.
+type Stuck struct{ Jobs queue.Inspector }
+
+func (s Stuck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	stuck, _, err := s.Jobs.Jobs(r.Context(), queue.Filter{RunningFor: 10 * time.Minute})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(stuck)
+}
+
+func ExampleFilter() {
+	ctx := context.Background()
+	q := queuetest.New(queuetest.Options{}) // in a program: postgres.New(db, postgres.Options{})
+	_ = q.Enqueue(ctx, nil, WelcomeEmail.New(Welcome{UserID: 42}))
+	_, _ = q.Claim(ctx, queue.ClaimRequest{Queues: []string{"default"}, Limit: 1, Lease: time.Minute, Worker: "w"})
+
+	page := httptest.NewRecorder()
+	Stuck{q}.ServeHTTP(page, httptest.NewRequestWithContext(ctx, "GET", "/stuck", nil))
+	fmt.Print("running for ten minutes: ", page.Body)
+
+	jobs, _, _ := q.Jobs(ctx, queue.Filter{RunningFor: time.Nanosecond})
+	fmt.Println("running at all:", len(jobs), jobs[0].Kind)
+	// Output:
+	// running for ten minutes: []
+	// running at all: 1 email.welcome
+}

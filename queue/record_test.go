@@ -1,0 +1,86 @@
+package queue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// TestRecordJSON: the names in a record's JSON are part of the API. Optional fields that are zero
+// are left out.
+func TestRecordJSON(t *testing.T) {
+	at := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
+	for _, c := range []struct {
+		name   string
+		record queue.Record
+		want   string
+	}{
+		{"zero", queue.Record{}, `{"id":0,"queue":"","kind":"","payload":null,"priority":0,"max_attempts":0,"attempt":0,"status":"",` +
+			`"updated_at":"0001-01-01T00:00:00Z"}`},
+		{"pending", queue.Record{
+			Job: queue.Job{
+				ID: 1, Queue: "default", Kind: "k", Payload: []byte(`{"n":1}`), ScheduledAt: at(1), MaxAttempts: 5, CreatedAt: at(0),
+			},
+			Status: queue.StatusPending, UpdatedAt: at(0),
+		}, `{"id":1,"queue":"default","kind":"k","payload":{"n":1},"priority":0,"scheduled_at":"2026-01-02T03:04:01Z","max_attempts":5,` +
+			`"attempt":0,"created_at":"2026-01-02T03:04:00Z","status":"pending","updated_at":"2026-01-02T03:04:00Z"}`},
+		{"full", queue.Record{
+			Job: queue.Job{
+				ID: 1, Queue: "q", Kind: "k", Payload: []byte(`[]`), Priority: -1, ScheduledAt: at(1), Delay: 2, MaxAttempts: 3, Key: "key",
+				Headers: map[string]string{"a": "b"}, Attempt: 4, Fence: 5, Worker: "w", CreatedAt: at(6), LastError: "boom",
+				Unreadable: errors.New("too long"), Duplicate: true,
+			},
+			Status: queue.StatusRunning, StartedAt: at(7), FinishedAt: at(8), LockedAt: at(9), LeaseEnds: at(10), RedrivenAt: at(11),
+			Redrives: 12, UpdatedAt: at(13),
+		}, `{"id":1,"queue":"q","kind":"k","payload":[],"priority":-1,"scheduled_at":"2026-01-02T03:04:01Z","delay_ns":2,` +
+			`"max_attempts":3,"key":"key","headers":{"a":"b"},"attempt":4,"fence":5,"worker":"w","created_at":"2026-01-02T03:04:06Z",` +
+			`"last_error":"boom","duplicate":true,"status":"running","started_at":"2026-01-02T03:04:07Z",` +
+			`"finished_at":"2026-01-02T03:04:08Z","locked_at":"2026-01-02T03:04:09Z","lease_ends":"2026-01-02T03:04:10Z",` +
+			`"redriven_at":"2026-01-02T03:04:11Z","redrives":12,"updated_at":"2026-01-02T03:04:13Z"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := json.Marshal(c.record)
+			if err != nil || string(got) != c.want {
+				t.Fatalf("got  %s (%v)\nwant %s", got, err, c.want)
+			}
+			var back queue.Record
+			if err := json.Unmarshal(got, &back); err != nil {
+				t.Fatal(err)
+			}
+			want := c.record
+			want.Unreadable = nil
+			if want.Payload == nil {
+				want.Payload = []byte("null")
+			}
+			if !reflect.DeepEqual(back, want) {
+				t.Errorf("it is read as %+v\nwant          %+v", back, want)
+			}
+		})
+	}
+}
+
+// TestFilterRunningFor: a filter by the length of a run is one for running jobs.
+func TestFilterRunningFor(t *testing.T) {
+	for _, status := range []queue.Status{"", queue.StatusRunning} {
+		if f, err := (queue.Filter{RunningFor: 1, Status: status}).Checked(); err != nil || f.Status != queue.StatusRunning {
+			t.Errorf("beside status %q: got %+v, error %v; want running", status, f, err)
+		}
+	}
+	if f, err := (queue.Filter{}).Checked(); err != nil || f.Status != "" {
+		t.Errorf("the zero filter: got %+v, error %v; want any status", f, err)
+	}
+	for f, want := range map[queue.Filter]string{
+		{RunningFor: -time.Minute}:                            "queue: invalid RunningFor: -1m0s: at least 0",
+		{RunningFor: -1, Status: queue.StatusDead}:            "queue: invalid RunningFor: -1ns: at least 0",
+		{RunningFor: time.Minute, Status: queue.StatusDead}:   `queue: invalid RunningFor: beside Status "dead": only running jobs`,
+		{RunningFor: time.Minute, Status: "ran", Limit: 1000}: `queue: invalid RunningFor: beside Status "ran": only running jobs`,
+	} {
+		if _, err := f.Checked(); err == nil || err.Error() != want {
+			t.Errorf("%+v: got %v, want %s", f, err, want)
+		}
+	}
+}
