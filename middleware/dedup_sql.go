@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// SQLDedup is a [DedupStore] in a table of a PostgreSQL database. It works inside of [Tx] and
+// SQLDedup is a [DedupStore] in a table of a PostgreSQL or SQLite database. It works inside of [Tx] and
 // remembers in Tx's transaction, so the key is kept if and only if the effect is, whichever process
 // ran the job. Outside of Tx it returns an error. The zero value is ready for use once
 // [SQLDedup.Schema] has run. It is safe for concurrent use.
@@ -17,6 +17,9 @@ type SQLDedup struct {
 	// Table is the name of the table; "" means errand_dedup. A name consists of letters, digits and
 	// underscores, or of two such names joined by a dot.
 	Table string
+	// SQLite says that the database is SQLite, 3.38 or later. Table is then a single name, because
+	// a transaction over several files may be committed in one of them alone.
+	SQLite bool
 }
 
 //go:embed dedup_table.sql
@@ -28,15 +31,19 @@ var dedupOnce string
 // Schema returns the statements that create the table if it does not exist, for your migrations. It
 // panics if Table is not a name.
 func (s SQLDedup) Schema() string {
-	text, err := s.insertTable(dedupTable)
+	table := dedupTable
+	if s.SQLite {
+		table = dedupSQLiteTable
+	}
+	text, err := s.insertTable(table)
 	if err != nil {
 		panic(err)
 	}
 	return text
 }
 
-// Once implements [DedupStore]. The window begins when f does, by the database's clock. If another
-// open transaction has the key, Once waits for it to end.
+// Once implements [DedupStore]. The window begins when f does, by the database's clock; SQLite's is
+// the host's. If another open transaction has the key, Once waits for it to end.
 func (s SQLDedup) Once(ctx context.Context, key string, window time.Duration, f func(context.Context) error) (ran bool, err error) {
 	fresh, err := s.remember(ctx, key, window)
 	if err != nil {
@@ -54,17 +61,18 @@ func (s SQLDedup) remember(ctx context.Context, key string, window time.Duration
 	if !ok {
 		return false, errNoTx
 	}
+	if s.SQLite {
+		return s.rememberSQLite(ctx, tx, key, window)
+	}
 	query, err := s.insertTable(dedupOnce)
 	if err != nil {
 		return false, err
 	}
-	rows, err := tx.QueryContext(ctx, query, key, window.Microseconds())
-	if err != nil {
-		return false, err
+	fresh, err = returnsRow(ctx, tx, query, key, window.Microseconds())
+	if err != nil && strings.Contains(err.Error(), `near "DELETE": syntax error`) {
+		err = fmt.Errorf("%w: if the database is SQLite, set SQLDedup.SQLite", err)
 	}
-	defer rows.Close()
-	fresh = rows.Next()
-	return fresh, rows.Err()
+	return fresh, err
 }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
@@ -77,6 +85,9 @@ func (s SQLDedup) insertTable(statement string) (string, error) {
 	}
 	if !tableName.MatchString(name) {
 		return "", fmt.Errorf("SQLDedup.Table %q: a name of letters, digits and underscores, or two joined by a dot", name)
+	}
+	if s.SQLite && strings.Contains(name, ".") {
+		return "", fmt.Errorf("SQLDedup.Table %q: a name without a dot, for SQLite", name)
 	}
 	index := name[strings.LastIndex(name, ".")+1:] + "_until_idx" // in the schema of its table
 	return strings.NewReplacer(
