@@ -1,98 +1,101 @@
--- Roles for errand, each with the rights that its work needs and no others. Run this with psql, as a superuser, or as
--- a role that has CREATEROLE and may CREATE in the database. That role becomes a member of the migrating role.
+-- Roles for errand, each with the rights that its work needs and no others. This is plain SQL for psql or for a step of
+-- your migration tool, to be run in one transaction after errand's migrations:
 --
---     psql -f docs/roles.sql "$DATABASE_URL"                   # makes the roles, and the schema with its owner
---     DATABASE_URL="...?role=errand_migrator" ./migrate        # your program that calls postgres.Migrate
---     psql -f docs/roles.sql "$DATABASE_URL"                   # now that there are tables, grants the rights
+--     psql -X -1 -v ON_ERROR_STOP=1 -f docs/roles.sql "$DATABASE_URL"
 --
--- Run it again after each later migration. It may be run any number of times, and takes away rights that it does not
--- grant. For other names: psql -v schema=jobs -v migrator=... -v enqueuer=... -v worker=... -v observer=...
+-- Run it once, and once more with each release whose migrations need new rights: the table in docs/schema.md says
+-- which do. It may run any number of times. It takes away rights in the schema that it does not grant.
+--
+-- For other names, replace these words wherever they stand: errand_migrator, errand_enqueuer, errand_worker,
+-- errand_observer, and errand alone, which is the schema. A name that needs quotes is replaced with its quotes.
+--
+-- The user that runs this needs CREATEROLE, unless the roles exist, and owns the schema, or is a superuser. It becomes
+-- a member of the migrating role, so it can run later migrations. If the user of your migration tool is to stay the
+-- owner, let it be the migrating role: replace errand_migrator with its name.
 --
 -- The roles cannot log in. Grant them to the users that can: GRANT errand_enqueuer TO shop. A program whose handlers
--- enqueue needs two of them. Always migrate as the migrating role, so that everything belongs to it: put
--- ?role=errand_migrator in the URL, which pgx and lib/pq pass on. backend/postgres/roles_test.go tests what each role
--- may do, and may not.
-\set ON_ERROR_STOP on
-\if :{?schema}   \else \set schema   errand          \endif
-\if :{?migrator} \else \set migrator errand_migrator \endif
-\if :{?enqueuer} \else \set enqueuer errand_enqueuer \endif
-\if :{?worker}   \else \set worker   errand_worker   \endif
-\if :{?observer} \else \set observer errand_observer \endif
-SET client_min_messages = warning;
-SELECT coalesce(has_schema_privilege('public', to_regnamespace('public'), 'CREATE'), false) AS open \gset
-\if :open
-\echo 'Every role may create functions in the schema public, as before PostgreSQL 15. A session that has public on its'
-\echo 'search_path may call them in place of the server''s own. Consider: REVOKE CREATE ON SCHEMA public FROM PUBLIC'
-\endif
-BEGIN;
+-- enqueue needs two of them. A program that calls postgres.Migrate puts ?role=errand_migrator in its URL, which pgx and
+-- lib/pq pass on. backend/postgres/roles_test.go tests what each role may do, and may not.
 
-SELECT format('CREATE ROLE %I NOLOGIN', name)
-FROM unnest(ARRAY[:'migrator', :'enqueuer', :'worker', :'observer']) AS name
-WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) \gexec
-SELECT format('GRANT %I TO CURRENT_USER', :'migrator')
-FROM pg_roles WHERE rolname = current_user AND NOT rolsuper \gexec
+DO $$
+BEGIN
+    IF to_regclass('errand.migrations') IS NULL THEN
+        RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
+    ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
+        RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
+            USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
+                'Consider: REVOKE CREATE ON SCHEMA public FROM PUBLIC';
+    END IF;
+    IF to_regrole('errand_migrator') IS NULL THEN CREATE ROLE errand_migrator NOLOGIN; END IF;
+    IF to_regrole('errand_enqueuer') IS NULL THEN CREATE ROLE errand_enqueuer NOLOGIN; END IF;
+    IF to_regrole('errand_worker')   IS NULL THEN CREATE ROLE errand_worker   NOLOGIN; END IF;
+    IF to_regrole('errand_observer') IS NULL THEN CREATE ROLE errand_observer NOLOGIN; END IF;
+    IF NOT pg_has_role('errand_migrator'::regrole, 'USAGE') THEN GRANT errand_migrator TO CURRENT_USER; END IF;
+END
+$$;
 
--- The schema and everything in it belong to the migrating role from now on, even if another role has migrated before.
-CREATE SCHEMA IF NOT EXISTS :"schema";
-ALTER SCHEMA :"schema" OWNER TO :"migrator";
-SELECT format('ALTER %s %s OWNER TO %I', kind, name, :'migrator')
-FROM (
-    SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text, c.relnamespace
-    FROM pg_class c
-    WHERE c.relkind IN ('r', 'S')
-        -- a sequence that goes with its table
-        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i')
-    UNION ALL SELECT 'TYPE', t.oid::regtype::text, t.typnamespace FROM pg_type t WHERE t.typtype = 'e'
-    UNION ALL SELECT 'FUNCTION', p.oid::regprocedure::text, p.pronamespace FROM pg_proc p
-) AS owned (kind, name, namespace)
-WHERE namespace = (SELECT oid FROM pg_namespace WHERE nspname = :'schema') \gexec
+-- The schema and everything in it belong to the migrating role.
+DO $$
+DECLARE
+    change text;
+BEGIN
+    FOR change IN
+        SELECT format('ALTER %s %s OWNER TO %s', kind, name, 'errand_migrator'::regrole)
+        FROM (
+            SELECT 1, 'SCHEMA', oid::regnamespace::text, nspowner, oid FROM pg_namespace
+            UNION ALL
+            SELECT 2, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relowner, relnamespace
+            FROM pg_class c
+            WHERE relkind IN ('r', 'S')
+                -- a sequence goes with its table
+                AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i'))
+            UNION ALL
+            SELECT 2, 'TYPE', oid::regtype::text, typowner, typnamespace FROM pg_type WHERE typtype = 'e'
+            UNION ALL
+            SELECT 2, 'ROUTINE', oid::regprocedure::text, proowner, pronamespace FROM pg_proc
+        ) AS owned (step, kind, name, owner, namespace)
+        WHERE namespace = 'errand'::regnamespace AND owner <> 'errand_migrator'::regrole
+        ORDER BY step
+    LOOP
+        EXECUTE change;
+    END LOOP;
+END
+$$;
 
-REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, :"enqueuer", :"worker", :"observer";
-REVOKE ALL ON ALL TABLES IN SCHEMA :"schema" FROM PUBLIC, :"enqueuer", :"worker", :"observer";
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA :"schema" FROM PUBLIC, :"enqueuer", :"worker", :"observer";
-GRANT USAGE ON SCHEMA :"schema" TO :"enqueuer", :"worker", :"observer";
+REVOKE ALL ON SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
+REVOKE ALL ON ALL TABLES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
 
-SELECT to_regclass(format('%I.jobs', :'schema')) IS NULL AS empty \gset
-\if :empty
-COMMIT;
-\echo 'The roles and the schema are there. Migrate as the migrating role, and then run this again.'
-\quit
-\endif
+-- Every role may ask for the schema's version, as postgres.Check does.
+GRANT USAGE ON SCHEMA errand TO errand_enqueuer, errand_worker, errand_observer;
+GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, errand_observer;
 
--- Every role may ask for the schema's version, as postgres.Check does. After another migration tool there is no such
--- table.
-SELECT format('GRANT SELECT (version) ON %s TO %I, %I, %I', record, :'enqueuer', :'worker', :'observer')
-FROM to_regclass(format('%I.migrations', :'schema')) AS record
-WHERE record IS NOT NULL \gexec
-
--- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held. It
--- reads no payload, no header and no error. It reads ids, queues, keys and statuses, because keys are compared with
--- those of live jobs. It chooses no id: insert_keyed draws the ids of a batch with keys.
-REVOKE ALL ON FUNCTION :"schema".insert_keyed FROM PUBLIC, :"worker", :"observer";
-GRANT EXECUTE ON FUNCTION :"schema".insert_keyed TO :"enqueuer";
+-- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held, and
+-- within the table's CHECK. It reads no payload, no header and no error. It reads ids, queues, keys and statuses,
+-- because keys are compared with those of live jobs. It chooses no id: insert_keyed draws the ids of a batch with keys.
 GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
-    ON :"schema".jobs TO :"enqueuer";
-GRANT SELECT (id, queue, job_key, status) ON :"schema".jobs TO :"enqueuer";
-GRANT SELECT (queue, since) ON :"schema".sleepers TO :"enqueuer";
+    ON errand.jobs TO errand_enqueuer;
+GRANT SELECT (id, queue, job_key, status) ON errand.jobs TO errand_enqueuer;
+GRANT SELECT (queue, since) ON errand.sleepers TO errand_enqueuer;
+GRANT EXECUTE ON FUNCTION errand.enqueue, errand.payload_problem, errand.insert_keyed TO errand_enqueuer;
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. This role cannot make jobs, nor change what
 -- they are.
-GRANT SELECT, DELETE ON :"schema".jobs TO :"worker";
+GRANT SELECT, DELETE ON errand.jobs TO errand_worker;
 GRANT UPDATE (
     status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at, started_at,
     finished_at, redriven_at, redrives
-) ON :"schema".jobs TO :"worker";
-GRANT USAGE ON SEQUENCE :"schema".fences TO :"worker";
-GRANT SELECT, DELETE ON :"schema".sleepers TO :"worker";
-GRANT INSERT (queue, worker, nap), UPDATE (nap, since) ON :"schema".sleepers TO :"worker";
-GRANT INSERT ON :"schema".jobs_archive TO :"worker";
+) ON errand.jobs TO errand_worker;
+GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
+GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
+GRANT INSERT (queue, worker, nap), UPDATE (nap, since) ON errand.sleepers TO errand_worker;
+GRANT INSERT ON errand.jobs_archive TO errand_worker;
 
--- Observing: Counts and Backlogs, which telemetry's Observe reads, and every column but those in which an application
--- puts what it likes. The Inspector's Jobs and Job read these too, so an observer lists by SQL: SELECT id, kind,
--- status, attempts FROM errand.jobs.
+-- Observing: the Inspector and Backlogs, which telemetry's Observe reads, and SELECT. This role reads every column but
+-- payload and headers: the Inspector's jobs have neither, and Unreadable says so. last_error and job_key hold what
+-- handlers and enqueuers put there, so a secret does not belong in them.
 GRANT SELECT (
-    id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, locked_at, locked_by, locked_until, fence,
-    created_at, updated_at, started_at, finished_at, redriven_at, redrives
-) ON :"schema".jobs TO :"observer";
-
-COMMIT;
+    id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at, locked_by,
+    locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives
+) ON errand.jobs TO errand_observer;

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -39,7 +40,8 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 }
 
 // Jobs implements [queue.Inspector] with sql/list.sql for a status that has an index, and with
-// sql/list_slice.sql otherwise.
+// sql/list_slice.sql otherwise. For the observing role of docs/roles.sql the records have neither
+// Payload nor Headers, and their Unreadable says so.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
@@ -75,7 +77,7 @@ func withStatus(list string, status queue.Status) string {
 	return list
 }
 
-// Job implements [queue.Inspector] with sql/job.sql.
+// Job implements [queue.Inspector] with sql/job.sql. For the observing role it is as Jobs says.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	records, err := b.readRecords(ctx, "read job", b.sql.job, id)
 	if err != nil || len(records) == 0 {
@@ -84,10 +86,37 @@ func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, e
 	return records[0], true, nil
 }
 
-// readRecords returns the rows of a statement like sql/list.sql. The statement's last parameter
-// says whether it returns payloads and headers. If one cannot be read, readRecords reads them job
-// by job.
-func (b *Backend) readRecords(ctx context.Context, operation, query string, args ...any) (records []queue.Record, err error) {
+// errNoRight marks the records that an observer reads.
+var errNoRight = errors.New("errand: this role may not read payloads and headers")
+
+// readRecords returns the rows of a statement like sql/list.sql. If the role may not read payloads
+// and headers, the records have none, and Unreadable says so.
+func (b *Backend) readRecords(ctx context.Context, operation, query string, args ...any) ([]queue.Record, error) {
+	var readable bool
+	err := b.run(ctx, operation, nil, func(db queue.DB) error {
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&readable) }, b.sql.readable)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if readable {
+		return b.readWhole(ctx, operation, query, args...)
+	}
+	records, err := b.readWhole(ctx, operation, withoutPayload.Replace(query), args...)
+	for i := range records {
+		records[i].Unreadable = errNoRight
+	}
+	return records, err
+}
+
+// withoutPayload changes a statement like sql/list.sql: the server checks the right to read a column
+// that the statement names, even if it returns none.
+var withoutPayload = strings.NewReplacer("THEN payload END", "THEN NULL::jsonb END", "THEN headers END", "THEN NULL::jsonb END",
+	"payload, headers,\n", "\n")
+
+// readWhole runs a statement like sql/list.sql. The statement's last parameter says whether it
+// returns payloads and headers. If one cannot be read, readWhole reads them job by job.
+func (b *Backend) readWhole(ctx context.Context, operation, query string, args ...any) (records []queue.Record, err error) {
 	read := func(whole bool) error {
 		return b.run(ctx, operation, nil, func(db queue.DB) error {
 			records, err = queryRecords(ctx, db, query, append(args, whole)...)

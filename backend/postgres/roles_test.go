@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	osexec "os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -75,27 +76,32 @@ func (r *roles) user(t *testing.T, role string) *sql.DB {
 	return r.login(t, role+"_user", "")
 }
 
-// run runs docs/roles.sql as its first lines say.
-func (r *roles) run(t *testing.T) (output string) {
+// script is docs/roles.sql with this test's names, as its first lines say.
+func (r *roles) script(t *testing.T) string {
 	t.Helper()
-	u, err := url.Parse(r.dsn)
+	text, err := os.ReadFile("../../docs/roles.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.User = url.UserPassword(r.prefix+"admin", "p")
-	args := []string{"-X", "-q", "-v", "schema=" + r.o.Schema}
-	for _, role := range []string{"migrator", "enqueuer", "worker", "observer"} {
-		args = append(args, "-v", role+"="+r.prefix+role)
-	}
-	cmd := osexec.Command(psql(t), append(args, "-f", "../../docs/roles.sql", u.String())...)
-	text, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("psql: %v\n%s", err, text)
-	}
-	return string(text)
+	named := regexp.MustCompile(`\berrand_(migrator|enqueuer|worker|observer)\b`).ReplaceAllString(string(text), r.prefix+"$1")
+	return regexp.MustCompile(`\berrand\b`).ReplaceAllString(named, `"`+r.o.Schema+`"`)
 }
 
-func psql(t *testing.T) string {
+// run runs the script as a migration tool does: in a transaction, in one call without parameters.
+func (r *roles) run(t *testing.T) {
+	t.Helper()
+	tx, err := r.admin.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, tx, r.script(t))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// psql runs the script as its first lines say, and returns what psql prints.
+func (r *roles) psql(t *testing.T) (output string) {
 	t.Helper()
 	path, err := osexec.LookPath("psql")
 	if err != nil && os.Getenv("CI") == "" {
@@ -104,26 +110,32 @@ func psql(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	u, err := url.Parse(r.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(r.prefix+"admin", "p")
+	cmd := osexec.Command(path, "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-f", "-", u.String())
+	cmd.Stdin = strings.NewReader(r.script(t))
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("psql: %v\n%s", err, text)
+	}
+	return string(text)
 }
 
-// ready has run the script, migrated as the migrating role, and run the script again, twice.
+// ready has migrated with a tool, as a user of its own, and then run the script once.
 func ready(t *testing.T) *roles {
 	t.Helper()
 	r := newRoles(t)
-	if said := r.run(t); !strings.Contains(said, "run this again") {
-		t.Errorf("before there are tables the script says %q, want that it is to be run again", said)
+	steps, err := postgres.Migrations(r.o)
+	if err != nil {
+		t.Fatal(err)
 	}
-	exec(t, r.admin, fmt.Sprintf(`CREATE ROLE %smigrator_user LOGIN PASSWORD 'p' IN ROLE %[1]smigrator`, r.prefix))
-	db := r.login(t, "migrator_user", r.prefix+"migrator")
-	if err := postgres.Migrate(t.Context(), db, r.o); err != nil {
-		t.Fatalf("migrating as the migrating role: %v", err)
+	for _, s := range steps {
+		exec(t, r.admin, s.SQL)
 	}
-	for range 2 {
-		if said := r.run(t); said != "" {
-			t.Errorf("the script says %q, want nothing", said)
-		}
-	}
+	r.run(t)
 	return r
 }
 
@@ -312,7 +324,8 @@ func (r *roles) testRetention(t *testing.T, db, enqueuer *sql.DB) {
 }
 
 func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
-	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), jobs(1)...)
+	job := &queue.Job{Kind: "seen", Key: "seen", Payload: []byte(`"secret"`), Headers: map[string]string{"token": "secret"}}
+	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), job)
 	q := r.backend(t, db, postgres.Options{})
 	if counts, err := q.Counts(t.Context()); err != nil || len(counts) == 0 {
 		t.Errorf("Counts: got %v, error %v; want some", counts, err)
@@ -321,15 +334,65 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 		t.Errorf("Backlogs: got %v, error %v; want some", backlogs, err)
 	}
 	exec(t, db, r.statement("count_sample"), 32<<20) // what Counts asks of a long table
-	exec(t, db, `SELECT id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, locked_at, locked_by, locked_until, fence,
-		created_at, updated_at, started_at, finished_at, redriven_at, redrives FROM "Select_1".jobs ORDER BY id DESC LIMIT 100`)
-	_, _, err := q.Jobs(t.Context(), queue.Filter{})
-	denied(t, "Jobs, with payloads", err)
+	for _, f := range []queue.Filter{{Kind: "seen"}, {Kind: "seen", Status: queue.StatusPending}, {Key: "seen", Queue: queue.DefaultQueue, Limit: 1}} {
+		page, _, err := q.Jobs(t.Context(), f)
+		if err != nil || len(page) != 1 {
+			t.Fatalf("Jobs(%+v): got %d, error %v; want the job", f, len(page), err)
+		}
+		wantObserved(t, page[0], job)
+	}
+	record, ok, err := q.Job(t.Context(), job.ID)
+	if err != nil || !ok {
+		t.Fatalf("Job: got %v, error %v; want the job", ok, err)
+	}
+	wantObserved(t, record, job)
+	r.testDocumentedQueries(t, db)
 	denied(t, "Enqueue", q.Enqueue(t.Context(), nil, jobs(1)...))
 	_, err = q.Claim(t.Context(), request(1))
 	denied(t, "Claim", err)
 	_, err = q.Sleep(t.Context(), "w", []string{"default"})
 	denied(t, "Sleep", err)
+	_, err = q.Redrive(t.Context(), queue.Redrive{ID: job.ID})
+	denied(t, "Redrive", err)
+}
+
+// wantObserved checks that an observer sees all of the job but what it carries, and is told so.
+func wantObserved(t *testing.T, got queue.Record, job *queue.Job) {
+	t.Helper()
+	if got.ID != job.ID || got.Kind != job.Kind || got.Key != job.Key || got.Status != queue.StatusPending || got.CreatedAt.IsZero() {
+		t.Errorf("got %+v, want job %d", got, job.ID)
+	}
+	if got.Payload != nil || got.Headers != nil || got.Unreadable == nil || !strings.Contains(got.Unreadable.Error(), "may not read payloads") {
+		t.Errorf("got payload %s, headers %v, Unreadable %v; want none of them, and why", got.Payload, got.Headers, got.Unreadable)
+	}
+}
+
+// testDocumentedQueries: an observer may run each SELECT of the pages, except for the function that
+// enqueues.
+func (r *roles) testDocumentedQueries(t *testing.T, db *sql.DB) {
+	t.Helper()
+	var n int
+	for _, page := range []string{"operations.md", "sql.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?s)\n```sql\n(.*?)\n```").FindAllStringSubmatch(string(text), -1) {
+			for _, statement := range regexp.MustCompile(`(?m)^SELECT [^;]*;`).FindAllString(block[1], -1) {
+				if strings.HasPrefix(statement, "SELECT enqueue(") {
+					continue
+				}
+				n++
+				statement = strings.NewReplacer("FROM errand.jobs", `FROM "Select_1".jobs`, "FROM jobs", `FROM "Select_1".jobs`).Replace(statement)
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Errorf("%s: %s: %v", page, statement, err)
+				}
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("found only %d statements in the pages", n)
+	}
 }
 
 // testDenied is what each role tries beside errand.
@@ -341,7 +404,7 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 	}{
 		{[]string{"enqueuer", "observer"}, `SELECT payload FROM jobs`},
 		{[]string{"enqueuer", "observer"}, `SELECT headers FROM jobs`},
-		{[]string{"enqueuer", "observer"}, `SELECT last_error FROM jobs`},
+		{[]string{"enqueuer"}, `SELECT last_error FROM jobs`},
 		{[]string{"enqueuer", "observer"}, `SELECT * FROM jobs`},
 		{[]string{"enqueuer", "observer"}, `SELECT j FROM jobs j`},
 		{[]string{"enqueuer", "observer"}, `SELECT id FROM jobs WHERE payload @> '{}'`},
@@ -362,7 +425,8 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{[]string{"enqueuer"}, `SELECT nextval('jobs_id_seq')`},
 		{[]string{"enqueuer"}, `SELECT kind FROM jobs`},
 		{[]string{"enqueuer"}, `SELECT worker FROM sleepers`},
-		{[]string{"observer"}, `SELECT job_key FROM jobs`},
+		{[]string{"observer"}, `SELECT kind FROM jobs WHERE payload = '1'`},
+		{[]string{"observer"}, `SELECT jobs FROM jobs`},
 		{[]string{"observer", "worker"}, `INSERT INTO jobs (kind) VALUES ('test')`},
 		{[]string{"observer", "worker"}, `SELECT enqueue('default', 'test')`},
 		{[]string{"observer", "worker"}, `SELECT insert_keyed('{default}', '{test}', '1', NULL, NULL, NULL, NULL, NULL, NULL)`},
@@ -430,23 +494,26 @@ func (r *roles) testColumns(t *testing.T) {
 			FROM unnest(ARRAY['payload', 'headers', 'last_error', 'job_key']) AS c, pg_roles
 			WHERE starts_with(rolname, $1) AND rolname !~ '_(user|admin)$' AND has_column_privilege(rolname, '"Select_1".jobs', c, 'SELECT')
 			GROUP BY c) AS lines`, r.prefix, len(r.prefix)+1)
-	if want := "headers: migrator, worker; job_key: enqueuer, migrator, worker; last_error: migrator, worker; payload: migrator, worker"; got != want {
+	const want = "headers: migrator, worker; job_key: enqueuer, migrator, observer, worker; " +
+		"last_error: migrator, observer, worker; payload: migrator, worker"
+	if got != want {
 		t.Errorf("readable:\ngot  %s\nwant %s", got, want)
 	}
 }
 
-// TestRolesTakeOver: if somebody else has migrated before, the script gives everything to the
-// migrating role, and removes rights that the roles had beyond it.
-func TestRolesTakeOver(t *testing.T) {
-	r := newRoles(t)
-	if err := postgres.Migrate(t.Context(), r.admin, r.o); err != nil {
-		t.Fatal(err)
-	}
-	r.run(t)
+// TestRolesAgain: the script takes away rights that it does not grant, and otherwise changes nothing.
+// It gives everything to the migrating role, also what another user has made since.
+func TestRolesAgain(t *testing.T) {
+	r := ready(t)
 	exec(t, r.admin, `GRANT ALL ON ALL TABLES IN SCHEMA "Select_1" TO PUBLIC, `+r.prefix+`observer`)
+	exec(t, r.admin, `GRANT ALL ON ALL FUNCTIONS IN SCHEMA "Select_1" TO PUBLIC`)
 	exec(t, r.admin, `GRANT SELECT (payload) ON "Select_1".jobs TO `+r.prefix+`enqueuer`)
-	if said := r.run(t); said != "" {
-		t.Errorf("the script says %q, want nothing", said)
+	exec(t, r.admin, `CREATE TABLE "Select_1".later (id bigserial)`)
+	exec(t, r.admin, `CREATE FUNCTION "Select_1".later() RETURNS void LANGUAGE sql AS ''`)
+	for range 2 {
+		if said := r.psql(t); said != "" {
+			t.Errorf("psql says %q, want nothing", said)
+		}
 	}
 	strangers := value[int](t, r.admin, `
 		SELECT count(*) FROM (
@@ -458,10 +525,85 @@ func TestRolesTakeOver(t *testing.T) {
 	if strangers != 0 {
 		t.Errorf("%d things in the schema belong to others than the migrating role", strangers)
 	}
+	public := value[int](t, r.admin, `
+		SELECT count(*) FROM (
+			SELECT relacl AS acl, relnamespace AS namespace FROM pg_class
+			UNION ALL SELECT proacl, pronamespace FROM pg_proc
+			UNION ALL SELECT nspacl, oid FROM pg_namespace) AS things, aclexplode(acl) AS a
+		WHERE namespace = '"Select_1"'::regnamespace AND a.grantee = 0`)
+	if public != 0 {
+		t.Errorf("PUBLIC has %d rights in the schema, want none", public)
+	}
 	r.testColumns(t)
+	if err := postgres.Migrate(t.Context(), r.migrator(t), r.o); err != nil {
+		t.Errorf("Migrate as the migrating role: %v", err)
+	}
 	root, _ := ways[0].open(t, r.dsn)
 	exec(t, root, `GRANT CREATE ON SCHEMA public TO PUBLIC`)
-	if said := r.run(t); !strings.Contains(said, "REVOKE CREATE ON SCHEMA public FROM PUBLIC") {
+	if said := r.psql(t); !strings.Contains(said, "REVOKE CREATE ON SCHEMA public FROM PUBLIC") {
 		t.Errorf("where everybody may create functions the script says %q, want a warning", said)
+	}
+}
+
+// migrator is a user who acts as the migrating role.
+func (r *roles) migrator(t *testing.T) *sql.DB {
+	t.Helper()
+	exec(t, r.admin, fmt.Sprintf(`CREATE ROLE %smigrator_user LOGIN PASSWORD 'p' IN ROLE %[1]smigrator`, r.prefix))
+	return r.login(t, "migrator_user", r.prefix+"migrator")
+}
+
+// TestRolesMadeBeforehand: if the roles exist, and the migrating role owns an empty schema, that role
+// migrates and runs the script. It needs no right but that.
+func TestRolesMadeBeforehand(t *testing.T) {
+	r := newRoles(t)
+	wantNothing := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := r.admin.ExecContext(t.Context(), r.script(t)); err == nil || !strings.Contains(err.Error(), "migrations first") {
+		t.Errorf("before there are tables: error %v, want one that says so", err)
+	}
+	for _, role := range []string{"migrator", "enqueuer", "worker", "observer"} {
+		exec(t, r.admin, `CREATE ROLE `+r.prefix+role)
+	}
+	exec(t, r.admin, `GRANT `+r.prefix+`migrator TO CURRENT_USER`)
+	exec(t, r.admin, `CREATE SCHEMA "Select_1" AUTHORIZATION `+r.prefix+`migrator`)
+	db := r.migrator(t)
+	wantNothing("Migrate", postgres.Migrate(t.Context(), db, r.o))
+	exec(t, db, r.script(t))
+	r.testColumns(t)
+	wantNothing("Check", postgres.Check(t.Context(), r.user(t, "worker"), r.o))
+}
+
+// TestRolesComplete: docs/roles.sql names every table, sequence and function of the schema, and every
+// column of jobs. So a migration that adds one also says which role may use it.
+func TestRolesComplete(t *testing.T) {
+	db := postgrestest.Open(t)
+	text, err := os.ReadFile("../../docs/roles.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, grants, _ := strings.Cut(string(text), "GRANT USAGE ON SCHEMA")
+	grants = regexp.MustCompile(`(?m)^--.*$`).ReplaceAllString(grants, "")
+	names := value[string](t, db, `
+		SELECT string_agg(DISTINCT name, ' ') FROM (
+			SELECT relname FROM pg_class c WHERE relnamespace = 'errand'::regnamespace AND relkind NOT IN ('i', 't', 'c')
+				AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i')
+			UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'errand'::regnamespace
+			UNION ALL SELECT attname FROM pg_attribute WHERE attrelid = 'errand.jobs'::regclass AND attnum > 0) AS all_names (name)`)
+	for _, name := range strings.Fields(names) {
+		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(grants) {
+			t.Errorf("docs/roles.sql does not say who may use %s", name)
+		}
+	}
+	observed := value[string](t, db, `SELECT string_agg(attname, ' ') FROM pg_attribute
+		WHERE attrelid = 'errand.jobs'::regclass AND attnum > 0 AND attname NOT IN ('payload', 'headers')`)
+	_, observer, _ := strings.Cut(grants, "ON errand.jobs_archive TO errand_worker;")
+	for _, name := range strings.Fields(observed) {
+		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(observer) {
+			t.Errorf("docs/roles.sql does not let an observer read the column %s of jobs", name)
+		}
 	}
 }

@@ -16,7 +16,7 @@ type statements struct {
 	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
 	settle, settleDone, settleDrop                                      string
 	redrive, prune, countAll, countSample, backlog, list, job, payload  string
-	listSlice, releaseLost, priorities, transactions, skipped           string
+	listSlice, releaseLost, priorities, transactions, skipped, readable string
 }
 
 func loadStatements(schema string) statements {
@@ -50,6 +50,7 @@ func loadStatements(schema string) statements {
 		listSlice:    load("list_slice"),
 		job:          load("job"),
 		payload:      load("payload"),
+		readable:     load("readable"),
 		releaseLost:  load("release_lost"),
 	}
 }

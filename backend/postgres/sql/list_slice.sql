@@ -18,7 +18,16 @@ WITH page AS MATERIALIZED (
         CASE WHEN finished_at IS NOT NULL THEN least(greatest(finished_at, '1970-01-01Z'), '9999-12-31Z') END,
         CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
         coalesce(redrives, 0)
-    FROM (SELECT * FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC LIMIT 50000) AS slice
+    FROM (
+        SELECT
+            payload, headers,
+            id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at,
+            locked_by, locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives
+        FROM errand.jobs
+        WHERE id < $4::bigint
+        ORDER BY id DESC
+        LIMIT 50000
+    ) AS slice
     WHERE ($1::text IS NULL OR queue = $1::text)
         AND ($2::text IS NULL OR kind = $2::text)
         AND ($3::text IS NULL OR job_key = $3::text)
