@@ -91,6 +91,8 @@ GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
 GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
 GRANT INSERT (queue, worker, nap), UPDATE (nap, since) ON errand.sleepers TO errand_worker;
 GRANT INSERT ON errand.jobs_archive TO errand_worker;
+-- The keys of middleware.SQLDedup.
+GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 
 -- Observing: the Inspector and Backlogs, which telemetry's Observe reads, and SELECT. This role reads every column but
 -- payload and headers: the Inspector's jobs have neither, and Unreadable says so. last_error and job_key hold what

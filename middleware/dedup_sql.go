@@ -11,11 +11,13 @@ import (
 
 // SQLDedup is a [DedupStore] in a table of a PostgreSQL or SQLite database. It works inside of [Tx] and
 // remembers in Tx's transaction, so the key is kept if and only if the effect is, whichever process
-// ran the job. Outside of Tx it returns an error. The zero value is ready for use once
-// [SQLDedup.Schema] has run. It is safe for concurrent use.
+// ran the job. Outside of Tx it returns an error. The zero value is ready for use in a PostgreSQL
+// database that postgres.Migrate has brought up to date. It is safe for concurrent use.
 type SQLDedup struct {
-	// Table is the name of the table; "" means errand_dedup. A name consists of letters, digits and
-	// underscores, or of two such names joined by a dot.
+	// Table is the name of the table; "" means errand.dedup, which postgres.Migrate creates, and in
+	// SQLite errand_dedup. Set it if postgres.Options.Schema is not errand, such as jobs.dedup. Any
+	// table but that of postgres.Migrate is created by [SQLDedup.Schema]. A name consists of
+	// letters, digits and underscores, or of two such names joined by a dot.
 	Table string
 	// SQLite says that the database is SQLite, 3.38 or later. Table is then a single name, because
 	// a transaction over several files may be committed in one of them alone.
@@ -80,8 +82,10 @@ var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-
 // insertTable writes the table's name, quoted, into one of our statements.
 func (s SQLDedup) insertTable(statement string) (string, error) {
 	name := s.Table
-	if name == "" {
+	if name == "" && s.SQLite {
 		name = "errand_dedup"
+	} else if name == "" {
+		name = "errand.dedup"
 	}
 	if !tableName.MatchString(name) {
 		return "", fmt.Errorf("SQLDedup.Table %q: a name of letters, digits and underscores, or two joined by a dot", name)

@@ -258,7 +258,7 @@ func TestSQLDedup(t *testing.T) {
 		}
 	}
 	b.want(1, queue.StatusCompleted, 2) // the second is done without an effect
-	b.exec(`UPDATE errand_dedup SET until = now()`)
+	b.exec(`UPDATE errand.dedup SET until = now()`)
 	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
 		t.Errorf("after the window: got %v, want Settled", err)
 	}
@@ -295,14 +295,14 @@ func TestSQLDedupTogether(t *testing.T) {
 func TestSQLDedupSweeps(t *testing.T) {
 	b := openBank(t)
 	b.enqueue(4)
-	b.exec(`INSERT INTO errand_dedup SELECT 'old ' || i, now() - interval '1 hour' FROM generate_series(1, 9) AS i`)
-	b.exec(`INSERT INTO errand_dedup VALUES ('just over', now()), ('lasting', now() + interval '1 hour')`)
+	b.exec(`INSERT INTO errand.dedup SELECT 'old ' || i, now() - interval '1 hour' FROM generate_series(1, 9) AS i`)
+	b.exec(`INSERT INTO errand.dedup VALUES ('just over', now()), ('lasting', now() + interval '1 hour')`)
 	h := b.sqlDedup(middleware.SQLDedup{}, time.Hour, handle)
 	for _, want := range []int{9, 6, 3, 3} { // those two and the key, and what is left of the old
 		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
 			t.Fatalf("got %v, want Settled", err)
 		}
-		if got := b.count(`SELECT count(*) FROM errand_dedup`); got != want {
+		if got := b.count(`SELECT count(*) FROM errand.dedup`); got != want {
 			t.Errorf("keys: got %d, want %d", got, want)
 		}
 	}
@@ -312,7 +312,7 @@ func TestSQLDedupSweeps(t *testing.T) {
 func TestSQLDedupKeyLongOver(t *testing.T) {
 	b := openBank(t)
 	b.enqueue(2)
-	b.exec(`INSERT INTO errand_dedup VALUES ('the key', now() - interval '1 hour')`)
+	b.exec(`INSERT INTO errand.dedup VALUES ('the key', now() - interval '1 hour')`)
 	h := b.sqlDedup(middleware.SQLDedup{}, time.Hour, handle)
 	for range 2 {
 		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {

@@ -49,10 +49,7 @@ func ExampleSQLDedup() {
 	var remind = queue.NewKind[Reminder]("reminder.send")
 
 	withDatabase(func(ctx context.Context, db *sql.DB, q queue.Queue) {
-		seen := middleware.SQLDedup{} // its table is made by seen.Schema(), in your migrations
-		if _, err := db.ExecContext(ctx, seen.Schema()); err != nil {
-			log.Fatal(err)
-		}
+		seen := middleware.SQLDedup{} // its table is made by postgres.Migrate
 		mux := queue.NewMux()
 		remind.Handle(mux, func(ctx context.Context, job *queue.Job, r Reminder) error {
 			fmt.Println("reminding customer", r.Customer)

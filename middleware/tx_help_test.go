@@ -39,7 +39,6 @@ func openBank(t *testing.T) bank {
 	}
 	b := bank{t, db, q}
 	b.exec(`CREATE TABLE payments (job bigint NOT NULL)`) // no unique key: what happens twice is seen
-	b.exec(middleware.SQLDedup{}.Schema())
 	return b
 }
 

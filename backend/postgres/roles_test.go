@@ -174,6 +174,7 @@ func TestRoles(t *testing.T) {
 	t.Run("worker", func(t *testing.T) { r.testWorker(t, worker, enqueuer) })
 	t.Run("notify", func(t *testing.T) { r.testNotify(t, worker, enqueuer) })
 	t.Run("retention", func(t *testing.T) { r.testRetention(t, worker, enqueuer) })
+	t.Run("dedup", func(t *testing.T) { r.testDedup(t, worker) })
 	t.Run("observer", func(t *testing.T) { r.testObserver(t, observer, enqueuer) })
 	t.Run("denied", func(t *testing.T) {
 		r.testDenied(t, map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer})
@@ -323,6 +324,26 @@ func (r *roles) testRetention(t *testing.T, db, enqueuer *sql.DB) {
 	}
 }
 
+// testDedup: a worker's handlers remember keys, and sweep those whose window is long over, with the
+// statement of middleware.SQLDedup.
+func (r *roles) testDedup(t *testing.T, db *sql.DB) {
+	text, err := os.ReadFile("../../middleware/dedup_once.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := strings.ReplaceAll(string(text), "errand_dedup", `"Select_1".dedup`)
+	exec(t, r.admin, `INSERT INTO "Select_1".dedup VALUES ('over', now() - interval '1 hour')`)
+	for _, key := range []string{"k", "k", "other"} {
+		exec(t, db, once, key, time.Hour.Microseconds())
+	}
+	if n := value[int](t, db, `SELECT count(*) FROM "Select_1".dedup WHERE key <> 'over'`); n != 2 {
+		t.Errorf("%d keys are remembered, want 2", n)
+	}
+	if n := value[int](t, db, `SELECT count(*) FROM "Select_1".dedup`); n != 2 {
+		t.Errorf("%d keys are in the table, want the 2 whose window is open", n)
+	}
+}
+
 func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 	job := &queue.Job{Kind: "seen", Key: "seen", Payload: []byte(`"secret"`), Headers: map[string]string{"token": "secret"}}
 	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), job)
@@ -427,6 +448,10 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{[]string{"enqueuer"}, `SELECT worker FROM sleepers`},
 		{[]string{"observer"}, `SELECT kind FROM jobs WHERE payload = '1'`},
 		{[]string{"observer"}, `SELECT jobs FROM jobs`},
+		{[]string{"enqueuer", "observer"}, `SELECT key FROM dedup`},
+		{[]string{"enqueuer", "observer"}, `INSERT INTO dedup VALUES ('k', 'infinity')`},
+		{[]string{"enqueuer", "observer"}, `DELETE FROM dedup`},
+		{[]string{"worker"}, `UPDATE dedup SET key = 'k'`},
 		{[]string{"observer", "worker"}, `INSERT INTO jobs (kind) VALUES ('test')`},
 		{[]string{"observer", "worker"}, `SELECT enqueue('default', 'test')`},
 		{[]string{"observer", "worker"}, `SELECT insert_keyed('{default}', '{test}', '1', NULL, NULL, NULL, NULL, NULL, NULL)`},
