@@ -168,7 +168,7 @@ func (m *model) compareOne(rt *rapid.T, got queue.Record) {
 	}
 	holder := m.held[got.ID]
 	if got.Status != want.Status || got.Attempt != want.Attempt || got.LastError != want.LastError ||
-		got.Kind != want.Kind || got.Key != want.Key || got.Priority != want.Priority || got.MaxAttempts != want.MaxAttempts {
+		got.Redrives != want.Redrives || got.Kind != want.Kind || got.Key != want.Key || got.Priority != want.Priority || got.MaxAttempts != want.MaxAttempts {
 		rt.Fatalf("the backend shows of job %d\n     %+v\nwant %+v", got.ID, got, want.Record)
 	}
 	if holder != nil && (got.Worker != holder.Worker || got.Fence != holder.Fence) {

@@ -46,6 +46,7 @@ func (m *model) redrive(rt *rapid.T) {
 		}
 		delete(want, rivals(j))
 		j.Status, j.Attempt, j.LastError, j.due = queue.StatusPending, 0, "", lately
+		j.Redrives++
 	}
 	if len(want) != 0 {
 		rt.Fatalf("Redrive(%+v): none is pending of %v", which, want)
