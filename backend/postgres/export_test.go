@@ -27,5 +27,3 @@ func (b *Backend) Strict() { b.strict.Store(true) }
 
 // LockKey is the key of the advisory lock that an operation takes in a schema.
 var LockKey = lockKey
-
-func (b *Backend) SetClaim(text string) { b.sql.claim = text }
