@@ -2,7 +2,7 @@
 -- It skips along the index: one look-up for each priority of a queue finds its oldest job and the next priority,
 -- however many jobs lie between. It looks at the 1,000 most urgent priorities of a queue at most, and at 10,000 in all.
 -- A job that is due before 1970, such as at -infinity, counts as due in 1970.
--- many is as in claim.sql.
+-- many is as in sleep.sql.
 -- Index: jobs_pending_idx.
 WITH RECURSIVE many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b

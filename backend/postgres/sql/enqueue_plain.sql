@@ -5,7 +5,7 @@
 -- Jobs without a due time are due when the first row is written, not when the statement arrived: rationed claims
 -- (ration_marks.go) need the two times to be close together.
 -- Ids are drawn, and rows written and returned, in the order given. The condition is always true, and is evaluated
--- before the first row. Parameters stand in (SELECT …) for the reason that claim.sql gives.
+-- before the first row. Parameters stand in (SELECT …) for the reason that sleep.sql gives.
 -- Index: sleepers_pkey.
 WITH woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues

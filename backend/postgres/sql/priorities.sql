@@ -1,6 +1,6 @@
 -- Lists the priorities of the queues $1 that have pending jobs, $2 at most: the number of the queue in $1, and the
 -- priority. One look-up finds each.
--- many is as in claim.sql.
+-- many is as in sleep.sql.
 -- Index: jobs_pending_idx.
 WITH RECURSIVE many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b

@@ -1,7 +1,7 @@
 -- Finds out what claims of the queues $1 and the kinds $2, NULL for all, scan without use. The plan tells how many pages it
 -- touches: many if there are index entries of dead rows. It also tells how many rows it returns: jobs of other kinds
 -- among the first 200 due jobs of each priority. It changes nothing.
--- many and line are as in claim.sql.
+-- many is as in sleep.sql, and line finds the priorities as lock_due does.
 -- Index: jobs_pending_idx.
 EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON)
 WITH many AS MATERIALIZED (

@@ -1,7 +1,7 @@
 -- Scans up to $8 pending jobs of queue $1 and priority $3 that rationed claims skip: behind the due time $4 and id $5,
 -- before the due time $6 and id $7. Returns how many there were, the due time and id of the last, and whether some are
 -- of the kinds $2, NULL for all.
--- many is as in claim.sql.
+-- many is as in sleep.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b

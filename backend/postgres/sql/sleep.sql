@@ -2,7 +2,10 @@
 -- queues' next scheduled job is due, NULL if there is none or SQL has put it off to infinity, and how many microseconds
 -- all this took, without planning. It skips along the index to find the priorities, one look-up each, a thousand at
 -- most.
--- many is as in claim.sql.
+-- many is one row that the planner takes for a million. Without it, a planner that expects one pending job or none may
+-- read and sort all of them, instead of the first few in the order of the index. Parameters that would change the
+-- estimates stand in (SELECT …). Then a plan for their values costs what a generic plan costs, and the server keeps the
+-- generic plan. Planning again would take longer than a small batch.
 -- Index: jobs_pending_idx, sleepers_pkey.
 WITH RECURSIVE many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b

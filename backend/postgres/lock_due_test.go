@@ -1,0 +1,68 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestLockedOnce: a claim beside another one passes over jobs that a transaction has locked and
+// left, until there are no others. A claim alone takes them in their order.
+func TestLockedOnce(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(3)...)
+	leave := func() (first int64) {
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		return value[int64](t, tx, "SELECT id FROM errand.jobs WHERE status = 'pending' ORDER BY id LIMIT 1 FOR UPDATE")
+	}
+	claimOne := func() int64 {
+		t.Helper()
+		got := claim(t, q, 1)
+		if len(got) != 1 {
+			t.Fatalf("claimed %d jobs, want 1", len(got))
+		}
+		return got[0].ID
+	}
+	first := leave()
+	if got := claimOne(); got != first {
+		t.Errorf("alone: claimed job %d, want %d", got, first)
+	}
+	left := leave()
+	other, err := db.Begin() // holds the advisory lock of a claim like this
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback()
+	if !value[bool](t, other, "SELECT pg_try_advisory_xact_lock('errand.jobs'::regclass::integer, hashtext(concat('{default}'::text[], NULL)))") {
+		t.Fatal("the advisory lock is taken")
+	}
+	if got := claimOne(); got == left {
+		t.Errorf("beside another claim: claimed job %d, which was locked once, before the others", got)
+	}
+	if got := claimOne(); got != left {
+		t.Errorf("at last: claimed job %d, want %d", got, left)
+	}
+}
+
+// TestClaimTxKeepsNoTurn: a transaction that has claimed a job does not hold up the order of other
+// claims, however long it is open.
+func TestClaimTxKeepsNoTurn(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(2)...)
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if job, err := q.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"default"}}); err != nil || job == nil {
+		t.Fatalf("got %v and error %v, want a job", job, err)
+	}
+	if n := value[int](t, db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"); n != 0 {
+		t.Errorf("%d advisory locks are held, want none", n)
+	}
+}
