@@ -2,7 +2,7 @@
 -- worker. A queue may occur several times in $1, once for each stretch of it: $6, $7 and $8 are the priority, due time
 -- and id behind which a stretch begins (the lowest of all for the queue's head), $10 is its last priority, and $11 its
 -- last due time.
--- lock_due (migrations/0008_lock_due.sql) finds the jobs and locks them. It runs once, and only rows that are returned
+-- lock_due (migrations/0009_lock_due.sql) finds the jobs and locks them. It runs once, and only rows that are returned
 -- get locked. ctid is safe, because this statement has locked the rows: one that moved before that is not returned.
 -- lock_timeout is a millisecond while rows are being locked, and not when they are changed, because that may have to
 -- wait while another transaction makes the table longer.
