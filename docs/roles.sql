@@ -82,6 +82,7 @@ GRANT EXECUTE ON FUNCTION errand.enqueue, errand.payload_problem, errand.insert_
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. This role cannot make jobs, nor change what
 -- they are.
+GRANT EXECUTE ON FUNCTION errand.lock_due TO errand_worker;
 GRANT SELECT, DELETE ON errand.jobs TO errand_worker;
 GRANT UPDATE (
     status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at, started_at,
