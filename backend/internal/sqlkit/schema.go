@@ -55,7 +55,7 @@ func ReadFile(files embed.FS, name string) string {
 // needs. migrate is the function that brings them up to date.
 func CheckVersion(version, need int, migrate string) error {
 	if version < need {
-		return &queue.SetupError{Problem: fmt.Sprintf("the tables have version %d and this program needs %d: run %s", version, need, migrate)}
+		return &queue.SetupError{Problem: fmt.Sprintf("the tables have version %d and this program needs %d: run %s, or your migration tool with its new steps", version, need, migrate)}
 	}
 	return CheckNotNewer(version, need)
 }
