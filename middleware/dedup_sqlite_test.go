@@ -70,7 +70,7 @@ func openShopFile() (db *sql.DB, q *sqlite.Backend, remove func()) {
 	}
 	return db, q, func() {
 		db.Close()
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 	}
 }
 
