@@ -1,13 +1,13 @@
-// Command bench measures errand against other job queues, and against what SQL
-// by hand allows, on the same servers, or in the same file, in the same run.
+// Command bench measures errand against other job queues and against hand-written SQL, on the same
+// servers, or in the same file, in the same run.
 //
 //	cd lab/bench && go run . [-run drain,sqlite-drain] [-against floor,river,asynq,graphile,goqite]
 //
 // It finds or starts the servers that the scenarios need: Postgres as package postgrestest does
 // (DATABASE_URL, Docker, local binaries), redis-server for asynq, and Node with npm for
-// graphile-worker. The scenarios of SQLite need none: their file is where temporary files go. A
-// system that cannot be had is named as missing. Each measurement runs in processes of its own,
-// systems take turns, and every measurement begins on an empty database.
+// graphile-worker. The scenarios of SQLite need no server: their file is in the folder for
+// temporary files. The report names the systems that are not available. Each measurement runs in
+// processes of its own and begins on an empty database, and the systems take turns.
 package main
 
 import (
@@ -76,7 +76,8 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	return f, err
 }
 
-// scenarioNames lists the scenarios, with or without those that must be named.
+// scenarioNames lists the scenarios. With extra it also lists those that run only when they are
+// named.
 func scenarioNames(extra bool) []string {
 	var names []string
 	for _, s := range scenario.All {
@@ -134,7 +135,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return errors.Join(err, servers.Close(), f.write(out, header, tables), failures(tables))
 }
 
-// systemLines tell the systems and their settings.
+// systemLines returns a line for each system with its settings.
 func systemLines(systems []peer.System) []string {
 	var lines []string
 	for _, s := range systems {
@@ -143,7 +144,7 @@ func systemLines(systems []peer.System) []string {
 	return lines
 }
 
-// write writes the tables as the command line wants them.
+// write writes the tables in the format that the command line asks for.
 func (f flags) write(out io.Writer, h report.Header, tables []*result.Table) error {
 	if err := pictures(f.svg, tables); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (f flags) write(out io.Writer, h report.Header, tables []*result.Table) err
 	return report.Text(out, h, tables)
 }
 
-// pictures draws each table into a file of dir, unless that is "".
+// pictures draws each table into a file in dir, unless dir is "".
 func pictures(dir string, tables []*result.Table) error {
 	if dir == "" {
 		return nil
@@ -177,7 +178,7 @@ func pictures(dir string, tables []*result.Table) error {
 	return nil
 }
 
-// failures is an error if something that was to be measured went wrong.
+// failures returns an error if a measurement failed.
 func failures(tables []*result.Table) error {
 	n := 0
 	for _, t := range tables {

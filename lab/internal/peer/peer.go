@@ -1,4 +1,4 @@
-// Package system opens the databases and job queues that bench measures and chaos breaks.
+// Package peer opens the databases and job queues that bench measures and chaos breaks.
 package peer
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// OpenDB opens a database with at most so many connections, all of which stay open.
+// OpenDB opens a database with at most this many connections. All of them stay open.
 func OpenDB(driver, dsn string, connections int) (*sql.DB, error) {
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
@@ -19,7 +19,7 @@ func OpenDB(driver, dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// OpenPool opens a pool of pgx's own with at most so many connections.
+// OpenPool opens a pgx pool with at most this many connections.
 func OpenPool(ctx context.Context, dsn string, connections int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// River is River on one database, whose transactions are of the type Tx.
+// River is River on one database. Tx is the type of its transactions.
 type River[Tx any] struct {
-	*river.Client[Tx] // which only inserts
+	*river.Client[Tx] // only inserts
 
 	driver riverdriver.Driver[Tx]
 	log    *slog.Logger
 }
 
-// NewRiver returns River on a driver's database. All that River says goes to log.
+// NewRiver returns River on a driver's database. River's own log goes to log.
 func NewRiver[Tx any](driver riverdriver.Driver[Tx], log *slog.Logger) (*River[Tx], error) {
 	client, err := river.NewClient(driver, &river.Config{Logger: log})
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *River[Tx]) Install(ctx context.Context) error {
 	return err
 }
 
-// Run is a worker: it runs jobs until ctx ends, and then stops in good order.
+// Run is a worker: it runs jobs until ctx ends, and then stops gracefully.
 func (r *River[Tx]) Run(ctx context.Context, config river.Config) error {
 	config.Logger = r.log
 	worker, err := river.NewClient(r.driver, &config)

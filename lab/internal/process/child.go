@@ -13,33 +13,33 @@ import (
 	"time"
 )
 
-// Child is a child from its parent's side. Its methods may be called concurrently.
+// Child is a child process, as its parent sees it. Its methods may be called concurrently.
 type Child struct {
 	Name    string
 	command *exec.Cmd
 	input   io.WriteCloser
 	words   lastWords
-	ready   chan struct{} // closed when it is ready
-	ended   chan struct{} // closed when it has ended: err and at are there
+	ready   chan struct{} // closed when the child is ready
+	ended   chan struct{} // closed when the child has ended, and err and at are set
 	err     error
-	at      time.Time // when it ended
+	at      time.Time // when the child ended
 }
 
 // Options say how to start a child.
 type Options struct {
-	Name    string         // begins its errors
+	Name    string         // prefix of its errors
 	Command *exec.Cmd      // see [Arguments]; Start sets its standard streams
-	Log     io.WriteCloser // if not nil, gets what the child says on standard error, and is closed at its end
+	Log     io.WriteCloser // if not nil, gets the child's standard error, and is closed at its end
 
-	// Hear, if not nil, is told each line that the child says on standard output, but for
-	// "ready". An error counts as the child's.
+	// Hear, if not nil, is called with each line of the child's standard output except "ready". Its
+	// error becomes the child's.
 	Hear func(line string) error
-	// Launch, if not nil, calls start, on a thread of its choice, and returns its error.
+	// Launch, if not nil, calls start on a thread of its choice and returns start's error.
 	Launch func(start func() error) error
 }
 
-// Arguments are the command line of a child: program, and spec in JSON. A program that is nil means
-// this very program.
+// Arguments returns the command line of a child: the program, and spec in JSON. A program of nil
+// means this program.
 func Arguments(program []string, spec any) ([]string, error) {
 	if program == nil {
 		self, err := os.Executable()
@@ -96,7 +96,7 @@ func (c *Child) start(o Options) error {
 	return nil
 }
 
-// listen takes in what the child says, to its end.
+// listen reads the child's output to its end.
 func (c *Child) listen(output io.Reader, o Options) {
 	defer close(c.ended)
 	lines := bufio.NewScanner(output)
@@ -125,38 +125,39 @@ func (c *Child) Go() error {
 // CloseInput ends the child's standard input.
 func (c *Child) CloseInput() error { return c.input.Close() }
 
-// Kill ends the child with SIGKILL. It does not wait for that, and is harmless on one that has
-// ended.
+// Kill ends the child with SIGKILL. It does not wait for the end. On a child that has ended it does
+// nothing.
 func (c *Child) Kill() { _ = c.command.Process.Kill() }
 
 // Signal sends the child a signal.
 func (c *Child) Signal(s os.Signal) error { return c.command.Process.Signal(s) }
 
-// PID is the number that the operating system knows the child by.
+// PID returns the child's process ID.
 func (c *Child) PID() int { return c.command.Process.Pid }
 
-// Ended is closed when the child has ended.
+// Ended returns a channel that is closed when the child has ended.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
 
-// EndedAt is when the child ended. It waits for that.
+// EndedAt waits for the child's end, and returns when it was.
 func (c *Child) EndedAt() time.Time {
 	<-c.ended
 	return c.at
 }
 
-// State is what the operating system says of the child's end. It waits for that.
+// State waits for the child's end, and returns what the operating system says about it.
 func (c *Child) State() *os.ProcessState {
 	<-c.ended
 	return c.command.ProcessState
 }
 
-// Err is what went wrong with the child, or nil. It waits for the child's end.
+// Err waits for the child's end, and returns its error or nil.
 func (c *Child) Err() error {
 	<-c.ended
 	return c.err
 }
 
-// Failure is why, Err and the last that the child said, as one error. It waits for the child's end.
+// Failure waits for the child's end. It returns one error of why, Err, and the end of the child's
+// standard error.
 func (c *Child) Failure(why error) error {
 	err := errors.Join(why, c.Err())
 	if words := c.words.String(); words != "" {

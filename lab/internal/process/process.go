@@ -1,9 +1,9 @@
-// Package process starts the processes in which bench and chaos do their parts, and reads what
-// processes have used.
+// Package process starts the child processes of bench and chaos, and reads what processes have
+// used.
 //
-// A program is its own child: it starts itself with two arguments, [Argument] and what the child is
-// to do. Parent and child speak in lines. The child says "ready" when it has prepared itself; what
-// else it says, and what the parent's one line "go" means to it, is the program's matter.
+// A program is its own child: it starts itself with two arguments, [Argument] and a spec. Parent
+// and child talk in lines. The child prints "ready" when it is prepared. The parent can send one
+// line, "go". The two programs define what that means and what else the child prints.
 package process
 
 import (
@@ -17,11 +17,11 @@ import (
 	"syscall"
 )
 
-// Argument is the first argument of a program that is a child. The second says what it is to do.
+// Argument is the first argument of a program that is a child. The second is the child's spec.
 const Argument = "child"
 
-// Main is the main function of a program that may be its own child. part does a child's work, and
-// run the program's, until ctx ends with SIGINT or SIGTERM. The exit status is 1 after an error.
+// Main is the main function of a program that can be its own child. In a child it calls part. In a
+// parent it calls run, whose ctx ends with SIGINT or SIGTERM. The exit status is 1 after an error.
 func Main(name string, part func(spec string) error, run func(ctx context.Context, args []string, out, progress io.Writer) error) {
 	ExitIfChild(part)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -34,8 +34,8 @@ func Main(name string, part func(spec string) error, run func(ctx context.Contex
 	}
 }
 
-// ExitIfChild does nothing in a parent. In a child it does the child's part and ends the process.
-// Tests call it in TestMain, so that their program may be its own child.
+// ExitIfChild does nothing in a parent. In a child it calls part and ends the process. Tests call
+// it in TestMain, so that their program can be its own child.
 func ExitIfChild(part func(spec string) error) {
 	if len(os.Args) != 3 || os.Args[1] != Argument {
 		return

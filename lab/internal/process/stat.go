@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ticks a second, of the times in /proc: the same on every Linux.
+// ticks is how many ticks of /proc's times make a second. It is the same on every Linux.
 const ticks = 100
 
 // stat is what /proc says of a process.
@@ -19,31 +19,30 @@ type stat struct {
 	state    string
 	parent   int
 	own      int64 // ticks
-	children int64 // ticks, of those that have ended
+	children int64 // ticks, of children that have ended
 }
 
-// Exists reports whether there is such a process. Where there is no /proc it says no.
+// Exists reports whether a process exists. Without /proc it returns false.
 func Exists(pid int) bool {
 	_, err := readStat(pid)
 	return err == nil
 }
 
-// Alive reports whether a process exists and is not merely waiting for its parent to take note of
-// its end.
+// Alive reports whether a process runs. It returns false for a zombie.
 func Alive(pid int) bool {
 	s, err := readStat(pid)
 	return err == nil && s.state != "Z" && s.state != "X"
 }
 
-// Children lists the children of a process, ended or not. Where there is no /proc it lists none.
+// Children lists the children of a process, zombies included. Without /proc it lists none.
 func Children(pid int) []int {
 	var children []int
 	eachChild(pid, func(child int, _ stat) { children = append(children, child) })
 	return children
 }
 
-// ServerCPU is the processor time of a server's first process and of all that it has started, ended
-// or not. ok is false where it cannot be told.
+// ServerCPU returns the processor time of a server's first process and of all its children, ended
+// or not. ok is false if it is unknown.
 func ServerCPU(pid int) (used time.Duration, ok bool) {
 	for {
 		before, err := readStat(pid)
@@ -56,7 +55,7 @@ func ServerCPU(pid int) (used time.Duration, ok bool) {
 		if err != nil {
 			return 0, false
 		}
-		if before.children == after.children { // else one ended meanwhile, and may be counted twice or not at all
+		if before.children == after.children { // else a child ended meanwhile, and may be counted twice or not at all
 			return time.Duration(after.own+after.children+living) * time.Second / ticks, true
 		}
 	}
@@ -64,7 +63,7 @@ func ServerCPU(pid int) (used time.Duration, ok bool) {
 
 // eachChild calls f for each child of a process.
 func eachChild(pid int, f func(child int, s stat)) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // a constant pattern is a good one
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is constant and valid
 	for _, path := range paths {
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {
@@ -81,7 +80,7 @@ func readStat(pid int) (s stat, err error) {
 	if err != nil {
 		return s, err
 	}
-	// The name, in parentheses, may hold anything; the state follows it.
+	// The name, in parentheses, may contain anything. The state follows it.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 15 {
 		return s, errors.New("/proc: stat is short")

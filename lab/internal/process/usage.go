@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// CPU is the processor time that this process has used, in user mode and in the
-// kernel.
+// CPU returns the processor time that this process has used, in user mode and in the kernel.
 func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -19,8 +18,8 @@ func CPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// PeakRSS is the most memory that this process has had resident, in bytes. The
-// kernel's own record of the peak is not it: that begins with the parent's.
+// PeakRSS returns the most resident memory that this process has had, in bytes. The kernel's own
+// record of the peak does not serve: it begins with the parent's.
 func PeakRSS() int64 {
 	if n, err := statusField("VmHWM"); err == nil {
 		return n
@@ -29,17 +28,17 @@ func PeakRSS() int64 {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
 	}
-	return u.Maxrss // in bytes where there is no /proc: the BSDs'
+	return u.Maxrss // in bytes, on the BSDs, which have no /proc
 }
 
-// RSS is the memory that this process has resident now, in bytes, or 0.
+// RSS returns the resident memory of this process in bytes, or 0.
 func RSS() int64 {
 	n, _ := statusField("VmRSS")
 	return n
 }
 
-// Written is how many bytes this process has had written to disk, or 0 where that is not known.
-// What goes over the same page of a file before that is on disk counts once.
+// Written returns how many bytes this process has written to disk, or 0 if that is unknown. A page
+// of a file that is written twice before it reaches the disk counts once.
 func Written() int64 {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// JSON writes a value for people and programs to read.
+// JSON writes a value as indented JSON.
 func JSON(w io.Writer, value any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -7,10 +7,9 @@ import (
 	"strconv"
 )
 
-// FreePort returns a TCP port that is free now and stays so while the server is
-// down: it is below the range that clients' own ends are numbered from. A client that
-// calls a port within it at which nobody listens may be given the very same number,
-// and then talks to itself, and has the port.
+// FreePort returns a free TCP port that stays free while the server is down. It is below the range
+// of ephemeral ports. A client that connects to an unused port inside that range can get the same
+// port itself. Then it talks to itself and occupies the port.
 func FreePort() (string, error) {
 	const first, last = 15000, 30000
 	var err error

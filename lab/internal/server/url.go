@@ -1,4 +1,4 @@
-// Package server holds what bench and chaos both need to run servers and to reach them.
+// Package server has what bench and chaos need to run servers and to connect to them.
 package server
 
 import "net/url"

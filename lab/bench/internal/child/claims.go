@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	claimRounds = 10  // in turn on either table
-	claimJobs   = 200 // pending at the beginning of each
+	claimRounds = 10  // of either table, in turns
+	claimJobs   = 200 // pending at the beginning of a round
 	claimLimit  = 10
-	emptyClaims = 10 // of each round, once all jobs are claimed, if asked for
+	emptyClaims = 10 // in a round, after all jobs have been claimed, if asked for
 )
 
-// claims claims from two tables in turn: the one in the usual schema, and
-// the one in Schema. It tells how long a claim of ten of 200 jobs takes, and, if asked for, one
-// that finds none.
+// claims times claims on two tables in turns: the table in the usual schema, and the table in
+// Schema. It reports how long a claim of 10 of 200 jobs takes and, if asked for, an empty claim.
 func claims(ctx context.Context, s *self) (f Figures, err error) {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {
@@ -36,7 +35,7 @@ func claims(ctx context.Context, s *self) (f Figures, err error) {
 		if t.queue, err = postgres.New(db, postgres.Options{Schema: t.schema}); err != nil {
 			return nil, err
 		}
-		if err := t.round(ctx, empty); err != nil { // warms up
+		if err := t.round(ctx, empty); err != nil { // the warm-up
 			return nil, err
 		}
 		t.took, t.empty = nil, nil
@@ -68,7 +67,7 @@ type claimTable struct {
 	took, empty  []time.Duration
 }
 
-// round enqueues jobs, claims them, makes so many claims that find nothing, and settles the jobs.
+// round enqueues jobs, claims them, makes the empty claims, and settles the jobs.
 func (t *claimTable) round(ctx context.Context, empty int) error {
 	jobs := make([]*queue.Job, claimJobs)
 	for i := range jobs {
@@ -102,7 +101,7 @@ func (t *claimTable) round(ctx context.Context, empty int) error {
 	return err
 }
 
-// claim claims, and fails unless it gets want jobs.
+// claim times one claim. It fails unless the claim returns want jobs.
 func (t *claimTable) claim(ctx context.Context, want int) (got []*queue.Job, took time.Duration, err error) {
 	from := time.Now()
 	got, err = t.queue.Claim(ctx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: claimLimit, Lease: time.Minute, Worker: "bench"})

@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/stats"
 )
 
-// WarmUp is how many jobs enqueue writes, and each goroutine of singles, before
-// they are ready: their connections are then open and their statements prepared.
+// WarmUp is how many jobs enqueue, and each goroutine of singles, writes before it is ready. It
+// opens the connections and prepares the statements.
 const WarmUp = 10
 
 // enqueue writes Jobs jobs, Batch a call, from one goroutine.
@@ -68,8 +68,8 @@ func singles(ctx context.Context, s *self) (f Figures, err error) {
 	}, nil
 }
 
-// enqueueWhile enqueues from n goroutines, each as long as more says so, and
-// returns how long the calls took.
+// enqueueWhile enqueues from n goroutines while more returns true. It returns how long the calls
+// took.
 func enqueueWhile(ctx context.Context, p peer.Peer, n int, more func() bool) ([]time.Duration, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// flowTick is how often flow enqueues: its batches are what became due since.
+// flowTick is the pause between two enqueues of flow. A batch is what became due in the pause.
 const flowTick = 10 * time.Millisecond
 
-// flow enqueues Rate jobs a second for Duration. A job's number is the time of
-// its enqueueing in nanoseconds since 1970, so that its worker, on the same
-// machine, can tell how late it is.
+// flow enqueues Rate jobs a second for Duration. The number of a job is the time of its enqueue in
+// nanoseconds since 1970. So its worker, on the same machine, knows how late it is.
 func flow(ctx context.Context, s *self) (f Figures, err error) {
 	p, err := s.open(ctx, nil)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ideal runs the handler Jobs times on Concurrency goroutines, without a queue:
-// what timers and scheduling alone allow on this machine.
+// ideal runs the handler Jobs times on Concurrency goroutines, without a queue. It shows what
+// timers and scheduling alone allow on this machine.
 func ideal(_ context.Context, s *self) (Figures, error) {
 	if err := s.begin(); err != nil {
 		return nil, err

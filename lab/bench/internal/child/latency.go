@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// senders is how many jobs may be on their way into the database at once.
+	// senders is how many enqueueing calls may run at once.
 	senders = 16
-	// settleDown is how long the worker is left alone before, and after the warm-up.
+	// settleDown is how long the worker rests before the warm-up and after it.
 	settleDown = 500 * time.Millisecond
 )
 
-// latency works and enqueues in one process, so that one clock tells how long it
-// is from the return of the enqueueing call, which is after its commit, to the
-// handler. A handler that is called before the enqueuer has learned of its own commit
-// counts as 0.
+// latency works and enqueues in one process, so that one clock measures the time from the return of
+// the enqueueing call, which is after its commit, to the handler. It counts as 0 if the handler
+// starts before the call has returned.
 func latency(ctx context.Context, s *self) (f Figures, err error) {
 	p, err := s.open(ctx, nil)
 	if err != nil {
@@ -63,8 +62,8 @@ func latency(ctx context.Context, s *self) (f Figures, err error) {
 	return log.figures(), nil
 }
 
-// times are when each job was committed and when its handler was called, in
-// nanoseconds since from. The jobs of the warm-up have the numbers from jobs on.
+// times records when each job was committed and when its handler was called, in nanoseconds since
+// from. The jobs of the warm-up have the numbers from jobs on.
 type times struct {
 	from    time.Time
 	jobs    int
@@ -108,7 +107,7 @@ func (t *times) send(ctx context.Context, enqueue func(ctx context.Context, numb
 	return group.Wait()
 }
 
-// await waits until all have been handled.
+// await waits until all jobs have been handled.
 func (t *times) await(ctx context.Context, handled *atomic.Int64) error {
 	all := int64(t.jobs + senders)
 	for from := time.Now(); handled.Load() < all; time.Sleep(10 * time.Millisecond) {

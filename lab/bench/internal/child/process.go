@@ -15,7 +15,7 @@ import (
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
-// Process is a child from its parent's side.
+// Process is a child, as its parent sees it.
 type Process struct {
 	*process.Child
 	handled atomic.Int64
@@ -24,11 +24,11 @@ type Process struct {
 	samples []Figures
 	changed chan struct{} // signals a count or a sample
 
-	result *Result // there when the child has ended
+	result *Result // set when the child has ended
 }
 
-// Start starts a child and waits until it is ready. program is nil for this very
-// program. The end of ctx kills the child.
+// Start starts a child and waits until it is ready. A program of nil means this program. The end of
+// ctx kills the child.
 func Start(ctx context.Context, program []string, spec Spec) (p *Process, err error) {
 	args, err := process.Arguments(program, spec)
 	if err != nil {
@@ -46,7 +46,7 @@ func Start(ctx context.Context, program []string, spec Spec) (p *Process, err er
 	return p, nil
 }
 
-// hear takes in a line that the child says.
+// hear handles a line that the child has printed.
 func (p *Process) hear(line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
@@ -76,20 +76,20 @@ func (p *Process) signal() {
 	}
 }
 
-// Handled is how many jobs its handler has run, as far as it has said.
+// Handled returns how many jobs the child's handler has run, as far as the child has told.
 func (p *Process) Handled() int64 { return p.handled.Load() }
 
-// Samples are those that the child has taken so far.
+// Samples returns the samples that the child has taken so far.
 func (p *Process) Samples() []Figures {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.samples[:len(p.samples):len(p.samples)]
 }
 
-// Changed receives after a new count or sample.
+// Changed receives a value after a new count or sample.
 func (p *Process) Changed() <-chan struct{} { return p.changed }
 
-// stopTimeout is how long a child may take to stop in good order.
+// stopTimeout bounds how long a child takes to stop.
 const stopTimeout = 40 * time.Second
 
 // Stop tells the child to stop and returns its result.

@@ -16,8 +16,8 @@ import (
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
-// parts are what a child can do. A part prepares itself, calls begin, and then
-// does what is measured, until ctx ends or it is through.
+// parts are what a child can do. A part prepares itself, calls begin, and then does what is
+// measured. It ends when it is done, or when ctx ends.
 var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
 	"claims":   claims,
 	"enqueue":  enqueue,
@@ -29,7 +29,7 @@ var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
 	"work":     work,
 }
 
-// self is a child from its own side.
+// self is a child, as it sees itself.
 type self struct {
 	Spec
 	input   *bufio.Reader
@@ -38,11 +38,11 @@ type self struct {
 	handled atomic.Int64
 	sum     atomic.Int64
 	stop    context.CancelFunc // ends the part
-	cpu     time.Duration      // used before it began
-	written int64              // to disk before it began
+	cpu     time.Duration      // processor time that was used before begin
+	written int64              // bytes written to disk before begin
 }
 
-// Run does a child's part, which spec says in JSON.
+// Run does a child's part. spec is its Spec in JSON.
 func Run(spec string) error {
 	s := &self{input: bufio.NewReader(os.Stdin), output: os.Stdout}
 	return s.run(spec)
@@ -73,8 +73,8 @@ func (s *self) run(spec string) error {
 	})
 }
 
-// begin says that the child is ready and returns when it may go. From then on
-// its counts are told, and the end of its input ends the part's context.
+// begin tells the parent that the child is ready, and returns when the parent has sent "go". From
+// then on the parent gets the counts, and the end of the input ends the part's context.
 func (s *self) begin() error {
 	if err := s.say("ready", nil); err != nil {
 		return err
@@ -84,15 +84,15 @@ func (s *self) begin() error {
 	}
 	s.cpu, s.written = process.CPU(), process.Written()
 	go func() {
-		_, _ = io.Copy(io.Discard, s.input) // its end is what matters
+		_, _ = io.Copy(io.Discard, s.input) // only the end matters
 		s.stop()
 	}()
 	go s.tellCounts()
 	return nil
 }
 
-// tellCounts tells the parent how many jobs have been handled, where that has
-// changed, until the process ends.
+// tellCounts tells the parent how many jobs have been handled, whenever that has changed, until the
+// process ends.
 func (s *self) tellCounts() {
 	told := int64(0)
 	for range time.Tick(2 * time.Millisecond) {
@@ -101,13 +101,13 @@ func (s *self) tellCounts() {
 			continue
 		}
 		if s.say("count", n) != nil {
-			return // nobody listens any more, and the input is at its end, too
+			return // the parent has ended, so the input ends, too
 		}
 		told = n
 	}
 }
 
-// say says a word, and a value unless it is nil.
+// say prints a word, and a value unless it is nil.
 func (s *self) say(word string, value any) error {
 	line := []byte(word)
 	if value != nil {
@@ -140,5 +140,5 @@ func (s *self) open(ctx context.Context, onClaim func(time.Duration)) (peer.Peer
 	})
 }
 
-// closing closes what a part has opened, and adds what goes wrong to its error.
+// closing closes what a part has opened, and adds an error of Close to the part's error.
 func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }

@@ -9,9 +9,8 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/stats"
 )
 
-// transact makes the application's transaction in turns without and with an
-// enqueue in it, for Duration: what the disk and the machine do meanwhile
-// falls on both alike.
+// transact makes the application's transaction for Duration, in turns without and with an enqueue
+// in it. So both kinds meet the same disk and the same load.
 func transact(ctx context.Context, s *self) (f Figures, err error) {
 	p, err := s.open(ctx, nil)
 	if err != nil {

@@ -35,10 +35,10 @@ func work(ctx context.Context, s *self) (f Figures, err error) {
 	return clock.figures(), err
 }
 
-// handler does what a job is: count, and take its time.
+// handler returns the handler of a job: it counts the job and takes its time.
 func (s *self) handler(latencies *stats.Histogram) func(int) {
 	switch {
-	case s.SampleEvery > 0: // the number is the time of its enqueueing
+	case s.SampleEvery > 0: // the number is the time of the enqueue
 		return func(number int) {
 			latencies.Add(time.Duration(time.Now().UnixNano() - int64(number)))
 			s.count(number)
@@ -52,7 +52,7 @@ func (s *self) handler(latencies *stats.Histogram) func(int) {
 	return s.count
 }
 
-// sample tells every SampleEvery how the worker has fared since.
+// sample reports the worker's figures every SampleEvery.
 func (s *self) sample(ctx context.Context, latencies *stats.Histogram) {
 	tick := time.NewTicker(s.SampleEvery)
 	defer tick.Stop()
@@ -78,12 +78,12 @@ func (s *self) sample(ctx context.Context, latencies *stats.Histogram) {
 	}
 }
 
-// rehearsals are enough for a driver to have prepared its statements, and for the
-// server to have settled on a plan for them.
+// rehearsals is enough for a driver to prepare its statements, and for the server to choose their
+// plans.
 const rehearsals = 20
 
-// rehearse works off a few jobs on an empty table, one at a time. The
-// connections are kept, and with them the statements as they were planned then.
+// rehearse runs a few jobs on an empty table, one at a time. The connections stay open, and with
+// them the statements and their plans of that time.
 func rehearse(ctx context.Context, p peer.Peer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/child"
 )
 
-// crew are the worker processes of a drain.
+// Crew is the worker processes of a drain.
 type Crew []*child.Process
 
 func (h *Harness) startWorkers(ctx context.Context, d Drainage) (Crew, error) {
@@ -28,7 +28,7 @@ func (h *Harness) startWorkers(ctx context.Context, d Drainage) (Crew, error) {
 	return workers, nil
 }
 
-// begin lets all begin.
+// Begin lets all workers begin.
 func (c Crew) Begin() error {
 	for _, w := range c {
 		if err := w.Go(); err != nil {
@@ -38,7 +38,7 @@ func (c Crew) Begin() error {
 	return nil
 }
 
-// handled is how many jobs they have run.
+// Handled returns how many jobs the workers have run.
 func (c Crew) Handled() int {
 	var n int64
 	for _, w := range c {
@@ -47,7 +47,7 @@ func (c Crew) Handled() int {
 	return int(n)
 }
 
-// await waits until they have run n jobs.
+// Await waits until the workers have run n jobs. It fails when ctx or a worker ends.
 func (c Crew) Await(ctx context.Context, n int) error {
 	for c.Handled() < n {
 		select {
@@ -67,7 +67,7 @@ func (c Crew) Await(ctx context.Context, n int) error {
 	return nil
 }
 
-// stop stops all and returns what they have to say.
+// Stop stops all workers and returns their results.
 func (c Crew) Stop() ([]child.Result, error) {
 	results := make([]child.Result, len(c))
 	var errs []error

@@ -13,34 +13,34 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
 
-// concurrency is errand's, in drains.
+// Concurrency is that of errand's worker in drains.
 const Concurrency = 100
 
-// clockNote is the rule for all drains and all systems.
+// ClockNote is the rule for all drains and all systems.
 const ClockNote = "Tables and jobs are fresh, statistics gathered. The clock runs from the word to begin, to processes that are started and not yet connected, until the system's own tables have no job left that waits or runs. Each job is checked to have run once."
 
-// drainage is a drain to be measured.
+// Drainage describes a drain to measure.
 type Drainage struct {
 	System  peer.System
-	Jobs    int           // at scale 1, and for a system with a Share of 1
-	Workers int           // processes; 0 means as many as the system has
-	Limit   time.Duration // if not 0, how long it may take: what is left then is left
+	Jobs    int           // at scale 1, for a system with a Share of 1
+	Workers int           // processes; 0 means as many as System.Workers
+	Limit   time.Duration // if not 0, the drain ends after it, finished or not
 
-	Spec      child.Spec                                           // what the workers are told besides
-	Installed func(context.Context) error                          // if not nil, done when the tables have been made
-	Before    func(context.Context) (undo func() error, err error) // if not nil, done just before the clock starts
-	Fill      func(ctx context.Context, jobs int) error            // if not nil, enqueues instead of load, when the workers are ready
-	Backlog   int                                                  // if not 0, jobs are enqueued while the clock runs, so that about so many wait
+	Spec      child.Spec                                           // what else the workers are told
+	Installed func(context.Context) error                          // if not nil, called when the tables have been made
+	Before    func(context.Context) (undo func() error, err error) // if not nil, called just before the clock starts
+	Fill      func(ctx context.Context, jobs int) error            // if not nil, enqueues the jobs when the workers are ready, instead of Load
+	Backlog   int                                                  // if not 0, jobs are enqueued while the clock runs, so that about this many wait
 }
 
-// drained is what came of a drain.
+// Drained is the result of a drain.
 type Drained struct {
 	Handled int
 	Rate    float64 // jobs a second
 	Figures []result.Figure
 }
 
-// drain enqueues jobs and measures how fast they are worked off.
+// Drain enqueues jobs and measures how fast the workers run them.
 func (h *Harness) Drain(ctx context.Context, d Drainage) (out Drained, err error) {
 	jobs := h.Jobs(d.Jobs)
 	if d.System.Share > 0 {
@@ -70,7 +70,7 @@ func (h *Harness) Drain(ctx context.Context, d Drainage) (out Drained, err error
 		}
 	}
 	err = h.With(ctx, d.System, func(watcher peer.Peer) error {
-		if _, err := watcher.Unsettled(ctx); err != nil { // connects, so that it answers at once later
+		if _, err := watcher.Unsettled(ctx); err != nil { // connects now, so that it answers at once later
 			return err
 		}
 		release, err := d.hold(ctx)
@@ -90,7 +90,7 @@ func (d Drainage) hold(ctx context.Context) (release func() error, err error) {
 	return d.Before(ctx)
 }
 
-// timed lets the workers begin, waits until all is settled, and checks that it is.
+// timed lets the workers begin, waits until all jobs are settled, and checks that they are.
 func (h *Harness) timed(ctx context.Context, d Drainage, workers Crew, jobs int, watcher peer.Peer) (out Drained, err error) {
 	before, err := h.Read(ctx, d.System)
 	if err != nil {
@@ -104,7 +104,7 @@ func (h *Harness) timed(ctx context.Context, d Drainage, workers Crew, jobs int,
 		return out, err
 	}
 	out.Rate = float64(out.Handled) / time.Since(from).Seconds()
-	after, err := h.Read(ctx, d.System) // before the workers tidy up
+	after, err := h.Read(ctx, d.System) // before the workers clean up
 	if err != nil {
 		return out, err
 	}
@@ -127,8 +127,8 @@ const (
 	askEvery     = 2 * time.Millisecond
 )
 
-// awaitDrain waits until handlers have run for all jobs, and then until the
-// system has none left that waits or runs. It returns how many jobs that are.
+// awaitDrain waits until handlers have run for all jobs, and then until no job waits or runs. It
+// returns how many jobs were handled: fewer than jobs after d.Limit.
 func awaitDrain(ctx context.Context, d Drainage, workers Crew, jobs int, watcher peer.Peer) (handled int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Limit, DrainTimeout))
 	defer cancel()
@@ -151,10 +151,10 @@ func awaitDrain(ctx context.Context, d Drainage, workers Crew, jobs int, watcher
 	}
 }
 
-// feedBatch is how many jobs are enqueued at once while the clock runs.
+// feedBatch is how many jobs a call enqueues while the clock runs.
 const feedBatch = 500
 
-// feed enqueues the jobs while they are worked off, if that is how it is to be.
+// feed enqueues the jobs while the workers run them, if d has a Backlog.
 func (d Drainage) feed(ctx context.Context, p peer.Peer, workers Crew, jobs int) error {
 	if d.Backlog == 0 {
 		return nil
@@ -188,7 +188,7 @@ func checkDrain(ctx context.Context, p peer.Peer, system peer.System, jobs int, 
 	return Verify(ctx, p, system, 0, jobs)
 }
 
-// claimFigures are the claims' of a single worker, where they were timed.
+// claimFigures returns how long claims took, if there was one worker and it timed them.
 func claimFigures(results []child.Result) []result.Figure {
 	f := results[0].Figures
 	if len(results) > 1 || f == nil {

@@ -13,27 +13,27 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/server"
 )
 
-// Lab is what measurements are made with.
+// Harness starts the processes of a measurement, loads their tables, and counts what they used.
 type Harness struct {
 	*server.Servers
 	Scale float64
 	Soak  time.Duration
 
-	PendingIndexKB float64 // kB, of the long table
+	PendingIndexKB float64 // size of the pending index of the table "long"
 }
 
-// batch is how many jobs an enqueueing call writes, where it writes many.
+// Batch is how many jobs a call enqueues, where it enqueues many.
 const Batch = 5000
 
-// jobs scales a number of jobs.
+// Jobs scales a number of jobs.
 func (h *Harness) Jobs(n int) int { return max(int(float64(n)*h.Scale), 100) }
 
-// duration scales a duration.
+// Duration scales a duration.
 func (h *Harness) Duration(d time.Duration) time.Duration {
 	return max(time.Duration(float64(d)*h.Scale), 200*time.Millisecond)
 }
 
-// fresh empties the system's server and installs the system.
+// Fresh empties the system's server and installs the system.
 func (h *Harness) Fresh(ctx context.Context, system peer.System) error {
 	if err := h.Wipe(ctx, system); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (h *Harness) Fresh(ctx context.Context, system peer.System) error {
 	return h.With(ctx, system, func(p peer.Peer) error { return p.Install(ctx) })
 }
 
-// with uses the system for as long as f takes. Nothing of it is left open while
-// something is measured.
+// With opens the system for f and closes it afterwards. No connection stays open while something is
+// measured.
 func (h *Harness) With(ctx context.Context, system peer.System, f func(peer.Peer) error) error {
 	p, err := peer.Open(ctx, h.Config(system))
 	if err != nil {
@@ -51,7 +51,7 @@ func (h *Harness) With(ctx context.Context, system peer.System, f func(peer.Peer
 	return errors.Join(f(p), p.Close())
 }
 
-// load enqueues n jobs and gathers statistics, for those whose plans depend on them.
+// Load enqueues n jobs. On Postgres it then gathers statistics, because plans depend on them.
 func (h *Harness) Load(ctx context.Context, system peer.System, n int) error {
 	err := h.Enqueue(ctx, system, n)
 	if err == nil && system.Server == peer.Postgres {
@@ -60,7 +60,7 @@ func (h *Harness) Load(ctx context.Context, system peer.System, n int) error {
 	return err
 }
 
-// enqueue enqueues n jobs, numbered from 0.
+// Enqueue enqueues n jobs, numbered from 0.
 func (h *Harness) Enqueue(ctx context.Context, system peer.System, n int) error {
 	return h.With(ctx, system, func(p peer.Peer) error {
 		for first := 0; first < n; first += Batch {
@@ -72,7 +72,7 @@ func (h *Harness) Enqueue(ctx context.Context, system peer.System, n int) error 
 	})
 }
 
-// start starts a child that does a part of a measurement of the system.
+// Start starts a child that does a part of a measurement of the system.
 func (h *Harness) Start(ctx context.Context, system peer.System, spec child.Spec) (*child.Process, error) {
 	c := h.ChildConfig(system)
 	spec.System = c.System
@@ -81,7 +81,7 @@ func (h *Harness) Start(ctx context.Context, system peer.System, spec child.Spec
 	return child.Start(ctx, c.Program(spec.Part), spec)
 }
 
-// alone runs a part that ends by itself.
+// RunAlone runs a part that ends by itself.
 func (h *Harness) RunAlone(ctx context.Context, system peer.System, spec child.Spec) (child.Result, error) {
 	p, err := h.Start(ctx, system, spec)
 	if err != nil {
@@ -94,8 +94,8 @@ func (h *Harness) RunAlone(ctx context.Context, system peer.System, spec child.S
 	return p.Wait()
 }
 
-// metered is alone with a look at the server's meters before and after. Preparing
-// itself, the part uses them as well, but little.
+// RunMetered is RunAlone, and reads the server's meters before and after. They also count the
+// little that the part does to prepare itself.
 func (h *Harness) RunMetered(ctx context.Context, system peer.System, spec child.Spec) (child.Result, Usage, error) {
 	before, err := h.Read(ctx, system)
 	if err != nil {
@@ -113,17 +113,16 @@ func (h *Harness) RunMetered(ctx context.Context, system peer.System, spec child
 	return r, u, err
 }
 
-// usage is what a measurement has used up.
+// Usage is what a measurement has used.
 type Usage struct {
 	before, after server.Reading
 	cpu           float64 // seconds, of the children
 	peakRSS       int64   // bytes, of all the children
-	written       int64   // bytes to disk, of the children; 0 where that is not known, or they write none of the jobs
+	written       int64   // bytes to disk, of the children; 0 if unknown, or if a server writes the jobs
 }
 
-// used adds up what children, which have ended, have used, and adds to what was
-// read at the end of the measurement the commits, which the server knows only
-// when sessions have ended.
+// used adds up what children have used. They must have ended: the server counts the commits of a
+// session when the session ends.
 func (h *Harness) used(ctx context.Context, system peer.System, before, after server.Reading, children ...child.Result) (Usage, error) {
 	late, err := h.ReadLate(ctx, system)
 	after.Commits = late.Commits
@@ -138,7 +137,7 @@ func (h *Harness) used(ctx context.Context, system peer.System, before, after se
 	return u, err
 }
 
-// figures are what was used up for each of so many jobs, as far as it is known.
+// Figures returns what each job used, as far as it is known.
 func (u Usage) Figures(jobs int) []result.Figure {
 	each := func(total float64) float64 { return total / float64(jobs) }
 	figures := []result.Figure{
@@ -159,7 +158,7 @@ func (u Usage) Figures(jobs int) []result.Figure {
 	return figures
 }
 
-// verify counts the jobs and holds against it how many should be there.
+// Verify fails unless the system has these numbers of unsettled and completed jobs.
 func Verify(ctx context.Context, p peer.Peer, system peer.System, unsettled, completed int) error {
 	c, err := p.Census(ctx)
 	if err != nil {
@@ -174,7 +173,7 @@ func Verify(ctx context.Context, p peer.Peer, system peer.System, unsettled, com
 	return nil
 }
 
-// VerifyAll checks that so many jobs are there, however far they have come.
+// VerifyAll fails unless the system has this number of jobs, in whatever state.
 func (h *Harness) VerifyAll(ctx context.Context, system peer.System, jobs int) error {
 	return h.With(ctx, system, func(p peer.Peer) error {
 		c, err := p.Census(ctx)

@@ -25,7 +25,7 @@ func openAsynq(_ context.Context, c Config) (Peer, error) {
 // Install has nothing to make: Redis was emptied.
 func (a *asynqPeer) Install(context.Context) error { return nil }
 
-// Enqueue is one call a job, from 64 goroutines: asynq knows no batches.
+// Enqueue makes one call a job, from 64 goroutines: asynq has no batches.
 func (a *asynqPeer) Enqueue(ctx context.Context, first, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(64)

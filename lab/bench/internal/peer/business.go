@@ -6,8 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// insertBusiness is the one write of the application's in the transactions that
-// [Transactor] makes.
+// insertBusiness is the application's one write in the transactions of [Transactor].
 const insertBusiness = `INSERT INTO public.business (amount) VALUES ($1)`
 
 // InstallBusiness makes the application's table.

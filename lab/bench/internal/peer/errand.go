@@ -28,7 +28,7 @@ type errand struct {
 	questions questions
 }
 
-// questions are what a looker asks.
+// questions are the queries of a looker.
 type questions struct{ unsettled, census string }
 
 var orders = queue.NewKind[order](kind)
@@ -86,7 +86,7 @@ func (e *errand) Work(ctx context.Context, handle func(int)) error {
 	}.Run(ctx)
 }
 
-// consumer is the backend, behind a clock if the claims are to be timed.
+// consumer returns the backend. It times the claims if the Config asks for that.
 func (e *errand) consumer() queue.Consumer {
 	if e.config.OnClaim == nil {
 		return e.queue
@@ -94,13 +94,13 @@ func (e *errand) consumer() queue.Consumer {
 	return timedClaims{e.queue, e.config.OnClaim}
 }
 
-// timedClaims tells how long each claim took.
+// timedClaims reports how long each claim took.
 type timedClaims struct {
 	queue.Queue
 	told func(time.Duration)
 }
 
-// Unwrap lets the worker find what else the backend can do.
+// Unwrap lets the worker find the backend's capabilities.
 func (t timedClaims) Unwrap() queue.Queue { return t.Queue }
 
 func (t timedClaims) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
@@ -140,7 +140,7 @@ func (e *errand) EnqueueAndHold(ctx context.Context, number int, hold time.Durat
 	return tx.Commit()
 }
 
-// The questions to errand's tables, which are the floors' as well.
+// The questions to errand's tables. The floors use the same tables.
 var (
 	errandInPostgres = errandQuestions("errand.jobs")
 	errandInSQLite   = errandQuestions("errand_jobs")
@@ -173,6 +173,5 @@ func (e *errand) Close() error {
 	return nil
 }
 
-// quiet logs errors alone, to standard error: what goes wrong in a measurement
-// is to be seen.
+// quiet logs only errors, to standard error, so that a measurement that goes wrong shows.
 var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

@@ -10,8 +10,8 @@ import (
 	"github.com/errandhq/errand/lab/internal/peer"
 )
 
-// sqlitePool is how many connections errand may have to a SQLite file: as many as package dburl
-// gives it.
+// sqlitePool is how many connections errand may open to a SQLite file. Package dburl gives it as
+// many.
 const sqlitePool = 20
 
 func openErrandSQLite(_ context.Context, c Config) (Peer, error) {

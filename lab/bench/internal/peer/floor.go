@@ -14,10 +14,9 @@ import (
 	"github.com/errandhq/errand/lab/internal/peer"
 )
 
-// floor is what one would write by hand on errand's own table, and no more: a
-// claim and a settle statement, each on a connection of its own, in batches of a
-// thousand. What a queue does besides, from leases to wake-ups, costs what it is
-// slower than this.
+// floor is hand-written SQL on errand's own table: a claim and a settle statement, each on its own
+// connection, in batches of a thousand. It has no leases, wake-ups or anything else of a queue. So
+// the difference to it is what these cost.
 type floor struct {
 	dsn    string
 	looker looker
@@ -81,7 +80,7 @@ func (f *floor) Transact(ctx context.Context, number int, enqueue bool) error {
 	})
 }
 
-// claimed is a batch on its way from one connection to the other.
+// claimed is a batch that one connection has claimed and the other will settle.
 type claimed struct {
 	fence   int64
 	ids     []int64
@@ -142,8 +141,7 @@ func claimBatch(ctx context.Context, conn *pgx.Conn) (claimed, error) {
 	return batch, rows.Err()
 }
 
-// numberIn reads the job's number from its payload, in less time than a JSON
-// decoder takes.
+// numberIn reads the job's number from its payload. It is faster than a JSON decoder.
 func numberIn(payload []byte) (number int) {
 	_, rest, _ := bytes.Cut(payload, []byte(`"order": `))
 	for _, c := range rest {
@@ -157,7 +155,7 @@ func numberIn(payload []byte) (number int) {
 
 func settleAll(ctx context.Context, conn *pgx.Conn, batches <-chan claimed, handle func(int)) error {
 	var failed error
-	for batch := range batches { // to the end, so that the claimer never hangs
+	for batch := range batches { // drain the channel, so that the claimer never hangs
 		if failed != nil {
 			continue
 		}

@@ -13,9 +13,8 @@ import (
 	"github.com/errandhq/errand/lab/internal/peer"
 )
 
-// floorSQLite is what one would write by hand on errand's own table in a SQLite file, and no more:
-// one connection, prepared statements, a transaction for a claim of a thousand and another to
-// settle it.
+// floorSQLite is hand-written SQL on errand's own table in a SQLite file: one connection, prepared
+// statements, a transaction to claim a thousand jobs, and another to settle them.
 type floorSQLite struct {
 	dsn    string
 	db     *sql.DB
@@ -50,7 +49,7 @@ func (f *floorSQLite) Install(ctx context.Context) error {
 	return errors.Join(p.Install(ctx), p.Close())
 }
 
-// statements are texts, each prepared the first time.
+// statements returns the prepared statements of texts. It prepares each text once.
 func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.Stmt, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,8 +58,7 @@ func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.S
 		s, ok := f.prepared[text]
 		if !ok {
 			var err error
-			// What follows a statement, be it the end of a line, makes the driver forget what it
-			// has prepared.
+			// The driver forgets a prepared statement if anything follows it, even a line break.
 			if s, err = f.db.PrepareContext(ctx, strings.TrimRight(text, ";\n")); err != nil {
 				return nil, err
 			}
@@ -71,8 +69,8 @@ func (f *floorSQLite) statements(ctx context.Context, texts ...string) ([]*sql.S
 	return list, nil
 }
 
-// within runs f with statements, in a transaction that has the write lock from its beginning:
-// IMMEDIATE, as the DSN says.
+// inTx runs f with statements in a transaction. The DSN makes it IMMEDIATE, so it has the write
+// lock from its beginning.
 func (f *floorSQLite) inTx(ctx context.Context, run func(...*sql.Stmt) error, texts ...string) error {
 	list, err := f.statements(ctx, texts...)
 	if err != nil {
@@ -91,11 +89,10 @@ func (f *floorSQLite) inTx(ctx context.Context, run func(...*sql.Stmt) error, te
 	return tx.Commit()
 }
 
-// insertRows is how many rows an insert has that is one of many: with a thousand it is slower, with
-// ten as well.
+// insertRows is how many rows one INSERT of many has. With ten or a thousand it is slower.
 const insertRows = 100
 
-// insertJobs inserts rows of kind and payload.
+// insertJobs returns an INSERT of this many rows of kind and payload.
 func insertJobs(rows int) string {
 	return "INSERT INTO errand_jobs (kind, payload) VALUES (?, ?)" + strings.Repeat(", (?, ?)", rows-1)
 }
@@ -121,7 +118,7 @@ func (f *floorSQLite) Enqueue(ctx context.Context, first, n int) error {
 	}, insertJobs(insertRows), insertJobs(1))
 }
 
-// EnqueueOne needs no BEGIN: a statement by itself is a transaction.
+// EnqueueOne needs no BEGIN: a single statement is a transaction.
 func (f *floorSQLite) EnqueueOne(ctx context.Context, number int) error {
 	s, err := f.statements(ctx, insertJobs(1))
 	if err != nil {
@@ -131,7 +128,7 @@ func (f *floorSQLite) EnqueueOne(ctx context.Context, number int) error {
 	return err
 }
 
-// Work claims and settles in turns: SQLite has one writer.
+// Work claims and settles in turns, because SQLite has one writer.
 func (f *floorSQLite) Work(ctx context.Context, handle func(int)) error {
 	running := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {

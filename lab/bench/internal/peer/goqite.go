@@ -13,8 +13,8 @@ import (
 	"github.com/errandhq/errand/lab/internal/peer"
 )
 
-// goqiteReceivers is how many goroutines receive, handle and delete: one can do so while another's
-// transaction is being written to disk.
+// goqiteReceivers is how many goroutines receive, handle and delete. One can do so while the disk
+// writes the other's transaction.
 const goqiteReceivers = 2
 
 type goqitePeer struct {
@@ -23,7 +23,7 @@ type goqitePeer struct {
 	looker looker
 }
 
-// openGoqite has one connection, as goqite's examples do.
+// openGoqite opens one connection, as goqite's examples do.
 func openGoqite(_ context.Context, c Config) (Peer, error) {
 	db, err := peer.OpenDB("sqlite", c.DSN, 1)
 	if err != nil {
@@ -34,7 +34,7 @@ func openGoqite(_ context.Context, c Config) (Peer, error) {
 
 func (g *goqitePeer) Install(ctx context.Context) error { return goqite.Setup(ctx, g.db) }
 
-// Enqueue sends in one transaction: goqite knows no batches.
+// Enqueue sends all jobs in one transaction: goqite has no batches.
 func (g *goqitePeer) Enqueue(ctx context.Context, first, n int) error {
 	tx, err := g.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -61,7 +61,7 @@ func (g *goqitePeer) EnqueueOne(ctx context.Context, number int) error {
 	return g.queue.Send(ctx, goqite.Message{Body: body})
 }
 
-// Work is Receive, the handler, and Delete. goqite's own runner waits for a tick before each
+// Work calls Receive, the handler, and Delete. goqite's own runner waits for a tick before each
 // message.
 func (g *goqitePeer) Work(ctx context.Context, handle func(int)) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -78,7 +78,7 @@ func (g *goqitePeer) Work(ctx context.Context, handle func(int)) error {
 	return group.Wait()
 }
 
-// receive takes a message to its end, or waits a little where there is none.
+// receive receives and handles one message, or waits a little if there is none.
 func (g *goqitePeer) receive(ctx context.Context, handle func(int)) error {
 	message, err := g.queue.Receive(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (g *goqitePeer) Unsettled(ctx context.Context) (bool, error) {
 	return g.looker.yes(ctx, `SELECT EXISTS (SELECT 1 FROM goqite)`)
 }
 
-// Census knows no completed jobs: goqite deletes them.
+// Census counts no completed jobs: goqite deletes them.
 func (g *goqitePeer) Census(ctx context.Context) (Census, error) {
 	return g.looker.census(ctx, `SELECT count(*), 0, count(*) FILTER (WHERE received > 1) FROM goqite`)
 }

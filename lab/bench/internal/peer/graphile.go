@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// graphile enqueues by SQL, as every language can; its worker is graphile.js.
+// graphile enqueues by SQL, as any language can. Its worker is graphile.js.
 type graphile struct {
 	config Config
 	insert *pgx.Conn
@@ -26,8 +26,7 @@ func openGraphile(ctx context.Context, c Config) (Peer, error) {
 	return &graphile{config: c, insert: insert, looker: lookAtPostgres(c.DSN)}, nil
 }
 
-// nodeProgram is the command that runs graphile.js in the folder that
-// [PrepareNode] made.
+// nodeProgram returns the command that runs graphile.js in the folder of [PrepareNode].
 func nodeProgram(dir string) []string {
 	return []string{"node", filepath.Join(dir, graphileScript)}
 }
@@ -44,7 +43,7 @@ func (g *graphile) Install(ctx context.Context) error {
 	return nil
 }
 
-// Enqueue is called by one goroutine at a time: there is one connection.
+// Enqueue must be called by one goroutine at a time: there is one connection.
 func (g *graphile) Enqueue(ctx context.Context, first, n int) error {
 	jobs := make([]json.RawMessage, n)
 	for i := range jobs {
@@ -69,7 +68,7 @@ func (g *graphile) EnqueueOne(ctx context.Context, number int) error {
 	return err
 }
 
-// Work is for a process of its own: see [System.Node].
+// Work fails: the worker is a process of its own. See [System.Node].
 func (g *graphile) Work(context.Context, func(int)) error {
 	return errors.New("graphile-worker does not work in a Go process")
 }
@@ -78,7 +77,7 @@ func (g *graphile) Unsettled(ctx context.Context) (bool, error) {
 	return g.looker.yes(ctx, `SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)`)
 }
 
-// Census knows no completed jobs: graphile-worker deletes them.
+// Census counts no completed jobs: graphile-worker deletes them.
 func (g *graphile) Census(ctx context.Context) (Census, error) {
 	return g.looker.census(ctx, `SELECT
 		count(*) FILTER (WHERE last_error IS NULL),

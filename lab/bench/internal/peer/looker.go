@@ -11,8 +11,7 @@ import (
 	"github.com/errandhq/errand/lab/internal/server"
 )
 
-// looker asks a database how far a measurement has come, on one connection of its
-// own.
+// looker asks a database, on its own connection, how far a measurement is.
 type looker struct{ asker }
 
 type asker interface {
@@ -30,9 +29,9 @@ func (l looker) census(ctx context.Context, sql string) (c Census, err error) {
 	return c, err
 }
 
-// postgresAsker connects when it is first asked. Sequential scans are off there:
-// statistics are of the time before the measurement, and would have it read the
-// whole table to find that nothing is left.
+// postgresAsker connects at its first query. It switches sequential scans off: the statistics are
+// from before the measurement, and would make the server read the whole table to find that nothing
+// is left.
 type postgresAsker struct {
 	dsn string
 
@@ -70,8 +69,8 @@ func (a *postgresAsker) close() error {
 	return err
 }
 
-// sqliteAsker has a connection of its own, from when it is first asked, so that it is not in the
-// way of a system that has only one.
+// sqliteAsker opens its own connection at its first query, because the system under test may have
+// only one.
 type sqliteAsker struct{ open func() (*sql.DB, error) }
 
 func lookAtSQLite(dsn string) looker {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// graphileVersion is the newest that runs on any Node in use: 0.18 wants 22.18.
+	// graphileVersion is the newest that runs on every Node in use: 0.18 needs Node 22.18.
 	graphileVersion = "0.17.3"
 	graphileScript  = "graphile.js"
 )
@@ -20,9 +20,9 @@ const (
 //go:embed graphile.js
 var graphileSource []byte
 
-// PrepareNode returns a folder with graphile-worker and the script that runs it,
-// in the user's cache. The first time it installs it through npm, which takes
-// some seconds. The error says what is missing.
+// PrepareNode returns a folder in the user's cache with graphile-worker and the script that runs
+// it. The first time it installs them with npm, which takes some seconds. The error says what is
+// missing.
 func PrepareNode(ctx context.Context) (dir string, err error) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {

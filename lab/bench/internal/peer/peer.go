@@ -1,5 +1,5 @@
-// Package peer holds the job queues that are measured, each behind the same few
-// operations, with the settings that its variant stands for.
+// Package peer holds the job queues that are measured, errand among them. Each has the same few
+// operations, and the settings of its variant.
 package peer
 
 import (
@@ -9,43 +9,42 @@ import (
 	"time"
 )
 
-// Peer is one job queue as one process uses it. Jobs are numbered: the number is
-// what a job carries, so that it can be told afterwards that each ran once. Its
-// methods may be called concurrently.
+// Peer is one job queue, as one process uses it. A job carries its number, so that a drain can
+// check that each job ran once. The methods may be called concurrently.
 type Peer interface {
 	// Install makes what the queue needs in an empty database.
 	Install(ctx context.Context) error
-	// Enqueue writes the jobs first to first+n-1 in one call, the fastest that
-	// the system has for many jobs.
+	// Enqueue writes the jobs first to first+n-1 in one call, the fastest way that the system has
+	// for many jobs.
 	Enqueue(ctx context.Context, first, n int) error
-	// EnqueueOne writes one job in a call, and a transaction, of its own.
+	// EnqueueOne writes one job in its own call and transaction.
 	EnqueueOne(ctx context.Context, number int) error
-	// Work runs jobs until ctx ends, and then stops in good order. It calls handle
-	// from many goroutines.
+	// Work runs jobs until ctx ends, and then stops gracefully. It calls handle from many
+	// goroutines.
 	Work(ctx context.Context, handle func(number int)) error
-	// Unsettled says whether a job waits or runs. It is cheap, so that the end of a
-	// measurement can be looked for by asking it.
+	// Unsettled reports whether a job waits or runs. It is cheap, because it is polled for the end
+	// of a measurement.
 	Unsettled(ctx context.Context) (bool, error)
 	// Census counts the jobs.
 	Census(ctx context.Context) (Census, error)
 	Close() error
 }
 
-// Census says how the jobs ended.
+// Census says in what states the jobs are.
 type Census struct {
 	Unsettled int // waiting or running
-	Completed int // done, as rows that are kept or as the system's own counter has it
-	Failed    int // given up, or to be tried again
+	Completed int // done: as rows that are kept, or as the system counts them
+	Failed    int // dead, or waiting for a retry
 }
 
 // Transactor is a peer that enqueues in the caller's transaction.
 type Transactor interface {
-	// Transact writes a row of the application's in a transaction, and, if enqueue,
-	// job number in the same.
+	// Transact writes one row of the application's in a transaction. If enqueue is true, it also
+	// enqueues job number in it.
 	Transact(ctx context.Context, number int, enqueue bool) error
 }
 
-// Holder is a peer that enqueues in the caller's transaction, which then stays open.
+// Holder is a peer that enqueues in the caller's transaction and keeps it open.
 type Holder interface {
 	// EnqueueAndHold enqueues job number in a transaction and commits it after hold.
 	EnqueueAndHold(ctx context.Context, number int, hold time.Duration) error
@@ -56,9 +55,9 @@ type Config struct {
 	System      string
 	DSN         string
 	Redis       string                   // host:port
-	Node        string                   // the folder that [PrepareNode] made
+	Node        string                   // the folder of [PrepareNode]
 	Concurrency int                      // of errand's worker; 0 means its default
-	OnClaim     func(took time.Duration) // if not nil, told of each of errand's claims
+	OnClaim     func(took time.Duration) // if not nil, called after each claim of errand's
 }
 
 // Server is what a system keeps its jobs in.
@@ -75,21 +74,21 @@ const (
 // System is a row of the tables: a job queue in one variant.
 type System struct {
 	Name   string
-	Family string // what -against names
+	Family string // the value for -against
 	About  string // the settings, for people
 	Server Server
 	Node   bool // its worker is a program for Node, with graphile-worker
-	Keeps  bool // what is done can be counted afterwards
-	// Share is the part of the jobs that a drain gives it: what is slow would
-	// otherwise take minutes. 0 means all.
+	Keeps  bool // it counts or keeps completed jobs
+	// Share is the part of a drain's jobs that the system gets, because a slow system would take
+	// minutes for all. 0 means all.
 	Share float64
-	// Workers is how many processes its own authors' benchmark takes; 0 means 1.
+	// Workers is how many processes its authors' own benchmark uses. 0 means 1.
 	Workers int
 
 	open func(ctx context.Context, c Config) (Peer, error)
 }
 
-// Systems are all there are, in the order of the tables.
+// Systems lists all systems, in the order of the tables.
 var Systems = []System{
 	{Name: "errand", Family: "errand", About: "pgx/v5/stdlib, defaults; Concurrency 100 in drains", Server: Postgres, Keeps: true, open: openErrand},
 	{Name: "errand-pq", Family: "errand", About: "the same by lib/pq", Server: Postgres, Keeps: true, open: openErrandPQ},
@@ -107,7 +106,7 @@ var Systems = []System{
 	{Name: "ideal", Family: "ideal", About: "the handler alone on as many goroutines, no queue"},
 }
 
-// Families are the values of -against.
+// Families returns the values of -against.
 func Families() []string {
 	var names []string
 	for _, s := range Systems {
@@ -118,8 +117,8 @@ func Families() []string {
 	return names
 }
 
-// Named returns the system of that name. It panics where there is none: names are
-// written in this program.
+// Named returns the system of that name. It panics if there is none: the names are constants of
+// this program.
 func Named(name string) System {
 	for _, s := range Systems {
 		if s.Name == name {
@@ -129,8 +128,7 @@ func Named(name string) System {
 	panic("peer: no system " + name)
 }
 
-// Open connects to the system that c names, as far as that can be told without
-// its tables.
+// Open connects to the system that c names. It does not need the system's tables.
 func Open(ctx context.Context, c Config) (Peer, error) {
 	s := Named(c.System)
 	if s.open == nil {
@@ -143,8 +141,7 @@ func Open(ctx context.Context, c Config) (Peer, error) {
 	return p, nil
 }
 
-// Program is the command that does a part of what is measured of the system that c names, or nil
-// where this program does it.
+// Program returns the command of the program that does the part, or nil if this program does it.
 func (c Config) Program(part string) []string {
 	if Named(c.System).Node && part == "work" {
 		return nodeProgram(c.Node)
@@ -153,8 +150,8 @@ func (c Config) Program(part string) []string {
 }
 
 const (
-	// poolSize is how many connections to Postgres each system may hold, and keep: more
-	// than any scenario has goroutines that use them at once.
+	// poolSize is how many connections to Postgres a system may open and keep. No scenario has as
+	// many goroutines that use them at once.
 	poolSize = 100
 	// kind is the kind of every job.
 	kind = "bench.order"

@@ -17,7 +17,7 @@ import (
 // riverPeer is River on either of its databases.
 type riverPeer[Tx any] struct {
 	*peer.River[Tx]
-	worker  river.Config // what its worker's client is configured with
+	worker  river.Config // the configuration of its worker's client
 	looker  looker
 	closeDB func() error
 }
@@ -28,7 +28,7 @@ type riverPostgres struct {
 	pool *pgxpool.Pool
 }
 
-// riverArgs is the job as River wants it.
+// riverArgs is the job as River's client takes it.
 type riverArgs struct{ order }
 
 func (riverArgs) Kind() string { return kind }
@@ -52,8 +52,8 @@ var riverBest = river.Config{
 
 func openRiverBest(ctx context.Context, c Config) (Peer, error) { return newRiver(ctx, c, riverBest) }
 
-// openRiverDefault leaves all as it is; MaxWorkers has no default, and 100 in
-// River's documentation.
+// openRiverDefault keeps River's defaults. MaxWorkers has none: it is 100, as in River's
+// documentation.
 func openRiverDefault(ctx context.Context, c Config) (Peer, error) {
 	return newRiver(ctx, c, river.Config{
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 100}},

@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/lab/internal/peer"
 )
 
-// openRiverSQLite has one connection, as River advises.
+// openRiverSQLite opens one connection, as River advises.
 func openRiverSQLite(_ context.Context, c Config) (Peer, error) {
 	db, err := peer.OpenDB("sqlite", c.DSN, 1)
 	if err != nil {

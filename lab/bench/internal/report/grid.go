@@ -10,14 +10,14 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
 
-// grid is a table in cells: the head, and a row for each place.
+// grid is a table in cells: a head, and a row for each place.
 type grid struct {
 	head []string
 	rows [][]string
 }
 
-// layOut arranges t. The metrics that it is about come with their spread and with
-// the ratio to errand, the others as medians alone.
+// layOut arranges t. The metrics of its chart have their spread and their ratio to errand, the
+// others only the median.
 func layOut(t *result.Table) grid {
 	g := grid{head: []string{"system"}}
 	cases := slices.ContainsFunc(t.Places(), func(p result.Place) bool { return p.Case != "" })
@@ -44,7 +44,7 @@ func layOut(t *result.Table) grid {
 	return g
 }
 
-// spread says whether m is shown with its spread.
+// spread reports whether m is shown with its spread.
 func spread(t *result.Table, m result.Metric) bool { return !t.Series && slices.Contains(t.Chart, m) }
 
 func cells(t *result.Table, p result.Place, m result.Metric) []string {
@@ -62,8 +62,7 @@ func cells(t *result.Table, p result.Place, m result.Metric) []string {
 	return []string{number(row.Median()), fmt.Sprintf("[%s … %s]", number(row.Min()), number(row.Max())), ratio}
 }
 
-// inOrder are the places of t by case, in the order in which both came in the
-// first round.
+// inOrder returns the places of t by case. Cases and systems keep the order of the first round.
 func inOrder(t *result.Table) []result.Place {
 	places := t.Places()
 	var cases []string
@@ -78,7 +77,7 @@ func inOrder(t *result.Table) []result.Place {
 	return places
 }
 
-// number writes f as precisely as it was measured, and no more.
+// number writes f with the digits that a measurement is good for.
 func number(f float64) string {
 	switch a := math.Abs(f); {
 	case math.IsNaN(f):
@@ -109,7 +108,7 @@ func thousands(f float64) string {
 	return b.String()
 }
 
-// gaps says what is not in the table, a line each.
+// gaps returns a line for each measurement that is missing.
 func gaps(t *result.Table) []string {
 	var lines []string
 	for _, g := range t.Gaps {
@@ -122,8 +121,7 @@ func gaps(t *result.Table) []string {
 	return lines
 }
 
-// verdicts says how each target fared: the target, what came out, and whether it
-// was met.
+// verdicts returns a row for each target: the target, the value, and whether it was met.
 func verdicts(t *result.Table) [][]string {
 	var rows [][]string
 	for _, g := range t.Targets {

@@ -10,7 +10,7 @@ import (
 
 // Header says what was run, where and how.
 type Header struct {
-	Command string // that repeats it
+	Command string // the command that repeats the run
 	Machine string
 	Servers []string // a line each
 	Systems []string // a line each: name and settings
@@ -21,7 +21,7 @@ type Header struct {
 	Load    string // of the machine before the run
 }
 
-// lines are the header, a line each.
+// lines returns the lines of the header.
 func (h Header) lines() []string {
 	lines := []string{
 		fmt.Sprintf("%s, %s on %s", h.Begun.UTC().Format("2006-01-02 15:04 MST"), h.Command, h.Machine),
@@ -35,7 +35,7 @@ func (h Header) lines() []string {
 	return append(lines, h.Systems...)
 }
 
-// Load is how busy the machine has been in the last minute, or "".
+// Load returns the machine's load average of the last minute, or "".
 func Load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/errandhq/errand/lab/internal/report"
 )
 
-// record is an element of what JSON writes: a figure, or a gap.
+// record is an element of the JSON array: a figure, or a gap.
 type record struct {
 	Scenario      string   `json:"scenario"` // with the case after a slash
 	System        string   `json:"system"`
@@ -16,7 +16,7 @@ type record struct {
 	Median        *float64 `json:"median,omitempty"`
 	Min           *float64 `json:"min,omitempty"`
 	Max           *float64 `json:"max,omitempty"`
-	RatioToErrand *float64 `json:"ratio_to_errand,omitempty"` // absent where errand has no such figure
+	RatioToErrand *float64 `json:"ratio_to_errand,omitempty"` // absent if errand has no such figure
 	Missing       string   `json:"missing,omitempty"`
 	Failed        string   `json:"failed,omitempty"`
 }

@@ -33,7 +33,7 @@ func Markdown(w io.Writer, h Header, tables []*result.Table) error {
 	return err
 }
 
-// pipes writes a table, of which the first columns are set to the left.
+// pipes writes a table. Its first left columns are aligned to the left.
 func pipes(b *strings.Builder, head []string, rows [][]string, left int) {
 	fmt.Fprintf(b, "\n| %s |\n|", strings.Join(head, " | "))
 	for i := range head {

@@ -16,7 +16,7 @@ const (
 	svgWidth   = 800
 	svgMargin  = 20
 	labelWidth = 190
-	valueWidth = 190 // for the number to the right of the longest bar
+	valueWidth = 190 // for the number beside the longest bar
 	barHeight  = 18
 	barGap     = 6
 	caseGap    = 10
@@ -24,7 +24,7 @@ const (
 	plotHeight = 120
 )
 
-// The colours, on white: errand's own, what it is held against, and the peers.
+// The colours, on white: errand's own, the floor's and the ideal's.
 var colours = map[string]string{"errand": "#1d6fb8", "floor": "#6b7280", "ideal": "#6b7280"}
 
 const (
@@ -33,7 +33,7 @@ const (
 	faintInk   = "#6b7280"
 )
 
-// SVG draws the metrics that t is about: bars, or lines over time.
+// SVG draws the metrics of t's chart: as bars, or as lines over time.
 func SVG(w io.Writer, t *result.Table) error {
 	c := &canvas{y: svgMargin}
 	c.text(svgMargin, 16, inkColour, "start", true, t.Scenario)
@@ -73,7 +73,7 @@ func panelTitle(t *result.Table, m result.Metric) string {
 	return title
 }
 
-// canvas is a picture from the top to y.
+// canvas is a picture that is drawn down to y.
 type canvas struct {
 	b strings.Builder
 	y int
@@ -165,7 +165,7 @@ func (c *canvas) lines(t *result.Table, m result.Metric) {
 	c.text(right, 12, faintInk, "end", false, last.Case)
 }
 
-// seriesOf are the rows of m at the points in time, in their order.
+// seriesOf returns the rows of m at the points in time, in their order.
 func seriesOf(t *result.Table, m result.Metric) []*result.Row {
 	var rows []*result.Row
 	for _, row := range t.Rows {

@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
 
-// textWidth is how long lines of prose are.
+// textWidth is the length of a line of prose.
 const textWidth = 110
 
 // Text writes the tables for people to read in a terminal.
@@ -35,7 +35,7 @@ func Text(w io.Writer, h Header, tables []*result.Table) error {
 	return err
 }
 
-// leadingText is how many columns of g hold words, which stand to the left.
+// leadingText returns how many of the first columns of g hold words.
 func leadingText(g grid) int {
 	if len(g.head) > 1 && g.head[1] == "case" {
 		return 2
@@ -43,8 +43,8 @@ func leadingText(g grid) int {
 	return 1
 }
 
-// columns writes rows in columns, of which the first are set to the left and the
-// others, numbers, to the right.
+// columns writes rows in columns. The first left columns are aligned to the left, the others, which
+// hold numbers, to the right.
 func columns(b *strings.Builder, rows [][]string, left int) {
 	var widths []int
 	for _, row := range rows {
@@ -69,7 +69,7 @@ func columns(b *strings.Builder, rows [][]string, left int) {
 	}
 }
 
-// prose writes words in lines of at most textWidth, further lines set in.
+// prose writes words in lines of at most textWidth. All lines but the first are indented.
 func prose(b *strings.Builder, indent, words string) {
 	line := indent
 	for _, word := range strings.Fields(words) {

@@ -8,15 +8,15 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/stats"
 )
 
-// Baseline is the system that the others are compared with, unless a table has another.
+// Baseline is the system that the others are compared with, unless a table names another.
 const Baseline = "errand"
 
-// At begins the names of cases that are points in time.
+// At is the prefix of cases that are points in time.
 const At = "at "
 
-// Place is where a figure belongs within a scenario.
+// Place is where a figure belongs in a scenario.
 type Place struct {
-	Case   string // "" where the scenario has none
+	Case   string // "" if the scenario has no cases
 	System string
 }
 
@@ -34,22 +34,22 @@ func NewFigure(m Metric, value float64) Figure { return Figure{Metric: m, Value:
 type Row struct {
 	Place
 	Metric Metric
-	Values []float64 // by round; NaN where it was not measured
+	Values []float64 // by round; NaN if it was not measured
 }
 
-// Gap is what could not be measured, and why.
+// Gap is a measurement that is missing, and why.
 type Gap struct {
 	Place
 	Reason string
-	Failed bool // it was tried, and went wrong
+	Failed bool // it was tried, and failed
 }
 
-// Table holds the rows of a scenario in the order in which they came.
+// Table holds the rows of a scenario, in the order in which they were added.
 type Table struct {
 	Scenario string
 	Title    string
 	Note     string // what exactly is measured
-	Baseline string // what the others are compared with; "" means Baseline
+	Baseline string // the system that the others are compared with; "" means Baseline
 	Targets  []Target
 	Series   bool // the cases are points in time
 	Chart    []Metric
@@ -57,7 +57,7 @@ type Table struct {
 	Gaps     []Gap
 }
 
-// Add adds what was measured of a system in a round, from 0.
+// Add adds the figures of a system from a round. Rounds count from 0.
 func (t *Table) Add(round int, system string, figures ...Figure) {
 	for _, f := range figures {
 		row := t.Row(Place{f.Case, system}, f.Metric)
@@ -89,7 +89,7 @@ func (t *Table) Row(p Place, m Metric) *Row {
 	return nil
 }
 
-// Places lists those that have rows, each once.
+// Places lists the places that have rows, each once.
 func (t *Table) Places() []Place {
 	var places []Place
 	for _, r := range t.Rows {
@@ -100,7 +100,7 @@ func (t *Table) Places() []Place {
 	return places
 }
 
-// Metrics lists those that have rows, each once.
+// Metrics lists the metrics that have rows, each once.
 func (t *Table) Metrics() []Metric {
 	var metrics []Metric
 	for _, r := range t.Rows {
@@ -111,21 +111,21 @@ func (t *Table) Metrics() []Metric {
 	return metrics
 }
 
-// Median is the middle of the rounds.
+// Median returns the median of the rounds.
 func (r *Row) Median() float64 { return stats.Median(r.measured()) }
 
-// Min is the least of the rounds.
+// Min returns the smallest value of the rounds.
 func (r *Row) Min() float64 { return slices.Min(r.measured()) }
 
-// Max is the most of the rounds.
+// Max returns the largest value of the rounds.
 func (r *Row) Max() float64 { return slices.Max(r.measured()) }
 
 func (r *Row) measured() []float64 {
 	return slices.DeleteFunc(slices.Clone(r.Values), math.IsNaN)
 }
 
-// RatioToBaseline is the middle of the ratios, of each round, of r to what the
-// baseline has in the same case. ok is false where there is none.
+// RatioToBaseline returns the median of each round's ratio of r to the baseline in the same case.
+// ok is false if no round has both.
 func (t *Table) RatioToBaseline(r *Row) (ratio float64, ok bool) {
 	base := t.Row(Place{r.Case, cmp.Or(t.Baseline, Baseline)}, r.Metric)
 	if base == nil {
@@ -134,7 +134,7 @@ func (t *Table) RatioToBaseline(r *Row) (ratio float64, ok bool) {
 	return ratioOf(r, base)
 }
 
-// ratioOf is the middle of the ratios of each round that has both.
+// ratioOf returns the median of the ratios of the rounds that have both.
 func ratioOf(of, over *Row) (ratio float64, ok bool) {
 	var ratios []float64
 	for i := range min(len(of.Values), len(over.Values)) {

@@ -1,5 +1,5 @@
-// Package result keeps what was measured, by scenario, case, system and metric,
-// and says how it compares and whether it meets its targets.
+// Package result keeps what was measured, by scenario, case, system and metric. It compares the
+// figures, and checks them against the targets.
 package result
 
 import "strings"
@@ -10,8 +10,7 @@ type Metric struct {
 	Unit string
 }
 
-// The metrics. What is used up is told for each job, so that systems
-// which were given fewer of them compare.
+// The metrics. Resources are counted for each job, so that systems with fewer jobs can be compared.
 var (
 	Throughput = Metric{"throughput", "jobs/s"}
 	P50        = Metric{"p50", "ms"}
@@ -19,12 +18,12 @@ var (
 	Slowest    = Metric{"max", "ms"}
 	WAL        = Metric{"WAL", "B/job"}
 	Commits    = Metric{"commits", "per job"}
-	Written    = Metric{"written", "B/job"} // to disk, of its processes
+	Written    = Metric{"written", "B/job"} // to disk, by its processes
 	PeakRSS    = Metric{"peak RSS", "MB"}   // of all its processes
 	CPU        = Metric{"CPU", "µs/job"}    // of its processes
 	ServerCPU  = Metric{"server CPU", "µs/job"}
 
-	Added   = Metric{"added", "µs"} // to a transaction, by enqueueing in it
+	Added   = Metric{"added", "µs"} // to a transaction, by an enqueue in it
 	Without = Metric{"without", "µs"}
 	With    = Metric{"with", "µs"}
 
@@ -39,7 +38,7 @@ var (
 	RSS         = Metric{"RSS", "MB"}
 )
 
-// Header is what stands above a column of m.
+// Header returns the head of a column of m.
 func (m Metric) Header() string {
 	if m == Throughput {
 		return m.Unit

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Target is what the project has set itself: what Of has is at least, or at most,
-// Factor times what Over has, or Factor itself where Over is nil.
+// Target is a goal of the project: the value of Of is at least, or at most, Factor times the value
+// of Over. If Over is nil, it is Factor itself.
 type Target struct {
 	Of     Place
 	Over   *Place
@@ -15,13 +15,13 @@ type Target struct {
 	Factor float64
 }
 
-// Verdict is how a target fared in a run.
+// Verdict is how a target did in a run.
 type Verdict struct {
 	Value float64 // the ratio, or the figure
 	Met   bool
 }
 
-// Judge returns the verdict; ok is false where what it needs was not measured.
+// Judge returns the verdict. ok is false if a value that it needs was not measured.
 func (t *Table) Judge(g Target) (v Verdict, ok bool) {
 	of := t.Row(g.Of, g.Metric)
 	if of == nil {
@@ -45,7 +45,7 @@ func (t *Table) Judge(g Target) (v Verdict, ok bool) {
 	return v, true
 }
 
-// String says the target as a person would.
+// String returns the target in words.
 func (g Target) String() string {
 	sign := "≥"
 	if g.Most {
@@ -64,7 +64,7 @@ func (g Target) String() string {
 	return fmt.Sprintf("%s %s %s %s × %s", g.Of.String(), g.Metric.Name, sign, number(g.Factor), over)
 }
 
-// String is the system, and the case if there is one.
+// String returns the system, and the case if there is one.
 func (p Place) String() string {
 	if p.Case == "" {
 		return p.System
@@ -72,5 +72,5 @@ func (p Place) String() string {
 	return p.System + " " + p.Case
 }
 
-// number is f as short as a target needs it.
+// number returns f with three digits.
 func number(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }

@@ -18,14 +18,14 @@ import (
 // Options say what to measure.
 type Options struct {
 	Scenarios []scenario.Scenario
-	Against   []string // families of systems besides errand's own
+	Against   []string // families of systems, besides errand's own
 	Rounds    int
-	Scale     float64 // of numbers of jobs and of durations
+	Scale     float64 // factor for numbers of jobs and for durations
 	Soak      time.Duration
 	Progress  io.Writer
 }
 
-// Systems are those that the run measures, in the order of the tables.
+// Systems returns the systems that the run measures, in the order of the tables.
 func (o Options) Systems() []peer.System {
 	var systems []peer.System
 	for _, s := range peer.Systems {
@@ -41,8 +41,8 @@ func (o Options) takes(s peer.System) bool {
 	return s.Family == "errand" || s.Family == "ideal" || slices.Contains(o.Against, s.Family)
 }
 
-// Run measures it all. What goes wrong with one measurement is a gap in its
-// table; the error is for what ends the run, and then the tables are as far as it came.
+// Run measures all scenarios. A measurement that fails is a gap in its table. An error ends the
+// run, and the tables then hold what was measured before it.
 func Run(ctx context.Context, o Options, servers *server.Servers) ([]*result.Table, error) {
 	var tables []*result.Table
 	for _, s := range o.Scenarios {
@@ -83,8 +83,8 @@ func (r *runner) run(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 		}
-		// The next round goes the other way, so that what grows or shrinks over time
-		// favours nobody.
+		// The next round takes the systems in reverse order. So what grows or shrinks over time
+		// favours none of them.
 		slices.Reverse(turns)
 	}
 	return nil
@@ -96,7 +96,7 @@ type turn struct {
 	name   string
 }
 
-// turns are those of a round. Systems that cannot be had are gaps.
+// turns returns the turns of a round. A system that is not available is a gap.
 func (r *runner) turns() []turn {
 	var turns []turn
 	for _, name := range r.cases() {
@@ -142,7 +142,7 @@ func (r *runner) take(ctx context.Context, round int, t turn) {
 	r.table.Add(round, t.system.Name, figures...)
 }
 
-// summary is the first figures, for the progress.
+// summary returns the first figures, for the progress.
 func summary(figures []result.Figure) string {
 	var words []string
 	for _, f := range figures[:min(len(figures), 3)] {

@@ -17,7 +17,7 @@ const (
 	headsHold = 50 * time.Millisecond
 )
 
-// A head is what stands at the head of the queue: many jobs that the worker may not run.
+// A head is many jobs that the worker may not run, at the head of the queue.
 type head struct {
 	name     string
 	jobs     int
@@ -54,7 +54,8 @@ func headNames() (names []string) {
 	return names
 }
 
-// headTargets are stricter than what is demanded, 50 ms above the case with nothing at the head.
+// headTargets returns the targets. They are stricter than the project's goal of 50 ms above the
+// case with nothing at the head.
 func headTargets() (targets []result.Target) {
 	for _, h := range headCases {
 		targets = append(targets, errandAtMost(50, result.P99, h.name))

@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
 
-// latencyTime is how long jobs are sent.
+// latencyTime is how long jobs are enqueued.
 const latencyTime = 10 * time.Second
 
 var latencies = Scenario{

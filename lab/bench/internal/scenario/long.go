@@ -32,7 +32,7 @@ var long = Scenario{
 	Measure: measureLong,
 }
 
-// prepareLong makes both tables. The rows of the long one are as those of jobs that were
+// prepareLong makes both tables. The rows of the long one look like those of jobs that were
 // enqueued and completed.
 func prepareLong(ctx context.Context, h *harness.Harness) error {
 	errand := peer.Named("errand")

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	planJobs  = 1_000_000 // as many rows does the table come to have
+	planJobs  = 1_000_000 // as many rows as the table gets
 	planLimit = 30 * time.Second
 )
 
@@ -58,7 +58,7 @@ func measurePlans(ctx context.Context, h *harness.Harness, system peer.System, n
 		d.Spec.DSN = dsn
 	}
 	d.Fill = func(ctx context.Context, jobs int) error { return fillForPlans(ctx, h, system, name, jobs) }
-	var rows [2]int64 // read from the table before and after
+	var rows [2]int64 // rows read, before and after
 	d.Before = func(ctx context.Context) (func() error, error) {
 		err := rowsRead(ctx, h, &rows[0])
 		return func() error { return rowsRead(ctx, h, &rows[1]) }, err
@@ -71,8 +71,8 @@ func measurePlans(ctx context.Context, h *harness.Harness, system peer.System, n
 	return slices.Insert(out.Figures, 1, read), nil
 }
 
-// fillForPlans fills the table, and leaves the planner with the statistics that
-// the case has. Where the worker has rehearsed it removes those jobs.
+// fillForPlans fills the table, and gathers the statistics that belong to the case. It first
+// removes the jobs of the worker's rehearsal.
 func fillForPlans(ctx context.Context, h *harness.Harness, system peer.System, name string, jobs int) error {
 	if err := h.Postgres.Exec(ctx, `DELETE FROM errand.jobs`); err != nil {
 		return err
@@ -91,8 +91,7 @@ func fillForPlans(ctx context.Context, h *harness.Harness, system peer.System, n
 	return nil
 }
 
-// rowsRead reads how many rows have been read from errand's table so far, by its
-// indexes or without.
+// rowsRead reads how many rows have been read from errand's table so far, with an index or without.
 func rowsRead(ctx context.Context, h *harness.Harness, into *int64) (err error) {
 	*into, err = h.Postgres.Number(ctx, `SELECT (t.seq_tup_read
 			+ (SELECT sum(i.idx_tup_read) FROM pg_stat_user_indexes i WHERE i.relid = t.relid))::bigint

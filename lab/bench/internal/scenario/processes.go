@@ -28,7 +28,7 @@ var processes = Scenario{
 		}
 		jobs := drainJobs
 		if system.Name != result.Baseline {
-			jobs /= 2 // of which the peers have enough for as long as errand has of all
+			jobs /= 2 // the slower peers work on these as long as errand on all
 		}
 		out, err := h.Drain(ctx, harness.Drainage{System: system, Jobs: jobs, Workers: n})
 		return out.Figures, err

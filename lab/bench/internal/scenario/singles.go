@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// singlesTime is how long jobs are enqueued one at a time.
+	// singlesTime is how long jobs are enqueued, one at a time.
 	singlesTime = 2 * time.Second
-	// backlog is what busy workers have to do meanwhile, and for longer.
+	// backlog is how many jobs busy workers have. They last longer than the measurement.
 	backlog = 20_000
-	// fallAsleep is how long idle workers are given to fall asleep.
+	// fallAsleep is how long idle workers get to fall asleep.
 	fallAsleep = 500 * time.Millisecond
 )
 

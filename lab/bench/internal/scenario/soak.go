@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// soakSamples is how many points in time a soak is told by.
+	// soakSamples is how many samples a soak takes.
 	soakSamples = 20
-	// soakLoad is the part of what the machine can do that a soak demands.
+	// soakLoad is the load of a soak, as a share of the machine's capacity.
 	soakLoad = 0.7
 
 	earlyCase = "2nd quarter"
@@ -80,7 +80,7 @@ func measureSoak(ctx context.Context, h *harness.Harness, system peer.System, _ 
 	return soakFigures(samples, every), nil
 }
 
-// capacity is how many jobs a second this machine can both enqueue and work off.
+// capacity returns how many jobs a second this machine can enqueue and run at the same time.
 func capacity(ctx context.Context, h *harness.Harness, system peer.System) (float64, error) {
 	if err := h.Fresh(ctx, system); err != nil {
 		return 0, err
@@ -96,8 +96,8 @@ func capacity(ctx context.Context, h *harness.Harness, system peer.System) (floa
 	return 1 / (1/r.Figures["rate"] + 1/out.Rate), nil
 }
 
-// sample takes the sizes of the table each time that the worker has taken its
-// sample, until the producer has ended.
+// sample reads the sizes of the table whenever the worker has taken its sample, until the producer
+// has ended.
 func sample(ctx context.Context, h *harness.Harness, worker, producer *child.Process) ([][]result.Figure, error) {
 	var all [][]result.Figure
 	for {
@@ -126,7 +126,7 @@ func sample(ctx context.Context, h *harness.Harness, worker, producer *child.Pro
 	}
 }
 
-// sizes are those of errand's table and of its indexes.
+// sizes returns the sizes of errand's table and of its indexes.
 func sizes(ctx context.Context, h *harness.Harness) ([]result.Figure, error) {
 	table, err := h.Postgres.Number(ctx, `SELECT pg_relation_size('errand.jobs')`)
 	if err != nil {
@@ -139,8 +139,7 @@ func sizes(ctx context.Context, h *harness.Harness) ([]result.Figure, error) {
 	}, err
 }
 
-// endSoak waits until all jobs have been handled, stops the worker, and checks
-// that nothing is left.
+// endSoak waits until all jobs have been handled, stops the worker, and checks that no job is left.
 func endSoak(ctx context.Context, h *harness.Harness, system peer.System, worker, producer *child.Process) error {
 	sent, err := producer.Wait()
 	if err != nil {
@@ -162,8 +161,7 @@ func endSoak(ctx context.Context, h *harness.Harness, system peer.System, worker
 	return h.With(ctx, system, func(p peer.Peer) error { return harness.Verify(ctx, p, system, 0, 0) })
 }
 
-// soakFigures are the samples, each in the case of its time, and the medians of
-// two quarters.
+// soakFigures returns the samples, each as a case of its time, and the medians of two quarters.
 func soakFigures(samples [][]result.Figure, every time.Duration) []result.Figure {
 	var all []result.Figure
 	for i, sample := range samples {

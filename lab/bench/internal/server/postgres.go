@@ -18,25 +18,23 @@ import (
 	"github.com/errandhq/errand/lab/internal/server"
 )
 
-// settings are those of a server that is started for the measurements. It is
-// durable; what it has more than a fresh installation is memory, connections, and
-// room in its log, so that a checkpoint does not fall into one system's minute and
-// not into another's.
+// settings are those of a server that bench starts. It is durable. It has more memory and
+// connections than a fresh installation, and a longer log, so that no checkpoint disturbs one
+// system and not another.
 var settings = map[string]string{
 	"shared_buffers":  "1GB",
 	"max_connections": "300",
 	"max_wal_size":    "8GB",
 }
 
-// Postgres is the server that most systems share. Its database is the
-// run's own.
+// Postgres is the server that most systems share. The database belongs to the run.
 type Postgres struct {
-	DSN         string // for the processes that are measured
-	OwnDSN      string // for this one: it gives its sessions a name
+	DSN         string // for the measured processes
+	OwnDSN      string // for this process: it names its sessions
 	Description string
 	server      *postgrestest.Server
 	admin       *pgx.Conn
-	pid         int // of its first process; 0 where it is not to be seen
+	pid         int // of its first process; 0 if unknown
 }
 
 func startPostgres(ctx context.Context) (*Postgres, error) {
@@ -62,8 +60,8 @@ func startPostgres(ctx context.Context) (*Postgres, error) {
 // ownName is the name of this process's sessions.
 const ownName = "errand-bench"
 
-// describe says what matters to speed, as the server has it: one that DATABASE_URL
-// names has settings of its own.
+// describe returns the server's settings that matter to speed. A server of DATABASE_URL has its
+// own.
 func (p *Postgres) describe(ctx context.Context) (string, error) {
 	text := p.server.Description
 	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size"} {
@@ -76,8 +74,8 @@ func (p *Postgres) describe(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// findProcess returns the server's first process, or 0 where it is on another
-// machine, in a container, or another user's.
+// findProcess returns the PID of the server's first process. It returns 0 if the server is on
+// another machine, in a container, or another user's.
 func (p *Postgres) findProcess(ctx context.Context) int {
 	var dir string
 	if err := p.admin.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {
@@ -95,8 +93,7 @@ func (p *Postgres) findProcess(ctx context.Context) int {
 	return pid
 }
 
-// wipeSQL ends the sessions that a system may have left, and drops all that is in
-// the database.
+// wipeSQL ends the sessions that a system may have left, and drops everything in the database.
 const wipeSQL = `
 DO $$
 DECLARE name text;
@@ -116,7 +113,7 @@ func (p *Postgres) wipe(ctx context.Context) error {
 	return p.Checkpoint(ctx)
 }
 
-// Checkpoint writes out what has been changed, if the user may ask for that.
+// Checkpoint makes the server write all changes to disk, if the user has the right to ask for that.
 func (p *Postgres) Checkpoint(ctx context.Context) error {
 	_, err := p.admin.Exec(ctx, `CHECKPOINT`)
 	if pgErr := new(pgconn.PgError); errors.As(err, &pgErr) && pgErr.Code == "42501" { // insufficient_privilege
@@ -135,19 +132,19 @@ func (p *Postgres) Exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// Number returns the one number that a query has for an answer.
+// Number returns the number that a query returns.
 func (p *Postgres) Number(ctx context.Context, query string) (n int64, err error) {
 	err = p.admin.QueryRow(ctx, query).Scan(&n)
 	return n, err
 }
 
-// With is DSN with a server setting.
+// With returns DSN with a server setting.
 func (p *Postgres) With(setting, value string) (dsn string, err error) {
 	return server.WithParameter(p.DSN, setting, value)
 }
 
-// Pin holds the horizon before which the server may forget dead rows, until the
-// function that it returns is called: an old snapshot, such as a long report's or a dump's.
+// Pin opens an old snapshot, as a long report or a dump has: the server keeps all dead rows from
+// then on, until the caller calls release.
 func (p *Postgres) Pin(ctx context.Context) (release func() error, err error) {
 	conn, err := pgx.Connect(ctx, p.OwnDSN)
 	if err != nil {
@@ -172,9 +169,8 @@ func (p *Postgres) read(ctx context.Context) (Reading, error) {
 	return r, err
 }
 
-// awaitQuiet waits until the children's sessions are over: a session tells the
-// server what it has done at its end, if not before. Before version 15 that takes
-// another half second.
+// awaitQuiet waits until the children's sessions have ended. A session reports its commits at its
+// end at the latest; before version 15 this takes another half second.
 func (p *Postgres) awaitQuiet(ctx context.Context) error {
 	const patience = 2 * time.Second
 	for from := time.Now(); time.Since(from) < patience; time.Sleep(10 * time.Millisecond) {
@@ -192,7 +188,7 @@ func (p *Postgres) awaitQuiet(ctx context.Context) error {
 		}
 		return nil
 	}
-	return nil // some session lasts: what it has done of late is not counted
+	return nil // some session goes on, and its last commits are not counted
 }
 
 func (p *Postgres) close() error {

@@ -17,8 +17,8 @@ import (
 	"github.com/errandhq/errand/lab/internal/server"
 )
 
-// Redis is asynq's server. It writes nothing to disk, which is the fastest that it
-// can be, and less than the others promise.
+// Redis is asynq's server. It writes nothing to disk: that is its fastest setting, and promises
+// less than the others.
 type Redis struct {
 	Address     string
 	Description string
@@ -29,8 +29,8 @@ type Redis struct {
 	pid         int
 }
 
-// redisScript runs redis-server in the directory $1 at the port $2 until its
-// input ends, as it does when this program has, however it ended.
+// redisScript runs redis-server in the directory $1 at the port $2 until its input ends. The input
+// ends when this program has ended, for whatever reason.
 const redisScript = `
 cd "$1" || exit
 redis-server --bind 127.0.0.1 --port "$2" --save "" --appendonly no >/dev/null 2>&1 </dev/null &
@@ -84,7 +84,7 @@ func (r *Redis) start(ctx context.Context, port string) error {
 	return nil
 }
 
-// ready waits until the server answers, with what it says of itself.
+// ready waits until the server answers, and returns its INFO.
 func (r *Redis) ready(ctx context.Context) (info string, err error) {
 	for range 100 {
 		if info, err = r.client.Info(ctx, "server").Result(); err == nil {
@@ -120,7 +120,7 @@ func (r *Redis) close() error {
 		r.input.Close()
 	}
 	if r.command != nil && r.command.Process != nil {
-		_ = r.command.Wait() // ends with the signal that ended redis-server
+		_ = r.command.Wait() // fails: a signal ended redis-server
 	}
 	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
 }

@@ -1,4 +1,4 @@
-// Package server finds or starts what the systems keep their jobs in.
+// Package server finds or starts the servers and files that the systems keep their jobs in.
 package server
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 )
 
-// Servers are all that a run uses. A server that nobody needs is nil, as is one that could not be
-// had: then the error that belongs to it says why.
+// Servers are all servers of a run. A server is nil if no system needs it, or if it is not
+// available: then its error says why.
 type Servers struct {
 	Postgres *Postgres
 	Redis    *Redis
 	RedisErr error
-	NodeDir  string // of graphile-worker and the script that runs it
+	NodeDir  string // folder of graphile-worker and of the script that runs it
 	NodeErr  error
 	SQLite   *SQLite
 }
 
-// Start starts what the systems need.
+// Start starts the servers that the systems need.
 func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
 	need := func(f func(peer.System) bool) bool { return slices.ContainsFunc(systems, f) }
 	s := &Servers{}
@@ -45,7 +45,7 @@ func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
 	return s, nil
 }
 
-// Missing is why a system cannot be measured, or nil.
+// Missing returns why a system cannot be measured, or nil.
 func (s *Servers) Missing(system peer.System) error {
 	switch {
 	case system.Server == peer.Redis && s.RedisErr != nil:
@@ -56,7 +56,7 @@ func (s *Servers) Missing(system peer.System) error {
 	return nil
 }
 
-// Config is how this process reaches a system.
+// Config returns how this process reaches a system.
 func (s *Servers) Config(system peer.System) peer.Config {
 	c := s.ChildConfig(system)
 	if system.Server == peer.Postgres {
@@ -65,7 +65,7 @@ func (s *Servers) Config(system peer.System) peer.Config {
 	return c
 }
 
-// ChildConfig is how the processes that are measured reach a system.
+// ChildConfig returns how the measured processes reach a system.
 func (s *Servers) ChildConfig(system peer.System) peer.Config {
 	c := peer.Config{System: system.Name, Node: s.NodeDir}
 	switch system.Server {
@@ -79,8 +79,8 @@ func (s *Servers) ChildConfig(system peer.System) peer.Config {
 	return c
 }
 
-// Wipe empties the server of a system, and leaves it with nothing to write that
-// was written before.
+// Wipe empties the server of a system. It returns when the server has written to disk what was
+// there before.
 func (s *Servers) Wipe(ctx context.Context, system peer.System) error {
 	var err error
 	switch system.Server {
@@ -108,8 +108,8 @@ func (s *Servers) Read(ctx context.Context, system peer.System) (Reading, error)
 	return Reading{}, nil
 }
 
-// ReadLate reads the meters when all sessions but the run's own are over and
-// the server has counted what they did.
+// ReadLate reads the meters when all sessions except the run's own have ended, and the server has
+// counted what they did.
 func (s *Servers) ReadLate(ctx context.Context, system peer.System) (Reading, error) {
 	if system.Server == peer.Postgres {
 		if err := s.Postgres.awaitQuiet(ctx); err != nil {
@@ -119,7 +119,7 @@ func (s *Servers) ReadLate(ctx context.Context, system peer.System) (Reading, er
 	return s.Read(ctx, system)
 }
 
-// Describe says in a line each what the servers are.
+// Describe returns a line about each server.
 func (s *Servers) Describe() []string {
 	var lines []string
 	if s.Postgres != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/errandhq/errand/backend/sqlite"
 )
 
-// SQLite is the file that all systems for SQLite use in turns, with the settings of errand's: WAL,
-// and synchronous=FULL, which is durable. It is where Postgres' data are, where temporary files go,
-// which should be a disk.
+// SQLite is the file that all systems for SQLite use in turns, with errand's settings: WAL, and
+// synchronous=FULL, which is durable. Like Postgres' data it is in the folder for temporary files,
+// which should be on a disk.
 type SQLite struct {
 	DSN         string
 	Description string
@@ -34,7 +34,7 @@ func startSQLite(ctx context.Context) (*SQLite, error) {
 	return s, nil
 }
 
-// describe says what matters to speed, as a connection has it.
+// describe returns the settings that matter to speed, as a connection has them.
 func (s *SQLite) describe(ctx context.Context) (string, error) {
 	db, err := sql.Open("sqlite", s.DSN)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *SQLite) describe(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// wipe removes the file. Nobody has it open.
+// wipe removes the file. No process may have it open.
 func (s *SQLite) wipe() error {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(filepath.Join(s.dir, sqliteName+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {

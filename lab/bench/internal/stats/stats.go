@@ -1,4 +1,4 @@
-// Package stats has the little statistics that the measurements need.
+// Package stats has the few statistics that the measurements need.
 package stats
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Quantile returns the smallest value that at least the share q of the values,
-// which it sorts, do not exceed; 0 of none.
+// Quantile returns the quantile q of the values: the smallest one that is not below a share q of
+// them. It sorts the values, and returns 0 if there are none.
 func Quantile[T int64 | float64 | time.Duration](values []T, q float64) T {
 	if len(values) == 0 {
 		return 0
@@ -19,8 +19,7 @@ func Quantile[T int64 | float64 | time.Duration](values []T, q float64) T {
 	return values[min(max(rank, 1), len(values))-1]
 }
 
-// Median returns the middle of the values, or of the two in the middle; NaN of
-// none. It leaves values as they are.
+// Median returns the median of the values, or NaN if there are none. It does not change values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -40,7 +39,7 @@ type Histogram struct {
 }
 
 const (
-	buckets = 1500 // to 2.1 hours
+	buckets = 1500 // up to 2.1 hours
 	base    = 1.02
 )
 
@@ -50,8 +49,8 @@ func (h *Histogram) Add(d time.Duration) {
 	h.buckets[min(i, buckets-1)].Add(1)
 }
 
-// Take returns the quantiles qs of what was added since the last Take, each 2 %
-// too high at most; zeros if that was nothing.
+// Take returns the quantiles qs of what was added since the last Take. Each is at most 2 % too
+// high. If nothing was added they are 0.
 func (h *Histogram) Take(qs ...float64) []time.Duration {
 	var counts [buckets]int64
 	var all int64

@@ -1,5 +1,5 @@
-// Package audit compares what was promised, the acknowledged enqueues, with what
-// the ledger and the system's own table say became of it.
+// Package audit compares the acknowledged enqueues with what the ledger and the system's own table
+// say about these jobs.
 package audit
 
 import (
@@ -17,53 +17,54 @@ import (
 type Fault struct {
 	What string
 	At   time.Time // when it began
-	// Until is when what it took away was there again: a server can be connected to.
-	// Zero for a process, which does not come back.
+	// Until is when the fault was over, for example when a server could be connected to again. It
+	// is zero for the end of a process.
 	Until time.Time
-	// Worker is the process that was struck; "" means that all were concerned.
+	// Worker is the process that the fault struck; "" means all.
 	Worker string
-	// Held is what the table said was running there, right after the process had ended and all that
-	// it had asked for was done: what was in flight, finished but not settled, or claimed ahead.
+	// Held are the jobs that ran there, as the table said right after the process had ended and the
+	// server had finished its statements. They were in flight, finished but not settled, or
+	// prefetched.
 	Held []peer.Job
-	// Looked is when that was read, of a process that was frozen; zero of one that has ended, and
-	// starts nothing more.
+	// Looked is when Held was read, for a process that was frozen. It is zero for a process that
+	// has ended, because such a process starts nothing more.
 	Looked time.Time
 }
 
-// Evidence is what there is to go by when all is over.
+// Evidence is what an audit examines.
 type Evidence struct {
 	Book   ledger.Book
-	Jobs   []peer.Job // all that are in the table
+	Jobs   []peer.Job // all jobs in the table
 	Faults []Fault    // in their order
-	// Gone are the jobs that a standby had not received when it was promoted, by number.
+	// MayLose are the jobs, by number, that a standby had not received when it was promoted.
 	MayLose map[int]bool
-	// Unknown are jobs of which nobody was told whether they were written: if they were, and have
-	// ended and are not kept, nothing but their effect is left.
+	// Unknown are the jobs of calls that failed, so nobody knows whether they were written. If such
+	// a job was written and done, and done jobs are not kept, only its effect is left.
 	Unknown map[int]bool
 }
 
-// Finding is what comes of it.
+// Finding is the result of an audit.
 type Finding struct {
 	Acked int
-	Lost  []Loss // acknowledged, and gone without an end or an effect
-	// Open are the acknowledged jobs that still waited or ran when the scenario ended: late, but
-	// not lost.
+	Lost  []Loss // acknowledged, but without an end or an effect
+	// Open are the acknowledged jobs that still waited or ran when the scenario ended. They are
+	// late, and not lost.
 	Open []Loss
-	// Missed are the acknowledged jobs that were lost because they are gone.
+	// Missed are the acknowledged jobs that were lost and are in MayLose.
 	Missed []Loss
-	Ghosts []int // jobs with an effect that were neither acknowledged nor are in the table
-	// Dup is the number of extra starts; Bound is how many jobs had been started and
-	// not settled when their process, or the server, was struck: no fault can be the reason
-	// for more. Unexplained are extra starts of jobs that were not among these.
+	Ghosts []int // jobs that had an effect, but were not acknowledged and are not in the table
+	// Dup is the number of extra starts. Bound is how many jobs had been started and not settled
+	// when their process, or the server, was struck: faults can explain no more than these.
+	// Unexplained are the extra starts of other jobs.
 	Dup         int
 	Bound       int
 	Unexplained []ledger.Entry
 	// Repeated is the number of effects beyond the first of each job.
 	Repeated int
 	Dead     int
-	// Rerun is the longest time from the end of a process until a job that it held, Slowest,
-	// was started again; Again is the same of jobs in their fourth attempt or a later one, which
-	// errand on PostgreSQL may leave for three leases more.
+	// Rerun is the longest time from the end of a process until a job that it held was started
+	// again; Slowest is that job. Again is the same for jobs in their fourth attempt or later,
+	// which errand on PostgreSQL may leave for three more leases.
 	Rerun   time.Duration
 	Slowest int
 	Again   time.Duration
@@ -77,7 +78,7 @@ type Loss struct {
 
 func (l Loss) String() string { return fmt.Sprintf("%d: %s", l.Number, l.Why) }
 
-// Audit audits.
+// Audit examines the evidence.
 func Audit(e Evidence) Finding {
 	c := newCase(e)
 	f := Finding{Acked: len(e.Book.Acked)}
@@ -106,7 +107,7 @@ func Audit(e Evidence) Finding {
 	return f
 }
 
-// dossier is the evidence by number of job.
+// dossier is the evidence, by the number of the job.
 type dossier struct {
 	Evidence
 	jobs    map[int]peer.Job
@@ -133,8 +134,8 @@ func byNumber(entries []ledger.Entry) map[int][]ledger.Entry {
 	return by
 }
 
-// lost lists the acknowledged jobs that have neither had their effect nor been given up with a
-// reason; open those of them that still wait or run, missed those that a standby had not received.
+// lost sorts the acknowledged jobs without an effect and without a reason for their death: open
+// ones still wait or run, missed ones are in MayLose, and the others are lost.
 func (c *dossier) lost() (lost, open, missed []Loss) {
 	for _, number := range slices.Sorted(maps.Keys(c.Book.Acked)) {
 		job, there := c.jobs[number]
@@ -158,7 +159,7 @@ func (c *dossier) lossOf(number int) (why string) {
 	case !there && effects == 0:
 		return "neither in the table nor in the ledger"
 	case !there:
-		return "" // it was done, and is not kept
+		return "" // it was done, and done jobs are not kept
 	case job.State.Open():
 		return fmt.Sprintf("still %s after attempt %d", job.State, job.Attempt)
 	case job.State == peer.Ended && effects == 0:

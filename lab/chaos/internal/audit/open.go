@@ -8,15 +8,15 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// run is one run of a job: where it is among the job's starts. Its attempt does not tell it from
-// all others, as a job that was given back runs again with the same.
+// run is one run of a job: its index among the job's starts. The attempt would not do, because a
+// released job runs again with the same one.
 type run struct{ number, start int }
 
-// open are the runs that a fault found open: started, and not settled.
+// open are the runs that a fault found started and not settled.
 type open map[run]bool
 
-// open gathers what the faults found open. A run that several have found open can be
-// run again only once for it.
+// open collects the runs that the faults found open. A run that several faults found counts once,
+// because it can be repeated only once.
 func (c *dossier) open() open {
 	o := make(open)
 	for _, f := range c.Faults {
@@ -40,9 +40,9 @@ func (c *dossier) open() open {
 	return o
 }
 
-// startOf is for a process that was struck: the table told what it held, and the ledger whether it
-// had started that, or did when it went on. Of several starts with the attempt it is the last that
-// there was when the table told.
+// startOf finds the start of a job that a struck process held. If it started the job several times
+// with the same attempt, it is the last start before the table was read. ok is false if it never
+// started the job.
 func (c *dossier) startOf(f Fault, held peer.Job) (start int, ok bool) {
 	for i, s := range c.starts[held.Number] {
 		if s.Attempt == held.Attempt && s.Worker == f.Worker && (!ok || f.Looked.IsZero() || s.At.Before(f.Looked)) {
@@ -52,30 +52,30 @@ func (c *dossier) startOf(f Fault, held peer.Job) (start int, ok bool) {
 	return start, ok
 }
 
-// openWhile is for the server: what had been started by the time it was there again,
-// and had not been settled by the time it was struck.
+// openWhile reports whether a run was open during a fault of the server: it started before the
+// fault was over, and was not settled before the fault began.
 func (c *dossier) openWhile(s ledger.Entry, until time.Time) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Worker == "" && s.At.Before(f.Until) && !until.Before(f.At) })
 }
 
-// never is after everything.
+// never is later than all other times.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// settled is when a job ended.
+// settled returns when a job ended.
 func (c *dossier) settled(number int) time.Time {
 	job, there := c.jobs[number]
 	effects := c.effects[number]
 	switch {
 	case job.State == peer.Ended || job.State == peer.GivenUp:
 		return job.EndedAt
-	case !there && len(effects) > 0: // done, and not kept: the effect is the last that was seen of it
+	case !there && len(effects) > 0: // done, and not kept: its effect is the last sign of it
 		return effects[len(effects)-1].At
 	}
 	return never
 }
 
-// rerun finds the longest that a job which a process held when it was struck has waited
-// for its next start, or for being held by the next process that was struck.
+// rerun finds the longest time that a job of a struck process has waited until it started again, or
+// until the next struck process held it.
 func (c *dossier) rerun(f *Finding) {
 	const fourth = 4
 	for i, fault := range c.Faults {
@@ -96,8 +96,8 @@ func (c *dossier) rerun(f *Finding) {
 	}
 }
 
-// next is when a job that fault i found was in other hands; ok is false if it never
-// was, because it had been settled after all or is lost.
+// next returns when another process had a job that fault i found. ok is false if none ever had,
+// because the job had been settled or is lost.
 func (c *dossier) next(i int, held peer.Job) (at time.Time, ok bool) {
 	for _, s := range c.starts[held.Number] {
 		if s.Attempt > held.Attempt {

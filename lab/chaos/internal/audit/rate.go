@@ -7,7 +7,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 )
 
-// Rate is how many effects a second there were from one time to another.
+// Rate returns the effects a second between two times.
 func Rate(effects []ledger.Entry, from, to time.Time) float64 {
 	if !from.Before(to) {
 		return 0
@@ -15,23 +15,22 @@ func Rate(effects []ledger.Entry, from, to time.Time) float64 {
 	return float64(indexAt(effects, to)-indexAt(effects, from)) / to.Sub(from).Seconds()
 }
 
-// indexAt is how many effects there were before a time.
+// indexAt returns how many effects there were before a time.
 func indexAt(effects []ledger.Entry, at time.Time) int {
 	i, _ := slices.BinarySearchFunc(effects, at, func(e ledger.Entry, at time.Time) int { return e.At.Compare(at) })
 	return i
 }
 
 const (
-	// recovered is the share of the rate before that counts as back.
+	// recovered is the share of the usual rate that counts as recovered.
 	recovered = 0.8
-	// window is what a rate is taken over, and step between two looks at it.
+	// window is the time that a rate is measured over, and step the distance of two windows.
 	window = time.Second
 	step   = 50 * time.Millisecond
 )
 
-// Recovery is how long after the last fault the rate was back: the first second in
-// which four fifths of the usual rate were reached begins then. Where that never was so
-// it is until the last effect, when all was done.
+// Recovery returns how long after the last fault the rate recovered: until the first second with
+// four fifths of the usual rate begins. Without such a second it is the time until the last effect.
 func Recovery(effects []ledger.Entry, usual float64, last time.Time) time.Duration {
 	if len(effects) == 0 {
 		return 0

@@ -7,14 +7,14 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// BadOutcome is what one of many jobs comes to that end at once, in its first attempt.
+// BadOutcome is the outcome of one of many jobs that end at the same moment, in its first attempt.
 type BadOutcome struct {
 	Number int         `json:"number"` // of the job; 0 means none
 	Text   string      `json:"text"`   // one of BadTexts
 	Action peer.Action `json:"action"`
 }
 
-// What is bad about a text.
+// The ways in which a text is bad.
 const (
 	NUL    = "NUL"
 	NoUTF8 = "bad UTF-8"
@@ -22,13 +22,13 @@ const (
 	AllBad = "all of it"
 )
 
-// BadTexts are all there are.
+// BadTexts lists them all.
 var BadTexts = []string{NUL, NoUTF8, Long, AllBad}
 
-// BadPrefix is how every bad text begins.
+// BadPrefix begins every bad text.
 const BadPrefix = "it went wrong: "
 
-// Error is the text of the error.
+// Error returns the text of the error.
 func (b BadOutcome) Error() string {
 	const long = 50 << 20
 	switch b.Text {
@@ -42,8 +42,8 @@ func (b BadOutcome) Error() string {
 	return BadPrefix + strings.Repeat("\x00\xff\xc3 ä", long/6)
 }
 
-// burst is the handler of scenario 7: when it is told, it returns at once, as all others
-// do, having had its effect before; but for the one whose outcome is bad.
+// burst is the handler of scenario 7. It has its effect, waits for the go-ahead, and returns, as
+// all others do at that moment. The job with the bad outcome has no effect and returns a bad error.
 func burst(ctx context.Context, s *self, run peer.Run) peer.Action {
 	s.started(run)
 	bad := s.Work.Bad
@@ -55,7 +55,7 @@ func burst(ctx context.Context, s *self, run peer.Run) peer.Action {
 	return s.awaitGoAhead(ctx, bad.Action)
 }
 
-// untilTold returns the verb when the process has been told to go on.
+// awaitGoAhead waits for the parent's go-ahead and returns the action, or Retry if ctx ends first.
 func (s *self) awaitGoAhead(ctx context.Context, action peer.Action) peer.Action {
 	select {
 	case <-s.goAhead:

@@ -14,18 +14,18 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Claim is what a claimer does: it claims jobs and settles them, without a worker in
-// between. It begins when it is told to.
+// Claim is what a claimer does: it claims jobs and settles them, without a worker. It begins when
+// the parent gives the go-ahead.
 type Claim struct {
-	Limits []int `json:"limits"` // of the claims, in an order that is drawn
-	Rest   bool  `json:"rest"`   // go on with the last limit until nothing is left
+	Limits []int `json:"limits"` // of the claims, shuffled
+	Rest   bool  `json:"rest"`   // go on with the last limit until no job is left
 }
 
 // claimLease is longer than any run.
 const claimLease = time.Hour
 
-// claim makes each call under a name of its own, which stays with the jobs that it took,
-// and records what was returned: a note of the limit, how many, and the name.
+// claim makes each call with its own worker name, which the claimed jobs keep. It notes the limit,
+// how many jobs the call returned, and the name.
 func claim(ctx context.Context, s *self) error {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name str
 	return len(jobs), err
 }
 
-// runAll records the start and the effect of each of the jobs.
+// runAll records the start and the effect of each job.
 func (s *self) runAll(jobs []*queue.Job) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(jobs))

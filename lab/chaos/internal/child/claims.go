@@ -8,28 +8,28 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// Claims is the note of what claims took, a JSON array of [ClaimTime].
+// Claims begins the note of how long claims took: a JSON array of [ClaimTime].
 const Claims = "claims: "
 
-// claimsEvery is how often the claims since the last time are put on record.
+// claimsEvery is how often the last claims are recorded.
 const claimsEvery = time.Second
 
-// ClaimTime is one that brought jobs: when it was back, in milliseconds since 1970, and how
-// many microseconds it took.
+// ClaimTime is a claim that returned jobs: when it returned, in milliseconds since 1970, and how
+// long it took, in microseconds.
 type ClaimTime [2]int64
 
-// NewClaimTime is a claim that was back at that time.
+// NewClaimTime returns a claim that returned at that time.
 func NewClaimTime(at time.Time, took time.Duration) ClaimTime {
 	return ClaimTime{at.UnixMilli(), took.Microseconds()}
 }
 
-// At is when it was back.
+// At returns when the claim returned.
 func (c ClaimTime) At() time.Time { return time.UnixMilli(c[0]) }
 
-// Took is how long it took.
+// Took returns how long the claim took.
 func (c ClaimTime) Took() time.Duration { return time.Duration(c[1]) * time.Microsecond }
 
-// claims keeps what a worker's claims took, and puts it on record now and then.
+// claims collects how long a worker's claims took, and records it regularly.
 type claims struct {
 	self  *self
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ func (c *claims) add(took time.Duration, _ int) {
 	c.since = append(c.since, NewClaimTime(time.Now(), took))
 }
 
-// close puts the rest on record.
+// close records the rest.
 func (c *claims) close() {
 	close(c.stop)
 	<-c.done

@@ -13,31 +13,30 @@ import (
 
 // The notes of scenario 16.
 const (
-	// ClockSays is followed by the time that a process whose clock is not the machine's takes it
-	// for.
+	// ClockSays precedes the time by a process's own clock, if that is not the machine's.
 	ClockSays = "clock: "
-	// Asked is of the jobs from this number on, so many as the attempt says: they are about to be
-	// enqueued.
+	// Asked is noted before jobs are enqueued. The note has the first job's number, and for an
+	// attempt how many they are.
 	Asked = "asked for"
-	// Erred is of a run that is to be tried again.
+	// Erred is noted when a run fails and will be retried.
 	Erred = "failed"
 )
 
-// tellClock puts on record what time it is here, where that is not the machine's.
+// noteClock notes the time by this process's clock, if that is not the machine's.
 func (s *self) noteClock() {
 	if _, shifted := os.LookupEnv(clock.Variable); shifted {
 		s.note(peer.Run{}, ClockSays+time.Now().Format(time.RFC3339Nano))
 	}
 }
 
-// Later says which jobs of an enqueuer are due later, and by how much: every third one, from
-// the least to the most. Zero means none.
+// Later says which jobs of an enqueuer are due later: every third one, by a delay between Least and
+// Most. Zero means none.
 type Later struct {
 	Least time.Duration `json:"least"`
 	Most  time.Duration `json:"most"`
 }
 
-// Delay is a job's.
+// Delay returns the delay of a job.
 func (l Later) Delay(runSeed uint64, number int) time.Duration {
 	if l.Most == 0 || number%3 > 0 {
 		return 0
@@ -45,7 +44,7 @@ func (l Later) Delay(runSeed uint64, number int) time.Duration {
 	return seed.Between(seed.Source(runSeed, "delay", number), l.Least, l.Most)
 }
 
-// enqueueLater makes one call, and puts on record beforehand that it is about to.
+// enqueueLater makes one call, and notes it before.
 func (s *self) enqueueLater(ctx context.Context, kind peer.Kind, numbers []int) error {
 	later, ok := s.peer.(peer.Later)
 	if !ok {
@@ -57,8 +56,8 @@ func (s *self) enqueueLater(ctx context.Context, kind peer.Kind, numbers []int) 
 	}, numbers...)
 }
 
-// LongRun says whether a job's handler takes its time in scenario 16, instead of a twentieth of
-// that.
+// LongRun reports whether a job's handler takes its whole time in scenario 16. Otherwise it takes a
+// twentieth.
 func LongRun(number int) bool { return number%4 < 1 }
 
 // clocks is the handler of scenario 16: every fifth job fails in its first attempt.

@@ -14,18 +14,18 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Commit is what an enqueuer of errand's does that is told of each call's end: it makes one
-// call after the other, until SIGTERM. A call that failed is made again until it has been
-// acknowledged if its jobs have keys, and never if not; each failure is a note.
+// Commit is what an enqueuer does that makes one call after the other, until SIGTERM, and notes
+// each failure. It repeats a failed call until it is acknowledged if its jobs have keys, and
+// otherwise never.
 type Commit struct {
 	Driver string        `json:"driver"` // of database/sql
 	First  int           `json:"first"`  // the number of the first job
 	Keyed  bool          `json:"keyed"`
-	Tx     bool          `json:"tx"`    // in a transaction of the caller's own
+	Tx     bool          `json:"tx"`    // in a transaction of the caller
 	Pause  time.Duration `json:"pause"` // between two calls
 }
 
-// CallOf is the jobs of a call of Commit's, by number of call: one, or two.
+// CallOf returns the numbers of the jobs of a call: one job, or two.
 func (c Commit) CallOf(call int) []int {
 	first := c.First + 2*call
 	if call%2 == 0 {
@@ -34,14 +34,14 @@ func (c Commit) CallOf(call int) []int {
 	return []int{first, first + 1}
 }
 
-// What the notes of calls that failed begin with.
+// The notes of failed calls begin with these.
 const (
 	Unknown      = "unknown: " // errors.Is(err, queue.ErrUnknown)
-	CommitFailed = "commit: "  // the caller's own commit has failed
-	Known        = "known: "   // anything else
+	CommitFailed = "commit: "  // the caller's own commit failed
+	Known        = "known: "   // any other error
 )
 
-// errCommit is of the caller's own commit.
+// errCommit marks an error of the caller's own commit.
 var errCommit = errors.New("commit")
 
 func commit(ctx context.Context, s *self) error {
@@ -70,7 +70,7 @@ func commit(ctx context.Context, s *self) error {
 	return nil
 }
 
-// commitOnce makes one call. It outlasts SIGTERM: what it wrote must be known.
+// commitOnce makes one call. SIGTERM does not stop it, because it must be known what it wrote.
 func (s *self) commitOnce(db *sql.DB, q *postgres.Backend, numbers []int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func (s *self) commitOnce(db *sql.DB, q *postgres.Backend, numbers []int) error 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing once it is committed
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	if err := q.Enqueue(ctx, tx, jobs...); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *self) commitOnce(db *sql.DB, q *postgres.Backend, numbers []int) error 
 	return nil
 }
 
-// class is what the note of an error begins with.
+// class returns how the note of an error begins.
 func class(err error) string {
 	switch {
 	case errors.Is(err, queue.ErrUnknown):

@@ -20,17 +20,17 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Meddle is what a process does whose calls get in each other's way: all that a queue can be
-// asked for, at random, of jobs that others are asked about meanwhile.
+// Contend is what a process does whose calls contend with those of others: random calls of every
+// kind on the same jobs.
 type Contend struct {
-	Callers int           `json:"callers"` // at once, with a connection each
+	Callers int           `json:"callers"` // how many call at once, each on its own connection
 	Lasting time.Duration `json:"lasting"`
 	First   int           `json:"first"` // the number of the first job that it enqueues
 }
 
-// The notes of what came of the calls of one kind: the kind, a space, and Surfaced where a deadlock
-// reached the caller, with where, Failed where another error did, or what else; the number says how
-// many, and the attempt how many jobs they concerned.
+// The notes of the calls of one kind. The text is the kind, a slash, and one of these: Surfaced,
+// and where, if the caller got a deadlock; Failed, and the error, if it got another error. The
+// number is how many calls, the attempt how many jobs they concerned.
 const (
 	Went     = "went"
 	Nothing  = "nothing"
@@ -38,21 +38,20 @@ const (
 	Failed   = "failed: "
 )
 
-// meddler is one caller.
+// contender is one caller.
 type contender struct {
 	*self
 	db   *sql.DB
 	q    *postgres.Backend
 	draw *rand.Rand
-	name string // a worker's, which the callers of all processes share
+	name string // a worker's name; callers of all processes share it
 	next func() int
 }
 
-// call makes one call and says how many jobs it concerned.
+// call makes one call and returns how many jobs it concerned.
 type call func(c *contender, ctx context.Context) (jobs int, err error)
 
-// Calls are the kinds of calls. Those of errand that take a transaction are made in one of the
-// caller's now and then.
+// Calls are the kinds of calls. Calls that take a transaction sometimes get one of the caller.
 var Calls = []string{
 	"claim", "claimtx", "complete", "cancel", "retry", "release", "mixed", "extend", "reclaim", "redrive", "redrive all", "prune", "enqueue", "enqueue keyed",
 }
@@ -74,7 +73,7 @@ var calls = map[string]call{
 	"enqueue keyed": (*contender).enqueueKeyed,
 }
 
-// meddle has the callers call until the time is over.
+// contend lets the callers call until the time is over.
 func contend(ctx context.Context, s *self) error {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {
@@ -98,7 +97,8 @@ func contend(ctx context.Context, s *self) error {
 	}()
 	var all sync.WaitGroup
 	for i := range s.Contend.Callers {
-		// The purpose is the old name of this part: with another one a seed would draw other calls.
+		// The purpose keeps this part's old name, because with another one a seed would draw other
+		// calls.
 		draw := seed.Source(s.Seed, "meddle", s.Name, i)
 		c := &contender{s, db, q, draw, []string{"ann", "bob", "cyd"}[draw.IntN(3)], func() int { return <-numbers }}
 		all.Go(func() { c.run(ctx) })
@@ -107,7 +107,7 @@ func contend(ctx context.Context, s *self) error {
 	return nil
 }
 
-// result is what calls of one kind came to.
+// result is a kind of call and how it ended.
 type result struct{ kind, result string }
 
 func (c *contender) run(ctx context.Context) {
@@ -132,7 +132,7 @@ func (c *contender) run(ctx context.Context) {
 	}
 }
 
-// whereOf is what the server says of where it came to an error, without the numbers.
+// whereOf returns where the server says that an error occurred, without numbers.
 func whereOf(err error) string {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return digits.ReplaceAllString(refused.Where, "N")
@@ -149,8 +149,7 @@ func sqlState(err error) string {
 	return ""
 }
 
-// within makes a call on the queue's own connections, or in a transaction in which nothing else is
-// done, and says that it took effect.
+// inTxOrOwn calls f on the queue's own connections, or in a transaction that does nothing else.
 func (c *contender) inTxOrOwn(ctx context.Context, own bool, f func(db queue.DB) error) error {
 	if own {
 		return f(nil)
@@ -163,7 +162,7 @@ func (c *contender) inTxOrOwn(ctx context.Context, own bool, f func(db queue.DB)
 	if err := f(tx); err != nil {
 		return err
 	}
-	time.Sleep(time.Duration(c.draw.IntN(2000)) * time.Microsecond) // what is locked stays so
+	time.Sleep(time.Duration(c.draw.IntN(2000)) * time.Microsecond) // locks are held meanwhile
 	return tx.Commit()
 }
 
@@ -179,7 +178,7 @@ func (c *contender) claim(ctx context.Context) (int, error) {
 	return len(jobs), err
 }
 
-// claimTx completes a job by committing, or gives it back.
+// claimTx claims a job in a transaction, and completes it by a commit or releases it by a rollback.
 func (c *contender) claimTx(ctx context.Context) (int, error) {
 	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -196,7 +195,7 @@ func (c *contender) claimTx(ctx context.Context) (int, error) {
 	return 1, c.ended(job)
 }
 
-// ended records that jobs have come to an end, by this caller's doing.
+// ended records that this caller has ended jobs.
 func (c *contender) ended(jobs ...*queue.Job) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(jobs))
@@ -219,7 +218,7 @@ const (
 	deadSQL = `SELECT id, fence, coalesce(locked_by, ''), payload, attempts FROM errand.jobs WHERE status = 'dead' ORDER BY random() LIMIT $1`
 )
 
-// look reads some jobs as the table has them, whoever claimed them, in any order.
+// queryJobs reads some jobs from the table, in random order, no matter which worker claimed them.
 func (c *contender) queryJobs(ctx context.Context, query string, args ...any) (jobs []*queue.Job, err error) {
 	rows, err := c.db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -236,17 +235,17 @@ func (c *contender) queryJobs(ctx context.Context, query string, args ...any) (j
 	return jobs, rows.Err()
 }
 
-// settleable are some jobs that are running. One call in a transaction of the caller's is for the
-// jobs of one worker: more may deadlock, as docs/architecture.md says.
+// settleable returns some running jobs. In a transaction of the caller all are one worker's,
+// because otherwise it may deadlock, as docs/architecture.md says.
 func (c *contender) settleable(ctx context.Context, own bool) ([]*queue.Job, error) {
 	name := c.name
 	if own && c.draw.IntN(2) == 0 {
-		name = "" // jobs of all workers, which are a statement for each
+		name = "" // jobs of all workers, settled by one statement for each
 	}
 	return c.queryJobs(ctx, runningSQL, 1+c.draw.IntN(20), name)
 }
 
-// settling settles jobs that are running, with verbs that are drawn from these.
+// settling returns a call that settles running jobs, each with a random one of these actions.
 func settling(verbs ...queue.Action) call {
 	return func(c *contender, ctx context.Context) (int, error) {
 		own := c.draw.IntN(2) == 0
@@ -311,7 +310,7 @@ func (c *contender) prune(ctx context.Context) (int, error) {
 
 func (c *contender) enqueuePlain(ctx context.Context) (int, error) { return c.enqueue(ctx, "") }
 
-// enqueueKeyed enqueues jobs with keys out of few, in any order.
+// enqueueKeyed enqueues jobs with few different keys, in random order.
 func (c *contender) enqueueKeyed(ctx context.Context) (int, error) { return c.enqueue(ctx, "k") }
 
 func (c *contender) enqueue(ctx context.Context, key string) (int, error) {

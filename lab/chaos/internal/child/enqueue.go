@@ -16,16 +16,16 @@ import (
 const (
 	// enqueueTimeout bounds one call.
 	enqueueTimeout = 10 * time.Second
-	// enqueuePause is between a call that failed and the next, and between looks at
-	// how far the workers are.
+	// enqueuePause is the pause after a failed call, and between two looks at the workers'
+	// progress.
 	enqueuePause = 20 * time.Millisecond
 )
 
-// Refused begins the note of what an enqueuer was told when a call failed. The note is of the first
-// job of the call, and for an attempt has how many there were.
+// Refused begins the note of a failed call. The note has the number of the call's first job, and
+// for an attempt how many jobs the call had.
 const Refused = "refused: "
 
-// InDoubt are the jobs of calls that failed: they may have been written.
+// InDoubt returns the jobs of failed calls, which may have been written.
 func InDoubt(notes []ledger.Entry) map[int]bool {
 	unknown := make(map[int]bool)
 	for _, n := range notes {
@@ -38,8 +38,8 @@ func InDoubt(notes []ledger.Entry) map[int]bool {
 	return unknown
 }
 
-// enqueue writes jobs and puts on record which were acknowledged. The numbers of a call
-// that failed are not used again: whether they were written is unknown.
+// enqueue writes jobs and records the acknowledged ones. It does not use the numbers of a failed
+// call again, because nobody knows whether its jobs were written.
 func enqueue(ctx context.Context, s *self) error {
 	e := s.Enqueue
 	record, err := ledger.Join(ctx, s.Ledger)
@@ -80,7 +80,7 @@ func enqueue(ctx context.Context, s *self) error {
 	return nil
 }
 
-// enqueueOnce makes one call. It outlasts SIGTERM: what it wrote must be known.
+// enqueueOnce makes one call. SIGTERM does not stop it, because it must be known what it wrote.
 func (s *self) enqueueOnce(numbers []int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
 	defer cancel()
@@ -91,15 +91,14 @@ func (s *self) enqueueOnce(numbers []int) error {
 	return s.peer.Enqueue(ctx, kind, numbers...)
 }
 
-// awaitTurn waits, where there is a rate, until so many have had their time. What is late is caught
-// up with.
+// awaitTurn waits until Rate allows another job. It catches up after a delay.
 func (s *self) awaitTurn(begun time.Time, enqueued int) {
 	if rate := s.Enqueue.Rate; rate > 0 {
 		time.Sleep(time.Until(begun.Add(time.Duration(enqueued) * time.Second / time.Duration(rate))))
 	}
 }
 
-// room is how many jobs may be enqueued until the workers are to be looked at again.
+// room returns how many jobs the enqueuer may write before it looks at the workers' progress again.
 func (s *self) room(ctx context.Context, record *ledger.Ledger) int {
 	acked, effects, err := record.Progress(ctx)
 	if ctx.Err() == nil {

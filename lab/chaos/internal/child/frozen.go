@@ -8,18 +8,18 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// FrozenCase is what a job of scenario 2 does when its process has been frozen past
-// its lease and goes on. The number of the job says which.
+// FrozenCase is what a job of scenario 2 does after its process was frozen past its lease. It
+// depends on the job's number.
 type FrozenCase struct {
 	Action    peer.Action
-	Attentive bool // waits for the end of its context first, instead of returning at once
-	Slow      bool // its rival still runs it then, instead of having finished it
+	Attentive bool // it waits for the end of its context, instead of returning at once
+	Slow      bool // its rival still runs it, instead of having finished it
 }
 
-// FrozenCases is how many there are.
+// FrozenCases is the number of cases.
 const FrozenCases = int(peer.Actions) * 2 * 2
 
-// FrozenCaseOf is the case of a job.
+// FrozenCaseOf returns the case of a job.
 func FrozenCaseOf(number int) FrozenCase {
 	n := number % FrozenCases
 	return FrozenCase{
@@ -32,18 +32,18 @@ func FrozenCaseOf(number int) FrozenCase {
 // Attention is how long an attentive handler waits for the end of its context.
 const Attention = 15 * time.Second
 
-// The notes of what became of a frozen handler. ContextEnded is followed by the cause.
+// The notes of a frozen handler. The cause follows ContextEnded.
 const (
 	Waits        = "waits to be frozen"
 	ContextEnded = "context ended: "
 	ContextLasts = "context lasts"
 	Returned     = "returned"
-	// Lost is of every scenario: the system said that the job was not the worker's any more.
+	// Lost is used by every scenario: the system said that the worker had lost the job.
 	Lost = "lost"
 )
 
-// frozen is the handler of scenario 2: in the first attempt it waits to be frozen, and
-// in the second it is its own rival.
+// frozen is the handler of scenario 2. In the first attempt it waits to be frozen. The second
+// attempt is the rival.
 func frozen(ctx context.Context, s *self, run peer.Run) peer.Action {
 	c := FrozenCaseOf(run.Number)
 	s.started(run)

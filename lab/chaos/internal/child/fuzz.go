@@ -18,25 +18,25 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Fuzz is what a process does that enqueues strange payloads, or reads them.
+// Fuzz is what a process does that enqueues fuzzed payloads, or reads them.
 type Fuzz struct {
 	Driver string `json:"driver"` // of database/sql
 	Jobs   int    `json:"jobs"`
-	First  int    `json:"first"` // the number of the first; the payloads go by the numbers from it
-	Large  bool   `json:"large"` // the payloads are the large ones, and MaxPayload is raised
+	First  int    `json:"first"` // the number of the first job; payloads are drawn by the numbers
+	Large  bool   `json:"large"` // use the large payloads, and a larger MaxPayload
 }
 
-// The notes of calls that were refused: Refusal is followed by the field that the error names,
-// Strange by an error of any other kind.
+// The notes of refused calls, and of payloads that came back. The field that the error names
+// follows Refusal. Any other error follows Strange.
 const (
 	Refusal = "refused: "
 	Strange = "strange: "
-	Back    = "back: " // and the digest of the payload's value
+	Back    = "back: " // the digest of the payload's value follows
 )
 
 const payloadKind = "chaos.payload"
 
-// Payload is the payload of a number.
+// Payload returns the payload of a number.
 func (f Fuzz) Payload(runSeed uint64, number int) payload.Payload {
 	if f.Large {
 		return payload.Large(number - f.First)
@@ -58,8 +58,8 @@ func (f Fuzz) open(dsn string, connections int) (*sql.DB, *postgres.Backend, err
 	return db, q, err
 }
 
-// fuzz enqueues payloads, some of them together. Where a call is refused, each of its jobs is
-// enqueued again alone: nothing of the call may have been written.
+// fuzz enqueues payloads, some of them together. After a refused call it enqueues each of the
+// call's jobs again, alone, because the call must have written nothing.
 func fuzz(ctx context.Context, s *self) error {
 	db, q, err := s.Fuzz.open(s.DSN, 2)
 	if err != nil {
@@ -72,7 +72,7 @@ func fuzz(ctx context.Context, s *self) error {
 		if draw.IntN(2) == 0 && !s.Fuzz.Large {
 			size = min(2+draw.IntN(5), s.Fuzz.First+s.Fuzz.Jobs-n)
 		}
-		keyed, inTx := draw.IntN(4) == 0, draw.IntN(4) == 0 && !s.Fuzz.Large // what the server itself refuses ends a transaction
+		keyed, inTx := draw.IntN(4) == 0, draw.IntN(4) == 0 && !s.Fuzz.Large // an error of the server itself would end a transaction
 		numbers := make([]int, size)
 		for i := range numbers {
 			numbers[i] = n + i
@@ -88,7 +88,7 @@ func fuzz(ctx context.Context, s *self) error {
 	return nil
 }
 
-// fuzzOnce makes one call, and says whether it was acknowledged. What else came of it is a note.
+// fuzzOnce makes one call and reports whether it was acknowledged. It notes an error.
 func (s *self) fuzzOnce(ctx context.Context, db *sql.DB, q *postgres.Backend, keyed, inTx bool, numbers ...int) bool {
 	jobs := make([]*queue.Job, len(numbers))
 	for i, n := range numbers {
@@ -115,8 +115,8 @@ func (s *self) fuzzOnce(ctx context.Context, db *sql.DB, q *postgres.Backend, ke
 	return false
 }
 
-// enqueueInTx goes on with the transaction, whatever comes of the call: what is refused must not
-// break it.
+// enqueueInTx uses the transaction after the call, whether the call failed or not: a refusal must
+// not break the transaction.
 func enqueueInTx(ctx context.Context, db *sql.DB, q *postgres.Backend, jobs []*queue.Job) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -125,7 +125,7 @@ func enqueueInTx(ctx context.Context, db *sql.DB, q *postgres.Backend, jobs []*q
 	defer func() { _ = tx.Rollback() }()
 	refused := q.Enqueue(ctx, tx, jobs...)
 	if _, err := tx.ExecContext(ctx, `SELECT 1`); err != nil {
-		return fmt.Errorf("in the transaction, after %s: %w", fmt.Sprint(refused), err) // not to be taken for the refusal
+		return fmt.Errorf("in the transaction, after %s: %w", fmt.Sprint(refused), err) // not %w for the refusal: this is a different error
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit, after %s: %w", fmt.Sprint(refused), err)
@@ -133,7 +133,7 @@ func enqueueInTx(ctx context.Context, db *sql.DB, q *postgres.Backend, jobs []*q
 	return refused
 }
 
-// read is a worker that records what the payloads have become.
+// read is a worker that records the payloads that it gets.
 func read(ctx context.Context, s *self) error {
 	db, q, err := s.Fuzz.open(s.DSN, 4)
 	if err != nil {

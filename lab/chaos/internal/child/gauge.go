@@ -11,16 +11,16 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// Gauge is what a process takes up at one moment. It writes it down as a note of no job.
+// Gauge is how much a process uses at one moment. A worker notes it, without a job.
 type Gauge struct {
 	Goroutines int    `json:"goroutines"`
-	Heap       uint64 `json:"heap"` // bytes that are in use, right after a collection
+	Heap       uint64 `json:"heap"` // bytes in use, right after a garbage collection
 }
 
 // gaugeNote begins the note of a Gauge.
 const gaugeNote = "gauge: "
 
-// gauge writes down what a worker takes up, as often as it is to, until ctx ends.
+// gauge notes what a worker uses, once every Gauge, until ctx ends.
 func (s *self) gauge(ctx context.Context) {
 	if s.Work.Gauge <= 0 {
 		return
@@ -40,7 +40,7 @@ func (s *self) gauge(ctx context.Context) {
 	}
 }
 
-// Gauges are those that a worker wrote down, in their order.
+// Gauges returns the gauges that a worker noted, in their order.
 func Gauges(notes []ledger.Entry, worker string) (gauges []Gauge, err error) {
 	for _, n := range notes {
 		text, ok := strings.CutPrefix(n.Text, gaugeNote)

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// endWithParent has the kernel kill a child, a frozen one too, when its parent ends.
-// A group of its own keeps it out of ctrl-C's reach: that is for the parent.
+// endWithParent makes the kernel kill the child when its parent ends, even if the child is frozen.
+// The child has a process group of its own, so that only the parent gets ctrl-C.
 func endWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// poisoned is the handler of scenario 6: a poison job ends its process, and with it
-// whatever else runs there, as soon as its start is on record; the others are plain.
+// poisoned is the handler of scenario 6. A poison job records its start and then kills its process,
+// with all jobs that run there. The others are plain.
 func poisoned(ctx context.Context, s *self, run peer.Run) peer.Action {
 	if !run.Poison {
 		return plain(ctx, s, run)

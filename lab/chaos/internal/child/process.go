@@ -10,44 +10,44 @@ import (
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
-// Process is a child from its parent's side.
+// Process is a child, as its parent sees it.
 type Process struct {
 	*process.Child
 	killed      atomic.Bool
-	mayEnd      atomic.Bool // it may end: it was told to, or will have done its part
-	mayBeKilled atomic.Bool // it may be killed by SIGKILL, by whomever
+	mayEnd      atomic.Bool // it was told to end, or ends by itself
+	mayBeKilled atomic.Bool // its own handlers may kill it with SIGKILL
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone.
+// Kill ends the process with SIGKILL and waits for its end.
 func (p *Process) Kill() {
 	p.killed.Store(true)
 	p.Child.Kill()
 	<-p.Ended()
 }
 
-// Expose has it expected from now on that the process is killed with SIGKILL by somebody else, such
-// as by its own handlers.
+// AllowKill makes an end by SIGKILL expected from now on, for example by the process's own
+// handlers.
 func (p *Process) AllowKill() { p.mayBeKilled.Store(true) }
 
-// wasKilled says whether SIGKILL has ended the process; only to be called when it has ended.
+// wasKilled reports whether SIGKILL has ended the process. The process must have ended.
 func (p *Process) wasKilled() bool {
 	status, ok := p.State().Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Freeze stops the process with SIGSTOP; it does nothing until Thaw.
+// Freeze stops the process with SIGSTOP, until Thaw.
 func (p *Process) Freeze() error { return p.Signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on, with SIGCONT.
+// Thaw lets a frozen process run again, with SIGCONT.
 func (p *Process) Thaw() error { return p.Signal(syscall.SIGCONT) }
 
-// Terminate sends SIGTERM: it is to stop in good order. See Wait.
+// Terminate sends SIGTERM, which asks the process to stop gracefully. See Wait.
 func (p *Process) Terminate() error {
 	p.mayEnd.Store(true)
 	return p.Signal(syscall.SIGTERM)
 }
 
-// Unexpected is an error if the process has ended although it should not have.
+// Unexpected returns an error if the process has ended and should not have.
 func (p *Process) Unexpected() error {
 	select {
 	case <-p.Ended():
@@ -60,8 +60,7 @@ func (p *Process) Unexpected() error {
 	return p.Failure(errors.New("it ended by itself"))
 }
 
-// Wait waits until the process has ended in good order. It is killed after the
-// patience.
+// Wait waits until the process has stopped gracefully. It kills the process after the patience.
 func (p *Process) Wait(patience time.Duration) error {
 	select {
 	case <-p.Ended():

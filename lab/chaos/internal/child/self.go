@@ -27,19 +27,19 @@ var parts = map[string]func(ctx context.Context, s *self) error{
 	"work":    work,
 }
 
-// finite are the parts that come to an end by themselves.
+// finite are the parts that end by themselves.
 var finite = []string{"claim", "enqueue", "fuzz", "contend", "migrate"}
 
-// self is a child from its own side.
+// self is a child, as it sees itself.
 type self struct {
 	Spec
 	peer    peer.Peer
 	ledger  *ledger.Writer
 	goAhead chan struct{} // closed when the parent has sent a line
-	thawed  chan struct{} // closed when the process has been frozen and goes on
+	thawed  chan struct{} // closed when the process runs again after it was frozen
 }
 
-// Run does a child's part, which spec says in JSON.
+// Run does a child's part. spec is its Spec in JSON.
 func Run(spec string) error {
 	s := &self{goAhead: make(chan struct{}), thawed: make(chan struct{})}
 	return s.run(spec)
@@ -70,11 +70,11 @@ func (s *self) run(spec string) (err error) {
 	return errors.Join(part(ctx, s), s.ledger.Close(), s.peer.Close())
 }
 
-// connections is how many a worker needs: one for each handler, in case it has a
-// transaction, and some for itself.
+// connections returns how many connections a worker needs: one for the transaction of each handler,
+// and some for itself.
 func connections(w Work) int { return w.Concurrency + 5 }
 
-// hear listens to the parent, to its end, which is this process's, too.
+// readInput reads the parent's lines. The process ends when its input ends.
 func (s *self) readInput() {
 	var once sync.Once
 	lines := bufio.NewScanner(os.Stdin)
@@ -84,7 +84,7 @@ func (s *self) readInput() {
 	os.Exit(3)
 }
 
-// feel notices that the process has been frozen, as soon as it is not any more.
+// watchForThaw notices when the process runs again after it was frozen.
 func (s *self) watchForThaw() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCONT)
@@ -92,7 +92,7 @@ func (s *self) watchForThaw() {
 	close(s.thawed)
 }
 
-// must ends the process: what cannot be put on record must not go on.
+// exitOnError ends the process after an error, because what cannot be recorded must not go on.
 func exitOnError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

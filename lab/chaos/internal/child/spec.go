@@ -1,7 +1,7 @@
-// Package child is the program as a process of its own: a worker, or an enqueuer, that
-// can be killed, frozen and told to stop. Parent and child speak in lines: the
-// child says "ready" when it is about to begin; a line from the parent is a signal
-// whose meaning is the part's. A child ends with its parent.
+// Package child runs a part of a scenario in a process of its own: a worker, or an enqueuer, that
+// can be killed, frozen, and told to stop. Parent and child talk in lines. The child prints "ready"
+// before it begins. A line from the parent is the go-ahead; the part defines what that means. A
+// child ends with its parent.
 package child
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// Spec says what a child is to do. It is an argument, in JSON.
+// Spec says what a child does. It is its argument, in JSON.
 type Spec struct {
 	Part   string `json:"part"` // a name of [parts]
-	Name   string `json:"name"` // in the ledger, and the worker's
+	Name   string `json:"name"` // in the ledger; also the worker's name
 	System string `json:"system"`
 	DSN    string `json:"dsn"`
 	Ledger string `json:"ledger"`
@@ -29,33 +29,33 @@ type Spec struct {
 	Host Host `json:"-"`
 }
 
-// Host is what a child runs on. Its zero value is what the parent itself runs on.
+// Host is the program and the environment of a child. Its zero value means those of the parent.
 type Host struct {
-	Program     string   // the child's own, which must know the same parts; "" means the parent's
-	Environment []string // name=value, beyond the parent's
+	Program     string   // a program with the same parts; "" means the parent's
+	Environment []string // name=value, added to the parent's
 }
 
 // Work is what a worker does, until SIGTERM.
 type Work struct {
 	peer.Worker
 	Handler string        `json:"handler"` // a name of [handlers]; "" means "plain"
-	Least   time.Duration `json:"least"`   // how long a handler takes, drawn by the number of the job
+	Least   time.Duration `json:"least"`   // how long a handler takes, at least; drawn by the job's number
 	Most    time.Duration `json:"most"`
-	Gauge   time.Duration `json:"gauge"`  // how often it writes down what it takes up; 0 means never
-	Bad     BadOutcome    `json:"bad"`    // of the handler "burst"
-	Claims  bool          `json:"claims"` // whether the times of claims are put on record
+	Gauge   time.Duration `json:"gauge"`  // how often it notes what it uses; 0 means never
+	Bad     BadOutcome    `json:"bad"`    // for the handler "burst"
+	Claims  bool          `json:"claims"` // whether it records how long claims take
 	Host    Host          `json:"-"`
 }
 
-// Enqueue is what an enqueuer does: it enqueues numbered jobs, each once, whatever
-// comes of it, until so many have been acknowledged, or SIGTERM.
+// Enqueue is what an enqueuer does: it tries each numbered job once, until enough jobs are
+// acknowledged, or until SIGTERM.
 type Enqueue struct {
 	Kind  peer.Kind `json:"kind"`  // "" means Plain
-	First int       `json:"first"` // the number of the first
-	Jobs  int       `json:"jobs"`  // how many are to be acknowledged; 0 means no end
-	Batch int       `json:"batch"` // the most of one call; each call draws its number
-	Ahead int       `json:"ahead"` // how many of all jobs may be without effect before it waits; 0 means any number
-	Rate  int       `json:"rate"`  // jobs a second, evenly; 0 means as fast as it goes
-	Later Later     `json:"later"` // which of them are due later
+	First int       `json:"first"` // the number of the first job
+	Jobs  int       `json:"jobs"`  // how many jobs must be acknowledged; 0 means no end
+	Batch int       `json:"batch"` // the most jobs of a call; each call draws how many
+	Ahead int       `json:"ahead"` // it waits while so many jobs have no effect yet; 0 means it never waits
+	Rate  int       `json:"rate"`  // jobs a second, evenly; 0 means no limit
+	Later Later     `json:"later"` // which jobs are due later
 	Host  Host      `json:"-"`
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
-// Nursery starts children. All are started by one thread, because it is that thread's
-// end at which the kernel ends them.
+// Starter starts children, all on one thread: the kernel kills children when the thread that
+// started them ends.
 type Starter struct {
 	logs   string
 	starts chan func()
 }
 
-// NewNursery returns a nursery whose children log into files in the folder logs; ""
-// means that only the end of what they say is kept, for errors.
+// NewStarter returns a starter whose children log into files in the folder logs. Without a folder,
+// "", only the end of a child's standard error is kept, for errors.
 func NewStarter(logs string) *Starter {
 	s := &Starter{logs: logs, starts: make(chan func())}
 	settled := make(chan struct{})
@@ -28,10 +28,11 @@ func NewStarter(logs string) *Starter {
 	return s
 }
 
-// serve starts children until the nursery is closed. Go never ends the main thread: where it has
-// got that, it leaves the work to another, which cannot get it while this one has it.
+// serve starts children until Close. It must not run on the main thread, because Go never ends that
+// thread. If it got the main thread, it holds it while a second goroutine, which so gets another
+// thread, takes over.
 func (s *Starter) serve(settled chan<- struct{}) {
-	runtime.LockOSThread() // unlocked only there: the thread ends with this function
+	runtime.LockOSThread() // never unlocked, except on the main thread: so the thread ends with this function
 	if onMainThread() {
 		elsewhere := make(chan struct{})
 		go s.serve(elsewhere)
@@ -46,7 +47,7 @@ func (s *Starter) serve(settled chan<- struct{}) {
 	}
 }
 
-// Close ends the children that still live, where the kernel does that.
+// Close ends the children that still run, if the kernel does that on this system.
 func (s *Starter) Close() { close(s.starts) }
 
 // Start starts a child and waits until it is ready.
@@ -76,7 +77,7 @@ func (s *Starter) Start(spec Spec) (p *Process, err error) {
 	return p, nil
 }
 
-// launch has start called by the nursery's thread.
+// launch calls start on the starter's thread.
 func (s *Starter) launch(start func() error) error {
 	started := make(chan error)
 	s.starts <- func() { started <- start() }

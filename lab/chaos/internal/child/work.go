@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
-// handlers are what a worker's jobs do, by name.
+// handlers are the handlers of a worker, by name.
 var handlers = map[string]func(ctx context.Context, s *self, run peer.Run) peer.Action{
 	"":       plain,
 	"plain":  plain,
@@ -42,8 +42,8 @@ func work(ctx context.Context, s *self) error {
 	return s.peer.Work(ctx, w, func(ctx context.Context, run peer.Run) peer.Action { return handle(ctx, s, run) })
 }
 
-// plain takes its time, and then has an effect, as a job does that sends a mail. It
-// gives up when its context ends.
+// plain takes its time and then has an effect, as a job that sends a mail. It gives up when its
+// context ends.
 func plain(ctx context.Context, s *self, run peer.Run) peer.Action {
 	s.started(run)
 	if !s.takeTime(ctx, run) {
@@ -53,8 +53,8 @@ func plain(ctx context.Context, s *self, run peer.Run) peer.Action {
 	return peer.Done
 }
 
-// inTx does its work in the transaction that settles the job: a row of the
-// application's, of which each job must come to have one.
+// inTx writes a row of the application in the transaction that settles the job. Each job must get
+// exactly one.
 func inTx(ctx context.Context, s *self, run peer.Run) peer.Action {
 	s.started(run)
 	if err := run.Exec(ctx, businessSQL, run.Number, run.Attempt, s.Name); err != nil || !s.takeTime(ctx, run) {
@@ -65,13 +65,13 @@ func inTx(ctx context.Context, s *self, run peer.Run) peer.Action {
 
 const businessSQL = `INSERT INTO public.business (number, attempt, worker) VALUES ($1, $2, $3)`
 
-// takeTime waits for as long as the handler of the job takes; false if ctx has ended
-// before, unless the worker is to take no notice of that.
+// takeTime waits for the time of the job's handler. It returns false if ctx ends first, unless the
+// worker is Detached.
 func (s *self) takeTime(ctx context.Context, run peer.Run) bool {
 	return s.pause(ctx, seed.HandlerTime(s.Seed, run.Number, s.Work.Least, s.Work.Most))
 }
 
-// take is takeTime for so long.
+// pause is takeTime with a duration.
 func (s *self) pause(ctx context.Context, d time.Duration) bool {
 	if s.Work.Detached {
 		ctx = context.WithoutCancel(ctx)

@@ -1,9 +1,8 @@
-// Package clock makes a program whose wall clock is wrong. A Go program reads the clock
-// neither through libc, where libfaketime could meet it, nor does a time namespace have a
-// wall clock of its own. So the program is compiled with another package time, whose Now is off by
-// as much as the environment says; that is the toolchain's own but for one call. All that is
-// in the program has that clock: drivers, too. Timers and differences of times are right, as they
-// are on a machine whose clock was set wrong.
+// Package clock makes a program whose wall clock is wrong. libfaketime cannot do that, because a Go
+// program does not read the clock through libc. A time namespace has no wall clock of its own. So
+// the program is compiled with a changed package time, whose Now is off by as much as the
+// environment says. All code of the program has that clock, drivers included. Timers and
+// differences of times stay right, as on a machine whose clock was set wrong.
 package clock
 
 import (
@@ -23,18 +22,18 @@ import (
 	"time"
 )
 
-// Variable is the environment's variable that says by how much the wall clock is off, as
-// [time.ParseDuration] has it, in whole seconds.
+// Variable is the name of the environment variable that says by how much the wall clock is off, in
+// whole seconds, in the format of [time.ParseDuration].
 const Variable = "CHAOS_CLOCK_SHIFT"
 
-// Shift is the environment's entry for a clock that is off by d.
+// Shift returns the environment entry for a clock that is off by d.
 func Shift(d time.Duration) string { return Variable + "=" + d.String() }
 
 //go:embed shift.go.txt
 var shiftSource []byte
 
-// Build compiles chaos with the other clock into a folder, and returns the path of the new program.
-// It needs the go command, and a working directory within lab's module.
+// Build compiles chaos with the changed clock into a folder, and returns the path of the program.
+// It needs the go command, and a working directory inside lab's module.
 func Build(ctx context.Context, dir string) (program string, err error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Path == "" {
@@ -51,7 +50,7 @@ func Build(ctx context.Context, dir string) (program string, err error) {
 	return program, nil
 }
 
-// writeOverlay writes what the compiler is to read instead of the toolchain's own.
+// writeOverlay writes the files that the compiler reads instead of the toolchain's own.
 func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	root, err := goCommand(ctx, "env", "GOROOT")
 	if err != nil {
@@ -82,8 +81,8 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	return path, os.WriteFile(path, text, 0o644)
 }
 
-// patch has the function Now ask shiftedNow instead of runtimeNow. It fails where the
-// source is not as it is known: where not exactly one call there asks for the time.
+// patch makes the function Now call shiftedNow instead of runtimeNow. It fails unless exactly one
+// call in Now asks for the time.
 func patch(source []byte) ([]byte, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "time.go", source, parser.SkipObjectResolution)
@@ -104,7 +103,7 @@ func patch(source []byte) ([]byte, error) {
 	return []byte(string(source[:at]) + "shiftedNow" + string(source[end:])), nil
 }
 
-// clockCalls are the calls that read the runtime's wall clock.
+// clockCalls returns the calls that read the runtime's wall clock.
 func clockCalls(within ast.Node) (calls []*ast.Ident) {
 	ast.Inspect(within, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
@@ -117,7 +116,7 @@ func clockCalls(within ast.Node) (calls []*ast.Ident) {
 	return calls
 }
 
-// goCommand runs the go command, and returns what it prints.
+// goCommand runs the go command and returns its output.
 func goCommand(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")

@@ -1,5 +1,4 @@
-// Package filelock tells which process has what of a file locked, where the kernel tells
-// it: on Linux.
+// Package filelock finds the process that has locked a byte of a file. It works on Linux only.
 package filelock
 
 import (
@@ -14,15 +13,15 @@ import (
 // table lists the locks of all processes.
 const table = "/proc/locks"
 
-// Offsets of the locks that a process has, in the file whose name ends in -shm, of a
-// SQLite database in WAL mode.
+// The locked bytes of a SQLite database in WAL mode. They are offsets in the file whose name ends
+// in -shm.
 const (
 	SQLiteWrite      = 120
 	SQLiteCheckpoint = 121
 )
 
-// Holder is the process that has the byte at that offset of a file locked for writing, or
-// 0: where nobody has, where there is no file, and where the kernel does not tell.
+// Holder returns the process that has locked the byte at that offset for writing. It returns 0 if
+// no process has, if there is no file, or if the kernel does not tell.
 func Holder(path string, offset int) (pid int, err error) {
 	var file syscall.Stat_t
 	if err := syscall.Stat(path, &file); errors.Is(err, fs.ErrNotExist) {
@@ -37,11 +36,11 @@ func Holder(path string, offset int) (pid int, err error) {
 	return holder(string(text), file.Ino, offset), err
 }
 
-// holder looks for a line such as
+// holder looks for a line like this:
 //
 //	2: POSIX  ADVISORY  WRITE 23505 fe:00:9979359 120 120
 //
-// Who only waits for a lock has an arrow before POSIX.
+// A process that waits for the lock has an arrow before POSIX.
 func holder(text string, inode uint64, offset int) (pid int) {
 	file := ":" + strconv.FormatUint(inode, 10)
 	for line := range strings.Lines(text) {
@@ -56,7 +55,7 @@ func holder(text string, inode uint64, offset int) (pid int) {
 	return 0
 }
 
-// within says whether an offset is in a range, whose last may be the end of the file.
+// within reports whether an offset is in a range. The range may end with the file.
 func within(offset int, first, last string) bool {
 	from, err := strconv.Atoi(first)
 	if err != nil || from > offset {

@@ -12,13 +12,13 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// Crew is a number of like worker processes, each in a place of its own. One that is
-// gone is replaced by another, which has another name.
+// Crew is a number of worker processes that do the same, each in its place. Crew replaces a worker
+// that has ended with one of a new name.
 type Crew struct {
 	harness *Harness
 	work    func(place int) child.Work
 	places  []*child.Process
-	turn    []int // how many there have been in each place
+	turn    []int // how many workers each place has had
 
 	supervised bool
 }
@@ -28,7 +28,7 @@ func (h *Harness) Crew(n int, w child.Work) (*Crew, error) {
 	return h.MixedCrew(n, func(int) child.Work { return w })
 }
 
-// MixedCrew starts n workers, each as its place has it.
+// MixedCrew starts n workers. work says what the worker in each place does.
 func (h *Harness) MixedCrew(n int, work func(place int) child.Work) (*Crew, error) {
 	c := &Crew{harness: h, work: work, places: make([]*child.Process, n), turn: make([]int, n)}
 	for place := range n {
@@ -39,10 +39,10 @@ func (h *Harness) MixedCrew(n int, work func(place int) child.Work) (*Crew, erro
 	return c, nil
 }
 
-// At is the worker in a place.
+// At returns the worker in a place.
 func (c *Crew) At(place int) *child.Process { return c.places[place] }
 
-// Names are those of the workers there are now.
+// Names returns the names of the current workers.
 func (c *Crew) Names() (names []string) {
 	for _, p := range c.places {
 		names = append(names, p.Name)
@@ -50,7 +50,7 @@ func (c *Crew) Names() (names []string) {
 	return names
 }
 
-// Replace starts a worker in a place, whatever has become of the one before.
+// Replace starts a new worker in a place. The former worker may run or not.
 func (c *Crew) Replace(place int) error {
 	c.turn[place]++
 	p, err := c.harness.Worker(fmt.Sprintf("w%d.%d", place+1, c.turn[place]), c.work(place))
@@ -64,8 +64,8 @@ func (c *Crew) Replace(place int) error {
 	return nil
 }
 
-// Supervise has each worker that is killed with SIGKILL, by its own handlers for instance, replaced
-// at once, whenever the lab waits for something. It is a fault like any other.
+// Supervise replaces each worker that SIGKILL ends, for example its own handlers'. It does so while
+// the harness waits for something, and records the kill as a fault.
 func (c *Crew) Supervise() {
 	c.supervised = true
 	for _, p := range c.places {
@@ -74,7 +74,7 @@ func (c *Crew) Supervise() {
 	c.harness.supervised = append(c.harness.supervised, c)
 }
 
-// replaceKilled replaces the workers that have been killed, and takes note of what the table says
+// replaceKilled replaces the workers that have been killed. It records the jobs that the table says
 // they held.
 func (c *Crew) replaceKilled(ctx context.Context) error {
 	for place, p := range c.places {
@@ -94,12 +94,12 @@ func (c *Crew) replaceKilled(ctx context.Context) error {
 	return nil
 }
 
-// Kill kills the worker in a place and takes note of what the table says it held.
+// Kill kills the worker in a place, and records the jobs that the table says it held.
 func (c *Crew) Kill(ctx context.Context, place int) error {
 	return c.harness.Kill(ctx, c.places[place])
 }
 
-// Kill kills processes, all at once, and takes note of what the table says each held.
+// Kill kills processes at the same moment, and records the jobs that the table says each held.
 func (h *Harness) Kill(ctx context.Context, processes ...*child.Process) error {
 	var kills sync.WaitGroup
 	for _, p := range processes {
@@ -117,8 +117,8 @@ func (h *Harness) Kill(ctx context.Context, processes ...*child.Process) error {
 	return nil
 }
 
-// held is what the table says that a process which has ended holds, once what it had asked for is
-// done: a claim that was on its way has taken its jobs.
+// held returns the jobs that the table says an ended process holds. It first waits until the server
+// has finished the process's statements: a claim on its way may still take jobs.
 func (h *Harness) held(ctx context.Context, name string) ([]peer.Job, error) {
 	if h.AwaitDisconnect != nil {
 		if err := h.AwaitDisconnect(ctx, name); err != nil {
@@ -128,12 +128,13 @@ func (h *Harness) held(ctx context.Context, name string) ([]peer.Job, error) {
 	return h.Peer.Jobs(ctx, name)
 }
 
-// Freeze stops the worker in a place and takes note of what the table says it holds.
+// Freeze stops the worker in a place with SIGSTOP, and records the jobs that the table says it
+// holds.
 func (c *Crew) Freeze(ctx context.Context, place int) (audit.Fault, error) {
 	return c.harness.Freeze(ctx, c.places[place])
 }
 
-// Freeze stops a worker and takes note of what the table says it holds.
+// Freeze stops a worker with SIGSTOP, and records the jobs that the table says it holds.
 func (h *Harness) Freeze(ctx context.Context, p *child.Process) (audit.Fault, error) {
 	if err := p.Freeze(); err != nil {
 		return audit.Fault{}, err
@@ -149,11 +150,10 @@ func (h *Harness) Freeze(ctx context.Context, p *child.Process) (audit.Fault, er
 	return f, err
 }
 
-// stopping is how long a worker may take to stop beyond its handlers' time.
+// stopTimeout bounds how long a worker takes to stop, beyond its handlers' time.
 const stopTimeout = 40 * time.Second
 
-// Finish waits until the enqueuers have ended and all jobs are worked off, stops the workers, and
-// audits.
+// Finish waits until the enqueuers have ended and no job is left, stops the workers, and audits.
 func (c *Crew) Finish(ctx context.Context, enqueuers ...*child.Process) (f audit.Finding, book ledger.Book, err error) {
 	if err := c.harness.Drain(ctx, enqueuers...); err != nil {
 		return f, book, err
@@ -164,7 +164,7 @@ func (c *Crew) Finish(ctx context.Context, enqueuers ...*child.Process) (f audit
 	return c.harness.Audit(ctx)
 }
 
-// Stop lets the workers stop in good order, all at once.
+// Stop stops all workers gracefully, at the same time.
 func (c *Crew) Stop() error {
 	for _, p := range c.places {
 		if err := p.Terminate(); err != nil {

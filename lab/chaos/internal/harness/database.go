@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 )
 
-// DSN is where the system's database is, with server settings: name, value, name,
-// value. A file knows no settings.
+// DSN returns the DSN of the system's database. The settings of the server are name, value, name,
+// value. A file has no settings.
 func (h *Harness) DSN(settings ...string) string {
 	if h.Server == nil {
 		return h.File
@@ -20,8 +20,7 @@ func (h *Harness) DSN(settings ...string) string {
 	return h.Server.URL(Database, settings...)
 }
 
-// Exec runs statements in the system's database, on a connection of their own to its
-// server.
+// Exec runs statements in the system's database, on its own connection to the server.
 func (h *Harness) Exec(ctx context.Context, statements ...string) error {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
@@ -36,8 +35,8 @@ func (h *Harness) Exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// Reachable waits until the processes can reach the system's database again, by the Route if there
-// is one: a pooler takes longer to find that the server is there than who connects to that does.
+// Reachable waits until the processes can reach the system's database again, through the Route if
+// there is one: a pooler notices later than its clients that the server is back.
 func (h *Harness) Reachable(ctx context.Context) error {
 	dsn, err := h.childDSN("lab")
 	if err != nil {
@@ -54,7 +53,7 @@ func (h *Harness) Reachable(ctx context.Context) error {
 	})
 }
 
-// Count reads one number from the system's database, on a connection of its own.
+// Count reads one number from the system's database, on its own connection.
 func (h *Harness) Count(ctx context.Context, query string, args ...any) (n int, err error) {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
@@ -65,7 +64,7 @@ func (h *Harness) Count(ctx context.Context, query string, args ...any) (n int, 
 	return n, err
 }
 
-// Terminate ends all connections to the system's database from the server's side.
+// Terminate makes the server end all connections to the system's database.
 func (h *Harness) Terminate(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, h.Server.URL("postgres"))
 	if err != nil {
@@ -79,8 +78,8 @@ func (h *Harness) Terminate(ctx context.Context) error {
 	return err
 }
 
-// quiet waits until the server has done what a process that does nothing any more had
-// asked it for: what it claims for a worker that is frozen, it has claimed.
+// awaitQuiet waits until the server has finished the statements of a frozen process, for example a
+// claim.
 func (h *Harness) awaitQuiet(ctx context.Context, name string) error {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
@@ -98,13 +97,13 @@ func (h *Harness) InstallBusiness(ctx context.Context) error {
 	return h.Exec(ctx, `CREATE TABLE public.business (number bigint NOT NULL, attempt integer NOT NULL, worker text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`)
 }
 
-// Business reads that table, in the order of the times of its rows.
+// Business reads that table, ordered by time.
 func (h *Harness) Business(ctx context.Context) ([]ledger.Entry, error) {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close(ctx)
-	rows, _ := conn.Query(ctx, `SELECT number, attempt, worker, at, '' FROM public.business ORDER BY at`) // the error is rows', too
+	rows, _ := conn.Query(ctx, `SELECT number, attempt, worker, at, '' FROM public.business ORDER BY at`) // CollectRows returns the error, too
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[ledger.Entry])
 }

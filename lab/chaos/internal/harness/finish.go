@@ -11,13 +11,12 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 )
 
-// patience is how long nothing may change until it is taken for granted that nothing
-// will, beyond what the system may take to run an abandoned job again.
+// patience is how long the harness waits for a change before it takes the remaining jobs for lost.
+// The time that the system needs to run an abandoned job again is added to it.
 const patience = 60 * time.Second
 
-// Drain waits until the enqueuers have ended and no job is left. Jobs that are left
-// although nothing has changed for a long time are no error: they are lost, as the audit
-// will find.
+// Drain waits until the enqueuers have ended and no job is left. It returns without an error if
+// nothing has changed for a long time: the audit then finds that the jobs are lost.
 func (h *Harness) Drain(ctx context.Context, enqueuers ...*child.Process) error {
 	for _, p := range enqueuers {
 		if err := h.Until(ctx, 30*time.Minute, func() (bool, error) { return hasEnded(p), nil }); err != nil {
@@ -48,8 +47,8 @@ func hasEnded(p *child.Process) bool {
 	}
 }
 
-// Audit compares the ledger with the table and fills the row; what every scenario
-// demands, that nothing is lost and nothing comes of nothing, it adds as criteria.
+// Audit compares the ledger with the table and fills the row. It adds the criteria of every
+// scenario: no job is lost, none is left, and none has an effect that was never enqueued.
 func (h *Harness) Audit(ctx context.Context) (audit.Finding, ledger.Book, error) {
 	book, err := h.Ledger.Read(ctx)
 	if err != nil {
@@ -59,8 +58,8 @@ func (h *Harness) Audit(ctx context.Context) (audit.Finding, ledger.Book, error)
 	return f, book, err
 }
 
-// AuditBook is Audit for a scenario whose effects are elsewhere than in the ledger: it
-// has put them into the book.
+// AuditBook is Audit with a book of the caller. A scenario calls it whose effects are not in the
+// ledger.
 func (h *Harness) AuditBook(ctx context.Context, book ledger.Book) (audit.Finding, error) {
 	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {
@@ -83,8 +82,8 @@ func (h *Harness) AuditBook(ctx context.Context, book ledger.Book) (audit.Findin
 	return f, nil
 }
 
-// CheckDuplicates demands that every extra start is of a job that a fault found started
-// and not settled.
+// CheckDuplicates demands that every extra start is of a job that a fault found started and not
+// settled.
 func (h *Harness) CheckDuplicates(f audit.Finding) {
 	h.Row.Check(f.Dup <= f.Bound, "duplicates ≤ in flight + not settled at the faults", "%d ≤ %d", f.Dup, f.Bound)
 	var strange []string
@@ -94,8 +93,8 @@ func (h *Harness) CheckDuplicates(f audit.Finding) {
 	h.Row.Check(len(strange) == 0, "duplicates that no fault explains: 0", "%s", FirstFew(strange))
 }
 
-// recovery is how long after the last fault the rate was what it was before the first;
-// below 0 where there was no fault.
+// recovery returns how long after the last fault the rate was again as before the first fault. It
+// is negative if there was no fault.
 func (h *Harness) recovery(book ledger.Book) time.Duration {
 	if len(h.faults) == 0 || len(book.Effects) == 0 {
 		return -time.Millisecond
@@ -108,7 +107,7 @@ func (h *Harness) recovery(book ledger.Book) time.Duration {
 	return audit.Recovery(book.Effects, audit.Rate(book.Effects, book.Effects[0].At, h.faults[0].At), over)
 }
 
-// Few shows how many there are, and the first few.
+// FirstFew returns the length of a list and its first elements, as text.
 func FirstFew[T any](list []T) string {
 	const most = 3
 	if len(list) == 0 {

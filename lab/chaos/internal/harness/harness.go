@@ -1,5 +1,5 @@
-// Package lab is what a scenario has at hand: servers, worker and enqueuer processes,
-// the ledger, the auditor, and the row that it fills.
+// Package harness is what a scenario works with: servers, worker and enqueuer processes, the
+// ledger, the audit, and the row of the report.
 package harness
 
 import (
@@ -19,42 +19,42 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/server"
 )
 
-// Config is what a lab is made of.
+// Config says what a harness consists of.
 type Config struct {
 	Seed      uint64
 	Short     bool
 	System    peer.System
 	Row       *report.Row
-	Server    *server.Postgres // the system's; nil if its database is a file
-	File      string           // that file's path, or ""
-	LedgerDSN string           // an empty database
-	// Route, if not nil, says where a process of that name finds the server, whose own place is
-	// dsn.
+	Server    *server.Postgres // the server of the system; nil if its database is a file
+	File      string           // the path of that file, or ""
+	LedgerDSN string           // of an empty database
+	// Route, if not nil, returns the DSN by which a process of that name reaches the server. dsn is
+	// the server's own.
 	Route func(name, dsn string) (string, error)
-	// Left waits until nothing is under way any more of a process of that name, which has ended;
-	// nil if the database is a file.
+	// AwaitDisconnect waits until the server has finished the statements of an ended process of
+	// that name. It is nil if the database is a file.
 	AwaitDisconnect func(ctx context.Context, name string) error
 	Starter         *child.Starter
-	Dir             string // a folder that is gone when the program has ended
+	Dir             string // a folder that is removed when the program ends
 	Progress        io.Writer
 }
 
-// Lab is one scenario's. Its methods are for one goroutine.
+// Harness is the harness of one scenario. Its methods must be called by one goroutine.
 type Harness struct {
 	Config
-	Peer       peer.Peer // as this process uses it
+	Peer       peer.Peer // the system, as this process uses it
 	Ledger     *ledger.Ledger
-	acks       *ledger.Writer // of what this process enqueues
+	acks       *ledger.Writer // records what this process enqueues
 	children   []*child.Process
 	faults     []audit.Fault
-	mayLose    map[int]bool // see Gone
-	supervised []*Crew      // those that are supervised
+	mayLose    map[int]bool // see AllowLoss
+	supervised []*Crew      // see Crew.Supervise
 }
 
 // Database is the name of the system's database on its server.
 const Database = "chaos"
 
-// Open makes the system's database and the ledger.
+// Open creates the system's database and the ledger.
 func Open(ctx context.Context, c Config) (*Harness, error) {
 	h := &Harness{Config: c}
 	if err := h.open(ctx); err != nil {
@@ -84,7 +84,7 @@ func (h *Harness) open(ctx context.Context) (err error) {
 	return h.Peer.Install(ctx)
 }
 
-// engine is what runs the system's database.
+// engine returns the name and version of the system's database server or library.
 func (h *Harness) engine(ctx context.Context) (string, error) {
 	if f, ok := h.Peer.(peer.File); ok {
 		return f.Engine(ctx)
@@ -92,13 +92,13 @@ func (h *Harness) engine(ctx context.Context) (string, error) {
 	return "PostgreSQL " + h.Server.Version, nil
 }
 
-// openSystem opens the system for this process. What it reads is no part of what is tested,
-// whatever the database's default is made.
+// openSystem opens the system for this process. Its reads are not part of the test, so it sets the
+// isolation level, which a scenario may change for others.
 func (h *Harness) openSystem(ctx context.Context) (peer.Peer, error) {
 	return peer.Open(ctx, h.System.Name, h.DSN("default_transaction_isolation", "read committed"), 3)
 }
 
-// Close ends what is left of the processes.
+// Close kills the remaining processes and closes the connections.
 func (h *Harness) Close() error {
 	for _, p := range h.children {
 		p.Kill()
@@ -116,7 +116,7 @@ func (h *Harness) Close() error {
 	return errors.Join(errs...)
 }
 
-// Size is full, or, in a short run, short.
+// Size returns short in a short run, and otherwise full.
 func Size[T any](h *Harness, full, short T) T {
 	if h.Short {
 		return short
@@ -124,24 +124,24 @@ func Size[T any](h *Harness, full, short T) T {
 	return full
 }
 
-// Source is the randomness of one of the scenario's purposes.
+// Source returns the random numbers of one purpose of the scenario.
 func (h *Harness) Source(purpose string) *rand.Rand {
 	return seed.Source(h.Seed, h.Row.Scenario, purpose)
 }
 
-// Say tells whoever waits how far it is.
+// Logf writes a line of progress.
 func (h *Harness) Logf(format string, args ...any) {
 	fmt.Fprintf(h.Progress, "%d %s, %s: %s\n", h.Row.Number, h.Row.Scenario, h.Row.System, fmt.Sprintf(format, args...))
 }
 
-// Sleep lets time pass. It fails as soon as a process has ended that should not have.
+// Sleep waits. It fails as soon as a process ends unexpectedly.
 func (h *Harness) Sleep(ctx context.Context, d time.Duration) error {
 	until := time.Now().Add(d)
 	return h.Until(ctx, d+time.Second, func() (bool, error) { return !time.Now().Before(until), nil })
 }
 
-// Until waits for a condition, for as long as the patience lasts. It fails, too, when
-// the condition does, and as soon as a process has ended that should not have.
+// Until waits until a condition is true, for as long as patience. It fails when the condition
+// fails, and as soon as a process ends unexpectedly.
 func (h *Harness) Until(ctx context.Context, patience time.Duration, condition func() (bool, error)) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -170,10 +170,10 @@ func (h *Harness) Until(ctx context.Context, patience time.Duration, condition f
 	}
 }
 
-// Struck takes note of a fault.
+// RecordFault records a fault for the audit.
 func (h *Harness) RecordFault(f audit.Fault) { h.faults = append(h.faults, f) }
 
-// Faults are those that the lab was told of.
+// Faults returns the recorded faults.
 func (h *Harness) Faults() []audit.Fault { return h.faults }
 
 // Worker starts a worker process.
@@ -181,8 +181,7 @@ func (h *Harness) Worker(name string, w child.Work) (*child.Process, error) {
 	return h.Start(child.Spec{Part: "work", Name: name, Work: w, Host: w.Host})
 }
 
-// Committer starts a process that enqueues in transactions or without, with keys or
-// without.
+// Committer starts a process that enqueues, in transactions or without, with keys or without.
 func (h *Harness) Committer(name string, c child.Commit) (*child.Process, error) {
 	return h.Start(child.Spec{Part: "commit", Name: name, Commit: c})
 }
@@ -192,7 +191,7 @@ func (h *Harness) Enqueuer(name string, e child.Enqueue) (*child.Process, error)
 	return h.Start(child.Spec{Part: "enqueue", Name: name, Enqueue: e, Host: e.Host})
 }
 
-// childDSN is where a process of that name finds the system's database.
+// childDSN returns the DSN by which a process of that name reaches the system's database.
 func (h *Harness) childDSN(name string) (string, error) {
 	dsn := h.DSN("application_name", name)
 	if h.Route == nil {
@@ -201,8 +200,8 @@ func (h *Harness) childDSN(name string) (string, error) {
 	return h.Route(name, dsn)
 }
 
-// Start starts a process of any part. Where it has no DSN, it is given that of the
-// system's database, by the Route.
+// Start starts a process of any part. Without a DSN it gets that of the system's database, by the
+// Route.
 func (h *Harness) Start(spec child.Spec) (p *child.Process, err error) {
 	spec.System, spec.Ledger, spec.Seed = h.System.Name, h.LedgerDSN, h.Seed
 	if spec.DSN == "" {
@@ -226,10 +225,10 @@ func (h *Harness) Enqueue(ctx context.Context, kind peer.Kind, numbers ...int) e
 	return h.acks.Acked(numbers...)
 }
 
-// Acked takes note of jobs that came into the table without the system.
+// RecordAcks records jobs that were written to the table without the system.
 func (h *Harness) RecordAcks(numbers ...int) error { return h.acks.Acked(numbers...) }
 
-// Acted takes note of jobs whose work was done without the system's own handlers.
+// RecordEffects records jobs whose work was done without the system's handlers.
 func (h *Harness) RecordEffects(numbers ...int) error {
 	for _, n := range numbers {
 		if err := h.acks.Effect(n, 1); err != nil {
@@ -239,7 +238,7 @@ func (h *Harness) RecordEffects(numbers ...int) error {
 	return nil
 }
 
-// EnqueueLater enqueues jobs that are due later from this process, where the system can do that.
+// EnqueueLater enqueues jobs that are due later. It fails if the system has no such jobs.
 func (h *Harness) EnqueueLater(ctx context.Context, kind peer.Kind, due func(number int) peer.Due, numbers ...int) error {
 	later, ok := h.Peer.(peer.Later)
 	if !ok {

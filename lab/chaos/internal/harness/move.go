@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/server"
 )
 
-// MoveTo says that the system's database is on another server from now on.
+// UseServer changes the server of the system's database.
 func (h *Harness) UseServer(ctx context.Context, p *server.Postgres) (err error) {
 	if err := h.Peer.Close(); err != nil {
 		return err
@@ -18,7 +18,7 @@ func (h *Harness) UseServer(ctx context.Context, p *server.Postgres) (err error)
 	return err
 }
 
-// Numbers reads which jobs a server has.
+// Numbers reads the numbers of the jobs on a server.
 func (h *Harness) Numbers(ctx context.Context, p *server.Postgres) (numbers map[int]bool, err error) {
 	s, err := peer.Open(ctx, h.System.Name, p.URL(Database), 1)
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Harness) Numbers(ctx context.Context, p *server.Postgres) (numbers map[
 	return numbers, nil
 }
 
-// Gone says that the system may lose these jobs.
+// AllowLoss says that the system may lose these jobs.
 func (h *Harness) AllowLoss(numbers []int) {
 	if h.mayLose == nil {
 		h.mayLose = make(map[int]bool)

@@ -13,25 +13,24 @@ import (
 //go:embed schema.sql
 var schema string
 
-// Ledger is the record from the side of those who read it. It is safe for concurrent
-// use.
+// Ledger reads the record. It is safe for concurrent use.
 type Ledger struct{ pool *pgxpool.Pool }
 
-// Book is all that is in a ledger.
+// Book is the content of a ledger.
 type Book struct {
-	Acked   map[int]time.Time // job by job, when the first acknowledgement was recorded
-	Starts  []Entry           // in the order of their times
-	Effects []Entry           // in the order of their times
-	Notes   []Entry           // in the order of their times
+	Acked   map[int]time.Time // when each job's first acknowledgement was recorded
+	Starts  []Entry           // ordered by time
+	Effects []Entry           // ordered by time
+	Notes   []Entry           // ordered by time
 }
 
-// Entry is something that happened in a run of a job.
+// Entry is an event in a run of a job.
 type Entry struct {
 	Number  int
 	Attempt int
 	Worker  string
 	At      time.Time
-	Text    string // of notes
+	Text    string // of a note
 }
 
 // Create makes a ledger in an empty database.
@@ -47,7 +46,7 @@ func Create(ctx context.Context, dsn string) (*Ledger, error) {
 	return l, nil
 }
 
-// Join is a ledger that there is already.
+// Join connects to an existing ledger.
 func Join(ctx context.Context, dsn string) (*Ledger, error) {
 	pool, err := pgxpool.New(ctx, dsn)
 	if err != nil {
@@ -56,10 +55,10 @@ func Join(ctx context.Context, dsn string) (*Ledger, error) {
 	return &Ledger{pool}, nil
 }
 
-// Close closes the connections to the ledger; what is in it stays.
+// Close closes the connections to the ledger. Its content stays.
 func (l *Ledger) Close() { l.pool.Close() }
 
-// Read reads all of it.
+// Read reads the whole ledger.
 func (l *Ledger) Read(ctx context.Context) (b Book, err error) {
 	b.Acked = make(map[int]time.Time)
 	rows, _ := l.pool.Query(ctx, `SELECT number, min(at) FROM acked GROUP BY number`)
@@ -84,13 +83,13 @@ func (l *Ledger) Read(ctx context.Context) (b Book, err error) {
 	return b, nil
 }
 
-// StartsSince reads what has started at that time or later.
+// StartsSince reads the starts at that time or later.
 func (l *Ledger) StartsSince(ctx context.Context, at time.Time) ([]Entry, error) {
 	return l.entries(ctx, `SELECT number, attempt, worker, at, '' FROM starts WHERE at >= $1 ORDER BY at, attempt`, at)
 }
 
 func (l *Ledger) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
-	rows, _ := l.pool.Query(ctx, query, args...) // the error is rows', too
+	rows, _ := l.pool.Query(ctx, query, args...) // CollectRows returns the error, too
 	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
@@ -98,8 +97,8 @@ func (l *Ledger) entries(ctx context.Context, query string, args ...any) ([]Entr
 	return entries, nil
 }
 
-// Progress says about how many jobs have been acknowledged and how many effects there
-// are. It is cheap. Writes that failed are counted, too.
+// Progress returns about how many jobs have been acknowledged, and how many effects there are. It
+// is cheap. It also counts writes that failed.
 func (l *Ledger) Progress(ctx context.Context) (acked, effects int, err error) {
 	err = l.pool.QueryRow(ctx, progressSQL).Scan(&acked, &effects)
 	return acked, effects, err

@@ -1,6 +1,6 @@
-// Package ledger is the record that the auditor goes by. It is in a database of its
-// own, on a server that no fault touches, and the processes write to it on a connection of
-// their own; nothing of the system under test is in between.
+// Package ledger is the record that the audit relies on. It is in its own database, on a server
+// that no fault touches. The processes write to it on a connection of their own, without the system
+// under test.
 package ledger
 
 import (
@@ -12,9 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Writer writes what one process saw. A method returns when its row is there. What
-// several goroutines have to write meanwhile travels together. It is safe for concurrent
-// use.
+// Writer writes what one process saw. A method returns when its row is written. Rows of several
+// goroutines are written together. It is safe for concurrent use.
 type Writer struct {
 	conn   *pgx.Conn
 	worker string
@@ -32,7 +31,7 @@ const (
 	tables
 )
 
-// line is a row, or, in acked, one for each of the numbers.
+// line is a row. In the table acked it is a row for each of the numbers.
 type line struct {
 	table   table
 	numbers []int
@@ -41,10 +40,10 @@ type line struct {
 	written chan error
 }
 
-// writeTimeout is far more than a write can take.
+// writeTimeout is far more than a write needs.
 const writeTimeout = time.Minute
 
-// Open connects to the ledger; worker is the name that the rows will bear.
+// Open connects to the ledger. worker is the name in the rows.
 func Open(ctx context.Context, dsn, worker string) (*Writer, error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -55,7 +54,7 @@ func Open(ctx context.Context, dsn, worker string) (*Writer, error) {
 	return w, nil
 }
 
-// Acked records that these jobs were enqueued, as far as the system says.
+// Acked records that the system has acknowledged these jobs.
 func (w *Writer) Acked(numbers ...int) error {
 	return w.write(line{table: acked, numbers: numbers})
 }
@@ -70,7 +69,7 @@ func (w *Writer) Effect(number, attempt int) error {
 	return w.write(line{table: effects, numbers: []int{number}, attempt: attempt})
 }
 
-// Note records something else.
+// Note records any other event.
 func (w *Writer) Note(number, attempt int, text string) error {
 	return w.write(line{table: notes, numbers: []int{number}, attempt: attempt, text: text})
 }
@@ -81,14 +80,14 @@ func (w *Writer) write(l line) error {
 	return <-l.written
 }
 
-// Close waits for what is being written. No method may be called after it.
+// Close waits for the current write. No method may be called after it.
 func (w *Writer) Close() error {
 	close(w.lines)
 	<-w.done
 	return w.conn.Close(context.Background())
 }
 
-// run writes what has come in since the last write, again and again.
+// run writes the collected lines, again and again.
 func (w *Writer) run() {
 	defer close(w.done)
 	for first := range w.lines {
@@ -100,7 +99,7 @@ func (w *Writer) run() {
 	}
 }
 
-// collect takes what else is waiting to be written.
+// collect takes the other lines that wait to be written.
 func (w *Writer) collect(first line) []line {
 	const most = 1000
 	together := []line{first}
@@ -118,7 +117,7 @@ func (w *Writer) collect(first line) []line {
 	return together
 }
 
-// inserts write the rows of each table: $1 numbers, and where they have them $2
+// inserts write the rows of each table. $1 are the numbers. If the table has them, $2 are the
 // attempts, $3 the worker, and $4 the process or the texts.
 var inserts = [tables]string{
 	acked:   `INSERT INTO acked (number) SELECT unnest($1::bigint[])`,
@@ -127,7 +126,7 @@ var inserts = [tables]string{
 	notes:   `INSERT INTO notes (number, attempt, worker, text) SELECT number, attempt, $3, text FROM unnest($1::bigint[], $2::integer[], $4::text[]) AS t (number, attempt, text)`,
 }
 
-// send writes all in one round trip.
+// send writes all lines in one round trip.
 func (w *Writer) send(lines []line) error {
 	var numbers, attempts [tables][]int
 	var texts []string

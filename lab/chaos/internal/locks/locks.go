@@ -1,4 +1,4 @@
-// Package locks measures from the outside how long sessions wait for locks.
+// Package locks measures, from a session of its own, how long other sessions wait for locks.
 package locks
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Wait is one session's waiting for one lock.
+// Wait is the time that a session waited for a lock.
 type Wait struct {
 	Session string // its application_name
-	Query   string // the beginning of what it waits in
-	Lock    string // of what kind, and of what
+	Query   string // the beginning of its statement
+	Lock    string // its kind and what it locks
 	Took    time.Duration
 }
 
@@ -22,25 +22,26 @@ func (w Wait) String() string {
 	return fmt.Sprintf("%s for %v (%s) in %s", w.Session, w.Took.Round(time.Millisecond), w.Lock, w.Query)
 }
 
-// Watch looks, every few milliseconds, who waits for a lock.
+// Watch reads every few milliseconds which sessions wait for a lock.
 type Watch struct {
 	conn    *pgx.Conn
 	cancel  context.CancelFunc
 	done    chan struct{}
-	waits   map[string]Wait // by process and when it began
+	waits   map[string]Wait // by process and beginning
 	samples int
 	gap     time.Duration
 	err     error
 }
 
-// waitingSQL lists those who wait now. waitstart is set a moment after the wait has begun: until
-// then, and on servers before 14, a wait counts from the first look that finds it.
+// waitingSQL lists the sessions that wait now. The server sets waitstart a moment after a wait has
+// begun, and servers before 14 never do. Until then a wait counts from the first read that finds
+// it.
 const waitingSQL = `SELECT a.pid, a.application_name, left(regexp_replace(a.query, '\s+', ' ', 'g'), 60),
 	l.mode || ' ' || l.locktype || coalesce(' ' || l.relation::regclass, ''),
 	coalesce(extract(epoch FROM clock_timestamp() - %s)::float8, 0), a.query_start::text || l.locktype
 	FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE NOT l.granted AND a.datname = current_database()`
 
-// every is the pause between looks.
+// every is the pause between two reads.
 const every = 10 * time.Millisecond
 
 // Start watches the database of dsn until Stop.
@@ -84,7 +85,7 @@ func (w *Watch) readLocks(ctx context.Context, query string, first map[string]ti
 	var wait Wait
 	var seconds float64
 	var began string
-	rows, _ := w.conn.Query(ctx, query) // the error is ForEachRow's, too
+	rows, _ := w.conn.Query(ctx, query) // ForEachRow returns the error, too
 	_, err := pgx.ForEachRow(rows, []any{&pid, &wait.Session, &wait.Query, &wait.Lock, &seconds, &began}, func() error {
 		key := fmt.Sprint(pid, began)
 		if first[key].IsZero() {
@@ -97,8 +98,8 @@ func (w *Watch) readLocks(ctx context.Context, query string, first map[string]ti
 	return err
 }
 
-// Stop ends the watch. It returns all waits that were seen, how often it has looked, and the
-// longest time between two looks: waits that were shorter may not have been seen.
+// Stop ends the watch. It returns all waits that were seen, the number of reads, and the longest
+// time between two reads. A wait that was shorter than that time may not have been seen.
 func (w *Watch) Stop() (waits []Wait, looks int, gap time.Duration, err error) {
 	w.cancel()
 	<-w.done

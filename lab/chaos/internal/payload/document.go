@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// document draws a JSON text that keeps to every limit.
+// document draws a JSON text that is inside every limit.
 func document(draw *rand.Rand) string { return space(draw) + value(draw, 5) + space(draw) }
 
 func value(draw *rand.Rand, levels int) string {
@@ -38,8 +38,8 @@ func list(draw *rand.Rand, open, shut string, item func() string) string {
 
 func space(draw *rand.Rand) string { return []string{"", "", "", " ", "\n\t", "\r "}[draw.IntN(6)] }
 
-// number draws one of up to 300 digits, and with an exponent of up to ±3,700, so that it stays
-// within 1e±4,000.
+// number draws a number of up to 300 digits and an exponent of up to ±3,700, so that it is between
+// 1e-4,000 and 1e+4,000.
 func number(draw *rand.Rand) string {
 	n := []string{"", "-"}[draw.IntN(2)]
 	switch draw.IntN(4) {
@@ -68,7 +68,7 @@ func digits(draw *rand.Rand, n int) string {
 	return string(text)
 }
 
-// key draws from few names, so that they repeat, and from all strings.
+// key draws a key: one of few names, so that keys repeat, or any string.
 func key(draw *rand.Rand) string {
 	if draw.IntN(3) == 0 {
 		return quoted(draw)
@@ -76,7 +76,7 @@ func key(draw *rand.Rand) string {
 	return []string{`""`, `"a"`, `"\u0061"`, `"A"`, `"number"`, `"a b"`, `"ä"`, `"\u00e4"`}[draw.IntN(8)]
 }
 
-// runes are what strings are made of, besides what is drawn from all of Unicode.
+// runes are the special runes in strings. Others are drawn from all of Unicode.
 var runes = []string{
 	`\"`, `\\`, `\/`, `\b`, `\f`, `\n`, `\r`, `\t`, `\u0001`, `\u001e`, `\u001F`, `\u0020`, `\u007f`, `\uD83D\uDE00`, `\udbff\udfff`, `\uffff`, `\u2028`,
 	`\\u0000`, `\\ud800`, "'", "''", "$1", "$$", ";--", "{", "}", ",", "NULL", `\\N`, "\u007f", "\u00e9", "e\u0301", "\u2028", "\u202e",
@@ -121,7 +121,7 @@ func flaw(draw *rand.Rand) string {
 	return flaws[draw.IntN(len(flaws))]
 }
 
-// around draws a document around a value.
+// around draws a document that contains a value.
 func around(draw *rand.Rand, inner string) string {
 	for range draw.IntN(5) {
 		if draw.IntN(2) == 0 {
@@ -133,7 +133,7 @@ func around(draw *rand.Rand, inner string) string {
 	return inner
 }
 
-// damage changes, takes out or puts in up to three bytes.
+// damage changes, removes or inserts up to three bytes.
 func damage(draw *rand.Rand, document string) []byte {
 	text := []byte(document)
 	for range 1 + draw.IntN(3) {
@@ -150,7 +150,7 @@ func damage(draw *rand.Rand, document string) []byte {
 	return text
 }
 
-// keys is an object of n keys.
+// keys returns an object of n keys.
 func keys(n int) string {
 	var s strings.Builder
 	for i := range n {

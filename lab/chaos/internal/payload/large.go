@@ -2,10 +2,10 @@ package payload
 
 import "strings"
 
-// RaisedLimit is the limit for the large ones.
+// RaisedLimit is the limit for the large payloads.
 const RaisedLimit = 400 << 20
 
-// large are kept or refused: what a jsonb cannot hold must be refused, too.
+// large are the large payloads. A jsonb cannot hold some of them, so these must be refused.
 var large = []struct {
 	name string
 	fate Fate
@@ -25,11 +25,11 @@ var large = []struct {
 	{"400 MB and a byte", Refused, func() []byte { return []byte(strings.Repeat(" ", RaisedLimit) + "1") }},
 }
 
-// Large is the large one of a number.
+// Large returns the large payload of a number.
 func Large(number int) Payload {
 	l := large[number]
 	return Payload{l.name, l.text(), l.fate}
 }
 
-// LargeOnes are how many there are. The first few are not so large.
+// LargeOnes is how many large payloads there are. The first Moderate ones are not so large.
 const LargeOnes, Moderate = 12, 5

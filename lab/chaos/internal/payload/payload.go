@@ -1,6 +1,6 @@
-// Package payload makes payloads that are hard to keep: what JSON allows and databases do
-// not, what lies at a limit or just beyond it, and what is no JSON at all. It also knows
-// when two of them are the same value, by itself.
+// Package payload makes payloads that are hard to keep: valid JSON that databases do not accept,
+// payloads at a limit or just beyond it, and text that is not JSON. It also decides, with its own
+// code, whether two payloads have the same value.
 package payload
 
 import (
@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Fate is what has to become of a payload.
+// Fate is what must happen to a payload.
 type Fate int
 
-// The fates. What is kept comes back as the same value; what is refused is refused with an
-// error that says so.
+// The fates. A kept payload comes back with the same value. A refused one gets an error that says
+// so.
 const (
 	Kept Fate = iota
 	Refused
-	Either // where only the payload itself tells, see [Value]
+	Either // decided by the payload itself: see [Value]
 )
 
 func (f Fate) String() string { return [...]string{"kept", "refused", "either"}[f] }
 
-// Payload is one of them.
+// Payload is a text, and what must happen to it.
 type Payload struct {
 	Name string
 	Text []byte
@@ -32,7 +32,7 @@ type Payload struct {
 // Limit is the longest payload that a queue takes by default, in bytes.
 const Limit = 1 << 20
 
-// Of is the payload of a number: first the named ones, and then what is drawn.
+// Of returns the payload of a number: first the named ones, then random ones.
 func Of(number int, draw *rand.Rand) Payload {
 	if number < len(named) {
 		n := named[number]
@@ -47,7 +47,7 @@ func Of(number int, draw *rand.Rand) Payload {
 	return Payload{"a document", []byte(document(draw)), Kept}
 }
 
-// named are made when they are wanted: some are long.
+// named are made when they are used, because some are long.
 var named = []struct {
 	name string
 	fate Fate
@@ -115,14 +115,14 @@ var named = []struct {
 	{"300 MB of brackets", Refused, func() []byte { return bytes.Repeat([]byte("["), 300<<20) }},
 }
 
-// text is a text that is at hand.
+// text returns a function that returns s.
 func text(s string) func() []byte { return func() []byte { return []byte(s) } }
 
 func deep(open, shut string, levels int) func() []byte {
 	return func() []byte { return []byte(strings.Repeat(open, levels) + "1" + strings.Repeat(shut, levels)) }
 }
 
-// xs is a string of n letters and its quotes, made in one piece.
+// xs returns a quoted string of n letters, made in one piece.
 func xs(n int) []byte {
 	text := bytes.Repeat([]byte("x"), n+2)
 	text[0], text[n+1] = '"', '"'

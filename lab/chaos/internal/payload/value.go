@@ -14,10 +14,10 @@ import (
 	"unicode/utf8"
 )
 
-// Value is a digest of the value that a JSON text stands for: the same for texts that
-// differ in white space, in how characters and numbers are written, in the order of keys, and
-// in what the last of duplicate keys hides. ok is false where it stands for none: it is no
-// JSON, or has characters that are none.
+// Value returns a digest of the value of a JSON text. Texts have the same value if they differ only
+// in white space, in how characters and numbers are written, in the order of keys, and in what the
+// last of duplicate keys hides. ok is false if the text has no value: it is not JSON, or it
+// contains something that is not a character.
 func Value(text []byte) (digest string, ok bool) {
 	if !utf8.Valid(text) || !json.Valid(text) || unpaired(text) {
 		return "", false
@@ -33,7 +33,7 @@ func Value(text []byte) (digest string, ok bool) {
 	return hex.EncodeToString(h.Sum(nil)), true
 }
 
-// unpaired says whether a JSON text has half of a pair of surrogates.
+// unpaired reports whether a JSON text has half of a surrogate pair.
 func unpaired(text []byte) bool {
 	high := false
 	for i := 0; i < len(text); i++ {
@@ -60,7 +60,7 @@ func unpaired(text []byte) bool {
 	return high
 }
 
-// write writes a value in the one way that there is.
+// write writes a value in its normal form.
 func write(w io.Writer, v any) {
 	switch v := v.(type) {
 	case json.Number:
@@ -87,13 +87,13 @@ func write(w io.Writer, v any) {
 	}
 }
 
-// normal is a number as digits, of which neither the first nor the last is 0, and the power
-// of ten of what follows them.
+// normal returns a number as digits without zeros at either end, and the power of ten that they are
+// multiplied with.
 func normal(number string) string {
 	mantissa, power := number, 0
 	if i := strings.IndexAny(number, "eE"); i >= 0 {
 		mantissa = number[:i]
-		power, _ = strconv.Atoi(number[i+1:]) // what does not fit is refused
+		power, _ = strconv.Atoi(number[i+1:]) // an exponent that does not fit is refused elsewhere
 	}
 	sign := ""
 	if strings.HasPrefix(mantissa, "-") {

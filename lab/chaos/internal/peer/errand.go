@@ -13,23 +13,22 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// errand is errand on whichever of its backends.
+// errand is errand on one of its backends.
 type errand struct {
 	db    *sql.DB
 	queue queue.Queue
 	table
 }
 
-// table is what differs between the backends for those who look at the jobs, and make
-// the tables.
+// table is what differs between the backends: how to make the tables, and how to read the jobs.
 type table struct {
 	install func(ctx context.Context) error
-	keeping func(completed time.Duration) (queue.Queue, error) // the queue with that retention
-	jobs    string                                             // reads the columns of Job, EndedAt in microseconds since 1970; the one parameter is a worker or ''
+	keeping func(completed time.Duration) (queue.Queue, error) // returns the queue with that retention
+	jobs    string                                             // reads the columns of Job, EndedAt in microseconds since 1970; the parameter is a worker, or empty
 	live    string                                             // counts the jobs that have not ended
 }
 
-// args is what every job carries.
+// args is the payload of every job.
 type args struct {
 	Number int `json:"number"`
 }
@@ -42,12 +41,12 @@ var (
 
 func (e *errand) Install(ctx context.Context) error { return e.install(ctx) }
 
-// PlainJob is errand's job of a number, for those who enqueue it by themselves.
+// PlainJob returns errand's job of a number, for processes that enqueue it themselves.
 func PlainJob(number int) *queue.Job { return plainKind.New(args{number}) }
 
-// NumberOf is the number of a job.
+// NumberOf returns the number of a job.
 func NumberOf(job *queue.Job) (int, error) {
-	a, err := plainKind.Args(job) // the kinds carry the same
+	a, err := plainKind.Args(job) // all kinds have the same payload
 	return a.Number, err
 }
 
@@ -101,7 +100,7 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 	}.Run(ctx)
 }
 
-// detached passes on a context that does not end, and the handler's own for a value.
+// detached passes on a context that does not end, with the handler's own as a value.
 func detached(next queue.Handler) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		return next.HandleJob(context.WithValue(context.WithoutCancel(ctx), ownKey{}, ctx), job)
@@ -129,7 +128,8 @@ func handleInTx(ctx context.Context, job *queue.Job, handle Handler) error {
 	return toError(action, "")
 }
 
-// verdict is what an errand handler returns for a verb; text is the error's, or "".
+// toError returns what an errand handler returns for an action. text is the text of the error; ""
+// means a standard text.
 func toError(v Action, text string) error {
 	switch v {
 	case Retry:
@@ -142,7 +142,7 @@ func toError(v Action, text string) error {
 	return nil
 }
 
-// paced is a verdict that says when to try again, where the worker has that.
+// toErrorWithDelay is toError. For Retry it adds the worker's RetryAfter, if that is set.
 func toErrorWithDelay(v Action, text string, w Worker) error {
 	err := toError(v, text)
 	if v == Retry && w.RetryAfter > 0 {
@@ -151,13 +151,13 @@ func toErrorWithDelay(v Action, text string, w Worker) error {
 	return err
 }
 
-// watched tells what the backend says is lost, and what its claims take.
+// observed reports the jobs that the backend says are lost, and how long its claims take.
 type observed struct {
 	queue.Queue
 	worker Worker
 }
 
-// Unwrap lets the worker find what else the backend can do.
+// Unwrap lets the worker find the backend's capabilities.
 func (w observed) Unwrap() queue.Queue { return w.Queue }
 
 func (w observed) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Later is a system whose jobs may be due later.
+// Later is a system whose jobs can be due later.
 type Later interface {
 	// EnqueueLater is Enqueue of jobs that are due when due says.
 	EnqueueLater(ctx context.Context, kind Kind, due func(number int) Due, numbers ...int) error
 }
 
-// Due says when a job is due: at a time, or after a while; zero means at once.
+// Due says when a job is due: at a time, or after a while. Zero means at once.
 type Due struct {
 	At    time.Time
 	After time.Duration

@@ -1,5 +1,5 @@
-// Package system holds the job queues that are put to the test, each behind the same
-// few verbs.
+// Package peer holds the job queues that chaos breaks, errand among them. Each has the same few
+// operations.
 package peer
 
 import (
@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// System is one job queue as one process uses it. Jobs are numbered: the number is all
-// that a job carries. Its methods may be called concurrently.
+// Peer is one job queue, as one process uses it. Jobs have numbers, and carry nothing else. The
+// methods may be called concurrently.
 type Peer interface {
 	// Install makes what the queue needs in an empty database.
 	Install(ctx context.Context) error
-	// Enqueue writes jobs in one call. nil is the acknowledgement: from then on none of
-	// them may be lost. Otherwise it is unknown whether they were written.
+	// Enqueue writes jobs in one call. nil is the acknowledgement: none of them may be lost from
+	// then on. After an error it is unknown whether they were written.
 	Enqueue(ctx context.Context, kind Kind, numbers ...int) error
-	// Work is a worker: it runs jobs until ctx ends, and then stops in good order.
+	// Work is a worker: it runs jobs until ctx ends, and then stops gracefully.
 	Work(ctx context.Context, w Worker, handle Handler) error
-	// Jobs reads the jobs in the table: all, or, where worker is not "", those that it
-	// says are running there.
+	// Jobs reads the jobs in the table. If worker is not "", it reads only the jobs that run there.
 	Jobs(ctx context.Context, worker string) ([]Job, error)
 	// Live counts the jobs that have not ended.
 	Live(ctx context.Context) (int, error)
 	Close() error
 }
 
-// Kind says how a job's work and its end belong together.
+// Kind is the kind of a job. It says how the job's work and its settling belong together.
 type Kind string
 
 // The kinds.
@@ -35,40 +34,38 @@ const (
 	Plain Kind = "chaos.plain"
 	// InTx jobs do their work in the transaction that settles them.
 	InTx Kind = "chaos.tx"
-	// Poison jobs are Plain ones that may be started as often as PoisonAttempts says.
+	// Poison jobs are like Plain ones, but may be started only as often as PoisonAttempts says.
 	Poison Kind = "chaos.poison"
 )
 
-// PoisonAttempts is how often a Poison job may be started: 3 times, or 5 where its number is
-// odd.
+// PoisonAttempts returns how often a Poison job may be started: 3 times, or 5 if its number is odd.
 func PoisonAttempts(number int) int { return 3 + number%2*2 }
 
-// Worker says how a process works. A zero field is the system's default.
+// Worker configures a worker. A zero field means the system's default.
 type Worker struct {
 	Name        string
 	Concurrency int
-	Lease       time.Duration // after which the jobs of a worker that is gone are given to others
-	Grace       time.Duration // for handlers, when the worker is to stop
-	Idle        time.Duration // how long a connection may lie idle until the pool closes it; 0 is for ever. Errand's only.
-	Poll        time.Duration // how often to look for jobs when nothing says that there are some; errand's alone
-	SettleFirst bool          // InTx jobs are settled before their work instead of after it
-	Keep        time.Duration // how long jobs that are done stay in the table; below 0 they do not. Not every system heeds it.
-	// Detached has the transactions of InTx jobs go on although the handler's context
-	// has ended, so that nothing but the system's own check of who holds the job keeps a
-	// late one from being committed.
+	Lease       time.Duration // after it, jobs of a dead worker go to others
+	Grace       time.Duration // for handlers, when the worker stops
+	Idle        time.Duration // how long the pool keeps an idle connection; 0 means for ever. Only errand's.
+	Poll        time.Duration // how often to claim without a notification. Only errand's.
+	SettleFirst bool          // settle InTx jobs before their work instead of after it
+	Keep        time.Duration // how long completed jobs stay in the table; below 0 they do not. Some systems ignore it.
+	// Detached keeps the transactions of InTx jobs running after the handler's context has ended.
+	// Then only the system's own check of the holder keeps a late one from being committed.
 	Detached bool
-	// RetryAfter is how long Plain jobs that are to be tried again say that they want to
-	// wait; 0 means that they leave it to the system. Errand's only.
+	// RetryAfter is the delay that Plain jobs ask for when they want a retry. 0 means that they
+	// leave it to the system. Only errand's.
 	RetryAfter time.Duration
 
-	// Lost, if not nil, is called when the system tells the worker that a job that it
-	// ran, or was about to settle, is not its own any more. Not every system does.
+	// Lost, if not nil, is called when the system tells the worker that it has lost a job that it
+	// runs or settles. Some systems never do.
 	Lost func(number, attempt int) `json:"-"`
-	// Claimed, if not nil, is told how long each claim took that brought jobs. Errand's only.
+	// Claimed, if not nil, is called after each claim that returned jobs. Only errand's.
 	Claimed func(took time.Duration, jobs int) `json:"-"`
 }
 
-// Handler does the work of one run of a job, and says what came of it.
+// Handler does the work of one run of a job, and says how the run ended.
 type Handler func(ctx context.Context, run Run) Action
 
 // Run is one run of a job.
@@ -76,34 +73,33 @@ type Run struct {
 	Number  int
 	Attempt int
 	Poison  bool // the job is of the kind Poison
-	// Text, if not nil, may be set by the handler, to the text of the error that comes with
-	// Retry or Dead.
+	// Text, if not nil, may be set by the handler to the text of the error of Retry or Dead.
 	Text *string
-	// Exec runs a statement in the transaction that settles the job. It is nil unless
-	// the job is InTx.
+	// Exec runs a statement in the transaction that settles the job. It is nil unless the job is
+	// InTx.
 	Exec func(ctx context.Context, query string, args ...any) error
 }
 
-// Verb is what came of a run.
+// Action is how a run ended.
 type Action int
 
-// The finishing verbs, as each system has them.
+// The actions, which each system has.
 const (
 	Done    Action = iota
-	Retry          // an error: try again
+	Retry          // an error: run it again
 	Dead           // give up
-	Snooze         // not yet: look at it again later
-	Actions        // how many there are
+	Snooze         // run it again later, without an error
+	Actions        // the number of actions
 )
 
 func (v Action) String() string { return [...]string{"done", "retry", "dead", "snooze"}[v] }
 
-// State is where a job is in its life.
+// State is the state of a job.
 type State string
 
 // The states.
 const (
-	Waiting State = "waiting" // to be run, or run again
+	Waiting State = "waiting" // for its first run, or for another
 	Running State = "running"
 	Ended   State = "done"
 	GivenUp State = "dead"
@@ -118,38 +114,37 @@ type Job struct {
 	State   State
 	Attempt int // how often it was started
 	Worker  string
-	Reason  string    // of one that was given up
+	Reason  string    // why it is dead
 	EndedAt time.Time // zero unless it has ended
-	Row     string    // its columns, but for those that a heartbeat changes
+	Row     string    // its columns, except those that a heartbeat changes
 }
 
-// About describes a system.
+// System describes a system.
 type System struct {
 	Name string
 	Text string // its version and settings, for people
-	// Slow says how much longer than a lease it may take, by the system's own rules,
-	// until a job of a worker that is gone runs again.
+	// Slow is how much longer than a lease it may take, by the system's own rules, until a job of a
+	// dead worker runs again.
 	Slow time.Duration
-	// Peer says that it is not errand: what does not hold of it is shown, but not held against
-	// the program.
+	// Competitor says that it is not errand. A criterion that it misses is shown, but the program
+	// does not fail.
 	Competitor bool
-	// Pooled says that its connections are PgBouncer's.
+	// Pooled says that it connects through PgBouncer.
 	Pooled bool
-	// File says that its database is a file, whose path is the DSN, and not on a server.
-	// Then it is a [File], too.
+	// File says that its database is a file, and the DSN the path. Its Peer is then also a [File].
 	File bool
 
 	open func(ctx context.Context, dsn string, connections int) (Peer, error)
 }
 
-// The names of some systems. Default is that of a scenario that names none; Pooled is errand again,
-// which does not listen: its connections are a pooler's.
+// The names of some systems. Default is the one of a scenario that names none. Pooled is errand
+// through a pooler, so it does not listen.
 const (
 	Default = "errand"
 	Pooled  = "errand via PgBouncer"
 )
 
-// Systems are all there are.
+// Systems lists all systems.
 var Systems = []System{
 	{Name: Default, Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", open: openPostgres},
 	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
@@ -170,7 +165,7 @@ func Named(name string) (System, bool) {
 	return System{}, false
 }
 
-// Open connects to a system, with as many connections as that at most.
+// Open connects to a system, with at most this many connections.
 func Open(ctx context.Context, name, dsn string, connections int) (Peer, error) {
 	system, ok := Named(name)
 	if !ok {

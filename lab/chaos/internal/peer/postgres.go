@@ -17,7 +17,7 @@ func openPostgres(_ context.Context, dsn string, connections int) (Peer, error) 
 	return openWith(postgres.Options{Listen: pgxlisten.Listen}, dsn, connections)
 }
 
-// openPooled does without a listener, whose connection must be its own.
+// openPooled opens errand without a listener, which would need its own connection.
 func openPooled(_ context.Context, dsn string, connections int) (Peer, error) {
 	return openWith(postgres.Options{}, dsn, connections)
 }
@@ -44,7 +44,7 @@ func openWith(options postgres.Options, dsn string, connections int) (Peer, erro
 	}}, nil
 }
 
-// Where the payload is a matter of its own, the number is in the headers.
+// The number is in the headers if the payload is something else.
 const postgresJobs = `SELECT coalesce(headers ->> 'number', payload ->> 'number')::bigint, status::text, attempts, coalesce(locked_by, ''), coalesce(last_error, ''),
 	(extract(epoch FROM updated_at) * 1000000)::bigint, concat_ws(' | ', status, attempts, fence, locked_by, scheduled_at, updated_at, last_error)
 	FROM errand.jobs WHERE $1::text = '' OR status = 'running' AND locked_by = $1::text`

@@ -17,7 +17,7 @@ import (
 	"github.com/errandhq/errand/lab/internal/peer"
 )
 
-// peer is River.
+// riverPeer is River.
 type riverPeer struct {
 	*peer.River[pgx.Tx]
 	pool *pgxpool.Pool
@@ -85,7 +85,7 @@ func (p *riverPeer) Work(ctx context.Context, w Worker, handle Handler) error {
 	})
 }
 
-// workInTx is what River's documentation has for work and completion in one transaction.
+// workInTx does the work and completes the job in one transaction, as River's documentation shows.
 func (p *riverPeer) workInTx(ctx context.Context, job *river.Job[txArgs], handle Handler, detached bool) error {
 	txCtx := ctx
 	if detached {
@@ -116,7 +116,7 @@ func toRiverError(v Action, text string) error {
 	return nil
 }
 
-// riverJobsSQL reads the columns of Job; $1 is a worker or ”.
+// riverJobsSQL reads the columns of Job. $1 is a worker, or empty.
 const riverJobsSQL = `SELECT (args ->> 'number')::bigint AS number,
 	CASE WHEN state = 'completed' THEN 'done' WHEN state IN ('cancelled', 'discarded') THEN 'dead' WHEN state = 'running' THEN 'running' ELSE 'waiting' END AS state,
 	attempt, coalesce(attempted_by[array_length(attempted_by, 1)], '') AS worker, coalesce(errors[array_length(errors, 1)] ->> 'error', '') AS reason,
@@ -124,7 +124,7 @@ const riverJobsSQL = `SELECT (args ->> 'number')::bigint AS number,
 	FROM river_job WHERE $1::text = '' OR state = 'running' AND attempted_by[array_length(attempted_by, 1)] = $1::text`
 
 func (p *riverPeer) Jobs(ctx context.Context, worker string) ([]Job, error) {
-	rows, _ := p.pool.Query(ctx, riverJobsSQL, worker) // the error is rows', too
+	rows, _ := p.pool.Query(ctx, riverJobsSQL, worker) // CollectRows returns the error, too
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
 }
 

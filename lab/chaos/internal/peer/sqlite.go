@@ -13,12 +13,12 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// File is what a system tells of the file that it has for a database.
+// File is a system whose database is a file.
 type File interface {
-	// Engine is what reads and writes the file, and its version.
+	// Engine returns the name and version of the library that reads and writes the file.
 	Engine(ctx context.Context) (string, error)
-	// Check has all of the file checked, with its indexes if thorough. It returns "ok", or
-	// the first of what is wrong with it.
+	// Check checks the whole file, and if thorough also its indexes. It returns "ok", or the first
+	// errors.
 	Check(ctx context.Context, thorough bool) (string, error)
 }
 
@@ -47,8 +47,8 @@ func openSQLite(_ context.Context, path string, connections int) (Peer, error) {
 	}}}, nil
 }
 
-// installSQLite keeps no connection from then on: who installs only looks now and then,
-// and where all others have been killed, the next to open the file must find it as they left it.
+// installSQLite keeps no connection open afterwards. The process that installs only reads now and
+// then. When all others have been killed, the next process must find the file as they left it.
 func installSQLite(ctx context.Context, db *sql.DB) error {
 	err := sqlite.Migrate(ctx, db, sqlite.Options{})
 	db.SetMaxIdleConns(0)

@@ -13,7 +13,7 @@ import (
 func JSON(out io.Writer, rows []*Row) error {
 	type record struct {
 		*Row
-		Pass bool `json:"pass"` // for other readers
+		Pass bool `json:"pass"` // for other programs
 	}
 	records := make([]record, len(rows))
 	for i, r := range rows {
@@ -22,7 +22,7 @@ func JSON(out io.Writer, rows []*Row) error {
 	return report.JSON(out, records)
 }
 
-// Read reads what JSON has written to files.
+// Read reads files that JSON has written.
 func Read(files ...string) (rows []*Row, err error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)

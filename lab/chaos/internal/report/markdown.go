@@ -39,7 +39,7 @@ func Markdown(out io.Writer, rows []*Row) error {
 	return err
 }
 
-// Criteria writes what was demanded of each row and what was found, failures included.
+// Criteria writes the criteria of each row and what was found.
 func Criteria(out io.Writer, rows []*Row) error {
 	var b strings.Builder
 	for _, r := range rows {
@@ -77,7 +77,7 @@ func runs(rows []*Row) (all []Run) {
 	return all
 }
 
-// systems are those of the rows, with what they are.
+// systems returns the systems of the rows, with their settings.
 func systems(rows []*Row) (all []string) {
 	for _, r := range rows {
 		if text := r.System + ": " + r.About; !slices.Contains(all, text) {
@@ -87,7 +87,7 @@ func systems(rows []*Row) (all []string) {
 	return all
 }
 
-// emphasized is the result, so that what failed is seen.
+// emphasized returns the result. A failure is bold.
 func (r *Row) emphasized() string {
 	if r.Pass() || r.NotRun != "" {
 		return r.Result()
@@ -95,7 +95,7 @@ func (r *Row) emphasized() string {
 	return "**" + r.Result() + "**"
 }
 
-// verdict is the result, and of a row that failed why.
+// verdict returns the result, and for a failure its reason.
 func (r *Row) verdict() string {
 	const most = 120
 	why := []rune(cell(r.Why()))
@@ -108,8 +108,8 @@ func (r *Row) verdict() string {
 	return r.emphasized() + ": " + string(why)
 }
 
-// cell is text that a table's cell can hold.
+// cell returns text for a cell of a table.
 func cell(text string) string { return strings.ReplaceAll(line(text), "|", `\|`) }
 
-// line is text in one line.
+// line returns text in one line.
 func line(text string) string { return strings.ReplaceAll(text, "\n", " ") }

@@ -1,5 +1,5 @@
-// Package report shows what the scenarios found: as a table on a terminal, as JSON,
-// and as the table of docs/reliability.md.
+// Package report writes the results of scenarios: as a table for a terminal, as JSON, and as the
+// table of docs/reliability.md.
 package report
 
 import (
@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Row is what one scenario found of one system. It says by itself where it comes from, so that
+// Row is the result of one scenario with one system. It contains the run that it is from, so that
 // rows of several runs can be shown together.
 type Row struct {
-	Number   int    `json:"number"` // in the table of scenarios
+	Number   int    `json:"number"` // of the scenario
 	Scenario string `json:"scenario"`
-	What     string `json:"what"` // what is done
+	What     string `json:"what"` // what the scenario does
 	System   string `json:"system"`
 	About    string `json:"about"` // the system's version and settings
 	Server   string `json:"server"`
@@ -23,31 +23,31 @@ type Row struct {
 	Lost       int      `json:"lost"`
 	Open       int      `json:"open"`        // still waiting or running when the scenario ended: late, not lost
 	Duplicates int      `json:"duplicates"`  // extra starts
-	Bound      int      `json:"bound"`       // of duplicates: in flight or not settled at the faults
-	RecoveryMS int64    `json:"recovery_ms"` // from the last fault until the rate was back, or all done; below 0 means that it says nothing here
+	Bound      int      `json:"bound"`       // of Duplicates: jobs that were in flight or not settled at the faults
+	RecoveryMS int64    `json:"recovery_ms"` // from the last fault until the rate recovered, or all jobs were done; below 0 means nothing here
 	TookMS     int64    `json:"took_ms"`
-	Notes      []string `json:"notes,omitempty"` // settings, and figures that nothing hangs on
+	Notes      []string `json:"notes,omitempty"` // settings, and figures without a criterion
 	Checks     []Check  `json:"checks"`
-	Error      string   `json:"error,omitempty"`   // why it could not be carried through
-	NotRun     string   `json:"not_run,omitempty"` // what this machine has not got for it
-	Void       string   `json:"void,omitempty"`    // how the machine stood still, where that can be why the row did not pass
+	Error      string   `json:"error,omitempty"`   // why the scenario could not be run to its end
+	NotRun     string   `json:"not_run,omitempty"` // what this machine lacks for it
+	Void       string   `json:"void,omitempty"`    // how the machine stalled, if that can be why the row failed
 }
 
-// Run is what rows of one run have in common.
+// Run is what the rows of one run have in common.
 type Run struct {
-	Command string `json:"command"` // that repeats it
+	Command string `json:"command"` // the command that repeats it
 	Seed    uint64 `json:"seed"`
 	Short   bool   `json:"short"`
 	Machine string `json:"machine"`
 	Date    string `json:"date"`
 }
 
-// Check is a pass criterion and what was found.
+// Check is a criterion and what was found.
 type Check struct {
 	Want string `json:"want"`
 	Got  string `json:"got"`
 	OK   bool   `json:"ok"`
-	Time bool   `json:"time,omitempty"` // it is a matter of time: a machine that stands still can fail it
+	Time bool   `json:"time,omitempty"` // it depends on time, so a stall of the machine can fail it
 }
 
 // Check adds a criterion.
@@ -55,14 +55,14 @@ func (r *Row) Check(ok bool, want, got string, args ...any) {
 	r.Checks = append(r.Checks, Check{Want: want, Got: fmt.Sprintf(got, args...), OK: ok})
 }
 
-// CheckTime adds a criterion that a machine which stands still can fail by itself.
+// CheckTime adds a criterion that a stall of the machine can fail.
 func (r *Row) CheckTime(ok bool, want, got string, args ...any) {
 	r.Check(ok, want, got, args...)
 	r.Checks[len(r.Checks)-1].Time = true
 }
 
-// Stalled takes note of a stall of the machine. It makes the row void where nothing but criteria of
-// time have failed: such a row says nothing of the system.
+// Stalled notes a stall of the machine. If only criteria of time have failed, it makes the row
+// void: such a row says nothing about the system.
 func (r *Row) Stalled(what string) {
 	r.Note("%s", what)
 	void := false
@@ -82,8 +82,8 @@ func (r *Row) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Pass says whether all was as it should be. A row without a criterion has not
-// passed, nor has one that was not run.
+// Pass reports whether the row meets all its criteria. A row without criteria has not passed, nor
+// has a scenario that was not run.
 func (r *Row) Pass() bool {
 	for _, c := range r.Checks {
 		if !c.OK {
@@ -106,7 +106,7 @@ func (r *Row) Why() string {
 	return ""
 }
 
-// Result is a word for it.
+// Result returns the result in a word.
 func (r *Row) Result() string {
 	switch {
 	case r.NotRun != "":
@@ -132,7 +132,7 @@ func (r *Row) recovery() string {
 
 func (r *Row) took() time.Duration { return time.Duration(r.TookMS) * time.Millisecond }
 
-// thousands is n with commas.
+// thousands returns n with commas.
 func thousands(n int) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {

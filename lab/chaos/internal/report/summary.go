@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Summary writes the table of docs/reliability.md: of errand, one row a scenario and server. Where
-// a scenario has been run several times on a server, the full size counts before the short one, and
-// then the latest run.
+// Summary writes the table of docs/reliability.md: errand's rows, one for each scenario and server.
+// Of several runs it takes the full size before the short one, and then the latest.
 func Summary(out io.Writer, rows []*Row) error {
 	var b strings.Builder
 	b.WriteString("| # | scenario | server | size | jobs | faults | lost | still open | duplicates ≤ bound | recovery | result |\n" +
@@ -50,7 +49,7 @@ func chosen(rows []*Row) []*Row {
 	return list
 }
 
-// isBetter reports whether r tells more of its scenario and server than old does.
+// isBetter reports whether the table should have r instead of old.
 func isBetter(r, old *Row) bool {
 	if r.Run.Short != old.Run.Short {
 		return old.Run.Short

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Text writes a table for a terminal, and under it the criteria of each row.
+// Text writes a table for a terminal, and below it the criteria of each row.
 func Text(out io.Writer, rows []*Row) error {
 	for _, r := range runs(rows) {
 		fmt.Fprintf(out, "%s; %s\n", r.Command, r.Machine)
@@ -33,7 +33,7 @@ func Text(out io.Writer, rows []*Row) error {
 	return nil
 }
 
-// text writes what was demanded of one row and found.
+// text writes the criteria of one row and what was found.
 func text(out io.Writer, r *Row) error {
 	_, err := fmt.Fprintf(out, "\n%d %s, %s: %s\n", r.Number, r.Scenario, r.System, r.What)
 	for _, n := range r.Notes {

@@ -13,14 +13,14 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/scenario/soak"
 )
 
-// All are all scenarios there are, by number.
+// All lists all scenarios, by number.
 var All = slices.SortedStableFunc(slices.Values(slices.Concat(direct, throughBouncer())),
 	func(a, b scenario.Scenario) int { return a.Number - b.Number })
 
-// direct are the scenarios in which nothing but the wire is between errand and the server.
+// direct are the scenarios without PgBouncer.
 var direct = slices.Concat(processes.All, network.All, servers.All, data.All, soak.All)
 
-// Find finds the scenarios of a name or number.
+// Find returns the scenarios of a name or number.
 func Find(name string) (found []scenario.Scenario) {
 	for _, s := range All {
 		if s.Name == name || strconv.Itoa(s.Number) == name {
@@ -30,15 +30,15 @@ func Find(name string) (found []scenario.Scenario) {
 	return found
 }
 
-// pooled are the names of the scenarios that make sense with PgBouncer between errand and the
-// server, and pooledShort of those that are part of a short run.
+// pooled names the scenarios that also run through PgBouncer. pooledShort names those of them that
+// belong to a short run.
 var (
 	pooled      = []string{"sigkill", "freeze", "once", "terminate", "crash", "isolation", "limits", "disk", "sigterm"}
 	pooledShort = []string{"sigkill", "once", "terminate"}
 )
 
-// throughBouncer are the pooled scenarios, again. What the lab itself does goes to the server
-// directly.
+// throughBouncer returns the pooled scenarios, as number 14. The harness itself still connects to
+// the server directly.
 func throughBouncer() (again []scenario.Scenario) {
 	for _, name := range pooled {
 		s := direct[slices.IndexFunc(direct, func(s scenario.Scenario) bool { return s.Name == name })]

@@ -1,4 +1,4 @@
-// Package runner puts systems through scenarios, each on a server of its own.
+// Package runner runs scenarios with systems, each on a server of its own.
 package runner
 
 import (
@@ -25,16 +25,16 @@ import (
 	labreport "github.com/errandhq/errand/lab/internal/report"
 )
 
-// Options are what a run is to consist of.
+// Options say what to run.
 type Options struct {
 	Scenarios []scenario.Scenario
 	Against   []string // systems besides errand
 	Seed      uint64
 	Short     bool
-	Command   string    // that repeats the run
-	Parallel  int       // how many scenarios are under way at a time; below 2 means one
-	Logs      string    // folder for the logs of the servers, and of the processes, in one for each scenario; "" means none
-	Progress  io.Writer // is written to by one goroutine at a time
+	Command   string    // the command that repeats the run
+	Parallel  int       // how many scenarios run at once; below 2 means one
+	Logs      string    // folder for the logs of servers and processes, with a folder for each scenario; "" means none
+	Progress  io.Writer // one goroutine at a time writes to it
 }
 
 // stage is what all scenarios of a run share.
@@ -48,10 +48,10 @@ type stage struct {
 type part struct {
 	scenario.Scenario
 	system peer.System
-	again  bool // the first run of it was void
+	again  bool // this repeats a void run
 }
 
-// id is the part's own among those of a run, as the name of a folder or of a database.
+// id names the part's folder and database. It is unique in a run.
 func (p part) id() string {
 	id := strings.ReplaceAll(p.Name+"-"+p.system.Name, " ", "-")
 	if p.again {
@@ -60,10 +60,9 @@ func (p part) id() string {
 	return id
 }
 
-// Run puts the systems through the scenarios. Those that must be alone run one after
-// the other when the others have ended, and then, once more, those that a stall of the
-// machine has made void. A scenario that could not be carried through
-// is a row with an error; the error is for what made all of it impossible.
+// Run runs the scenarios with the systems. Scenarios that must be alone run at the end, one after
+// the other. Then Run repeats the rows that a stall of the machine has made void. A scenario that
+// could not be run to its end is a row with an error. Run returns an error if nothing could be run.
 func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 	servers, err := server.NewServers(ctx)
 	if err != nil {
@@ -89,7 +88,7 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 	return slices.DeleteFunc(rows, func(r *report.Row) bool { return r == nil }), ctx.Err()
 }
 
-// parts are all that the options ask for.
+// parts returns all parts that the options ask for.
 func (o Options) parts() (parts []part) {
 	for _, s := range o.Scenarios {
 		for _, system := range systems(s, o.Against) {
@@ -99,8 +98,7 @@ func (o Options) parts() (parts []part) {
 	return parts
 }
 
-// systems are those that are put through the scenario: its own, and of the others those
-// that are wanted, if it is for them, too.
+// systems returns the systems for a scenario: its own, and the others of -against if it takes them.
 func systems(s scenario.Scenario, against []string) (list []peer.System) {
 	for _, system := range peer.Systems {
 		if system.Name == cmp.Or(s.System, peer.Default) || s.Peers && slices.Contains(against, system.Name) {
@@ -110,7 +108,7 @@ func systems(s scenario.Scenario, against []string) (list []peer.System) {
 	return list
 }
 
-// runAll runs some of the parts, so many at a time, and fills in their rows.
+// runAll runs the parts that which selects, as many at once as parallel, and fills in their rows.
 func (st *stage) runAll(ctx context.Context, parts []part, rows []*report.Row, parallel int, which func(part) bool) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, parallel)
@@ -129,7 +127,7 @@ func (st *stage) runAll(ctx context.Context, parts []part, rows []*report.Row, p
 	all.Wait()
 }
 
-// repeatVoid runs those once more, alone, that the machine has made void.
+// repeatVoid repeats, alone, the parts whose rows a stall of the machine has made void.
 func (st *stage) repeatVoid(ctx context.Context, parts []part, rows []*report.Row) {
 	for i, row := range rows {
 		if row == nil || row.Void == "" || ctx.Err() != nil {
@@ -142,7 +140,7 @@ func (st *stage) repeatVoid(ctx context.Context, parts []part, rows []*report.Ro
 	}
 }
 
-// writer lets several goroutines write.
+// writer is an io.Writer that several goroutines may use.
 type writer struct {
 	mu sync.Mutex
 	to io.Writer
@@ -154,7 +152,7 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// run is one scenario of one system, on a server of its own.
+// run runs one scenario with one system, on a server of its own.
 func (st *stage) run(ctx context.Context, p part) *report.Row {
 	ctx, cancel := context.WithTimeout(ctx, limit(st.Short, p.system))
 	defer cancel()
@@ -171,12 +169,12 @@ func (st *stage) run(ctx context.Context, p part) *report.Row {
 	return row
 }
 
-// about is what the rows of the run have in common.
+// about returns what the rows of the run have in common.
 func (st *stage) about() report.Run {
 	return report.Run{Command: st.Command, Seed: st.Seed, Short: st.Short, Machine: labreport.Machine(), Date: time.Now().Format(time.DateOnly)}
 }
 
-// limit bounds a scenario that does not come to an end.
+// limit bounds the time of a scenario.
 func limit(short bool, system peer.System) time.Duration {
 	if short {
 		return 4*time.Minute + 5*system.Slow
@@ -184,10 +182,10 @@ func limit(short bool, system peer.System) time.Duration {
 	return 3 * time.Hour // the soak takes two
 }
 
-// remarkable is how long the machine may stand still without a word about it.
+// remarkable is the shortest stall of the machine that is noted.
 const remarkable = time.Second / 2
 
-// measured plays while it is measured how the machine itself stands still.
+// measured plays the scenario, and meanwhile measures stalls of the machine.
 func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
 	meter, err := stall.Start(st.servers.Dir())
 	if err != nil {
@@ -224,10 +222,10 @@ func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) 
 	return p.Run(ctx, h)
 }
 
-// database makes what the system's database will be in: a folder, or a server, with a pooler in
-// front of it where that belongs to the system. closing has to be called whatever the error.
+// database makes a place for the system's database: a folder, or a server, with a pooler in front
+// of it if the system uses one. The caller must call closing, even after an error.
 func (st *stage) database(ctx context.Context, p part, c *harness.Config) (closing func() error, err error) {
-	if p.system.File { // among the servers' data, which goes whatever becomes of this process
+	if p.system.File { // beside the servers' data, which is removed even if this process is killed
 		dir := filepath.Join(st.servers.Dir(), p.id())
 		c.File = filepath.Join(dir, harness.Database+".db")
 		return func() error { return os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
@@ -248,7 +246,8 @@ func (st *stage) database(ctx context.Context, p part, c *harness.Config) (closi
 	return func() error { return errors.Join(b.Close(), c.Server.Close()) }, nil
 }
 
-// serve starts the scenario's server, on a disk of its own if that has bytes.
+// serve starts the scenario's server. If the scenario has a Disk, the server gets a file system of
+// its own.
 func (st *stage) serve(ctx context.Context, p part) (*server.Postgres, error) {
 	if p.Disk > 0 {
 		return st.servers.StartOnDisk(ctx, p.id(), settings(p.Scenario), p.Disk)
@@ -256,14 +255,15 @@ func (st *stage) serve(ctx context.Context, p part) (*server.Postgres, error) {
 	return st.servers.Start(ctx, p.id(), settings(p.Scenario))
 }
 
-// settings are those of the scenario's server.
+// settings returns the settings of the scenario's server.
 func settings(s scenario.Scenario) map[string]string {
 	settings := maps.Clone(server.Durable)
 	maps.Copy(settings, s.Settings)
 	return settings
 }
 
-// nursery is a part's own, with a folder for the logs, if there are to be any.
+// starter returns a starter for a part's processes, with a folder for their logs if the options ask
+// for logs.
 func (st *stage) starter(p part) (*child.Starter, error) {
 	if st.Logs == "" {
 		return child.NewStarter(""), nil

@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
-// Load is what the server's faults meet: workers that their handlers' time keeps to
-// some 320 jobs a second, and somebody who enqueues as fast as that.
+// Load starts the load that faults of the server meet: workers whose handlers' time limits them to
+// some 320 jobs a second, and an enqueuer as fast as that.
 func Load(h *harness.Harness, lease time.Duration) (*harness.Crew, *child.Process, error) {
 	crew, err := h.Crew(4, child.Work{
 		Worker: peer.Worker{Concurrency: 8, Lease: lease},
@@ -27,8 +27,8 @@ func Load(h *harness.Harness, lease time.Duration) (*harness.Crew, *child.Proces
 	return crew, enqueuer, err
 }
 
-// Finish ends what a scenario without a fixed number of jobs began: nothing more is
-// enqueued, what is there is worked off, the workers stop, and all is audited.
+// Finish ends a scenario without a fixed number of jobs: it stops the enqueuer, waits until all
+// jobs are done, stops the workers, and audits.
 func Finish(ctx context.Context, h *harness.Harness, crew *harness.Crew, enqueuer *child.Process) (f audit.Finding, book ledger.Book, err error) {
 	if err := Stop(enqueuer); err != nil {
 		return f, book, err
@@ -36,7 +36,7 @@ func Finish(ctx context.Context, h *harness.Harness, crew *harness.Crew, enqueue
 	return crew.Finish(ctx)
 }
 
-// Stop lets a process stop in good order.
+// Stop stops a process gracefully.
 func Stop(p *child.Process) error {
 	if err := p.Terminate(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func Stop(p *child.Process) error {
 	return p.Wait(time.Minute)
 }
 
-// Count is how many entries are like that.
+// Count returns how many entries which accepts.
 func Count(entries []ledger.Entry, which func(ledger.Entry) bool) (n int) {
 	for _, e := range entries {
 		if which(e) {
@@ -54,7 +54,7 @@ func Count(entries []ledger.Entry, which func(ledger.Entry) bool) (n int) {
 	return n
 }
 
-// Difference shows two texts from about where they differ.
+// Difference shows two texts around the place where they first differ.
 func Difference(a, b string) string {
 	const before, most = 20, 80
 	same := 0

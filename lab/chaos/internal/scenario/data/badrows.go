@@ -19,7 +19,7 @@ var badRows = scenario.Scenario{
 	Run:    workBesideBadRows,
 }
 
-// oddities are what is odd about rows that can be run all the same: columns and values.
+// oddities are the columns and values of odd rows that can still be run.
 var oddities = [][2]string{
 	{"created_at", "'infinity'"}, {"created_at", "'-infinity'"}, {"created_at", "'4000-01-01 BC'"}, {"scheduled_at", "'-infinity'"},
 	{"attempts, max_attempts", "2147483647, 2147483647"}, {"attempts, max_attempts", "-2147483648, -2147483648"}, {"headers", "'[1, 2]'"},
@@ -27,14 +27,14 @@ var oddities = [][2]string{
 }
 
 const (
-	// Odd rows are numbered from firstOdd on, and those that cannot be read from firstHuge.
+	// Odd rows have the numbers from firstOdd on, unreadable ones those from firstHuge.
 	firstOdd  = 1_000_000
 	firstHuge = 2_000_000
-	// hugePayload is what the server cannot print in a gigabyte.
+	// hugePayload is a payload that the server cannot print in a gigabyte.
 	hugePayload = `(SELECT jsonb_build_object('number', %d, 'x', jsonb_agg('1e131000'::numeric)) FROM generate_series(1, 9000))`
 )
 
-// withoutChecks makes the table as it was before it had checks.
+// withoutChecks removes the table's check, so that the odd rows can be written.
 const withoutChecks = `ALTER TABLE errand.jobs DROP CONSTRAINT jobs_values_check`
 
 func workBesideBadRows(ctx context.Context, h *harness.Harness) error {
@@ -87,7 +87,7 @@ func insertBadRows(ctx context.Context, h *harness.Harness, huge int) error {
 	return nil
 }
 
-// checkBadRows demands that just those died that cannot be read, and that their rows say why.
+// checkBadRows demands that exactly the unreadable jobs are dead, with that reason.
 func checkBadRows(ctx context.Context, h *harness.Harness, huge int) error {
 	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {

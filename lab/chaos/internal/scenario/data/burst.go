@@ -22,14 +22,14 @@ var burst = scenario.Scenario{
 	Peers:  true,
 	Alone:  true,
 	Run:    burstRounds,
-	// The server tells when what was settled was committed.
+	// The server tells when a settle was committed.
 	Settings: map[string]string{"track_commit_timestamp": "on"},
 }
 
 const (
 	together     = 5000
 	leaseOfBurst = 10 * time.Second
-	// longestText is what queue.ErrorText documents.
+	// longestText is the limit that queue.ErrorText documents.
 	longestText = 8 << 10
 )
 
@@ -41,7 +41,7 @@ func burstRounds(ctx context.Context, h *harness.Harness) error {
 		b := child.BadOutcome{
 			Number: 1 + i*together + draw.IntN(together),
 			Text:   child.BadTexts[i%len(child.BadTexts)],
-			Action: verbs[(i+i/len(child.BadTexts))%len(verbs)], // each text with each verb
+			Action: verbs[(i+i/len(child.BadTexts))%len(verbs)], // each text with each action
 		}
 		if err := found.round(ctx, h, i, b); err != nil {
 			return fmt.Errorf("%s: %w", b.Text, err)
@@ -57,19 +57,19 @@ func burstRounds(ctx context.Context, h *harness.Harness) error {
 	h.Row.RecoveryMS = -1
 	found.check(h)
 	h.Row.Check(f.Dup == found.retried, "starts beyond the first: only of those to be retried", "%d of %d", f.Dup, found.retried)
-	h.Row.Duplicates -= found.retried // which was asked for
+	h.Row.Duplicates -= found.retried // these retries were asked for
 	return nil
 }
 
-// bursts are what the rounds found.
+// bursts are the results of the rounds.
 type bursts struct {
 	rounds, retried, inTime int
-	slowest                 map[string]time.Duration // by what was bad
-	late                    []string                 // rounds, and how many others were not settled in time
-	amiss                   []string                 // what is wrong with how the one was recorded
+	slowest                 map[string]time.Duration // by the bad text
+	late                    []string                 // rounds, and how many other jobs were settled late
+	amiss                   []string                 // how the bad outcome was recorded wrongly
 }
 
-// round has a worker return 5,000 outcomes at once.
+// round makes a worker return 5,000 outcomes at once.
 func (f *bursts) round(ctx context.Context, h *harness.Harness, i int, bad child.BadOutcome) error {
 	first := 1 + i*together
 	w, err := h.Worker(fmt.Sprintf("w%d", i+1), child.Work{
@@ -92,7 +92,7 @@ func (f *bursts) round(ctx context.Context, h *harness.Harness, i int, bad child
 	if err := w.Go(); err != nil {
 		return err
 	}
-	left := 0 // live jobs, when all are settled
+	left := 0 // live jobs when all are settled
 	if bad.Action == peer.Retry {
 		left = 1
 		f.retried++
@@ -112,7 +112,7 @@ func (f *bursts) round(ctx context.Context, h *harness.Harness, i int, bad child
 	return scenario.Stop(w)
 }
 
-// allWait says whether all handlers of the round have been started, and all but one have had their
+// allWait reports whether all handlers of the round have started, and all but one have had their
 // effect.
 func allWait(ctx context.Context, h *harness.Harness, round int) (bool, error) {
 	_, effects, err := h.Ledger.Progress(ctx)
@@ -127,8 +127,8 @@ func allWait(ctx context.Context, h *harness.Harness, round int) (bool, error) {
 	return len(started) == (round+1)*together, err
 }
 
-// awaitSettled waits until no more than n jobs have not ended, and the worker has none; in vain at
-// last, which is for the criteria to judge.
+// awaitSettled waits until at most n jobs have not ended, and the worker has none. After a long
+// time it gives up without an error, and the criteria judge the result.
 func awaitSettled(ctx context.Context, h *harness.Harness, n int, worker string) error {
 	const patience = 3 * leaseOfBurst
 	enough := time.Now().Add(patience + h.System.Slow)
@@ -142,9 +142,9 @@ func awaitSettled(ctx context.Context, h *harness.Harness, n int, worker string)
 	})
 }
 
-// burstTables have each system's statements: settled reads the jobs numbered from $1 to $2, with
-// their states as [system.State], when that was committed and what is recorded of the last error;
-// hurry has jobs that are to be tried again run now.
+// burstTables has each system's statements. settled reads the jobs numbered from $1 to $2: their
+// state as [peer.State], when that was committed, and the last error. hurry makes jobs run now that
+// wait for a retry.
 var burstTables = map[string]struct{ settled, hurry string }{
 	"errand": {
 		`SELECT (payload ->> 'number')::bigint, CASE status WHEN 'completed' THEN 'done' WHEN 'pending' THEN 'waiting' ELSE status::text END,
@@ -160,7 +160,7 @@ var burstTables = map[string]struct{ settled, hurry string }{
 	},
 }
 
-// settled is a job as its settling has left it.
+// settled is a job after it was settled.
 type settled struct {
 	number int
 	state  peer.State
@@ -168,7 +168,7 @@ type settled struct {
 	reason string
 }
 
-// look looks at what has become of a round.
+// checkBurst checks the jobs of a round.
 func (f *bursts) checkBurst(ctx context.Context, h *harness.Harness, first int, told time.Time, bad child.BadOutcome) error {
 	const within = time.Second
 	jobs, err := readSettled(ctx, h, first)
@@ -205,14 +205,14 @@ func readSettled(ctx context.Context, h *harness.Harness, first int) ([]settled,
 		return nil, err
 	}
 	defer conn.Close(ctx)
-	rows, _ := conn.Query(ctx, burstTables[h.System.Name].settled, first, first+together-1) // the error is rows', too
+	rows, _ := conn.Query(ctx, burstTables[h.System.Name].settled, first, first+together-1) // CollectRows returns the error, too
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s settled, err error) {
 		err = row.Scan(&s.number, &s.state, &s.at, &s.reason)
 		return s, err
 	})
 }
 
-// amiss says what is wrong with how a bad outcome was recorded.
+// amiss returns how a bad outcome was recorded wrongly, or "".
 func amiss(j settled, bad child.BadOutcome) string {
 	want := peer.GivenUp
 	if bad.Action == peer.Retry {
@@ -221,7 +221,7 @@ func amiss(j settled, bad child.BadOutcome) string {
 	switch {
 	case j.state != want:
 		return fmt.Sprintf("it is %s, not %s", j.state, want)
-	case !strings.Contains(j.reason, child.BadPrefix): // River has a prefix of its own
+	case !strings.Contains(j.reason, child.BadPrefix): // River adds its own prefix
 		return fmt.Sprintf("%.40q is not the error", j.reason)
 	case !utf8.ValidString(j.reason) || strings.ContainsRune(j.reason, 0):
 		return fmt.Sprintf("%.40q has NUL or bad UTF-8", j.reason)

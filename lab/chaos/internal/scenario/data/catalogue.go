@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// catalogueSQL is all that defines the schema, a line each.
+// catalogueSQL reads all definitions of the schema, a line each.
 const catalogueSQL = `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 	SELECT format('relation %s %s %s %s', oid::regclass, relkind, reloptions, relpersistence) AS line FROM pg_class WHERE relnamespace = 'errand'::regnamespace
 	UNION ALL SELECT format('column %s %s %s %s %s %s %s', attrelid::regclass, attnum, attname, atttypid::regtype, attnotnull, attidentity,
@@ -24,7 +24,7 @@ const catalogueSQL = `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 	UNION ALL SELECT format('migration %s %s', version, name) FROM errand.migrations
 ) AS lines`
 
-// catalogue reads what defines the schema in a database.
+// catalogue reads the definitions of the schema in a database.
 func catalogue(ctx context.Context, dsn string) (text string, err error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

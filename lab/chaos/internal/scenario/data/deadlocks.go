@@ -56,7 +56,8 @@ func contend(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// deadlocksInside is how many the server counts, of which errand may have made good for some.
+// deadlocksInside returns how many deadlocks the server counts. errand may have repeated some of
+// these statements with success.
 func deadlocksInside(ctx context.Context, h *harness.Harness) (n int, err error) {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
@@ -67,8 +68,8 @@ func deadlocksInside(ctx context.Context, h *harness.Harness) (n int, err error)
 	return n, err
 }
 
-// checkCalls demands that no deadlock reached a caller, nor any other error, and that there were
-// calls of each kind that did something.
+// checkCalls demands that no caller got a deadlock or another error, and that calls of each kind
+// did something.
 func checkCalls(h *harness.Harness, notes []ledger.Entry) {
 	went, surfaced := make(map[string]int), make(map[string]int)
 	var failed []string

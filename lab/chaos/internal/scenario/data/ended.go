@@ -23,22 +23,22 @@ var endedTx = scenario.Scenario{
 	Run:    endTransactions,
 }
 
-// txTrial is one transaction: what befalls it, and what is done with it then.
+// txTrial is one transaction: its fault, and what the handler does with it.
 type txTrial struct {
 	fault    string // a name of [txFaults]
-	settle   bool   // the job, or else enqueue another
-	rollBack bool   // or else commit
+	settle   bool   // settle the job; otherwise enqueue another
+	rollBack bool   // roll back; otherwise commit
 }
 
-// txFaults are what befalls a transaction. Each returns the error of the write that failed, nil if
-// none did.
+// txFaults are the faults of a transaction. Each returns the error of the write that failed, or
+// nil.
 var txFaults = map[string]func(ctx context.Context, tx *sql.Tx) error{
 	"nothing":     func(context.Context, *sql.Tx) error { return nil },
 	"interrupted": interruptWrite,
 	"full disk":   meetFullDisk,
 }
 
-// interruptWrite has a statement's context end during its write.
+// interruptWrite makes a statement's context end during its write.
 func interruptWrite(ctx context.Context, tx *sql.Tx) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
@@ -46,8 +46,7 @@ func interruptWrite(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// meetFullDisk writes more than the file may grow. What the connection may write afterwards is as
-// before.
+// meetFullDisk writes more than the file may grow. It then restores the connection's limit.
 func meetFullDisk(ctx context.Context, tx *sql.Tx) error {
 	var pages int
 	if err := tx.QueryRowContext(ctx, `PRAGMA page_count`).Scan(&pages); err != nil {
@@ -64,17 +63,17 @@ func meetFullDisk(ctx context.Context, tx *sql.Tx) error {
 	return full
 }
 
-// endedTrials is what came of the transactions.
+// endedTrials is the result of the transactions.
 type endedTrials struct {
 	harness      *harness.Harness
 	db           *sql.DB
 	q            *backend.Backend
 	next         int
 	trials       int
-	ended, whole int      // transactions that SQLite ended by itself, and that it did not
-	effectless   []string // jobs that are completed, whose business row is not there
-	survivors    []string // jobs that are there although their transaction was not committed
-	missing      []string // jobs or rows that are not there although it was
+	ended, whole int      // transactions that SQLite ended by itself, and the others
+	effectless   []string // completed jobs without their business row
+	survivors    []string // jobs in the table whose transaction was not committed
+	missing      []string // jobs or rows that a committed transaction wrote and that are missing
 }
 
 func endTransactions(ctx context.Context, h *harness.Harness) (err error) {
@@ -105,17 +104,17 @@ func endTransactions(ctx context.Context, h *harness.Harness) (err error) {
 	return e.finish(ctx)
 }
 
-// trialQueue has the jobs of the trials. What they enqueue is in the default queue.
+// trialQueue has the jobs of the trials. The jobs that they enqueue are in the default queue.
 const trialQueue = "trial"
 
-// number draws the next job's.
+// number returns the next job's number.
 func (e *endedTrials) number() int {
 	e.next++
 	return e.next - 1
 }
 
-// try claims a job, does its work in a transaction, and then one of the faults. The handler takes
-// no notice of its error.
+// try claims a job, does its work in a transaction, and then one of the faults. The handler ignores
+// the error of the fault.
 func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	number, other := e.number(), e.number()
 	job := peer.PlainJob(number)
@@ -142,8 +141,8 @@ func (e *endedTrials) try(ctx context.Context, t txTrial) error {
 	return e.harness.RecordEffects(number)
 }
 
-// handle is the handler: it reports whether errand's write and the commit went without an error,
-// and SQLite had not ended the transaction.
+// handle is the handler. It reports whether errand's write and the commit succeeded, and SQLite had
+// not ended the transaction.
 func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, number, other int) (committed bool, err error) {
 	tx, err := e.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -178,7 +177,7 @@ func (e *endedTrials) handle(ctx context.Context, t txTrial, job *queue.Job, num
 	return tx.Commit() == nil, nil
 }
 
-// look compares what is there with what was committed.
+// checkTrial compares the tables with what was committed.
 func (e *endedTrials) checkTrial(ctx context.Context, t txTrial, number, other int, committed bool) error {
 	rows, err := e.count(ctx, `SELECT count(*) FROM business WHERE number = ?`, number)
 	if err != nil {
@@ -218,7 +217,7 @@ func (e *endedTrials) count(ctx context.Context, query string, number int) (n in
 	return n, err
 }
 
-// finish has the rest worked off, and demands what is demanded.
+// finish lets a worker run the remaining jobs, and checks the criteria.
 func (e *endedTrials) finish(ctx context.Context) error {
 	h := e.harness
 	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 4}})

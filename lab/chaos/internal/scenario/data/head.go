@@ -26,11 +26,11 @@ var head = scenario.Scenario{
 
 const (
 	everyProbe = 20 * time.Millisecond // 50 jobs a second
-	openProbe  = 50 * time.Millisecond // how long the transaction of each stays open
-	headMay    = 50 * time.Millisecond // how much later jobs may start than with nothing at the head
+	openProbe  = 50 * time.Millisecond // how long the transaction of each probe stays open
+	headMay    = 50 * time.Millisecond // how much later jobs may start than without a head
 )
 
-// probePriorities are those of the jobs that are measured, in turns.
+// probePriorities are the priorities of the measured jobs, in turns.
 var probePriorities = []int32{0, 5}
 
 // headSQL makes $1 jobs of a kind that no worker handles, with the priority $2, due after $3
@@ -38,7 +38,7 @@ var probePriorities = []int32{0, 5}
 const headSQL = `INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at)
 	SELECT 'default', 'chaos.retired', '{"number": -1}', $2, now() + $3 * interval '1 second' FROM generate_series(1, $1::integer)`
 
-// headCase is what stands at the head.
+// headCase describes the jobs at the head of the queue.
 type headCase struct {
 	what       string
 	priority   int
@@ -62,7 +62,7 @@ func standAtHead(ctx context.Context, h *harness.Harness) error {
 	}
 	defer p.db.Close()
 	lasting := harness.Size(h, 30*time.Second, 4*time.Second)
-	if _, err := p.probe(ctx, time.Second); err != nil { // connections are made, and plans
+	if _, err := p.probe(ctx, time.Second); err != nil { // opens connections and prepares plans
 		return err
 	}
 	calm, err := p.probe(ctx, lasting)
@@ -109,7 +109,7 @@ func newProber(h *harness.Harness) (*prober, error) {
 	return &prober{harness: h, db: db, q: q, next: 1}, nil
 }
 
-// behind probes while so many jobs stand at the head, and takes them away again.
+// behind probes behind a head of this size, and removes the head afterwards.
 func (p *prober) behind(ctx context.Context, c headCase, size int, lasting time.Duration) (map[int32][]time.Duration, error) {
 	if _, err := p.db.ExecContext(ctx, headSQL, size, c.priority, c.dueSeconds); err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func (p *prober) behind(ctx context.Context, c headCase, size int, lasting time.
 	return found, p.harness.Exec(ctx, `DELETE FROM errand.jobs WHERE kind = 'chaos.retired'`, `VACUUM errand.jobs`)
 }
 
-// probe enqueues jobs for so long and returns, by priority, how long after their commits they
-// started.
+// probe enqueues jobs for the time lasting. It returns, by priority, how long after their commits
+// they started.
 func (p *prober) probe(ctx context.Context, lasting time.Duration) (map[int32][]time.Duration, error) {
 	begun, first := time.Now(), p.next
 	var mu sync.Mutex
@@ -181,8 +181,8 @@ func (p *prober) enqueue(ctx context.Context, number int) error {
 	return tx.Commit()
 }
 
-// started waits until so many jobs have started, from the number first on, for half a minute at
-// most, and returns when each did.
+// started waits, half a minute at most, until n jobs have started, numbered from first on. It
+// returns when each did.
 func (p *prober) started(ctx context.Context, since time.Time, first, n int) (map[int]time.Time, error) {
 	started := make(map[int]time.Time)
 	deadline := time.Now().Add(30 * time.Second)
@@ -198,7 +198,7 @@ func (p *prober) started(ctx context.Context, since time.Time, first, n int) (ma
 	return started, err
 }
 
-// percentile is that of a list, which it sorts; 0 if it is empty.
+// percentile returns a percentile of a list, or 0 if the list is empty. It sorts the list.
 func percentile(list []time.Duration, of int) time.Duration {
 	if len(list) == 0 {
 		return 0

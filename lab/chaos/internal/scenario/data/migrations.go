@@ -22,7 +22,7 @@ var migrations = scenario.Scenario{
 	Run:    migrate,
 }
 
-// migrators is how many migrate at once.
+// migrators is how many processes migrate at once.
 const migrators = 16
 
 func migrate(ctx context.Context, h *harness.Harness) error {
@@ -31,12 +31,12 @@ func migrate(ctx context.Context, h *harness.Harness) error {
 	if err != nil {
 		return err
 	}
-	want, err := catalogue(ctx, h.DSN()) // one has migrated it
+	want, err := catalogue(ctx, h.DSN()) // the schema that a single migrator made
 	if err != nil {
 		return err
 	}
 	var different []string
-	// The databases have each older version, 0 for none, and the last is that of the load.
+	// A database for each older version, 0 for none. The last one is that of the load.
 	for version := range steps {
 		if err := migrateFrom(ctx, h, steps, version, want, &different); err != nil {
 			return err
@@ -84,7 +84,7 @@ func migrate(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// migrateFrom has a database of an older version migrated.
+// migrateFrom lets the migrators migrate a database of an older version.
 func migrateFrom(ctx context.Context, h *harness.Harness, steps []postgres.Migration, version int, want string, different *[]string) error {
 	name := fmt.Sprint("from", version)
 	if err := h.Server.Create(ctx, name); err != nil {
@@ -102,7 +102,7 @@ func migrateFrom(ctx context.Context, h *harness.Harness, steps []postgres.Migra
 	return compare(ctx, dsn, want, fmt.Sprint("from version ", version), different)
 }
 
-// installVersion makes the schema anew as an older release left it.
+// installVersion makes the schema of an older release.
 func installVersion(ctx context.Context, dsn string, steps []postgres.Migration) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -121,7 +121,7 @@ func installVersion(ctx context.Context, dsn string, steps []postgres.Migration)
 	return nil
 }
 
-// migrateTogether has as many processes as that migrate at once. All must succeed.
+// migrateTogether lets all migrators migrate at once. All must succeed.
 func migrateTogether(ctx context.Context, h *harness.Harness, name, database string) error {
 	var all []*child.Process
 	for i := range migrators {
@@ -135,7 +135,7 @@ func migrateTogether(ctx context.Context, h *harness.Harness, name, database str
 	return tellAll(ctx, h, all)
 }
 
-// compare adds to different where a schema is not as it should be.
+// compare adds to different if a schema is not the wanted one.
 func compare(ctx context.Context, dsn, want, what string, different *[]string) error {
 	got, err := catalogue(ctx, dsn)
 	if err == nil && got != want {
@@ -144,7 +144,7 @@ func compare(ctx context.Context, dsn, want, what string, different *[]string) e
 	return err
 }
 
-// checkWaits demands that nobody of the load has waited for long.
+// checkWaits demands that no process of the load has waited long for a lock.
 func checkWaits(h *harness.Harness, waits []locks.Wait, looks int, gap time.Duration) {
 	var longest, migrator locks.Wait
 	for _, w := range waits {

@@ -20,7 +20,7 @@ var payloads = scenario.Scenario{
 	Run:    fuzzPayloads,
 }
 
-// wayOfPayloads is a process that enqueues them.
+// wayOfPayloads is a process that enqueues payloads.
 type wayOfPayloads struct {
 	name     string
 	settings []string
@@ -83,7 +83,7 @@ func fuzzPayloads(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// checkPayloads compares what came back, or was refused, with what was sent.
+// checkPayloads compares the payloads that came back, or were refused, with those that were sent.
 func checkPayloads(h *harness.Harness, ways []wayOfPayloads, book ledger.Book) {
 	back, refusal := make(map[int]string), make(map[int]string)
 	var strange []string
@@ -124,7 +124,7 @@ func checkPayloads(h *harness.Harness, ways []wayOfPayloads, book ledger.Book) {
 		"%d kept, %d refused, and %d calls with good ones among them", kept, refused, batches)
 }
 
-// wrongFate says what is wrong with what became of a payload; "" if nothing is.
+// wrongFate returns what is wrong with the fate of a payload, or "".
 func wrongFate(p payload.Payload, acked, refused bool, back string) string {
 	switch {
 	case acked && p.Fate == payload.Refused:

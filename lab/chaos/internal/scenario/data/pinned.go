@@ -25,17 +25,17 @@ var pinned = scenario.Scenario{
 const (
 	rateOfPinned  = 800
 	batchOfPinned = 7 // at most
-	// pinnedEnqueuers share the rate.
+	// pinnedEnqueuers is how many enqueuers share the rate.
 	pinnedEnqueuers = 2
-	// goneAtOnce is how many claimed jobs a short run leaves in the index at once, since it has no
-	// time to let them add up: what two minutes would.
+	// goneAtOnce is how many dead rows a short run makes at once, as many as two minutes of load
+	// leave in the index.
 	goneAtOnce = 100_000
 )
 
 func pinHorizon(ctx context.Context, h *harness.Harness) error {
 	crew, err := h.Crew(4, child.Work{
 		Worker: peer.Worker{Concurrency: 16},
-		Least:  10 * time.Millisecond, // 64 handlers could get through 2,000 jobs a second
+		Least:  10 * time.Millisecond, // 64 handlers could run 2,000 jobs a second
 		Most:   40 * time.Millisecond,
 		Claims: true,
 	})
@@ -50,7 +50,7 @@ func pinHorizon(ctx context.Context, h *harness.Harness) error {
 		}
 		enqueuers = append(enqueuers, e)
 	}
-	// What begins is not calm: connections are made, and plans.
+	// The start does not count as calm: connections are opened and statements planned.
 	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, time.Second)); err != nil {
 		return err
 	}
@@ -70,8 +70,7 @@ func pinHorizon(ctx context.Context, h *harness.Harness) error {
 	return p.check()
 }
 
-// pin holds a transaction open that keeps the server from forgetting what is gone, for so
-// long.
+// pin keeps a transaction open for the time lasting, so that the server cannot remove dead rows.
 func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 	holder, err := pgx.Connect(ctx, p.harness.DSN())
 	if err != nil {
@@ -83,7 +82,7 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 		return err
 	}
 	var n int
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM errand.jobs`).Scan(&n); err != nil { // from here on it has a snapshot
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM errand.jobs`).Scan(&n); err != nil { // now it has a snapshot
 		return err
 	}
 	p.pinned = time.Now()
@@ -103,8 +102,8 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 	return tx.Rollback(ctx)
 }
 
-// leaveGone has so many jobs come and go that nobody ever sees, in the transaction that
-// writes and deletes them: to those who walk the index they are as those that have been claimed.
+// leaveGone writes and deletes n jobs in one transaction. For a scan of the index their entries are
+// like those of claimed jobs.
 func leaveGone(ctx context.Context, h *harness.Harness, n int) error {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
@@ -119,7 +118,7 @@ func leaveGone(ctx context.Context, h *harness.Harness, n int) error {
 	})
 }
 
-// ageOf is how many transactions ago the horizon of a session is.
+// ageOf returns how many transactions old the xmin horizon of a session is.
 func ageOf(ctx context.Context, h *harness.Harness, pid uint32) (age int, err error) {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {

@@ -14,19 +14,18 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 )
 
-// pinning is what was seen before and while the horizon was pinned.
+// pinning is what was measured before and while the xmin horizon was pinned.
 type pinning struct {
 	harness *harness.Harness
-	// begun is when it was calm, pinned when that ended, measured from when on
-	// it counts, over when the pin was taken away.
+	// It is calm from begun to pinned. What happens from measured to over counts as pinned.
 	begun, pinned, measured, over time.Time
-	age                           int // of the horizon by then, in transactions
+	age                           int // of the xmin horizon at the end, in transactions
 	book                          ledger.Book
-	claims                        []child.ClaimTime // in the order of their times
-	acked, started                []time.Time       // when jobs were, in order
+	claims                        []child.ClaimTime // ordered by time
+	acked, started                []time.Time       // of jobs, in order
 }
 
-// claimsMay is by how much the slowest claims may be slower.
+// claimsMay is how many times slower the slowest claims may be.
 const claimsMay = 3
 
 func (p *pinning) check() error {
@@ -39,8 +38,7 @@ func (p *pinning) check() error {
 	return nil
 }
 
-// gather takes the claims from the notes, and puts the acknowledgements and the first starts
-// in order.
+// gather reads the claims from the notes, and sorts the acknowledgements and the first starts.
 func (p *pinning) gather() error {
 	for _, n := range p.book.Notes {
 		text, ok := strings.CutPrefix(n.Text, child.Claims)
@@ -63,8 +61,7 @@ func (p *pinning) gather() error {
 	return nil
 }
 
-// checkLoad demands that it was what the name says: so many jobs a second, and a horizon that
-// stood still.
+// checkLoad demands that there were enough jobs a second, and that the xmin horizon stood still.
 func (p *pinning) checkLoad() {
 	const share = 0.95
 	calm, pinned := rate(p.acked, p.begun, p.pinned), rate(p.acked, p.measured, p.over)
@@ -87,7 +84,8 @@ func (p *pinning) checkClaims() {
 	p.harness.Row.Note("claim p99 by quarters of the time: %s ms", strings.Join(quarters, ", "))
 }
 
-// percentile is the 99th of the claims that were back between these times, and how many there were.
+// percentile returns the 99th percentile of the claims that returned between two times, and how
+// many claims these were.
 func (p *pinning) percentile(from, to time.Time) (took time.Duration, n int) {
 	var all []time.Duration
 	for _, c := range p.claims {
@@ -102,7 +100,7 @@ func (p *pinning) percentile(from, to time.Time) (took time.Duration, n int) {
 	return all[(len(all)*99+99)/100-1], len(all)
 }
 
-// quarters are those of the time that it was pinned.
+// quarters returns the quarters of the pinned time.
 func (p *pinning) quarters() func(yield func(from, to time.Time) bool) {
 	return func(yield func(from, to time.Time) bool) {
 		quarter := p.over.Sub(p.measured) / 4
@@ -114,8 +112,8 @@ func (p *pinning) quarters() func(yield func(from, to time.Time) bool) {
 	}
 }
 
-// checkBacklog demands that what waited at the end is no more than what waited at the
-// beginning and what comes in a second. Each is a mean over a second.
+// checkBacklog demands that the backlog at the end is at most the one at the beginning, and what is
+// enqueued in a second. Each is a mean over a second.
 func (p *pinning) checkBacklog() {
 	begin, end := p.backlog(p.pinned.Add(-time.Second), p.pinned), p.backlog(p.over.Add(-time.Second), p.over)
 	p.harness.Row.CheckTime(end <= begin+rateOfPinned, "backlog at the end ≤ at the beginning + what comes in a second", "%.0f ≤ %.0f + %d", end, begin, rateOfPinned)
@@ -126,7 +124,7 @@ func (p *pinning) checkBacklog() {
 	p.harness.Row.Note("backlog by quarters of the time: %s", strings.Join(quarters, ", "))
 }
 
-// backlog is how many jobs had been acknowledged and not been started, sampled ten times a
+// backlog returns how many jobs had been acknowledged and not started, as a mean of ten samples a
 // second.
 func (p *pinning) backlog(from, to time.Time) float64 {
 	sum, n := 0, 0
@@ -137,13 +135,13 @@ func (p *pinning) backlog(from, to time.Time) float64 {
 	return float64(sum) / float64(max(n, 1))
 }
 
-// countBefore is how many of these times, which are in order, are before another.
+// countBefore returns how many of the sorted times are before at.
 func countBefore(times []time.Time, at time.Time) int {
 	n, _ := slices.BinarySearchFunc(times, at, time.Time.Compare)
 	return n
 }
 
-// rate is how many of these times there are in a second.
+// rate returns how many of these times there are in a second.
 func rate(times []time.Time, from, to time.Time) float64 {
 	return float64(countBefore(times, to)-countBefore(times, from)) / to.Sub(from).Seconds()
 }

@@ -23,10 +23,10 @@ var plans = scenario.Scenario{
 	Run:    forcePlans,
 }
 
-// limitsOfClaims are those of each claimer, each as often as a run has it.
+// limitsOfClaims are the limits of each claimer. A run has each of them equally often.
 var limitsOfClaims = []int{1, 7, 100, 1000}
 
-// forced are the planner's settings of one claimer's session: name, value, name, value.
+// forced are the planner's settings for the session of each claimer: name, value, name, value.
 var forced = map[string][]string{
 	"free":        {},
 	"nested":      {"enable_hashjoin", "off", "enable_mergejoin", "off"},
@@ -53,7 +53,8 @@ func forcePlans(ctx context.Context, h *harness.Harness) error {
 	if err := h.Exec(ctx, `ALTER TABLE errand.jobs SET (autovacuum_enabled = off)`, `ANALYZE errand.jobs`); err != nil {
 		return err
 	}
-	// The statistics are those of an empty table, and then of one in which nothing is pending.
+	// The statistics are of an empty table in the first round, and of one without pending jobs in
+	// the second.
 	for round, n := range harness.Size(h, []int{jobs, jobs / 2}, []int{jobs}) {
 		begun := time.Now()
 		if err := fill(ctx, h, round*jobs, n); err != nil {
@@ -76,7 +77,7 @@ func forcePlans(ctx context.Context, h *harness.Harness) error {
 	return checkClaims(ctx, h, book.Notes)
 }
 
-// fill writes n jobs from a number on, in one statement that is none of the system's.
+// fill writes n jobs, numbered from first on, in one statement that is not the system's.
 func fill(ctx context.Context, h *harness.Harness, first, n int) error {
 	const insert = `INSERT INTO errand.jobs (kind, payload) SELECT 'chaos.plain', jsonb_build_object('number', i) FROM generate_series(%d, %d) AS i`
 	if err := h.Exec(ctx, fmt.Sprintf(insert, first, first+n-1)); err != nil {
@@ -89,8 +90,8 @@ func fill(ctx context.Context, h *harness.Harness, first, n int) error {
 	return h.RecordAcks(numbers...)
 }
 
-// claimForced has a claimer with each of the settings claim at once, and then others
-// claim what is left.
+// claimForced lets a claimer with each of the settings claim, all at once. Then other claimers
+// claim the rest.
 func claimForced(ctx context.Context, h *harness.Harness, round int) error {
 	limits := slices.Repeat(limitsOfClaims, harness.Size(h, 3, 1))
 	var claimers []*child.Process
@@ -118,7 +119,7 @@ func claimForced(ctx context.Context, h *harness.Harness, round int) error {
 	return tellAll(ctx, h, rest)
 }
 
-// tellAll has processes begin at once, and waits until all have ended.
+// tellAll lets processes begin at once, and waits until all have ended.
 func tellAll(ctx context.Context, h *harness.Harness, processes []*child.Process) error {
 	for _, p := range processes {
 		if err := p.Go(); err != nil {
@@ -146,11 +147,11 @@ func await(ctx context.Context, h *harness.Harness, processes []*child.Process) 
 	return nil
 }
 
-// takenSQL counts what each call took: its name stays with its jobs.
+// takenSQL counts the jobs that each call claimed: they keep the call's name.
 const takenSQL = `SELECT locked_by, count(*), max(attempts) FROM errand.jobs GROUP BY locked_by`
 
-// checkClaims compares the limits of the calls with what they returned and with what the
-// table says they took.
+// checkClaims compares the limits of the calls with what they returned, and with what they claimed
+// as the table says.
 func checkClaims(ctx context.Context, h *harness.Harness, notes []ledger.Entry) error {
 	taken, most, err := claimsInTable(ctx, h)
 	if err != nil {
@@ -194,8 +195,8 @@ func checkClaims(ctx context.Context, h *harness.Harness, notes []ledger.Entry) 
 	return nil
 }
 
-// claimsInTable counts the jobs by the call that took them, and says how many attempts
-// there were at most.
+// claimsInTable counts the jobs by the call that claimed them. It also returns the most attempts of
+// a job.
 func claimsInTable(ctx context.Context, h *harness.Harness) (taken map[string]int, most int, err error) {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
@@ -205,7 +206,7 @@ func claimsInTable(ctx context.Context, h *harness.Harness) (taken map[string]in
 	taken = make(map[string]int)
 	var by string
 	var n, attempts int
-	rows, _ := conn.Query(ctx, takenSQL) // the error is ForEachRow's, too
+	rows, _ := conn.Query(ctx, takenSQL) // ForEachRow returns the error, too
 	_, err = pgx.ForEachRow(rows, []any{&by, &n, &attempts}, func() error {
 		taken[by] = n
 		most = max(most, attempts)

@@ -16,7 +16,7 @@ var race = scenario.Scenario{
 	Run:    raceReclaim,
 }
 
-// order is one way in which a settling and a reclaiming of the same job can meet.
+// order is one way in which a settle and a reclaim of the same job can meet.
 type order struct {
 	name   string
 	winner side
@@ -31,8 +31,8 @@ const (
 	either     side = "either"
 )
 
-// orders are all that there are with two statements, each of which takes its snapshot,
-// locks the row and commits; and with a settling in a longer transaction.
+// orders are all ways for two statements that each take a snapshot, lock the row and commit, and
+// for a settle in a longer transaction.
 var orders = []order{
 	{"settle; reclaim", settling, func(ctx context.Context, t *trial) error {
 		return inTurn(t.settle(ctx, nowhere), t.reclaim(ctx, nowhere))
@@ -91,7 +91,7 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
-// ending is a way to end a job: a verb, and whether what is done is kept.
+// ending is a way to end a job: an action, and whether completed jobs are kept.
 type ending struct {
 	verb queue.Action
 	kept bool
@@ -109,12 +109,12 @@ var endings = []ending{{queue.Done, true}, {queue.Done, false}, {queue.Retry, tr
 // shortTrials is how many trials a short run has: each combination twice.
 const shortTrials = 120
 
-// combination is that of trial i: each comes as often as another.
+// combination returns the combination of trial i. All are equally frequent.
 func combination(i int) (order, ending) {
 	return orders[i%len(orders)], endings[i/len(orders)%len(endings)]
 }
 
-// tooMany is how many trials may go wrong until the rest is not worth the time.
+// tooMany is how many trials may fail before the scenario gives up.
 const tooMany = 20
 
 func raceReclaim(ctx context.Context, h *harness.Harness) error {

@@ -17,7 +17,7 @@ import (
 //go:embed race.sql
 var raceSQL string
 
-// place is where a statement is stopped: see race.sql.
+// place is where a statement stops: see race.sql.
 type place string
 
 const (
@@ -26,22 +26,22 @@ const (
 	locked  place = "locked"
 )
 
-// The names of the sessions of each side.
+// The names of both sides' sessions.
 const (
 	settler   = "settler"
 	reclaimer = "reclaimer"
 )
 
-// runner is errand as one session has it, whose statements stop at a place.
+// runner is errand on one session, whose statements stop at a place.
 type runner struct {
 	db        *sql.DB
-	kept, not *postgres.Backend // with what is done kept, or not
+	kept, not *postgres.Backend // completed jobs are kept, or not
 }
 
 // track is what all trials share.
 type track struct {
 	harness *harness.Harness
-	gate    *pgx.Conn // holds the locks that are waited for
+	gate    *pgx.Conn // holds the locks that statements stop at
 	reader  *pgxpool.Pool
 	runners map[string]map[place]runner
 }

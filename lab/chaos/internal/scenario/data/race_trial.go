@@ -14,25 +14,24 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// trial is one meeting.
+// trial is one race between a settle and a reclaim.
 type trial struct {
 	*track
 	ending    ending
-	subject   *queue.Job // its lease has run out
-	bystander *queue.Job // its lease lasts, and it is settled in the same call
+	subject   *queue.Job // its lease has expired
+	bystander *queue.Job // its lease has not expired; it is settled in the same call
 
 	mu        sync.Mutex
-	settled   bool // the subject, by settling
+	settled   bool // the settle won the subject
 	reclaimed bool
 	other     bool // the bystander was not settled
-	rival     bool // it was claimed again
+	rival     bool // the subject was claimed again
 }
 
-// trialTimeout is far more than a trial takes in which nobody waits for whom he should
-// not wait for.
+// trialTimeout is far more than a trial takes, unless a statement waits that should not.
 const trialTimeout = 3 * time.Second
 
-// try runs one trial and says who won, and what is wrong with that.
+// try runs one trial. It returns the winner, and an error if something is wrong.
 func (t *track) try(ctx context.Context, number int, o order, e ending) (side, error) {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
@@ -58,7 +57,7 @@ func (t *track) try(ctx context.Context, number int, o order, e ending) (side, e
 	return winner, one.check(ctx, winner)
 }
 
-// prepare claims the two jobs, one of them for a lease that is over at once.
+// prepare claims the two jobs, one of them with a lease that expires at once.
 func (t *trial) prepare(ctx context.Context, name string) error {
 	q := t.runners[settler][nowhere].kept
 	claim := func(lease time.Duration) (*queue.Job, error) {
@@ -88,7 +87,7 @@ func (t *trial) prepare(ctx context.Context, name string) error {
 	return t.awaitTrue(ctx, nil, `SELECT locked_until < clock_timestamp() FROM errand.jobs WHERE id = $1`, t.subject.ID)
 }
 
-// settle is the holder's settling, stopped at a place.
+// settle returns the holder's settle, which stops at a place.
 func (t *trial) settle(ctx context.Context, at place) func() error {
 	return func() error {
 		r := t.runners[settler][at]
@@ -119,7 +118,7 @@ func (t *trial) settleOn(ctx context.Context, r runner, db queue.DB) error {
 	return err
 }
 
-// settleInTx settles in a transaction, and ends it after what happens meanwhile.
+// settleInTx settles in a transaction, calls meanwhile, and ends the transaction.
 func (t *trial) settleInTx(ctx context.Context, commit bool, meanwhile func() error) error {
 	r := t.runners[settler][nowhere]
 	tx, err := r.db.BeginTx(ctx, nil)
@@ -140,7 +139,7 @@ func (t *trial) settleInTx(ctx context.Context, commit bool, meanwhile func() er
 	return tx.Rollback()
 }
 
-// reclaim is another worker's reclaiming, stopped at a place.
+// reclaim returns another worker's reclaim, which stops at a place.
 func (t *trial) reclaim(ctx context.Context, at place) func() error {
 	return func() error {
 		taken, err := t.runners[reclaimer][at].kept.Reclaim(ctx, 100)
@@ -156,7 +155,7 @@ func (t *trial) reclaim(ctx context.Context, at place) func() error {
 	}
 }
 
-// claim is a rival's claim of what was reclaimed.
+// claim returns a rival's claim of the reclaimed job.
 func (t *trial) claim(ctx context.Context) func() error {
 	return func() error {
 		req := queue.ClaimRequest{Queues: []string{t.subject.Queue}, Limit: 1, Lease: time.Hour, Worker: "rival"}
@@ -169,17 +168,16 @@ func (t *trial) claim(ctx context.Context) func() error {
 	}
 }
 
-// begin runs a step beside the others.
+// begin runs a step in a goroutine.
 func (t *trial) begin(step func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- step() }()
 	return ended
 }
 
-// stopped runs a step that stops at a place, does something else meanwhile, and lets it
-// go on to its end.
+// stopped runs a step until it stops at a place, calls meanwhile, and lets the step end.
 func (t *trial) stopped(ctx context.Context, at place, step, meanwhile func() error) error {
-	// The gate outlasts a trial that takes too long: the next one needs it.
+	// Without the trial's timeout, because the next trial needs the gate, too.
 	if _, err := t.gate.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_lock(hashtext($1))`, string(at)); err != nil {
 		return err
 	}
@@ -192,14 +190,13 @@ func (t *trial) stopped(ctx context.Context, at place, step, meanwhile func() er
 	return errors.Join(err, unlock, <-ended)
 }
 
-// awaitBlocked waits until a side waits for a row that the other has locked.
+// awaitBlocked waits until a side waits for a row that the other side has locked.
 func (t *trial) awaitBlocked(ctx context.Context, name string, ended <-chan error) error {
 	return t.awaitTrue(ctx, ended, `SELECT EXISTS (SELECT FROM pg_stat_activity
 		WHERE application_name = $1 AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple'))`, name)
 }
 
-// awaitTrue asks until the answer is true. It is an error if the step that is waited for
-// ends before.
+// awaitTrue asks a question until the answer is true. It fails if the other step ends first.
 func (t *trial) awaitTrue(ctx context.Context, ended <-chan error, question string, args ...any) error {
 	for {
 		var yes bool
@@ -212,8 +209,8 @@ func (t *trial) awaitTrue(ctx context.Context, ended <-chan error, question stri
 	}
 }
 
-// row is the subject's row as it is now, with all that an update changes; "" if there is
-// none.
+// row returns the subject's row, with everything that an update changes. It returns "" if there is
+// no row.
 func (t *trial) row(ctx context.Context) (status, lastError, all string, err error) {
 	err = t.reader.QueryRow(ctx, `SELECT status::text, coalesce(last_error, ''), concat_ws(' | ', xmin, ctid, j) FROM errand.jobs AS j WHERE id = $1`, t.subject.ID).
 		Scan(&status, &lastError, &all)
@@ -223,8 +220,8 @@ func (t *trial) row(ctx context.Context) (status, lastError, all string, err err
 	return status, lastError, all, err
 }
 
-// check looks whether the row is as the winner left it, and stays so when both come
-// once more.
+// check checks that the row is as the winner left it, and that both statements change nothing when
+// they are repeated.
 func (t *trial) check(ctx context.Context, winner side) error {
 	status, lastError, before, err := t.row(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ var cut = scenario.Scenario{
 	Run:    cutCommits,
 }
 
-// cuts are the moments that are drawn from.
+// cuts are the moments of a cut, of which one is drawn.
 var cuts = []wire.Fate{wire.CutUnsent, wire.CutUnanswered, wire.CutAnswered}
 
 // cutClient is an enqueuer and the proxy that cuts its connections.
@@ -42,7 +42,7 @@ func cutCommits(ctx context.Context, h *harness.Harness) error {
 	clients, err := newClients(h, append(cutClients(), idle...))
 	defer func() {
 		for _, c := range clients {
-			_ = c.proxy.Close() // nothing depends on it any more
+			_ = c.proxy.Close() // nothing uses it any more
 		}
 	}()
 	if err != nil {
@@ -65,7 +65,7 @@ func cutCommits(ctx context.Context, h *harness.Harness) error {
 	return workOff(ctx, h, len(cutting)*budget)
 }
 
-// cutClients are those whose connections are cut during a commit.
+// cutClients returns the clients whose connections are cut during a commit.
 func cutClients() (clients []*cutClient) {
 	for _, driver := range []string{"pgx", "postgres"} {
 		for _, tx := range []bool{false, true} {
@@ -80,8 +80,8 @@ func cutClients() (clients []*cutClient) {
 	return clients
 }
 
-// idleClients are those whose connections are cut in the pause after each call, so that
-// nothing of the next can have been sent over them.
+// idleClients returns the clients whose connections are cut in the pause after a call, when nothing
+// of the next call can have been sent.
 func idleClients() []*cutClient {
 	const pause = 20 * time.Millisecond
 	return []*cutClient{
@@ -91,7 +91,7 @@ func idleClients() []*cutClient {
 	}
 }
 
-// newClients makes the proxies of clients, and numbers their jobs apart.
+// newClients makes the proxies of clients, and gives each a range of job numbers.
 func newClients(h *harness.Harness, clients []*cutClient) (made []*cutClient, err error) {
 	const apart = 1_000_000
 	h.Route = func(name, dsn string) (string, error) {
@@ -112,7 +112,7 @@ func newClients(h *harness.Harness, clients []*cutClient) (made []*cutClient, er
 	return made, nil
 }
 
-// commits says whether a request commits what the client enqueues.
+// commits reports whether a request commits what the client enqueues.
 func (c *cutClient) commits(r wire.Request) bool {
 	if c.how.Tx {
 		return r.Has("commit") || r.Has("COMMIT")
@@ -120,8 +120,8 @@ func (c *cutClient) commits(r wire.Request) bool {
 	return r.Has("INSERT INTO")
 }
 
-// cutAtCommit cuts the client's connections until there have been enough cuts. One request
-// of four passes.
+// cutAtCommit cuts the client's connections at commits, until there have been enough cuts. It lets
+// one request in four pass.
 func (c *cutClient) cutAtCommit(h *harness.Harness, enough int) {
 	draw := h.Source(c.name)
 	c.proxy.Judged(func(r wire.Request) wire.Fate {
@@ -136,14 +136,14 @@ func (c *cutClient) cutAtCommit(h *harness.Harness, enough int) {
 		}
 		c.cuts = append(c.cuts, cuts[i])
 		if draw.IntN(2) == 0 {
-			return cuts[i].Closed() // to lib/pq not the same as a reset
+			return cuts[i].Closed() // lib/pq treats it differently from a reset
 		}
 		return cuts[i]
 	})
 }
 
-// cutIdle cuts the client's connection after every second call or so: pgx tries one that is new, or
-// has been idle for more than a second, before it uses it again, and others it does not.
+// cutIdle cuts the client's connection after about every second call. pgx checks a connection
+// before use only if it is new, or was idle for more than a second.
 func (c *cutClient) cutIdle(h *harness.Harness) {
 	draw := h.Source(c.name)
 	c.proxy.Judged(func(r wire.Request) wire.Fate {
@@ -163,8 +163,8 @@ func (c *cutClient) cutsSoFar() int {
 	return len(c.cuts)
 }
 
-// letEnqueue runs the clients until all of the cuts have been made, and the idle ones have met
-// a server that refuses connections, too.
+// letEnqueue runs the clients until all cuts have been made, and the idle clients have also met a
+// server that refuses connections.
 func letEnqueue(ctx context.Context, h *harness.Harness, clients, cutting []*cutClient, budget int) (err error) {
 	for _, c := range clients {
 		if c.child, err = h.Committer(c.name, c.how); err != nil {
@@ -194,7 +194,7 @@ func letEnqueue(ctx context.Context, h *harness.Harness, clients, cutting []*cut
 	return refuseIdle(ctx, h, clients[len(cutting):])
 }
 
-// refuseIdle lets the idle clients call a server at which nobody listens, some times each.
+// refuseIdle makes the idle clients call a port without a server, a few times each.
 func refuseIdle(ctx context.Context, h *harness.Harness, idle []*cutClient) error {
 	const times = 10
 	for _, c := range idle {
@@ -216,12 +216,12 @@ func refuseIdle(ctx context.Context, h *harness.Harness, idle []*cutClient) erro
 		return fmt.Errorf("nobody is refused: %w", err)
 	}
 	for _, c := range idle {
-		c.child.Kill() // one that has keys would try for ever
+		c.child.Kill() // a client whose jobs have keys would retry for ever
 	}
 	return nil
 }
 
-// workOff has all that was enqueued run, and audited.
+// workOff lets workers run all jobs, and audits.
 func workOff(ctx context.Context, h *harness.Harness, faults int) error {
 	crew, err := h.Crew(2, child.Work{Worker: peer.Worker{Concurrency: 8}})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/wire"
 )
 
-// checkCut compares what the clients were told with what was done to them and with the table.
+// checkCut compares what the clients were told with the cuts and with the table.
 func checkCut(ctx context.Context, h *harness.Harness, cutting, idle []*cutClient) error {
 	if err := sessionsEnded(ctx, h); err != nil {
 		return err
