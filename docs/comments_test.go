@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestComments: no comment of a Go or SQL file that programs use has an unplain word.
+// TestComments: no comment of a Go or SQL file has an unplain word. Tests and examples do not count.
 func TestComments(t *testing.T) {
 	files := 0
-	for _, root := range []string{"../queue", "../middleware", "../backend", "../internal"} {
+	for _, root := range []string{"../queue", "../middleware", "../backend", "../internal", "../lab"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
@@ -40,7 +40,7 @@ func TestComments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if files < 100 {
+	if files < 200 {
 		t.Errorf("found only %d files", files)
 	}
 }

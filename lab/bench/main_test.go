@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSmoke measures everything, very small, against the floor, River and goqite: each
-// measurement must succeed, its checks included, and have a figure.
+// TestSmoke measures everything, very small, against the floor, River and goqite. Each measurement
+// must succeed and have a figure.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -54,7 +54,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// casesOf are the names of a scenario's cases as JSON has them.
+// casesOf returns the names of a scenario's cases, as JSON has them.
 func casesOf(s scenario.Scenario) []string {
 	switch {
 	case s.Name == "long":
@@ -73,7 +73,7 @@ func casesOf(s scenario.Scenario) []string {
 	return names
 }
 
-// figures says of which scenarios and systems there are figures above 0.
+// figures returns the scenarios and systems that have figures above 0.
 func figures(t *testing.T, text []byte) map[string]bool {
 	t.Helper()
 	var records []struct {

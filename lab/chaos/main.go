@@ -1,15 +1,15 @@
-// Command chaos puts errand through what breaks job queues, and counts what is lost.
+// Command chaos does to errand what breaks job queues, and counts the lost jobs.
 //
 //	cd lab/chaos && go run . [-run 1,2,sigterm] [-short] [-seed N] [-against river]
 //
-// Workers and enqueuers are processes of their own, which are killed, frozen and told
-// to stop; the server is killed, too. Each writes what it sees to a ledger on a server
-// that nothing happens to, and an auditor compares that with what was promised. The
-// run is repeated by its seed: the same faults strike the same victims after the same
-// pauses. The PostgreSQL binaries are those of PATH or of the newest version on the machine.
+// Workers and enqueuers are processes of their own. chaos kills and freezes them and tells them to
+// stop, and it kills the server, too. Each process writes what it sees to a ledger, on a server
+// that no fault strikes. An audit compares the ledger with the acknowledged enqueues. A seed
+// repeats a run: the same faults strike the same victims after the same pauses. The PostgreSQL
+// binaries are those in PATH, or of the newest version on the machine.
 //
-// The exit status is 1 if errand did not meet a criterion. Those that another system
-// did not meet are shown alone.
+// The exit status is 1 if errand missed a criterion. A criterion that another system missed is only
+// shown.
 package main
 
 import (
@@ -39,7 +39,7 @@ type flags struct {
 	markdown bool
 	criteria bool
 	list     bool
-	reports  []string // to be shown instead of a run
+	reports  []string // shown instead of a run
 }
 
 func parse(args []string, errors io.Writer) (f flags, err error) {
@@ -78,7 +78,7 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	return f, nil
 }
 
-// command is the command line that repeats the run, on this machine or another.
+// command returns the command line that repeats the run, on this machine or another.
 func command(set *flag.FlagSet, seed uint64) string {
 	words := []string{"go run ."}
 	set.Visit(func(f *flag.Flag) {
@@ -93,7 +93,7 @@ func command(set *flag.FlagSet, seed uint64) string {
 	return strings.Join(append(words, "-seed", fmt.Sprint(seed)), " ")
 }
 
-// scenarios are those that are named, or, if none is, all that a run of that length has.
+// scenarios returns the named scenarios, or without a name all of a full or short run.
 func scenarios(list string, short bool) ([]scenario.Scenario, error) {
 	if list == "" {
 		return slices.DeleteFunc(slices.Clone(runner.All), func(s scenario.Scenario) bool { return s.Long && short }), nil
@@ -109,7 +109,7 @@ func scenarios(list string, short bool) ([]scenario.Scenario, error) {
 	return chosen, nil
 }
 
-// peers are the values of -against.
+// peers returns the values of -against.
 func peers() []string {
 	var names []string
 	for _, s := range peer.Systems {
@@ -167,7 +167,7 @@ func list(out io.Writer) error {
 	return nil
 }
 
-// write writes the rows as the command line wants them.
+// write writes the rows in the format that the command line asks for.
 func (f flags) write(out io.Writer, rows []*report.Row) error {
 	switch {
 	case f.json:
@@ -180,7 +180,7 @@ func (f flags) write(out io.Writer, rows []*report.Row) error {
 	return report.Text(out, rows)
 }
 
-// failures is an error if errand did not pass what was run.
+// failures returns an error if errand did not pass all scenarios that were run.
 func failures(rows []*report.Row) error {
 	var failed, void []string
 	for _, r := range rows {

@@ -64,8 +64,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestFailures is of the exit status: a peer's failure and what was not run are shown, errand's
-// failure counts.
+// TestFailures: the exit status is 1 for a failure of errand's. A failure of another system, and a
+// scenario that was not run, are only shown.
 func TestFailures(t *testing.T) {
 	good := &report.Row{Number: 1, Scenario: "a", System: "errand", Checks: []report.Check{{OK: true}}}
 	bad := &report.Row{Number: 2, Scenario: "b", System: "errand", Checks: []report.Check{{OK: false}}}

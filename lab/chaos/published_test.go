@@ -32,7 +32,7 @@ const (
 		"as the largest backlog that it ever had.\n\n"
 )
 
-// TestPublished holds the published tables to the reports that they are made from.
+// TestPublished checks that the published tables are made from the reports.
 func TestPublished(t *testing.T) {
 	files, err := filepath.Glob("../results/reliability/*.json")
 	if err != nil || len(files) == 0 {
@@ -66,7 +66,7 @@ func TestPublished(t *testing.T) {
 	hold(t, criteria, criteriaTitle+found.String())
 }
 
-// hold demands that a file has this text, or writes it.
+// hold checks that a file has this text. With -update it writes the file.
 func hold(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// burn uses the processor for d.
+// burn uses CPU time for d.
 func burn(d time.Duration) {
 	for from := CPU(); CPU()-from < d; {
 	}

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// script is a child that a shell script plays.
+// script returns a child that is a shell script.
 func script(lines ...string) []string {
 	return []string{"sh", "-c", strings.Join(lines, "\n"), "sh"}
 }
@@ -136,7 +136,7 @@ func TestNoSuchPart(t *testing.T) {
 
 func TestLatencyTimes(t *testing.T) {
 	log := newTimes(4)
-	for i, late := range []int64{4e6, -1e6, 2e6, 1e6} { // the second handler ran before the enqueuer knew
+	for i, late := range []int64{4e6, -1e6, 2e6, 1e6} { // the second handler ran before the enqueue returned
 		log.sent[i] = 10e6
 		log.handled[i].Store(10e6 + late)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 )
 
-// counted is a peer that can do no more than be counted.
+// counted is a peer that only has a census.
 type counted struct {
 	peer.Peer
 	census peer.Census
@@ -18,8 +18,7 @@ type counted struct {
 
 func (c counted) Census(context.Context) (peer.Census, error) { return c.census, c.err }
 
-// TestDrainIsChecked: a drain in which a job was left out, run twice, or not
-// settled is an error and no figure.
+// TestDrainIsChecked: a drain fails if a job did not run, ran twice, or was not settled.
 func TestDrainIsChecked(t *testing.T) {
 	keeps, deletes := peer.System{Name: "keeps", Keeps: true}, peer.System{Name: "deletes"}
 	halves := func(handled, sum int64) []child.Result {

@@ -1,4 +1,4 @@
--- The claim of design §7: at most $1 due jobs for $2, found again by ctid, with the columns that a worker needs.
+-- Claims at most $1 due jobs for $2, found again by ctid, with the columns that a worker needs.
 UPDATE errand.jobs AS j
 SET
     status = 'running',

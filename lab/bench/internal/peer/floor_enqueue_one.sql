@@ -1,2 +1,2 @@
--- The plainest insert of one job.
+-- The simplest insert of one job.
 INSERT INTO errand.jobs (kind, payload) VALUES ($1, $2);

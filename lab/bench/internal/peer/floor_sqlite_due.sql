@@ -1,4 +1,4 @@
--- The first half of a claim, as one would write it by hand: at most ?1 jobs that are due at ?2, with the columns that a worker needs.
+-- The first half of a claim: reads at most ?1 jobs that are due at ?2, with the columns that a worker needs.
 SELECT id, kind, payload, attempts
 FROM errand_jobs
 WHERE queue = 'default' AND status = 'pending' AND scheduled_at <= ?2

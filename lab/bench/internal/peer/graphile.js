@@ -1,5 +1,5 @@
-// The worker of graphile-worker as a child of bench: it speaks the protocol of package child on its standard input and
-// output. Its argument is the Spec.
+// The worker of graphile-worker, as a child of bench. It talks to its parent by the protocol of package child, on its
+// standard input and output. Its argument is the Spec.
 "use strict";
 const fs = require("node:fs");
 const { Pool } = require("pg");
@@ -11,7 +11,7 @@ const logger = new Logger(() => (level, message) => {
   if (level === "error") process.stderr.write(message + "\n");
 });
 
-// The first is what graphile-worker's own benchmark runs with, the second its defaults.
+// The first are the settings of graphile-worker's own benchmark, the second its defaults.
 const settings = {
   "graphile-best": {
     concurrentJobs: 24,

@@ -25,7 +25,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestQueuesInAFile: what was enqueued, in a call and one by one, is handled once and then settled.
+// TestQueuesInAFile: each job, enqueued in one call or alone, is handled once and then settled.
 func TestQueuesInAFile(t *testing.T) {
 	for _, name := range []string{"errand-sqlite", "floor-sqlite", "river-sqlite", "goqite"} {
 		t.Run(name, func(t *testing.T) {

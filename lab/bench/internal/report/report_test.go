@@ -29,8 +29,8 @@ var header = Header{
 	Load:    "0.10",
 }
 
-// tables have all that a report can show: one scenario without cases and one with,
-// spreads, gaps of both kinds, and targets of each fate; and a series.
+// tables returns everything that a report can show: a scenario without cases and one with cases,
+// spreads, both kinds of gaps, targets that are met, missed and unknown, and a series.
 func tables() []*result.Table {
 	place := func(name, system string) result.Place { return result.Place{Case: name, System: system} }
 	figure := func(name string, m result.Metric, v float64) result.Figure {
@@ -97,7 +97,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestJSONIsAnArrayOfFigures holds the names that programs read.
+// TestJSONIsAnArrayOfFigures checks the names that programs read.
 func TestJSONIsAnArrayOfFigures(t *testing.T) {
 	var b bytes.Buffer
 	if err := JSON(&b, tables()); err != nil {

@@ -7,8 +7,8 @@ import (
 
 func at(name, system string) Place { return Place{Case: name, System: system} }
 
-// filled is a table of two rounds, in which errand does 100 and then 300, and the
-// peer, which misses a third round of errand's, half of that and then a tenth.
+// filled returns a table of two rounds. errand has 100 and then 300. The peer has half of that and
+// then a tenth, and misses errand's third round.
 func filled() *Table {
 	t := &Table{Scenario: "drain"}
 	for round, v := range []float64{100, 300, 200} {
@@ -29,7 +29,7 @@ func TestRow(t *testing.T) {
 	}{
 		{"errand", 200, 100, 300, 1},
 		{"peer", 40, 30, 50, 0.3}, // of 0.5 and 0.1; the ratio of the medians would be 0.2
-		{"late", 3, 3, 3, 0.01},   // measured in the second round alone
+		{"late", 3, 3, 3, 0.01},   // measured only in the second round
 	} {
 		row := table.Row(at("", c.system), Throughput)
 		if row.Median() != c.median || row.Min() != c.min || row.Max() != c.max {

@@ -14,8 +14,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/server"
 )
 
-// pretend runs a scenario that measures nothing, and returns in which order it
-// was asked to.
+// pretend runs a scenario that measures nothing. It returns the order of the calls.
 func pretend(t *testing.T, s scenario.Scenario, o Options, measure func(turn string) ([]result.Figure, error)) (order []string, table *result.Table) {
 	t.Helper()
 	s.Measure = func(_ context.Context, _ *harness.Harness, system peer.System, name string) ([]result.Figure, error) {

@@ -10,8 +10,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/result"
 )
 
-// TestTargetsAreMeasurable: what a target speaks of is among the scenario's systems
-// and cases.
+// TestTargetsAreMeasurable: the systems and cases of a target belong to its scenario.
 func TestTargetsAreMeasurable(t *testing.T) {
 	for _, s := range All {
 		if base := cmp.Or(s.Base, result.Baseline); !s.Series && !slices.Contains(s.Systems, base) {

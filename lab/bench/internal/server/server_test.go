@@ -68,7 +68,7 @@ func TestOnlyWhatIsNeededIsStarted(t *testing.T) {
 		t.Errorf("description: got %s", text)
 	}
 	before := s.SQLite.dir
-	for range 2 { // also where there is nothing to remove
+	for range 2 { // the second time there is nothing to remove
 		if err := s.Wipe(t.Context(), peer.Named("errand-sqlite")); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// at is so many seconds after noon.
+// at returns a time this many seconds after noon.
 func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
 
 func entry(number, attempt int, worker string, seconds float64) ledger.Entry {
@@ -23,7 +23,7 @@ func done(number, attempt int, seconds float64) peer.Job {
 	return peer.Job{Number: number, State: peer.Ended, Attempt: attempt, EndedAt: at(seconds)}
 }
 
-// evidence is of jobs 1 to n, each of which was done as it should be.
+// evidence returns evidence of jobs 1 to n, all done without a fault.
 func evidence(n int) Evidence {
 	e := Evidence{Book: ledger.Book{Acked: make(map[int]time.Time)}}
 	for i := 1; i <= n; i++ {
@@ -73,8 +73,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestGone is of what a standby had not received: it may be lost, and no more than that.
-func TestGone(t *testing.T) {
+// TestMayLose: jobs that a standby had not received may be lost, and no others.
+func TestMayLose(t *testing.T) {
 	e := evidence(4)
 	e.MayLose = map[int]bool{1: true, 2: true, 3: true}
 	e.MayLose[9] = true // was never acknowledged
@@ -96,8 +96,8 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
-// killed is evidence in which worker a is killed at second 2.5 while it holds jobs 1,
-// which it has started, and 2, which it has not; b runs both.
+// killed returns evidence in which worker a is killed at second 2.5. It holds job 1, which it has
+// started, and job 2, which it has not. Worker b runs both.
 func killed() Evidence {
 	e := evidence(3)
 	e.Book.Starts = []ledger.Entry{entry(1, 1, "a", 1), entry(3, 1, "a", 1), entry(1, 2, "b", 5), entry(2, 2, "b", 6.5)}
@@ -140,9 +140,9 @@ func TestRunHeldByTwoKilledInTurn(t *testing.T) {
 	}
 }
 
-// TestRunOfAnAttemptThatWasGivenBack is of a job that a frozen worker gives back, which costs no
-// attempt: it runs again as the same, and each of its runs is explained by a fault of its own.
-func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
+// TestReleasedRun: a frozen worker releases a job, which costs no attempt, so the job runs again
+// with the same one. Each fault explains one of these runs.
+func TestReleasedRun(t *testing.T) {
 	freeze := func(second float64) Fault {
 		return Fault{At: at(second), Looked: at(second + 0.1), Worker: "a", Held: []peer.Job{{Number: 1, Attempt: 1}}}
 	}
@@ -152,7 +152,7 @@ func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
 	}{
 		"each frozen":            {[]Fault{freeze(1.5), freeze(5.5)}, 2, 0},
 		"frozen as they begin":   {[]Fault{freeze(0.99), freeze(4.99)}, 2, 0}, // the starts were on their way to the ledger
-		"frozen before it began": {[]Fault{freeze(0.5), freeze(5.5)}, 2, 0},   // and did when it went on
+		"frozen before it began": {[]Fault{freeze(0.5), freeze(5.5)}, 2, 0},   // and began when it was thawed
 		"the first frozen twice": {[]Fault{freeze(1.5), freeze(1.7)}, 1, 1},
 		"the second frozen":      {[]Fault{freeze(5.5)}, 1, 1},
 	} {
@@ -165,8 +165,8 @@ func TestRunOfAnAttemptThatWasGivenBack(t *testing.T) {
 	}
 }
 
-// TestRerunEndsWithTheNextHolder is of a job whose second holder was killed before it
-// started the job: the wait for the first ended all the same.
+// TestRerunEndsWithTheNextHolder: the second holder of a job is killed before it starts the job.
+// The wait for the first one has ended all the same.
 func TestRerunEndsWithTheNextHolder(t *testing.T) {
 	e := killed()
 	e.Book.Starts[3] = entry(2, 3, "c", 9)
@@ -220,7 +220,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// TestRerunOfTheFourthAttempt is counted apart.
+// TestRerunOfTheFourthAttempt: the fourth attempt is counted apart.
 func TestRerunOfTheFourthAttempt(t *testing.T) {
 	e := killed()
 	e.Book.Starts[0].Attempt, e.Book.Starts[2].Attempt, e.Faults[0].Held[0].Attempt = 4, 5, 4
@@ -229,7 +229,7 @@ func TestRerunOfTheFourthAttempt(t *testing.T) {
 	}
 }
 
-// TestUnknownIsNoGhost is of a job that was asked for, and may have been written.
+// TestUnknownIsNoGhost: a job of a failed call may have been written.
 func TestUnknownIsNoGhost(t *testing.T) {
 	e := evidence(2)
 	delete(e.Book.Acked, 1)

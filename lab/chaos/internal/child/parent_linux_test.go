@@ -2,8 +2,8 @@ package child
 
 import "testing"
 
-// TestChildrenEndWithTheirParent ends the thread that stands for the parent's life: a
-// frozen child must not be left behind.
+// TestChildrenEndWithTheirParent ends the starter's thread, as the parent's end does. A frozen
+// child must end, too.
 func TestChildrenEndWithTheirParent(t *testing.T) {
 	s := NewStarter("")
 	p, err := s.Start(Spec{Part: "sleep", Name: "w1"})

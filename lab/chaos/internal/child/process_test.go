@@ -15,7 +15,7 @@ import (
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
-// TestMain plays a child, as the name of its part has it.
+// TestMain plays a child of the part's name.
 func TestMain(m *testing.M) {
 	if len(os.Args) != 3 || os.Args[1] != process.Argument {
 		os.Exit(m.Run())
@@ -62,7 +62,7 @@ func start(t *testing.T, part string) *Process {
 	return p
 }
 
-// patience is far longer than anything here takes.
+// patience is far longer than any test takes.
 const patience = 20 * time.Second
 
 func awaitEnd(t *testing.T, p *Process) {
@@ -130,9 +130,8 @@ func TestEndByItself(t *testing.T) {
 	}
 }
 
-// TestExposed has a worker end by SIGKILL, which is expected of an exposed one only, and another in
-// another way.
-func TestExposed(t *testing.T) {
+// TestAllowKill: an end by SIGKILL is expected only after AllowKill, and no other end is.
+func TestAllowKill(t *testing.T) {
 	killed, told := start(t, "suicide"), start(t, "told")
 	awaitEnd(t, killed)
 	if err := killed.Unexpected(); err == nil {
@@ -163,7 +162,7 @@ func TestBadTexts(t *testing.T) {
 	}
 }
 
-func TestWaitInVain(t *testing.T) {
+func TestWaitTimesOut(t *testing.T) {
 	p := start(t, "sleep")
 	if err := p.Wait(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not end within 10ms") {
 		t.Errorf("got %v, want that it did not end", err)

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// TestPatchOfThisToolchain patches the package time that this test was compiled with, or one beside
-// it.
+// TestPatchOfThisToolchain patches the package time of this toolchain, or of another one beside it.
 func TestPatchOfThisToolchain(t *testing.T) {
 	root, err := goCommand(t.Context(), "env", "GOROOT")
 	if err != nil {

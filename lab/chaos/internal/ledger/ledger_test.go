@@ -31,7 +31,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	must(t, w.Acked(1, 2, 3))
 	const runs = 200
 	var all sync.WaitGroup
-	for i := range runs { // so that they travel together
+	for i := range runs { // so that they are written together
 		all.Go(func() {
 			must(t, w.Started(i, 1))
 			must(t, w.Note(i, 1, fmt.Sprint("note ", i)))

@@ -1,4 +1,4 @@
--- What happened, as the processes themselves saw it. Every row is written before they go on, and its time is this server's.
+-- The events, as the processes saw them. A process writes the row before it goes on. The time is this server's.
 CREATE TABLE acked ( -- an enqueue was acknowledged
     id     bigint GENERATED ALWAYS AS IDENTITY,
     number bigint NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE effects ( -- a handler has done its work
     worker  text NOT NULL,
     at      timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE TABLE notes ( -- whatever else a scenario wants to know of a run
+CREATE TABLE notes ( -- any other event of a run
     number  bigint NOT NULL,
     attempt integer NOT NULL,
     worker  text NOT NULL,

@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/server"
 )
 
-// TestWaitIsSeen has one session wait for another until the watch has looked a few times.
+// TestWaitIsSeen makes one session wait for another until the watch has read a few times.
 func TestWaitIsSeen(t *testing.T) {
 	servers, err := server.NewServers(t.Context())
 	if err != nil {

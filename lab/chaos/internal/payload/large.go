@@ -18,9 +18,9 @@ var large = []struct {
 	{"3 MB of 1e4000", Refused, func() []byte { return []byte("[" + strings.Repeat("1e4000,", 400_000) + "1]") }},
 	{"10 MB of digits", Either, func() []byte { return []byte("[" + strings.Repeat("1,", 5<<20) + "1]") }},
 	{"60 MB of digits", Either, func() []byte { return []byte("[" + strings.Repeat("1,", 30<<20) + "1]") }},
-	{"100 MB", Either, func() []byte { return xs(100 << 20) }},
-	{"256 MB", Either, func() []byte { return xs(256 << 20) }},
-	{"300 MB", Either, func() []byte { return xs(300 << 20) }},
+	{"100 MB", Either, func() []byte { return letters(100 << 20) }},
+	{"256 MB", Either, func() []byte { return letters(256 << 20) }},
+	{"300 MB", Either, func() []byte { return letters(300 << 20) }},
 	{"300 MB of strings", Either, func() []byte { return []byte("[" + strings.Repeat(`"`+strings.Repeat("x", 1<<20)+`",`, 300) + "1]") }},
 	{"400 MB and a byte", Refused, func() []byte { return []byte(strings.Repeat(" ", RaisedLimit) + "1") }},
 }

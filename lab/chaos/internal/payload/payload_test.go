@@ -38,8 +38,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// TestFates: what is drawn as a document is one, and what has a flaw that is not one of
-// errand's own limits is none.
+// TestFates: a drawn document is JSON, and a payload with a flaw is not, unless it only exceeds a
+// limit of errand's.
 func TestFates(t *testing.T) {
 	fates := make(map[Fate]int)
 	for n := len(named); n < len(named)+1000; n++ {

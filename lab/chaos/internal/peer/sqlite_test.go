@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// openTest opens the file as a process does.
+// openTest opens the file as a child does.
 func openTest(t *testing.T, path string) *inFile {
 	t.Helper()
 	s, err := Open(t.Context(), "sqlite", path, 3)
@@ -21,7 +21,7 @@ func openTest(t *testing.T, path string) *inFile {
 	return s.(*inFile)
 }
 
-// numbers are 1 to n.
+// numbers returns 1 to n.
 func numbers(n int) (all []int) {
 	for i := range n {
 		all = append(all, i+1)
@@ -52,7 +52,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// TestDamageIsFound writes rubbish over a part of the file.
+// TestDamageIsFound overwrites a part of the file.
 func TestDamageIsFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	whole := openTest(t, path)
@@ -79,7 +79,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// damage overwrites the second half of a file, in which there are only pages with jobs.
+// damage overwrites the second half of a file, which has only pages with jobs.
 func damage(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)

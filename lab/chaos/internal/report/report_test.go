@@ -39,7 +39,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestVoid: a stall of the machine excuses what is a matter of time, and nothing else.
+// TestVoid: a stall of the machine excuses criteria of time, and no others.
 func TestVoid(t *testing.T) {
 	for name, c := range map[string]struct {
 		late, lost bool
@@ -98,7 +98,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestServersApart has rows of two servers in a table each, by number.
+// TestServersApart: rows of two servers are in a table each, by number.
 func TestServersApart(t *testing.T) {
 	list := rows()
 	list = append(list, &Row{Number: 2, System: "errand", Server: "PostgreSQL 15.18"}, &Row{Number: 3, System: "errand", Server: "PostgreSQL 13.1"})
@@ -115,7 +115,7 @@ func TestServersApart(t *testing.T) {
 	}
 }
 
-// TestJSON reads what was written.
+// TestJSON reads what JSON has written.
 func TestJSON(t *testing.T) {
 	var js bytes.Buffer
 	if err := JSON(&js, rows()); err != nil {

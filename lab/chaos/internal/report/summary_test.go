@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSummary: one row a scenario and server, of errand, the full size before the short one and the
-// late run before the early one. A row that failed says why.
+// TestSummary: one row of errand's for each scenario and server. The full size comes before the
+// short one, then the latest run. A row that failed says why.
 func TestSummary(t *testing.T) {
 	row := func(server, system, date string, short bool, jobs int) *Row {
 		return &Row{Number: 1, What: "killed", Server: server, System: system, Jobs: jobs, Run: Run{Date: date, Short: short}}

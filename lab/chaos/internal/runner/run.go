@@ -158,7 +158,7 @@ func (st *stage) run(ctx context.Context, p part) *report.Row {
 	defer cancel()
 	row := &report.Row{Number: p.Number, Scenario: p.Name, What: p.What, System: p.system.Name, About: p.system.Text, Run: st.about(), RecoveryMS: -1}
 	begun := time.Now()
-	switch err := st.measured(ctx, p, row); {
+	switch err := st.playMeasured(ctx, p, row); {
 	case errors.Is(err, server.ErrNoDisk):
 		row.NotRun = "not: a full disk: " + err.Error()
 	case err != nil:
@@ -186,7 +186,7 @@ func limit(short bool, system peer.System) time.Duration {
 const remarkable = time.Second / 2
 
 // measured plays the scenario, and meanwhile measures stalls of the machine.
-func (st *stage) measured(ctx context.Context, p part, row *report.Row) error {
+func (st *stage) playMeasured(ctx context.Context, p part, row *report.Row) error {
 	meter, err := stall.Start(st.servers.Dir())
 	if err != nil {
 		return err

@@ -11,11 +11,11 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 )
 
-// TestParallel has two scenarios wait for each other, and one be alone.
+// TestParallel makes two scenarios wait for each other, and one be alone.
 func TestParallel(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
-	var under atomic.Int32 // way
+	var under atomic.Int32 // scenarios that run now
 	tiny := func(number int, name string, alone bool) scenario.Scenario {
 		return scenario.Scenario{Number: number, Name: name, Alone: alone, Run: func(_ context.Context, h *harness.Harness) error {
 			others := under.Add(1) - 1

@@ -44,7 +44,7 @@ func playOn(t *testing.T, name string, run func(ctx context.Context, h *harness.
 	return rows[0]
 }
 
-// TestTinySigkill kills one worker out of four, with all that belongs to it: servers,
+// TestTinySigkill kills one worker of four, with everything that belongs to a run: servers,
 // processes, ledger, audit.
 func TestTinySigkill(t *testing.T) {
 	if testing.Short() {
@@ -61,7 +61,7 @@ func TestTinySigkill(t *testing.T) {
 	}
 }
 
-// TestLostJobIsFound takes a job away behind the system's back.
+// TestLostJobIsFound deletes a job from the table.
 func TestLostJobIsFound(t *testing.T) {
 	r := play(t, func(ctx context.Context, h *harness.Harness) error {
 		if err := h.Enqueue(ctx, peer.Plain, 1, 2, 3); err != nil {
@@ -82,7 +82,7 @@ func TestLostJobIsFound(t *testing.T) {
 	}
 }
 
-// TestFile puts a system through a scenario whose database is a file, which is gone afterwards.
+// TestFile runs a scenario whose database is a file, which is removed afterwards.
 func TestFile(t *testing.T) {
 	var file string
 	r := playOn(t, "sqlite", func(ctx context.Context, h *harness.Harness) error {
@@ -105,7 +105,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestDeadWorkerIsNoticed has a worker end that nobody told to.
+// TestDeadWorkerIsNoticed starts a worker that ends by itself.
 func TestDeadWorkerIsNoticed(t *testing.T) {
 	r := play(t, func(ctx context.Context, h *harness.Harness) error {
 		if _, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: -1}}); err != nil {

@@ -27,8 +27,7 @@ func TestSameSeedSamePlan(t *testing.T) {
 	}
 }
 
-// TestPlanOfAKnownSeed holds the plan of a seed to what it was: a published command
-// must strike the same victims in the next version.
+// TestPlanOfAKnownSeed: a published command strikes the same victims in the next version.
 func TestPlanOfAKnownSeed(t *testing.T) {
 	var got []int
 	for _, s := range strikes(1, "known")[:12] {

@@ -17,7 +17,7 @@ import (
 
 // Bouncer is a PgBouncer in transaction mode in front of a server.
 type Bouncer struct {
-	Version string // such as 1.18.0
+	Version string // for example 1.18.0
 	servers *Servers
 	server  *Postgres
 	dir     string
@@ -26,11 +26,11 @@ type Bouncer struct {
 	ended   chan struct{}
 }
 
-// PoolSize is how many connections a [Bouncer] has to the server for each database.
+// PoolSize is how many connections a [Bouncer] opens to the server for each database.
 const PoolSize = 40
 
-// bouncerINI has all but what is said there as the packager has it: a server that could not
-// be connected to is tried again after a second, and not after fifteen.
+// bouncerINI is the configuration. What it does not name has PgBouncer's default.
+// server_login_retry lets PgBouncer retry a server after one second instead of fifteen.
 const bouncerINI = `[databases]
 * = host=127.0.0.1 port=%s
 
@@ -48,8 +48,8 @@ max_client_conn = 500
 server_login_retry = 1
 `
 
-// Bounce starts a PgBouncer in front of the server. It returns when the server can be
-// connected to through it.
+// StartBouncer starts a PgBouncer in front of the server. It returns when a client can connect
+// through it.
 func (p *Postgres) StartBouncer(ctx context.Context, name string) (*Bouncer, error) {
 	program, err := findBouncer()
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *Postgres) StartBouncer(ctx context.Context, name string) (*Bouncer, err
 	return b, b.start(ctx, program, ini)
 }
 
-// findBouncer looks where packagers put it, too, which is not in everyone's PATH.
+// findBouncer also looks into the folders of packages, which may not be in PATH.
 func findBouncer() (string, error) {
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -81,7 +81,7 @@ func findBouncer() (string, error) {
 	return "", errors.New("there is no pgbouncer: apt-get install pgbouncer, or brew install pgbouncer")
 }
 
-// write writes what the program reads.
+// write writes PgBouncer's configuration.
 func (b *Bouncer) write() (ini string, err error) {
 	ini, users := filepath.Join(b.dir, "pgbouncer.ini"), filepath.Join(b.dir, "users.txt")
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
@@ -106,7 +106,7 @@ func (b *Bouncer) start(ctx context.Context, program, ini string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // it has its own
+	defer log.Close() // the process has its own
 	b.command = b.servers.command(program, ini)
 	b.command.Stdout, b.command.Stderr = log, log
 	if err := b.command.Start(); err != nil {
@@ -114,7 +114,7 @@ func (b *Bouncer) start(ctx context.Context, program, ini string) error {
 	}
 	b.ended = make(chan struct{})
 	go func() {
-		_ = b.command.Wait() // what there is to say is in the log
+		_ = b.command.Wait() // the log has the reason
 		close(b.ended)
 	}()
 	route, err := b.Route(b.server.URL("postgres"))
@@ -140,8 +140,8 @@ func (b *Bouncer) start(ctx context.Context, program, ini string) error {
 	return nil
 }
 
-// Route is where what is found at a URL of the server is found through the pooler, for pgx: it
-// prepares no statements, which would be on another connection when they are executed.
+// Route returns the URL that leads pgx through the pooler to a URL of the server. It switches
+// prepared statements off, because the next execution may be on another connection.
 func (b *Bouncer) Route(dsn string) (string, error) {
 	return reroute(dsn, net.JoinHostPort("127.0.0.1", b.port), "default_query_exec_mode", "exec")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// needBouncer skips the test where there is no PgBouncer. In CI it fails the test.
+// needBouncer skips the test if there is no PgBouncer. In CI it fails the test.
 func needBouncer(t *testing.T) {
 	t.Helper()
 	_, err := findBouncer()
@@ -19,10 +19,10 @@ func needBouncer(t *testing.T) {
 	}
 }
 
-// TestBounce has more clients than there are connections to the server.
-func TestBounce(t *testing.T) {
+// TestBouncer connects more clients than the pooler has connections to the server.
+func TestBouncer(t *testing.T) {
 	needBouncer(t)
-	b := bounce(t, start(t))
+	b := startBouncer(t, start(t))
 	url, err := b.Route(b.server.URL("postgres", "application_name", "w1"))
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestBounce(t *testing.T) {
 	}
 }
 
-func bounce(t *testing.T, p *Postgres) *Bouncer {
+func startBouncer(t *testing.T, p *Postgres) *Bouncer {
 	t.Helper()
 	b, err := p.StartBouncer(t.Context(), "bouncer")
 	if err != nil {

@@ -9,15 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Left waits until the server has no session any more of a process that has ended: what the process
-// had asked for, such as the jobs of a claim that was on its way, is done by then or never will be.
-// Sessions are known by their application_name.
+// AwaitDisconnect waits until the server has no session of an ended process. Then the statements of
+// the process, for example a claim, are done or never will be. Sessions are known by their
+// application_name.
 func (p *Postgres) AwaitDisconnect(ctx context.Context, application string) error {
 	return p.awaitNoSession(ctx, application, nil)
 }
 
-// Left is as [Postgres.Left]: the pooler has no client any more of the process, nor the server a
-// session that served one and is not among those that the pooler goes on to use.
+// AwaitDisconnect is like [Postgres.AwaitDisconnect]. It waits until the pooler has no client of
+// the process, and the server no session that served one, except sessions that the pooler still
+// uses.
 func (b *Bouncer) AwaitDisconnect(ctx context.Context, application string) error {
 	console, err := b.console(ctx)
 	if err != nil {
@@ -38,8 +39,8 @@ func (b *Bouncer) AwaitDisconnect(ctx context.Context, application string) error
 	return b.server.awaitNoSession(ctx, application, pooled)
 }
 
-// leftBut waits until there is no session of that name but for those of these processes of the
-// server.
+// awaitNoSession waits until the server has no session of that name, except in the processes
+// pooled.
 func (p *Postgres) awaitNoSession(ctx context.Context, application string, pooled []int32) error {
 	conn, err := pgx.Connect(ctx, p.URL("postgres"))
 	if err != nil {
@@ -48,7 +49,7 @@ func (p *Postgres) awaitNoSession(ctx context.Context, application string, poole
 	defer conn.Close(ctx)
 	err = await(ctx, func() (left bool, err error) {
 		err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND pid <> ALL ($2::integer[]))`,
-			application, append([]int32{}, pooled...)).Scan(&left) // nil would be NULL, from which no pid is told to differ
+			application, append([]int32{}, pooled...)).Scan(&left) // nil would be NULL, and no pid is unequal to NULL
 		return left, err
 	})
 	if err != nil {
@@ -57,7 +58,7 @@ func (p *Postgres) awaitNoSession(ctx context.Context, application string, poole
 	return nil
 }
 
-// console connects to PgBouncer's own, which knows no other than simple queries.
+// console connects to PgBouncer's console, which only accepts simple queries.
 func (b *Bouncer) console(ctx context.Context) (*pgx.Conn, error) {
 	url, err := b.Route(b.server.URL("pgbouncer"))
 	if err != nil {
@@ -71,7 +72,7 @@ func (b *Bouncer) console(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// column is one of those that a command of the console shows.
+// column returns a column of what a command of the console shows.
 func column[T any](ctx context.Context, console *pgx.Conn, command, name string) (values []T, err error) {
 	rows, err := console.Query(ctx, command)
 	if err != nil {

@@ -8,28 +8,28 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// TestLeft cuts a connection during a statement, as the end of its process does: the statement is
-// done to its end, and Left waits for that.
-func TestLeft(t *testing.T) {
+// TestAwaitDisconnect cuts a connection during a statement, as the end of its process does. The
+// server finishes the statement, and AwaitDisconnect waits for that.
+func TestAwaitDisconnect(t *testing.T) {
 	p := start(t)
-	if err := p.one(t.Context(), "CREATE TABLE done (by text NOT NULL)", nil); err != nil {
+	if err := p.runStatement(t.Context(), "CREATE TABLE done (by text NOT NULL)", nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("direct", func(t *testing.T) {
-		testLeft(t, p, p.URL("postgres", "application_name", "direct"), "direct", p.AwaitDisconnect)
+		testAwaitDisconnect(t, p, p.URL("postgres", "application_name", "direct"), "direct", p.AwaitDisconnect)
 	})
 	t.Run("bounced", func(t *testing.T) {
 		needBouncer(t)
-		b := bounce(t, p)
+		b := startBouncer(t, p)
 		url, err := b.Route(p.URL("postgres", "application_name", "bounced"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		testLeft(t, p, url, "bounced", b.AwaitDisconnect)
+		testAwaitDisconnect(t, p, url, "bounced", b.AwaitDisconnect)
 	})
 }
 
-func testLeft(t *testing.T, p *Postgres, url, name string, left func(context.Context, string) error) {
+func testAwaitDisconnect(t *testing.T, p *Postgres, url, name string, left func(context.Context, string) error) {
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func testLeft(t *testing.T, p *Postgres, url, name string, left func(context.Con
 		t.Fatal(err)
 	}
 	err = await(t.Context(), func() (bool, error) {
-		n, err := scan1[int](t.Context(), p, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name = '"+name+"'")
+		n, err := queryOne[int](t.Context(), p, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name = '"+name+"'")
 		return n == 1, err
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func testLeft(t *testing.T, p *Postgres, url, name string, left func(context.Con
 	if err := left(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	n, err := scan1[int](t.Context(), p, "SELECT count(*) FROM done WHERE by = '"+name+"'")
+	n, err := queryOne[int](t.Context(), p, "SELECT count(*) FROM done WHERE by = '"+name+"'")
 	if err != nil || n != 1 {
 		t.Errorf("got %d rows, %v, want 1", n, err)
 	}

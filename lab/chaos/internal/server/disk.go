@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// ErrNoDisk is what a file system of a server's own fails with where there is no right to make one.
+// ErrNoDisk says that this process has no right to mount a file system for a server.
 var ErrNoDisk = errors.New("a file system of its own takes root, and Linux")
 
-// StartOnDisk is Start with a file system of the server's own, in memory, of so many bytes.
+// StartOnDisk is Start with a file system for this server alone, in memory, of so many bytes.
 func (s *Servers) StartOnDisk(ctx context.Context, name string, settings map[string]string, bytes int64) (*Postgres, error) {
 	data := filepath.Join(s.dir, name)
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -30,7 +30,7 @@ func (s *Servers) StartOnDisk(ctx context.Context, name string, settings map[str
 	return p, p.begin(ctx)
 }
 
-// Ballast is a file that takes the space of a server's disk.
+// Ballast is a file that fills a server's disk.
 type Ballast struct{ file *os.File }
 
 // Ballast makes a file on the server's disk. It takes no space before Grow.
@@ -39,7 +39,7 @@ func (p *Postgres) Ballast() (*Ballast, error) {
 	return &Ballast{file}, err
 }
 
-// Grow has the file take what space is left, and says how much it took.
+// Grow makes the file take all free space, and returns how much it took.
 func (b *Ballast) Grow() (bytes int64, err error) {
 	zeros := make([]byte, 64<<10)
 	for len(zeros) > 0 {
@@ -54,10 +54,10 @@ func (b *Ballast) Grow() (bytes int64, err error) {
 	return bytes, nil
 }
 
-// Release gives the space back.
+// Release frees the space.
 func (b *Ballast) Release() error { return errors.Join(b.file.Close(), os.Remove(b.file.Name())) }
 
-// Ended says whether the server has ended, by itself or not.
+// HasEnded reports whether the server has ended, for whatever reason.
 func (p *Postgres) HasEnded() bool {
 	select {
 	case <-p.ended:
@@ -67,7 +67,7 @@ func (p *Postgres) HasEnded() bool {
 	}
 }
 
-// Said says how often a text is in the server's log.
+// CountInLog returns how often a text is in the server's log.
 func (p *Postgres) CountInLog(text string) (int, error) {
 	log, err := os.ReadFile(p.log)
 	return strings.Count(string(log), text), err

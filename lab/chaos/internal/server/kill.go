@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
-// Kill ends every process of the server with SIGKILL, as the end of its container
-// would. Its data stays as it is.
+// Kill ends every process of the server with SIGKILL, as the end of its container would. Its data
+// stay.
 func (p *Postgres) Kill() error {
 	children, err := p.signal(syscall.SIGKILL)
 	if err != nil {
@@ -21,28 +21,28 @@ func (p *Postgres) Kill() error {
 	}
 	<-p.ended
 	for _, pid := range children {
-		for process.Alive(pid) { // it has the shared memory until it is gone
+		for process.Alive(pid) { // the process holds the shared memory until its end
 			time.Sleep(time.Millisecond)
 		}
 	}
 	return nil
 }
 
-// Pause stops every process of the server where it is, as docker pause does with a container: what
-// it is sent is taken in by the operating system, and nobody answers. Resume lets them go on.
+// Pause stops every process of the server with SIGSTOP, as docker pause does. The operating system
+// still accepts what clients send, and nobody answers. Resume lets the processes run again.
 func (p *Postgres) Pause() error {
 	_, err := p.signal(syscall.SIGSTOP)
 	return err
 }
 
-// Resume is after Pause.
+// Resume ends a Pause.
 func (p *Postgres) Resume() error {
 	_, err := p.signal(syscall.SIGCONT)
 	return err
 }
 
-// signal sends a signal to every process of the server, its first one last. That is stopped before,
-// so that it starts no more children while they are being counted.
+// signal sends a signal to every process of the server, to the first one last. It first stops the
+// first one, so that no more children start while they are listed.
 func (p *Postgres) signal(s syscall.Signal) (children []int, err error) {
 	first := p.command.Process
 	if err := first.Signal(syscall.SIGSTOP); err != nil {
@@ -57,13 +57,13 @@ func (p *Postgres) signal(s syscall.Signal) (children []int, err error) {
 	return children, nil
 }
 
-// KillSession ends one of the processes that serve a client of the database with
-// SIGKILL, the draw says which. The server then ends all others and recovers by itself; when
-// KillSession returns it can be connected to again.
+// KillSession kills one of the database's sessions with SIGKILL; the draw decides which. The server
+// then ends all other sessions and recovers by itself. KillSession returns when a client can
+// connect again.
 func (p *Postgres) KillSession(ctx context.Context, database string, draw uint64) error {
 	var pids []int
 	query := "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND datname = '" + database + "' ORDER BY pid"
-	err := p.one(ctx, query, func(rows pgx.Rows) error {
+	err := p.runStatement(ctx, query, func(rows pgx.Rows) error {
 		var pid int
 		err := rows.Scan(&pid)
 		pids = append(pids, pid)
@@ -79,7 +79,7 @@ func (p *Postgres) KillSession(ctx context.Context, database string, draw uint64
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		return err
 	}
-	for process.Exists(victim) { // it stays there until the server has noticed
+	for process.Exists(victim) { // it is a zombie until the server has noticed
 		time.Sleep(time.Millisecond)
 	}
 	return p.Ready(ctx)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// mount puts an empty file system in memory there.
+// mount mounts an empty file system in memory at dir.
 func mount(dir, options string) error {
 	err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, options)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
@@ -15,7 +15,7 @@ func mount(dir, options string) error {
 	return err
 }
 
-// unmount takes it away, at once, whoever has files in it open.
+// unmount unmounts it at once, even if processes have its files open.
 func unmount(dir string) error {
 	const detach = 2 // MNT_DETACH
 	return syscall.Unmount(dir, detach)

@@ -16,18 +16,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Durable are the settings of a server whose crashes are to be survived. What is not
-// named is as in a fresh installation: fsync, synchronous_commit and full_page_writes
-// are on.
+// Durable are the settings of a server that a scenario may crash. All else is as in a fresh
+// installation: fsync, synchronous_commit and full_page_writes are on.
 var Durable = map[string]string{"max_connections": "300"}
 
-// Careless are the settings of a server that nothing will happen to.
+// Careless are the settings of a server that no fault strikes.
 var Careless = map[string]string{"max_connections": "300", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
-// Postgres is a server on a port of its own, which it keeps when it is started
-// again. Its methods are for one goroutine.
+// Postgres is a server on a port of its own, which it keeps after a restart. Its methods must be
+// called by one goroutine.
 type Postgres struct {
-	Version  string // such as 15.18
+	Version  string // for example 15.18
 	servers  *Servers
 	data     string
 	mounted  bool // data is a file system of its own
@@ -38,18 +37,17 @@ type Postgres struct {
 	ended    chan struct{} // closed when the process of command has ended
 }
 
-// readyTimeout is for a start with recovery, on a busy machine.
+// readyTimeout bounds a start with recovery, on a busy machine.
 const readyTimeout = 2 * time.Minute
 
-// Start makes a server of that name and starts it. It returns when the server can be
-// connected to.
+// Start makes a server of that name and starts it. It returns when a client can connect.
 func (s *Servers) Start(ctx context.Context, name string, settings map[string]string) (*Postgres, error) {
 	p := &Postgres{servers: s, data: filepath.Join(s.dir, name), log: s.log(name), settings: settings}
 	s.register(p)
 	return p, p.begin(ctx)
 }
 
-// begin starts a server that has no data yet.
+// begin makes the server's data and starts it for the first time.
 func (p *Postgres) begin(ctx context.Context) (err error) {
 	if err := p.servers.run(ctx, "cp", "-a", p.servers.template()+"/.", p.data); err != nil {
 		return err
@@ -60,15 +58,14 @@ func (p *Postgres) begin(ctx context.Context) (err error) {
 	if err := p.Start(ctx); err != nil {
 		return err
 	}
-	return p.one(ctx, "SHOW server_version", func(rows pgx.Rows) error {
+	return p.runStatement(ctx, "SHOW server_version", func(rows pgx.Rows) error {
 		err := rows.Scan(&p.Version)
-		p.Version, _, _ = strings.Cut(p.Version, " ") // without the packager's own
+		p.Version, _, _ = strings.Cut(p.Version, " ") // without what a package adds
 		return err
 	})
 }
 
-// Start starts the server again after Kill or Stop, and returns when it can be
-// connected to.
+// Start starts the server again after Kill or Stop. It returns when a client can connect.
 func (p *Postgres) Start(ctx context.Context) error {
 	args := []string{"-D", p.data, "-c", "listen_addresses=127.0.0.1", "-c", "port=" + p.port, "-c", "unix_socket_directories="}
 	for name, value := range p.settings {
@@ -86,13 +83,13 @@ func (p *Postgres) Start(ctx context.Context) error {
 	}
 	p.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) {
-		_ = cmd.Wait() // what there is to say is in the log
+		_ = cmd.Wait() // the log has the reason
 		close(ended)
 	}(p.command, p.ended)
 	return p.Ready(ctx)
 }
 
-// Ready waits until the server can be connected to.
+// Ready waits until a client can connect to the server.
 func (p *Postgres) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -111,11 +108,11 @@ func (p *Postgres) Ready(ctx context.Context) error {
 	}
 }
 
-// Address is where the server listens.
+// Address returns the address that the server listens on.
 func (p *Postgres) Address() string { return net.JoinHostPort("127.0.0.1", p.port) }
 
-// URL is where a database of the server is found. It stays the same when the server
-// is started again. Parameters are server settings: name, value, name, value.
+// URL returns the URL of a database of the server. It stays the same after a restart. Parameters
+// are server settings: name, value, name, value.
 func (p *Postgres) URL(database string, parameters ...string) string {
 	query := url.Values{"sslmode": {"disable"}}
 	for i := 0; i+1 < len(parameters); i += 2 {
@@ -126,12 +123,12 @@ func (p *Postgres) URL(database string, parameters ...string) string {
 		User:     url.UserPassword("errand", p.servers.password),
 		Host:     p.Address(),
 		Path:     "/" + database,
-		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"), // a space, in the drivers' eyes
+		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"), // the drivers do not read + as a space
 	}
 	return u.String()
 }
 
-// reroute is a URL of a server's with another host, and one more parameter.
+// reroute returns a URL with another host and one more parameter.
 func reroute(dsn, host, name, value string) (string, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -142,13 +139,13 @@ func reroute(dsn, host, name, value string) (string, error) {
 	return u.String(), nil
 }
 
-// Create makes an empty database.
+// Create creates an empty database.
 func (p *Postgres) Create(ctx context.Context, database string) error {
-	return p.one(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize(), nil)
+	return p.runStatement(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize(), nil)
 }
 
-// one runs a statement on a connection of its own, and scans what it returns.
-func (p *Postgres) one(ctx context.Context, statement string, scan func(pgx.Rows) error) error {
+// one runs a statement on its own connection, and scans its rows.
+func (p *Postgres) runStatement(ctx context.Context, statement string, scan func(pgx.Rows) error) error {
 	conn, err := pgx.Connect(ctx, p.URL("postgres"))
 	if err != nil {
 		return err
@@ -167,10 +164,10 @@ func (p *Postgres) one(ctx context.Context, statement string, scan func(pgx.Rows
 	return rows.Err()
 }
 
-// Stop shuts the server down in good order, and waits for that.
+// Stop shuts the server down gracefully, and waits for its end.
 func (p *Postgres) Stop() error { return p.end(syscall.SIGINT) }
 
-// Close ends the server at once, whatever state it is in, and removes its data.
+// Close ends the server at once, in whatever state, and removes its data.
 func (p *Postgres) Close() error {
 	err := p.end(syscall.SIGQUIT)
 	if p.mounted {
@@ -193,7 +190,7 @@ func (p *Postgres) end(signal syscall.Signal) error {
 	}
 }
 
-// lastWords is the end of the server's log.
+// lastWords returns the end of the server's log.
 func (p *Postgres) lastWords() string {
 	const most = 4 << 10
 	text, err := os.ReadFile(p.log)

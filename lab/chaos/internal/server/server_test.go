@@ -43,7 +43,7 @@ func connect(t *testing.T, p *Postgres) *pgx.Conn {
 	return conn
 }
 
-// TestKilledServerKeepsWhatWasCommitted kills the server, and then one session of it.
+// TestKilledServerKeepsWhatWasCommitted kills the server, and then one of its sessions.
 func TestKilledServerKeepsWhatWasCommitted(t *testing.T) {
 	p := start(t)
 	before := connect(t, p)
@@ -75,8 +75,7 @@ func TestKilledServerKeepsWhatWasCommitted(t *testing.T) {
 	}
 }
 
-// TestPause finds that a paused server takes in what it is sent, answers nothing, and goes on where
-// it was.
+// TestPause: a paused server accepts what clients send, and answers when it is resumed.
 func TestPause(t *testing.T) {
 	p := start(t)
 	conn := connect(t, p)
@@ -117,7 +116,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestStandby promotes a standby that has missed a row of those that its primary had.
+// TestStandby promotes a standby that lacks a row of its primary.
 func TestStandby(t *testing.T) {
 	p := start(t)
 	old := connect(t, p)
@@ -166,7 +165,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestSynchronous holds up the standby: nothing is acknowledged then.
+// TestSynchronous holds the standby's receiver, so that nothing is acknowledged.
 func TestSynchronous(t *testing.T) {
 	p := start(t)
 	s, err := p.Standby(t.Context(), "second", "")
@@ -188,8 +187,8 @@ func TestSynchronous(t *testing.T) {
 	}
 }
 
-// TestKeptLogs: a server's log is where it was asked for, without what an older server of that name
-// wrote.
+// TestKeptLogs: a server's log is in the given folder, without the log of an older server of that
+// name.
 func TestKeptLogs(t *testing.T) {
 	p := start(t)
 	dir := filepath.Join(t.TempDir(), "logs")

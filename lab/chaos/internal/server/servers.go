@@ -1,5 +1,5 @@
-// Package server makes PostgreSQL servers that can be killed and started again, each
-// with settings of its own, from the binaries on this machine.
+// Package server makes PostgreSQL servers from the binaries on this machine. They can be killed and
+// started again, and each has settings of its own.
 package server
 
 import (
@@ -19,9 +19,9 @@ import (
 	"github.com/errandhq/errand/lab/internal/server"
 )
 
-// janitorScript waits until its input is at its end, which is when the process that started it has
-// ended, in whatever way; then it ends the servers in the directory $1, unmounts what is mounted
-// there, and removes that. It runs as our own account, which may do so.
+// cleanupScript waits for the end of its input, which comes when the process that started it has
+// ended for whatever reason. Then it ends the servers in the directory $1, unmounts their file
+// systems, and removes the directory. It runs under our own account, which may do that.
 const cleanupScript = `
 while read -r _; do :; done
 for file in "$1"/*/postmaster.pid "$1"/*/pgbouncer.pid; do
@@ -31,22 +31,22 @@ for dir in "$1"/*/; do umount -l "$dir" 2>/dev/null; done
 rm -rf "$1"
 `
 
-// Farm makes servers. The data of all is in one directory, which is gone when the
-// program has ended. Start may be called concurrently.
+// Servers makes servers. Their data are in one directory, which is removed when the program ends.
+// Start may be called concurrently.
 type Servers struct {
 	bin      string
 	dir      string
-	logs     string              // where the servers' logs go, dir unless they are kept
-	account  *syscall.Credential // to run as; nil for our own
+	logs     string              // folder of the servers' logs: dir, unless they are kept
+	account  *syscall.Credential // to run the servers; nil means our own
 	password string
 	cleaner  io.Closer
 
 	mu      sync.Mutex
 	started []*Postgres
-	ports   map[string]bool // that servers have been given
+	ports   map[string]bool // given to servers
 }
 
-// NewFarm finds the binaries and makes the data that each server begins with.
+// NewServers finds the binaries and makes the data that each server begins with.
 func NewServers(ctx context.Context) (*Servers, error) {
 	bin, err := pgbin.Find()
 	if err != nil {
@@ -87,23 +87,23 @@ func (s *Servers) prepare(ctx context.Context) error {
 
 func (s *Servers) template() string { return filepath.Join(s.dir, "template") }
 
-// Dir is where the servers' data is.
+// Dir returns the directory of the servers' data.
 func (s *Servers) Dir() string { return s.dir }
 
-// KeepLogs has the servers that are made from now on write their logs into a folder that stays.
+// KeepLogs makes servers that start later write their logs into a folder that is kept.
 func (s *Servers) KeepLogs(dir string) error {
 	s.logs = dir
 	return os.MkdirAll(dir, 0o755)
 }
 
-// log is the file of a server's log, without what is there from another run.
+// log returns the path of a server's log. It removes the log of an earlier run.
 func (s *Servers) log(name string) string {
 	path := filepath.Join(s.logs, name+".log")
 	_ = os.Remove(path)
 	return path
 }
 
-// own gives a file to the servers' account.
+// chown gives a file to the servers' account.
 func (s *Servers) chown(path string) error {
 	if s.account == nil {
 		return nil
@@ -111,7 +111,7 @@ func (s *Servers) chown(path string) error {
 	return os.Chown(path, int(s.account.Uid), int(s.account.Gid))
 }
 
-// command is a program that runs as the servers' account, out of ctrl-C's reach.
+// command returns a command that runs under the servers' account. ctrl-C does not reach it.
 func (s *Servers) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
@@ -142,7 +142,7 @@ func (s *Servers) startCleaner() error {
 		return err
 	}
 	s.cleaner = input
-	go func() { _ = cmd.Wait() }() // it ends after us, or finds nothing to do
+	go func() { _ = cmd.Wait() }() // it ends after us, or has nothing to do
 	return nil
 }
 
@@ -159,14 +159,14 @@ func (s *Servers) Close() error {
 	return errors.Join(errs...)
 }
 
-// adopt has a server ended by Close.
+// register makes Close end a server.
 func (s *Servers) register(p *Postgres) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started = append(s.started, p)
 }
 
-// port is a free port that it has not given before.
+// port returns a free port that it has not given before.
 func (s *Servers) port() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/errandhq/errand/lab/internal/process"
 )
 
-// Standby makes a server that streams what this one writes, with the same settings, and
-// starts it. It returns when the standby has all that is committed. A port of "" is a free one.
+// Standby makes a streaming standby of this server, with the same settings, and starts it. It
+// returns when the standby has received all committed WAL. A port of "" means a free one.
 func (p *Postgres) Standby(ctx context.Context, name, port string) (*Postgres, error) {
 	all := p.servers
 	s := &Postgres{Version: p.Version, servers: all, data: filepath.Join(all.dir, name), log: all.log(name), port: port, settings: p.settings}
@@ -38,48 +38,48 @@ func (p *Postgres) Standby(ctx context.Context, name, port string) (*Postgres, e
 
 const standbyName = "standby"
 
-// Port is where the server listens.
+// Port returns the port that the server listens on.
 func (p *Postgres) Port() string { return p.port }
 
-// Synchronous has the server wait for its standby before it acknowledges a commit. It
-// returns when that is so.
+// Synchronous makes the server wait for its standby before it acknowledges a commit. It returns
+// when it does.
 func (p *Postgres) Synchronous(ctx context.Context) error {
 	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + standbyName + "'", "SELECT pg_reload_conf()"} {
-		if err := p.one(ctx, statement, func(pgx.Rows) error { return nil }); err != nil {
+		if err := p.runStatement(ctx, statement, func(pgx.Rows) error { return nil }); err != nil {
 			return err
 		}
 	}
 	return await(ctx, func() (sync bool, err error) {
-		return scan1[bool](ctx, p, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming')")
+		return queryOne[bool](ctx, p, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming')")
 	})
 }
 
 // CatchUp waits until the standby has received what the primary has committed by now.
 func (p *Postgres) CatchUp(ctx context.Context, primary *Postgres) error {
-	committed, err := scan1[string](ctx, primary, "SELECT pg_current_wal_flush_lsn()::text")
+	committed, err := queryOne[string](ctx, primary, "SELECT pg_current_wal_flush_lsn()::text")
 	if err != nil {
 		return err
 	}
 	return await(ctx, func() (bool, error) {
-		return scan1[bool](ctx, p, "SELECT coalesce(pg_last_wal_receive_lsn() >= '"+committed+"', false)")
+		return queryOne[bool](ctx, p, "SELECT coalesce(pg_last_wal_receive_lsn() >= '"+committed+"', false)")
 	})
 }
 
-// HoldReceiver stops the standby's receiver of WAL.
+// HoldReceiver stops the standby's WAL receiver with SIGSTOP.
 func (p *Postgres) HoldReceiver(ctx context.Context) (pid int, err error) {
-	pid, err = scan1[int](ctx, p, "SELECT pid FROM pg_stat_wal_receiver")
+	pid, err = queryOne[int](ctx, p, "SELECT pid FROM pg_stat_wal_receiver")
 	if err != nil {
 		return 0, err
 	}
 	return pid, syscall.Kill(pid, syscall.SIGSTOP)
 }
 
-// Promote makes the standby a primary that can be written to. A receiver that is held, or 0,
-// ends without having a look at what has come in meanwhile. received is how far the standby
-// had got.
+// Promote makes the standby a primary. held is the process of a held receiver, or 0. That process
+// ends without reading what has arrived meanwhile. received is how far the standby had received
+// WAL.
 func (p *Postgres) Promote(ctx context.Context, held int) (received string, err error) {
 	if held != 0 {
-		// The first signal waits for the second: it goes on to find that it is to end.
+		// SIGTERM is delivered when SIGCONT lets the process run: it then ends at once.
 		if err := errors.Join(syscall.Kill(held, syscall.SIGTERM), syscall.Kill(held, syscall.SIGCONT)); err != nil {
 			return "", err
 		}
@@ -87,41 +87,41 @@ func (p *Postgres) Promote(ctx context.Context, held int) (received string, err 
 			return "", err
 		}
 	}
-	if received, err = scan1[string](ctx, p, "SELECT pg_last_wal_receive_lsn()::text"); err != nil {
+	if received, err = queryOne[string](ctx, p, "SELECT pg_last_wal_receive_lsn()::text"); err != nil {
 		return "", err
 	}
-	if err := p.one(ctx, "SELECT pg_promote(false)", func(pgx.Rows) error { return nil }); err != nil {
+	if err := p.runStatement(ctx, "SELECT pg_promote(false)", func(pgx.Rows) error { return nil }); err != nil {
 		return "", err
 	}
-	return received, await(ctx, func() (bool, error) { return scan1[bool](ctx, p, "SELECT NOT pg_is_in_recovery()") })
+	return received, await(ctx, func() (bool, error) { return queryOne[bool](ctx, p, "SELECT NOT pg_is_in_recovery()") })
 }
 
-// Revive starts a server that was killed and has been replaced, at a port that nobody
-// knows. It says how many bytes of WAL the server had beyond a place in it.
+// Revive starts a server that was killed and replaced, on a new port that no client knows. It
+// returns how many bytes of WAL the server had beyond a position.
 func (p *Postgres) Revive(ctx context.Context, beyond string) (bytes int64, err error) {
 	if p.port, err = p.servers.port(); err != nil {
 		return 0, err
 	}
 	p.settings = maps.Clone(p.settings)
-	p.settings["fsync"] = "off" // there is nothing left to be kept, and it would sync every file first
+	p.settings["fsync"] = "off" // its data are removed soon, and with fsync it would first sync every file
 	if err := p.Start(ctx); err != nil {
 		return 0, err
 	}
-	// The checkpoint at the end of its recovery is the first that it has written since.
-	return scan1[int64](ctx, p, "SELECT (redo_lsn - '"+beyond+"')::bigint FROM pg_control_checkpoint()")
+	// The checkpoint at the end of the recovery is the first one since.
+	return queryOne[int64](ctx, p, "SELECT (redo_lsn - '"+beyond+"')::bigint FROM pg_control_checkpoint()")
 }
 
-// PairRoute returns where what is found at a URL of one of two servers is found at whichever can be
-// written to, at the ports that they have now.
+// PairRoute returns a function that changes a URL of one of two servers. The new URL leads to the
+// server that accepts writes, on the ports that they have now.
 func PairRoute(a, b *Postgres) func(dsn string) (string, error) {
 	both := a.Address() + "," + b.Address()
 	return func(dsn string) (string, error) { return reroute(dsn, both, "target_session_attrs", "read-write") }
 }
 
-// scan1 is the one value that a query returns.
-func scan1[T any](ctx context.Context, p *Postgres, query string) (value T, err error) {
+// scan1 returns the one value that a query returns.
+func queryOne[T any](ctx context.Context, p *Postgres, query string) (value T, err error) {
 	there := false
-	err = p.one(ctx, query, func(rows pgx.Rows) error {
+	err = p.runStatement(ctx, query, func(rows pgx.Rows) error {
 		there = true
 		return rows.Scan(&value)
 	})
@@ -131,7 +131,7 @@ func scan1[T any](ctx context.Context, p *Postgres, query string) (value T, err 
 	return value, err
 }
 
-// await waits for a condition.
+// await waits until a condition is true.
 func await(ctx context.Context, condition func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package stall measures for how long the machine itself stood still: what a scenario
-// demands in seconds says little of a system while nobody gets the processor or the disk.
+// Package stall measures how long the machine itself stalled. A criterion of time says little about
+// a system while no process gets the CPU or the disk.
 package stall
 
 import (
@@ -23,7 +23,7 @@ type Meter struct {
 	err       error
 }
 
-// Start begins to measure, the disk at a file in the folder dir.
+// Start begins to measure. It measures the disk with a file in the folder dir.
 func Start(dir string) (*Meter, error) {
 	f, err := os.CreateTemp(dir, "stall-")
 	if err != nil {
@@ -35,7 +35,7 @@ func Start(dir string) (*Meter, error) {
 	return m, nil
 }
 
-// wake notes by how much it is woken too late.
+// wake measures how late it wakes from a sleep.
 func (m *Meter) wake() {
 	before := time.Now()
 	for m.sleep(tick) {
@@ -44,7 +44,7 @@ func (m *Meter) wake() {
 	}
 }
 
-// sync notes how long it takes to write a page to the disk.
+// sync measures how long it takes to write a page to disk.
 func (m *Meter) sync(f *os.File) error {
 	page := make([]byte, 8<<10)
 	for m.sleep(write) {
@@ -69,8 +69,8 @@ func (m *Meter) sleep(d time.Duration) bool {
 	}
 }
 
-// Stop ends the measurement and returns the longest time for which the program was not
-// given a processor, and the longest that one page took to be on the disk.
+// Stop ends the measurement. It returns the longest time that the program got no CPU, and the
+// longest time that a page took to reach the disk.
 func (m *Meter) Stop() (processor, disk time.Duration, err error) {
 	close(m.stop)
 	m.done.Wait()

@@ -8,21 +8,20 @@ import (
 	"sync/atomic"
 )
 
-// conn is a client's connection and the one to the server that belongs to it.
+// conn is a client's connection, and the proxy's connection to the server that belongs to it.
 type conn struct {
 	proxy      *Proxy
 	client     *net.TCPConn
 	swallowing atomic.Bool
 
 	mu     sync.Mutex
-	server *net.TCPConn // nil until it is there
-	fates  []Fate       // of the requests that have not been answered, in their order
-	gentle bool         // it is to be closed, not reset
-	deaf   bool         // the client has been cut off: nothing that the server says is passed on
+	server *net.TCPConn // nil until it is connected
+	fates  []Fate       // of the requests without an answer yet, in order
+	gentle bool         // it will be closed, not reset
+	deaf   bool         // the client was cut off: nothing from the server is passed on
 }
 
-// run passes on what is said, to the end of both sides. Where it is swallowed it has none but the
-// proxy's.
+// run passes bytes on until both sides end. A swallowed connection lasts until the proxy ends.
 func (c *conn) run(held <-chan struct{}) {
 	defer c.proxy.leave(c)
 	if held != nil {
@@ -55,14 +54,14 @@ func (c *conn) dial() bool {
 	defer c.mu.Unlock()
 	c.server = server.(*net.TCPConn)
 	select {
-	case <-c.proxy.closed: // and has not seen it
+	case <-c.proxy.closed: // closed before it was released
 		return false
 	default:
 		return true
 	}
 }
 
-// fromClient passes on what the client says.
+// fromClient passes on what the client sends.
 func (c *conn) fromClient() {
 	in := bufio.NewReader(c.client)
 	err := c.startup(in)
@@ -73,7 +72,7 @@ func (c *conn) fromClient() {
 		}
 	}
 	if c.swallowing.Load() {
-		_, _ = io.Copy(io.Discard, in) // what is left of what cannot be understood
+		_, _ = io.Copy(io.Discard, in) // the rest of what the proxy cannot parse
 		return
 	}
 	_ = c.server.CloseWrite() // it may have ended
@@ -87,7 +86,7 @@ func (c *conn) startup(in io.Reader) error {
 	return c.toServer(bytes)
 }
 
-// hear takes in a message of the client's.
+// hear handles a message of the client.
 func (c *conn) hear(s *session, f frame) error {
 	bytes, request, done, err := s.add(f)
 	if err != nil || len(bytes) == 0 {
@@ -97,7 +96,7 @@ func (c *conn) hear(s *session, f frame) error {
 	if done && !c.swallowing.Load() {
 		fate = c.proxy.fate(request)
 	}
-	fate = c.manner(fate)
+	fate = c.takeClosed(fate)
 	switch fate {
 	case CutUnsent:
 		c.cut()
@@ -112,23 +111,23 @@ func (c *conn) hear(s *session, f frame) error {
 	switch fate {
 	case CutUnanswered:
 		c.cut()
-		return io.EOF // the server is told of the end behind the request
+		return io.EOF // the server gets the request, and then the end
 	case SwallowAnswer:
 		c.proxy.Swallow()
 	}
 	return err
 }
 
-// manner takes from a fate how the connection is to end.
-func (c *conn) manner(fate Fate) Fate {
+// manner notes how a fate ends the connection, and returns the fate without that.
+func (c *conn) takeClosed(fate Fate) Fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gentle = fate&closed != 0
 	return fate &^ closed
 }
 
-// await notes that the server is about to be asked. What is to be lost of its answer is lost from
-// now on.
+// await notes that the server is about to get a request. From now on the parts of the answer that
+// the fate takes are lost.
 func (c *conn) await(fate Fate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +144,7 @@ func (c *conn) toServer(bytes []byte) error {
 	return err
 }
 
-// fromServer passes on what the server says.
+// fromServer passes on what the server sends.
 func (c *conn) fromServer() {
 	in := bufio.NewReader(c.server)
 	for {
@@ -164,7 +163,7 @@ func (c *conn) fromServer() {
 	}
 }
 
-// answer passes a message of the server's on, or does not.
+// answer passes a message of the server on, or drops it.
 func (c *conn) answer(f frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +197,8 @@ func (c *conn) cut() {
 	c.reset()
 }
 
-// reset ends the client's connection as one ends of which nothing is known at the other end,
-// unless it is to be closed in good order.
+// reset ends the client's connection with a reset, as after a crash. With gentle it closes the
+// connection instead.
 func (c *conn) reset() {
 	if !c.gentle {
 		_ = c.client.SetLinger(0) // it may have ended

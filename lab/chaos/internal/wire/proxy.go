@@ -1,7 +1,6 @@
-// Package wire is a network that can be broken: a proxy between processes and their
-// PostgreSQL server, in the parent's process, so that it outlives what it does to the
-// children. It follows the protocol closely enough to break a connection in the middle of a
-// given statement.
+// Package wire is a network that a scenario can break: a proxy between processes and their
+// PostgreSQL server. It runs in the parent's process, so it survives the children. It parses the
+// protocol far enough to break a connection in the middle of a given statement.
 package wire
 
 import (
@@ -12,7 +11,7 @@ import (
 	"time"
 )
 
-// Fate is what becomes of a request and of its connection.
+// Fate is what happens to a request and to its connection.
 type Fate int
 
 // The fates.
@@ -20,27 +19,27 @@ const (
 	Pass Fate = iota
 	// CutUnsent resets the client's connection instead of passing the request on.
 	CutUnsent
-	// CutUnanswered passes the request on and resets the client's connection before anything of
-	// the answer has been read.
+	// CutUnanswered passes the request on, and resets the client's connection before it has read
+	// any of the answer.
 	CutUnanswered
-	// CutAnswered resets the client's connection when all of the answer has been read and nothing
-	// of it passed on.
+	// CutAnswered resets the client's connection when it has read the whole answer and passed
+	// nothing of it on.
 	CutAnswered
-	// CutIdle resets the client's connection when the answer has been passed on.
+	// CutIdle resets the client's connection when it has passed the answer on.
 	CutIdle
-	// Swallow has all connections that there are swallow what is sent over them from now on, the
-	// request included, for ever.
+	// Swallow makes all existing connections swallow what is sent over them, from this request on,
+	// for ever.
 	Swallow
-	// SwallowAnswer is Swallow, but the request is still passed on.
+	// SwallowAnswer is Swallow, but still passes this request on.
 	SwallowAnswer
-	// Fates is how many there are.
+	// Fates is the number of fates.
 	Fates
 )
 
-// closed is added to a fate.
+// closed is a flag that is added to a fate.
 const closed Fate = 1 << 8
 
-// Closed is a cut that closes the client's connection in good order instead of resetting it.
+// Closed returns a cut that closes the client's connection instead of resetting it.
 func (f Fate) Closed() Fate { return f | closed }
 
 func (f Fate) String() string {
@@ -51,11 +50,10 @@ func (f Fate) String() string {
 		"swallowed", "swallowed with its answer"}[f]
 }
 
-// Judge decides the fate of each request that a client has made. It is called by several
-// goroutines at once, one for each connection.
+// Judge decides the fate of each request. Goroutines of several connections call it concurrently.
 type Judge func(Request) Fate
 
-// Proxy passes on what clients and server say to each other, unless it is told otherwise.
+// Proxy passes on what clients and server send to each other, unless it is told to break something.
 type Proxy struct {
 	listener net.Listener
 	server   string
@@ -65,9 +63,9 @@ type Proxy struct {
 	mu    sync.Mutex
 	open  map[*conn]struct{}
 	judge Judge
-	rate  int           // bytes a second from the server to all clients; 0 means any number
-	free  time.Time     // when the link is free for the next byte
-	held  chan struct{} // until it is closed new connections get nowhere; nil: they do
+	rate  int           // bytes a second from the server to all clients; 0 means no limit
+	free  time.Time     // when the link can take the next byte
+	held  chan struct{} // new connections wait until it is closed; nil means they do not wait
 }
 
 // Listen returns a proxy for the server at an address.
@@ -81,7 +79,7 @@ func Listen(server string) (*Proxy, error) {
 	return p, nil
 }
 
-// DSN is a URL of the server's with the proxy in its place.
+// DSN returns a URL of the server with the proxy's address.
 func (p *Proxy) DSN(dsn string) (string, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -91,22 +89,22 @@ func (p *Proxy) DSN(dsn string) (string, error) {
 	return u.String(), nil
 }
 
-// Judged has a judge decide from now on; nil passes all on.
+// Judged sets the judge from now on. nil passes everything on.
 func (p *Proxy) Judged(j Judge) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judge = j
 }
 
-// Limit passes on, from now on, at most that many bytes a second of what the server says, over all
-// connections together; 0 means any number.
+// Limit limits how many bytes a second the server can send to all clients together, from now on. 0
+// means no limit.
 func (p *Proxy) Limit(rate int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rate = rate
 }
 
-// transmit waits for as long as n bytes take on the link.
+// transmit waits as long as n bytes take on the link.
 func (p *Proxy) transmit(n int) {
 	p.mu.Lock()
 	if p.rate == 0 {
@@ -125,7 +123,7 @@ func (p *Proxy) transmit(n int) {
 	}
 }
 
-// Hold keeps new connections waiting, without a word, until Heal.
+// Hold makes new connections hang until Heal.
 func (p *Proxy) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +132,7 @@ func (p *Proxy) Hold() {
 	}
 }
 
-// Heal lets new connections through again, and those that have waited.
+// Heal lets new connections through again, and those that hang.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,8 +142,8 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// Swallow has all connections that there are now swallow what is sent over them, in both
-// directions, for ever. Neither side learns of it.
+// Swallow makes all current connections swallow what is sent over them, in both directions, for
+// ever. Neither side notices.
 func (p *Proxy) Swallow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +152,7 @@ func (p *Proxy) Swallow() {
 	}
 }
 
-// Refuse has new connections refused from now on.
+// Refuse refuses new connections from now on.
 func (p *Proxy) Refuse() error { return p.listener.Close() }
 
 // Close ends all connections.
@@ -189,7 +187,7 @@ func (p *Proxy) serve() {
 	}
 }
 
-// enter makes the connection one of those that there are.
+// enter adds a connection to the current ones.
 func (p *Proxy) enter(c *conn) (held <-chan struct{}, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,7 +208,7 @@ func (p *Proxy) leave(c *conn) {
 	c.close()
 }
 
-// fate is the judge's word on a request.
+// fate returns the judge's decision about a request.
 func (p *Proxy) fate(r Request) Fate {
 	p.mu.Lock()
 	judge := p.judge

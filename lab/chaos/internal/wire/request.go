@@ -10,23 +10,23 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Request is what a client sends until it waits for an answer.
+// Request is what a client sends before it waits for an answer.
 type Request struct {
-	SQL []string // the statements that are executed, in their order; those that are only prepared are not
+	SQL []string // the executed statements, in order; not those that are only prepared
 }
 
-// Has says whether a statement that contains the text is executed.
+// Has reports whether the request executes a statement that contains the text.
 func (r Request) Has(text string) bool {
 	return slices.ContainsFunc(r.SQL, func(sql string) bool { return strings.Contains(sql, text) })
 }
 
-// frame is a message of the protocol, with its type and length.
+// frame is a message of the protocol, with its type and its length.
 type frame []byte
 
 func (f frame) kind() byte   { return f[0] }
 func (f frame) body() []byte { return f[5:] }
 
-// longest bounds a message: it is far more than any here.
+// longest bounds a message. All messages here are much shorter.
 const longest = 64 << 20
 
 var errFrame = errors.New("wire: not a message of PostgreSQL's protocol")
@@ -40,7 +40,7 @@ func readFrame(r io.Reader) (frame, error) {
 	return readRest(r, head, 1)
 }
 
-// readStartup reads the message that a connection begins with, which has no type.
+// readStartup reads the first message of a connection, which has no type.
 func readStartup(r io.Reader) ([]byte, error) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -49,7 +49,7 @@ func readStartup(r io.Reader) ([]byte, error) {
 	return readRest(r, head, 0)
 }
 
-// readRest reads what follows the length of a message, which is at an offset in its head.
+// readRest reads what follows the length of a message. The length is at an offset in its head.
 func readRest(r io.Reader, head []byte, at int) ([]byte, error) {
 	n := int(binary.BigEndian.Uint32(head[at:]))
 	if n < 4 || n > longest {
@@ -61,10 +61,10 @@ func readRest(r io.Reader, head []byte, at int) ([]byte, error) {
 	return f, err
 }
 
-// session knows what a client has prepared, and gathers its request.
+// session keeps what a client has prepared, and collects its request.
 type session struct {
 	prepared map[string]string // statements by name
-	portals  map[string]string // statements by the name of their portal
+	portals  map[string]string // statements by portal
 	bytes    []byte
 	request  Request
 }
@@ -73,8 +73,8 @@ func newSession() *session {
 	return &session{prepared: make(map[string]string), portals: make(map[string]string)}
 }
 
-// add takes in a message. bytes are to be passed on together now, if there are any; done says
-// whether they are the end of a request.
+// add adds a message. If bytes are not empty, they must be passed on together now. done reports
+// whether they end a request.
 func (s *session) add(f frame) (bytes []byte, r Request, done bool, err error) {
 	s.bytes = append(s.bytes, f...)
 	switch f.kind() {

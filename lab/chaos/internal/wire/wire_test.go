@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// serve is a server that answers whatever it is asked, and tells what that was.
+// serve starts a server that answers every request, and sends the requests to asked.
 func serve(t *testing.T) (address string, asked <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,7 +96,7 @@ func dial(t *testing.T, p *Proxy) client {
 	return f
 }
 
-// ready reads until the server is ready. It waits for that no longer than within.
+// ready reads until the server is ready, for as long as within.
 func (c client) ready(within time.Duration) (messages int, err error) {
 	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return 0, err
@@ -122,14 +122,14 @@ func (c client) ask(sql string, within time.Duration) (messages int, err error) 
 }
 
 const (
-	patience = 20 * time.Second      // far longer than anything takes
+	patience = 20 * time.Second      // far longer than any test takes
 	moment   = 30 * time.Millisecond // of silence
 )
 
 func TestFates(t *testing.T) {
 	for fate, want := range map[Fate]struct {
-		err     error // the client's
-		arrives bool  // at the server
+		err     error // the client's error
+		arrives bool  // the server gets the request
 	}{
 		Pass:          {nil, true},
 		CutUnsent:     {syscall.ECONNRESET, false},
@@ -174,12 +174,12 @@ func TestFates(t *testing.T) {
 					t.Errorf("idle: the client got %v, want a reset", err)
 				}
 			}
-			ask(t, open(t, p), asked, "again") // and nothing that was not to be passed on
+			ask(t, open(t, p), asked, "again") // and the server got nothing else before
 		})
 	}
 }
 
-// open is a connection that is ready.
+// open returns a connection that is ready.
 func open(t *testing.T, p *Proxy) client {
 	t.Helper()
 	c := dial(t, p)
@@ -189,7 +189,7 @@ func open(t *testing.T, p *Proxy) client {
 	return c
 }
 
-// ask has a request pass to the server and its answer back.
+// ask sends a request to the server and reads its answer.
 func ask(t *testing.T, c client, asked <-chan string, sql string) {
 	t.Helper()
 	if _, err := c.ask(sql, patience); err != nil {
@@ -200,7 +200,7 @@ func ask(t *testing.T, c client, asked <-chan string, sql string) {
 	}
 }
 
-// TestSwallowIsOfAll: the other connections swallow, too, and the server's end stays.
+// TestSwallowIsOfAll: the other connections swallow, too, and the server keeps its end.
 func TestSwallowIsOfAll(t *testing.T) {
 	p, asked := listen(t, nil)
 	a, b := open(t, p), open(t, p)
@@ -228,8 +228,8 @@ func TestHoldAndHeal(t *testing.T) {
 	}
 }
 
-// TestPrepared has statements known by their names, and those that are only prepared not
-// taken for executed.
+// TestPrepared: statements are known by their names, and a statement that is only prepared does not
+// count as executed.
 func TestPrepared(t *testing.T) {
 	requests := make(chan []string, 10)
 	p, asked := listen(t, func(r Request) Fate { requests <- r.SQL; return Pass })

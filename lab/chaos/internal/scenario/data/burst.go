@@ -66,7 +66,7 @@ type bursts struct {
 	rounds, retried, inTime int
 	slowest                 map[string]time.Duration // by the bad text
 	late                    []string                 // rounds, and how many other jobs were settled late
-	amiss                   []string                 // how the bad outcome was recorded wrongly
+	wrong                   []string                 // how the bad outcome was recorded wrongly
 }
 
 // round makes a worker return 5,000 outcomes at once.
@@ -180,8 +180,8 @@ func (f *bursts) checkBurst(ctx context.Context, h *harness.Harness, first int, 
 	for _, j := range jobs {
 		switch took := j.at.Sub(told); {
 		case j.number == bad.Number:
-			if why := amiss(j, bad); why != "" {
-				f.amiss = append(f.amiss, fmt.Sprintf("%s, %v: %s", bad.Text, bad.Action, why))
+			if why := wronglyRecorded(j, bad); why != "" {
+				f.wrong = append(f.wrong, fmt.Sprintf("%s, %v: %s", bad.Text, bad.Action, why))
 			}
 		case j.state == peer.Ended:
 			slowest = max(slowest, took)
@@ -213,7 +213,7 @@ func readSettled(ctx context.Context, h *harness.Harness, first int) ([]settled,
 }
 
 // amiss returns how a bad outcome was recorded wrongly, or "".
-func amiss(j settled, bad child.BadOutcome) string {
+func wronglyRecorded(j settled, bad child.BadOutcome) string {
 	want := peer.GivenUp
 	if bad.Action == peer.Retry {
 		want = peer.Waiting
@@ -238,6 +238,6 @@ func (f *bursts) check(h *harness.Harness) {
 		slowest = append(slowest, fmt.Sprintf("%s %.3f s", text, f.slowest[text].Seconds()))
 	}
 	h.Row.Note("until all others were settled, at most: beside %s", strings.Join(slowest, ", "))
-	h.Row.Check(len(f.amiss) == 0, "the one recorded as its verb has it, its text without NUL, valid, and of 8 KiB at most",
-		"not so: %s of %d", harness.FirstFew(f.amiss), f.rounds)
+	h.Row.Check(len(f.wrong) == 0, "the one recorded as its verb has it, its text without NUL, valid, and of 8 KiB at most",
+		"not so: %s of %d", harness.FirstFew(f.wrong), f.rounds)
 }

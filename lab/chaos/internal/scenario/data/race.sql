@@ -1,11 +1,11 @@
--- Lets a statement of errand's be stopped at the row of a certain job, without changing it: where a session has the setting
--- chaos.stop_at, it stops there until nobody else holds the advisory lock of that place.
--- 'seen': the statement's snapshot has the row, and it is not locked yet. A policy is looked at while rows are read.
+-- Stops a statement of errand's at the row of a certain job, without changing the statement. A session with the setting
+-- chaos.stop_at stops at that place until no other session holds the place's advisory lock.
+-- 'seen': the statement's snapshot has the row, and it is not locked yet. A policy runs while rows are read.
 -- 'locked': the row is locked, and not changed yet. A trigger runs then.
 CREATE SCHEMA chaos;
 CREATE TABLE chaos.subject (id bigint);
 
--- What a statement of errand's does not want to wait for is other locks than this.
+-- A lock_timeout of errand's statements is not meant for this lock.
 CREATE FUNCTION chaos.stop(place text, job bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET lock_timeout = 0 AS $$
 BEGIN
     IF current_setting('chaos.stop_at', true) = place AND EXISTS (SELECT FROM chaos.subject AS s WHERE s.id = job) THEN
@@ -24,7 +24,7 @@ END
 $$;
 CREATE TRIGGER locked BEFORE UPDATE OR DELETE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION chaos.locked();
 
--- The table's owner, and a superuser, are above policies: this role is not.
+-- Policies do not apply to the table's owner or a superuser. They apply to this role.
 CREATE ROLE chaos_seen NOLOGIN;
 GRANT USAGE ON SCHEMA errand, chaos TO chaos_seen;
 GRANT ALL ON ALL TABLES IN SCHEMA errand TO chaos_seen;

@@ -2,8 +2,7 @@ package data
 
 import "testing"
 
-// TestOrdersAreCovered holds the forced orders to each outcome, in as many trials as a
-// short run has.
+// TestOrdersAreCovered: a short run has each forced order with each ending.
 func TestOrdersAreCovered(t *testing.T) {
 	all := make(map[string]bool)
 	for i := range shortTrials {

@@ -62,7 +62,7 @@ func cutCommits(ctx context.Context, h *harness.Harness) error {
 	if err := checkCut(ctx, h, cutting, clients[len(cutting):]); err != nil {
 		return err
 	}
-	return workOff(ctx, h, len(cutting)*budget)
+	return runAll(ctx, h, len(cutting)*budget)
 }
 
 // cutClients returns the clients whose connections are cut during a commit.
@@ -222,7 +222,7 @@ func refuseIdle(ctx context.Context, h *harness.Harness, idle []*cutClient) erro
 }
 
 // workOff lets workers run all jobs, and audits.
-func workOff(ctx context.Context, h *harness.Harness, faults int) error {
+func runAll(ctx context.Context, h *harness.Harness, faults int) error {
 	crew, err := h.Crew(2, child.Work{Worker: peer.Worker{Concurrency: 8}})
 	if err != nil {
 		return err

@@ -37,9 +37,9 @@ func checkCut(ctx context.Context, h *harness.Harness, cutting, idle []*cutClien
 	return nil
 }
 
-// checkIdle demands that a call over which nothing can have been sent is not told that it is not
-// known. lib/pq has one error for a connection that was broken before and one that broke
-// afterwards: of those it is a note.
+// checkIdle demands that no error is ErrUnknown if nothing of the call can have been sent. lib/pq
+// has the same error for a connection that was broken before the call and one that broke during it,
+// so its calls are only noted.
 func checkIdle(h *harness.Harness, idle []*cutClient, book ledger.Book) {
 	var wrong []string
 	for _, c := range idle {
@@ -59,7 +59,7 @@ func checkIdle(h *harness.Harness, idle []*cutClient, book ledger.Book) {
 	h.Row.Check(len(wrong) == 0, "ErrUnknown where nothing can have been sent: 0", "%s", harness.FirstFew(wrong))
 }
 
-// sessionsEnded waits until the server has done what the clients had asked it for.
+// sessionsEnded waits until the server has finished the clients' statements.
 func sessionsEnded(ctx context.Context, h *harness.Harness) error {
 	conn, err := pgx.Connect(ctx, h.Server.URL("postgres"))
 	if err != nil {
@@ -74,7 +74,7 @@ func sessionsEnded(ctx context.Context, h *harness.Harness) error {
 
 const cutSessionsEndedSQL = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE '% tx %' OR application_name LIKE 'idle %')`
 
-// rowsOfNumbers counts the rows that each job has in the table.
+// rowsOfNumbers counts the rows of each job in the table.
 func rowsOfNumbers(ctx context.Context, h *harness.Harness) (map[int]int, error) {
 	jobs, err := h.Peer.Jobs(ctx, "")
 	rows := make(map[int]int, len(jobs))
@@ -93,16 +93,16 @@ func failuresOf(c *cutClient, book ledger.Book) (failures []ledger.Entry) {
 	return failures
 }
 
-// cutVerdicts are what was wrong with the clients' calls.
+// cutVerdicts is what was wrong with the clients' calls.
 type cutVerdicts struct {
 	cuts, keys       int
-	unpaired         []string // clients of which it is not each cut that failed a call, and nothing else
-	keyed            []string // jobs with a key that do not have one row
-	untyped, unasked []string // failures that are not of the kind they should be
-	wrong            []string // jobs without a key that have other rows than the cut left them
+	unpaired         []string // clients whose cuts and failed calls do not match one to one
+	keyed            []string // jobs with a key and not exactly one row
+	untyped, unasked []string // failures of the wrong kind
+	wrong            []string // jobs without a key whose rows do not fit the cut
 }
 
-// add looks at a client's calls: its cuts and failures are in the same order.
+// add checks a client's calls. Its cuts and its failures are in the same order.
 func (v *cutVerdicts) add(c *cutClient, book ledger.Book, rows map[int]int) {
 	failures := failuresOf(c, book)
 	v.cuts += len(c.cuts)
@@ -133,7 +133,7 @@ func (v *cutVerdicts) add(c *cutClient, book ledger.Book, rows map[int]int) {
 	}
 }
 
-// last is the highest number that the client has called with.
+// last returns the highest number that the client has called with.
 func (c *cutClient) last(book ledger.Book, failures []ledger.Entry) (last int) {
 	for n := range book.Acked {
 		if n >= c.how.First && n < c.how.First+1_000_000 {
@@ -146,7 +146,7 @@ func (c *cutClient) last(book ledger.Book, failures []ledger.Entry) (last int) {
 	return last
 }
 
-// failure looks at one call that was cut.
+// failure checks one call that was cut.
 func (v *cutVerdicts) failure(c *cutClient, fate wire.Fate, e ledger.Entry, rows map[int]int) {
 	text := fmt.Sprintf("%s, job %d, %v: %s", c.name, e.Number, fate, e.Text)
 	switch {
@@ -166,8 +166,8 @@ func (v *cutVerdicts) failure(c *cutClient, fate wire.Fate, e ledger.Entry, rows
 	}
 }
 
-// leaves says whether a call that was cut like this may have left so many rows of a job. pgx asks
-// the server, on another connection, to cancel what is not answered.
+// leaves reports whether a call that was cut like this may have left so many rows of a job. pgx
+// asks the server, on another connection, to cancel a call that gets no answer.
 func leaves(fate wire.Fate, rows int) bool {
 	switch fate {
 	case wire.CutUnsent:

@@ -25,17 +25,17 @@ var halfOpen = scenario.Scenario{
 	What:   "all connections swallow what is sent, for ever, during a claim, a settling, and while workers listen; new ones work, or hang for a while, too",
 	Run:    swallowConnections,
 	Settings: map[string]string{
-		"max_connections": "1000", // the server's ends stay
-		// A job that is locked by a transaction whose client is gone can be had when the server has
-		// given that up.
+		"max_connections": "1000", // the server keeps its ends of the connections
+		// A transaction without its client keeps its jobs locked until the server aborts it.
 		"idle_in_transaction_session_timeout": "10s",
 	},
 }
 
-// resume is how soon every worker is to start jobs again.
+// resume is how soon every worker must start jobs again.
 const resume = 30 * time.Second
 
-// point is where a worker is struck: when a request for that has been passed on, or is about to be.
+// point is the moment at which a worker is struck: when the proxy has such a request, or has passed
+// it on.
 type point struct {
 	name string
 	is   func(wire.Request) bool
@@ -43,30 +43,30 @@ type point struct {
 
 var (
 	duringClaim    = point{"claim", func(r wire.Request) bool { return r.Has("FOR UPDATE OF p SKIP LOCKED") }}
-	duringSettling = point{"settle", func(r wire.Request) bool { return r.Has("SET status = 'completed', locked_at = NULL") }}
-	// whileListening is while it waits.
+	duringSettling = point{"settle", func(r wire.Request) bool { return r.Has("status = 'completed', locked_at = NULL") }}
+	// whileListening is the moment while a worker waits for notifications.
 	whileListening = point{name: "listen"}
 )
 
 // swallowRound is a round of the scenario.
 type swallowRound struct {
-	points []point       // by place, modulo
-	hang   time.Duration // for how long new connections hang, too
+	points []point       // of the workers in turn
+	hang   time.Duration // how long new connections hang, too
 }
 
 func (s swallowRound) idle() bool { return s.points[0].is == nil }
 
-// proxiedWorkers is the workers behind their proxies.
+// proxiedWorkers are the workers behind their proxies.
 type proxiedWorkers struct {
 	harness  *harness.Harness
 	proxies  []*wire.Proxy
 	crew     *harness.Crew
 	enqueuer *child.Process
-	started  int       // enqueuers
-	conn     *pgx.Conn // to look with
+	started  int       // how many enqueuers were started
+	conn     *pgx.Conn // to read the table
 	wedged   []string
 	slowest  time.Duration
-	name     string // of the slowest
+	name     string // of the slowest worker
 }
 
 func swallowConnections(ctx context.Context, h *harness.Harness) error {
@@ -101,7 +101,7 @@ func swallowConnections(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// open starts the workers, each behind a proxy of its own, and somebody who enqueues.
+// open starts the workers, each behind its own proxy, and an enqueuer.
 func (pw *proxiedWorkers) open(ctx context.Context, lease time.Duration) (err error) {
 	const workers = 4
 	if pw.conn, err = pgx.Connect(ctx, pw.harness.DSN()); err != nil {
@@ -139,11 +139,11 @@ func (pw *proxiedWorkers) close() {
 		_ = pw.conn.Close(context.Background()) // nothing was written
 	}
 	for _, p := range pw.proxies {
-		_ = p.Close() // nothing depends on it any more
+		_ = p.Close() // nothing uses it any more
 	}
 }
 
-// flow has somebody enqueue, of both kinds in turn.
+// flow starts an enqueuer, of both kinds in turn.
 func (pw *proxiedWorkers) flow() (err error) {
 	const apart = 10_000_000
 	pw.started++
@@ -152,7 +152,7 @@ func (pw *proxiedWorkers) flow() (err error) {
 	return err
 }
 
-// round strikes all workers and lets them come back.
+// round strikes all workers and waits until they work again.
 func (pw *proxiedWorkers) round(ctx context.Context, s swallowRound) error {
 	if err := pw.harness.Sleep(ctx, harness.Size(pw.harness, 5*time.Second, 2*time.Second)); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (pw *proxiedWorkers) round(ctx context.Context, s swallowRound) error {
 	if err := pw.strike(ctx, s); err != nil {
 		return err
 	}
-	whole := time.Now() // the network, for new connections
+	whole := time.Now() // since when new connections work
 	held, err := pw.held(ctx)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (pw *proxiedWorkers) round(ctx context.Context, s swallowRound) error {
 	return errors.Join(scenario.Stop(pw.enqueuer), pw.flow()) // of the other kind
 }
 
-// fallIdle lets the workers fall idle, with all of the connections that they have needed.
+// fallIdle waits until the workers are idle, with all connections that they needed still open.
 func (pw *proxiedWorkers) fallIdle(ctx context.Context) error {
 	if err := scenario.Stop(pw.enqueuer); err != nil {
 		return err
@@ -202,11 +202,11 @@ func (pw *proxiedWorkers) fallIdle(ctx context.Context) error {
 	if err := pw.harness.Drain(ctx); err != nil {
 		return err
 	}
-	return pw.harness.Sleep(ctx, 2*time.Second) // longer than pgx takes a connection for alive
+	return pw.harness.Sleep(ctx, 2*time.Second) // longer than pgx trusts an idle connection
 }
 
-// strike has the connections of each worker swallow everything, at a worker's own moment: a draw
-// decides whether the request at which that is is still passed on.
+// strike makes the connections of each worker swallow everything, at the worker's own moment. A
+// draw decides whether the request of that moment is still passed on.
 func (pw *proxiedWorkers) strike(ctx context.Context, s swallowRound) error {
 	draw := pw.harness.Source(fmt.Sprint("strike", pw.started))
 	var struck atomic.Int32
@@ -243,8 +243,8 @@ func (pw *proxiedWorkers) strike(ctx context.Context, s swallowRound) error {
 // heldRun is one run of a job.
 type heldRun struct{ number, attempt int }
 
-// held are the runs that the workers had claimed when they were struck, or a little later: none of
-// them shows that a worker claims again.
+// held returns the runs that the workers had claimed when they were struck, or a little later. A
+// start of one of these does not show that a worker claims again.
 func (pw *proxiedWorkers) held(ctx context.Context) (map[heldRun]bool, error) {
 	held := make(map[heldRun]bool)
 	for _, name := range pw.crew.Names() {
@@ -259,8 +259,8 @@ func (pw *proxiedWorkers) held(ctx context.Context) (map[heldRun]bool, error) {
 	return held, nil
 }
 
-// await waits until every worker has started jobs that it did not hold, and settled some, and notes
-// how long that took.
+// await waits until every worker has started and settled jobs that it did not hold, and notes how
+// long that took.
 func (pw *proxiedWorkers) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
 	took := make(map[string]time.Duration)
 	var looked time.Time
@@ -297,7 +297,7 @@ func (pw *proxiedWorkers) await(ctx context.Context, s swallowRound, since time.
 	return err
 }
 
-// back notes which workers are back.
+// noteRecovered notes the workers that work again.
 func (pw *proxiedWorkers) noteRecovered(ctx context.Context, since time.Time, held map[heldRun]bool, took map[string]time.Duration) error {
 	starts, err := pw.harness.Ledger.StartsSince(ctx, since)
 	if err != nil {
@@ -309,7 +309,7 @@ func (pw *proxiedWorkers) noteRecovered(ctx context.Context, since time.Time, he
 			started[s.Worker] = s.At
 		}
 	}
-	rows, _ := pw.conn.Query(ctx, settledSQL, since) // the error is ForEachRow's, too
+	rows, _ := pw.conn.Query(ctx, settledSQL, since) // ForEachRow returns the error, too
 	var worker string
 	var at time.Time
 	_, err = pgx.ForEachRow(rows, []any{&worker, &at}, func() error {
@@ -323,5 +323,5 @@ func (pw *proxiedWorkers) noteRecovered(ctx context.Context, since time.Time, he
 	return err
 }
 
-// settledSQL is when each worker first settled a job after $1.
+// settledSQL reads when each worker first settled a job after $1.
 const settledSQL = `SELECT locked_by, min(updated_at) FROM errand.jobs WHERE status = 'completed' AND locked_by <> '' AND updated_at > $1 GROUP BY locked_by`

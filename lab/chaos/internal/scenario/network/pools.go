@@ -34,12 +34,12 @@ type poolCase struct {
 	connections int
 	workers     int
 	concurrency int
-	tx          bool // each handler has a transaction open
+	tx          bool // each handler opens a transaction
 	takes       time.Duration
 	jobs        int
 }
 
-// The leases are shorter than the handlers of the second case take, so that they have to be
+// leaseInPool is shorter than the handlers of the second case take, so that leases have to be
 // extended.
 const leaseInPool = 2 * time.Second
 
@@ -54,7 +54,7 @@ func tightenPools(ctx context.Context, h *harness.Harness) error {
 			return fmt.Errorf("%s: %w", c.what, err)
 		}
 	}
-	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 10, Lease: leaseInPool}}) // for what a refusal has left
+	crew, err := h.Crew(1, child.Work{Worker: peer.Worker{Concurrency: 10, Lease: leaseInPool}}) // runs the jobs that a refusal has left
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c poolCase) check(h *harness.Harness, left int, refused []string) {
 	h.Row.Check(left == 0 || clear, c.what+": all jobs run, or Run refuses and names the pool", "%s", got)
 }
 
-// start starts the workers and returns where each says what its Run came to.
+// start starts the workers. It returns a channel with the result of each worker's Run.
 func (c poolCase) start(ctx context.Context, dsn string, record *ledger.Writer) (<-chan error, error) {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {

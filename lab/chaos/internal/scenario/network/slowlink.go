@@ -23,8 +23,8 @@ var slowLink = scenario.Scenario{
 	Run:    workOverSlowLink,
 }
 
-// link is what the workers have: so many jobs of a megabyte, and the link's bytes a second. All of
-// the jobs take longer than a claim may.
+// link is the load of a run: this many jobs of a megabyte, over a link of rate bytes a second. All
+// jobs together take longer than a claim may.
 type link struct{ jobs, rate int }
 
 func workOverSlowLink(ctx context.Context, h *harness.Harness) error {
@@ -62,8 +62,7 @@ func workOverSlowLink(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// enqueueLong writes jobs of a megabyte that no database can compress, and that may be started
-// once.
+// enqueueLong writes jobs of a megabyte that no database can compress. Each may be started once.
 func enqueueLong(ctx context.Context, h *harness.Harness, n int) error {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {

@@ -4,5 +4,5 @@ package processes
 
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"
 
-// All are the scenarios of this folder.
+// All lists the scenarios of this folder.
 var All = []scenario.Scenario{sigkill, freeze, once, poison, clocks, sigterm, sqlite, giveBack}

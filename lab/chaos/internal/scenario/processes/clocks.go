@@ -19,23 +19,22 @@ var clocks = scenario.Scenario{
 	Number: 16,
 	Name:   "clocks",
 	What:   "workers and enqueuers with clocks an hour ahead, an hour behind and 90 s ahead, beside some with the right time",
-	Alone:  true, // the program with the other clock takes all of the processor to build
+	Alone:  true, // building the program with the shifted clock uses the whole CPU
 	Run:    shiftClocks,
 }
 
-// shifts are by how much the clocks are off, place by place: of the workers, and of the
-// enqueuers.
+// shifts are how much the clocks are off, by place, of the workers and of the enqueuers.
 var shifts = []time.Duration{time.Hour, -time.Hour, 90 * time.Second, 0}
 
 const (
 	leaseOfShifted = 2 * time.Second
-	// ownFirst is the number of the first job from the harness itself; the enqueuers' begin at
-	// their place's multiple of numbersEach.
+	// ownFirst is the number of the first job of the harness itself. The enqueuers begin at their
+	// place times numbersEach.
 	ownFirst    = 9_000_000
 	numbersEach = 1_000_000
 )
 
-// later is how the enqueuers' jobs are delayed.
+// later is the delay of the enqueuers' jobs.
 var later = child.Later{Least: time.Second, Most: 4 * time.Second}
 
 func shiftClocks(ctx context.Context, h *harness.Harness) error {
@@ -76,7 +75,7 @@ func shiftClocks(ctx context.Context, h *harness.Harness) error {
 	return auditClocks(ctx, h, &timekeeper{harness: h, book: book, finding: f, own: own})
 }
 
-// shiftedProgram builds the program with the other clock.
+// shiftedProgram builds the program with the shifted clock.
 func shiftedProgram(ctx context.Context, h *harness.Harness) (string, error) {
 	dir := filepath.Join(h.Dir, "clock")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -92,8 +91,8 @@ func shiftedHost(program string, place int) child.Host {
 	return child.Host{Program: program, Environment: []string{clock.Shift(shifts[place])}}
 }
 
-// shiftedWork has heartbeats count: of every fourth job the handler outlasts the lease. There
-// are far more handlers than work, so that nothing waits for one.
+// shiftedWork makes heartbeats count: the handler of every fourth job outlasts the lease. There are
+// many more handlers than work, so that no job waits for one.
 func shiftedWork(h *harness.Harness, program string, place int) child.Work {
 	return child.Work{
 		Worker:  peer.Worker{Concurrency: 32, Lease: leaseOfShifted, RetryAfter: retryAfter(h, place)},
@@ -104,14 +103,14 @@ func shiftedWork(h *harness.Harness, program string, place int) child.Work {
 	}
 }
 
-// retryAfter is what a place's handlers say when they fail. Where there is time for it, two
-// leave it to errand, which has half a minute for that.
+// retryAfter returns the delay that a place's handlers ask for when they fail. In a full run two
+// places leave it to errand, which waits half a minute.
 func retryAfter(h *harness.Harness, place int) time.Duration {
 	const s = time.Second
 	return harness.Size(h, [...]time.Duration{s, 0, 0, 2 * s}, [...]time.Duration{s, s, s / 2, s})[place]
 }
 
-// enqueueAt enqueues jobs that are due at a time, from this process, whose clock is the server's.
+// enqueueAt enqueues jobs that are due at a time, from this process, which has the server's clock.
 func enqueueAt(ctx context.Context, h *harness.Harness) (map[int]time.Time, error) {
 	source := h.Source("due")
 	own := make(map[int]time.Time)
@@ -123,7 +122,7 @@ func enqueueAt(ctx context.Context, h *harness.Harness) (map[int]time.Time, erro
 	return own, h.EnqueueLater(ctx, peer.Plain, func(n int) peer.Due { return peer.Due{At: own[n]} }, numbers...)
 }
 
-// killEachPlace kills and replaces the worker of each place once, or more often.
+// killEachPlace kills and replaces the worker of each place, once or more often.
 func killEachPlace(ctx context.Context, h *harness.Harness, crew *harness.Crew) error {
 	source := h.Source("kills")
 	least, most := harness.Size(h, 4*time.Second, 500*time.Millisecond), harness.Size(h, 8*time.Second, 800*time.Millisecond)

@@ -24,13 +24,13 @@ var freeze = scenario.Scenario{
 
 const leaseOfFrozen = 2 * time.Second
 
-// perRound is how many jobs a round has: each case, plain and in a transaction.
+// perRound is the number of jobs of a round: each case, plain and in a transaction.
 const perRound = 2 * child.FrozenCases
 
 func freezeWorkers(ctx context.Context, h *harness.Harness) error {
 	rounds := harness.Size(h, 20, 2)
 	if h.System.Slow > 0 {
-		rounds = 1 // it takes minutes, and what late workers change keeps later rounds waiting
+		rounds = 1 // a round takes minutes, and what late workers change delays later rounds
 	}
 	if err := h.InstallBusiness(ctx); err != nil {
 		return err
@@ -59,13 +59,13 @@ func freezeWorkers(ctx context.Context, h *harness.Harness) error {
 	return checkBusiness(ctx, h, rounds*child.FrozenCases)
 }
 
-// changes are the rows that the late have changed.
+// changes are the rows that late workers have changed.
 type changes struct {
 	rows  []string
 	total int
 }
 
-// freezeRound freezes one worker with a job of each case.
+// freezeRound freezes one worker that runs a job of each case.
 func freezeRound(ctx context.Context, h *harness.Harness, round int, changed *changes) error {
 	if err := enqueueRound(ctx, h, round); err != nil {
 		return err
@@ -113,7 +113,7 @@ func enqueueRound(ctx context.Context, h *harness.Harness, round int) error {
 	return nil
 }
 
-// rivalReady says whether the rival runs all jobs and has finished those that are not slow.
+// rivalReady reports whether the rival runs all jobs and has finished those that are not slow.
 func rivalReady(ctx context.Context, h *harness.Harness, rival string) (bool, error) {
 	ready, err := startedBy(ctx, h, rival, perRound)
 	if !ready || err != nil {
@@ -123,7 +123,7 @@ func rivalReady(ctx context.Context, h *harness.Harness, rival string) (bool, er
 	return len(running) == perRound/2, err
 }
 
-// comeLate lets the frozen worker go on, to its end, and looks at what that changes.
+// comeLate lets the frozen worker run to its end, and compares the rows before and after.
 func comeLate(ctx context.Context, h *harness.Harness, late *child.Process, changed *changes) error {
 	before, err := rowsByNumber(ctx, h)
 	if err != nil {
@@ -151,7 +151,7 @@ func comeLate(ctx context.Context, h *harness.Harness, late *child.Process, chan
 	return nil
 }
 
-// awaitNotes waits until a worker's handlers have all written a note.
+// awaitNotes waits until all of a worker's handlers have written a note.
 func awaitNotes(ctx context.Context, h *harness.Harness, patience time.Duration, worker, text string) error {
 	n := 0
 	err := h.Until(ctx, patience, func() (bool, error) {
@@ -184,13 +184,13 @@ func effectsBy(ctx context.Context, h *harness.Harness, worker string, n int) (b
 	return scenario.Count(book.Effects, func(s ledger.Entry) bool { return s.Worker == worker }) == n, err
 }
 
-// checkNotes checks what the late handlers saw.
+// checkNotes checks the notes of the late handlers.
 func checkNotes(h *harness.Harness, notes []ledger.Entry, rounds int) {
 	late := func(e ledger.Entry) bool { return e.Attempt == 1 && strings.HasPrefix(e.Worker, "late") }
 	ended := scenario.Count(notes, func(e ledger.Entry) bool { return late(e) && strings.HasPrefix(e.Text, child.ContextEnded) })
 	h.Row.Check(ended == rounds*perRound/2, "contexts that ended, of the handlers that wait for it: all", "%d of %d", ended, rounds*perRound/2)
 	if h.System.Slow > 0 {
-		return // it has no word for a job that is lost
+		return // the system does not report lost jobs
 	}
 	withCause := scenario.Count(notes, func(e ledger.Entry) bool { return late(e) && e.Text == child.ContextEnded+queue.ErrLost.Error() })
 	h.Row.Check(withCause == ended, "with the cause ErrLost: all", "%d of %d", withCause, ended)
@@ -203,7 +203,7 @@ func checkNotes(h *harness.Harness, notes []ledger.Entry, rounds int) {
 	h.Row.Check(len(lost) == rounds*perRound, "jobs that Extend or Settle told the late worker are lost: all", "%d of %d", len(lost), rounds*perRound)
 }
 
-// checkBusiness demands that each of so many jobs has one row of the application's.
+// checkBusiness demands that each of this many jobs has exactly one business row.
 func checkBusiness(ctx context.Context, h *harness.Harness, jobs int) error {
 	rows, err := h.Business(ctx)
 	if err != nil {

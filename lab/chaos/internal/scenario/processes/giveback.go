@@ -27,8 +27,8 @@ const (
 	backlogged = 2 * time.Hour
 	// slotsInBacklog is the Concurrency of each worker.
 	slotsInBacklog = 8
-	// outOfPlace is how many places a job may start behind its place, since slots start theirs side
-	// by side.
+	// outOfPlace is how many places after its own a job may start, because the slots start jobs
+	// concurrently.
 	outOfPlace = 100
 )
 
@@ -77,7 +77,7 @@ func stopInBacklog(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// makeBacklog enqueues jobs that have been due for two hours, in the order of their numbers.
+// makeBacklog enqueues jobs that have been due for two hours, ordered by number.
 func makeBacklog(ctx context.Context, h *harness.Harness, jobs int) error {
 	const batch = 1000
 	for next := 1; next <= jobs; next += batch {
@@ -93,8 +93,8 @@ func makeBacklog(ctx context.Context, h *harness.Harness, jobs int) error {
 		int(backlogged.Seconds())))
 }
 
-// checkBacklog demands that what was given back has kept its due time, and so its place and the
-// backlog its age.
+// checkBacklog demands that released jobs have kept their due time. So they keep their place, and
+// the backlog its age.
 func checkBacklog(ctx context.Context, h *harness.Harness) error {
 	moved, err := h.Count(ctx, `SELECT count(*) FROM errand.jobs WHERE status = 'pending' AND scheduled_at > now() - interval '1 hour'`)
 	if err != nil {
@@ -122,8 +122,8 @@ func checkBacklog(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// latest is the most places that a job started behind its own in the order of the numbers, among
-// those that the last worker started.
+// latest returns the most places that a job started after its own, among the jobs that the last
+// worker started.
 func latest(starts []ledger.Entry) (places, number int) {
 	var order []int
 	for _, s := range starts {

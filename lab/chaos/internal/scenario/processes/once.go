@@ -25,19 +25,19 @@ func freezeUnderLoad(ctx context.Context, h *harness.Harness) error {
 	jobs := harness.Size(h, 10_000, 1_500)
 	freezes := harness.Size(h, 20, 4)
 	if h.System.Slow > 0 {
-		freezes = harness.Size(h, 4, 1) // each takes a minute
+		freezes = harness.Size(h, 4, 1) // a freeze takes a minute
 	}
 	if err := h.InstallBusiness(ctx); err != nil {
 		return err
 	}
 	crew, err := h.MixedCrew(4, func(place int) child.Work {
 		return child.Work{
-			// The last settles before the work: while it is frozen it keeps its jobs. The first two
-			// take no notice of the end of their contexts, which would roll back before they come
-			// late.
+			// The last one settles before the work, so it keeps its jobs while it is frozen. The
+			// first two are Detached: otherwise the end of their contexts would roll back before
+			// they come late.
 			Worker:  peer.Worker{Concurrency: 8, Lease: leaseOfFrozen, Detached: place < 2, SettleFirst: place == 3},
 			Handler: "inTx",
-			Least:   50 * time.Millisecond, // 32 handlers get through some 180 jobs a second
+			Least:   50 * time.Millisecond, // 32 handlers run some 180 jobs a second
 			Most:    300 * time.Millisecond,
 		}
 	})
@@ -69,8 +69,8 @@ func freezeUnderLoad(ctx context.Context, h *harness.Harness) error {
 	return auditBusiness(ctx, h, jobs)
 }
 
-// freezeUntilRerun freezes a worker until others have run again what it had started, or
-// could have.
+// freezeUntilRerun freezes a worker until other workers have run the jobs again that it had
+// started, or may have.
 func freezeUntilRerun(ctx context.Context, h *harness.Harness, crew *harness.Crew, strike seed.Strike) error {
 	frozen, err := crew.Freeze(ctx, strike.Victim)
 	if err != nil {
@@ -84,14 +84,14 @@ func freezeUntilRerun(ctx context.Context, h *harness.Harness, crew *harness.Cre
 	if err != nil {
 		return err
 	}
-	// The draw decides at which point of the second run the first goes on.
+	// The draw decides when, during the second run, the first one goes on.
 	if err := h.Sleep(ctx, time.Duration(strike.Draw%uint64(300*time.Millisecond))); err != nil {
 		return err
 	}
 	return crew.At(strike.Victim).Thaw()
 }
 
-// allRunAgain says whether all that the frozen worker held has been started by others.
+// allRunAgain reports whether other workers have started all jobs that the frozen worker held.
 func allRunAgain(ctx context.Context, h *harness.Harness, frozen audit.Fault) (bool, error) {
 	starts, err := h.Ledger.StartsSince(ctx, frozen.At)
 	if err != nil {
@@ -109,7 +109,7 @@ func allRunAgain(ctx context.Context, h *harness.Harness, frozen audit.Fault) (b
 	return true, nil
 }
 
-// auditBusiness audits with the rows of the application's for effects.
+// auditBusiness audits with the business rows as effects.
 func auditBusiness(ctx context.Context, h *harness.Harness, jobs int) error {
 	book, err := h.Ledger.Read(ctx)
 	if err != nil {

@@ -20,14 +20,14 @@ var poison = scenario.Scenario{
 	Number: 6,
 	Name:   "poison",
 	What:   "1,000 jobs at max attempts at the head, and poison jobs that kill their process",
-	Alone:  true, // beside 8, whose payloads are of 300 MB, a wait of a second is the machine's
+	Alone:  true, // beside 8, whose payloads have 300 MB, the machine itself causes waits of a second
 	Run:    poisonWorkers,
 }
 
 const (
 	leaseOfPoisoned = time.Second
-	// spent jobs are numbered from 1 on, the poison jobs from firstPoison, and the others from
-	// firstOther.
+	// spent jobs have the numbers from 1 on, poison jobs those from firstPoison, and the others
+	// those from firstOther.
 	spent       = 1000
 	firstPoison = 1_000_000
 	firstOther  = 2_000_000
@@ -40,14 +40,14 @@ func poisonWorkers(ctx context.Context, h *harness.Harness) error {
 	crew, err := h.Crew(4, child.Work{
 		Worker:  peer.Worker{Concurrency: 8, Lease: leaseOfPoisoned},
 		Handler: "poison",
-		Least:   50 * time.Millisecond, // 32 handlers could get through some 320 jobs a second
+		Least:   50 * time.Millisecond, // 32 handlers could run some 320 jobs a second
 		Most:    150 * time.Millisecond,
 	})
 	if err != nil {
 		return err
 	}
 	crew.Supervise()
-	// Whatever becomes of them: what waits does not hide in a backlog.
+	// The rate is fixed, so that waiting jobs do not hide in a backlog.
 	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{First: firstOther, Batch: 8, Rate: 180})
 	if err != nil {
 		return err
@@ -73,10 +73,10 @@ func poisonWorkers(ctx context.Context, h *harness.Harness) error {
 	return checkDead(ctx, h, book)
 }
 
-// phases are when what began.
+// phases are the times at which the phases began.
 type phases struct{ calm, head, poison, end time.Time }
 
-// play has the 1,000 come to the head, and then the poison jobs, in waves.
+// play puts the 1,000 spent jobs to the head, and then enqueues the poison jobs in waves.
 func (p *phases) play(ctx context.Context, h *harness.Harness) error {
 	p.head = time.Now()
 	if err := h.Exec(ctx, `UPDATE errand.jobs SET locked_until = statement_timestamp() WHERE locked_by = 'gone'`); err != nil {
@@ -104,8 +104,8 @@ func (p *phases) play(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// enqueueSpent makes 1,000 jobs that are what dead workers have left behind: running, more urgent
-// and older than all others, in their last attempt. Their leases last until they are to run out.
+// enqueueSpent makes 1,000 jobs as dead workers leave them: running, in their last attempt, more
+// urgent and older than all others. Their leases last until play ends them.
 func enqueueSpent(ctx context.Context, h *harness.Harness) error {
 	numbers := make([]int, spent)
 	for i := range numbers {
@@ -123,12 +123,12 @@ func poisonEnded(ctx context.Context, h *harness.Harness) (bool, error) {
 	return n == 0, err
 }
 
-// share of the usual rate is what must be reached while there is poison. A poison job takes its
-// worker away for as long as a new process takes to begin, once in about a lease: of four workers
-// one or two at a time, so that half of them are left.
+// share is the share of the usual rate that is demanded while there is poison. About once in a
+// lease a poison job kills a worker, and its place is empty until a new process works. So one or
+// two of the four workers are missing at a time, and half of them are left.
 const share = 0.5
 
-// check demands that the other jobs flow.
+// check demands that the other jobs keep their rate.
 func (p *phases) check(h *harness.Harness, book ledger.Book) {
 	before, head, poisoned := audit.Rate(book.Effects, p.calm, p.head), audit.Rate(book.Effects, p.head, p.poison), audit.Rate(book.Effects, p.poison, p.end)
 	h.Row.CheckTime(head >= 0.8*before, "≥ 80 % of the rate while the 1,000 are at the head", "%.0f of %.0f jobs/s", head, before)
@@ -138,8 +138,8 @@ func (p *phases) check(h *harness.Harness, book ledger.Book) {
 	h.Row.Note("p99 from acknowledgement to start while poison is about: %.3f s", waits(book, p.poison, p.end).Seconds())
 }
 
-// waits is the 99th percentile of the time from acknowledgement to first start, of the jobs that
-// were acknowledged from one time to another. A job that was never started has waited until now.
+// waits returns the 99th percentile of the time from acknowledgement to first start, for jobs that
+// were acknowledged between two times. A job that was never started has waited until now.
 func waits(book ledger.Book, from, to time.Time) time.Duration {
 	started := make(map[int]time.Time)
 	for _, s := range slices.Backward(book.Starts) {
@@ -159,7 +159,8 @@ func waits(book ledger.Book, from, to time.Time) time.Duration {
 	return all[(len(all)-1)*99/100]
 }
 
-// checkDead demands that just those died that had to, and after as many attempts as they may have.
+// checkDead demands that exactly the spent and the poison jobs are dead, after as many attempts as
+// they may have.
 func checkDead(ctx context.Context, h *harness.Harness, book ledger.Book) error {
 	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {
@@ -197,8 +198,8 @@ func checkDead(ctx context.Context, h *harness.Harness, book ledger.Book) error 
 	return nil
 }
 
-// notStarted counts by job the attempts that had no start, because another job had killed the
-// process that held it.
+// notStarted counts each job's attempts without a start: another job had killed the process that
+// held it.
 func notStarted(faults []audit.Fault, book ledger.Book) map[int]int {
 	started := make(map[run]bool)
 	for _, s := range book.Starts {

@@ -30,20 +30,20 @@ var sigkill = scenario.Scenario{
 	},
 }
 
-// Killing says how much of it there is.
+// Killing says how many jobs and kills there are.
 type Killing struct {
 	Jobs, Kills       int
-	Least, Most, Calm time.Duration // between kills, and before the first
+	Least, Most, Calm time.Duration // the pauses between kills, and the time before the first
 }
 
-// leaseOfKilled is short, so that a run is, too.
+// leaseOfKilled is short, so that a run takes less time.
 const leaseOfKilled = 2 * time.Second
 
-// KillWorkers has workers under load killed and replaced.
+// KillWorkers kills and replaces workers under load.
 func KillWorkers(ctx context.Context, h *harness.Harness, k Killing) error {
 	crew, err := h.Crew(4, child.Work{
 		Worker: peer.Worker{Concurrency: 32, Lease: leaseOfKilled},
-		Least:  50 * time.Millisecond, // 128 handlers get through some 850 jobs a second
+		Least:  50 * time.Millisecond, // 128 handlers run some 850 jobs a second
 		Most:   250 * time.Millisecond,
 	})
 	if err != nil {
@@ -80,14 +80,14 @@ func KillWorkers(ctx context.Context, h *harness.Harness, k Killing) error {
 	return nil
 }
 
-// checkRerun demands that what was killed with its worker has soon been in other hands.
+// checkRerun demands that jobs of a killed worker soon run again.
 func checkRerun(h *harness.Harness, f audit.Finding, lease time.Duration) {
 	h.Row.CheckTime(f.Rerun <= 2*lease, "what a killed process held runs again within 2 leases", "%.2f s at most, job %d; leases of %v", f.Rerun.Seconds(), f.Slowest, lease)
 	h.Row.CheckTime(f.Again <= 5*lease, "what was held in its fourth attempt, or a later one, within 5", "%.2f s at most", f.Again.Seconds())
 }
 
-// allStarted says whether each of the workers has started a job: who has not cannot be struck during
-// one.
+// allStarted reports whether each of the workers has started a job. Otherwise a kill would not find
+// a job running.
 func allStarted(ctx context.Context, h *harness.Harness, workers []string) (bool, error) {
 	starts, err := h.Ledger.StartsSince(ctx, time.Time{})
 	if err != nil {

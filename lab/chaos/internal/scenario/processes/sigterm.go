@@ -24,7 +24,7 @@ func deploy(ctx context.Context, h *harness.Harness) error {
 	const workers, grace = 4, 5 * time.Second
 	crew, err := h.Crew(workers, child.Work{
 		Worker: peer.Worker{Concurrency: 16, Grace: grace},
-		Least:  50 * time.Millisecond, // 64 handlers get through some 430 jobs a second
+		Least:  50 * time.Millisecond, // 64 handlers run some 430 jobs a second
 		Most:   250 * time.Millisecond,
 	})
 	if err != nil {
@@ -58,8 +58,8 @@ func deploy(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// DeployOne replaces a worker, by one that is started after it, or before it has ended, as
-// the draw has it. It returns how long the old one took to stop.
+// DeployOne replaces a worker. The draw decides whether the new one is started before the old one
+// has ended, or after. It returns how long the old one took to stop.
 func DeployOne(h *harness.Harness, crew *harness.Crew, strike seed.Strike) (took time.Duration, err error) {
 	old := crew.At(strike.Victim)
 	begun := time.Now()

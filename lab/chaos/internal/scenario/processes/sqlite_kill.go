@@ -21,7 +21,8 @@ var sqlite = scenario.Scenario{
 	Run:    killAmongMany,
 }
 
-// workersOnFile are on the file besides the process that enqueues, which is the last victim.
+// workersOnFile is how many workers use the file. The enqueuer uses it, too, and is the last
+// victim.
 const workersOnFile = 8
 
 func killAmongMany(ctx context.Context, h *harness.Harness) error {
@@ -52,20 +53,20 @@ func killAmongMany(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// crowd is all that uses the file.
+// crowd is all processes that use the file.
 type crowd struct {
 	harness   *harness.Harness
 	file      peer.File
 	crew      *harness.Crew
 	enqueuer  *child.Process
-	enqueuers int // that there have been
+	enqueuers int // how many were started
 
-	// Of those that were killed: how many had the write lock, were copying the log into the
-	// file, and enqueued; and how often nobody was left.
+	// How many of the killed processes had the write lock, were checkpointing the log into the
+	// file, or were the enqueuer; and how often all were killed.
 	writing, copying, enqueuing, alone int
 
 	looks int
-	found []string // by quick_check, other than "ok"
+	found []string // results of quick_check other than "ok"
 }
 
 func crowdFile(h *harness.Harness) (c *crowd, err error) {
@@ -76,7 +77,7 @@ func crowdFile(h *harness.Harness) (c *crowd, err error) {
 	c = &crowd{harness: h, file: file}
 	c.crew, err = h.Crew(workersOnFile, child.Work{
 		Worker: peer.Worker{Concurrency: 4, Lease: leaseOfKilled},
-		Least:  50 * time.Millisecond, // 32 handlers get through some 210 jobs a second
+		Least:  50 * time.Millisecond, // 32 handlers run some 210 jobs a second
 		Most:   250 * time.Millisecond,
 	})
 	if err != nil {
@@ -85,7 +86,7 @@ func crowdFile(h *harness.Harness) (c *crowd, err error) {
 	return c, c.replaceEnqueuer()
 }
 
-// replaceEnqueuer starts another process that enqueues, with numbers of its own.
+// replaceEnqueuer starts another enqueuer, with its own range of numbers.
 func (c *crowd) replaceEnqueuer() (err error) {
 	const each = 10_000_000
 	c.enqueuers++
@@ -107,7 +108,7 @@ func (c *crowd) replace(victim int) error {
 	return c.crew.Replace(victim)
 }
 
-// killInTurn kills one process after another, and every so often all.
+// killInTurn kills one process after the other, and now and then all at once.
 func (c *crowd) killInTurn(ctx context.Context, strikes []seed.Strike) error {
 	turn := harness.Size(c.harness, 20, 5)
 	for i, strike := range strikes {
@@ -143,9 +144,9 @@ func (c *crowd) killOne(ctx context.Context, strike seed.Strike) error {
 	return nil
 }
 
-// choose waits until the victim writes, or until anybody copies the log into the file, who is the
-// victim then, or for nothing, as the draw has it. It waits for a second at most: the kernel may
-// not tell.
+// choose waits for a moment that the draw decides: until the victim writes, until some process
+// checkpoints the log, which is then the victim, or for nothing. It waits a second at most, because
+// the kernel may not tell.
 func (c *crowd) choose(strike seed.Strike) (victim int, err error) {
 	var lock int
 	switch strike.Draw % 4 {
@@ -156,7 +157,7 @@ func (c *crowd) choose(strike seed.Strike) (victim int, err error) {
 	default:
 		return strike.Victim, nil
 	}
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) { // a transaction takes longer
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) { // shorter than a transaction
 		pid, err := c.holder(lock)
 		if err != nil {
 			return 0, err
@@ -170,8 +171,8 @@ func (c *crowd) choose(strike seed.Strike) (victim int, err error) {
 	return strike.Victim, nil
 }
 
-// killAll leaves nobody who has the file open: whoever opens it next makes it whole again
-// from what is in the file and its log, without what the dead had in shared memory.
+// killAll kills every process that has the file open. The next process must recover the file from
+// itself and its log, without the shared memory of the dead ones.
 func (c *crowd) killAll(ctx context.Context, _ seed.Strike) error {
 	var all []*child.Process
 	for victim := range workersOnFile + 1 {
@@ -190,7 +191,7 @@ func (c *crowd) killAll(ctx context.Context, _ seed.Strike) error {
 	return nil
 }
 
-// kill kills processes and counts what they were about.
+// kill kills processes and counts what they were doing.
 func (c *crowd) kill(ctx context.Context, victims ...*child.Process) error {
 	writing, err := c.holder(filelock.SQLiteWrite)
 	if err != nil {
@@ -218,7 +219,7 @@ func (c *crowd) holder(lock int) (pid int, err error) {
 	return filelock.Holder(c.harness.File+"-shm", lock)
 }
 
-// look has the file checked while the scenario goes on.
+// readTable checks the file again and again while the scenario runs.
 func (c *crowd) readTable(ctx context.Context) {
 	c.looks++
 	if found := c.check(ctx, false); found != "ok" {
@@ -226,7 +227,8 @@ func (c *crowd) readTable(ctx context.Context) {
 	}
 }
 
-// check is what a check of the file finds; it may be so damaged that it cannot be checked.
+// check returns the result of a check of the file, or its error: a damaged file may be impossible
+// to check.
 func (c *crowd) check(ctx context.Context, thorough bool) string {
 	found, err := c.file.Check(ctx, thorough)
 	if err != nil {
@@ -240,7 +242,7 @@ func (c *crowd) note() {
 		leaseOfKilled, c.harness.Row.Faults, c.enqueuing, c.writing, c.copying, c.alone)
 }
 
-// checkFile demands that the file is intact, and has been whenever it was looked at.
+// checkFile demands that the file is intact now and was intact in all earlier checks.
 func (c *crowd) checkFile(ctx context.Context) {
 	c.harness.Row.Check(c.looks > 0 && len(c.found) == 0, "PRAGMA quick_check meanwhile: ok", "%d of %d; not ok %s", c.looks-len(c.found), c.looks, harness.FirstFew(c.found))
 	found := c.check(ctx, true)

@@ -15,22 +15,22 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 )
 
-// timekeeper compares when jobs were due with when they were started. All times are the
-// servers', which are on this machine, and so is this process.
+// timekeeper compares the times at which jobs were due with those at which they started. All times
+// are by the servers' clock, which is this machine's and this process's.
 type timekeeper struct {
 	harness *harness.Harness
 	book    ledger.Book
 	finding audit.Finding
-	own     map[int]time.Time // when the jobs are due that this process enqueued
-	due     map[int]time.Time // when each job was due at last, as the table has it
+	own     map[int]time.Time // when this process's own jobs are due
+	due     map[int]time.Time // when each job was last due, as the table has it
 
-	starts map[int][]ledger.Entry // of each job, in their order
-	asked  map[int]time.Time      // when a job was about to be enqueued
+	starts map[int][]ledger.Entry // of each job, in order
+	asked  map[int]time.Time      // the time just before a job was enqueued
 	failed map[run]time.Time
-	held   map[run]bool // by a process that was killed
+	held   map[run]bool // runs that a killed process held
 }
 
-// punctual is how late a start may be: there are more handlers than work.
+// punctual is how late a start may be. There are more handlers than work.
 const punctual = 3 * time.Second
 
 func (k *timekeeper) readDue(ctx context.Context) error {
@@ -40,7 +40,7 @@ func (k *timekeeper) readDue(ctx context.Context) error {
 	}
 	defer conn.Close(ctx)
 	k.due = make(map[int]time.Time)
-	rows, _ := conn.Query(ctx, `SELECT (payload ->> 'number')::bigint, scheduled_at FROM errand.jobs`) // the error is ForEachRow's, too
+	rows, _ := conn.Query(ctx, `SELECT (payload ->> 'number')::bigint, scheduled_at FROM errand.jobs`) // ForEachRow returns the error, too
 	var number int
 	var at time.Time
 	_, err = pgx.ForEachRow(rows, []any{&number, &at}, func() error {
@@ -50,7 +50,7 @@ func (k *timekeeper) readDue(ctx context.Context) error {
 	return err
 }
 
-// gather orders what is in the book by job.
+// gather sorts the entries of the book by job.
 func (k *timekeeper) gather() {
 	k.starts, k.asked = make(map[int][]ledger.Entry), make(map[int]time.Time)
 	k.failed, k.held = make(map[run]time.Time), make(map[run]bool)
@@ -74,7 +74,7 @@ func (k *timekeeper) gather() {
 	}
 }
 
-// checkClocks demands that each process has said a time that is off by as much as it should be.
+// checkClocks demands that each process has noted a time that is off by its shift.
 func (k *timekeeper) checkClocks() {
 	const tolerance = 5 * time.Second
 	var wrong []string
@@ -95,17 +95,16 @@ func (k *timekeeper) checkClocks() {
 		told-len(wrong), told, harness.FirstFew(wrong))
 }
 
-// placeOf is where a process is, or was: the number in its name.
+// placeOf returns the place of a process: the number in its name.
 func placeOf(name string) (place int) {
-	_, _ = fmt.Sscanf(name[1:], "%d", &place) // 0 is no place
+	_, _ = fmt.Sscanf(name[1:], "%d", &place) // a failure leaves 0, which is no place
 	return place - 1
 }
 
 func (k *timekeeper) shift(name string) time.Duration { return shifts[placeOf(name)] }
 
-// early are the starts before the time: the first of a job before it was asked for and its delay
-// was over, the next of one that failed before it may be tried again, the last before the
-// table says.
+// early lists the starts that were too early: before a job's delay was over, before a failed job's
+// retry was due, or before the time in the table.
 func (k *timekeeper) early() (list []string) {
 	for number, starts := range k.starts {
 		for i, s := range starts {
@@ -121,7 +120,7 @@ func (k *timekeeper) early() (list []string) {
 	return list
 }
 
-// soonest is when a run may have been due at the soonest, going by the ledger alone.
+// soonest returns the earliest time at which a run can have been due, as the ledger has it.
 func (k *timekeeper) soonest(s ledger.Entry) time.Time {
 	before := run{s.Number, s.Attempt - 1}
 	if failed, ok := k.failed[before]; ok && !k.held[before] {
@@ -134,8 +133,8 @@ func (k *timekeeper) soonest(s ledger.Entry) time.Time {
 	return k.asked[s.Number].Add(later.Delay(k.harness.Seed, s.Number))
 }
 
-// latest is when a run was due at the latest; ok is false where that depended on a process that was
-// killed.
+// latest returns the latest time at which a run can have been due. ok is false if that depends on a
+// process that was killed.
 func (k *timekeeper) latest(s ledger.Entry) (at time.Time, ok bool) {
 	before := run{s.Number, s.Attempt - 1}
 	if k.held[before] {
@@ -152,7 +151,7 @@ func (k *timekeeper) latest(s ledger.Entry) (at time.Time, ok bool) {
 	return acked.Add(later.Delay(k.harness.Seed, s.Number)), ok && s.Attempt == 1
 }
 
-// retry is how long a run that failed had to wait, by what its place's handlers say.
+// retry returns how long a failed run had to wait before its retry.
 func (k *timekeeper) retry(r run) (least, most time.Duration) {
 	for _, s := range k.starts[r.number] {
 		if d := retryAfter(k.harness, placeOf(s.Worker)); s.Attempt == r.attempt && d > 0 {
@@ -174,7 +173,7 @@ func (k *timekeeper) late() (list []string) {
 	return list
 }
 
-// falseReclaims are the starts for which there was no reason, and how many were retries.
+// falseReclaims lists the starts that nothing explains. It also counts the retries.
 func (k *timekeeper) falseReclaims() (list []string, retries int) {
 	for number, starts := range k.starts {
 		for i, s := range starts[1:] {
@@ -190,8 +189,8 @@ func (k *timekeeper) falseReclaims() (list []string, retries int) {
 	return list, retries
 }
 
-// lost is how often a worker was told that a job was not its own any more which it had not brought
-// to an end. Of one that it had, an extension says so that its own settling has overtaken.
+// lost counts how often a worker was told that it had lost a job, unless it had ended the job
+// itself. After that an extension may say so, because the worker's own settle was faster.
 func (k *timekeeper) lost() (n int) {
 	runOf := func(e ledger.Entry) ledger.Entry {
 		return ledger.Entry{Number: e.Number, Attempt: e.Attempt, Worker: e.Worker}
@@ -213,8 +212,8 @@ func (k *timekeeper) lost() (n int) {
 	return n
 }
 
-// checkCovered demands that there was what the other criteria are of: in each place runs that
-// outlasted their leases, and jobs that were retried and that were due later.
+// checkCovered demands that the other criteria had something to check: in each place runs that
+// outlasted their leases, and retried and delayed jobs.
 func (k *timekeeper) checkCovered(retries int) {
 	ended := make(map[run]time.Time)
 	for _, e := range k.book.Effects {

@@ -20,8 +20,8 @@ func entryOf(number, attempt int, worker string, second float64, text string) le
 	return ledger.Entry{Number: number, Attempt: attempt, Worker: worker, At: atSecond(second), Text: text}
 }
 
-// punctualTimekeeper has three jobs in good order: 10 fails and is tried again after a second, 9 is
-// due later, and 4 is held by a worker that is killed.
+// punctualTimekeeper has three jobs without errors: 10 fails and is retried after a second, 9 is
+// due later, and a killed worker holds 4.
 func punctualTimekeeper() *timekeeper {
 	h := &harness.Harness{Config: harness.Config{Seed: 1, Short: true, Row: &report.Row{}}}
 	h.RecordFault(audit.Fault{Worker: "w1.1", Held: []peer.Job{{Number: 4, Attempt: 1}}})
@@ -73,8 +73,8 @@ func TestUnpunctual(t *testing.T) {
 	}
 }
 
-// TestTaken: what a worker is told to have lost was taken from it, unless that very run of it had
-// come to its end.
+// TestTaken: a worker has lost a job that it is told to have lost, unless it had ended that run
+// itself.
 func TestTaken(t *testing.T) {
 	k := punctualTimekeeper()
 	k.book.Effects = []ledger.Entry{entryOf(9, 1, "w2.1", 5, "")}

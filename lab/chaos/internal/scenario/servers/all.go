@@ -4,5 +4,5 @@ package servers
 
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"
 
-// All are the scenarios of this folder.
+// All lists the scenarios of this folder.
 var All = []scenario.Scenario{crash, standby, synchronous, isolation, limits, disk}

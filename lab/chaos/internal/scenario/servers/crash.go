@@ -60,8 +60,8 @@ func crashServer(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// CrashOnce kills the whole server, which is started again after up to two seconds, or
-// one session, after which it starts again by itself.
+// CrashOnce kills the whole server and starts it again within two seconds, or kills one session,
+// after which the server restarts by itself.
 func CrashOnce(ctx context.Context, h *harness.Harness, strike seed.Strike) (audit.Fault, error) {
 	if strike.Victim == 0 {
 		return outage(ctx, h, "session killed", func() error { return h.Server.KillSession(ctx, harness.Database, strike.Draw) })
@@ -77,10 +77,10 @@ func CrashOnce(ctx context.Context, h *harness.Harness, strike seed.Strike) (aud
 	})
 }
 
-// longestPause is longer than the leases, and shorter than errand waits for a claim.
+// longestPause is longer than the leases, and shorter than errand's timeout of a claim.
 const longestPause = 7 * time.Second
 
-// pauseOnce stops the server where it is, for one second at least, and has it go on.
+// pauseOnce pauses the server, for a second at least, and lets it run again.
 func pauseOnce(ctx context.Context, h *harness.Harness, strike seed.Strike) (audit.Fault, error) {
 	return outage(ctx, h, "server paused", func() error {
 		if err := h.Server.Pause(); err != nil {
@@ -91,8 +91,8 @@ func pauseOnce(ctx context.Context, h *harness.Harness, strike seed.Strike) (aud
 	})
 }
 
-// outage is a fault that begins with what how does, and ends when the processes can reach the
-// database again.
+// outage records a fault: how begins it, and it ends when the processes can reach the database
+// again.
 func outage(ctx context.Context, h *harness.Harness, what string, how func() error) (f audit.Fault, err error) {
 	f = audit.Fault{What: what, At: time.Now()}
 	if err := how(); err != nil {
@@ -105,8 +105,8 @@ func outage(ctx context.Context, h *harness.Harness, what string, how func() err
 	return f, err
 }
 
-// checkResumed demands that every worker has started jobs again after the last fault,
-// and notes how long they took after any.
+// checkResumed demands that every worker has started jobs again after the last fault. It notes the
+// longest time that a worker took after any fault.
 func checkResumed(h *harness.Harness, starts []ledger.Entry, workers []string, faults []audit.Fault, within time.Duration) {
 	var slowest time.Duration
 	var wedged []string

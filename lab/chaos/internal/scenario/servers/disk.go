@@ -20,7 +20,7 @@ var disk = scenario.Scenario{
 	What:   "the server's disk is full under load, first for tables and then for WAL, at which the server ends",
 	Run:    fillDisk,
 	Disk:   384 << 20,
-	// What WAL may take is a small part of it.
+	// WAL may take a small part of the disk.
 	Settings: map[string]string{"max_wal_size": "96MB", "min_wal_size": "32MB"},
 }
 
@@ -37,7 +37,7 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 	if err != nil {
 		return err
 	}
-	if err := getUp(ctx, h, within); err != nil {
+	if err := restartUntilUp(ctx, h, within); err != nil {
 		return err
 	}
 	h.Logf("the server can be connected to %.1f s after there was space again", time.Since(full.Until).Seconds())
@@ -57,8 +57,8 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 	return noteLog(h)
 }
 
-// keepFull takes all space that there is, again and again, and in the second half of the time
-// has the server need more of it for its WAL; then it gives the space back.
+// keepFull fills the disk again and again. In the second half of the time it also makes the server
+// need more WAL. Then it frees the space.
 func keepFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	ballast, err := h.Server.Ballast()
 	if err != nil {
@@ -82,8 +82,8 @@ func keepFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f
 	return f, err
 }
 
-// getUp starts the server until it stays, as a supervisor does.
-func getUp(ctx context.Context, h *harness.Harness, within time.Duration) error {
+// getUp starts the server until it stays up, as a supervisor does.
+func restartUntilUp(ctx context.Context, h *harness.Harness, within time.Duration) error {
 	return h.Until(ctx, within, func() (bool, error) {
 		if h.Server.HasEnded() {
 			return h.Server.Start(ctx) == nil, nil
@@ -101,7 +101,7 @@ var (
 	namesConnection = regexp.MustCompile(`SQLSTATE (57P0[123]|08...)|failed to connect|connection re(fused|set)|broken pipe|unexpected EOF|bad connection|conn closed`)
 )
 
-// checkRefusals demands that the enqueuer was told why what it wanted could not be.
+// checkRefusals demands that the enqueuer was told why its calls failed.
 func checkRefusals(h *harness.Harness, notes []ledger.Entry, full audit.Fault) {
 	var unclear []string
 	all, named := 0, 0
@@ -122,7 +122,7 @@ func checkRefusals(h *harness.Harness, notes []ledger.Entry, full audit.Fault) {
 		"%s of %d; %d name the disk", harness.FirstFew(unclear), all, named)
 }
 
-// noteLog tells what the server said of it.
+// noteLog notes what the server logged about it.
 func noteLog(h *harness.Harness) error {
 	var said []string
 	for _, text := range []string{"No space left on device", "PANIC: "} {

@@ -27,7 +27,7 @@ type phase struct {
 
 func raiseIsolation(ctx context.Context, h *harness.Harness) error {
 	const share = 0.5
-	crew, err := h.Crew(4, child.Work{Worker: peer.Worker{Concurrency: 32, Lease: 5 * time.Second}}) // whose handlers take no time
+	crew, err := h.Crew(4, child.Work{Worker: peer.Worker{Concurrency: 32, Lease: 5 * time.Second}}) // its handlers take no time
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func raiseIsolation(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// atIsolation has all sessions begin anew at that level, and lets them work for a while.
+// atIsolation makes all sessions start again at that level, and lets them work for a while.
 func atIsolation(ctx context.Context, h *harness.Harness, level string) (p phase, err error) {
 	if err := h.Exec(ctx, "ALTER DATABASE "+harness.Database+" SET default_transaction_isolation = '"+level+"'"); err != nil {
 		return p, err
@@ -65,7 +65,7 @@ func atIsolation(ctx context.Context, h *harness.Harness, level string) (p phase
 	if err := h.Terminate(ctx); err != nil {
 		return p, err
 	}
-	if err := h.Sleep(ctx, harness.Size(h, 5*time.Second, 2*time.Second)); err != nil { // until all have connected again
+	if err := h.Sleep(ctx, harness.Size(h, 5*time.Second, 2*time.Second)); err != nil { // until all have reconnected
 		return p, err
 	}
 	p = phase{level: level, from: time.Now()}

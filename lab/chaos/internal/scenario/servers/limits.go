@@ -14,7 +14,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
 )
 
-// FewConnections are the settings of a server whose connections a scenario takes.
+// FewConnections are the settings of a server that a scenario takes all connections of.
 var FewConnections = map[string]string{"max_connections": "60"}
 
 var limits = scenario.Scenario{
@@ -22,7 +22,7 @@ var limits = scenario.Scenario{
 	Name:   "limits",
 	What:   "a statement_timeout of 50 ms, and then all of max_connections taken by others",
 	Run:    reachLimits,
-	// What the workers' pools may open, and little more.
+	// Little more than the workers' pools may open.
 	Settings: FewConnections,
 }
 
@@ -62,7 +62,7 @@ func reachLimits(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// HurryStatements has all sessions begin anew with a timeout, and later without.
+// HurryStatements makes all sessions start again with a statement timeout, and later without.
 func HurryStatements(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	f = audit.Fault{What: "statement_timeout", At: time.Now()}
 	set := "ALTER DATABASE " + harness.Database + " SET statement_timeout = "
@@ -75,8 +75,8 @@ func HurryStatements(ctx context.Context, h *harness.Harness, lasting time.Durat
 	return f, err
 }
 
-// TakeConnections takes every connection that the server has, again and again, and later
-// gives them back.
+// TakeConnections opens every connection that the server allows, again and again, and later closes
+// them.
 func TakeConnections(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	f = audit.Fault{What: "max_connections", At: time.Now()}
 	control, err := pgx.Connect(ctx, h.Server.URL("postgres"))

@@ -27,13 +27,13 @@ var synchronous = scenario.Scenario{
 	Run:    func(ctx context.Context, h *harness.Harness) error { return failOver(ctx, h, true) },
 }
 
-// failover is the end of one primary, and what was in it.
+// failover is the end of one primary, and what it had.
 type failover struct {
-	fault   audit.Fault  // lasts until the standby could be written to
-	held    time.Time    // when the standby received nothing any more
-	killed  time.Time    // when the primary was
+	fault   audit.Fault  // lasts until the standby accepts writes
+	held    time.Time    // when the standby stopped receiving
+	killed  time.Time    // when the primary was killed
 	there   map[int]bool // the jobs that the standby had, right after its promotion
-	bytes   int64        // of WAL that it had not received
+	bytes   int64        // of WAL that the standby had not received
 	missing []int        // jobs that only the primary had
 }
 
@@ -43,7 +43,7 @@ func failOver(ctx context.Context, h *harness.Harness, sync bool) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = h.Server.Close() }() // the last of them; the first is the run's to close
+	defer func() { _ = h.Server.Close() }() // the last server; the runner closes the first
 	pair := server.PairRoute(h.Server, next)
 	h.Route = func(_, dsn string) (string, error) { return pair(dsn) }
 	crew, enqueuer, err := scenario.Load(h, lease)
@@ -78,7 +78,7 @@ func follow(ctx context.Context, h *harness.Harness, port string, sync bool) (*s
 	return next, err
 }
 
-// failOvers kills primary after primary. Where one was, there is the standby of the next.
+// failOvers kills primary after primary. The next standby takes the port of the killed one.
 func failOvers(ctx context.Context, h *harness.Harness, next *server.Postgres, sync bool) (done []failover, err error) {
 	least, most := harness.Size(h, 8*time.Second, 2500*time.Millisecond), harness.Size(h, 12*time.Second, 3*time.Second)
 	strikes := seed.Strikes(h.Source("failovers"), harness.Size(h, 5, 1), 1, least, most)
@@ -112,10 +112,10 @@ func failOvers(ctx context.Context, h *harness.Harness, next *server.Postgres, s
 	return done, nil
 }
 
-// failOverOnce has the standby receive nothing for a while, kills the primary, and promotes
-// the standby, which has received WAL that far.
+// failOverOnce stops the standby from receiving for a while, kills the primary, and promotes the
+// standby.
 func failOverOnce(ctx context.Context, h *harness.Harness, next *server.Postgres, hold time.Duration) (f failover, received string, err error) {
-	f.fault = audit.Fault{What: "standby promoted", At: time.Now()} // what is written before will have been received
+	f.fault = audit.Fault{What: "standby promoted", At: time.Now()} // what was written before this has been received
 	if err := next.CatchUp(ctx, h.Server); err != nil {
 		return f, "", err
 	}
@@ -142,8 +142,8 @@ func failOverOnce(ctx context.Context, h *harness.Harness, next *server.Postgres
 	return f, received, h.UseServer(ctx, next)
 }
 
-// examine starts the old primary, alone, to see what it had that the new one had not, and removes
-// it.
+// examine starts the old primary, alone, to find what the new one had not received. Then it removes
+// the old one.
 func examine(ctx context.Context, h *harness.Harness, old *server.Postgres, received string, f *failover) (err error) {
 	if f.bytes, err = old.Revive(ctx, received); err != nil {
 		return fmt.Errorf("the old primary: %w", err)
@@ -160,8 +160,8 @@ func examine(ctx context.Context, h *harness.Harness, old *server.Postgres, rece
 	return old.Close()
 }
 
-// checkGap demands that nothing is lost but what the standbys had not received, and nothing
-// at all where that is not acknowledged.
+// checkGap demands that only jobs that the standbys had not received are lost. With synchronous
+// replication it demands that none is, because such jobs are not acknowledged.
 func checkGap(h *harness.Harness, f audit.Finding, book ledger.Book, done []failover, sync bool) {
 	gap, meanwhile, bytes := 0, 0, int64(0)
 	var held, away time.Duration

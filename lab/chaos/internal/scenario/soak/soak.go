@@ -25,13 +25,13 @@ var soak = scenario.Scenario{
 
 const (
 	leaseOfSoaked = 3 * time.Second
-	// idleOfSoaked has a pool forget what it once needed for a moment: how many connections there
-	// are tells how many are used.
+	// idleOfSoaked makes a pool close connections that it needed only for a moment. So the number
+	// of connections is the number in use.
 	idleOfSoaked = time.Second
 )
 
-// soaked is a soak that is under way. The first worker is never killed nor told to stop: what it
-// takes up at the end is compared with the beginning.
+// soaked is a running soak. The first worker is never killed or told to stop, so that what it uses
+// at the end can be compared with the beginning.
 type soaked struct {
 	*harness.Harness
 	crew       *harness.Crew
@@ -81,17 +81,17 @@ func soakAll(ctx context.Context, h *harness.Harness) error {
 func (s *soaked) begin() (err error) {
 	s.crew, err = s.Crew(4, child.Work{
 		Worker: peer.Worker{Concurrency: 8, Lease: leaseOfSoaked, Grace: 5 * time.Second, Keep: s.keep(), Idle: idleOfSoaked},
-		Least:  50 * time.Millisecond, // 32 handlers get through some 150 jobs a second
+		Least:  50 * time.Millisecond, // 32 handlers run some 150 jobs a second
 		Most:   350 * time.Millisecond,
 		Gauge:  harness.Size(s.Harness, 10*time.Second, time.Second/2),
 	})
 	return err
 }
 
-// keep is as long as a worker takes to prune; in a short run, not at all.
+// keep is how long completed jobs are kept: until a worker prunes, or in a short run not at all.
 func (s *soaked) keep() time.Duration { return harness.Size(s.Harness, time.Minute, -1) }
 
-// rest lets the workers work, and looks now and then at what the database has become.
+// rest lets the workers work, and measures the queue regularly.
 func (s *soaked) rest(ctx context.Context) error {
 	until := time.Now().Add(seed.Between(s.draw, harness.Size(s.Harness, 8*time.Second, time.Second), harness.Size(s.Harness, 25*time.Second, 2*time.Second)))
 	for time.Now().Before(until) {
@@ -107,7 +107,7 @@ func (s *soaked) rest(ctx context.Context) error {
 	return nil
 }
 
-// shuffled are all faults in an order that is drawn.
+// shuffled returns all faults in random order.
 func (s *soaked) shuffled() []soakFault {
 	deck := make([]soakFault, len(soakFaults))
 	for to, from := range s.draw.Perm(len(soakFaults)) {

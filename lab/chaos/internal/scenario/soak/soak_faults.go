@@ -14,13 +14,13 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/seed"
 )
 
-// soakFault is something that is done now and then.
+// soakFault is a fault that the soak repeats.
 type soakFault struct {
 	name   string
 	strike func(ctx context.Context, s *soaked) error
 }
 
-// soakFaults are what the other scenarios do, one at a time.
+// soakFaults are the faults of the other scenarios.
 var soakFaults = []soakFault{
 	{"SIGKILL", soakKill},
 	{"SIGSTOP", soakFreeze},
@@ -40,12 +40,12 @@ var soakFaults = []soakFault{
 	{"migration", func(ctx context.Context, s *soaked) error { return s.Peer.Install(ctx) }},
 }
 
-// lasting is how long a fault lasts.
+// lasting draws how long a fault lasts.
 func (s *soaked) lasting() time.Duration {
 	return seed.Between(s.draw, harness.Size(s.Harness, 3*time.Second, time.Second/2), harness.Size(s.Harness, 20*time.Second, time.Second))
 }
 
-// victim is a place other than the first.
+// victim draws a place other than the first.
 func (s *soaked) victim() int { return 1 + s.draw.IntN(3) }
 
 func soakKill(ctx context.Context, s *soaked) error {
@@ -77,7 +77,7 @@ func soakCrash(ctx context.Context, s *soaked) error {
 	return err
 }
 
-// soakIsolation has new sessions begin with another isolation level for a while.
+// soakIsolation gives new sessions another isolation level for a while.
 func soakIsolation(ctx context.Context, s *soaked) error {
 	levels := []string{"repeatable read", "serializable"}
 	set := "ALTER DATABASE " + harness.Database + " SET default_transaction_isolation = "

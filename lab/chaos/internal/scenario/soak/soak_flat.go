@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 )
 
-// footprint is what the queue takes up on the server.
+// footprint is what the queue uses on the server.
 type footprint struct {
 	connections int
 	bytes       int64 // of the table of jobs, its indexes and its TOAST table
