@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +14,37 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
 )
+
+// TestExpiredList: Jobs lists as expired what Reclaim takes, jobs of guide workers included.
+func TestExpiredList(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(6)...)
+	exec(t, db, "UPDATE errand.jobs SET status = 'running', locked_by = 'w', fence = 7, locked_at = now(), locked_until = now() + interval '1 hour'")
+	for id, set := range map[int]string{
+		1: "locked_until = NULL",
+		2: "locked_until = NULL, locked_at = now() - interval '9 minutes'",
+		3: "locked_until = NULL, locked_at = now() - interval '11 minutes'",
+		4: "locked_until = now() - interval '1 hour', locked_at = now() - interval '11 minutes'", // an earlier claim's
+		5: "locked_until = now() - interval '1 second', locked_at = now() - interval '1 minute'",
+	} {
+		exec(t, db, fmt.Sprintf("UPDATE errand.jobs SET %s WHERE id = %d", set, id))
+	}
+	page, _, err := q.Jobs(t.Context(), queue.Filter{Expired: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []int64
+	for _, r := range page {
+		listed = append(listed, r.ID)
+	}
+	if want := []int64{5, 4, 3}; !slices.Equal(listed, want) {
+		t.Errorf("expired jobs: got %v, want %v", listed, want)
+	}
+	reclaimed, err := q.Reclaim(t.Context(), 10)
+	if err != nil || len(reclaimed) != len(listed) {
+		t.Errorf("Reclaim: got %d jobs, %v; want the %d that were listed", len(reclaimed), err, len(listed))
+	}
+}
 
 // TestReclaimApart: jobs of a crashed worker whose last run also ended in a crash are not reclaimed
 // all at once. So a job that kills its process does not run beside the same jobs each time. All
