@@ -17,12 +17,7 @@ import (
 const WarmUp = 10
 
 // enqueue writes Jobs jobs, Batch a call, from one goroutine.
-func enqueue(ctx context.Context, s *self) (f Figures, err error) {
-	p, err := s.open(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(p, &err)
+func enqueue(ctx context.Context, s *self, p peer.Peer) (Figures, error) {
 	if err := p.Enqueue(ctx, s.Jobs, WarmUp); err != nil {
 		return nil, err
 	}
@@ -39,12 +34,7 @@ func enqueue(ctx context.Context, s *self) (f Figures, err error) {
 }
 
 // singles enqueues one job at a time from Goroutines goroutines for Duration.
-func singles(ctx context.Context, s *self) (f Figures, err error) {
-	p, err := s.open(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(p, &err)
+func singles(ctx context.Context, s *self, p peer.Peer) (Figures, error) {
 	until := func(more func() bool) ([]time.Duration, error) { return enqueueWhile(ctx, p, s.Goroutines, more) }
 
 	var warm atomic.Int64

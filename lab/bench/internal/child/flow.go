@@ -3,6 +3,8 @@ package child
 import (
 	"context"
 	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/peer"
 )
 
 // flowTick is the pause between two enqueues of flow. A batch is what became due in the pause.
@@ -10,12 +12,7 @@ const flowTick = 10 * time.Millisecond
 
 // flow enqueues Rate jobs a second for Duration. The number of a job is the time of its enqueue in
 // nanoseconds since 1970. So its worker, on the same machine, knows how late it is.
-func flow(ctx context.Context, s *self) (f Figures, err error) {
-	p, err := s.open(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(p, &err)
+func flow(ctx context.Context, s *self, p peer.Peer) (Figures, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}

@@ -22,12 +22,7 @@ const (
 // latency works and enqueues in one process, so that one clock measures the time from the return of
 // the enqueueing call, which is after its commit, to the handler. It counts as 0 if the handler
 // starts before the call has returned.
-func latency(ctx context.Context, s *self) (f Figures, err error) {
-	p, err := s.open(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(p, &err)
+func latency(ctx context.Context, s *self, p peer.Peer) (Figures, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}

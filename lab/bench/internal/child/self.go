@@ -20,13 +20,25 @@ import (
 // measured. It ends when it is done, or when ctx ends.
 var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
 	"claims":   claims,
-	"enqueue":  enqueue,
-	"flow":     flow,
+	"enqueue":  withPeer(enqueue),
+	"flow":     withPeer(flow),
 	"ideal":    ideal,
-	"latency":  latency,
-	"singles":  singles,
-	"transact": transact,
+	"latency":  withPeer(latency),
+	"singles":  withPeer(singles),
+	"transact": withPeer(transact),
 	"work":     work,
+}
+
+// withPeer returns a part that opens its system, and closes it at the end.
+func withPeer(part func(ctx context.Context, s *self, p peer.Peer) (Figures, error)) func(context.Context, *self) (Figures, error) {
+	return func(ctx context.Context, s *self) (f Figures, err error) {
+		p, err := s.open(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer closing(p, &err)
+		return part(ctx, s, p)
+	}
 }
 
 // self is a child, as it sees itself.

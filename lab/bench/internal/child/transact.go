@@ -11,12 +11,7 @@ import (
 
 // transact makes the application's transaction for Duration, in turns without and with an enqueue
 // in it. So both kinds meet the same disk and the same load.
-func transact(ctx context.Context, s *self) (f Figures, err error) {
-	p, err := s.open(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(p, &err)
+func transact(ctx context.Context, s *self, p peer.Peer) (Figures, error) {
 	t, ok := p.(peer.Transactor)
 	if !ok {
 		return nil, fmt.Errorf("%s does not enqueue in the caller's transaction", s.System)

@@ -90,25 +90,19 @@ func (t *Table) Row(p Place, m Metric) *Row {
 }
 
 // Places lists the places that have rows, each once.
-func (t *Table) Places() []Place {
-	var places []Place
-	for _, r := range t.Rows {
-		if !slices.Contains(places, r.Place) {
-			places = append(places, r.Place)
-		}
-	}
-	return places
-}
+func (t *Table) Places() []Place { return distinct(t.Rows, func(r *Row) Place { return r.Place }) }
 
 // Metrics lists the metrics that have rows, each once.
-func (t *Table) Metrics() []Metric {
-	var metrics []Metric
-	for _, r := range t.Rows {
-		if !slices.Contains(metrics, r.Metric) {
-			metrics = append(metrics, r.Metric)
+func (t *Table) Metrics() []Metric { return distinct(t.Rows, func(r *Row) Metric { return r.Metric }) }
+
+// distinct returns the values of rows in the order in which they first come.
+func distinct[T comparable](rows []*Row, value func(*Row) T) (values []T) {
+	for _, r := range rows {
+		if v := value(r); !slices.Contains(values, v) {
+			values = append(values, v)
 		}
 	}
-	return metrics
+	return values
 }
 
 // Median returns the median of the rounds.

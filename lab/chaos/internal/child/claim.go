@@ -79,13 +79,20 @@ func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name str
 
 // runAll records the start and the effect of each job.
 func (s *self) runAll(jobs []*queue.Job) error {
+	return recordAll(jobs, func(number, attempt int) error {
+		return errors.Join(s.ledger.Started(number, attempt), s.ledger.Effect(number, attempt))
+	})
+}
+
+// recordAll calls record for all jobs at once, so that the ledger writes their rows together.
+func recordAll(jobs []*queue.Job, record func(number, attempt int) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(jobs))
 	for i, job := range jobs {
 		all.Go(func() {
 			number, err := peer.NumberOf(job)
 			if err == nil {
-				err = errors.Join(s.ledger.Started(number, job.Attempt), s.ledger.Effect(number, job.Attempt))
+				err = record(number, job.Attempt)
 			}
 			errs[i] = err
 		})

@@ -196,21 +196,7 @@ func (c *contender) claimTx(ctx context.Context) (int, error) {
 }
 
 // ended records that this caller has ended jobs.
-func (c *contender) ended(jobs ...*queue.Job) error {
-	var all sync.WaitGroup
-	errs := make([]error, len(jobs))
-	for i, job := range jobs {
-		all.Go(func() {
-			number, err := peer.NumberOf(job)
-			if err == nil {
-				err = c.ledger.Effect(number, job.Attempt)
-			}
-			errs[i] = err
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
+func (c *contender) ended(jobs ...*queue.Job) error { return recordAll(jobs, c.ledger.Effect) }
 
 const (
 	runningSQL = `SELECT id, fence, locked_by, payload, attempts FROM errand.jobs

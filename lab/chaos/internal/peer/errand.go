@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -130,17 +129,7 @@ func handleInTx(ctx context.Context, job *queue.Job, handle Handler) error {
 
 // toError returns what an errand handler returns for an action. text is the text of the error; ""
 // means a standard text.
-func toError(v Action, text string) error {
-	switch v {
-	case Retry:
-		return errors.New(cmp.Or(text, "to be tried again"))
-	case Dead:
-		return queue.Discard(errors.New(cmp.Or(text, "given up")))
-	case Snooze:
-		return queue.Snooze(time.Hour)
-	}
-	return nil
-}
+func toError(v Action, text string) error { return errorOf(v, text, queue.Discard, queue.Snooze) }
 
 // toErrorWithDelay is toError. For Retry it adds the worker's RetryAfter, if that is set.
 func toErrorWithDelay(v Action, text string, w Worker) error {

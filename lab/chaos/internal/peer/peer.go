@@ -3,7 +3,9 @@
 package peer
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -93,6 +95,20 @@ const (
 )
 
 func (v Action) String() string { return [...]string{"done", "retry", "dead", "snooze"}[v] }
+
+// errorOf returns the error by which a handler reports an action, or nil for Done. A system has its
+// own errors for the end of a job (giveUp) and for a later run (snooze).
+func errorOf(v Action, text string, giveUp func(error) error, snooze func(time.Duration) error) error {
+	switch v {
+	case Retry:
+		return errors.New(cmp.Or(text, "to be tried again"))
+	case Dead:
+		return giveUp(errors.New(cmp.Or(text, "given up")))
+	case Snooze:
+		return snooze(time.Hour)
+	}
+	return nil
+}
 
 // State is the state of a job.
 type State string

@@ -1,13 +1,10 @@
 package peer
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -104,16 +101,9 @@ func (p *riverPeer) workInTx(ctx context.Context, job *river.Job[txArgs], handle
 	})
 }
 
+// toRiverError is toError for River.
 func toRiverError(v Action, text string) error {
-	switch v {
-	case Retry:
-		return errors.New(cmp.Or(text, "to be tried again"))
-	case Dead:
-		return river.JobCancel(errors.New(cmp.Or(text, "given up")))
-	case Snooze:
-		return river.JobSnooze(time.Hour)
-	}
-	return nil
+	return errorOf(v, text, river.JobCancel, river.JobSnooze)
 }
 
 // riverJobsSQL reads the columns of Job. $1 is a worker, or empty.
