@@ -45,9 +45,12 @@ func TestMigrateTogether(t *testing.T) {
 }
 
 // TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the version,
-// Migrate goes on from there, and a step that runs again changes nothing.
+// and Migrate goes on from there. A tool sends a step as a whole, with either driver.
 func TestMigrationsByTool(t *testing.T) {
-	db := postgrestest.Open(t)
+	dsn := postgrestest.EmptyDSN(t)
+	db, _ := ways[0].open(t, dsn)
+	tools := []*sql.DB{db, nil}
+	tools[1], _ = ways[1].open(t, dsn)
 	for last := range 100 {
 		o := postgres.Options{Schema: fmt.Sprint("After_", last)}
 		steps, err := postgres.Migrations(o)
@@ -55,7 +58,7 @@ func TestMigrationsByTool(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range steps[:last] {
-			exec(t, db, s.SQL)
+			exec(t, tools[last%2], s.SQL)
 		}
 		err = postgres.Check(t.Context(), db, o)
 		switch {

@@ -496,15 +496,20 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 
 // testRefused is what the enqueueing role may not put into a job that it may write.
 func (r *roles) testRefused(t *testing.T, enqueuer *sql.DB) {
-	for _, values := range []string{
-		`(payload) VALUES (to_jsonb(repeat('x', 200 << 20)))`,
-		`(max_attempts) VALUES (2147483647)`,
-		`(scheduled_at) VALUES ('-infinity')`,
-		`(queue) VALUES (repeat('x', 201))`,
+	const keyed = `SELECT FROM "Select_1".insert_keyed`
+	for _, statement := range []string{
+		`INSERT INTO "Select_1".jobs (payload) VALUES (to_jsonb(repeat('x', 65 << 20)))`,
+		`INSERT INTO "Select_1".jobs (max_attempts) VALUES (2147483647)`,
+		`INSERT INTO "Select_1".jobs (scheduled_at) VALUES ('-infinity')`,
+		`INSERT INTO "Select_1".jobs (queue) VALUES (repeat('x', 201))`,
+		`INSERT INTO "Select_1".jobs (kind) VALUES (repeat('x', 201))`,
+		keyed + `(ARRAY[repeat('x', 201)], '{test}', '1', NULL, NULL, NULL, NULL, '{k1}', NULL)`,
+		keyed + `('{default}', '{test}', '1', NULL, NULL, '{infinity}', NULL, '{k2}', NULL)`,
+		keyed + `('{default}', '{test}', '1', NULL, NULL, NULL, '{2147483647}', '{k3}', NULL)`,
 	} {
-		_, err := enqueuer.ExecContext(t.Context(), `INSERT INTO "Select_1".jobs `+values)
+		_, err := enqueuer.ExecContext(t.Context(), statement)
 		if code := sqlState(err); code != "23514" {
-			t.Errorf("INSERT %s: error %.200v, want 23514, a check violation", values, err)
+			t.Errorf("%s: error %.200v, want 23514, a check violation", statement, err)
 		}
 	}
 }
