@@ -48,13 +48,13 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	names := set.String("run", "", "scenarios, by number or name (see -list); default all")
 	against := set.String("against", "", "systems besides errand, of "+strings.Join(peers(), ","))
 	set.BoolVar(&f.options.Short, "short", false, "fewer jobs and faults, the same criteria")
-	set.Uint64Var(&f.options.Seed, "seed", 0, "what all that is random is drawn from; 0 means another one each time")
-	set.IntVar(&f.options.Parallel, "parallel", 1, "how many scenarios may be under way at a time")
+	set.Uint64Var(&f.options.Seed, "seed", 0, "seed of all random numbers; 0 means a new one each time")
+	set.IntVar(&f.options.Parallel, "parallel", 1, "how many scenarios may run at a time")
 	set.StringVar(&f.options.Logs, "logs", "", "folder for the logs of the processes and of the servers")
-	reports := set.String("show", "", "run nothing: show the reports of earlier runs in these files, which -json has written")
+	reports := set.String("show", "", "run nothing: show the reports of earlier runs in these files, written by -json")
 	set.BoolVar(&f.json, "json", false, "print JSON")
 	set.BoolVar(&f.markdown, "markdown", false, "print the tables of docs/reliability.md")
-	set.BoolVar(&f.criteria, "criteria", false, "print what was demanded and found, in Markdown")
+	set.BoolVar(&f.criteria, "criteria", false, "print the criteria and what was found, in Markdown")
 	set.BoolVar(&f.list, "list", false, "list the scenarios")
 	if err := set.Parse(args); err != nil {
 		return f, err

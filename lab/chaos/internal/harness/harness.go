@@ -160,7 +160,7 @@ func (h *Harness) Until(ctx context.Context, patience time.Duration, condition f
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("waited for %v in vain", patience)
+			return fmt.Errorf("gave up after %v", patience)
 		}
 		select {
 		case <-ctx.Done():

@@ -48,7 +48,7 @@ func TestSQLite(t *testing.T) {
 		t.Errorf("jobs of a worker: got %+v, %v, want none", jobs, err)
 	}
 	if n := f.db.Stats().OpenConnections; n != 0 {
-		t.Errorf("who has installed has %d connections, want none", n)
+		t.Errorf("the process that installed has %d connections, want none", n)
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 
 // Scenario is a row of the published table.
 type Scenario struct {
-	// Number is unique, but for the scenarios that run again through PgBouncer: runner.All adds
-	// them, and they all have the number 14.
+	// Number is that of the table. Scenarios of the same kind share one. No folder has 14: package
+	// runner gives it to the scenarios that it runs again through PgBouncer (all.go).
 	Number   int
 	Name     string            // for -run; unique
 	What     string            // what it does, as the table has it

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoDisk says that this process has no right to mount a file system for a server.
-var ErrNoDisk = errors.New("a file system of its own takes root, and Linux")
+var ErrNoDisk = errors.New("mounting a file system needs root, and Linux")
 
 // StartOnDisk is Start with a file system for this server alone, in memory, of so many bytes.
 func (s *Servers) StartOnDisk(ctx context.Context, name string, settings map[string]string, bytes int64) (*Postgres, error) {

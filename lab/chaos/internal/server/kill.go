@@ -73,7 +73,7 @@ func (p *Postgres) KillSession(ctx context.Context, database string, draw uint64
 		return err
 	}
 	if len(pids) == 0 {
-		return fmt.Errorf("nobody is connected to %s", database)
+		return fmt.Errorf("no session is connected to %s", database)
 	}
 	victim := pids[draw%uint64(len(pids))]
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {

@@ -183,7 +183,7 @@ func TestSynchronous(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := connect(t, p).Exec(ctx, "CREATE TABLE kept (n int)"); err == nil {
-		t.Error("a commit is acknowledged that the standby has not got")
+		t.Error("the server acknowledges a commit that the standby has not received")
 	}
 }
 
