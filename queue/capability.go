@@ -224,9 +224,9 @@ type Pruner interface {
 type Reclaimer interface {
 	// Reclaim reclaims at most limit jobs whose leases have expired, and returns them without
 	// Payload and Headers. Such a job is pending and due at once, or dead if Attempt has reached
-	// MaxAttempts. Its LastError names the worker that held it. If the run before was reclaimed as
-	// well, Reclaim may wait for up to half a lease longer, and from the fourth attempt on for up
-	// to three leases. A limit below 1 is an [*InvalidError]. It may be called concurrently.
+	// MaxAttempts. Its LastError is "errand: the lease of worker NAME expired". If the run before was
+	// reclaimed as well, Reclaim may wait for up to half a lease longer, and from the fourth attempt
+	// on for up to three leases. A limit below 1 is an [*InvalidError]. It may be called concurrently.
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }
 

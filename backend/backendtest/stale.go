@@ -113,7 +113,7 @@ func testLateHolder(t *testing.T, h Harness) {
 		req.Queues = []string{"clock"}
 		settle(t, h, outcomes(queue.Done, claimSoon(t, h, req, 1)...)...) // now the lease is over
 		if lost, err := v.do(t.Context(), h, job); err != nil || len(lost) != 0 {
-			t.Errorf("%s after the lease ran out, and before anyone has taken the job back: lost %v, error %v; want neither", v.name, ids(lost), err)
+			t.Errorf("%s after the lease expired, and before anyone has taken the job back: lost %v, error %v; want neither", v.name, ids(lost), err)
 		}
 		for _, j := range claim(t, h, request(1)) { // after Retry and Release
 			job = j

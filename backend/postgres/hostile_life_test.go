@@ -186,7 +186,7 @@ func (l life) reclaim() {
 			l.Fatalf("%q: Job %d after Reclaim: found %t, error %v", l.s, j.ID, ok, err)
 		}
 		l.same(&r.Job)
-		if want := "errand: the lease of worker " + l.name() + " ran out"; j.LastError != want {
+		if want := "errand: the lease of worker " + l.name() + " expired"; j.LastError != want {
 			l.Errorf("%q: Reclaim: got %q, want %q", l.s, j.LastError, want)
 		}
 	}

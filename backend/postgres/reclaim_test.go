@@ -54,15 +54,15 @@ func TestReclaimApart(t *testing.T) {
 		name, set string
 		apart     bool
 	}{
-		{"second crash", "attempts = 2, last_error = 'errand: the lease of worker w ran out', locked_until = now() - interval '5 minutes'", true},
-		{"third crash", "attempts = 3, last_error = 'errand: the lease of worker w ran out', locked_until = now() - interval '5 minutes'", true},
-		{"half a lease after the third crash", "attempts = 3, last_error = 'errand: the lease of worker w ran out', locked_until = now() - interval '10 minutes'", false},
-		{"fourth crash", "attempts = 4, last_error = 'errand: the lease of worker w ran out', locked_at = now() - interval '50 minutes', locked_until = now() - interval '30 minutes'", true},
-		{"sixth crash", "max_attempts = 7, attempts = 6, last_error = 'errand: the lease of worker w ran out', locked_at = now() - interval '50 minutes', locked_until = now() - interval '30 minutes'", true},
+		{"second crash", "attempts = 2, last_error = 'errand: the lease of worker w expired', locked_until = now() - interval '5 minutes'", true},
+		{"third crash", "attempts = 3, last_error = 'errand: the lease of worker w expired', locked_until = now() - interval '5 minutes'", true},
+		{"half a lease after the third crash", "attempts = 3, last_error = 'errand: the lease of worker w expired', locked_until = now() - interval '10 minutes'", false},
+		{"fourth crash", "attempts = 4, last_error = 'errand: the lease of worker w expired', locked_at = now() - interval '50 minutes', locked_until = now() - interval '30 minutes'", true},
+		{"sixth crash", "max_attempts = 7, attempts = 6, last_error = 'errand: the lease of worker w expired', locked_at = now() - interval '50 minutes', locked_until = now() - interval '30 minutes'", true},
 		{"first crash", "attempts = 1", false},
-		{"second crash of a guide's worker", "attempts = 2, last_error = 'errand: the lease of worker w ran out', locked_until = NULL", false},
+		{"second crash of a guide's worker", "attempts = 2, last_error = 'errand: the lease of worker w expired', locked_until = NULL", false},
 		{"crash after an error", "attempts = 2, last_error = 'boom'", false},
-		{"last attempt", "attempts = 5, last_error = 'errand: the lease of worker w ran out'", false},
+		{"last attempt", "attempts = 5, last_error = 'errand: the lease of worker w expired'", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const n = 64

@@ -65,7 +65,7 @@ func TestReclaimBadRows(t *testing.T) {
 	for _, row := range badRows {
 		id := insertBad(t, db, row.columns, row.values)
 		exec(t, db, `UPDATE errand.jobs SET status = 'running', fence = 1, locked_by = 'w', attempts = greatest(attempts, 2),
-			last_error = 'errand: the lease of worker w ran out',
+			last_error = 'errand: the lease of worker w expired',
 			locked_at = coalesce(locked_at, now() - interval '1 hour'), locked_until = now() - interval '59 minutes' WHERE id = $1`, id)
 	}
 	jobs, err := q.Reclaim(t.Context(), 1000)

@@ -12,7 +12,7 @@ WITH taken AS (
     UPDATE errand.jobs AS j
     SET
         status = CASE WHEN j.attempts >= j.max_attempts THEN 'dead' ELSE 'pending' END::errand.job_status,
-        last_error = 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' ran out',
+        last_error = 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' expired',
         fence = 0,
         locked_at = NULL,
         locked_by = NULL,

@@ -4,7 +4,7 @@
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
     status = iif(attempts >= max_attempts, 'dead', 'pending'),
-    last_error = 'errand: the lease of worker ' || coalesce(locked_by, '(none)') || ' ran out',
+    last_error = 'errand: the lease of worker ' || coalesce(locked_by, '(none)') || ' expired',
     fence = 0,
     locked_at = NULL,
     locked_until = NULL,

@@ -58,7 +58,7 @@ func TestLost(t *testing.T) {
 		"waiting at the end":            {[]func(*Evidence){noEffect, state(peer.Waiting, "")}, "[] [1: still waiting after attempt 1]"},
 		"running at the end":            {[]func(*Evidence){noEffect, state(peer.Running, "")}, "[] [1: still running after attempt 1]"},
 		"an effect, but never settled":  {[]func(*Evidence){state(peer.Running, "")}, "[] [1: still running after attempt 1]"},
-		"dead with a reason":            {[]func(*Evidence){noEffect, state(peer.GivenUp, "lease ran out")}, "[] []"},
+		"dead with a reason":            {[]func(*Evidence){noEffect, state(peer.GivenUp, "lease expired")}, "[] []"},
 		"dead without a reason":         {[]func(*Evidence){noEffect, state(peer.GivenUp, "")}, "[1: dead without a reason] []"},
 		"not acknowledged and not done": {[]func(*Evidence){noEffect, state(peer.Waiting, ""), func(e *Evidence) { delete(e.Book.Acked, 1) }}, "[] []"},
 	} {

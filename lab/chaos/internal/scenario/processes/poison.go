@@ -174,7 +174,7 @@ func checkDead(ctx context.Context, h *harness.Harness, book ledger.Book) error 
 	var odd, innocent, alive []string
 	poisoned, besides := 0, 0
 	for _, j := range jobs {
-		dead := j.State == peer.GivenUp && strings.Contains(j.Reason, "lease") && strings.Contains(j.Reason, "ran out")
+		dead := j.State == peer.GivenUp && strings.Contains(j.Reason, "lease") && strings.Contains(j.Reason, "expired")
 		said := fmt.Sprintf("job %d: %s in attempt %d of %d starts, %q", j.Number, j.State, j.Attempt, starts[j.Number], j.Reason)
 		switch {
 		case j.Number >= firstOther:
