@@ -538,7 +538,10 @@ func TestRolesAgain(t *testing.T) {
 	exec(t, r.admin, `GRANT ALL ON ALL TABLES IN SCHEMA "Select_1" TO PUBLIC, `+r.prefix+`observer`)
 	exec(t, r.admin, `GRANT ALL ON ALL FUNCTIONS IN SCHEMA "Select_1" TO PUBLIC`)
 	exec(t, r.admin, `GRANT SELECT (payload) ON "Select_1".jobs TO `+r.prefix+`enqueuer`)
-	exec(t, r.admin, `CREATE TABLE "Select_1".later (id bigserial)`)
+	exec(t, r.admin, `CREATE TABLE "Select_1".later (id bigserial)`) // a later step of the tool's user
+	exec(t, r.admin, `ALTER TABLE "Select_1".jobs ADD COLUMN later integer`)
+	exec(t, r.admin, `INSERT INTO "Select_1".migrations (version, name) VALUES (1000, 'later')`)
+	exec(t, r.admin, `DELETE FROM "Select_1".migrations WHERE version = 1000`)
 	exec(t, r.admin, `CREATE FUNCTION "Select_1".later() RETURNS void LANGUAGE sql AS ''`)
 	for range 2 {
 		if said := r.psql(t); said != "" {

@@ -1,4 +1,4 @@
--- The schema, unless it exists, and the record of the steps that have run.
+-- The schema, unless it exists, and the record of the steps that have run. This begins the first migration.
 DO $$
 BEGIN
     IF current_setting('server_encoding') <> 'UTF8' THEN

@@ -1,4 +1,4 @@
--- The record of the steps that have run.
+-- The record of the steps that have run. This begins the first migration.
 CREATE TABLE errand_migrations (
     version    INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
