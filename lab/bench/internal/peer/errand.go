@@ -24,12 +24,12 @@ type errand struct {
 	db        *sql.DB
 	queue     queue.Queue
 	migrate   func(context.Context) error
-	looker    looker
-	questions questions
+	progress  progressReader
+	questions queries
 }
 
-// questions are the queries of a looker.
-type questions struct{ unsettled, census string }
+// queries are what a progressReader asks.
+type queries struct{ unsettled, census string }
 
 var orders = queue.NewKind[order](kind)
 
@@ -55,7 +55,7 @@ func newErrand(c Config, driver string, o postgres.Options) (Peer, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	migrate := func(ctx context.Context) error { return postgres.Migrate(ctx, db, o) }
-	return &errand{config: c, db: db, queue: q, migrate: migrate, looker: lookAtPostgres(c.DSN), questions: errandInPostgres}, nil
+	return &errand{config: c, db: db, queue: q, migrate: migrate, progress: readPostgres(c.DSN), questions: errandInPostgres}, nil
 }
 
 func (e *errand) Install(ctx context.Context) error { return e.migrate(ctx) }
@@ -140,14 +140,14 @@ func (e *errand) EnqueueAndHold(ctx context.Context, number int, hold time.Durat
 	return tx.Commit()
 }
 
-// The questions to errand's tables. The floors use the same tables.
+// The queries of errand's tables. The floors use the same tables.
 var (
-	errandInPostgres = errandQuestions("errand.jobs")
-	errandInSQLite   = errandQuestions("errand_jobs")
+	errandInPostgres = errandQueries("errand.jobs")
+	errandInSQLite   = errandQueries("errand_jobs")
 )
 
-func errandQuestions(table string) questions {
-	return questions{
+func errandQueries(table string) queries {
+	return queries{
 		unsettled: `SELECT EXISTS (SELECT 1 FROM ` + table + ` WHERE status = 'pending')
 			OR EXISTS (SELECT 1 FROM ` + table + ` WHERE status = 'running')`,
 		census: `SELECT
@@ -159,15 +159,15 @@ func errandQuestions(table string) questions {
 }
 
 func (e *errand) Unsettled(ctx context.Context) (bool, error) {
-	return e.looker.yes(ctx, e.questions.unsettled)
+	return e.progress.queryBool(ctx, e.questions.unsettled)
 }
 
 func (e *errand) Census(ctx context.Context) (Census, error) {
-	return e.looker.census(ctx, e.questions.census)
+	return e.progress.census(ctx, e.questions.census)
 }
 
 func (e *errand) Close() error {
-	if err := errors.Join(e.looker.close(), e.db.Close()); err != nil {
+	if err := errors.Join(e.progress.close(), e.db.Close()); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	return nil

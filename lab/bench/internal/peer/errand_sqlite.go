@@ -24,5 +24,5 @@ func openErrandSQLite(_ context.Context, c Config) (Peer, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	migrate := func(ctx context.Context) error { return sqlite.Migrate(ctx, db, sqlite.Options{}) }
-	return &errand{config: c, db: db, queue: q, migrate: migrate, looker: lookAtSQLite(c.DSN), questions: errandInSQLite}, nil
+	return &errand{config: c, db: db, queue: q, migrate: migrate, progress: readSQLite(c.DSN), questions: errandInSQLite}, nil
 }

@@ -18,9 +18,9 @@ import (
 // connection, in batches of a thousand. It has no leases, wake-ups or anything else of a queue. So
 // the difference to it is what these cost.
 type floor struct {
-	dsn    string
-	looker looker
-	pool   *pgxpool.Pool // for writing
+	dsn      string
+	progress progressReader
+	pool     *pgxpool.Pool // for writing
 }
 
 const floorBatch = 1000
@@ -41,7 +41,7 @@ func openFloor(ctx context.Context, c Config) (Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &floor{dsn: c.DSN, looker: lookAtPostgres(c.DSN), pool: pool}, nil
+	return &floor{dsn: c.DSN, progress: readPostgres(c.DSN), pool: pool}, nil
 }
 
 func (f *floor) Install(ctx context.Context) error {
@@ -168,14 +168,14 @@ func settleAll(ctx context.Context, conn *pgx.Conn, batches <-chan claimed, hand
 }
 
 func (f *floor) Unsettled(ctx context.Context) (bool, error) {
-	return f.looker.yes(ctx, errandInPostgres.unsettled)
+	return f.progress.queryBool(ctx, errandInPostgres.unsettled)
 }
 
 func (f *floor) Census(ctx context.Context) (Census, error) {
-	return f.looker.census(ctx, errandInPostgres.census)
+	return f.progress.census(ctx, errandInPostgres.census)
 }
 
 func (f *floor) Close() error {
 	f.pool.Close()
-	return f.looker.close()
+	return f.progress.close()
 }

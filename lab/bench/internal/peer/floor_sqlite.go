@@ -16,9 +16,9 @@ import (
 // floorSQLite is hand-written SQL on errand's own table in a SQLite file: one connection, prepared
 // statements, a transaction to claim a thousand jobs, and another to settle them.
 type floorSQLite struct {
-	dsn    string
-	db     *sql.DB
-	looker looker
+	dsn      string
+	db       *sql.DB
+	progress progressReader
 
 	mu       sync.Mutex
 	prepared map[string]*sql.Stmt
@@ -38,7 +38,7 @@ func openFloorSQLite(_ context.Context, c Config) (Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &floorSQLite{dsn: c.DSN, db: db, looker: lookAtSQLite(c.DSN), prepared: make(map[string]*sql.Stmt)}, nil
+	return &floorSQLite{dsn: c.DSN, db: db, progress: readSQLite(c.DSN), prepared: make(map[string]*sql.Stmt)}, nil
 }
 
 func (f *floorSQLite) Install(ctx context.Context) error {
@@ -197,11 +197,11 @@ func (f *floorSQLite) settle(ctx context.Context, ids []int64) error {
 }
 
 func (f *floorSQLite) Unsettled(ctx context.Context) (bool, error) {
-	return f.looker.yes(ctx, errandInSQLite.unsettled)
+	return f.progress.queryBool(ctx, errandInSQLite.unsettled)
 }
 
 func (f *floorSQLite) Census(ctx context.Context) (Census, error) {
-	return f.looker.census(ctx, errandInSQLite.census)
+	return f.progress.census(ctx, errandInSQLite.census)
 }
 
-func (f *floorSQLite) Close() error { return errors.Join(f.looker.close(), f.db.Close()) }
+func (f *floorSQLite) Close() error { return errors.Join(f.progress.close(), f.db.Close()) }

@@ -18,9 +18,9 @@ import (
 const goqiteReceivers = 2
 
 type goqitePeer struct {
-	db     *sql.DB
-	queue  *goqite.Queue
-	looker looker
+	db       *sql.DB
+	queue    *goqite.Queue
+	progress progressReader
 }
 
 // openGoqite opens one connection, as goqite's examples do.
@@ -29,7 +29,7 @@ func openGoqite(_ context.Context, c Config) (Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &goqitePeer{db: db, queue: goqite.New(goqite.NewOpts{DB: db, Name: kind}), looker: lookAtSQLite(c.DSN)}, nil
+	return &goqitePeer{db: db, queue: goqite.New(goqite.NewOpts{DB: db, Name: kind}), progress: readSQLite(c.DSN)}, nil
 }
 
 func (g *goqitePeer) Install(ctx context.Context) error { return goqite.Setup(ctx, g.db) }
@@ -97,12 +97,12 @@ func (g *goqitePeer) receive(ctx context.Context, handle func(int)) error {
 }
 
 func (g *goqitePeer) Unsettled(ctx context.Context) (bool, error) {
-	return g.looker.yes(ctx, `SELECT EXISTS (SELECT 1 FROM goqite)`)
+	return g.progress.queryBool(ctx, `SELECT EXISTS (SELECT 1 FROM goqite)`)
 }
 
 // Census counts no completed jobs: goqite deletes them.
 func (g *goqitePeer) Census(ctx context.Context) (Census, error) {
-	return g.looker.census(ctx, `SELECT count(*), 0, count(*) FILTER (WHERE received > 1) FROM goqite`)
+	return g.progress.census(ctx, `SELECT count(*), 0, count(*) FILTER (WHERE received > 1) FROM goqite`)
 }
 
-func (g *goqitePeer) Close() error { return errors.Join(g.looker.close(), g.db.Close()) }
+func (g *goqitePeer) Close() error { return errors.Join(g.progress.close(), g.db.Close()) }

@@ -13,9 +13,9 @@ import (
 
 // graphile enqueues by SQL, as any language can. Its worker is graphile.js.
 type graphile struct {
-	config Config
-	insert *pgx.Conn
-	looker looker
+	config   Config
+	insert   *pgx.Conn
+	progress progressReader
 }
 
 func openGraphile(ctx context.Context, c Config) (Peer, error) {
@@ -23,7 +23,7 @@ func openGraphile(ctx context.Context, c Config) (Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graphile{config: c, insert: insert, looker: lookAtPostgres(c.DSN)}, nil
+	return &graphile{config: c, insert: insert, progress: readPostgres(c.DSN)}, nil
 }
 
 // nodeProgram returns the command that runs graphile.js in the folder of [PrepareNode].
@@ -74,12 +74,12 @@ func (g *graphile) Work(context.Context, func(int)) error {
 }
 
 func (g *graphile) Unsettled(ctx context.Context) (bool, error) {
-	return g.looker.yes(ctx, `SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)`)
+	return g.progress.queryBool(ctx, `SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)`)
 }
 
 // Census counts no completed jobs: graphile-worker deletes them.
 func (g *graphile) Census(ctx context.Context) (Census, error) {
-	return g.looker.census(ctx, `SELECT
+	return g.progress.census(ctx, `SELECT
 		count(*) FILTER (WHERE last_error IS NULL),
 		0::bigint,
 		count(*) FILTER (WHERE last_error IS NOT NULL)
@@ -87,5 +87,5 @@ func (g *graphile) Census(ctx context.Context) (Census, error) {
 }
 
 func (g *graphile) Close() error {
-	return errors.Join(g.looker.close(), g.insert.Close(context.Background()))
+	return errors.Join(g.progress.close(), g.insert.Close(context.Background()))
 }

@@ -17,9 +17,9 @@ import (
 // riverPeer is River on either of its databases.
 type riverPeer[Tx any] struct {
 	*peer.River[Tx]
-	worker  river.Config // the configuration of its worker's client
-	looker  looker
-	closeDB func() error
+	worker   river.Config // the configuration of its worker's client
+	progress progressReader
+	closeDB  func() error
 }
 
 // riverPostgres is River on Postgres.
@@ -70,7 +70,7 @@ func newRiver(ctx context.Context, c Config, worker river.Config) (Peer, error) 
 	if err != nil {
 		return nil, errors.Join(err, closeDB())
 	}
-	return &riverPostgres{riverPeer[pgx.Tx]{client, worker, lookAtPostgres(c.DSN), closeDB}, pool}, nil
+	return &riverPostgres{riverPeer[pgx.Tx]{client, worker, readPostgres(c.DSN), closeDB}, pool}, nil
 }
 
 func (r *riverPeer[Tx]) Enqueue(ctx context.Context, first, n int) error {
@@ -108,15 +108,15 @@ func (r *riverPeer[Tx]) Work(ctx context.Context, handle func(int)) error {
 }
 
 func (r *riverPeer[Tx]) Unsettled(ctx context.Context) (bool, error) {
-	return r.looker.yes(ctx, riverQuestions.unsettled)
+	return r.progress.queryBool(ctx, riverQueries.unsettled)
 }
 
 func (r *riverPeer[Tx]) Census(ctx context.Context) (Census, error) {
-	return r.looker.census(ctx, riverQuestions.census)
+	return r.progress.census(ctx, riverQueries.census)
 }
 
-// riverQuestions are the same in Postgres and SQLite.
-var riverQuestions = questions{
+// riverQueries are the same in Postgres and SQLite.
+var riverQueries = queries{
 	unsettled: `SELECT EXISTS (SELECT 1 FROM river_job WHERE state = 'available')
 		OR EXISTS (SELECT 1 FROM river_job WHERE state IN ('running', 'retryable', 'scheduled', 'pending'))`,
 	census: `SELECT
@@ -126,4 +126,4 @@ var riverQuestions = questions{
 		FROM river_job`,
 }
 
-func (r *riverPeer[Tx]) Close() error { return errors.Join(r.looker.close(), r.closeDB()) }
+func (r *riverPeer[Tx]) Close() error { return errors.Join(r.progress.close(), r.closeDB()) }

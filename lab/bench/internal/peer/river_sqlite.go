@@ -20,5 +20,5 @@ func openRiverSQLite(_ context.Context, c Config) (Peer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &riverPeer[*sql.Tx]{River: client, worker: riverBest, looker: lookAtSQLite(c.DSN), closeDB: db.Close}, nil
+	return &riverPeer[*sql.Tx]{River: client, worker: riverBest, progress: readSQLite(c.DSN), closeDB: db.Close}, nil
 }

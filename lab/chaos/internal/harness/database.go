@@ -42,7 +42,7 @@ func (h *Harness) Reachable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.Until(ctx, time.Minute, func() (bool, error) {
+	return h.WaitUntil(ctx, time.Minute, func() (bool, error) {
 		conn, err := pgx.Connect(ctx, dsn)
 		if err != nil {
 			return false, ctx.Err()
@@ -86,7 +86,7 @@ func (h *Harness) awaitQuiet(ctx context.Context, name string) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	return h.Until(ctx, 10*time.Second, func() (quiet bool, err error) {
+	return h.WaitUntil(ctx, 10*time.Second, func() (quiet bool, err error) {
 		err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND state = 'active')`, name).Scan(&quiet)
 		return quiet, err
 	})

@@ -19,13 +19,13 @@ const patience = 60 * time.Second
 // nothing has changed for a long time: the audit then finds that the jobs are lost.
 func (h *Harness) Drain(ctx context.Context, enqueuers ...*child.Process) error {
 	for _, p := range enqueuers {
-		if err := h.Until(ctx, 30*time.Minute, func() (bool, error) { return hasEnded(p), nil }); err != nil {
+		if err := h.WaitUntil(ctx, 30*time.Minute, func() (bool, error) { return hasEnded(p), nil }); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	var before [2]int
 	changed := time.Now()
-	return h.Until(ctx, 30*time.Minute, func() (bool, error) {
+	return h.WaitUntil(ctx, 30*time.Minute, func() (bool, error) {
 		live, err := h.Peer.Live(ctx)
 		if err != nil {
 			return false, err

@@ -137,12 +137,12 @@ func (h *Harness) Logf(format string, args ...any) {
 // Sleep waits. It fails as soon as a process ends unexpectedly.
 func (h *Harness) Sleep(ctx context.Context, d time.Duration) error {
 	until := time.Now().Add(d)
-	return h.Until(ctx, d+time.Second, func() (bool, error) { return !time.Now().Before(until), nil })
+	return h.WaitUntil(ctx, d+time.Second, func() (bool, error) { return !time.Now().Before(until), nil })
 }
 
-// Until waits until a condition is true, for as long as patience. It fails when the condition
+// WaitUntil waits until a condition is true, for as long as patience. It fails when the condition
 // fails, and as soon as a process ends unexpectedly.
-func (h *Harness) Until(ctx context.Context, patience time.Duration, condition func() (bool, error)) error {
+func (h *Harness) WaitUntil(ctx context.Context, patience time.Duration, condition func() (bool, error)) error {
 	deadline := time.Now().Add(patience)
 	for {
 		for _, p := range h.children {

@@ -14,7 +14,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { must(t, servers.Close()) })
-	p, err := servers.Start(t.Context(), "ledger", server.Careless)
+	p, err := servers.Start(t.Context(), "ledger", server.NotDurable)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestWaitIsSeen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p, err := servers.Start(t.Context(), "locks", server.Careless)
+	p, err := servers.Start(t.Context(), "locks", server.NotDurable)
 	if err != nil {
 		t.Fatal(err)
 	}

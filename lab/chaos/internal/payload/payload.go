@@ -115,14 +115,14 @@ var named = []struct {
 	{"300 MB of brackets", Refused, func() []byte { return bytes.Repeat([]byte("["), 300<<20) }},
 }
 
-// text returns a function that returns s.
+// fixedText returns a function that returns s.
 func fixedText(s string) func() []byte { return func() []byte { return []byte(s) } }
 
 func deep(open, shut string, levels int) func() []byte {
 	return func() []byte { return []byte(strings.Repeat(open, levels) + "1" + strings.Repeat(shut, levels)) }
 }
 
-// xs returns a quoted string of n letters, made in one piece.
+// letters returns a quoted string of n letters, made in one piece.
 func letters(n int) []byte {
 	text := bytes.Repeat([]byte("x"), n+2)
 	text[0], text[n+1] = '"', '"'

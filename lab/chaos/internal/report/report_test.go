@@ -53,7 +53,7 @@ func TestVoid(t *testing.T) {
 		r := &Row{}
 		r.Check(!c.lost, "lost 0", "")
 		r.CheckTime(!c.late, "within 1 s", "")
-		r.Stalled("the machine stood still")
+		r.NoteStall("the machine stood still")
 		if got := r.Result(); got != c.want || r.Pass() != (c.want == "pass") || !slices.Contains(r.Notes, "the machine stood still") {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}

@@ -61,9 +61,9 @@ func (r *Row) CheckTime(ok bool, want, got string, args ...any) {
 	r.Checks[len(r.Checks)-1].Time = true
 }
 
-// Stalled notes a stall of the machine. If only criteria of time have failed, it makes the row
+// NoteStall notes a stall of the machine. If only criteria of time have failed, it makes the row
 // void: such a row says nothing about the system.
-func (r *Row) Stalled(what string) {
+func (r *Row) NoteStall(what string) {
 	r.Note("%s", what)
 	void := false
 	for _, c := range r.Checks {

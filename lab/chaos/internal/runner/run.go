@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 			return nil, err
 		}
 	}
-	ledgers, err := servers.Start(ctx, "ledger", server.Careless)
+	ledgers, err := servers.Start(ctx, "ledger", server.NotDurable)
 	if err != nil {
 		return nil, err
 	}
@@ -182,10 +182,10 @@ func limit(short bool, system peer.System) time.Duration {
 	return 3 * time.Hour // the soak takes two
 }
 
-// remarkable is the shortest stall of the machine that is noted.
-const remarkable = time.Second / 2
+// minStall is the shortest stall of the machine that is noted.
+const minStall = time.Second / 2
 
-// measured plays the scenario, and meanwhile measures stalls of the machine.
+// playMeasured plays the scenario, and meanwhile measures stalls of the machine.
 func (st *stage) playMeasured(ctx context.Context, p part, row *report.Row) error {
 	meter, err := stall.Start(st.servers.Dir())
 	if err != nil {
@@ -193,8 +193,8 @@ func (st *stage) playMeasured(ctx context.Context, p part, row *report.Row) erro
 	}
 	played := st.play(ctx, p, row)
 	processor, disk, err := meter.Stop()
-	if max(processor, disk) > remarkable {
-		row.Stalled(fmt.Sprintf("the machine itself stood still meanwhile, for at most %.1f s of the processor and %.1f s of the disk", processor.Seconds(), disk.Seconds()))
+	if max(processor, disk) > minStall {
+		row.NoteStall(fmt.Sprintf("the machine itself stood still meanwhile, for at most %.1f s of the processor and %.1f s of the disk", processor.Seconds(), disk.Seconds()))
 	}
 	return errors.Join(played, err)
 }

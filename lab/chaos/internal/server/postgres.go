@@ -20,8 +20,8 @@ import (
 // installation: fsync, synchronous_commit and full_page_writes are on.
 var Durable = map[string]string{"max_connections": "300"}
 
-// Careless are the settings of a server that no fault strikes.
-var Careless = map[string]string{"max_connections": "300", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+// NotDurable are the settings of a server that no fault strikes.
+var NotDurable = map[string]string{"max_connections": "300", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 // Postgres is a server on a port of its own, which it keeps after a restart. Its methods must be
 // called by one goroutine.
@@ -144,7 +144,7 @@ func (p *Postgres) Create(ctx context.Context, database string) error {
 	return p.runStatement(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize(), nil)
 }
 
-// one runs a statement on its own connection, and scans its rows.
+// runStatement runs a statement on its own connection, and scans its rows.
 func (p *Postgres) runStatement(ctx context.Context, statement string, scan func(pgx.Rows) error) error {
 	conn, err := pgx.Connect(ctx, p.URL("postgres"))
 	if err != nil {

@@ -199,7 +199,7 @@ func TestKeptLogs(t *testing.T) {
 	if err := os.WriteFile(path, []byte("older"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.servers.Start(t.Context(), "kept", Careless); err != nil {
+	if _, err := p.servers.Start(t.Context(), "kept", NotDurable); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.ReadFile(path)

@@ -118,7 +118,7 @@ func PairRoute(a, b *Postgres) func(dsn string) (string, error) {
 	return func(dsn string) (string, error) { return reroute(dsn, both, "target_session_attrs", "read-write") }
 }
 
-// scan1 returns the one value that a query returns.
+// queryOne returns the one value that a query returns.
 func queryOne[T any](ctx context.Context, p *Postgres, query string) (value T, err error) {
 	there := false
 	err = p.runStatement(ctx, query, func(rows pgx.Rows) error {

@@ -68,7 +68,7 @@ func (c *conn) fromClient() {
 	for s := newSession(); err == nil; {
 		var f frame
 		if f, err = readFrame(in); err == nil {
-			err = c.hear(s, f)
+			err = c.handleMessage(s, f)
 		}
 	}
 	if c.swallowing.Load() {
@@ -86,8 +86,8 @@ func (c *conn) startup(in io.Reader) error {
 	return c.toServer(bytes)
 }
 
-// hear handles a message of the client.
-func (c *conn) hear(s *session, f frame) error {
+// handleMessage handles a message of the client.
+func (c *conn) handleMessage(s *session, f frame) error {
 	bytes, request, done, err := s.add(f)
 	if err != nil || len(bytes) == 0 {
 		return err
@@ -105,7 +105,7 @@ func (c *conn) hear(s *session, f frame) error {
 		c.proxy.Swallow()
 	}
 	if done {
-		c.await(fate)
+		c.expectAnswer(fate)
 	}
 	err = c.toServer(bytes)
 	switch fate {
@@ -118,7 +118,7 @@ func (c *conn) hear(s *session, f frame) error {
 	return err
 }
 
-// manner notes how a fate ends the connection, and returns the fate without that.
+// takeClosed notes how a fate ends the connection, and returns the fate without that.
 func (c *conn) takeClosed(fate Fate) Fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,9 +126,9 @@ func (c *conn) takeClosed(fate Fate) Fate {
 	return fate &^ closed
 }
 
-// await notes that the server is about to get a request. From now on the parts of the answer that
+// expectAnswer notes that the server is about to get a request. From now on the parts of the answer that
 // the fate takes are lost.
-func (c *conn) await(fate Fate) {
+func (c *conn) expectAnswer(fate Fate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fates = append(c.fates, fate)

@@ -89,8 +89,8 @@ func (p *Proxy) DSN(dsn string) (string, error) {
 	return u.String(), nil
 }
 
-// Judged sets the judge from now on. nil passes everything on.
-func (p *Proxy) Judged(j Judge) {
+// SetJudge sets the judge from now on. nil passes everything on.
+func (p *Proxy) SetJudge(j Judge) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judge = j

@@ -71,7 +71,7 @@ func listen(t *testing.T, j Judge) (*Proxy, <-chan string) {
 			t.Error(err)
 		}
 	})
-	p.Judged(j)
+	p.SetJudge(j)
 	return p, asked
 }
 

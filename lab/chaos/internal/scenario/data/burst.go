@@ -85,7 +85,7 @@ func (f *bursts) round(ctx context.Context, h *harness.Harness, i int, bad child
 	if err := h.Enqueue(ctx, peer.Plain, numbers...); err != nil {
 		return err
 	}
-	if err := h.Until(ctx, time.Minute, func() (bool, error) { return allWait(ctx, h, i) }); err != nil {
+	if err := h.WaitUntil(ctx, time.Minute, func() (bool, error) { return allWait(ctx, h, i) }); err != nil {
 		return fmt.Errorf("the worker does not come to run all: %w", err)
 	}
 	told := time.Now()
@@ -132,7 +132,7 @@ func allWait(ctx context.Context, h *harness.Harness, round int) (bool, error) {
 func awaitSettled(ctx context.Context, h *harness.Harness, n int, worker string) error {
 	const patience = 3 * leaseOfBurst
 	enough := time.Now().Add(patience + h.System.Slow)
-	return h.Until(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
+	return h.WaitUntil(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
 		live, err := h.Peer.Live(ctx)
 		if live > n || err != nil {
 			return time.Now().After(enough), err
@@ -212,7 +212,7 @@ func readSettled(ctx context.Context, h *harness.Harness, first int) ([]settled,
 	})
 }
 
-// amiss returns how a bad outcome was recorded wrongly, or "".
+// wronglyRecorded returns how a bad outcome was recorded wrongly, or "".
 func wronglyRecorded(j settled, bad child.BadOutcome) string {
 	want := peer.GivenUp
 	if bad.Action == peer.Retry {

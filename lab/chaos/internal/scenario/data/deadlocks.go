@@ -35,7 +35,7 @@ func contend(ctx context.Context, h *harness.Harness) error {
 		}
 		contenders = append(contenders, p)
 	}
-	if err := tellAll(ctx, h, contenders); err != nil {
+	if err := runTogether(ctx, h, contenders); err != nil {
 		return err
 	}
 	inside, err := deadlocksInside(ctx, h)

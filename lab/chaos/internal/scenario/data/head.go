@@ -25,9 +25,9 @@ var head = scenario.Scenario{
 }
 
 const (
-	everyProbe = 20 * time.Millisecond // 50 jobs a second
-	openProbe  = 50 * time.Millisecond // how long the transaction of each probe stays open
-	headMay    = 50 * time.Millisecond // how much later jobs may start than without a head
+	probePause     = 20 * time.Millisecond // 50 jobs a second
+	probeHold      = 50 * time.Millisecond // how long the transaction of each probe stays open
+	maxDelayBehind = 50 * time.Millisecond // how much later jobs may start than without a head
 )
 
 // probePriorities are the priorities of the measured jobs, in turns.
@@ -71,13 +71,13 @@ func standAtHead(ctx context.Context, h *harness.Harness) error {
 	}
 	for _, size := range harness.Size(h, []int{5_000, 1_000_000}, []int{5_000}) {
 		for _, c := range headCases {
-			found, err := p.behind(ctx, c, size, lasting)
+			found, err := p.probeBehind(ctx, c, size, lasting)
 			if err != nil {
 				return err
 			}
 			for _, priority := range probePriorities {
 				p99, usual := percentile(found[priority], 99), percentile(calm[priority], 99)
-				h.Row.CheckTime(p99 <= usual+headMay, fmt.Sprintf("behind %d %s, priority %d: start p99 ≤ 50 ms above that behind nothing", size, c.what, priority),
+				h.Row.CheckTime(p99 <= usual+maxDelayBehind, fmt.Sprintf("behind %d %s, priority %d: start p99 ≤ 50 ms above that behind nothing", size, c.what, priority),
 					"%.0f ms, median %.0f; behind nothing %.0f", milliseconds(p99), milliseconds(percentile(found[priority], 50)), milliseconds(usual))
 			}
 		}
@@ -109,8 +109,8 @@ func newProber(h *harness.Harness) (*prober, error) {
 	return &prober{harness: h, db: db, q: q, next: 1}, nil
 }
 
-// behind probes behind a head of this size, and removes the head afterwards.
-func (p *prober) behind(ctx context.Context, c headCase, size int, lasting time.Duration) (map[int32][]time.Duration, error) {
+// probeBehind probes behind a head of this size, and removes the head afterwards.
+func (p *prober) probeBehind(ctx context.Context, c headCase, size int, lasting time.Duration) (map[int32][]time.Duration, error) {
 	if _, err := p.db.ExecContext(ctx, headSQL, size, c.priority, c.dueSeconds); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (p *prober) probe(ctx context.Context, lasting time.Duration) (map[int32][]
 	var errs []error
 	committed := make(map[int]time.Time)
 	var all sync.WaitGroup
-	for tick := time.NewTicker(everyProbe); time.Since(begun) < lasting; <-tick.C {
+	for tick := time.NewTicker(probePause); time.Since(begun) < lasting; <-tick.C {
 		number := p.next
 		p.next++
 		all.Go(func() {
@@ -151,7 +151,7 @@ func (p *prober) probe(ctx context.Context, lasting time.Duration) (map[int32][]
 	if err := p.harness.RecordAcks(numbers...); err != nil {
 		return nil, err
 	}
-	started, err := p.started(ctx, begun, first, len(numbers))
+	started, err := p.awaitStarts(ctx, begun, first, len(numbers))
 	found := make(map[int32][]time.Duration)
 	for number, at := range committed {
 		late := time.Since(at)
@@ -177,16 +177,16 @@ func (p *prober) enqueue(ctx context.Context, number int) error {
 	if err := p.q.Enqueue(ctx, tx, job); err != nil {
 		return err
 	}
-	time.Sleep(openProbe)
+	time.Sleep(probeHold)
 	return tx.Commit()
 }
 
-// started waits, half a minute at most, until n jobs have started, numbered from first on. It
+// awaitStarts waits, half a minute at most, until n jobs have started, numbered from first on. It
 // returns when each did.
-func (p *prober) started(ctx context.Context, since time.Time, first, n int) (map[int]time.Time, error) {
+func (p *prober) awaitStarts(ctx context.Context, since time.Time, first, n int) (map[int]time.Time, error) {
 	started := make(map[int]time.Time)
 	deadline := time.Now().Add(30 * time.Second)
-	err := p.harness.Until(ctx, time.Minute, func() (bool, error) {
+	err := p.harness.WaitUntil(ctx, time.Minute, func() (bool, error) {
 		entries, err := p.harness.Ledger.StartsSince(ctx, since)
 		for _, e := range entries {
 			if _, seen := started[e.Number]; !seen && e.Number >= first {

@@ -132,7 +132,7 @@ func migrateTogether(ctx context.Context, h *harness.Harness, name, database str
 		}
 		all = append(all, p)
 	}
-	return tellAll(ctx, h, all)
+	return runTogether(ctx, h, all)
 }
 
 // compare adds to different if a schema is not the wanted one.

@@ -20,16 +20,16 @@ var payloads = scenario.Scenario{
 	Run:    fuzzPayloads,
 }
 
-// wayOfPayloads is a process that enqueues payloads.
-type wayOfPayloads struct {
+// payloadEnqueuer is a process that enqueues payloads.
+type payloadEnqueuer struct {
 	name     string
 	settings []string
 	fuzz     child.Fuzz
 }
 
-func waysOfPayloads(h *harness.Harness) []wayOfPayloads {
+func waysOfPayloads(h *harness.Harness) []payloadEnqueuer {
 	each := harness.Size(h, 6600, 480)
-	ways := []wayOfPayloads{
+	ways := []payloadEnqueuer{
 		{"pgx", nil, child.Fuzz{Driver: "pgx", Jobs: each}},
 		{"pgx-simple", []string{"default_query_exec_mode", "simple_protocol"}, child.Fuzz{Driver: "pgx", Jobs: each}},
 		{"pq", nil, child.Fuzz{Driver: "postgres", Jobs: each}},
@@ -84,7 +84,7 @@ func fuzzPayloads(ctx context.Context, h *harness.Harness) error {
 }
 
 // checkPayloads compares the payloads that came back, or were refused, with those that were sent.
-func checkPayloads(h *harness.Harness, ways []wayOfPayloads, book ledger.Book) {
+func checkPayloads(h *harness.Harness, ways []payloadEnqueuer, book ledger.Book) {
 	back, refusal := make(map[int]string), make(map[int]string)
 	var strange []string
 	batches := 0

@@ -27,9 +27,9 @@ const (
 	batchOfPinned = 7 // at most
 	// pinnedEnqueuers is how many enqueuers share the rate.
 	pinnedEnqueuers = 2
-	// goneAtOnce is how many dead rows a short run makes at once, as many as two minutes of load
+	// deadRowsAtOnce is how many dead rows a short run makes at once, as many as two minutes of load
 	// leave in the index.
-	goneAtOnce = 100_000
+	deadRowsAtOnce = 100_000
 )
 
 func pinHorizon(ctx context.Context, h *harness.Harness) error {
@@ -87,7 +87,7 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 	}
 	p.pinned = time.Now()
 	if p.harness.Short {
-		if err := leaveGone(ctx, p.harness, goneAtOnce); err != nil {
+		if err := leaveDeadRows(ctx, p.harness, deadRowsAtOnce); err != nil {
 			return err
 		}
 	}
@@ -102,9 +102,9 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 	return tx.Rollback(ctx)
 }
 
-// leaveGone writes and deletes n jobs in one transaction. For a scan of the index their entries are
+// leaveDeadRows writes and deletes n jobs in one transaction. For a scan of the index their entries are
 // like those of claimed jobs.
-func leaveGone(ctx context.Context, h *harness.Harness, n int) error {
+func leaveDeadRows(ctx context.Context, h *harness.Harness, n int) error {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {
 		return err

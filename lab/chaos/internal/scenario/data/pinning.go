@@ -25,8 +25,8 @@ type pinning struct {
 	acked, started                []time.Time       // of jobs, in order
 }
 
-// claimsMay is how many times slower the slowest claims may be.
-const claimsMay = 3
+// maxSlowdown is how many times slower the slowest claims may be.
+const maxSlowdown = 3
 
 func (p *pinning) check() error {
 	if err := p.gather(); err != nil {
@@ -74,7 +74,7 @@ func (p *pinning) checkLoad() {
 func (p *pinning) checkClaims() {
 	calm, calmN := p.percentile(p.begun, p.pinned)
 	pinned, pinnedN := p.percentile(p.measured, p.over)
-	p.harness.Row.CheckTime(calmN > 0 && pinnedN > 0 && pinned <= claimsMay*calm, "claim p99 ≤ 3 × calm", "%.1f ms calm, of %d; %.1f ms pinned, of %d: %.2f",
+	p.harness.Row.CheckTime(calmN > 0 && pinnedN > 0 && pinned <= maxSlowdown*calm, "claim p99 ≤ 3 × calm", "%.1f ms calm, of %d; %.1f ms pinned, of %d: %.2f",
 		milliseconds(calm), calmN, milliseconds(pinned), pinnedN, float64(pinned)/float64(max(calm, 1)))
 	var quarters []string
 	for from, to := range p.quarters() {

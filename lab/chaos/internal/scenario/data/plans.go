@@ -105,7 +105,7 @@ func claimForced(ctx context.Context, h *harness.Harness, round int) error {
 		}
 		claimers = append(claimers, p)
 	}
-	if err := tellAll(ctx, h, claimers); err != nil {
+	if err := runTogether(ctx, h, claimers); err != nil {
 		return err
 	}
 	var rest []*child.Process
@@ -116,11 +116,11 @@ func claimForced(ctx context.Context, h *harness.Harness, round int) error {
 		}
 		rest = append(rest, p)
 	}
-	return tellAll(ctx, h, rest)
+	return runTogether(ctx, h, rest)
 }
 
-// tellAll lets processes begin at once, and waits until all have ended.
-func tellAll(ctx context.Context, h *harness.Harness, processes []*child.Process) error {
+// runTogether lets processes begin at once, and waits until all have ended.
+func runTogether(ctx context.Context, h *harness.Harness, processes []*child.Process) error {
 	for _, p := range processes {
 		if err := p.Go(); err != nil {
 			return err
@@ -132,7 +132,7 @@ func tellAll(ctx context.Context, h *harness.Harness, processes []*child.Process
 // await waits until processes that end by themselves have ended.
 func await(ctx context.Context, h *harness.Harness, processes []*child.Process) error {
 	for _, p := range processes {
-		err := h.Until(ctx, 30*time.Minute, func() (bool, error) {
+		err := h.WaitUntil(ctx, 30*time.Minute, func() (bool, error) {
 			select {
 			case <-p.Ended():
 				return true, nil

@@ -124,7 +124,7 @@ func (c *cutClient) commits(r wire.Request) bool {
 // one request in four pass.
 func (c *cutClient) cutAtCommit(h *harness.Harness, enough int) {
 	draw := h.Source(c.name)
-	c.proxy.Judged(func(r wire.Request) wire.Fate {
+	c.proxy.SetJudge(func(r wire.Request) wire.Fate {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.commits(r) || len(c.cuts) == enough {
@@ -146,7 +146,7 @@ func (c *cutClient) cutAtCommit(h *harness.Harness, enough int) {
 // before use only if it is new, or was idle for more than a second.
 func (c *cutClient) cutIdle(h *harness.Harness) {
 	draw := h.Source(c.name)
-	c.proxy.Judged(func(r wire.Request) wire.Fate {
+	c.proxy.SetJudge(func(r wire.Request) wire.Fate {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.commits(r) || draw.IntN(2) == 0 {
@@ -171,7 +171,7 @@ func letEnqueue(ctx context.Context, h *harness.Harness, clients, cutting []*cut
 			return err
 		}
 	}
-	err = h.Until(ctx, 10*time.Minute, func() (bool, error) {
+	err = h.WaitUntil(ctx, 10*time.Minute, func() (bool, error) {
 		for _, c := range cutting {
 			if c.cutsSoFar() < budget {
 				return false, nil
@@ -202,7 +202,7 @@ func refuseIdle(ctx context.Context, h *harness.Harness, idle []*cutClient) erro
 			return err
 		}
 	}
-	err := h.Until(ctx, time.Minute, func() (bool, error) {
+	err := h.WaitUntil(ctx, time.Minute, func() (bool, error) {
 		book, err := h.Ledger.Read(ctx)
 		for _, c := range idle {
 			refused := scenario.Count(book.Notes, func(e ledger.Entry) bool { return e.Worker == c.name && strings.Contains(e.Text, "refused") })
@@ -221,7 +221,7 @@ func refuseIdle(ctx context.Context, h *harness.Harness, idle []*cutClient) erro
 	return nil
 }
 
-// workOff lets workers run all jobs, and audits.
+// runAll lets workers run all jobs, and audits.
 func runAll(ctx context.Context, h *harness.Harness, faults int) error {
 	crew, err := h.Crew(2, child.Work{Worker: peer.Worker{Concurrency: 8}})
 	if err != nil {

@@ -66,7 +66,7 @@ func sessionsEnded(ctx context.Context, h *harness.Harness) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	return h.Until(ctx, time.Minute, func() (ended bool, err error) {
+	return h.WaitUntil(ctx, time.Minute, func() (ended bool, err error) {
 		err = conn.QueryRow(ctx, cutSessionsEndedSQL).Scan(&ended)
 		return ended, err
 	})
@@ -160,15 +160,15 @@ func (v *cutVerdicts) failure(c *cutClient, fate wire.Fate, e ledger.Entry, rows
 	}
 	numbers := c.how.CallOf((e.Number - c.how.First) / 2)
 	for _, n := range numbers {
-		if !leaves(fate, rows[n]) || rows[n] != rows[numbers[0]] {
+		if !mayLeave(fate, rows[n]) || rows[n] != rows[numbers[0]] {
 			v.wrong = append(v.wrong, fmt.Sprintf("%s; %d rows of job %d", text, rows[n], n))
 		}
 	}
 }
 
-// leaves reports whether a call that was cut like this may have left so many rows of a job. pgx
+// mayLeave reports whether a call that was cut like this may have left so many rows of a job. pgx
 // asks the server, on another connection, to cancel a call that gets no answer.
-func leaves(fate wire.Fate, rows int) bool {
+func mayLeave(fate wire.Fate, rows int) bool {
 	switch fate {
 	case wire.CutUnsent:
 		return rows == 0

@@ -222,7 +222,7 @@ func (pw *proxiedWorkers) strike(ctx context.Context, s swallowRound) error {
 			continue
 		}
 		var once atomic.Bool
-		p.Judged(func(r wire.Request) wire.Fate {
+		p.SetJudge(func(r wire.Request) wire.Fate {
 			if !at.is(r) || !once.CompareAndSwap(false, true) {
 				return wire.Pass
 			}
@@ -233,7 +233,7 @@ func (pw *proxiedWorkers) strike(ctx context.Context, s swallowRound) error {
 			return fate
 		})
 	}
-	err := pw.harness.Until(ctx, time.Minute, func() (bool, error) { return int(struck.Load()) == len(pw.proxies), nil })
+	err := pw.harness.WaitUntil(ctx, time.Minute, func() (bool, error) { return int(struck.Load()) == len(pw.proxies), nil })
 	if err != nil {
 		return fmt.Errorf("%d of %d workers are struck: %w", struck.Load(), len(pw.proxies), err)
 	}
@@ -264,7 +264,7 @@ func (pw *proxiedWorkers) held(ctx context.Context) (map[heldRun]bool, error) {
 func (pw *proxiedWorkers) await(ctx context.Context, s swallowRound, since time.Time, held map[heldRun]bool) error {
 	took := make(map[string]time.Duration)
 	var looked time.Time
-	err := pw.harness.Until(ctx, 4*resume, func() (bool, error) {
+	err := pw.harness.WaitUntil(ctx, 4*resume, func() (bool, error) {
 		if time.Since(looked) < 100*time.Millisecond {
 			return false, nil
 		}

@@ -85,16 +85,16 @@ func freezeRound(ctx context.Context, h *harness.Harness, round int, changed *ch
 	if err != nil {
 		return err
 	}
-	if err := h.Until(ctx, time.Minute+2*h.System.Slow, func() (bool, error) { return rivalReady(ctx, h, rival.Name) }); err != nil {
+	if err := h.WaitUntil(ctx, time.Minute+2*h.System.Slow, func() (bool, error) { return rivalReady(ctx, h, rival.Name) }); err != nil {
 		return fmt.Errorf("the rival does not come to its jobs: %w", err)
 	}
-	if err := comeLate(ctx, h, late, changed); err != nil {
+	if err := thawLate(ctx, h, late, changed); err != nil {
 		return err
 	}
 	if err := rival.Go(); err != nil {
 		return err
 	}
-	if err := h.Until(ctx, time.Minute, func() (bool, error) { return effectsBy(ctx, h, rival.Name, perRound) }); err != nil {
+	if err := h.WaitUntil(ctx, time.Minute, func() (bool, error) { return effectsBy(ctx, h, rival.Name, perRound) }); err != nil {
 		return fmt.Errorf("the rival does not finish its jobs: %w", err)
 	}
 	return scenario.Stop(rival)
@@ -123,8 +123,8 @@ func rivalReady(ctx context.Context, h *harness.Harness, rival string) (bool, er
 	return len(running) == perRound/2, err
 }
 
-// comeLate lets the frozen worker run to its end, and compares the rows before and after.
-func comeLate(ctx context.Context, h *harness.Harness, late *child.Process, changed *changes) error {
+// thawLate lets the frozen worker run to its end, and compares the rows before and after.
+func thawLate(ctx context.Context, h *harness.Harness, late *child.Process, changed *changes) error {
 	before, err := rowsByNumber(ctx, h)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func comeLate(ctx context.Context, h *harness.Harness, late *child.Process, chan
 // awaitNotes waits until all of a worker's handlers have written a note.
 func awaitNotes(ctx context.Context, h *harness.Harness, patience time.Duration, worker, text string) error {
 	n := 0
-	err := h.Until(ctx, patience, func() (bool, error) {
+	err := h.WaitUntil(ctx, patience, func() (bool, error) {
 		book, err := h.Ledger.Read(ctx)
 		n = scenario.Count(book.Notes, func(n ledger.Entry) bool { return n.Worker == worker && n.Text == text })
 		return n == perRound, err

@@ -42,7 +42,7 @@ func stopInBacklog(ctx context.Context, h *harness.Harness) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Until(ctx, time.Minute, func() (bool, error) {
+	if err := h.WaitUntil(ctx, time.Minute, func() (bool, error) {
 		_, effects, err := h.Ledger.Progress(ctx)
 		return effects >= jobs/5, err
 	}); err != nil {

@@ -77,7 +77,7 @@ func freezeUntilRerun(ctx context.Context, h *harness.Harness, crew *harness.Cre
 		return err
 	}
 	enough := frozen.At.Add(2*leaseOfFrozen + h.System.Slow)
-	err = h.Until(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
+	err = h.WaitUntil(ctx, time.Until(enough)+time.Minute, func() (bool, error) {
 		again, err := allRunAgain(ctx, h, frozen)
 		return again || time.Now().After(enough), err
 	})

@@ -96,7 +96,7 @@ func (p *phases) play(ctx context.Context, h *harness.Harness) error {
 		if err := h.Enqueue(ctx, peer.Poison, numbers...); err != nil {
 			return err
 		}
-		if err := h.Until(ctx, time.Minute, func() (bool, error) { return poisonEnded(ctx, h) }); err != nil {
+		if err := h.WaitUntil(ctx, time.Minute, func() (bool, error) { return poisonEnded(ctx, h) }); err != nil {
 			return fmt.Errorf("the poison jobs do not end: %w", err)
 		}
 	}

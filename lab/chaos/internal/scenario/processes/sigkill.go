@@ -56,7 +56,7 @@ func KillWorkers(ctx context.Context, h *harness.Harness, k Killing) error {
 	if err := h.Sleep(ctx, k.Calm); err != nil {
 		return err
 	}
-	if err := h.Until(ctx, time.Minute, func() (bool, error) { return allStarted(ctx, h, crew.Names()) }); err != nil {
+	if err := h.WaitUntil(ctx, time.Minute, func() (bool, error) { return allStarted(ctx, h, crew.Names()) }); err != nil {
 		return fmt.Errorf("not all workers begin: %w", err)
 	}
 	for _, strike := range seed.Strikes(h.Source("kills"), k.Kills, 4, k.Least, k.Most) {

@@ -33,7 +33,7 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, 2500*time.Millisecond)); err != nil {
 		return err
 	}
-	full, err := keepFull(ctx, h, harness.Size(h, time.Minute, 4*time.Second))
+	full, err := keepDiskFull(ctx, h, harness.Size(h, time.Minute, 4*time.Second))
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 	return noteLog(h)
 }
 
-// keepFull fills the disk again and again. In the second half of the time it also makes the server
+// keepDiskFull fills the disk again and again. In the second half of the time it also makes the server
 // need more WAL. Then it frees the space.
-func keepFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
+func keepDiskFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	ballast, err := h.Server.Ballast()
 	if err != nil {
 		return f, err
@@ -82,9 +82,9 @@ func keepFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f
 	return f, err
 }
 
-// getUp starts the server until it stays up, as a supervisor does.
+// restartUntilUp starts the server until it stays up, as a supervisor does.
 func restartUntilUp(ctx context.Context, h *harness.Harness, within time.Duration) error {
-	return h.Until(ctx, within, func() (bool, error) {
+	return h.WaitUntil(ctx, within, func() (bool, error) {
 		if h.Server.HasEnded() {
 			return h.Server.Start(ctx) == nil, nil
 		}

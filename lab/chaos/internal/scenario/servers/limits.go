@@ -35,7 +35,7 @@ func reachLimits(ctx context.Context, h *harness.Harness) error {
 	if err := h.Sleep(ctx, harness.Size(h, 10*time.Second, 3*time.Second)); err != nil {
 		return err
 	}
-	hasty, err := HurryStatements(ctx, h, harness.Size(h, 2*time.Minute, 10*time.Second))
+	hasty, err := LimitStatements(ctx, h, harness.Size(h, 2*time.Minute, 10*time.Second))
 	if err != nil {
 		return err
 	}
@@ -62,8 +62,8 @@ func reachLimits(ctx context.Context, h *harness.Harness) error {
 	return nil
 }
 
-// HurryStatements makes all sessions start again with a statement timeout, and later without.
-func HurryStatements(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
+// LimitStatements makes all sessions start again with a statement timeout, and later without.
+func LimitStatements(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	f = audit.Fault{What: "statement_timeout", At: time.Now()}
 	set := "ALTER DATABASE " + harness.Database + " SET statement_timeout = "
 	if err := errors.Join(h.Exec(ctx, set+"50"), h.Terminate(ctx), h.Sleep(ctx, lasting)); err != nil {

@@ -39,7 +39,7 @@ type failover struct {
 
 func failOver(ctx context.Context, h *harness.Harness, sync bool) error {
 	const lease, within = 3 * time.Second, 30 * time.Second
-	next, err := follow(ctx, h, "", sync)
+	next, err := startStandby(ctx, h, "", sync)
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func failOver(ctx context.Context, h *harness.Harness, sync bool) error {
 	return nil
 }
 
-// follow makes a standby of the system's server.
-func follow(ctx context.Context, h *harness.Harness, port string, sync bool) (*server.Postgres, error) {
+// startStandby makes a standby of the system's server.
+func startStandby(ctx context.Context, h *harness.Harness, port string, sync bool) (*server.Postgres, error) {
 	next, err := h.Server.Standby(ctx, h.Row.Scenario+"-next"+port, port)
 	if err == nil && sync {
 		err = h.Server.Synchronous(ctx)
@@ -104,7 +104,7 @@ func failOvers(ctx context.Context, h *harness.Harness, next *server.Postgres, s
 		done = append(done, f)
 		h.Logf("failed over within %.1f s; %d jobs and %d bytes of WAL were missing", f.fault.Until.Sub(f.killed).Seconds(), len(f.missing), f.bytes)
 		if i < len(strikes)-1 {
-			if next, err = follow(ctx, h, port, sync); err != nil {
+			if next, err = startStandby(ctx, h, port, sync); err != nil {
 				return done, err
 			}
 		}

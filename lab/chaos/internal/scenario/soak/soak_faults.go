@@ -28,7 +28,7 @@ var soakFaults = []soakFault{
 	{"pg_terminate_backend", func(ctx context.Context, s *soaked) error { return s.Terminate(ctx) }},
 	{"crash", soakCrash},
 	{"statement_timeout", func(ctx context.Context, s *soaked) error {
-		_, err := servers.HurryStatements(ctx, s.Harness, s.lasting())
+		_, err := servers.LimitStatements(ctx, s.Harness, s.lasting())
 		return err
 	}},
 	{"max_connections", func(ctx context.Context, s *soaked) error {

@@ -11,37 +11,37 @@ import (
 	"github.com/errandhq/errand/lab/internal/server"
 )
 
-// looker asks a database, on its own connection, how far a measurement is.
-type looker struct{ asker }
+// progressReader asks a database, on its own connection, how far a measurement is.
+type progressReader struct{ querier }
 
-type asker interface {
+type querier interface {
 	query(ctx context.Context, sql string, into ...any) error
 	close() error
 }
 
-func (l looker) yes(ctx context.Context, sql string) (answer bool, err error) {
+func (l progressReader) queryBool(ctx context.Context, sql string) (answer bool, err error) {
 	err = l.query(ctx, sql, &answer)
 	return answer, err
 }
 
-func (l looker) census(ctx context.Context, sql string) (c Census, err error) {
+func (l progressReader) census(ctx context.Context, sql string) (c Census, err error) {
 	err = l.query(ctx, sql, &c.Unsettled, &c.Completed, &c.Failed)
 	return c, err
 }
 
-// postgresAsker connects at its first query. It switches sequential scans off: the statistics are
+// postgresQuerier connects at its first query. It switches sequential scans off: the statistics are
 // from before the measurement, and would make the server read the whole table to find that nothing
 // is left.
-type postgresAsker struct {
+type postgresQuerier struct {
 	dsn string
 
 	mu   sync.Mutex
 	conn *pgx.Conn
 }
 
-func lookAtPostgres(dsn string) looker { return looker{&postgresAsker{dsn: dsn}} }
+func readPostgres(dsn string) progressReader { return progressReader{&postgresQuerier{dsn: dsn}} }
 
-func (a *postgresAsker) query(ctx context.Context, sql string, into ...any) error {
+func (a *postgresQuerier) query(ctx context.Context, sql string, into ...any) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conn == nil {
@@ -58,7 +58,7 @@ func (a *postgresAsker) query(ctx context.Context, sql string, into ...any) erro
 	return a.conn.QueryRow(ctx, sql).Scan(into...)
 }
 
-func (a *postgresAsker) close() error {
+func (a *postgresQuerier) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conn == nil {
@@ -69,15 +69,15 @@ func (a *postgresAsker) close() error {
 	return err
 }
 
-// sqliteAsker opens its own connection at its first query, because the system under test may have
+// sqliteQuerier opens its own connection at its first query, because the system under test may have
 // only one.
-type sqliteAsker struct{ open func() (*sql.DB, error) }
+type sqliteQuerier struct{ open func() (*sql.DB, error) }
 
-func lookAtSQLite(dsn string) looker {
-	return looker{sqliteAsker{sync.OnceValues(func() (*sql.DB, error) { return peer.OpenDB("sqlite", dsn, 1) })}}
+func readSQLite(dsn string) progressReader {
+	return progressReader{sqliteQuerier{sync.OnceValues(func() (*sql.DB, error) { return peer.OpenDB("sqlite", dsn, 1) })}}
 }
 
-func (a sqliteAsker) query(ctx context.Context, sql string, into ...any) error {
+func (a sqliteQuerier) query(ctx context.Context, sql string, into ...any) error {
 	db, err := a.open()
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (a sqliteAsker) query(ctx context.Context, sql string, into ...any) error {
 	return db.QueryRowContext(ctx, sql).Scan(into...)
 }
 
-func (a sqliteAsker) close() error {
+func (a sqliteQuerier) close() error {
 	db, err := a.open()
 	if err != nil {
 		return err
