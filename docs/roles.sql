@@ -90,7 +90,7 @@ GRANT UPDATE (
 ) ON errand.jobs TO errand_worker;
 GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
 GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
-GRANT INSERT (queue, worker, nap), UPDATE (nap, since) ON errand.sleepers TO errand_worker;
+GRANT INSERT (queue, worker, registration), UPDATE (registration, since) ON errand.sleepers TO errand_worker;
 GRANT INSERT ON errand.jobs_archive TO errand_worker;
 -- The keys of middleware.SQLDedup.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;

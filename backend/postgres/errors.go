@@ -45,9 +45,9 @@ func isUnsent(err error) bool {
 }
 
 // errLockBusy: a statement gave up on a lock instead of waiting. A retry normally succeeds.
-var errLockBusy = errors.New("postgres: would wait for a lock")
+var errLockBusy = errors.New("would wait for a lock")
 
-// asLockBusy makes an errLockBusy of a statement's giving up on a lock.
+// asLockBusy makes an errLockBusy of the error of a statement that gave up on a lock.
 func asLockBusy(err error) error {
 	if sqlState(err) == lockNotAvailable {
 		return fmt.Errorf("%w: %w", errLockBusy, err)
@@ -55,9 +55,8 @@ func asLockBusy(err error) error {
 	return err
 }
 
-// lockTimedOut reports whether a statement gave up waiting for a lock. PostgreSQL says that the
-// statement was cancelled where it got one lock just as it gave up on it, and had to wait for
-// another.
+// lockTimedOut reports whether a statement gave up waiting for a lock. If the timeout fires just as
+// the lock arrives, PostgreSQL reports 57014 at the next lock.
 func lockTimedOut(err error) bool {
 	code := sqlState(err)
 	return code == lockNotAvailable || code == queryCanceled

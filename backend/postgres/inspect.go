@@ -100,9 +100,9 @@ func (b *Backend) readRecords(ctx context.Context, operation, query string, args
 		return nil, err
 	}
 	if readable {
-		return b.readWhole(ctx, operation, query, args...)
+		return b.readWithPayloads(ctx, operation, query, args...)
 	}
-	records, err := b.readWhole(ctx, operation, withoutPayload.Replace(query), args...)
+	records, err := b.readWithPayloads(ctx, operation, withoutPayload.Replace(query), args...)
 	for i := range records {
 		records[i].Unreadable = errNoRight
 	}
@@ -114,12 +114,12 @@ func (b *Backend) readRecords(ctx context.Context, operation, query string, args
 var withoutPayload = strings.NewReplacer("THEN payload END", "THEN NULL::jsonb END", "THEN headers END", "THEN NULL::jsonb END",
 	"payload, headers,\n", "\n")
 
-// readWhole runs a statement like sql/list.sql. The statement's last parameter says whether it
-// returns payloads and headers. If one cannot be read, readWhole reads them job by job.
-func (b *Backend) readWhole(ctx context.Context, operation, query string, args ...any) (records []queue.Record, err error) {
-	read := func(whole bool) error {
+// readWithPayloads runs a statement like sql/list.sql. The statement's last parameter says whether it
+// returns payloads and headers. If one cannot be read, readWithPayloads reads them job by job.
+func (b *Backend) readWithPayloads(ctx context.Context, operation, query string, args ...any) (records []queue.Record, err error) {
+	read := func(withPayloads bool) error {
 		return b.run(ctx, operation, nil, func(db queue.DB) error {
-			records, err = queryRecords(ctx, db, query, append(args, whole)...)
+			records, err = queryRecords(ctx, db, query, append(args, withPayloads)...)
 			return err
 		})
 	}

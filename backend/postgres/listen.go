@@ -187,7 +187,7 @@ func (b *Backend) subscribersOf(l *listener, name string) (all []*subscriber) {
 // handleNotification wakes the workers of a queue and removes their registrations, so that Enqueue
 // need not notify while they are awake.
 func (b *Backend) handleNotification(ctx context.Context, l *listener, name string) {
-	b.heard.Add(1)
+	b.notifications.Add(1)
 	all := b.subscribersOf(l, name)
 	workers := make([]string, len(all))
 	for i, s := range all {
@@ -209,7 +209,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 // deregisterTimeout bounds a statement that the network has swallowed.
 const deregisterTimeout = 5 * time.Second
 
-// deregister removes the workers' registrations up to the numbered one, with sql/wake.sql. If that
+// deregister removes the workers' registrations up to the numbered one, with sql/deregister.sql. If that
 // fails they stay, and jobs of the next minute notify more often than needed. It returns when ctx
 // ends or the time is up, though lib/pq goes on reading then: notifications wait for it.
 func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo int64) {
@@ -218,7 +218,7 @@ func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo
 	go func() {
 		defer close(done)
 		defer cancel()
-		_, err := b.db.ExecContext(ctx, b.sql.wake, textArray(queues), textArray(workers), upTo)
+		_, err := b.db.ExecContext(ctx, b.sql.deregister, textArray(queues), textArray(workers), upTo)
 		b.health.note(err)
 	}()
 	select {

@@ -41,10 +41,10 @@ func Migrations(o Options) ([]Migration, error) {
 }
 
 // Migrate brings the schema of o up to date: it creates what is missing. Each step is one
-// transaction under an advisory lock, so any number of processes may call it at any time; where
-// there is nothing to do it changes nothing. A step never waits longer than two seconds for a lock
-// on a table, because all other calls wait behind it; then it lets them go on for a while and
-// tries again, until ctx ends. A schema that a newer program has migrated is a
+// transaction under an advisory lock, so any number of processes may call it at any time. If there
+// is nothing to do it changes nothing. A step never waits longer than two seconds for a lock on a
+// table, because all other calls wait behind it. Then it releases the lock, pauses three seconds and
+// retries, until ctx ends. A schema that a newer program has migrated is a
 // [*queue.SetupError] with [queue.ErrNewer] in it. Migrate needs the right to create a schema in
 // the database the first time, and a database in UTF-8. The steps are those of [Migrations].
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
@@ -133,7 +133,7 @@ func readVersion(ctx context.Context, db queue.DB, schema string) (version int, 
 	return version, hasJobs, err
 }
 
-// lockKey is the key of the advisory lock that a operation takes in a schema.
+// lockKey is the key of the advisory lock that an operation takes in a schema.
 func lockKey(operation, schema string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("errand." + operation + "." + schema))

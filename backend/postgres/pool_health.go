@@ -12,8 +12,8 @@ import (
 
 // Dead connections in the pool.
 //
-// Problem: what breaks one connection breaks those that lie idle beside it, and database/sql finds
-// out about one a statement. Where a network swallows them, that takes the statement's whole time.
+// Problem: a fault that breaks one connection usually breaks the idle ones too. database/sql notices
+// one per statement. If a network swallows packets, that takes the statement's whole time.
 // Rule: before a statement that follows a broken or an unanswered one, all idle connections are
 // pinged at once, and those that do not answer leave the pool. The listener does so before it
 // reconnects.

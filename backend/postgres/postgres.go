@@ -12,20 +12,20 @@ import (
 // and a connection only during a call; calls of Listen share one of each. Besides [queue.Queue] it
 // implements every optional interface of package queue.
 type Backend struct {
-	db         *sql.DB
-	options    Options
-	sql        statements
-	sweep      sqlkit.Sweep
-	rations    rations
-	heard      atomic.Int64 // notifications
-	sleepers   sleepers
-	listening  listening
-	reserved   atomic.Int64 // connections that handlers hold
-	lostClaims lostClaims
-	doubtful   atomic.Int64 // how many jobs to claim without payloads, see claimWhole
-	slow       slowPayloads
-	strict     atomic.Bool // the database's default isolation level has made a statement fail
-	health     poolHealth
+	db               *sql.DB
+	options          Options
+	sql              statements
+	sweep            sqlkit.Sweep
+	rations          rations
+	notifications    atomic.Int64 // how many were heard
+	sleepers         sleepers
+	listening        listening
+	reserved         atomic.Int64 // connections that handlers hold
+	unansweredClaims unansweredClaims
+	readSingly       atomic.Int64 // how many jobs to claim without payloads, see claimWithPayloads
+	slow             slowPayloads
+	strict           atomic.Bool // the database's default isolation level has made a statement fail
+	health           poolHealth
 }
 
 var _ interface {

@@ -52,25 +52,25 @@ type position struct {
 // headOf returns the position before all jobs of a priority.
 func headOf(priority int32) position { return position{priority: priority, id: math.MinInt64} }
 
-// stretch is a part of a queue that a claim scans.
-type stretch struct {
+// span is a part of a queue that a claim scans.
+type span struct {
 	queue string
 	from  position  // the first job is behind it
 	last  int32     // the last priority
 	until time.Time // the last due time; zero means all
 }
 
-// wholeQueues returns stretches from the queues' heads to their ends.
-func wholeQueues(queues []string) []stretch {
-	all := make([]stretch, len(queues))
+// wholeQueues returns spans from the queues' heads to their ends.
+func wholeQueues(queues []string) []span {
+	all := make([]span, len(queues))
 	for i, name := range queues {
-		all[i] = stretch{queue: name, from: headOf(math.MinInt32), last: math.MaxInt32}
+		all[i] = span{queue: name, from: headOf(math.MinInt32), last: math.MaxInt32}
 	}
 	return all
 }
 
-// stretchArrays returns the parameters of sql/claim.sql that name the stretches.
-func stretchArrays(all []stretch) (queues, priorities, dues, ids, lasts, untils string) {
+// spanArrays returns the parameters of sql/claim.sql that name the spans.
+func spanArrays(all []span) (queues, priorities, dues, ids, lasts, untils string) {
 	var name, priority, due, id, last, until array
 	for _, s := range all {
 		name.string(s.queue)
@@ -162,8 +162,8 @@ func (r *ration) end() {
 	r.probed = time.Now().Add(9 * probeEvery)
 }
 
-// takeTurn waits for the turn. The error is ctx's.
-func (r *ration) takeTurn(ctx context.Context) error {
+// lockClaims waits for the turn. The error is ctx's.
+func (r *ration) lockClaims(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
 		return nil
@@ -172,8 +172,8 @@ func (r *ration) takeTurn(ctx context.Context) error {
 	}
 }
 
-// giveTurn gives the turn back.
-func (r *ration) giveTurn() { <-r.turn }
+// unlockClaims gives the turn back.
+func (r *ration) unlockClaims() { <-r.turn }
 
 // samples are the times of the last four statements of a sort, without timePerJob.
 type samples struct {

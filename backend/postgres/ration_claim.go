@@ -15,10 +15,10 @@ import (
 // rationIfCostly records a claim from the head, and rations the claims if the server says that they
 // scan much that they cannot use. An error is ignored: the next slow claim tries again.
 func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r *ration, took time.Duration, jobs int) {
-	if !r.shouldProbe(took, jobs) || !b.isCostly(ctx, req) || r.takeTurn(ctx) != nil {
+	if !r.shouldProbe(took, jobs) || !b.isCostly(ctx, req) || r.lockClaims(ctx) != nil {
 		return
 	}
-	defer r.giveTurn()
+	defer r.unlockClaims()
 	if marks, err := b.headMarks(ctx, req); err == nil && !r.isRationed() {
 		r.begin(marks)
 	}
@@ -80,10 +80,10 @@ func (b *Backend) headMarks(ctx context.Context, req queue.ClaimRequest) (all []
 // claimRationed claims from the marks on, as ration_marks.go explains. Claims of one ration wait
 // for each other, because each builds on what the last has seen.
 func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *ration) ([]*queue.Job, error) {
-	if err := r.takeTurn(ctx); err != nil {
+	if err := r.lockClaims(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
-	defer r.giveTurn()
+	defer r.unlockClaims()
 	p := &r.progress
 	for {
 		asked := time.Now()
@@ -92,31 +92,31 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 			return nil, err
 		}
 		p.trips.add(time.Since(asked), 0)
-		heard := b.heard.Load()
+		notifications := b.notifications.Load()
 		all, full := wholeQueues(req.Queues), p.begin(open)
 		if !full {
-			all = p.stretches(req.Queues)
+			all = p.spans(req.Queues)
 		}
-		jobs, err := b.claimStretches(ctx, req, r, open, all, full)
+		jobs, err := b.claimSpans(ctx, req, r, open, all, full)
 		if err != nil {
 			return nil, err
 		}
 		if len(jobs) > 0 {
-			p.answered = heard
+			p.answered = notifications
 		}
-		again := b.scanSkipped(ctx, req, r, heard, len(jobs) == 0)
+		again := b.scanSkipped(ctx, req, r, notifications, len(jobs) == 0)
 		if len(jobs) > 0 || !again && p.found == nil {
 			return jobs, nil
 		}
 	}
 }
 
-// claimStretches claims what is due in these stretches, outside of which no job is expected. They
+// claimSpans claims what is due in these spans, outside of which no job is expected. They
 // are whole queues if full; otherwise they start at the marks.
-func (b *Backend) claimStretches(ctx context.Context, req queue.ClaimRequest, r *ration, open snapshot, all []stretch, full bool) ([]*queue.Job, error) {
+func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, r *ration, open snapshot, all []span, full bool) ([]*queue.Job, error) {
 	p := &r.progress
 	started := time.Now()
-	jobs, exhausted, err := b.claimWhole(ctx, req, all)
+	jobs, exhausted, err := b.claimWithPayloads(ctx, req, all)
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err
@@ -161,26 +161,26 @@ func (b *Backend) openTransactions(ctx context.Context) (s snapshot, err error) 
 // scanSkipped scans a part of the jobs before the marks, or, if idle, as many parts as ten
 // milliseconds allow. It reports whether it may go on after another claim has taken new jobs:
 // workers that are awake are not notified.
-func (b *Backend) scanSkipped(ctx context.Context, req queue.ClaimRequest, r *ration, heard int64, idle bool) (more bool) {
+func (b *Backend) scanSkipped(ctx context.Context, req queue.ClaimRequest, r *ration, notifications int64, idle bool) (more bool) {
 	begun := time.Now()
-	next, ok := r.progress.nextSkipped(req.Queues, heard)
-	for ok && b.scanPart(ctx, req, r, next) && idle {
+	next, ok := r.progress.nextSkipped(req.Queues, notifications)
+	for ok && b.scanSpan(ctx, req, r, next) && idle {
 		if time.Since(begun) >= maxScan {
 			return true
 		}
-		next, ok = r.progress.nextSkipped(req.Queues, heard)
+		next, ok = r.progress.nextSkipped(req.Queues, notifications)
 	}
 	return false
 }
 
-// scanPart scans a part of the jobs before the marks, with sql/skipped.sql. It reports whether
+// scanSpan scans a part of the jobs before the marks, with sql/skipped.sql. It reports whether
 // another scan makes sense now. An error is ignored: the next claim tries again.
-func (b *Backend) scanPart(ctx context.Context, req queue.ClaimRequest, r *ration, next part) bool {
+func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ration, next part) bool {
 	started := time.Now()
 	n, last, claimable := 0, position{priority: next.mark.priority}, false
 	scan := func(rows *sql.Rows) error { return rows.Scan(&n, &last.due, &last.id, &claimable) }
 	err := sqlkit.QueryRows(ctx, b.db, scan, b.sql.skipped,
-		next.stretch.queue, kinds(req), next.mark.priority, timeText(next.stretch.from.due, "-infinity"), next.stretch.from.id,
+		next.span.queue, kinds(req), next.mark.priority, timeText(next.span.from.due, "-infinity"), next.span.from.id,
 		timeText(next.mark.due, "-infinity"), next.mark.id, skippedAtOnce)
 	if err != nil {
 		return false

@@ -26,7 +26,7 @@ const (
 	// Enqueue reads the clock just before the first write. Each claim scans again what was claimed
 	// in that time.
 	dueMargin = 100 * time.Millisecond
-	// maxMarks bounds the marks of a ration. A claim scans at most twice as many stretches.
+	// maxMarks bounds the marks of a ration. A claim scans at most twice as many spans.
 	maxMarks = 100
 	// skippedAtOnce is how many of the jobs before a mark one statement scans.
 	skippedAtOnce = 2000
@@ -85,23 +85,23 @@ type progress struct {
 
 // skipped is how far the scan of the jobs before the marks has come.
 type skipped struct {
-	at        mark          // the next scan begins behind it
-	credit    time.Duration // what scans may take
-	notified  time.Duration // what they may take after a notification
-	counted   time.Time     // until when both have been counted
-	heard     int64         // how many notifications there were before the first scan of this round
-	took      time.Duration // what the last scan took
-	ended     time.Time     // when it ended
-	claims    int           // since then
-	round     time.Duration // what the scans of this round took
-	scans     int           // how many there were
-	slowRound bool          // a priority needed more than one
+	at            mark          // the next scan begins behind it
+	credit        time.Duration // what scans may take
+	notified      time.Duration // what they may take after a notification
+	counted       time.Time     // until when both have been counted
+	notifications int64         // how many notifications there were before the first scan of this round
+	took          time.Duration // what the last scan took
+	ended         time.Time     // when it ended
+	claims        int           // since then
+	round         time.Duration // what the scans of this round took
+	scans         int           // how many there were
+	slowRound     bool          // a priority needed more than one
 }
 
-// part is a stretch of the jobs before one mark.
+// part is a span of the jobs before one mark.
 type part struct {
-	mark    mark
-	stretch stretch
+	mark mark
+	span span
 }
 
 func newProgress(marks []mark) progress {
@@ -129,30 +129,30 @@ func (p *progress) begin(s snapshot) (full bool) {
 	return false
 }
 
-// stretches returns what a claim that starts at the marks scans: what lies behind the marks, the
+// spans returns what a claim that starts at the marks scans: what lies behind the marks, the
 // priorities without a mark, and the jobs before a mark that are known to be claimable.
-func (p *progress) stretches(queues []string) (all []stretch) {
+func (p *progress) spans(queues []string) (all []span) {
 	rest := p.marks
 	for q, name := range queues {
 		next := int64(math.MinInt32) // the first priority that is left
 		for ; len(rest) > 0 && rest[0].queue == q; rest = rest[1:] {
 			m := rest[0]
 			if next < int64(m.priority) {
-				all = append(all, stretch{queue: name, from: headOf(int32(next)), last: m.priority - 1})
+				all = append(all, span{queue: name, from: headOf(int32(next)), last: m.priority - 1})
 			}
 			// A mark at the head of its priority has no jobs before it.
 			if p.found != nil && compareMarks(p.found.mark, m) == 0 && !m.due.IsZero() {
-				found := p.found.stretch
+				found := p.found.span
 				if end := m.lastBefore(); end.Before(found.until) { // the mark has gone back
 					found.until = end
 				}
 				all = append(all, found)
 			}
-			all = append(all, stretch{queue: name, from: m.position, last: m.priority})
+			all = append(all, span{queue: name, from: m.position, last: m.priority})
 			next = int64(m.priority) + 1
 		}
 		if next <= math.MaxInt32 {
-			all = append(all, stretch{queue: name, from: headOf(int32(next)), last: math.MaxInt32})
+			all = append(all, span{queue: name, from: headOf(int32(next)), last: math.MaxInt32})
 		}
 	}
 	return all
@@ -184,7 +184,7 @@ func (p *progress) advance(at time.Time, queues []string, jobs []*queue.Job, exh
 		}
 	}
 	if f := p.found; f != nil {
-		if c := compareMarks(f.mark, end); c < 0 || c == 0 && end.due.After(f.stretch.until) {
+		if c := compareMarks(f.mark, end); c < 0 || c == 0 && end.due.After(f.span.until) {
 			p.found = nil
 		}
 	}
@@ -208,21 +208,21 @@ func (p *progress) shouldListPriorities(took time.Duration, jobs int) bool {
 	return true
 }
 
-// nextSkipped returns the part of the jobs before the marks to scan next, if it is time; heard is
+// nextSkipped returns the part of the jobs before the marks to scan next, if it is time; notifications is
 // how many notifications there were so far.
-func (p *progress) nextSkipped(queues []string, heard int64) (next part, ok bool) {
+func (p *progress) nextSkipped(queues []string, notifications int64) (next part, ok bool) {
 	s := &p.skipped
 	now := time.Now()
 	s.credit = min(s.credit+now.Sub(s.counted)/skippedShare, maxCredit)
 	s.notified = min(s.notified+now.Sub(s.counted)/notifiedShare, maxNotifiedCredit)
 	s.counted = now
 	isSeldom := s.took < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
-	mayScan := s.credit >= 0 && isSeldom || heard > p.answered && s.notified >= 0
+	mayScan := s.credit >= 0 && isSeldom || notifications > p.answered && s.notified >= 0
 	if p.found != nil || !mayScan {
 		return part{}, false
 	}
 	if s.scans == 0 {
-		s.heard = heard
+		s.notifications = notifications
 	}
 	i, found := slices.BinarySearchFunc(p.marks, s.at, compareMarks)
 	if i == len(p.marks) {
@@ -232,7 +232,7 @@ func (p *progress) nextSkipped(queues []string, heard int64) (next part, ok bool
 	if !found {
 		s.at = mark{m.queue, headOf(m.priority)}
 	}
-	return part{m, stretch{queue: queues[m.queue], from: s.at.position, last: m.priority, until: m.due}}, true
+	return part{m, span{queue: queues[m.queue], from: s.at.position, last: m.priority, until: m.due}}, true
 }
 
 // roundState is how far a round of scans of all jobs before the marks has come.
@@ -254,7 +254,7 @@ func (p *progress) endScan(scanned part, took time.Duration, n int, last positio
 	s.round += took
 	s.scans++
 	if claimable {
-		scanned.stretch.until = last.due
+		scanned.span.until = last.due
 		p.found = &scanned
 	}
 	if n == skippedAtOnce {
@@ -268,7 +268,7 @@ func (p *progress) endScan(scanned part, took time.Duration, n int, last positio
 	}
 	cheap := !s.slowRound && p.trips.isFull() && s.round-time.Duration(s.scans)*p.trips.least() < slowClaim/2
 	s.at, s.round, s.scans, s.slowRound = firstMark, 0, 0, false
-	p.answered = max(p.answered, s.heard)
+	p.answered = max(p.answered, s.notifications)
 	if cheap {
 		return roundIsCheap
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestStretchesDoNotOverlap: if a mark has gone back, jobs found before it are in one stretch only.
+// TestSpansDoNotOverlap: if a mark has gone back, jobs found before it are in one span only.
 // In two, they would fill the limit of a claim twice.
-func TestStretchesDoNotOverlap(t *testing.T) {
+func TestSpansDoNotOverlap(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	var p progress
 	for _, c := range []struct {
@@ -21,19 +21,19 @@ func TestStretchesDoNotOverlap(t *testing.T) {
 	} {
 		m := mark{position: c.mark}
 		p = newProgress([]mark{m})
-		p.found = &part{mark: m, stretch: stretch{queue: "default", until: at(20)}}
+		p.found = &part{mark: m, span: span{queue: "default", until: at(20)}}
 		var got []time.Time
-		for _, s := range p.stretches([]string{"default"}) {
+		for _, s := range p.spans([]string{"default"}) {
 			if s.from.priority == 0 && s.last == 0 && s.from.due.IsZero() {
 				got = append(got, s.until)
 			}
 		}
 		if len(got) != 1 || !got[0].Equal(c.want) {
-			t.Errorf("before the mark %+v: the stretch ends at %v, want %v", c.mark, got, c.want)
+			t.Errorf("before the mark %+v: the span ends at %v, want %v", c.mark, got, c.want)
 		}
 	}
 	p.marks[0].position = headOf(0)
-	if n := len(p.stretches([]string{"default"})); n != 3 {
-		t.Errorf("a mark at the head: %d stretches, want 3: before, in and behind its priority", n)
+	if n := len(p.spans([]string{"default"})); n != 3 {
+		t.Errorf("a mark at the head: %d spans, want 3: before, in and behind its priority", n)
 	}
 }

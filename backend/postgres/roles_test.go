@@ -434,7 +434,7 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{[]string{"enqueuer", "observer"}, `UPDATE jobs SET status = 'dead'`},
 		{[]string{"enqueuer", "observer"}, `DELETE FROM jobs`},
 		{[]string{"enqueuer", "observer"}, `DELETE FROM sleepers`},
-		{[]string{"enqueuer", "observer"}, `INSERT INTO sleepers (queue, worker, nap) VALUES ('default', 'x', 1)`},
+		{[]string{"enqueuer", "observer"}, `INSERT INTO sleepers (queue, worker, registration) VALUES ('default', 'x', 1)`},
 		{[]string{"enqueuer", "observer"}, `SELECT nextval('fences')`},
 		{[]string{"enqueuer"}, `INSERT INTO jobs (kind) VALUES ('test') RETURNING payload`},
 		{[]string{"enqueuer"}, `INSERT INTO jobs (kind, status) VALUES ('test', 'running')`},

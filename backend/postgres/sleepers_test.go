@@ -22,7 +22,7 @@ func TestSleepersBesideDeadRows(t *testing.T) {
 		return next
 	}
 	registrations := func() int {
-		return value[int](t, db, `SELECT coalesce(max(nap), 0) FROM errand.sleepers WHERE worker = 'w'`)
+		return value[int](t, db, `SELECT coalesce(max(registration), 0) FROM errand.sleepers WHERE worker = 'w'`)
 	}
 
 	unpin := pin(t, db)

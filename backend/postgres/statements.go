@@ -12,46 +12,48 @@ var sqlFiles embed.FS
 
 // statements are the texts of the sql folder, with the schema in place.
 type statements struct {
-	enqueue, enqueueOne, enqueueKeyed, enqueuePlain                     string
-	claim, claimTx, resume, probe, extend, reclaim, sleep, wake, forget string
-	settle, settleDone, settleDrop                                      string
-	redrive, prune, countAll, countSample, backlog, list, job, payload  string
-	listSlice, releaseLost, priorities, transactions, skipped, readable string
+	enqueue, enqueueOne, enqueueKeyed, enqueuePlain string
+	claim, claimTx, resume, releaseUnanswered       string
+	probe, priorities, transactions, skipped        string
+	extend, reclaim, settle, settleDone, settleDrop string
+	sleep, deregister, sweepSleepers                string
+	redrive, prune, countAll, countSample, backlog  string
+	list, listSlice, job, payload, readable         string
 }
 
 func loadStatements(schema string) statements {
 	load := func(name string) string { return inSchema(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"), schema) }
 	return statements{
-		enqueue:      load("enqueue"),
-		enqueueOne:   load("enqueue_one"),
-		enqueueKeyed: load("enqueue_one_keyed"),
-		enqueuePlain: load("enqueue_plain"),
-		claim:        load("claim"),
-		claimTx:      load("claim_tx"),
-		resume:       load("resume"),
-		probe:        load("probe"),
-		priorities:   load("priorities"),
-		transactions: load("transactions"),
-		skipped:      load("skipped"),
-		extend:       load("extend"),
-		settle:       load("settle"),
-		settleDone:   load("settle_done"),
-		settleDrop:   load("settle_drop"),
-		reclaim:      load("reclaim"),
-		sleep:        load("sleep"),
-		wake:         load("wake"),
-		forget:       load("forget"),
-		redrive:      load("redrive"),
-		prune:        load("prune"),
-		countAll:     load("count_all"),
-		countSample:  load("count_sample"),
-		backlog:      load("backlog"),
-		list:         load("list"),
-		listSlice:    load("list_slice"),
-		job:          load("job"),
-		payload:      load("payload"),
-		readable:     load("readable"),
-		releaseLost:  load("release_lost"),
+		enqueue:           load("enqueue"),
+		enqueueOne:        load("enqueue_one"),
+		enqueueKeyed:      load("enqueue_one_keyed"),
+		enqueuePlain:      load("enqueue_plain"),
+		claim:             load("claim"),
+		claimTx:           load("claim_tx"),
+		resume:            load("resume"),
+		probe:             load("probe"),
+		priorities:        load("priorities"),
+		transactions:      load("transactions"),
+		skipped:           load("skipped"),
+		extend:            load("extend"),
+		settle:            load("settle"),
+		settleDone:        load("settle_done"),
+		settleDrop:        load("settle_drop"),
+		reclaim:           load("reclaim"),
+		sleep:             load("sleep"),
+		deregister:        load("deregister"),
+		sweepSleepers:     load("sweep_sleepers"),
+		redrive:           load("redrive"),
+		prune:             load("prune"),
+		countAll:          load("count_all"),
+		countSample:       load("count_sample"),
+		backlog:           load("backlog"),
+		list:              load("list"),
+		listSlice:         load("list_slice"),
+		job:               load("job"),
+		payload:           load("payload"),
+		readable:          load("readable"),
+		releaseUnanswered: load("release_unanswered"),
 	}
 }
 

@@ -25,10 +25,10 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 		limit int
 	}{{false, slice}, {true, 1}} {
 		var last int64
-		for looked := pass.limit; looked == pass.limit; {
-			var revived int
-			looked, revived, last, err = b.redrive(ctx, which, last, pass.limit, pass.keyed)
-			if n += revived; err != nil {
+		for scanned := pass.limit; scanned == pass.limit; {
+			var redriven int
+			scanned, redriven, last, err = b.redrive(ctx, which, last, pass.limit, pass.keyed)
+			if n += redriven; err != nil {
 				return n, err
 			}
 		}
@@ -37,16 +37,16 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 }
 
 // redrive runs sql/redrive.sql once, for jobs behind the id last.
-func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, limit int, keyed bool) (looked, revived int, seen int64, err error) {
+func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, limit int, keyed bool) (scanned, redriven int, seen int64, err error) {
 	for collisions := 0; ; collisions++ {
 		err = b.run(ctx, "redrive", nil, func(db queue.DB) error {
 			var woken int64
-			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&looked, &revived, &seen, &woken) }, b.sql.redrive,
+			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&scanned, &redriven, &seen, &woken) }, b.sql.redrive,
 				sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), limit, last, keyed)
 		})
-		// A transaction that enqueued the key has committed meanwhile: the next look sees it.
+		// A transaction that enqueued the key has committed meanwhile: the next run of the statement sees it.
 		if sqlState(err) != uniqueViolation || collisions == retryLimit {
-			return looked, revived, seen, err
+			return scanned, redriven, seen, err
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, 
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if b.sleepers.shouldSweep(time.Now()) {
 		err := b.run(ctx, "prune", nil, func(db queue.DB) error {
-			_, err := db.ExecContext(ctx, b.sql.forget)
+			_, err := db.ExecContext(ctx, b.sql.sweepSleepers)
 			return err
 		})
 		if err != nil {

@@ -67,7 +67,7 @@ func TestScriptsWake(t *testing.T) {
 		t.Run(c.script, func(t *testing.T) {
 			dsn := c.open(t)
 			db := open(t, "pgx", dsn)
-			exec(t, db, `INSERT INTO errand.sleepers (queue, worker, nap) VALUES ('default', 'w', 1), ('other', 'w', 1)`)
+			exec(t, db, `INSERT INTO errand.sleepers (queue, worker, registration) VALUES ('default', 'w', 1), ('other', 'w', 1)`)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			conn, err := pgx.Connect(ctx, dsn)

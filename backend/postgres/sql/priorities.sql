@@ -4,18 +4,18 @@
 -- Index: jobs_pending_idx.
 WITH RECURSIVE many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
-), line (queue, rank, priority) AS (
+), priorities (queue, rank, priority) AS (
     SELECT q.queue, q.rank, (
         SELECT j.priority FROM errand.jobs j CROSS JOIN many
         WHERE j.queue = q.queue AND j.status = 'pending'
         ORDER BY j.priority LIMIT 1)
     FROM unnest($1::text::text[]) WITH ORDINALITY AS q (queue, rank)
     UNION ALL
-    SELECT l.queue, l.rank, (
+    SELECT last.queue, last.rank, (
         SELECT j.priority FROM errand.jobs j CROSS JOIN many
-        WHERE j.queue = l.queue AND j.status = 'pending' AND j.priority > l.priority
+        WHERE j.queue = last.queue AND j.status = 'pending' AND j.priority > last.priority
         ORDER BY j.priority LIMIT 1)
-    FROM line l
-    WHERE l.priority IS NOT NULL
+    FROM priorities last
+    WHERE last.priority IS NOT NULL
 )
-SELECT rank, priority FROM (SELECT * FROM line LIMIT $2::integer) AS l WHERE priority IS NOT NULL;
+SELECT rank, priority FROM (SELECT * FROM priorities LIMIT $2::integer) AS p WHERE priority IS NOT NULL;

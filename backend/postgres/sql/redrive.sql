@@ -16,7 +16,7 @@ WITH dead AS MATERIALIZED (
     ORDER BY d.id
     LIMIT $4::integer
     FOR UPDATE SKIP LOCKED
-), revived AS (
+), redriven AS (
     UPDATE errand.jobs
     SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = (SELECT clock_timestamp()), fence = 0,
         locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp(),
@@ -30,10 +30,10 @@ WITH dead AS MATERIALIZED (
     RETURNING queue
 ), woken AS (
     SELECT pg_notify('errand', r.queue)
-    FROM (SELECT DISTINCT queue FROM revived) AS r
+    FROM (SELECT DISTINCT queue FROM redriven) AS r
     WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = r.queue
         AND s.since > statement_timestamp() - interval '1 minute')
 )
 SELECT
-    (SELECT count(*) FROM dead), (SELECT count(*) FROM revived), coalesce((SELECT max(id) FROM dead), 0),
+    (SELECT count(*) FROM dead), (SELECT count(*) FROM redriven), coalesce((SELECT max(id) FROM dead), 0),
     (SELECT count(*) FROM woken);

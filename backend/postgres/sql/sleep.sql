@@ -10,25 +10,25 @@
 WITH RECURSIVE many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
 ), asleep AS (
-    INSERT INTO errand.sleepers (queue, worker, nap)
+    INSERT INTO errand.sleepers (queue, worker, registration)
     SELECT DISTINCT q.queue, $2::text, $3::bigint FROM unnest((SELECT $1::text::text[])) AS q (queue)
     WHERE $4::boolean
     ORDER BY q.queue
-    ON CONFLICT (queue, worker) DO UPDATE SET nap = excluded.nap, since = excluded.since
+    ON CONFLICT (queue, worker) DO UPDATE SET registration = excluded.registration, since = excluded.since
     RETURNING queue
-), line (queue, priority) AS (
+), priorities (queue, priority) AS (
     SELECT q.queue, (
         SELECT j.priority FROM errand.jobs j CROSS JOIN many
         WHERE j.queue = q.queue AND j.status = 'pending'
         ORDER BY j.priority LIMIT 1)
     FROM unnest((SELECT $1::text::text[])) AS q (queue)
     UNION ALL
-    SELECT l.queue, (
+    SELECT last.queue, (
         SELECT j.priority FROM errand.jobs j CROSS JOIN many
-        WHERE j.queue = l.queue AND j.status = 'pending' AND j.priority > l.priority
+        WHERE j.queue = last.queue AND j.status = 'pending' AND j.priority > last.priority
         ORDER BY j.priority LIMIT 1)
-    FROM line l
-    WHERE l.priority IS NOT NULL
+    FROM priorities last
+    WHERE last.priority IS NOT NULL
 )
 SELECT
     (extract(epoch FROM min(next.scheduled_at) - statement_timestamp()) * 1000000)::bigint,
@@ -37,12 +37,12 @@ SELECT
 FROM (SELECT clock_timestamp() AS at) AS begun
 LEFT JOIN (
     SELECT due.scheduled_at
-    FROM (SELECT queue, priority FROM line LIMIT 1000) AS l
+    FROM (SELECT queue, priority FROM priorities LIMIT 1000) AS p
     CROSS JOIN LATERAL (
         SELECT j.scheduled_at FROM errand.jobs j CROSS JOIN many
-        WHERE j.queue = l.queue AND j.priority = l.priority AND j.status = 'pending'
+        WHERE j.queue = p.queue AND j.priority = p.priority AND j.status = 'pending'
             AND j.scheduled_at > statement_timestamp() AND j.scheduled_at < 'infinity'
         ORDER BY j.scheduled_at LIMIT 1
     ) AS due
-    WHERE l.priority IS NOT NULL
+    WHERE p.priority IS NOT NULL
 ) AS next ON true;

@@ -62,9 +62,9 @@ CREATE TABLE errand.jobs_archive (LIKE errand.jobs);
 
 -- The workers that sleep until they are notified. Unlogged, because after a crash no worker is registered.
 CREATE UNLOGGED TABLE errand.sleepers (
-    queue  text NOT NULL,
-    worker text NOT NULL,
-    nap    bigint NOT NULL, -- the number of the registration
-    since  timestamptz NOT NULL DEFAULT now(),
+    queue        text NOT NULL,
+    worker       text NOT NULL,
+    registration bigint NOT NULL, -- its number among those of the process
+    since        timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (queue, worker)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -4,6 +4,6 @@
 DELETE FROM errand.sleepers
 WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM errand.sleepers
-    WHERE queue = ANY ($1::text::text[]) AND worker = ANY ($2::text::text[]) AND nap <= $3::bigint
+    WHERE queue = ANY ($1::text::text[]) AND worker = ANY ($2::text::text[]) AND registration <= $3::bigint
     FOR UPDATE SKIP LOCKED
 ));

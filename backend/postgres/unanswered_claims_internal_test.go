@@ -24,8 +24,8 @@ func TestFailedReleaseKeepsDelay(t *testing.T) {
 	}
 	job := &queue.Job{ID: 1, Worker: "w", Fence: 1}
 	b.release(t.Context(), queue.Outcome{Job: job, Action: queue.Release, Delay: time.Minute})
-	unkept, _ := b.lostClaims.takeDue("w")
-	if len(unkept) != 1 || unkept[0].Job != job || unkept[0].Delay != time.Minute {
-		t.Errorf("to be settled again: %+v, want the release with its delay of a minute", unkept)
+	failed, _ := b.unansweredClaims.takeRetries("w")
+	if len(failed) != 1 || failed[0].Job != job || failed[0].Delay != time.Minute {
+		t.Errorf("to be settled again: %+v, want the release with its delay of a minute", failed)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestLostClaim: the worker's next claim releases what a claim took whose answer was lost, without
+// TestUnansweredClaim: the worker's next claim releases what a claim took whose answer was lost, without
 // costing an attempt. It releases nothing else: neither jobs that the worker holds, nor those of
 // another worker.
-func TestLostClaim(t *testing.T) {
+func TestUnansweredClaim(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
@@ -41,7 +41,7 @@ func TestLostClaim(t *testing.T) {
 			}
 			more := append(claim(t, q, 100), got...)
 			if len(more) != 30 {
-				t.Errorf("claimed %d jobs, want the 10 of the lost claim and 20 more", len(more))
+				t.Errorf("claimed %d jobs, want the 10 of the unanswered claim and 20 more", len(more))
 			}
 			for _, j := range more {
 				if j.Attempt != 1 {
@@ -58,7 +58,7 @@ func TestLostClaim(t *testing.T) {
 	}
 }
 
-// TestLateClaim: jobs of a lost claim that the server commits only after the next claim are
+// TestLateClaim: jobs of an unanswered claim that the server commits only after the next claim are
 // released as well. Those of claims that were answered since are not.
 func TestLateClaim(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
