@@ -100,7 +100,7 @@ func FuzzSchema(f *testing.F) {
 			t.Errorf("%q: error %v, want ok %v", s, err, want)
 		}
 		for _, step := range steps {
-			if s != "" && !strings.Contains(step.SQL, `"`+s+`".jobs`) {
+			if s != "" && !strings.Contains(step.SQL, `"`+s+`".`) {
 				t.Errorf("%q is not the schema of step %d", s, step.Version)
 			}
 		}
