@@ -16,6 +16,7 @@ import (
 
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
 )
 
 func ExampleLog() {
@@ -87,7 +88,7 @@ func TestLog(t *testing.T) {
 		want  map[string]any
 	}{
 		{"done", nil, nil, basicRecord("INFO", "job done", attrs{"took": took})},
-		{"settled", nil, basicWrap(queue.Settled), basicRecord("INFO", "job settled by its handler", attrs{"took": took})},
+		{"settled", nil, basicWrap(queue.Settled), basicRecord("INFO", "job done, in its own transaction", attrs{"took": took})},
 		{"snoozed", nil, queue.Snooze(time.Hour), basicRecord("INFO", "job released",
 			attrs{"took": took, "error": "queue: snoozed for 1h0m0s", "due_in": float64(time.Hour)})},
 		{"released", queue.ErrShutdown, context.Canceled, basicRecord("INFO", "job released",
@@ -107,8 +108,10 @@ func TestLog(t *testing.T) {
 			}
 			var cause error
 			err := middleware.Log(logger)(basicSlow(3*time.Second, c.err, &cause)).HandleJob(ctx, basicJob(1))
-			if !basicSame(err, c.err) {
-				t.Errorf("%s: got %v, want %v as it is", c.name, err, c.err)
+			before, okBefore := queue.OutcomeOf(ctx, basicJob(10), c.err)
+			after, okAfter := queue.OutcomeOf(ctx, basicJob(10), err)
+			if after.Action != before.Action || okAfter != okBefore || queue.ErrorText(after.Err) != queue.ErrorText(before.Err) {
+				t.Errorf("%s: got %v, want the outcome of %v", c.name, err, c.err)
 			}
 			records := basicRecords(t, text)
 			if len(records) != 2 || !maps.Equal(records[0], basicRecord("DEBUG", "job started", nil)) || !maps.Equal(records[1], c.want) {
@@ -129,30 +132,26 @@ func TestLogLastAttempt(t *testing.T) {
 	}
 }
 
-// TestLogPanic: a panic is logged, once, and goes on as it was.
+// TestLogPanic: a panic becomes an error, and is logged with its place and its stack.
 func TestLogPanic(t *testing.T) {
 	logger, text := basicLog(slog.LevelInfo)
-	func() {
-		defer func() {
-			if v := recover(); v != any(errBasic) {
-				t.Errorf("got panic %v, want %v as it is", v, errBasic)
-			}
-		}()
-		_ = middleware.Log(logger)(basicPanics(errBasic)).HandleJob(t.Context(), basicJob(1))
-	}()
-	wantBroken(t, text, "errand: handler panicked", "panic: basic failure\n", "basicPanics")
-}
-
-// TestLogPanicStack: what recovers outside of Log still finds the handler's stack.
-func TestLogPanicStack(t *testing.T) {
-	logger, _ := basicLog(slog.LevelInfo)
-	err := queue.Chain(basicPanics("boom"), middleware.Recover, middleware.Log(logger)).HandleJob(t.Context(), basicJob(1))
-	var p *queue.PanicError
-	if !errors.As(err, &p) || p.Value != "boom" || !strings.Contains(string(p.Stack), "basicPanics") {
-		t.Errorf("got %v, want the handler's panic and stack", err)
+	err := middleware.Log(logger)(basicPanics(errBasic)).HandleJob(t.Context(), basicJob(1))
+	if p, ok := errors.AsType[*queue.PanicError](err); !ok || p.Value != any(errBasic) {
+		t.Errorf("got %v, want the panic as an error", err)
+	}
+	records := basicRecords(t, text)
+	if len(records) != 1 || records[0]["level"] != "WARN" || records[0]["msg"] != "errand: job failed" || records[0]["took"] == nil {
+		t.Fatalf("got %v, want one failure", records)
+	}
+	if got := records[0]["error"].(string); !strings.HasPrefix(got, "panic: basic failure (recover_test.go:") {
+		t.Errorf("error: got %q, want the panic and its place", got)
+	}
+	if stack, _ := records[0]["stack"].(string); !strings.Contains(stack, "basicPanics") {
+		t.Errorf("stack: got %q, want the handler's", stack)
 	}
 }
 
+// TestLogGoexit: Log does not keep a goroutine from ending.
 func TestLogGoexit(t *testing.T) {
 	logger, text := basicLog(slog.LevelInfo)
 	returned := false
@@ -167,23 +166,53 @@ func TestLogGoexit(t *testing.T) {
 		returned = true
 	}()
 	<-done
-	if returned {
-		t.Error("the goroutine went on after runtime.Goexit")
+	if records := basicRecords(t, text); returned || len(records) > 0 {
+		t.Errorf("returned %v after runtime.Goexit, with %v; want neither", returned, records)
 	}
-	wantBroken(t, text, "errand: handler called runtime.Goexit")
 }
 
-// wantBroken expects one record of an error, with that message and error text.
-func wantBroken(t *testing.T, text *bytes.Buffer, msg string, parts ...string) {
-	t.Helper()
-	records := basicRecords(t, text)
-	if len(records) != 1 || records[0]["level"] != "ERROR" || records[0]["msg"] != msg || records[0]["took"] == nil {
-		t.Fatalf("got %v, want one error %q", records, msg)
-	}
-	for _, part := range parts {
-		if got, _ := records[0]["error"].(string); !strings.Contains(got, part) {
-			t.Errorf("error: got %q, want one with %q", got, part)
+// TestLogOnce: each failure is logged once, by Log or by the worker, whatever becomes of it outside
+// of Log. Both write to one log here.
+func TestLogOnce(t *testing.T) {
+	logger, text := basicLog(slog.LevelInfo)
+	q := queuetest.New(queuetest.Options{})
+	mux := queue.NewMux()
+	for kind, h := range map[string]queue.Handler{
+		"plain": basicReturns(errBasic), "dead": basicReturns(queue.Discard(errBasic)), "panic": basicPanics("boom"), "mute": basicReturns(&basicMute{}),
+		"exit": queue.HandlerFunc(func(context.Context, *queue.Job) error { runtime.Goexit(); return nil }),
+	} {
+		mux.Handle(kind, h)
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: kind}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	made := func(next queue.Handler) queue.Handler { // makes the job dead, and Log does not know
+		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return queue.Discard(next.HandleJob(ctx, job)) })
+	}
+	mux.Handle("changed", queue.Chain(basicReturns(errBasic), made, middleware.Log(logger)))
+	if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "changed", Queue: "changed"}); err != nil {
+		t.Fatal(err)
+	}
+	work := func(w queue.Worker) {
+		ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer stop()
+		if err := w.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	work(queue.Worker{Backend: q, Logger: logger, Handler: queue.Chain(mux, middleware.Log(logger))})
+	once := make(map[any]int)
+	for _, rec := range basicRecords(t, text) {
+		once[rec["kind"]]++
+	}
+	if want := map[any]int{"plain": 1, "dead": 1, "panic": 1, "mute": 1, "exit": 1}; !maps.Equal(once, want) {
+		t.Errorf("records: got %v, want %v; the log:\n%s", once, want, text)
+	}
+	text.Reset()
+	work(queue.Worker{Backend: q, Logger: logger, Handler: mux, Queues: []string{"changed"}})
+	records := basicRecords(t, text)
+	if len(records) != 2 || records[0]["msg"] != "errand: job failed" || records[1]["msg"] != "errand: job is dead" {
+		t.Errorf("a failure that became a death outside of Log: got %v, want both", records)
 	}
 }
 

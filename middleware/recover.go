@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"context"
-	"runtime/debug"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -17,18 +16,9 @@ func Recover(next queue.Handler) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				err = panicError(v)
+				err = queue.RecoveredPanic(v)
 			}
 		}()
 		return next.HandleJob(ctx, job)
 	})
-}
-
-// panicError makes an error of a panic's value. It must be called by the deferred function that
-// recovered, where the stack can still be read.
-func panicError(v any) *queue.PanicError {
-	if p, ok := v.(*queue.PanicError); ok && p != nil {
-		return p
-	}
-	return &queue.PanicError{Value: v, Stack: debug.Stack()}
 }

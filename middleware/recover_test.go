@@ -66,8 +66,8 @@ func TestRecoverOnce(t *testing.T) {
 		t.Errorf("got %v, want the PanicError of the first panic", err)
 	}
 	err = middleware.Recover(basicPanics((*queue.PanicError)(nil))).HandleJob(t.Context(), basicJob(1))
-	if text := queue.ErrorText(err); !strings.Contains(text, "basicPanics") {
-		t.Errorf("a nil *PanicError: got %q, want an error with a stack", text)
+	if p, ok := errors.AsType[*queue.PanicError](err); !ok || !strings.Contains(string(p.Stack), "basicPanics") {
+		t.Errorf("a nil *PanicError: got %v, want an error with a stack", err)
 	}
 }
 

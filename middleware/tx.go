@@ -118,7 +118,7 @@ func awaitAnswer(abandon func(), f func() error) error {
 	go func() {
 		defer func() {
 			if v := recover(); v != nil {
-				done <- panicError(v)
+				done <- queue.RecoveredPanic(v)
 			}
 		}()
 		done <- f()

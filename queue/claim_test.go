@@ -2,6 +2,8 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -309,7 +311,7 @@ func TestAnswersInTheQueue(t *testing.T) {
 	})
 }
 
-// TestPanics: a panic is an error with its stack. Goexit ends neither the worker nor its slot.
+// TestPanics: a panic is an error with its place, and the log has its stack. Goexit ends neither the worker nor its slot.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
@@ -329,7 +331,11 @@ func TestPanics(t *testing.T) {
 		wantCount(t, q, queue.StatusCompleted, 1)
 		wantJob(t, q, panics, queue.StatusPending, 1)
 		wantJob(t, q, exits, queue.StatusPending, 1)
-		wantText(t, record(t, q, panics).LastError, "panic: oh no", "claim_test.go")
+		if text := record(t, q, panics).LastError; !regexp.MustCompile(`^panic: oh no \(claim_test\.go:\d+\)$`).MatchString(text) {
+			t.Errorf("LastError after a panic: got %q, want its value and place", text)
+		}
+		logged := w.log.find(t, "job failed")
+		wantText(t, fmt.Sprint(logged), "panic: oh no (claim_test.go:", "stack:goroutine", "TestPanics")
 		wantText(t, record(t, q, exits).LastError, "Goexit")
 	})
 }
@@ -352,12 +358,12 @@ func TestMaintenance(t *testing.T) {
 		if took := time.Since(before); took < lease || took > 2*lease {
 			t.Errorf("rerun after %v, want one to two leases of %v", took, lease)
 		}
-		w.log.wantLogged(t, 10, "lease expired, job reclaimed")
 		wantJob(t, q, crashed[0], queue.StatusCompleted, 2)
 		time.Sleep(58 * time.Minute)
 		wantCount(t, q, queue.StatusCompleted, 10)
 		time.Sleep(4 * time.Minute)
 		wantCount(t, q, queue.StatusCompleted, 0)
 		w.stop()
+		w.log.wantCounted(t, 10, "lease expired, job reclaimed")
 	})
 }

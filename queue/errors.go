@@ -9,8 +9,15 @@ import (
 
 // ErrLost is the cause of a handler's cancelled context when its worker is no longer the job's
 // holder, or cannot extend its lease in time. After it the worker settles the job only if it still
-// holds it.
+// holds it. It is also in the error that [Worker].OnDead gets for a reclaimed job.
 var ErrLost = errors.New("queue: job lost: its lease expired or a different worker holds it")
+
+// crashed is the error of a job whose last run has ended because its lease has expired. It is the
+// text that Reclaim has stored, and wraps ErrLost.
+type crashed string
+
+func (text crashed) Error() string { return string(text) }
+func (text crashed) Unwrap() error { return ErrLost }
 
 // ErrUnknown is the error of an Enqueue outside the caller's transaction that does not know whether
 // the jobs were written: the connection broke, or ctx ended, before the database had answered. A
@@ -23,7 +30,7 @@ var ErrUnknown = errors.New("queue: not known whether the jobs were written")
 var ErrShutdown = errors.New("queue: worker is shutting down")
 
 // Settled is the answer of a handler that has settled its job itself, with Settle in its own
-// transaction. The worker then does nothing more with the job. The handler should return soon after
+// transaction. The worker then does nothing more with the job. Logs and metrics count it as done. The handler should return soon after
 // its commit: the worker may notice that it no longer holds the job, and cancel the handler's
 // context.
 var Settled = errors.New("queue: settled by its handler")
@@ -88,22 +95,6 @@ func (e *SlowError) Error() string {
 // Unwrap returns Err.
 func (e *SlowError) Unwrap() error { return e.Err }
 
-// PanicError is the error that a worker makes of a handler's panic. The job is retried as after a
-// plain error.
-type PanicError struct {
-	Value any    // the value of the panic
-	Stack []byte // the stack of the goroutine that panicked
-}
-
-// Error returns the panic's value and the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
-
-// Unwrap returns Value if it is an error, and nil if not.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
 // answer is the error that RetryAfter, Discard and Snooze return.
 type answer struct {
 	action Action
@@ -145,6 +136,27 @@ func Snooze(d time.Duration) error { return snooze(d, nil) }
 func snooze(d time.Duration, err error) error {
 	return &answer{action: Release, delay: d, err: err}
 }
+
+// Logged returns err marked as logged: middleware that has logged a failed run returns it, so that
+// the [Worker] does not log the failure once more. as is the action that the middleware has logged,
+// which it finds with [OutcomeOf]. If the outcome is a different one in the end, because middleware
+// outside has changed it, the worker logs it. The error has err's [ErrorText], and errors.Is and
+// errors.As find in it what they find in err. Logged returns nil for a nil err.
+func Logged(err error, as Action) error {
+	if err == nil {
+		return nil
+	}
+	return &logged{err: err, as: as}
+}
+
+// logged is the error that Logged returns.
+type logged struct {
+	err error
+	as  Action
+}
+
+func (l *logged) Error() string { return ErrorText(l.err) }
+func (l *logged) Unwrap() error { return l.err }
 
 // maxErrorText is the longest error text that is stored with a job, in bytes.
 const maxErrorText = 8 << 10

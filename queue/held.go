@@ -103,6 +103,16 @@ func (hs *heldJobs) start(h *heldJob, s slot, ctx context.Context, cancel contex
 	hs.move(h, stateRunning)
 }
 
+// announce replaces the context of a running job's handler, which has returned, with that of the
+// job's OnDead. It reports false if the worker has lost the job.
+func (hs *heldJobs) announce(h *heldJob, ctx context.Context, cancel context.CancelCauseFunc) bool {
+	if h.state != stateRunning {
+		return false
+	}
+	h.ctx, h.cancel, h.cancelSeen = ctx, cancel, time.Time{}
+	return true
+}
+
 // release releases a waiting job, which keeps its place in its queue.
 func (hs *heldJobs) release(h *heldJob) {
 	if h.state == stateWaiting {

@@ -261,3 +261,20 @@ func (l *logs) wantLogged(t *testing.T, want int, msg string) {
 		t.Errorf("records %q: got %d, want %d; the log:\n%s", msg, got, want, l)
 	}
 }
+
+// wantCounted compares how many failures have that text in their message: those with a record and
+// those that were left out.
+func (l *logs) wantCounted(t *testing.T, want int, msg string) {
+	t.Helper()
+	got := 0
+	for _, rec := range l.find(t, msg) {
+		if omitted, isSummary := rec["omitted"].(float64); isSummary {
+			got += int(omitted)
+		} else {
+			got++
+		}
+	}
+	if got != want {
+		t.Errorf("failures %q: got %d, want %d; the log:\n%s", msg, got, want, l)
+	}
+}

@@ -132,10 +132,13 @@ func (r *run) lose(job *Job) {
 	}
 }
 
-// guardLoop checks all held jobs at short intervals, until ctx ends.
+// guardLoop checks all held jobs at short intervals, until ctx ends. It also logs how many failures
+// had no record of their own.
 func (r *run) guardLoop(ctx context.Context) {
 	for sleep(ctx, r.guardInterval()) {
-		r.guard(time.Now())
+		now := time.Now()
+		r.guard(now)
+		r.failures.summarize(now)
 	}
 }
 

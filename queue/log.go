@@ -5,26 +5,50 @@ import (
 	"log/slog"
 )
 
-// logOutcome logs an outcome that is not a success, in one record.
+// The messages of failures, which failureLog counts.
+const (
+	msgDead      = "errand: job is dead"
+	msgFailed    = "errand: job failed"
+	msgReclaimed = "errand: lease expired, job reclaimed"
+)
+
+// logOutcome logs an outcome that is not a success, unless middleware has logged it.
 func (r *run) logOutcome(o Outcome) {
 	if o.Err == nil {
 		return
 	}
-	attrs := append(jobAttrs(o.Job), "error", ErrorText(o.Err))
+	if r.isFirstUnknown(o.Err) {
+		r.Logger.Warn("errand: the Mux has no handler for this kind, job released; the worker claims every kind, "+
+			"because it cannot find the Mux: wrap it with queue.Chain, or give its wrapper an Unwrap method",
+			append(jobAttrs(o.Job), "error", ErrorText(o.Err), "due_in", o.Delay)...)
+		return
+	}
+	if isLogged(o) {
+		return
+	}
 	switch o.Action {
 	case Dead:
-		r.Logger.Error("errand: job is dead", attrs...)
+		r.failures.write(slog.LevelError, msgDead, o.Job, o.Err)
 	case Retry:
-		r.Logger.Warn("errand: job failed", append(attrs, "retry_in", o.Delay)...)
+		r.failures.write(slog.LevelWarn, msgFailed, o.Job, o.Err, "retry_in", o.Delay)
 	case Release:
-		attrs = append(attrs, "due_in", o.Delay)
-		if r.isFirstUnknown(o.Err) {
-			r.Logger.Warn("errand: the Mux has no handler for this kind, job released; the worker claims every kind, "+
-				"because it cannot find the Mux: wrap it with queue.Chain, or give its wrapper an Unwrap method", attrs...)
-			return
-		}
-		r.Logger.Debug("errand: job released", attrs...)
+		r.Logger.Debug("errand: job released", append(jobAttrs(o.Job), "error", ErrorText(o.Err), "due_in", o.Delay)...)
 	}
+}
+
+// isLogged reports whether middleware has logged this outcome (see Logged).
+func isLogged(o Outcome) bool {
+	l, ok := errors.AsType[*logged](o.Err)
+	return ok && l.as == o.Action
+}
+
+// logReclaimed logs a job that this worker has reclaimed.
+func (r *run) logReclaimed(job *Job) {
+	if isOutOfAttempts(job) {
+		r.failures.write(slog.LevelError, msgDead, job, crashed(job.LastError))
+		return
+	}
+	r.failures.write(slog.LevelWarn, msgReclaimed, job, crashed(job.LastError))
 }
 
 // isFirstUnknown reports whether err is the first error with which a Mux has released a job of its

@@ -175,10 +175,3 @@ func TestErrorText(t *testing.T) {
 		t.Errorf("a text of 8 KiB: got %d bytes, want it as it is", len(got))
 	}
 }
-
-func TestPanicError(t *testing.T) {
-	err := error(&queue.PanicError{Value: errPlain, Stack: []byte("stack")})
-	if !errors.Is(err, errPlain) || err.Error() != "panic: plain\n\nstack" {
-		t.Errorf("got %q, want its value and stack", err)
-	}
-}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"time"
 )
 
@@ -68,7 +67,7 @@ func (r *run) runHandler(h *heldJob, started time.Time) {
 	err := errGoexit
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = RecoveredPanic(v)
 		}
 		r.finish(h, err, time.Since(started))
 	}()
@@ -102,11 +101,17 @@ func (r *run) startHandler(h *heldJob, s slot, now time.Time) bool {
 // handlerContext returns the context for a handler of that kind, which ends after the Timeout of
 // the kind or of the worker.
 func (r *run) handlerContext(kind string) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(r.handlers)
 	timeout := r.Timeout
 	if own, ok := r.timeouts[kind]; ok {
 		timeout = own
 	}
+	return cancelAfter(r.handlers, timeout)
+}
+
+// cancelAfter returns a context that ends after the timeout, or when cancel is called. A timeout of
+// 0 or below means no limit.
+func cancelAfter(parent context.Context, timeout time.Duration) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
 	if timeout <= 0 {
 		return ctx, cancel
 	}
@@ -114,11 +119,22 @@ func (r *run) handlerContext(kind string) (context.Context, context.CancelCauseF
 	return ctx, func(cause error) { cancel(cause); stop() }
 }
 
-// finish notes that a job's handler has returned, and logs its outcome. Settling may have settled
-// the job before finish returns.
+// finish notes that a job's handler has returned. If the job is about to be dead, finish calls
+// OnDead first.
 func (r *run) finish(h *heldJob, err error, took time.Duration) {
+	outcome, hasOutcome := OutcomeOf(h.ctx, h.job, err)
+	if hasOutcome && outcome.Action == Dead && r.OnDead != nil {
+		defer r.endRun(h, outcome, hasOutcome, took) // even if OnDead calls runtime.Goexit
+		r.announceRun(h, outcome.Err)
+		return
+	}
+	r.endRun(h, outcome, hasOutcome, took)
+}
+
+// endRun ends the run of a job, and logs its outcome. Settling may have settled the job before
+// endRun returns.
+func (r *run) endRun(h *heldJob, outcome Outcome, hasOutcome bool, took time.Duration) {
 	job := h.job
-	outcome, hasOutcome := OutcomeOf(h.ctx, job, err)
 	h.cancel(nil)
 	before, hasRoom := r.noteFinished(h, outcome, hasOutcome, took)
 	switch {

@@ -89,7 +89,8 @@ func (r *run) cancelBusy(cause error) {
 	}
 }
 
-// whenIdle returns a channel that is closed as soon as neither a handler nor the claim loop runs.
+// whenIdle returns a channel that is closed as soon as nothing runs: no handler, no OnDead, and not
+// the claim loop.
 func (r *run) whenIdle() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,10 +100,9 @@ func (r *run) whenIdle() <-chan struct{} {
 	return idle
 }
 
-// noteIdle closes the channel of whenIdle, once, if neither a handler nor the claim loop runs. The
-// caller holds r.mu.
+// noteIdle closes the channel of whenIdle, once, if nothing runs. The caller holds r.mu.
 func (r *run) noteIdle() {
-	if r.idle != nil && r.held.busy == 0 && !r.isClaiming {
+	if r.idle != nil && r.held.busy == 0 && r.announcing == 0 && !r.isClaiming {
 		close(r.idle)
 		r.idle = nil
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -41,9 +40,9 @@ func (r *run) reclaimLoop(ctx context.Context) {
 			db.report(err)
 		}
 		for _, job := range jobs {
-			r.Logger.Warn("errand: lease expired, job reclaimed",
-				append(jobAttrs(job), "error", job.LastError, "dead", job.Attempt >= job.MaxAttempts)...)
+			r.logReclaimed(job)
 		}
+		r.announceReclaimed(jobs)
 		if len(jobs) > 0 {
 			signal(r.wake)
 		}
@@ -151,12 +150,7 @@ func (w *watch) report(err error) (pause time.Duration) {
 // isNew reports whether no similar error has been logged since the operation last worked. Errors
 // that differ in digits only are similar: ports, addresses and durations change with each call.
 func (w *watch) isNew(err error) bool {
-	shape := strings.Map(func(c rune) rune {
-		if '0' <= c && c <= '9' {
-			return -1
-		}
-		return c
-	}, ErrorText(err))
+	shape := shapeOf(ErrorText(err))
 	if len(w.logged) == maxShapes || slices.Contains(w.logged, shape) {
 		return false
 	}

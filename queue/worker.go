@@ -55,9 +55,30 @@ type Worker struct {
 	// backend releases the jobs that it finds claimed under this name. "" means a new name made of
 	// host, process and a random part.
 	Name string
-	// Logger gets one record for each failure; nil means [slog.Default]. The package comment lists
-	// the keys. No record contains a payload.
+	// Logger gets a record for each failure, or a count of similar failures if there are more than
+	// five in a second. nil means [slog.Default]. The package comment lists the keys. No record
+	// contains a payload.
 	Logger *slog.Logger
+	// OnDead is called for each job that this worker makes dead: after its last failed attempt, if
+	// its handler discards it, if its payload cannot be read, and if the worker reclaims it after a
+	// crash in its last attempt. nil means that nothing is called. err is what is stored as the
+	// job's LastError; after a crash errors.Is(err, [ErrLost]) is true.
+	//
+	// It is called at least once for each such job, and concurrently. If a run has ended, OnDead is
+	// called in its slot and before the job is settled: the worker settles other jobs meanwhile. If
+	// the process crashes before the job is settled, the job is reclaimed and OnDead is called
+	// again. If the worker loses the job meanwhile, the job may run again.
+	//
+	// A reclaimed job is dead already, and has neither Payload nor Headers. The worker that reclaims
+	// it calls OnDead, ten calls at a time, and reclaims on meanwhile. If that process crashes
+	// before the call, there is none: alert on the number of dead jobs as well. Nor is there one if
+	// 10,000 other calls wait, or if the worker stops; the log says for how many jobs.
+	//
+	// ctx has the values of Run's context. It ends after ten seconds, or when Grace has ended. An
+	// OnDead that ignores that keeps its place, like a handler. A panic is logged, and the job is
+	// settled all the same. OnDead is not called for jobs that are made dead in another way, such as
+	// by a handler's own Settle.
+	OnDead func(ctx context.Context, job *Job, err error)
 }
 
 const (
@@ -192,7 +213,11 @@ type run struct {
 	idle       chan struct{}        // set by whenIdle, closed by noteIdle
 	outage     time.Time            // when a call last failed because of the database
 	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
+	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
 	dueAgain   time.Time            // when the first released or retried job is due; zero if none is
+
+	failures failureLog // has a lock of its own
+	deaths   chan *Job  // reclaimed jobs that are dead, on their way to OnDead
 
 	slotsDone  sync.WaitGroup // the slots
 	settleDone sync.WaitGroup // the settle loop, and settleAlone's goroutines
@@ -215,8 +240,10 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		last:      make(chan struct{}),
 		held:      heldJobs{jobs: make(map[*Job]*heldJob)},
 		unknown:   make(map[unknownKind]bool),
+		deaths:    make(chan *Job, maxDeaths),
 	}
 	r.Logger = w.Logger.With("worker", w.Name)
+	r.failures.log = r.Logger
 	if mux, ok := As[*Mux](w.Handler); ok {
 		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()
 	}
@@ -241,12 +268,18 @@ func (r *run) run(ctx context.Context) error {
 	defer endExtending()
 	listening, endListening := context.WithCancel(context.WithoutCancel(ctx))
 	defer endListening()
+	announcing, endAnnouncing := context.WithCancel(context.WithoutCancel(ctx))
+	defer endAnnouncing()
 
 	leases.Go(func() { r.extendLoop(extending) })
 	leases.Go(func() { r.guardLoop(extending) })
 	r.settleDone.Go(func() { r.settleLoop(settling) })
 	upkeep.Go(func() { r.listen(listening) })
-	upkeep.Go(func() { r.reclaimLoop(ctx) })
+	upkeep.Go(func() {
+		defer close(r.deaths)
+		r.reclaimLoop(ctx)
+	})
+	upkeep.Go(func() { r.announceLoop(announcing, settling) })
 	upkeep.Go(func() { r.pruneLoop(ctx) })
 
 	endClaiming := r.startClaiming(ctx)
@@ -255,6 +288,7 @@ func (r *run) run(ctx context.Context) error {
 	<-ctx.Done()
 	idle := r.awaitGrace()
 	defer time.AfterFunc(stopTimeout, abortSettling).Stop()
+	defer time.AfterFunc(stopOnDeadTimeout, endAnnouncing).Stop()
 	endClaiming()
 	stuck := r.cancelHandlers(idle)
 	endListening() // not earlier: the claim loop calls Sleep
@@ -263,6 +297,7 @@ func (r *run) run(ctx context.Context) error {
 	endExtending()
 	leases.Wait()
 	upkeep.Wait()
+	r.failures.end()
 	return r.stopError(stuck)
 }
 

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -66,7 +65,7 @@ func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 func run(ctx context.Context, h queue.Handler, job *queue.Job) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &queue.PanicError{Value: v, Stack: debug.Stack()}
+			err = queue.RecoveredPanic(v)
 		}
 	}()
 	return h.HandleJob(ctx, job)

@@ -248,7 +248,7 @@ func failingHandlers(t *testing.T, e *ear, q *postgres.Backend, root *sql.DB, us
 	})
 	for _, words := range []string{
 		`"errand: job failed"`, `"errand: job is dead"`, `"errand: lease expired, job reclaimed"`, `"errand: job done"`,
-		`"errand: job released"`, `"errand: handler panicked"`, `violates check constraint`, `kind=timeout`, `index out of range`, `misfit.map`,
+		`"errand: job released"`, `error="panic: `, `violates check constraint`, `kind=timeout`, `index out of range`, `misfit.map`,
 	} {
 		eventually(t, words, func() bool { return e.has(words) })
 	}

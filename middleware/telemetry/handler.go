@@ -18,7 +18,8 @@ import (
 // handler traces, and measures it. It should be the first in a [queue.Chain], because it reports
 // what the handler and the middleware inside of it have made of a job.
 //
-// The outcome is done, retry, dead or release, as [queue.OutcomeOf] reads it, or settled. The
+// The outcome is done, retry, dead or release, as [queue.OutcomeOf] reads it. A job that its handler
+// has settled in its own transaction ([queue.Settled]) counts as done. The
 // span's status is an error if the outcome is retry or dead, if the handler panicked, or if the
 // worker lost the job. A panic is passed on. Handler panics if next is nil.
 func (t *Telemetry) Handler(next queue.Handler) queue.Handler {
@@ -110,12 +111,15 @@ func (r *run) end(returned *error) {
 	value := recover()
 	switch {
 	case value != nil:
-		r.notePanic(value)
+		r.notePanic(value, debug.Stack())
 		r.finish(panicked{value}, true)
 		panic(value)
 	case !r.returned:
 		r.finish(errGoexit, true)
 	default:
+		if p, ok := panicIn(*returned); ok {
+			r.notePanic(p.Value, p.Stack)
+		}
 		r.finish(*returned, false)
 	}
 }
@@ -134,30 +138,36 @@ func (p panicked) Unwrap() error {
 	return err
 }
 
-func (r *run) notePanic(value any) {
+// panicIn returns the panic that middleware inside has recovered. ok is false if there is none, and
+// for an error whose own methods panic.
+func panicIn(err error) (p *queue.PanicError, ok bool) {
+	defer func() {
+		if recover() != nil {
+			p, ok = nil, false
+		}
+	}()
+	return errors.AsType[*queue.PanicError](err)
+}
+
+func (r *run) notePanic(value any, stack []byte) {
 	if r.span.IsRecording() {
 		r.span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(
 			semconv.ExceptionType(fmt.Sprintf("%T", value)),
 			semconv.ExceptionMessage(queue.ErrorText(panicked{value})),
-			semconv.ExceptionStacktrace(string(debug.Stack())),
+			semconv.ExceptionStacktrace(string(stack)),
 		))
 	}
 }
-
-// settled is the outcome of a job that its handler has settled.
-const settled = "settled"
 
 // finish records that the run has ended with err. If it has not failed otherwise, as by a panic,
 // the outcome decides: a handler that snoozes or releases its job has not failed.
 func (r *run) finish(err error, failed bool) {
 	defer r.span.End()
-	outcome := settled
-	if o, ok := queue.OutcomeOf(r.ctx, r.job, err); ok {
-		outcome = o.Action.String()
-		failed = failed || o.Action == queue.Retry || o.Action == queue.Dead
-	}
-	// The worker may believe that a job is lost which its handler has settled.
-	lost := outcome != settled && errors.Is(context.Cause(r.ctx), queue.ErrLost)
+	o, ok := queue.OutcomeOf(r.ctx, r.job, err) // not ok: its handler has settled the job, and o's action is Done
+	outcome := o.Action.String()
+	failed = failed || o.Action == queue.Retry || o.Action == queue.Dead
+	// The worker may believe that a job is lost although its handler has settled it.
+	lost := ok && errors.Is(context.Cause(r.ctx), queue.ErrLost)
 	switch {
 	case !failed && lost:
 		err = queue.ErrLost

@@ -41,7 +41,7 @@ func TestOutcomes(t *testing.T) {
 		{"retry after the last", queue.RetryAfter(time.Hour, failed), 1, "dead", "*errors.errorString", "503"},
 		{"discarded", fmt.Errorf("no: %w", queue.Discard(failed)), 0, "dead", "*errors.errorString", "no: 503"},
 		{"snoozed", queue.Snooze(time.Hour), 1, "release", "", ""},
-		{"settled", fmt.Errorf("by hand: %w", queue.Settled), 0, "settled", "", ""},
+		{"settled", fmt.Errorf("by hand: %w", queue.Settled), 0, "done", "", ""},
 		{"error that cannot be asked", (*nilError)(nil), 0, "retry", "_OTHER", "*telemetry_test.nilError: its Error method panicked"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -232,7 +232,7 @@ func TestFailedCalls(t *testing.T) {
 	})
 }
 
-// A handler that settles in its own transaction does so within its run.
+// A handler that settles in its own transaction does so within its run, and its job counts as done.
 func TestSettleWithinTheRun(t *testing.T) {
 	r := newRig(t, telemetry.Options{})
 	r.enqueue(t.Context(), newTask())
@@ -243,7 +243,7 @@ func TestSettleWithinTheRun(t *testing.T) {
 		return queue.Settled
 	})
 	wantChild(t, r.span("settle default"), r.span("process default"))
-	r.wantMetric("errand.job.outcomes", "test.work settled default process 1")
+	r.wantMetric("errand.job.outcomes", "test.work done default process 1")
 }
 
 func TestCallsOfNone(t *testing.T) {

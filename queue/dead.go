@@ -1,0 +1,136 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+const (
+	// onDeadTimeout is how long OnDead may run before its context ends. stopOnDeadTimeout is how
+	// long it may run after Grace has ended. Then stopTimeout leaves time to settle.
+	onDeadTimeout     = 10 * time.Second
+	stopOnDeadTimeout = awaitCancelled - time.Second
+	// maxOnDead is how many calls of OnDead for reclaimed jobs run at once, and maxDeaths how many
+	// jobs wait for one.
+	maxOnDead = 10
+	maxDeaths = 10_000
+)
+
+// isOutOfAttempts reports whether a reclaimed job is dead.
+func isOutOfAttempts(job *Job) bool { return job.Attempt >= job.MaxAttempts }
+
+// announceRun calls OnDead for a job whose handler has returned, unless the worker has lost the
+// job. The call is treated like the handler: it takes the job's slot, the job's lease is extended
+// meanwhile, and the guard reports it if it ignores the end of its context. The job is not settled
+// yet. So if the process crashes meanwhile, the job is reclaimed, and OnDead is called again.
+func (r *run) announceRun(h *heldJob, err error) {
+	ctx, isHeld := r.startAnnouncing(h)
+	if isHeld {
+		r.callOnDead(ctx, h.job, err)
+	}
+}
+
+// startAnnouncing gives a job whose handler has returned the context for OnDead. endRun ends it.
+func (r *run) startAnnouncing(h *heldJob) (ctx context.Context, isHeld bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer h.cancel(nil)
+	timeout := onDeadTimeout
+	if errors.Is(context.Cause(h.ctx), ErrShutdown) {
+		timeout = stopOnDeadTimeout
+	}
+	ctx, cancel := cancelAfter(r.handlers, timeout)
+	if !r.held.announce(h, ctx, cancel) {
+		cancel(nil)
+		return nil, false
+	}
+	return ctx, true
+}
+
+// announceReclaimed makes announceLoop call OnDead for each of the reclaimed jobs that is dead. It
+// does not wait.
+func (r *run) announceReclaimed(jobs []*Job) {
+	if r.OnDead == nil {
+		return
+	}
+	missed := 0
+	for _, job := range jobs {
+		if !isOutOfAttempts(job) {
+			continue
+		}
+		r.noteAnnouncing(+1)
+		select {
+		case r.deaths <- job:
+		default:
+			r.noteAnnouncing(-1)
+			missed++
+		}
+	}
+	r.logMissed(missed)
+}
+
+// noteAnnouncing changes the number of reclaimed jobs whose OnDead is to be called, or runs.
+func (r *run) noteAnnouncing(change int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.announcing += change
+	r.noteIdle()
+}
+
+// announceLoop calls OnDead for reclaimed jobs, until r.deaths is closed and the calls have
+// returned. The contexts of the calls end with ctx, and no call begins after that. Once patience
+// has ended, announceLoop does not wait for calls that still run.
+func (r *run) announceLoop(ctx, patience context.Context) {
+	running := make(chan struct{}, maxOnDead)
+	missed := 0
+	for job := range r.deaths {
+		if !acquire(ctx, running) {
+			missed++
+			r.noteAnnouncing(-1)
+			continue
+		}
+		go func() {
+			defer func() { r.noteAnnouncing(-1); <-running }()
+			ctx, cancel := context.WithTimeout(ctx, onDeadTimeout)
+			defer cancel()
+			r.callOnDead(ctx, job, crashed(job.LastError))
+		}()
+	}
+	r.logMissed(missed)
+	for range maxOnDead { // until no call runs
+		acquire(patience, running)
+	}
+}
+
+// acquire waits for a place among the running calls. It reports false if ctx has ended.
+func acquire(ctx context.Context, running chan struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case running <- struct{}{}:
+		return true
+	}
+}
+
+// callOnDead calls OnDead, and logs its panic.
+func (r *run) callOnDead(ctx context.Context, job *Job, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.failures.write(slog.LevelError, "errand: OnDead panicked", job, RecoveredPanic(v))
+		}
+	}()
+	r.OnDead(ctx, job, err)
+}
+
+// logMissed logs for how many reclaimed jobs OnDead has not been called.
+func (r *run) logMissed(jobs int) {
+	if jobs > 0 {
+		r.Logger.Error("errand: OnDead not called for reclaimed jobs that are dead, because calls take long or the worker stops",
+			"omitted", jobs)
+	}
+}
