@@ -32,7 +32,7 @@ func (r *run) announceRun(h *heldJob, err error) {
 	}
 }
 
-// startAnnouncing gives a job whose handler has returned the context for OnDead. endRun ends it.
+// startAnnouncing gives a job whose handler has returned the context for OnDead. finish ends it.
 func (r *run) startAnnouncing(h *heldJob) (ctx context.Context, isHeld bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,8 +27,13 @@
 //
 // # Log records
 //
-// A [Worker] logs failures, one record each. Messages begin with "errand: ". The records of
-// middleware.Log have the same keys:
+// A [Worker] logs failures, unless middleware has logged them ([Logged]). Similar failures have the
+// same kind, and errors that differ in digits only. Five of them in a second have a record each. The
+// others are counted, and a record says how many they were, every ten seconds and when the worker
+// stops. Its message ends with "similar records left out". 50 different failures within ten seconds
+// are told apart; further ones are counted together.
+//
+// Messages begin with "errand: ". The records of middleware.Log have the same keys:
 //
 //	worker      name of the worker that logs
 //	job         ID of the job
@@ -38,10 +43,12 @@
 //	error       text of the error
 //	retry_in    how long until a failed job is due again
 //	due_in      how long until a released job is due again
-//	dead        a reclaimed job has no attempts left
 //	retried     an earlier call of Settle named this outcome and failed
 //	cause       why a handler's context has ended
-//	stack       stack of a handler that ignores the end of its context
+//	stack       stack of a panic, once for similar ones, or of a handler that ignores the end of its
+//	            context
+//	omitted     how many similar failures have no record, or how many dead jobs no call of OnDead
+//	within      the time in which the omitted failures came
 //	took        how long a handler ran
 //	failures    how many calls in a row have failed
 //	failed_for  how long they have failed

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -83,6 +84,38 @@ func ExampleWorker() {
 	fmt.Println("stopped:", err)
 	// Output:
 	// welcome, user 42
+	// stopped: <nil>
+}
+
+// OnDead tells a person of jobs that will not run again.
+func ExampleWorker_onDead() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	q := queuetest.New(queuetest.Options{})
+	if err := q.Enqueue(ctx, nil, WelcomeEmail.New(Welcome{UserID: 42})); err != nil {
+		log.Fatal(err)
+	}
+
+	mux := queue.NewMux()
+	WelcomeEmail.Handle(mux, func(ctx context.Context, job *queue.Job, w Welcome) error {
+		return queue.Discard(errors.New("no such user"))
+	})
+	err := queue.Worker{
+		Backend: q,
+		Handler: mux,
+		Logger:  slog.New(slog.DiscardHandler),
+		OnDead: func(ctx context.Context, job *queue.Job, err error) {
+			defer stop() // only for this example
+			if errors.Is(err, queue.ErrLost) {
+				fmt.Printf("job %d (%s) has crashed its workers\n", job.ID, job.Kind)
+				return
+			}
+			fmt.Printf("job %d (%s) has failed: %v\n", job.ID, job.Kind, err) // in a program: send an alert
+		},
+	}.Run(ctx)
+	fmt.Println("stopped:", err)
+	// Output:
+	// job 1 (email.welcome) has failed: no such user
 	// stopped: <nil>
 }
 

@@ -62,14 +62,22 @@ func (r *run) runSlot() {
 	isDone = true
 }
 
-// runHandler runs the handler of a job and records its answer. A panic is an error.
+// runHandler runs the handler of a job and records its answer. A panic is an error. If the job is
+// about to be dead, OnDead runs before that.
 func (r *run) runHandler(h *heldJob, started time.Time) {
 	err := errGoexit
 	defer func() {
 		if v := recover(); v != nil {
 			err = RecoveredPanic(v)
 		}
-		r.finish(h, err, time.Since(started))
+		took := time.Since(started)
+		outcome, hasOutcome := OutcomeOf(h.ctx, h.job, err)
+		if hasOutcome && outcome.Action == Dead && r.OnDead != nil {
+			defer r.finish(h, outcome, hasOutcome, took) // even if OnDead calls runtime.Goexit
+			r.announceRun(h, outcome.Err)
+			return
+		}
+		r.finish(h, outcome, hasOutcome, took)
 	}()
 	if h.job.Unreadable != nil {
 		err = Discard(h.job.Unreadable)
@@ -119,21 +127,9 @@ func cancelAfter(parent context.Context, timeout time.Duration) (context.Context
 	return ctx, func(cause error) { cancel(cause); stop() }
 }
 
-// finish notes that a job's handler has returned. If the job is about to be dead, finish calls
-// OnDead first.
-func (r *run) finish(h *heldJob, err error, took time.Duration) {
-	outcome, hasOutcome := OutcomeOf(h.ctx, h.job, err)
-	if hasOutcome && outcome.Action == Dead && r.OnDead != nil {
-		defer r.endRun(h, outcome, hasOutcome, took) // even if OnDead calls runtime.Goexit
-		r.announceRun(h, outcome.Err)
-		return
-	}
-	r.endRun(h, outcome, hasOutcome, took)
-}
-
-// endRun ends the run of a job, and logs its outcome. Settling may have settled the job before
-// endRun returns.
-func (r *run) endRun(h *heldJob, outcome Outcome, hasOutcome bool, took time.Duration) {
+// finish ends the run of a job, and logs its outcome. Settling may have settled the job before
+// finish returns.
+func (r *run) finish(h *heldJob, outcome Outcome, hasOutcome bool, took time.Duration) {
 	job := h.job
 	h.cancel(nil)
 	before, hasRoom := r.noteFinished(h, outcome, hasOutcome, took)

@@ -61,23 +61,24 @@ type Worker struct {
 	Logger *slog.Logger
 	// OnDead is called for each job that this worker makes dead: after its last failed attempt, if
 	// its handler discards it, if its payload cannot be read, and if the worker reclaims it after a
-	// crash in its last attempt. nil means that nothing is called. err is what is stored as the
-	// job's LastError; after a crash errors.Is(err, [ErrLost]) is true.
+	// crash in its last attempt. err is the cause, whose text is the job's LastError. After a crash
+	// errors.Is(err, [ErrLost]) is true. nil means that nothing is called.
 	//
-	// It is called at least once for each such job, and concurrently. If a run has ended, OnDead is
-	// called in its slot and before the job is settled: the worker settles other jobs meanwhile. If
-	// the process crashes before the job is settled, the job is reclaimed and OnDead is called
-	// again. If the worker loses the job meanwhile, the job may run again.
+	// After a run OnDead is called at least once: before the job is settled, in the run's slot,
+	// while the worker settles other jobs. If the process crashes before the job is settled, the
+	// job is reclaimed, and OnDead is called again. If the worker loses the job meanwhile, the job
+	// may run again.
 	//
-	// A reclaimed job is dead already, and has neither Payload nor Headers. The worker that reclaims
-	// it calls OnDead, ten calls at a time, and reclaims on meanwhile. If that process crashes
-	// before the call, there is none: alert on the number of dead jobs as well. Nor is there one if
-	// 10,000 other calls wait, or if the worker stops; the log says for how many jobs.
+	// A reclaimed job is dead already, and has neither Payload nor Headers. OnDead is called by the
+	// worker that reclaims it, for ten such jobs at once. The worker does not wait for that. There
+	// is no call if this process, or its connection, breaks before it. So alert on the number of
+	// dead jobs as well. Nor is there one while 10,000 jobs wait for theirs, or once the worker has
+	// stopped: the log then says for how many jobs.
 	//
-	// ctx has the values of Run's context. It ends after ten seconds, or when Grace has ended. An
-	// OnDead that ignores that keeps its place, like a handler. A panic is logged, and the job is
-	// settled all the same. OnDead is not called for jobs that are made dead in another way, such as
-	// by a handler's own Settle.
+	// OnDead may be called concurrently. ctx has the values of Run's context. It ends after ten
+	// seconds, or at the end of Grace; a call that begins after Grace has two seconds. An OnDead
+	// that ignores the end of ctx keeps its slot, like a handler. A panic is logged, and the job is
+	// settled nevertheless. OnDead is not called for jobs that their handlers settle as dead.
 	OnDead func(ctx context.Context, job *Job, err error)
 }
 
