@@ -44,8 +44,8 @@ func TestEmpty(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), db, postgres.Options{}); err != nil {
 		t.Error(err)
 	}
-	if EmptyDSN(t) == EmptyDSN(t) {
-		t.Error("EmptyDSN returned the same database twice")
+	if first, second := EmptyDSN(t), EmptyDSN(t); first == second {
+		t.Errorf("EmptyDSN returned %s twice", first)
 	}
 }
 
