@@ -15,16 +15,21 @@ import (
 // Load starts the load that faults of the server meet: workers whose handlers' time limits them to
 // some 320 jobs a second, and an enqueuer as fast as that.
 func Load(h *harness.Harness, lease time.Duration) (*harness.Crew, *child.Process, error) {
-	crew, err := h.Crew(4, child.Work{
-		Worker: peer.Worker{Concurrency: 8, Lease: lease},
-		Least:  50 * time.Millisecond,
-		Most:   150 * time.Millisecond,
-	})
+	crew, err := Workers(h, lease)
 	if err != nil {
 		return nil, nil, err
 	}
 	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Ahead: 1000})
 	return crew, enqueuer, err
+}
+
+// Workers starts the workers of Load.
+func Workers(h *harness.Harness, lease time.Duration) (*harness.Crew, error) {
+	return h.Crew(4, child.Work{
+		Worker: peer.Worker{Concurrency: 8, Lease: lease},
+		Least:  50 * time.Millisecond,
+		Most:   150 * time.Millisecond,
+	})
 }
 
 // Finish ends a scenario without a fixed number of jobs: it stops the enqueuer, waits until all

@@ -22,11 +22,13 @@ var migrations = scenario.Scenario{
 	Run:    migrate,
 }
 
-// migrators is how many processes migrate at once.
-const migrators = 16
+const (
+	// migrators is how many processes migrate at once.
+	migrators       = 16
+	leaseOfMigrated = 3 * time.Second
+)
 
 func migrate(ctx context.Context, h *harness.Harness) error {
-	const lease = 3 * time.Second
 	steps, err := postgres.Migrations(postgres.Options{})
 	if err != nil {
 		return err
@@ -45,7 +47,7 @@ func migrate(ctx context.Context, h *harness.Harness) error {
 	if err := installVersion(ctx, h.DSN(), steps[:len(steps)-1]); err != nil {
 		return err
 	}
-	crew, enqueuer, err := scenario.Load(h, lease)
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Rate: 200})
 	if err != nil {
 		return err
 	}
@@ -57,16 +59,9 @@ func migrate(ctx context.Context, h *harness.Harness) error {
 		return err
 	}
 	rounds := harness.Size(h, 20, 3)
-	for round := range rounds {
-		if err := migrateTogether(ctx, h, fmt.Sprint("load", round), harness.Database); err != nil {
-			return err
-		}
-		if err := compare(ctx, h.DSN(), want, fmt.Sprint("under load, round ", round+1), &different); err != nil {
-			return err
-		}
-		if err := h.Sleep(ctx, time.Duration(h.Source(fmt.Sprint("pause", round)).Int64N(int64(time.Second)))); err != nil {
-			return err
-		}
+	crew, err := migrateUnderLoad(ctx, h, rounds, want, &different)
+	if err != nil {
+		return err
 	}
 	waits, looks, gap, err := watch.Stop()
 	if err != nil {
@@ -79,9 +74,32 @@ func migrate(ctx context.Context, h *harness.Harness) error {
 	h.CheckDuplicates(f)
 	h.Row.Check(len(different) == 0, "schemas that differ from that of one migrator: 0", "%s of %d", harness.FirstFew(different), rounds+len(steps))
 	checkWaits(h, waits, looks, gap)
-	h.Row.Note("from version 0 to %d in databases of their own, from version %d under load, and %d times where nothing is left to do; leases of %v. "+
-		"There is no earlier release yet whose workers could run beside", len(steps)-1, len(steps)-1, rounds-1, lease)
+	h.Row.Note("from version 0 to %d in databases of their own, from version %d while jobs are enqueued, and %d times under load where nothing is left to do; leases of %v. "+
+		"There is no earlier release yet whose workers could run beside", len(steps)-1, len(steps)-1, rounds-1, leaseOfMigrated)
 	return nil
+}
+
+// migrateUnderLoad lets the migrators migrate the database of the load, again and again, and starts
+// the workers after the first time: they need the current schema. There is no older release whose
+// workers could run before.
+func migrateUnderLoad(ctx context.Context, h *harness.Harness, rounds int, want string, different *[]string) (crew *harness.Crew, err error) {
+	for round := range rounds {
+		if err := migrateTogether(ctx, h, fmt.Sprint("load", round), harness.Database); err != nil {
+			return nil, err
+		}
+		if round == 0 {
+			if crew, err = scenario.Workers(h, leaseOfMigrated); err != nil {
+				return nil, err
+			}
+		}
+		if err := compare(ctx, h.DSN(), want, fmt.Sprint("under load, round ", round+1), different); err != nil {
+			return nil, err
+		}
+		if err := h.Sleep(ctx, time.Duration(h.Source(fmt.Sprint("pause", round)).Int64N(int64(time.Second)))); err != nil {
+			return nil, err
+		}
+	}
+	return crew, nil
 }
 
 // migrateFrom lets the migrators migrate a database of an older version.
