@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,18 +11,27 @@ import (
 
 // Rationed claims.
 //
+// Example: a queue has 10,000 due jobs that this worker may not run, and a few that it may. A claim
+// from the head scans all of them. A rationed claim starts at a mark, where the last claim stopped:
+// with the mark at job 9,990 it scans ten. Then a slow transaction commits a job that is due before
+// job 9,800. The next claim sees that a transaction has ended since the last claim. It moves the
+// mark back to the time when that transaction began, so the mark lies before the new job. The claim
+// takes the job, and moves the mark forward to where it stops.
+//
 // Problem: a claim scans its queues from their heads. There may be many entries that it cannot use:
 // due jobs of kinds that it may not run, and index entries of dead rows, which VACUUM cannot remove
 // during a long transaction anywhere in the database.
 // Rule: when claims are slow, the backend asks the server what they scan (sql/probe.sql). From
 // manyPages pages or manyForeign jobs on, claims of these queues and kinds are rationed: they start
 // at marks, and the jobs before the marks are scanned now and then (ration_marks.go).
+// Ends: when one scan of all jobs before the marks takes under half a millisecond beyond its round
+// trips.
 // Bounds: one probe in probeEvery, maxMarks marks, maxRations combinations of queues and kinds;
 // jobs before the marks take a fiftieth of the time, or a tenth after a notification.
 // Shown by: TestClaimsBesideDeadRows, TestRationedOrder, BenchmarkDrain/pinned; the lab's
 // scenarios head and pinned.
 //
-// The door is [rations.of], [ration.isRationed], [Backend.claimRationed] and
+// Entry points: [rations.of], [ration.isRationed], [Backend.claimRationed] and
 // [Backend.rationIfCostly].
 
 const (
@@ -55,7 +63,7 @@ func headOf(priority int32) position { return position{priority: priority, id: m
 // span is a part of a queue that a claim scans.
 type span struct {
 	queue string
-	from  position  // the first job is behind it
+	from  position  // the first job comes after it
 	last  int32     // the last priority
 	until time.Time // the last due time; zero means all
 }
@@ -91,7 +99,7 @@ func timeText(t time.Time, zero string) string {
 	return timestamp(t)
 }
 
-// rations are a backend's, shared by its workers.
+// rations are all rations of a backend. Its workers share them.
 type rations struct {
 	mu  sync.Mutex
 	all map[rationKey]*ration
@@ -109,7 +117,7 @@ func (s *rations) of(req queue.ClaimRequest) *ration {
 		if s.all == nil || len(s.all) >= maxRations {
 			s.all = make(map[rationKey]*ration)
 		}
-		r = &ration{turn: make(chan struct{}, 1)}
+		r = &ration{claiming: make(chan struct{}, 1)}
 		s.all[key] = r
 	}
 	return r
@@ -117,12 +125,12 @@ func (s *rations) of(req queue.ClaimRequest) *ration {
 
 // ration is what a backend knows about the claims of the same queues and kinds.
 type ration struct {
-	mu       sync.Mutex
-	rationed bool
-	probed   time.Time // when the server was last asked what claims scan
-	claims   samples   // while claims are not rationed
+	mu         sync.Mutex
+	rationed   bool
+	probed     time.Time   // when the server was last asked what claims scan
+	claimTimes recentTimes // of claims from the head
 
-	turn     chan struct{} // held by a rationed claim; it guards progress
+	claiming chan struct{} // a lock that a rationed claim holds; it guards progress
 	progress progress
 }
 
@@ -137,7 +145,7 @@ func (r *ration) isRationed() bool {
 func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slow := r.claims.add(took, jobs) >= 10*slowClaim || r.claims.allTook(slowClaim)
+	slow := r.claimTimes.add(took, jobs) >= 10*slowClaim || r.claimTimes.allTook(slowClaim)
 	if r.rationed || !slow || time.Since(r.probed) < probeEvery {
 		return false
 	}
@@ -145,60 +153,32 @@ func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
 	return true
 }
 
-// begin makes claims rationed. The caller has the turn.
-func (r *ration) begin(marks []mark) {
+// start makes claims rationed. The caller has called lockClaims.
+func (r *ration) start(marks []mark) {
 	r.progress = newProgress(marks)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rationed = true
 }
 
-// end lets claims start at the head again. A server that is slow for other reasons is not probed
-// for a while. The caller has the turn.
-func (r *ration) end() {
+// stop lets claims start at the head again. A server that is slow for other reasons is not probed
+// for a while. The caller has called lockClaims.
+func (r *ration) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rationed, r.claims = false, samples{}
+	r.rationed, r.claimTimes = false, recentTimes{}
 	r.probed = time.Now().Add(9 * probeEvery)
 }
 
-// lockClaims waits for the turn. The error is ctx's.
+// lockClaims waits until no other rationed claim is running. The error is ctx's.
 func (r *ration) lockClaims(ctx context.Context) error {
 	select {
-	case r.turn <- struct{}{}:
+	case r.claiming <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// unlockClaims gives the turn back.
-func (r *ration) unlockClaims() { <-r.turn }
-
-// samples are the times of the last four statements of a sort, without timePerJob.
-type samples struct {
-	took [4]time.Duration
-	n    int
-}
-
-// add records a statement. It returns the statement's time without timePerJob.
-func (s *samples) add(took time.Duration, jobs int) (excess time.Duration) {
-	excess = max(took-time.Duration(jobs)*timePerJob, 0)
-	s.took[s.n%len(s.took)] = excess
-	s.n++
-	return excess
-}
-
-// least returns the shortest of the times, which no lock or load has made longer; 0 without any.
-func (s *samples) least() time.Duration {
-	if s.n == 0 {
-		return 0
-	}
-	return slices.Min(s.took[:min(s.n, len(s.took))])
-}
-
-// isFull reports whether there are four.
-func (s *samples) isFull() bool { return s.n >= len(s.took) }
-
-// allTook reports whether there are four that all took at least this time.
-func (s *samples) allTook(least time.Duration) bool { return s.isFull() && s.least() >= least }
+// unlockClaims lets the next rationed claim run.
+func (r *ration) unlockClaims() { <-r.claiming }

@@ -20,7 +20,7 @@ func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r 
 	}
 	defer r.unlockClaims()
 	if marks, err := b.headMarks(ctx, req); err == nil && !r.isRationed() {
-		r.begin(marks)
+		r.start(marks)
 	}
 }
 
@@ -77,8 +77,8 @@ func (b *Backend) headMarks(ctx context.Context, req queue.ClaimRequest) (all []
 	return all, err
 }
 
-// claimRationed claims from the marks on, as ration_marks.go explains. Claims of one ration wait
-// for each other, because each builds on what the last has seen.
+// claimRationed claims from the marks on, as ration_marks.go explains. Claims of one ration run one
+// after the other, because each begins where the last has stopped.
 func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *ration) ([]*queue.Job, error) {
 	if err := r.lockClaims(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
@@ -86,45 +86,53 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 	defer r.unlockClaims()
 	p := &r.progress
 	for {
+		// Ask which transactions are open.
 		asked := time.Now()
 		open, err := b.openTransactions(ctx)
 		if err != nil {
 			return nil, err
 		}
-		p.trips.add(time.Since(asked), 0)
-		notifications := b.notifications.Load()
-		all, full := wholeQueues(req.Queues), p.begin(open)
-		if !full {
-			all = p.spans(req.Queues)
-		}
-		jobs, err := b.claimSpans(ctx, req, r, open, all, full)
+		p.roundTrips.add(time.Since(asked), 0)
+		notifications := b.notifications.Load() // a later one may be about a job that the claim misses
+
+		// Move the marks back to the jobs of transactions that have ended. Claim from the marks on,
+		// and move the marks forward to where the claim stopped.
+		fromHeads := p.moveBack(open)
+		jobs, err := b.claimSpans(ctx, req, p, open, fromHeads)
 		if err != nil {
 			return nil, err
 		}
 		if len(jobs) > 0 {
-			p.answered = notifications
+			p.scannedUpTo = notifications
 		}
-		again := b.scanSkipped(ctx, req, r, notifications, len(jobs) == 0)
-		if len(jobs) > 0 || !again && p.found == nil {
+
+		// Scan some of the jobs before the marks. If the claim found nothing and the scan did, or has
+		// more to scan, claim again.
+		more := b.scanSkipped(ctx, req, r, notifications, len(jobs) == 0)
+		if len(jobs) > 0 || !more && p.knownClaimable == nil {
 			return jobs, nil
 		}
 	}
 }
 
-// claimSpans claims what is due in these spans, outside of which no job is expected. They
-// are whole queues if full; otherwise they start at the marks.
-func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, r *ration, open snapshot, all []span, full bool) ([]*queue.Job, error) {
-	p := &r.progress
+// claimSpans claims due jobs in spans that hold all jobs that can be due: whole queues if fromHeads,
+// and otherwise the spans that start at the marks. It moves the marks forward.
+func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *progress, open snapshot, fromHeads bool) ([]*queue.Job, error) {
+	p.skipped.claims++
+	all := wholeQueues(req.Queues)
+	if !fromHeads {
+		all = p.spans(req.Queues)
+	}
 	started := time.Now()
 	jobs, exhausted, err := b.claimWithPayloads(ctx, req, all)
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err
 	}
-	// A job in the part that was found may also lie behind its mark: it filled the limit twice.
-	exhausted = exhausted && (p.found == nil || len(jobs) == 0)
+	// A job may be in knownClaimable and behind its mark. It counts twice against the limit.
+	exhausted = exhausted && (p.knownClaimable == nil || len(jobs) == 0)
 	p.advance(open.at, req.Queues, jobs, exhausted)
-	if !full && p.shouldListPriorities(time.Since(started), len(jobs)) {
+	if !fromHeads && p.shouldListPriorities(time.Since(started), len(jobs)) {
 		b.addMarks(ctx, req, p)
 	}
 	return jobs, nil
@@ -158,9 +166,9 @@ func (b *Backend) openTransactions(ctx context.Context) (s snapshot, err error) 
 	return s, err
 }
 
-// scanSkipped scans a part of the jobs before the marks, or, if idle, as many parts as ten
-// milliseconds allow. It reports whether it may go on after another claim has taken new jobs:
-// workers that are awake are not notified.
+// scanSkipped scans one span of the jobs before the marks, or, if idle, as many as maxScan allows. It
+// reports whether the caller should claim new jobs and then call it again. Nobody notifies this
+// worker of new jobs while it is awake.
 func (b *Backend) scanSkipped(ctx context.Context, req queue.ClaimRequest, r *ration, notifications int64, idle bool) (more bool) {
 	begun := time.Now()
 	next, ok := r.progress.nextSkipped(req.Queues, notifications)
@@ -173,21 +181,24 @@ func (b *Backend) scanSkipped(ctx context.Context, req queue.ClaimRequest, r *ra
 	return false
 }
 
-// scanSpan scans a part of the jobs before the marks, with sql/skipped.sql. It reports whether
+// scanSpan scans a span of the jobs before the marks, with sql/skipped.sql. It reports whether
 // another scan makes sense now. An error is ignored: the next claim tries again.
-func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ration, next part) bool {
+func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ration, next skippedSpan) bool {
 	started := time.Now()
-	n, last, claimable := 0, position{priority: next.mark.priority}, false
-	scan := func(rows *sql.Rows) error { return rows.Scan(&n, &last.due, &last.id, &claimable) }
+	seen := scanResult{last: position{priority: next.mark.priority}}
+	scan := func(rows *sql.Rows) error {
+		return rows.Scan(&seen.jobs, &seen.last.due, &seen.last.id, &seen.claimable)
+	}
 	err := sqlkit.QueryRows(ctx, b.db, scan, b.sql.skipped,
 		next.span.queue, kinds(req), next.mark.priority, timeText(next.span.from.due, "-infinity"), next.span.from.id,
 		timeText(next.mark.due, "-infinity"), next.mark.id, skippedAtOnce)
 	if err != nil {
 		return false
 	}
-	switch r.progress.endScan(next, time.Since(started), n, last, claimable) {
+	r.progress.skipped.account(time.Since(started))
+	switch r.progress.moveOn(next, seen) {
 	case roundIsCheap:
-		r.end()
+		r.stop()
 		return false
 	case roundIsOver:
 		return false

@@ -17,9 +17,9 @@ import (
 //
 // Other jobs can still come to lie before a mark: jobs that keep an old due time, because they were
 // released, reclaimed or enqueued for a past time, and jobs that a rolled-back transaction had
-// locked. So the jobs before the marks are scanned in turn, some thousand at a time, for a fiftieth
-// of the time. If a worker was notified and its claim finds nothing, all of them are scanned, for
-// a tenth of the time at most, and new jobs are claimed in between.
+// locked. So the jobs before the marks are scanned in rounds, skippedAtOnce jobs at a time, for a
+// fiftieth of the time. If a worker was notified and its claim finds nothing, a round goes on to its
+// end, for a tenth of the time at most, and new jobs are claimed in between.
 
 const (
 	// dueMargin is how much earlier than the first write of its transaction a job may be due.
@@ -73,35 +73,42 @@ func compareMarks(a, b mark) int {
 
 // progress is how far rationed claims have come.
 type progress struct {
-	marks        []mark // in order
-	transactions transactions
-	trips        samples   // of the statement that lists the transactions: what any statement takes
-	claims       samples   // of claims that start at the marks
-	listed       time.Time // when the priorities were last listed because such a claim was slow
-	answered     int64     // up to this notification all jobs were scanned, or some were found
-	skipped      skipped
-	found        *part // jobs before a mark that workers can run; nil if none are known
+	marks          []mark // in order
+	transactions   transactions
+	roundTrips     recentTimes // of the statement that lists the transactions: what any statement takes
+	claimTimes     recentTimes // of claims that start at the marks
+	listed         time.Time   // the last time a slow claim listed the priorities
+	scannedUpTo    int64       // up to this notification all jobs were scanned, or some were claimed
+	skipped        skipped
+	knownClaimable *skippedSpan // has jobs that workers can run; nil if no such span is known
 }
 
-// skipped is how far the scan of the jobs before the marks has come.
+// skipped is how far the scans of the jobs before the marks have come.
 type skipped struct {
-	at            mark          // the next scan begins behind it
-	credit        time.Duration // what scans may take
-	notified      time.Duration // what they may take after a notification
-	counted       time.Time     // until when both have been counted
-	notifications int64         // how many notifications there were before the first scan of this round
-	took          time.Duration // what the last scan took
-	ended         time.Time     // when it ended
-	claims        int           // since then
-	round         time.Duration // what the scans of this round took
-	scans         int           // how many there were
-	slowRound     bool          // a priority needed more than one
+	at             mark          // the next scan begins behind it
+	credit         time.Duration // what scans may take
+	notifiedCredit time.Duration // what they may take after a notification
+	counted        time.Time     // until when both have been counted
+	took           time.Duration // what the last scan took
+	ended          time.Time     // when it ended
+	claims         int           // since then
+	notifications  int64         // how many there were before the first scan of this round
+	roundTook      time.Duration // what the scans of this round took
+	scans          int           // how many there were in this round
+	slowRound      bool          // a priority needed more than one
 }
 
-// part is a span of the jobs before one mark.
-type part struct {
+// skippedSpan is a span of the jobs before one mark.
+type skippedSpan struct {
 	mark mark
 	span span
+}
+
+// scanResult is what a scan of jobs before a mark has seen.
+type scanResult struct {
+	jobs      int      // how many jobs
+	last      position // of the last of them
+	claimable bool     // this ration's workers can run some of them
 }
 
 func newProgress(marks []mark) progress {
@@ -110,9 +117,9 @@ func newProgress(marks []mark) progress {
 
 var firstMark = mark{position: headOf(math.MinInt32)}
 
-// begin records a snapshot. It reports whether the claim has to start at the heads.
-func (p *progress) begin(s snapshot) (full bool) {
-	p.skipped.claims++
+// moveBack records a snapshot, and moves the marks back to the jobs that may have become visible
+// since the last one. It reports whether the claim has to start at the heads.
+func (p *progress) moveBack(s snapshot) (fromHeads bool) {
 	after := p.transactions.note(s)
 	if after.IsZero() {
 		for i, m := range p.marks {
@@ -129,8 +136,8 @@ func (p *progress) begin(s snapshot) (full bool) {
 	return false
 }
 
-// spans returns what a claim that starts at the marks scans: what lies behind the marks, the
-// priorities without a mark, and the jobs before a mark that are known to be claimable.
+// spans returns what a claim that starts at the marks scans: the jobs behind the marks, the
+// priorities without a mark, and knownClaimable.
 func (p *progress) spans(queues []string) (all []span) {
 	rest := p.marks
 	for q, name := range queues {
@@ -141,12 +148,12 @@ func (p *progress) spans(queues []string) (all []span) {
 				all = append(all, span{queue: name, from: headOf(int32(next)), last: m.priority - 1})
 			}
 			// A mark at the head of its priority has no jobs before it.
-			if p.found != nil && compareMarks(p.found.mark, m) == 0 && !m.due.IsZero() {
-				found := p.found.span
-				if end := m.lastBefore(); end.Before(found.until) { // the mark has gone back
-					found.until = end
+			if p.knownClaimable != nil && compareMarks(p.knownClaimable.mark, m) == 0 && !m.due.IsZero() {
+				known := p.knownClaimable.span
+				if end := m.lastBefore(); end.Before(known.until) { // the mark has gone back
+					known.until = end
 				}
-				all = append(all, found)
+				all = append(all, known)
 			}
 			all = append(all, span{queue: name, from: m.position, last: m.priority})
 			next = int64(m.priority) + 1
@@ -183,9 +190,9 @@ func (p *progress) advance(at time.Time, queues []string, jobs []*queue.Job, exh
 			p.marks[i] = end
 		}
 	}
-	if f := p.found; f != nil {
-		if c := compareMarks(f.mark, end); c < 0 || c == 0 && end.due.After(f.span.until) {
-			p.found = nil
+	if known := p.knownClaimable; known != nil {
+		if c := compareMarks(known.mark, end); c < 0 || c == 0 && end.due.After(known.span.until) {
+			p.knownClaimable = nil
 		}
 	}
 }
@@ -201,38 +208,38 @@ func (p *progress) add(m mark) {
 // shouldListPriorities records a claim that started at the marks. It reports whether to list the
 // priorities again, because the claim was slow and one of them may have no mark.
 func (p *progress) shouldListPriorities(took time.Duration, jobs int) bool {
-	if p.claims.add(took, jobs) < slowClaim || time.Since(p.listed) < probeEvery {
+	if p.claimTimes.add(took, jobs) < slowClaim || time.Since(p.listed) < probeEvery {
 		return false
 	}
 	p.listed = time.Now()
 	return true
 }
 
-// nextSkipped returns the part of the jobs before the marks to scan next, if it is time; notifications is
-// how many notifications there were so far.
-func (p *progress) nextSkipped(queues []string, notifications int64) (next part, ok bool) {
+// nextSkipped returns the span of the jobs before the marks to scan next, if it is time.
+// notifications is how many there were so far.
+func (p *progress) nextSkipped(queues []string, notifications int64) (next skippedSpan, ok bool) {
 	s := &p.skipped
 	now := time.Now()
 	s.credit = min(s.credit+now.Sub(s.counted)/skippedShare, maxCredit)
-	s.notified = min(s.notified+now.Sub(s.counted)/notifiedShare, maxNotifiedCredit)
+	s.notifiedCredit = min(s.notifiedCredit+now.Sub(s.counted)/notifiedShare, maxNotifiedCredit)
 	s.counted = now
 	isSeldom := s.took < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
-	mayScan := s.credit >= 0 && isSeldom || notifications > p.answered && s.notified >= 0
-	if p.found != nil || !mayScan {
-		return part{}, false
+	mayScan := s.credit >= 0 && isSeldom || notifications > p.scannedUpTo && s.notifiedCredit >= 0
+	if p.knownClaimable != nil || !mayScan {
+		return skippedSpan{}, false
 	}
 	if s.scans == 0 {
 		s.notifications = notifications
 	}
 	i, found := slices.BinarySearchFunc(p.marks, s.at, compareMarks)
 	if i == len(p.marks) {
-		return part{}, false
+		return skippedSpan{}, false
 	}
 	m := p.marks[i]
 	if !found {
 		s.at = mark{m.queue, headOf(m.priority)}
 	}
-	return part{m, span{queue: queues[m.queue], from: s.at.position, last: m.priority, until: m.due}}, true
+	return skippedSpan{m, span{queue: queues[m.queue], from: s.at.position, last: m.priority, until: m.due}}, true
 }
 
 // roundState is how far a round of scans of all jobs before the marks has come.
@@ -244,21 +251,24 @@ const (
 	roundIsCheap // it is over, and took so little that claims need no ration
 )
 
-// endScan records a scan of a part. It has seen n jobs, the last of them at that position, of
-// which this ration's workers can run some if claimable.
-func (p *progress) endScan(scanned part, took time.Duration, n int, last position, claimable bool) roundState {
-	s := &p.skipped
+// account subtracts what a scan took from the shares of time, and adds it to its round.
+func (s *skipped) account(took time.Duration) {
 	s.ended, s.took, s.claims = time.Now(), took, 0
 	s.credit -= took
-	s.notified -= took
-	s.round += took
+	s.notifiedCredit -= took
+	s.roundTook += took
 	s.scans++
-	if claimable {
-		scanned.span.until = last.due
-		p.found = &scanned
+}
+
+// moveOn sets where the next scan begins, after a scan of that span.
+func (p *progress) moveOn(scanned skippedSpan, seen scanResult) roundState {
+	s := &p.skipped
+	if seen.claimable {
+		scanned.span.until = seen.last.due
+		p.knownClaimable = &scanned
 	}
-	if n == skippedAtOnce {
-		s.at.position, s.slowRound = last, true
+	if seen.jobs == skippedAtOnce {
+		s.at.position, s.slowRound = seen.last, true
 		return roundGoesOn
 	}
 	i, _ := slices.BinarySearchFunc(p.marks, scanned.mark, compareMarks)
@@ -266,9 +276,15 @@ func (p *progress) endScan(scanned part, took time.Duration, n int, last positio
 		s.at = mark{p.marks[i].queue, headOf(p.marks[i].priority)}
 		return roundGoesOn
 	}
-	cheap := !s.slowRound && p.trips.isFull() && s.round-time.Duration(s.scans)*p.trips.least() < slowClaim/2
-	s.at, s.round, s.scans, s.slowRound = firstMark, 0, 0, false
-	p.answered = max(p.answered, s.notifications)
+	return p.endRound()
+}
+
+// endRound begins a new round. It reports whether the last one was cheap.
+func (p *progress) endRound() roundState {
+	s := &p.skipped
+	cheap := !s.slowRound && p.roundTrips.isFull() && s.roundTook-time.Duration(s.scans)*p.roundTrips.least() < slowClaim/2
+	s.at, s.roundTook, s.scans, s.slowRound = firstMark, 0, 0, false
+	p.scannedUpTo = max(p.scannedUpTo, s.notifications)
 	if cheap {
 		return roundIsCheap
 	}

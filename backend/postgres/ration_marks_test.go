@@ -21,7 +21,7 @@ func TestSpansDoNotOverlap(t *testing.T) {
 	} {
 		m := mark{position: c.mark}
 		p = newProgress([]mark{m})
-		p.found = &part{mark: m, span: span{queue: "default", until: at(20)}}
+		p.knownClaimable = &skippedSpan{mark: m, span: span{queue: "default", until: at(20)}}
 		var got []time.Time
 		for _, s := range p.spans([]string{"default"}) {
 			if s.from.priority == 0 && s.last == 0 && s.from.due.IsZero() {

@@ -30,7 +30,7 @@ type sleepers struct {
 	mu    sync.Mutex
 	count int64                   // how many registrations there were, to order them
 	last  map[string]registration // of each worker that is registered
-	took  samples                 // by the server, for a registration
+	times recentTimes             // of registrations, by the server's clock
 
 	swept time.Time // when this process last removed old registrations
 }
@@ -75,7 +75,7 @@ func (s *sleepers) stillRegistered(worker string, now time.Time) (next time.Dura
 
 // holds reports whether a registration outlasts a wake-up. The caller has locked mu.
 func (s *sleepers) holds(r registration, now time.Time) bool {
-	return s.took.allTook(slowRegistration) && now.Sub(r.since) < longestRegistration
+	return s.times.allTook(slowRegistration) && now.Sub(r.since) < longestRegistration
 }
 
 // begin returns the number of the worker's new registration.
@@ -95,7 +95,7 @@ func (s *sleepers) begin(worker string, now time.Time) (number int64) {
 func (s *sleepers) noteRegistered(worker string, number int64, due time.Time, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.took.add(took, 0)
+	s.times.add(took, 0)
 	if r := s.last[worker]; r.number == number {
 		r.due = due
 		s.last[worker] = r

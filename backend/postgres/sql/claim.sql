@@ -1,6 +1,6 @@
 -- Claims due jobs: $1 queues in priority order, $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5
--- worker. A queue may occur several times in $1, once for each stretch of it: $6, $7 and $8 are the priority, due time
--- and id behind which a stretch begins (the lowest of all for the queue's head), $10 is its last priority, and $11 its
+-- worker. A queue may occur several times in $1, once for each span of it: $6, $7 and $8 are the priority, due time
+-- and id behind which a span begins (the lowest of all for the queue's head), $10 is its last priority, and $11 its
 -- last due time.
 -- lock_due (migrations/0009_lock_due.sql) finds the jobs and locks them. It runs once, and only rows that are returned
 -- get locked. ctid is safe, because this statement has locked the rows: one that moved before that is not returned.
