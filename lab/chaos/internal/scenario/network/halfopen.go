@@ -42,7 +42,7 @@ type point struct {
 }
 
 var (
-	duringClaim    = point{"claim", func(r wire.Request) bool { return r.Has("errand.lock_due(") }}
+	duringClaim    = point{"claim", func(r wire.Request) bool { return r.Has("lock_due(") }}
 	duringSettling = point{"settle", func(r wire.Request) bool { return r.Has("status = 'completed', locked_at = NULL") }}
 	// whileListening is the moment while a worker waits for notifications.
 	whileListening = point{name: "listen"}

@@ -2,6 +2,7 @@ package network
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/errandhq/errand/lab/chaos/internal/wire"
@@ -14,7 +15,8 @@ func TestPointsAreInStatements(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !p.is(wire.Request{SQL: []string{string(statement)}}) {
+		sent := strings.ReplaceAll(string(statement), "errand.", `"errand".`) // as the backend does
+		if !p.is(wire.Request{SQL: []string{sent}}) {
 			t.Errorf("%s: does not have the text of the point %q", file, p.name)
 		}
 	}
