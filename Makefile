@@ -15,10 +15,19 @@ FUZZTIME = 10s
 # (https://go.dev/issue/75804).
 FUZZGO = GOTOOLCHAIN=go1.27.4
 
-.PHONY: help fmt lint platforms test race cover fuzz bench chaos microbench quickstart examples
+# One Postgres for all packages of a run: see internal/withpostgres.
+WITHPOSTGRES = go run ./internal/withpostgres
+
+.PHONY: help check fmt lint platforms test test-root test-others race cover fuzz bench chaos microbench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+check: ## what to run after each change: build, vet, lint and the short tests of the first module
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run make fmt"; exit 1; }
+	go vet ./...
+	$(GOLANGCI) run ./...
+	$(WITHPOSTGRES) go test -vet=off -short -timeout 5m ./...
 
 fmt: ## format the code
 	gofmt -w .
@@ -30,8 +39,18 @@ lint: ## check formatting, vet, and run the linters of .golangci.yml
 platforms: ## build and vet for each system and architecture that errand is used on (ten minutes)
 	.ci/platforms.sh
 
+# The other modules are tested beside the first one, whose tests often wait. lint runs go vet.
 test: ## run every test
-	$(EACH) go test -timeout 20m ./...; done
+	$(WITHPOSTGRES) $(MAKE) --no-print-directory -j2 test-root test-others
+
+GOTEST = go test -vet=off -timeout 20m ./...
+
+test-root:
+	$(GOTEST)
+
+test-others:
+	cd examples && $(GOTEST)
+	cd lab && $(GOTEST)
 
 # modernc.org/sqlite is C translated to Go: checking its memory accesses takes four times as long and
 # finds no bug of ours.

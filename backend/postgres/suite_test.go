@@ -2,8 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"math"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/postgres"
@@ -17,15 +20,75 @@ import (
 func TestConformance(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
+			p := &databases{suite: t, way: w}
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-				db, listen := w.open(t, postgrestest.DSN(t))
+				d := p.take(t)
 				const forever = math.MaxInt64 // see the case "pruning leaves what is young"
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				return backendtest.Harness{
-					Queue: backend(t, db, postgres.Options{Listen: listen, Retention: keep}),
-					Begin: func(ctx context.Context) (queuetest.Tx, error) { return db.BeginTx(ctx, nil) },
+					Queue: backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep}),
+					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 				}
 			})
 		})
 	}
+}
+
+// databases are those of a suite's cases. A case gets one that an earlier case has done with: to
+// create one takes the server longer than most cases do.
+type databases struct {
+	suite *testing.T
+	way   way
+
+	mu   sync.Mutex
+	free []database
+}
+
+type database struct {
+	db     *sql.DB
+	listen postgres.Listen
+}
+
+// take returns a database without jobs. It is the case's until the case has ended.
+func (p *databases) take(t *testing.T) (d database) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		d, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		d.db, d.listen = p.way.open(p.suite, postgrestest.DSN(p.suite))
+	}
+	t.Cleanup(func() {
+		if !t.Failed() && isEmptied(d.db) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.free = append(p.free, d)
+		}
+	})
+	return d
+}
+
+// isEmptied reports whether db is as it was, which it is not if a case has left a transaction open.
+// Many dead rows would slow claims down, so VACUUM removes them.
+func isEmptied(db *sql.DB) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var dead int64
+	for _, table := range []string{"sleepers", "jobs_archive", "jobs"} {
+		r, err := db.ExecContext(ctx, `DELETE FROM errand.`+table)
+		if err != nil {
+			return false
+		}
+		n, err := r.RowsAffected()
+		if err != nil {
+			return false
+		}
+		dead += n
+	}
+	if dead < 1000 {
+		return true
+	}
+	_, err := db.ExecContext(ctx, `VACUUM errand.jobs`)
+	return err == nil
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/errandhq/errand/internal/memdir"
 	"github.com/errandhq/errand/internal/pgbin"
 )
 
@@ -87,6 +88,15 @@ func launch(ctx context.Context, o Options, bin string, account *syscall.Credent
 		return nil, errors.Join(fmt.Errorf("%s: %w", bin, err), s.stop())
 	}
 	return s, nil
+}
+
+// dataParent returns the directory for the cluster's directory, or "" for the usual place for
+// temporary files.
+func dataParent(o Options) string {
+	if o.Durable || os.Getenv("TMPDIR") != "" {
+		return ""
+	}
+	return memdir.Find()
 }
 
 // handOver gives dir to account, unless that is nil, and returns the open log file in it. The log

@@ -5,6 +5,7 @@ package postgrestest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -25,7 +26,20 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		child()
 	}
+	if err := forgetSharedServer(); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
+}
+
+// forgetSharedServer undoes what internal/withpostgres has set: these tests are about how a server is
+// found and started.
+func forgetSharedServer() error {
+	before, shared := os.LookupEnv("ERRAND_POSTGRES_BEFORE")
+	if !shared {
+		return nil
+	}
+	return errors.Join(os.Unsetenv("DATABASE_URL"), os.Unsetenv("TMPDIR"), os.Setenv("ERRAND_POSTGRES", before))
 }
 
 func child() {

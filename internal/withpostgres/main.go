@@ -2,8 +2,9 @@
 //
 //	go run ./internal/withpostgres go test ./...
 //
-// The server is found or started as package postgrestest says. Each test still has a database of its
-// own. Without this program each package starts a server for itself, which takes a second.
+// It finds or starts the server as package postgrestest says; each test still has a database of its
+// own. Without this program each package starts a server for itself, which takes a second. The
+// command's temporary files are in memory if there is plenty, unless TMPDIR names a place.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os/signal"
 
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/memdir"
 )
 
 // settings leave room for the tests of several packages at once, some of which prepare transactions.
@@ -38,17 +40,41 @@ func main() {
 	}
 }
 
-// run runs command, and ends the server when the command has ended.
-func run(command []string) error {
+// run runs command. It ends the server and removes the temporary files when the command has ended.
+func run(command []string) (err error) {
+	if os.Getenv("DATABASE_URL") != "" { // the server that all share is there
+		return start(command, nil)
+	}
 	server, err := postgrestest.Start(context.Background(), postgrestest.Options{Settings: settings})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
 	fmt.Fprintln(os.Stderr, "withpostgres:", server.Description)
-	signal.Ignore(os.Interrupt) // the terminal sends it to the command, too, which then ends
+	env := []string{
+		"DATABASE_URL=" + server.DSN,
+		"ERRAND_POSTGRES_BEFORE=" + os.Getenv("ERRAND_POSTGRES"), // for the tests of postgrestest
+		"ERRAND_POSTGRES=url",
+	}
+	if memory := memdir.Find(); memory != "" && os.Getenv("TMPDIR") == "" {
+		dir, mkdirErr := os.MkdirTemp(memory, "errand-tests-")
+		if mkdirErr != nil {
+			return mkdirErr
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		if err := os.Chmod(dir, 0o711); err != nil { // servers of other tests run under another account
+			return err
+		}
+		env = append(env, "TMPDIR="+dir, "GOTMPDIR="+os.TempDir()) // programs stay on disk
+	}
+	return start(command, env)
+}
+
+// start runs command with further environment variables.
+func start(command, env []string) error {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // the terminal sends it to the command, too, which then ends
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "DATABASE_URL="+server.DSN, "ERRAND_POSTGRES=url", "ERRAND_POSTGRES_BEFORE="+os.Getenv("ERRAND_POSTGRES"))
+	cmd.Env = append(os.Environ(), env...)
 	return cmd.Run()
 }
