@@ -110,6 +110,7 @@ func TestMigrateLongRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes some hundred megabytes")
 	}
+	t.Parallel()
 	db := migrated(t, 2)
 	exec(t, db, `ALTER TABLE errand.jobs ALTER payload SET STORAGE EXTERNAL, ALTER headers SET STORAGE EXTERNAL`)
 	insert := func(kind, columns, values string) {
@@ -150,6 +151,7 @@ func TestMigrateLetsOthersWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	db := migrated(t, 2)
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {

@@ -78,6 +78,7 @@ func poolFor(t *testing.T, w way, dsn string) *pgxpool.Pool {
 // TestUnknownHandles: TestUnknown for each handle of the caller's that is no transaction, whatever
 // its type.
 func TestUnknownHandles(t *testing.T) {
+	t.Parallel()
 	answers := map[string]struct {
 		answer string
 		jobs   []*queue.Job

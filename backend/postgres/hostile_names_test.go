@@ -17,6 +17,7 @@ import (
 // TestHostileListen: a worker with a hostile name that listens for hostile queues is woken for
 // each, and its registrations are removed.
 func TestHostileListen(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, listen := w.open(t, postgrestest.DSN(t))

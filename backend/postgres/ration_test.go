@@ -73,6 +73,7 @@ func TestRationedOrder(t *testing.T) {
 // TestRationedLateCommit: the next claim finds a job of a transaction that was open at the last
 // claim, however old the transaction is.
 func TestRationedLateCommit(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]time.Duration{"50ms": 50 * time.Millisecond, "1.5s": 1500 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			db := postgrestest.Open(t)

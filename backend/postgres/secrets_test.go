@@ -238,7 +238,7 @@ func failingHandlers(t *testing.T, e *ear, q *postgres.Backend, root *sql.DB, us
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	worker := queue.Worker{
-		Backend: e.tel.Queue(q), Logger: e.logger, Lease: 300 * time.Millisecond, Poll: 50 * time.Millisecond,
+		Backend: e.tel.Queue(q), Logger: e.logger, Lease: 300 * time.Millisecond, Poll: 50 * time.Millisecond, Grace: time.Second,
 		Handler: queue.Chain(mux, e.tel.Handler, middleware.Log(nil)),
 	}
 	go func() { ended <- worker.Run(ctx) }()

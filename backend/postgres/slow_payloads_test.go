@@ -66,6 +66,7 @@ func TestSlowPayload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some ten seconds")
 	}
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	direct, _ := ways[0].open(t, dsn)
 	long := &queue.Job{Kind: "test", Payload: append(append([]byte{'"'}, bytes.Repeat([]byte("x"), 1<<20-2)...), '"')}

@@ -77,6 +77,7 @@ func TestReclaimBadRows(t *testing.T) {
 // TestUnreadable: a job is dead, with a reason, if the server cannot print its payload or headers
 // in a gigabyte; its ID is logged. All others run, and a person who lists the jobs sees it.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	const huge = `(SELECT jsonb_build_object('a', jsonb_agg(('1e131000')::numeric)) FROM generate_series(1, 9000))`
 	for i, column := range []string{"payload", "headers"} {
 		t.Run(column, func(t *testing.T) {
@@ -110,6 +111,7 @@ func TestUnreadableInTx(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the server some ten seconds")
 	}
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	id := insertBad(t, db, "payload", `(SELECT jsonb_agg(('1e131000')::numeric) FROM generate_series(1, 9000))`)
 	enqueue(t, q, jobs(1)...)
