@@ -78,6 +78,9 @@ func poolFor(t *testing.T, w way, dsn string) *pgxpool.Pool {
 // TestUnknownHandles: TestUnknown for each handle of the caller's that is no transaction, whatever
 // its type.
 func TestUnknownHandles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	t.Parallel()
 	answers := map[string]struct {
 		answer string

@@ -17,6 +17,9 @@ import (
 // TestHostileListen: a worker with a hostile name that listens for hostile queues is woken for
 // each, and its registrations are removed.
 func TestHostileListen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {

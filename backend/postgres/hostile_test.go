@@ -99,6 +99,9 @@ func isName(s string) bool {
 // TestHostileTexts runs jobs through every statement, with each of the hostile texts wherever a
 // text may stand.
 func TestHostileTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends millions of texts")
+	}
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -239,6 +242,9 @@ func FuzzPayloads(f *testing.F) {
 
 // TestHostileLong: long texts of characters that are quoted, escaped or four bytes long.
 func TestHostileLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes long payloads")
+	}
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))

@@ -96,6 +96,9 @@ func TestStrict(t *testing.T) {
 // a second, and not for as long as it is frozen. Its claim has taken nothing then. The worker
 // learns that when it goes on; over lib/pq it learns only that the outcome is unknown.
 func TestFrozenInTransaction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	t.Parallel()
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 // same claim are in memory, and none while the worker is idle. What the driver keeps for its
 // connections is bounded by a sixth of the batch.
 func TestSlowJobKeepsNoPayloads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	const jobs, size = 60, 1 << 20
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {

@@ -24,6 +24,9 @@ func pin(t testing.TB, db *sql.DB) (unpin func()) {
 // TestClaimsBesideDeadRows: if claims would scan many index entries of dead rows, they start at
 // marks. They still find jobs before the marks, miss none, and start at the head again in the end.
 func TestClaimsBesideDeadRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	const jobsInAll, urgentEvery = 80_000, 50
 	db, q := fresh(t, postgres.Options{})
 	unpin := pin(t, db)

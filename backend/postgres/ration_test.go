@@ -73,6 +73,9 @@ func TestRationedOrder(t *testing.T) {
 // TestRationedLateCommit: the next claim finds a job of a transaction that was open at the last
 // claim, however old the transaction is.
 func TestRationedLateCommit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	t.Parallel()
 	for name, open := range map[string]time.Duration{"50ms": 50 * time.Millisecond, "1.5s": 1500 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -191,6 +194,9 @@ func TestRationedSlowStatement(t *testing.T) {
 // TestRationedKeyWait: the next claim finds a job that waited for a transaction with the same key,
 // also if another claim comes between the end of that transaction and the job's own commit.
 func TestRationedKeyWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	db := postgrestest.Open(t)
 	q, req := behindForeign(t, db)
 	for round := range 20 {

@@ -14,6 +14,9 @@ import (
 // TestRoomIsWaitedFor: no statement is cancelled because it waits while another makes the table
 // longer, which many do at once. Each claims from its own queue, so there are no other waits.
 func TestRoomIsWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	const workers, batch = 12, 50
 	db, q := fresh(t, postgres.Options{})
 	db.SetMaxOpenConns(workers)

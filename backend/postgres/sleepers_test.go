@@ -12,6 +12,9 @@ import (
 // register once in five seconds. They are still woken, and learn what is due. After VACUUM they
 // register each time, and the registration goes when they are woken.
 func TestSleepersBesideDeadRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	db, q, woken := listening(t)
 	sleep := func() (next time.Duration) {
 		t.Helper()

@@ -16,9 +16,13 @@ import (
 )
 
 // TestConformance runs the suite that every backend passes over both drivers, and
-// over pgx in each of its query modes.
+// over pgx in each of its query modes; with -short over pgx in its default mode.
 func TestConformance(t *testing.T) {
-	for _, w := range ways {
+	tested := ways
+	if testing.Short() {
+		tested = ways[:1]
+	}
+	for _, w := range tested {
 		t.Run(w.name, func(t *testing.T) {
 			p := &databases{suite: t, way: w}
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {

@@ -77,13 +77,13 @@ func TestReclaimBadRows(t *testing.T) {
 // TestUnreadable: a job is dead, with a reason, if the server cannot print its payload or headers
 // in a gigabyte; its ID is logged. All others run, and a person who lists the jobs sees it.
 func TestUnreadable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the server some ten seconds")
+	}
 	t.Parallel()
 	const huge = `(SELECT jsonb_build_object('a', jsonb_agg(('1e131000')::numeric)) FROM generate_series(1, 9000))`
 	for i, column := range []string{"payload", "headers"} {
 		t.Run(column, func(t *testing.T) {
-			if i > 0 && testing.Short() {
-				t.Skip("takes the server some twenty seconds")
-			}
 			db, _ := theseWays[i].open(t, postgrestest.DSN(t))
 			q := backend(t, db, postgres.Options{})
 			id := insertBad(t, db, column, huge)

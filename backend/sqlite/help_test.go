@@ -14,10 +14,15 @@ import (
 // drivers are those that the package is tested with.
 var drivers = []string{"sqlite", "sqlite3"}
 
-// onEach runs a test with each driver.
+// onEach runs a test with each driver; with -short with the one that needs no cgo.
 func onEach(t *testing.T, test func(t *testing.T, driver string)) {
 	for _, driver := range drivers {
-		t.Run(driver, func(t *testing.T) { test(t, driver) })
+		t.Run(driver, func(t *testing.T) {
+			if driver == "sqlite3" && testing.Short() {
+				t.Skip("-short tests one driver")
+			}
+			test(t, driver)
+		})
 	}
 }
 

@@ -238,6 +238,7 @@ func TestWakeAcrossProcesses(t *testing.T) {
 // and is told after LockTimeout what it lacks.
 func TestStarvedProcess(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
+		t.Parallel()
 		path, q, _ := shop(t, driver)
 		starved := start(t, "starved", driver, path)
 		defer starved.stop(t)

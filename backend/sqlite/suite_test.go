@@ -26,6 +26,9 @@ var forever = queue.Retention{Completed: math.MaxInt64, Dead: math.MaxInt64}
 func TestConformance(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
+			if w.name == "deferred" && testing.Short() {
+				t.Skip("-short tests transactions that begin with the write lock")
+			}
 			onEach(t, func(t *testing.T, driver string) {
 				backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 					db := open(t, driver, strings.Replace(dsn(t), w.without, "", 1))

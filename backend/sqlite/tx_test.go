@@ -18,6 +18,7 @@ import (
 // and the worker extends their leases in between: none is lost, and no job runs twice.
 func TestTxKeepsLeases(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
+		t.Parallel()
 		const count, work = 20, 300 * time.Millisecond
 		db, q := fresh(t, driver, sqlite.Options{})
 		execute(t, db, `CREATE TABLE effects (job INTEGER NOT NULL)`)

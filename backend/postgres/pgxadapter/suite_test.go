@@ -17,6 +17,9 @@ import (
 func TestConformance(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
+			if mode != "cache_statement" && testing.Short() {
+				t.Skip("-short tests one mode")
+			}
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 				pool := openPool(t, mode)
 				_, q := overPool(t, pool)
