@@ -54,6 +54,9 @@ func child() {
 
 // TestServerEndsWithItsProcess is what keeps machines clean.
 func TestServerEndsWithItsProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three servers")
+	}
 	for name, end := range map[string]func(pid int, stdin io.Closer) error{
 		"kill -9": func(pid int, _ io.Closer) error { return syscall.Kill(pid, syscall.SIGKILL) },
 		"ctrl-C":  func(pid int, _ io.Closer) error { return syscall.Kill(-pid, syscall.SIGINT) },
