@@ -2,8 +2,8 @@ package postgres
 
 import "strconv"
 
-// Arrays travel to the server as one text parameter each, cast in the statement:
-// that works with every driver and in every query mode. The syntax is that of
+// Arrays travel to the server as one text parameter each, cast in the statement: that works with
+// every driver and in every query mode. The syntax is that of
 // https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO.
 
 // array builds an array literal. The zero value is an empty array.

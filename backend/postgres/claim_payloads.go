@@ -25,11 +25,11 @@ const (
 
 var errTooLong = fmt.Errorf("payload is longer than %d bytes", longestPayload)
 
-// claimWithPayloads claims the jobs that are due in the spans, in order, and returns them with their
-// payloads, of at most req.Bytes together. It reports whether the spans are exhausted: no other job
-// is due there. After a claim that failed with a data error, or was not answered in time, as many
-// jobs as it asked for are claimed without payloads, a few at a time, and their payloads are read
-// one by one.
+// claimWithPayloads claims the jobs that are due in the spans, in order, and returns them with
+// their payloads, of at most req.Bytes together. It reports whether the spans are exhausted: no
+// other job is due there. After a claim that failed with a data error, or was not answered in time,
+// as many jobs as it asked for are claimed without payloads, a few at a time, and their payloads
+// are read one by one.
 func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest, all []span) (jobs []*queue.Job, exhausted bool, err error) {
 	begun := time.Now()
 	room := req.MaxBytes()
@@ -65,9 +65,9 @@ func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest,
 }
 
 // readMissing reads the payloads that did not come with their claim, which began at that time. It
-// returns how many jobs, from the first on, have their payloads. It stops at a payload that does not
-// fit in room bytes with the others, at one that cannot be read, if ctx may leave no time for it, or
-// at one that is known to be slow and is not the first.
+// returns how many jobs, from the first on, have their payloads. It stops at a payload that does
+// not fit in room bytes with the others, at one that cannot be read, if ctx may leave no time for
+// it, or at one that is known to be slow and is not the first.
 func (b *Backend) readMissing(ctx context.Context, jobs []*queue.Job, room int, begun time.Time) (n int, err error) {
 	deadline, timed := ctx.Deadline()
 	for i, job := range jobs {

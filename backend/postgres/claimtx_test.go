@@ -10,8 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestClaimTxTwoPhase claims in a transaction that is prepared: the job stays
-// locked, whatever becomes of the connection, until the other phase.
+// TestClaimTxTwoPhase claims in a transaction that is prepared: the job stays locked, whatever
+// becomes of the connection, until the other phase.
 func TestClaimTxTwoPhase(t *testing.T) {
 	for _, keep := range []time.Duration{0, -1} {
 		for _, end := range []string{"COMMIT PREPARED", "ROLLBACK PREPARED"} {
@@ -32,8 +32,8 @@ func TestClaimTxTwoPhase(t *testing.T) {
 	}
 }
 
-// prepare claims a job on a connection of its own, prepares the transaction and
-// closes the connection.
+// prepare claims a job on a connection of its own, prepares the transaction and closes the
+// connection.
 func prepare(t *testing.T, db *sql.DB, q *postgres.Backend) (id string) {
 	t.Helper()
 	id = value[string](t, db, `SELECT current_database()`)
@@ -68,8 +68,8 @@ func TestClaimTxCrash(t *testing.T) {
 	eventually(t, "the job of the dead connection can be claimed", func() bool { return len(claim(t, q, 1)) == 1 })
 }
 
-// TestPreparedEnqueue: a silent backend enqueues in a transaction that is to be
-// prepared while a worker sleeps, where a notification would forbid it.
+// TestPreparedEnqueue: a silent backend enqueues in a transaction that is to be prepared while a
+// worker sleeps, where a notification would forbid it.
 func TestPreparedEnqueue(t *testing.T) {
 	db, q := fresh(t, postgres.Options{Silent: true})
 	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {

@@ -61,7 +61,7 @@ type insert struct {
 	query   string
 	params  []any
 	scan    func(in *insert, rows *sql.Rows, job *queue.Job) error
-	onPool  bool         // a pool's connection, unlike a caller's, does not repeat statements
+	onPool  bool         // db is a pool's connection: run repeats the statement if nothing was sent
 	partial bool         // jobs of the same call have been written, and stay
 	again   []*queue.Job // jobs whose key was taken by a job that ended before its id could be seen
 }
@@ -107,11 +107,15 @@ func (in *insert) run(ctx context.Context, db queue.DB) error {
 	if !in.partial {
 		err = payloadTooLarge(err)
 	}
-	if kind != handle.Conn || in.onPool && isUnsent(err) {
+	if isInTx := kind != handle.Conn; isInTx || in.willRetry(err) {
 		return err
 	}
 	return unlessRefused(err)
 }
+
+// willRetry reports whether withRetry runs the statement again after err. It does so only on a
+// pool, if nothing has reached the server.
+func (in *insert) willRetry(err error) bool { return in.onPool && isUnsent(err) }
 
 // maxMessage is about the longest message that a server accepts. It holds all parameters of a
 // statement.
@@ -155,7 +159,7 @@ func (in *insert) scanKeyed(rows *sql.Rows, job *queue.Job) error {
 
 // checkInTx asks the server whether db is in a transaction, and returns a [*queue.InvalidError] if
 // it is not. The statement fails outside of a transaction and needs no right. Its lock conflicts
-// with nothing that anybody does to that table.
+// with no ordinary use of that table.
 func checkInTx(ctx context.Context, db queue.DB) error {
 	const lockInTx, noActiveTransaction = "LOCK TABLE pg_catalog.pg_language IN ACCESS SHARE MODE", "25P01"
 	_, err := db.ExecContext(ctx, lockInTx)

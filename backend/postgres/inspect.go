@@ -109,13 +109,13 @@ func (b *Backend) readRecords(ctx context.Context, operation, query string, args
 	return records, err
 }
 
-// withoutPayload changes a statement like sql/list.sql: the server checks the right to read a column
-// that the statement names, even if it returns none.
+// withoutPayload changes a statement like sql/list.sql: the server checks the right to read a
+// column that the statement names, even if it returns none.
 var withoutPayload = strings.NewReplacer("THEN payload END", "THEN NULL::jsonb END", "THEN headers END", "THEN NULL::jsonb END",
 	"payload, headers,\n", "\n")
 
-// readWithPayloads runs a statement like sql/list.sql. The statement's last parameter says whether it
-// returns payloads and headers. If one cannot be read, readWithPayloads reads them job by job.
+// readWithPayloads runs a statement like sql/list.sql. The statement's last parameter says whether
+// it returns payloads and headers. If one cannot be read, readWithPayloads reads them job by job.
 func (b *Backend) readWithPayloads(ctx context.Context, operation, query string, args ...any) (records []queue.Record, err error) {
 	read := func(withPayloads bool) error {
 		return b.run(ctx, operation, nil, func(db queue.DB) error {

@@ -209,9 +209,9 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 // deregisterTimeout bounds a statement that the network has swallowed.
 const deregisterTimeout = 5 * time.Second
 
-// deregister removes the workers' registrations up to the numbered one, with sql/deregister.sql. If that
-// fails they stay, and jobs of the next minute notify more often than needed. It returns when ctx
-// ends or the time is up, though lib/pq goes on reading then: notifications wait for it.
+// deregister removes the workers' registrations up to the numbered one, with sql/deregister.sql. If
+// that fails they stay, and jobs of the next minute notify more often than needed. It returns when
+// ctx ends or the time is up, though lib/pq goes on reading then: notifications wait for it.
 func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo int64) {
 	ctx, cancel := context.WithTimeout(ctx, deregisterTimeout)
 	done := make(chan struct{})

@@ -43,10 +43,10 @@ func Migrations(o Options) ([]Migration, error) {
 // Migrate brings the schema of o up to date: it creates what is missing. Each step is one
 // transaction under an advisory lock, so any number of processes may call it at any time. If there
 // is nothing to do it changes nothing. A step never waits longer than two seconds for a lock on a
-// table, because all other calls wait behind it. Then it releases the lock, pauses three seconds and
-// retries, until ctx ends. A schema that a newer program has migrated is a
-// [*queue.SetupError] with [queue.ErrNewer] in it. Migrate needs the right to create a schema in
-// the database the first time, and a database in UTF-8. The steps are those of [Migrations].
+// table, because all other calls wait behind it. Then it releases the lock, pauses three seconds
+// and retries, until ctx ends. A schema that a newer program has migrated is a [*queue.SetupError]
+// with [queue.ErrNewer] in it. Migrate needs the right to create a schema in the database the first
+// time, and a database in UTF-8. The steps are those of [Migrations].
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {
@@ -76,10 +76,9 @@ const (
 	migratePause  = 3 * time.Second
 )
 
-// migrateOnce takes the first step that has not been taken, and reports whether there are more.
+// migrateOnce runs the first missing step, and reports whether there are more.
 func migrateOnce(ctx context.Context, db *sql.DB, schema string, steps []Migration) (more bool, err error) {
-	// Read committed, so that what another process did while this one waited
-	// for the lock is seen.
+	// READ COMMITTED, so that later statements see the steps of the process that held the lock.
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return false, err

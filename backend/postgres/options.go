@@ -8,11 +8,11 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Options are the same for every process that uses a queue. The zero value is
-// the schema errand, polling, and the default limits.
+// Options are the same for every process that uses a queue. The zero value is the schema errand,
+// polling, and the default limits.
 type Options struct {
-	// Schema holds the tables; "" means errand. It is 1 to 48 letters, digits and
-	// underscores, not beginning with a digit; upper and lower case differ.
+	// Schema holds the tables; "" means errand. It is 1 to 48 letters, digits and underscores, not
+	// beginning with a digit; upper and lower case differ.
 	Schema string
 	// Listen wakes sleeping workers by LISTEN and NOTIFY: pgxlisten.Listen or pqlisten.New. nil
 	// means that this process's workers poll.

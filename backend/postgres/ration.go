@@ -28,8 +28,8 @@ import (
 // trips.
 // Bounds: one probe in probeEvery, maxMarks marks, maxRations combinations of queues and kinds;
 // jobs before the marks take a fiftieth of the time, or a tenth after a notification.
-// Shown by: TestClaimsBesideDeadRows, TestRationedOrder, BenchmarkDrain/pinned; the lab's
-// scenarios head and pinned.
+// Shown by: TestClaimsBesideDeadRows, TestRationedOrder, BenchmarkDrain/pinned; the lab's scenarios
+// head and pinned.
 //
 // Entry points: [rations.of], [ration.isRationed], [Backend.claimRationed] and
 // [Backend.rationIfCostly].
@@ -42,8 +42,8 @@ const (
 	slowClaim  = time.Millisecond
 	probeEvery = time.Second
 	// manyPages is how many pages a claim touches, apart from those of the jobs that it returns,
-	// when claims are rationed. manyForeign is how many jobs of other kinds it passes over then.
-	// A page has some forty jobs where they lie in the order in which they are due.
+	// when claims are rationed. manyForeign is how many jobs of other kinds it passes over then. A
+	// page has some forty jobs where they lie in the order in which they are due.
 	manyPages   = 250
 	manyForeign = 200
 	// maxRations bounds the memory for queues that come and go.

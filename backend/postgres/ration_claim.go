@@ -24,8 +24,8 @@ func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r 
 	}
 }
 
-// isCostly asks the server, with sql/probe.sql, whether claims scan much that they cannot
-// use. It is false if the server cannot be asked.
+// isCostly asks the server, with sql/probe.sql, whether claims scan much that they cannot use. It
+// is false if the server cannot be asked.
 func (b *Backend) isCostly(ctx context.Context, req queue.ClaimRequest) bool {
 	var plans []struct{ Plan planNode }
 	err := sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
@@ -106,8 +106,8 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 			p.scannedUpTo = notifications
 		}
 
-		// Scan some of the jobs before the marks. If the claim found nothing and the scan did, or has
-		// more to scan, claim again.
+		// Scan some of the jobs before the marks. If the claim found nothing and the scan did, or
+		// has more to scan, claim again.
 		more := b.scanSkipped(ctx, req, r, notifications, len(jobs) == 0)
 		if len(jobs) > 0 || !more && p.knownClaimable == nil {
 			return jobs, nil
@@ -115,8 +115,8 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 	}
 }
 
-// claimSpans claims due jobs in spans that hold all jobs that can be due: whole queues if fromHeads,
-// and otherwise the spans that start at the marks. It moves the marks forward.
+// claimSpans claims due jobs in spans that hold all jobs that can be due: whole queues if
+// fromHeads, and otherwise the spans that start at the marks. It moves the marks forward.
 func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *progress, open snapshot, fromHeads bool) ([]*queue.Job, error) {
 	p.skipped.claims++
 	all := wholeQueues(req.Queues)
@@ -166,8 +166,8 @@ func (b *Backend) openTransactions(ctx context.Context) (s snapshot, err error) 
 	return s, err
 }
 
-// scanSkipped scans one span of the jobs before the marks, or, if idle, as many as maxScan allows. It
-// reports whether the caller should claim new jobs and then call it again. Nobody notifies this
+// scanSkipped scans one span of the jobs before the marks, or, if idle, as many as maxScan allows.
+// It reports whether the caller should claim new jobs and then call it again. Nobody notifies this
 // worker of new jobs while it is awake.
 func (b *Backend) scanSkipped(ctx context.Context, req queue.ClaimRequest, r *ration, notifications int64, idle bool) (more bool) {
 	begun := time.Now()

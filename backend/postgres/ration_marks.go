@@ -18,8 +18,8 @@ import (
 // Other jobs can still come to lie before a mark: jobs that keep an old due time, because they were
 // released, reclaimed or enqueued for a past time, and jobs that a rolled-back transaction had
 // locked. So the jobs before the marks are scanned in rounds, skippedAtOnce jobs at a time, for a
-// fiftieth of the time. If a worker was notified and its claim finds nothing, a round goes on to its
-// end, for a tenth of the time at most, and new jobs are claimed in between.
+// fiftieth of the time. If a worker was notified and its claim finds nothing, a round goes on to
+// its end, for a tenth of the time at most, and new jobs are claimed in between.
 
 const (
 	// dueMargin is how much earlier than the first write of its transaction a job may be due.

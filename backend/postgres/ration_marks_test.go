@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSpansDoNotOverlap: if a mark has gone back, jobs found before it are in one span only.
-// In two, they would fill the limit of a claim twice.
+// TestSpansDoNotOverlap: if a mark has gone back, jobs found before it are in one span only. In
+// two, they would fill the limit of a claim twice.
 func TestSpansDoNotOverlap(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	var p progress

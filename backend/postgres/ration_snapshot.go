@@ -50,8 +50,8 @@ func parseSnapshot(text string, next int64, at time.Time) (s snapshot, err error
 // about as many as connections.
 const maxUnlisted = 100_000
 
-// transactions records which were open at a ration's last claim. Their jobs become visible when they
-// end, with due times as old as they are.
+// transactions records which were open at a ration's last claim. Their jobs become visible when
+// they end, with due times as old as they are.
 type transactions struct {
 	last  snapshot
 	since map[int64]time.Time // after when each open one began; zero if that is not known

@@ -71,8 +71,8 @@ func withRetry(ctx context.Context, f func() error) error {
 }
 
 // shouldRetry reports whether another run may succeed after err, and cannot write a job twice. A
-// [queue.ErrUnknown] is never retried: the first run may have written jobs. All other statements may
-// run again after a connection broke, because rows that they have changed do not match them any
+// [queue.ErrUnknown] is never retried: the first run may have written jobs. All other statements
+// may run again after a connection broke, because rows that they have changed do not match them any
 // more.
 func shouldRetry(err error) bool {
 	if err == nil || errors.Is(err, queue.ErrUnknown) {

@@ -14,8 +14,8 @@ import (
 // Problem: a claim whose answer does not arrive, or arrives too late, may have taken jobs that no
 // worker knows of. They would wait until their lease has expired, and lose an attempt.
 // Rule: the worker's next claim first releases them (sql/release_unanswered.sql). They have the
-// worker's name, and a fence that was drawn after the unanswered claim was sent and that no answered
-// claim has.
+// worker's name, and a fence that was drawn after the unanswered claim was sent and that no
+// answered claim has.
 // Bounds: one statement in releaseEvery, until the lease of the last unanswered claim is over,
 // because the server may commit late; nothing while all claims are answered.
 // Shown by: TestUnansweredClaim, TestLateClaim; the lab's scenarios give-back and cut.

@@ -10,8 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestFailedReleaseKeepsDelay: the release of a job with a slow payload keeps its delay if it fails.
-// Without the delay the job would stand at the head of its queue again.
+// TestFailedReleaseKeepsDelay: the release of a job with a slow payload keeps its delay if it
+// fails. Without the delay the job would stand at the head of its queue again.
 func TestFailedReleaseKeepsDelay(t *testing.T) {
 	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/none") // no server
 	if err != nil {

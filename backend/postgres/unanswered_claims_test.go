@@ -10,9 +10,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestUnansweredClaim: the worker's next claim releases what a claim took whose answer was lost, without
-// costing an attempt. It releases nothing else: neither jobs that the worker holds, nor those of
-// another worker.
+// TestUnansweredClaim: the worker's next claim releases what a claim took whose answer was lost,
+// without costing an attempt. It releases nothing else: neither jobs that the worker holds, nor
+// those of another worker.
 func TestUnansweredClaim(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {

@@ -44,7 +44,8 @@ func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, 
 			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&scanned, &redriven, &seen, &woken) }, b.sql.redrive,
 				sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), limit, last, keyed)
 		})
-		// A transaction that enqueued the key has committed meanwhile: the next run of the statement sees it.
+		// A transaction that enqueued the key has committed meanwhile: the next run of the
+		// statement sees it.
 		if sqlState(err) != uniqueViolation || collisions == retryLimit {
 			return scanned, redriven, seen, err
 		}

@@ -14,27 +14,27 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Handle is what pgx runs statements on. *pgxpool.Pool, *pgxpool.Conn, *pgx.Conn
-// and every [pgx.Tx] are one, and so is the DBTX that sqlc generates.
+// Handle is what pgx runs statements on. *pgxpool.Pool, *pgxpool.Conn, *pgx.Conn and every [pgx.Tx]
+// are one, and so is the DBTX that sqlc generates.
 type Handle interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Tx makes tx a [queue.DB], for Enqueue, Settle and ClaimTx. What they do takes
-// effect when the caller commits tx and, where tx is nested in another transaction (a
-// savepoint), that one too. It does nothing by itself, so it may be called anew each time.
+// Tx makes tx a [queue.DB], for Enqueue, Settle and ClaimTx. Their writes take effect when the
+// caller commits tx. If tx is nested in another transaction (a savepoint), the outer one must
+// commit, too. Tx itself runs nothing, so it may be called anew each time.
 //
-// Errors are pgx's own: errors.As finds a [*pgconn.PgError]. Arguments are pgx's
-// to encode, in any of its query modes, and values come in the types of
-// pgx/v5/stdlib. Rows must be closed before the next statement. With a nil tx
-// the methods return a [*queue.InvalidError]. Like tx, it is not for concurrent use.
+// Errors are pgx's own: errors.As finds a [*pgconn.PgError]. Arguments are pgx's to encode, in any
+// of its query modes, and values come in the types of pgx/v5/stdlib. Rows must be closed before the
+// next statement. With a nil tx the methods return a [*queue.InvalidError]. Like tx, it is not for
+// concurrent use.
 func Tx(tx pgx.Tx) queue.DB { return transaction{adapter{tx}, handle.IsTx{}} }
 
-// DB makes h a [queue.DB], as [Tx] does, for code that takes a pool, a connection
-// or a transaction alike. Through a pool, or a connection that is in no
-// transaction, each call takes effect at once, and where its answer is lost Enqueue returns
-// [queue.ErrUnknown]; ClaimTx refuses these. It may be used concurrently if h may.
+// DB makes h a [queue.DB], as [Tx] does, for code that takes a pool, a connection or a transaction
+// alike. Through a pool, or a connection that is in no transaction, each call takes effect at once.
+// If its answer is lost, Enqueue returns [queue.ErrUnknown]. ClaimTx refuses such handles. It may
+// be used concurrently if h may.
 func DB(h Handle) queue.DB {
 	if tx, ok := h.(pgx.Tx); ok {
 		return Tx(tx)
@@ -68,11 +68,10 @@ func (a adapter) ExecContext(ctx context.Context, query string, args ...any) (sq
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
 
-// QueryContext implements [queue.DB]. Only database/sql can make a *sql.Rows, so
-// it is given a database whose one connection is the handle. Closing that at once
-// ends its goroutine and leaves the rows alone. That ctx ends is for pgx to notice:
-// database/sql would close the rows in a goroutine of its own, beside whatever the
-// caller does with the transaction by then.
+// QueryContext implements [queue.DB]. Only database/sql can make a *sql.Rows, so it is given a
+// database whose one connection is the handle. Closing that at once ends its goroutine and leaves
+// the rows alone. pgx notices when ctx ends. database/sql would close the rows in a goroutine of
+// its own, while the caller may be using the transaction again.
 func (a adapter) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if err := a.check(); err != nil {
 		return nil, err

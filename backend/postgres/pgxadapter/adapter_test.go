@@ -58,8 +58,8 @@ func TestNilHandle(t *testing.T) {
 	}
 }
 
-// TestErrors: what the server says comes through whole, when a query begins, amid
-// its rows, and in a transaction that has failed.
+// TestErrors: what the server says comes through whole, when a query begins, amid its rows, and in
+// a transaction that has failed.
 func TestErrors(t *testing.T) {
 	inModes(t, func(t *testing.T, pool *pgxpool.Pool) {
 		_, q := overPool(t, pool)
@@ -180,8 +180,8 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestCancelledAmidRows: rows whose context ends are closed, and the connection is
-// not touched any more once Close has returned, as the race detector would tell.
+// TestCancelledAmidRows: rows whose context ends are closed, and the connection is not touched any
+// more once Close has returned, as the race detector would tell.
 func TestCancelledAmidRows(t *testing.T) {
 	pool := openPool(t, "cache_statement")
 	for range 50 {

@@ -11,9 +11,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// BenchmarkEnqueue enqueues n jobs at a time in an open transaction: one of pgx,
-// through the adapter, and one of database/sql on pgx/v5/stdlib. They take turns, so
-// that a change of the machine's mood shows in both. An operation is one Enqueue.
+// BenchmarkEnqueue enqueues n jobs at a time in an open transaction: one of pgx, through the
+// adapter, and one of database/sql on pgx/v5/stdlib. They take turns, so that a change of the
+// machine's mood shows in both. An operation is one Enqueue.
 func BenchmarkEnqueue(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		for range 5 {

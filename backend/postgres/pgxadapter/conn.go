@@ -9,9 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// conn is a handle as database/sql sees it for the time of one query: a connection
-// that can only be queried, and the connector to it. There is nothing to close, since
-// the handle is the caller's.
+// conn is a handle as database/sql sees it for the time of one query: a connection that can only be
+// queried, and the connector to it. There is nothing to close, since the handle is the caller's.
 type conn struct {
 	ctx    context.Context // the query's
 	handle Handle
@@ -24,12 +23,12 @@ var _ interface {
 	driver.NamedValueChecker
 } = conn{}
 
-// textFormat has the server send every column as text, which it does
-// in the query modes that know no column's type beforehand, too.
+// textFormat makes the server send every column as text. It does so in the query modes that know no
+// column's type beforehand, too.
 var textFormat = pgx.QueryResultFormats{pgx.TextFormatCode}
 
-// QueryContext runs the query up to its first row: before that the columns
-// are not known, nor whether it fails.
+// QueryContext runs the query up to its first row. Before that nothing tells the columns, or
+// whether the query fails.
 func (c conn) QueryContext(_ context.Context, query string, named []driver.NamedValue) (driver.Rows, error) {
 	args := make([]any, 0, 1+len(named))
 	args = append(args, textFormat)
@@ -48,8 +47,8 @@ func (c conn) QueryContext(_ context.Context, query string, named []driver.Named
 	return &rows{rows: r, first: true, more: more}, nil
 }
 
-// CheckNamedValue passes every argument on as it is: pgx knows more types than
-// database/sql does. What it does not know are names.
+// CheckNamedValue passes every argument on as it is, because pgx knows more types than database/sql
+// does. It refuses names, which pgx does not know.
 func (c conn) CheckNamedValue(v *driver.NamedValue) error {
 	if v.Name != "" {
 		return fmt.Errorf("pgxadapter: argument %q: named arguments are not supported", v.Name)

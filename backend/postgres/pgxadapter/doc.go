@@ -10,7 +10,7 @@
 //
 //	q, err := postgres.New(stdlib.OpenDBFromPool(pool), postgres.Options{Listen: pgxlisten.Listen})
 //
-// Both then share the pool's connections. A worker that listens keeps one of them
-// to itself, so the pool needs at least two, and another for each handler that has
-// a transaction open. The example shows a whole program.
+// Both then share the pool's connections. A worker that listens keeps one of them to itself, so the
+// pool needs at least two, and another for each handler that has a transaction open. The example
+// shows a whole program.
 package pgxadapter

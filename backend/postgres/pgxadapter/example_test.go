@@ -22,9 +22,8 @@ type Receipt struct {
 
 var SendReceipt = queue.NewKind[Receipt]("receipt.send")
 
-// A program on pgxpool: one pool for its own statements, for the queue and for the
-// worker. An order and its job are one transaction, and so are the receipt and the
-// end of that job.
+// A program on pgxpool: one pool for its own statements, for the queue and for the worker. An order
+// and its job are one transaction, and so are the receipt and the end of that job.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -87,8 +87,8 @@ func query(t *testing.T, ctx context.Context, db queue.DB, text string) *sql.Row
 	return rows
 }
 
-// TestNothingIsLeft: however a query ends, no goroutine of database/sql is left and
-// no connection of the pool is in use.
+// TestNothingIsLeft: however a query ends, no goroutine of database/sql is left and no connection
+// of the pool is in use.
 func TestNothingIsLeft(t *testing.T) {
 	pool := openPool(t, "cache_statement")
 	for _, u := range uses {

@@ -11,9 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestPoolListens: a queue on stdlib.OpenDBFromPool is woken by what a transaction
-// of pgx enqueues, holds one connection of the pool meanwhile, and leaves none behind
-// that listens.
+// TestPoolListens: a queue on stdlib.OpenDBFromPool is woken by what a transaction of pgx enqueues,
+// holds one connection of the pool meanwhile, and leaves none behind that listens.
 func TestPoolListens(t *testing.T) {
 	pool := openPool(t, "cache_statement")
 	_, q := overPool(t, pool)

@@ -62,8 +62,8 @@ func (r *rows) advance() bool {
 	return r.rows.Next()
 }
 
-// decoder turns a column's bytes, which are the connection's, into a value of one
-// of the types that database/sql allows drivers.
+// decoder turns a column's bytes, which are the connection's, into a value of one of the types that
+// database/sql allows drivers.
 type decoder func(src []byte) (driver.Value, error)
 
 func decoders(r pgx.Rows) []decoder {

@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestConformance runs the suite that every backend passes on a pool of pgx: what is
-// in a transaction goes through the adapter, all else through the pool's *sql.DB.
+// TestConformance runs the suite that every backend passes on a pool of pgx: what is in a
+// transaction goes through the adapter, all else through the pool's *sql.DB.
 func TestConformance(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// expressions are values and NULLs of every type that is treated by itself, and
-// some of those that are text.
+// expressions are values and NULLs of every type that is treated by itself, and some of those that
+// are text.
 var expressions = []string{
 	"true", "false", "NULL::boolean",
 	"(-32768)::smallint", "2147483647::integer", "(-9223372036854775808)::bigint", "NULL::bigint",

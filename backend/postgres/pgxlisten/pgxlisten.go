@@ -13,12 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Listen is a value for the Listen option of package postgres. It takes one
-// connection out of db for as long as it listens, so a limit set with
-// SetMaxOpenConns must leave one for it, and puts none back: a connection that
-// has listened is closed. A database that was not opened with pgx/v5/stdlib, or is
-// limited to one connection, is [errors.ErrUnsupported]. It does not work through
-// a pooler in transaction mode, where the connection is not the caller's own.
+// Listen is a value for the Listen option of package postgres. It takes one connection out of db
+// for as long as it listens, so a limit set with SetMaxOpenConns must leave one for it, and puts
+// none back: a connection that has listened is closed. A database that was not opened with
+// pgx/v5/stdlib, or is limited to one connection, is [errors.ErrUnsupported]. It does not work
+// through a pooler in transaction mode, where the connection is not the caller's own.
 func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error {
 	if db.Stats().MaxOpenConnections == 1 {
 		return fmt.Errorf("pgxlisten: the database is limited to one connection, which listening would keep: %w", errors.ErrUnsupported)
@@ -78,8 +77,8 @@ const (
 	pingTimeout = 5 * time.Second
 )
 
-// wait returns the next notification. A connection whose other end is gone would
-// keep it waiting for ever, so it is pinged now and then.
+// wait returns the next notification. A connection whose other end is gone would keep it waiting
+// for ever, so it is pinged now and then.
 func wait(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, error) {
 	for {
 		silent, cancel := context.WithTimeout(ctx, pingEvery)

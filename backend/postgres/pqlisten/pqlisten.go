@@ -12,12 +12,12 @@ import (
 	"github.com/lib/pq"
 )
 
-// New returns a value for the Listen option of package postgres. dsn is the one
-// that the database was opened with: lib/pq listens on a connection of its own
-// beside the pool's. It does not work through a pooler in transaction mode.
+// New returns a value for the Listen option of package postgres. dsn is the one that the database
+// was opened with: lib/pq listens on a connection of its own beside the pool's. It does not work
+// through a pooler in transaction mode.
 //
-// The value returns when that connection breaks, when the server does not answer within
-// ten seconds, and, at once, when its context ends. Package postgres then calls it again.
+// The value returns when that connection breaks, when the server does not answer within ten
+// seconds, and, at once, when its context ends. Package postgres then calls it again.
 func New(dsn string) func(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error {
 	return func(ctx context.Context, _ *sql.DB, channel string, ready func(), notify func(payload string)) error {
 		if err := listen(ctx, new(net.Dialer).DialContext, dsn, channel, ready, notify); err != nil {
@@ -88,7 +88,8 @@ func receive(ctx context.Context, end context.CancelCauseFunc, l *pq.Listener, n
 	}
 }
 
-// answered runs f, which waits for the server, and ends the connection if that takes longer than answerTimeout.
+// answered runs f, which waits for the server, and ends the connection if that takes longer than
+// answerTimeout.
 func answered(end context.CancelCauseFunc, f func() error) error {
 	defer time.AfterFunc(answerTimeout, func() { end(errSilent) }).Stop()
 	return f()
@@ -102,15 +103,16 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// closeListener closes l, whose connection is closed already, and waits until its goroutine has ended.
+// closeListener closes l, whose connection is closed already, and waits until its goroutine has
+// ended.
 func closeListener(l *pq.Listener) {
 	_ = l.Close()
 	for range l.Notify { // lib/pq would wait for ever to deliver what is left
 	}
 }
 
-// dialer dials for lib/pq, and closes the connection when ctx ends. lib/pq holds the listener's lock while it waits for the
-// server, so [pq.Listener.Close] would wait for the server, too.
+// dialer dials for lib/pq, and closes the connection when ctx ends. lib/pq holds the listener's
+// lock while it waits for the server, so [pq.Listener.Close] would wait for the server, too.
 type dialer struct {
 	ctx  context.Context
 	dial dialFunc

@@ -40,7 +40,8 @@ func (s server) serve(conn net.Conn) {
 
 const dsn = "host=127.0.0.1 user=u password=p dbname=d sslmode=disable"
 
-// TestSilentServer: a server that falls silent at the start, before LISTEN, or at the first or second ping is given up after ten seconds.
+// TestSilentServer: a server that falls silent at the start, before LISTEN, or at the first or
+// second ping is given up after ten seconds.
 func TestSilentServer(t *testing.T) {
 	for answers, want := range []time.Duration{
 		answerTimeout, answerTimeout, pingEvery + answerTimeout, 2*pingEvery + answerTimeout,
@@ -59,7 +60,8 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// TestCancelSilentServer: at shutdown nobody waits for a server that has fallen silent, whatever it was asked.
+// TestCancelSilentServer: at shutdown nobody waits for a server that has fallen silent, whatever it
+// was asked.
 func TestCancelSilentServer(t *testing.T) {
 	for answers := range 4 {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,8 @@ SET
 WHERE j.ctid = ANY ((
     SELECT errand.lock_due(
         $1::text::text[], $2::text::text[], $3::integer, '1ms',
-        $6::text::integer[], $7::text::timestamptz[], $8::text::bigint[], $10::text::integer[], $11::text::timestamptz[])
+        $6::text::integer[], $7::text::timestamptz[], $8::text::bigint[],
+        $10::text::integer[], $11::text::timestamptz[])
 )::tid[])
 RETURNING
     j.id, j.queue, j.kind,

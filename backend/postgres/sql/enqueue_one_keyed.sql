@@ -1,8 +1,8 @@
 -- Writes one job with a key, and wakes a sleeping worker of its queue. It takes half the time of enqueue.sql. The
 -- parameters are those of enqueue_one.sql, and $10 is the key. The job is not written if a live job holds its key. Its
 -- id is then the live job's id, or NULL if this statement's snapshot does not show that job: run it again.
--- The transaction draws its number before the clock is read. The INSERT may wait for another transaction that writes the
--- same key, and rationed claims (ration_marks.go) expect a job to be due after its transaction was seen.
+-- The transaction draws its number before the clock is read. The INSERT may wait for another transaction that writes
+-- the same key, and rationed claims (ration_marks.go) expect a job to be due after its transaction was seen.
 -- Index: jobs_key_idx, sleepers_pkey.
 WITH written AS (
     INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_key)

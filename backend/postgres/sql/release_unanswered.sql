@@ -1,6 +1,6 @@
--- Releases the jobs that unanswered claims of worker $1 have taken: jobs with a fence above $2 that is none of $3, locked
--- within the last $4 microseconds. It wakes sleeping workers if $5, and never waits for a lock. Returns the ids of the
--- jobs.
+-- Releases the jobs that unanswered claims of worker $1 have taken: jobs with a fence above $2 that is none of $3,
+-- locked within the last $4 microseconds. It wakes sleeping workers if $5, and never waits for a lock. Returns the ids
+-- of the jobs.
 -- Index: jobs_running_idx.
 WITH back AS (
     UPDATE errand.jobs
