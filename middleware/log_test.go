@@ -174,46 +174,48 @@ func TestLogGoexit(t *testing.T) {
 // TestLogOnce: each failure is logged once, by Log or by the worker, whatever becomes of it outside
 // of Log. Both write to one log here.
 func TestLogOnce(t *testing.T) {
-	logger, text := basicLog(slog.LevelInfo)
-	q := queuetest.New(queuetest.Options{})
-	mux := queue.NewMux()
-	for kind, h := range map[string]queue.Handler{
-		"plain": basicReturns(errBasic), "dead": basicReturns(queue.Discard(errBasic)), "panic": basicPanics("boom"), "mute": basicReturns(&basicMute{}),
-		"exit": queue.HandlerFunc(func(context.Context, *queue.Job) error { runtime.Goexit(); return nil }),
-	} {
-		mux.Handle(kind, h)
-		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: kind}); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		logger, text := basicLog(slog.LevelInfo)
+		q := queuetest.New(queuetest.Options{})
+		mux := queue.NewMux()
+		for kind, h := range map[string]queue.Handler{
+			"plain": basicReturns(errBasic), "dead": basicReturns(queue.Discard(errBasic)), "panic": basicPanics("boom"), "mute": basicReturns(&basicMute{}),
+			"exit": queue.HandlerFunc(func(context.Context, *queue.Job) error { runtime.Goexit(); return nil }),
+		} {
+			mux.Handle(kind, h)
+			if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: kind}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made := func(next queue.Handler) queue.Handler { // makes the job dead, and Log does not know
+			return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return queue.Discard(next.HandleJob(ctx, job)) })
+		}
+		mux.Handle("changed", queue.Chain(basicReturns(errBasic), made, middleware.Log(logger)))
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "changed", Queue: "changed"}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	made := func(next queue.Handler) queue.Handler { // makes the job dead, and Log does not know
-		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error { return queue.Discard(next.HandleJob(ctx, job)) })
-	}
-	mux.Handle("changed", queue.Chain(basicReturns(errBasic), made, middleware.Log(logger)))
-	if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "changed", Queue: "changed"}); err != nil {
-		t.Fatal(err)
-	}
-	work := func(w queue.Worker) {
-		ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer stop()
-		if err := w.Run(ctx); err != nil {
-			t.Error(err)
+		work := func(w queue.Worker) {
+			ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer stop()
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	work(queue.Worker{Backend: q, Logger: logger, Handler: queue.Chain(mux, middleware.Log(logger))})
-	once := make(map[any]int)
-	for _, rec := range basicRecords(t, text) {
-		once[rec["kind"]]++
-	}
-	if want := map[any]int{"plain": 1, "dead": 1, "panic": 1, "mute": 1, "exit": 1}; !maps.Equal(once, want) {
-		t.Errorf("records: got %v, want %v; the log:\n%s", once, want, text)
-	}
-	text.Reset()
-	work(queue.Worker{Backend: q, Logger: logger, Handler: mux, Queues: []string{"changed"}})
-	records := basicRecords(t, text)
-	if len(records) != 2 || records[0]["msg"] != "errand: job failed" || records[1]["msg"] != "errand: job is dead" {
-		t.Errorf("a failure that became a death outside of Log: got %v, want both", records)
-	}
+		work(queue.Worker{Backend: q, Logger: logger, Handler: queue.Chain(mux, middleware.Log(logger))})
+		once := make(map[any]int)
+		for _, rec := range basicRecords(t, text) {
+			once[rec["kind"]]++
+		}
+		if want := map[any]int{"plain": 1, "dead": 1, "panic": 1, "mute": 1, "exit": 1}; !maps.Equal(once, want) {
+			t.Errorf("records: got %v, want %v; the log:\n%s", once, want, text)
+		}
+		text.Reset()
+		work(queue.Worker{Backend: q, Logger: logger, Handler: mux, Queues: []string{"changed"}})
+		records := basicRecords(t, text)
+		if len(records) != 2 || records[0]["msg"] != "errand: job failed" || records[1]["msg"] != "errand: job is dead" {
+			t.Errorf("a failure that became a death outside of Log: got %v, want both", records)
+		}
+	})
 }
 
 // TestLogDefault: nil is slog's default at the time of the call.

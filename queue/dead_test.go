@@ -172,7 +172,7 @@ func TestOnDeadIsCalledAgain(t *testing.T) {
 	})
 }
 
-// TestOnDeadKeepsSlot: OnDead takes its job's slot and nothing else. The worker settles other jobs
+// TestOnDeadSlow: OnDead takes its job's slot and nothing else. The worker settles other jobs
 // and extends the lease of the job meanwhile. ctx ends after ten seconds.
 func TestOnDeadSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -44,18 +44,19 @@ type panicking struct{}
 
 func (panicking) MarshalJSON() ([]byte, error) { panic("in the user's method") }
 
+func noTask() *task         { return nil }
+func noMap() map[string]int { return nil }
+
 // TestPanicPlace: the text names the line in the user's code, however the panic came about.
 func TestPanicPlace(t *testing.T) {
-	var nilMap map[string]int
-	var nilTask *task
 	for name, f := range map[string]func(){
 		"panic":           func() { panic("boom") },
 		"error":           func() { panic(errPlain) },
-		"nil pointer":     func() { nilTask.N++ },
-		"nil map":         func() { nilMap["a"] = 1 },
+		"nil pointer":     func() { noTask().N++ },
+		"nil map":         func() { noMap()["a"] = 1 },
 		"index":           func() { _ = os.Args[len(os.Args)] },
 		"type assertion":  func() { _ = any(1).(string) },
-		"library":         func() { strings.Repeat("a", -1-len(os.Args)) },
+		"library":         func() { _ = strings.Repeat("a", -1-len(os.Args)) },
 		"method":          func() { _, _ = json.Marshal(panicking{}) },
 		"panicked twice":  func() { twice(func() { panic("boom") }) },
 		"nil":             func() { panic(nil) },

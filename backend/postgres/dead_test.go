@@ -15,7 +15,8 @@ import (
 )
 
 // TestOnDead: a worker calls OnDead for a job whose last attempt has failed, for one whose
-// payload does not fit, and for one whose worker has crashed in its last attempt. What it gets is what is stored.
+// payload does not fit, and for one whose worker has crashed in its last attempt. It gets the error
+// that is stored.
 func TestOnDead(t *testing.T) {
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {
