@@ -164,7 +164,9 @@ func TestOnDeadIsCalledAgain(t *testing.T) {
 		second := start(t, queue.Worker{Backend: q, Handler: taking(0), OnDead: calls.add})
 		time.Sleep(5 * time.Minute)
 		second.stop()
-		calls.only(t)
+		if job, err := calls.only(t); job.ID != 1 || !errors.Is(err, queue.ErrLost) {
+			t.Errorf("got job %d with %v, want job 1, and ErrLost", job.ID, err)
+		}
 		wantCount(t, q, queue.StatusDead, 1)
 		close(never)
 		first.cancel()

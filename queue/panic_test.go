@@ -14,11 +14,11 @@ import (
 )
 
 func TestPanicError(t *testing.T) {
-	err := error(&queue.PanicError{Value: errPlain, Stack: []byte("stack")})
+	err := &queue.PanicError{Value: errPlain, Stack: []byte("stack")}
 	if !errors.Is(err, errPlain) || err.Error() != "panic: plain" {
 		t.Errorf("got %q, want its value", err)
 	}
-	if again := queue.RecoveredPanic(err); error(again) != err {
+	if again := queue.RecoveredPanic(err); again != err {
 		t.Errorf("a PanicError that panicked again: got %v, want it as it is", again)
 	}
 }
