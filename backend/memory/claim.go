@@ -24,9 +24,9 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 	var jobs []*queue.Job
 	room := req.MaxBytes()
 	for _, name := range req.Queues {
-		lines := q.due(name, req.Kinds, at)
+		pending := q.advanced(name, req.Kinds, at)
 		for len(jobs) < req.Limit {
-			r := first(lines)
+			r := firstToClaim(pending)
 			if r == nil {
 				break
 			}
@@ -51,7 +51,7 @@ func sizeOf(r *row) int {
 // claim gives r to the claimer, with the fence that was drawn last, and returns the job for the
 // claimer.
 func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *queue.Job {
-	next := *r.seen(tx)
+	next := *r.visibleTo(tx)
 	next.Status = queue.StatusRunning
 	next.Attempt++
 	next.Fence, next.Worker = q.lastFence, req.Worker
@@ -165,7 +165,7 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 // released.
 func (q *Queue) firstIn(tx *memTx, req queue.ClaimRequest, at time.Time) *row {
 	for _, name := range req.Queues {
-		best := first(q.due(name, req.Kinds, at))
+		best := firstToClaim(q.advanced(name, req.Kinds, at))
 		for _, r := range tx.rows {
 			if tx.finds(r, name, req.Kinds, at) && (best == nil || claimedBefore(r.draft, &best.committed)) {
 				best = r

@@ -49,11 +49,11 @@ func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
-	var lines []*line
-	for name := range q.lines {
-		lines = append(lines, q.due(name, kinds, at)...)
+	var pending []*kindRows
+	for name := range q.pending {
+		pending = append(pending, q.advanced(name, kinds, at)...)
 	}
-	r := first(lines)
+	r := firstToClaim(pending)
 	if r == nil {
 		return nil, nil
 	}
@@ -61,7 +61,7 @@ func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 	return q.claim(nil, r, queue.ClaimRequest{Worker: "Drain", Lease: drainLease}, at), nil
 }
 
-// run calls the handler and makes an error of its panic.
+// run calls the handler. It returns a panic of the handler as an error.
 func run(ctx context.Context, h queue.Handler, job *queue.Job) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -117,8 +117,8 @@ func TestDrainOfMux(t *testing.T) {
 	}
 }
 
-// TestDrainOverDays: back-off, and the lease of a worker that crashed, are over
-// when the bubble's time says so.
+// TestDrainOverDays: back-off, and the lease of a worker that crashed, are over when the bubble's
+// time says so.
 func TestDrainOverDays(t *testing.T) {
 	bubble(t, memory.Options{}, func(t *testing.T, q *memory.Queue) {
 		enqueue(t, q, nil, job("k"))

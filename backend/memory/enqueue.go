@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Enqueue implements [queue.Enqueuer]. It waits only for an open transaction
-// that holds a key of one of the jobs.
+// Enqueue implements [queue.Enqueuer]. It waits only for an open transaction that holds a key of
+// one of the jobs.
 func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for _, j := range jobs {
 		if err := j.Check(q.opts.MaxPayload); err != nil {
@@ -98,7 +98,7 @@ func (q *Queue) holder(tx *memTx, k lockKey) (r *row, busy *memTx) {
 		if r.tx != nil && r.tx != tx {
 			return nil, r.tx
 		}
-		if live(r.seen(tx)) {
+		if live(r.visibleTo(tx)) {
 			return r, nil
 		}
 	}

@@ -74,8 +74,8 @@ func TestInlineBeforeCommitReturns(t *testing.T) {
 	q.wantRan(t, "by Commit", "beside", "a", "b")
 }
 
-// TestInlineLeavesTxAlone: nothing runs while the caller's transaction is open, not
-// even what has become due meanwhile: it might wait for what that has locked.
+// TestInlineLeavesTxAlone: nothing runs while the caller's transaction is open, not even what has
+// become due meanwhile: it might wait for what that has locked.
 func TestInlineLeavesTxAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newInline(succeed)
@@ -91,8 +91,8 @@ func TestInlineLeavesTxAlone(t *testing.T) {
 	})
 }
 
-// TestInlineFailure: what fails inline is what it is in production: recorded, and
-// tried again after its back-off.
+// TestInlineFailure: what fails inline is what it is in production: recorded, and tried again after
+// its back-off.
 func TestInlineFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newInline(func(_ context.Context, _ *inline, j *queue.Job) error {
@@ -169,8 +169,8 @@ func TestInlineChain(t *testing.T) {
 	}
 }
 
-// TestInlineWithOtherContext: a handler that enqueues with a context of its own has
-// the job run within that call.
+// TestInlineWithOtherContext: a handler that enqueues with a context of its own has the job run
+// within that call.
 func TestInlineWithOtherContext(t *testing.T) {
 	q := newInline(func(_ context.Context, q *inline, j *queue.Job) error {
 		if j.Kind == "inner" {
@@ -239,8 +239,8 @@ func TestInlineTwoQueues(t *testing.T) {
 	pong.wantRan(t, "in the other", slices.Repeat([]string{"pong"}, 99)...)
 }
 
-// TestInlineOfMux: a Mux may get its handlers, which need the queue, after the queue
-// has been made; jobs of other kinds are left.
+// TestInlineOfMux: a Mux may get its handlers, which need the queue, after the queue has been made;
+// jobs of other kinds are left.
 func TestInlineOfMux(t *testing.T) {
 	mux := queue.NewMux()
 	q := memory.New(memory.Options{Inline: queue.Chain(mux)})

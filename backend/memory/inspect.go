@@ -19,19 +19,19 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	type line struct {
+	type group struct {
 		queue  string
 		status queue.Status
 	}
-	n := make(map[line]int64)
+	n := make(map[group]int64)
 	for _, r := range q.rows {
 		if r.committed.Status != "" {
-			n[line{r.committed.Queue, r.committed.Status}]++
+			n[group{r.committed.Queue, r.committed.Status}]++
 		}
 	}
 	counts := make([]queue.Count, 0, len(n))
-	for l, jobs := range n {
-		counts = append(counts, queue.Count{Queue: l.queue, Status: l.status, Jobs: jobs, Exact: true})
+	for g, jobs := range n {
+		counts = append(counts, queue.Count{Queue: g.queue, Status: g.status, Jobs: jobs, Exact: true})
 	}
 	slices.SortFunc(counts, func(a, b queue.Count) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
@@ -102,7 +102,7 @@ func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, e
 	return shown(r), true, nil
 }
 
-// Redrive implements [queue.Redriver]. Of dead jobs with the same key it revives the oldest.
+// Redrive implements [queue.Redriver]. Of dead jobs with the same key it redrives the oldest.
 func (q *Queue) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
 	if err := which.Check(); err != nil {
 		return 0, err

@@ -44,10 +44,10 @@ type Queue struct {
 	lastID    int64
 	lastFence int64
 	rows      map[int64]*row
-	keys      map[lockKey][]*row          // rows that are live, or that an open transaction makes live
-	lines     map[string]map[string]*line // pending rows by queue and kind
-	leases    pile                        // running rows; due is when their lease ends
-	ended     pile                        // completed and dead rows; due is when their retention is over
+	keys      map[lockKey][]*row              // rows that are live, or that an open transaction makes live
+	pending   map[string]map[string]*kindRows // pending rows by queue and kind
+	leases    rowHeap                         // running rows; due is when their lease ends
+	ended     rowHeap                         // completed and dead rows; due is when their retention is over
 	sleepers  map[string]*sleeper
 }
 
@@ -69,7 +69,7 @@ func New(opts Options) *Queue {
 		opts:     opts,
 		rows:     make(map[int64]*row),
 		keys:     make(map[lockKey][]*row),
-		lines:    make(map[string]map[string]*line),
+		pending:  make(map[string]map[string]*kindRows),
 		sleepers: make(map[string]*sleeper),
 	}
 }
@@ -82,18 +82,18 @@ type row struct {
 	id        int64
 	key       lockKey
 	through   queue.DB      // the handle that it was enqueued through, for the option Through
-	committed queue.Record  // what everyone sees; its Status is "" until its insertion commits
+	committed queue.Record  // what all callers see; its Status is "" until its insertion commits
 	tx        *memTx        // the open transaction that has locked the row, or nil
 	draft     *queue.Record // what tx has made of it; nil without tx
 
 	keyed bool      // the row is in Queue.keys
-	in    *pile     // where the row is found; nil while it is locked
-	at    int       // its index there
-	due   time.Time // what orders it there
+	heap  *rowHeap  // the heap that holds the row; nil while a transaction has locked it
+	index int       // its index in that heap
+	due   time.Time // the time that orders it in that heap
 }
 
-// seen returns the row as a statement in tx sees it, or outside of any transaction if tx is nil.
-func (r *row) seen(tx *memTx) *queue.Record {
+// visibleTo returns the row as a statement in tx sees it. If tx is nil, that is the committed row.
+func (r *row) visibleTo(tx *memTx) *queue.Record {
 	if tx != nil && r.tx == tx {
 		return r.draft
 	}
@@ -107,14 +107,14 @@ func live(r *queue.Record) bool {
 	return r.Status == queue.StatusPending || r.Status == queue.StatusRunning
 }
 
-// holds reports whether the caller who presents job holds the job that r records.
+// holds reports whether job has the fence and the worker of the running claim that r records.
 func holds(r *queue.Record, job *queue.Job) bool {
 	return r.Status == queue.StatusRunning && r.Fence == job.Fence && r.Worker == job.Worker
 }
 
-// do runs op under the lock, in tx if that is not nil. If another transaction is in op's way, op
-// returns it and changes nothing; do waits for that transaction to end and runs op again, as a
-// database waits for a row's lock.
+// do runs op under the lock, in tx if that is not nil. If op needs a row or key that another
+// transaction has locked, it changes nothing and returns that transaction. do waits for its end and
+// runs op again, as a database waits for the lock of a row.
 func (q *Queue) do(ctx context.Context, operation string, tx *memTx, op func() (busy *memTx)) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -162,19 +162,19 @@ func (q *Queue) write(tx *memTx, r *row, next queue.Record) {
 	q.index(r)
 }
 
-// index puts r where its new state is looked up, or deletes it.
+// index puts r into the heap that its new state belongs to, or deletes it.
 func (q *Queue) index(r *row) {
-	if r.in != nil {
-		r.in.remove(r)
+	if r.heap != nil {
+		r.heap.remove(r)
 	}
 	q.indexKey(r)
 	if r.tx != nil {
-		return // locked: nobody finds it
+		return // locked: no claim finds it
 	}
 	rec := &r.committed
 	switch rec.Status {
 	case queue.StatusPending:
-		q.line(rec.Queue, rec.Kind).later.add(r, rec.ScheduledAt)
+		q.rowsOf(rec.Queue, rec.Kind).scheduled.add(r, rec.ScheduledAt)
 		q.wake(rec.Queue)
 	case queue.StatusRunning:
 		q.leases.add(r, rec.LeaseEnds)

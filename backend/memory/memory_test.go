@@ -20,8 +20,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestBare runs the suite over a backend without optional powers, except that it
-// is a Waiter that cannot wake: the suite must not need them.
+// TestBare runs the suite over a backend without capabilities, except that it is a Waiter that
+// cannot wake: the suite must not need them.
 func TestBare(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		return backendtest.Harness{Queue: bare{memory.New(memory.Options{})}, Polls: true}

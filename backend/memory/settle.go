@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Settle implements [queue.Consumer]. It waits only for an open transaction that
-// has settled one of the jobs.
+// Settle implements [queue.Consumer]. It waits only for an open transaction that has settled one of
+// the jobs.
 func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -23,20 +23,20 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 	if err != nil {
 		return nil, failed("settle", err)
 	}
-	var taken error
+	var keyErr error
 	err = q.do(ctx, "settle", tx, func() *memTx {
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil && r.tx != nil && r.tx != tx {
 				return r.tx
 			}
-			if taken = q.checkKey(tx, o); taken != nil {
+			if keyErr = q.checkKey(tx, o); keyErr != nil {
 				return nil
 			}
 		}
 		at := now()
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil {
-				q.write(tx, r, settled(*r.seen(tx), o, at))
+				q.write(tx, r, settled(*r.visibleTo(tx), o, at))
 				if tx != nil {
 					delete(tx.claims, r.id)
 				}
@@ -46,22 +46,22 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 		}
 		return nil
 	})
-	if err == nil && taken != nil {
-		err = failed("settle", taken)
+	if err == nil && keyErr != nil {
+		err = failed("settle", keyErr)
 	}
 	return lost, err
 }
 
-// held returns the row of the job if the caller who presents it holds it, else nil.
+// held returns the row of the job if the caller holds the job, else nil.
 func (q *Queue) held(tx *memTx, job *queue.Job) *row {
-	if r := q.rows[job.ID]; r != nil && (holds(r.seen(tx), job) || tx.holds(job)) {
+	if r := q.rows[job.ID]; r != nil && (holds(r.visibleTo(tx), job) || tx.holds(job)) {
 		return r
 	}
 	return nil
 }
 
-// checkKey returns an error if the outcome would revive a job that ClaimTx has completed while
-// another live job has its key.
+// checkKey returns an error if the outcome would make a job live again that ClaimTx has completed,
+// while another live job has its key.
 func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 	if !tx.holds(o.Job) || o.Action == queue.Done {
 		return nil

@@ -21,7 +21,7 @@ func (q *Queue) Stored(kind string) (jobs []Stored) {
 	defer q.mu.Unlock()
 	for _, r := range q.rows {
 		open := r.committed.Status == ""
-		rec := *r.seen(r.tx)
+		rec := *r.visibleTo(r.tx)
 		if !open {
 			rec = r.committed
 		}

@@ -89,8 +89,8 @@ func TestTxIsNoDatabase(t *testing.T) {
 	}
 }
 
-// TestWaitsForTx: a call that needs a row of an open transaction waits, until that
-// ends or the context does.
+// TestWaitsForTx: a call that needs a row of an open transaction waits, until that ends or the
+// context does.
 func TestWaitsForTx(t *testing.T) {
 	bubble(t, memory.Options{}, func(t *testing.T, q *memory.Queue) {
 		enqueue(t, q, nil, job("k"))

@@ -72,8 +72,8 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 	at := now()
 	next = -1
 	for _, name := range queues {
-		for _, l := range q.due(name, nil, at) {
-			if r := l.later.first(); r != nil && (next < 0 || r.due.Sub(at) < next) {
+		for _, rows := range q.advanced(name, nil, at) {
+			if r := rows.scheduled.first(); r != nil && (next < 0 || r.due.Sub(at) < next) {
 				next = r.due.Sub(at)
 			}
 		}
