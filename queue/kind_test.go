@@ -169,7 +169,7 @@ func TestAs(t *testing.T) {
 		t.Error("As does not follow Unwrap")
 	}
 	if _, ok := queue.As[queue.Waiter](plain(q)); ok {
-		t.Error("As finds a power that is hidden")
+		t.Error("As finds a capability that is hidden")
 	}
 	if _, ok := queue.As[queue.Waiter](nil); ok {
 		t.Error("As finds something in nil")

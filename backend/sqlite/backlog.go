@@ -8,10 +8,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Backlogs implements [queue.Backlogger] with sql/backlog.sql. It costs a look-up of the index,
-// some 10 µs, for each queue and each of its priorities in use. It reads at most the 1,000 most
-// urgent priorities of a queue, and at most 10,000 in all, of all queues in turn. It leaves out the
-// others.
+// Backlogs implements [queue.Backlogger] with sql/backlog.sql. For each queue and each of its
+// priorities in use it looks into the index once, which takes some 10 µs. It reads at most the
+// 1,000 most urgent priorities of a queue, and at most 10,000 in all, taken from the queues in
+// turn. It leaves out the others.
 func (b *Backend) Backlogs(ctx context.Context) (backlogs []queue.Backlog, err error) {
 	err = b.read(ctx, "backlog", func(db queue.DB) error {
 		backlogs = nil

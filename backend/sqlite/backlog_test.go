@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestBacklogsOfManyPriorities: a queue in which nearly each job has a priority of its own costs a bounded time, and
-// hides no other queue.
+// TestBacklogsOfManyPriorities: a queue in which nearly each job has a priority of its own costs a
+// bounded time, and hides no other queue.
 func TestBacklogsOfManyPriorities(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	execute(t, db, `WITH RECURSIVE series (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM series WHERE i < 2000)

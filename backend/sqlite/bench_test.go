@@ -20,8 +20,8 @@ func withEach(b *testing.B, bench func(b *testing.B, driver string)) {
 	}
 }
 
-// BenchmarkEnqueue writes jobs through the backend's own handle, n a statement.
-// An operation is one job.
+// BenchmarkEnqueue writes jobs through the backend's own handle, n a statement. An operation is one
+// job.
 func BenchmarkEnqueue(b *testing.B) {
 	withEach(b, func(b *testing.B, driver string) {
 		for _, n := range []int{1, 100, 5000} {
@@ -39,8 +39,8 @@ func BenchmarkEnqueue(b *testing.B) {
 	})
 }
 
-// BenchmarkEnqueueTx enqueues jobs in transactions of the caller's, n in each, one a call. An operation is one job
-// with its share of BEGIN and COMMIT.
+// BenchmarkEnqueueTx enqueues jobs in transactions of the caller's, n in each, one a call. An
+// operation is one job with its share of BEGIN and COMMIT.
 func BenchmarkEnqueueTx(b *testing.B) {
 	withEach(b, func(b *testing.B, driver string) {
 		for _, n := range []int{1, 100} {
@@ -62,8 +62,8 @@ func BenchmarkEnqueueTx(b *testing.B) {
 	})
 }
 
-// BenchmarkDrain runs no-op jobs that were enqueued beforehand through a worker. An operation
-// is one job.
+// BenchmarkDrain runs no-op jobs that were enqueued beforehand through a worker. An operation is
+// one job.
 func BenchmarkDrain(b *testing.B) {
 	withEach(b, func(b *testing.B, driver string) {
 		_, q := fresh(b, driver, sqlite.Options{})
@@ -85,8 +85,8 @@ func BenchmarkDrain(b *testing.B) {
 	})
 }
 
-// BenchmarkLoop is what BenchmarkDrain is measured by: the same statements by hand, on the same tables, with one
-// connection and no worker. An operation is one job.
+// BenchmarkLoop is what BenchmarkDrain is measured by: the same statements by hand, on the same
+// tables, with one connection and no worker. An operation is one job.
 func BenchmarkLoop(b *testing.B) {
 	withEach(b, func(b *testing.B, driver string) {
 		db, q := fresh(b, driver, sqlite.Options{})
@@ -192,8 +192,8 @@ func BenchmarkLook(b *testing.B) {
 	})
 }
 
-// BenchmarkClaimSettle is the pair of calls without the worker around them. An operation
-// is one job.
+// BenchmarkClaimSettle is the pair of calls without the worker around them. An operation is one
+// job.
 func BenchmarkClaimSettle(b *testing.B) {
 	withEach(b, func(b *testing.B, driver string) {
 		for _, n := range []int{1, 1000, 10_000} {

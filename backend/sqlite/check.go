@@ -44,17 +44,17 @@ func check(ctx context.Context, db *sql.DB, prefix string, known int) error {
 	return sqlkit.CheckVersion(version, known, "sqlite.Migrate")
 }
 
-// unrecorded is the error of tables that were made without a record of their version.
+// unrecorded returns the error for tables that were created without a record of their version.
 func unrecorded(prefix string) error {
-	return &queue.SetupError{Problem: fmt.Sprintf("there is a table %sjobs and no record of its version: create %[1]smigrations as the first of "+
-		"sqlite.Migrations does, and insert the steps that have run", prefix)}
+	return &queue.SetupError{Problem: fmt.Sprintf("there is a table %sjobs and no record of its version: create %[1]smigrations as the first step of "+
+		"sqlite.Migrations does, and insert a row for each step that has run", prefix)}
 }
 
 const missing = "the tables are not in this file, or are not complete: run sqlite.Migrate with the same Options"
 
-// notSetUp makes a [*queue.SetupError] of SQLite's answer that a table is missing or that the file
-// may not be written. It returns any other error as it is. SQLite has one code for all mistakes in
-// a statement, so the text tells.
+// notSetUp returns a [*queue.SetupError] if err says that a table is missing or that the file may
+// not be written. It returns any other error as it is. It looks at the text, because SQLite has one
+// code for all mistakes in a statement.
 func notSetUp(err error) error {
 	var setup *queue.SetupError
 	if err == nil || errors.As(err, &setup) {

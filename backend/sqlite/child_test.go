@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child plays a role until its standard input is closed. Whatever goes wrong it says on
-// standard error.
+// child plays a role until its standard input is closed. Whatever goes wrong it says on standard
+// error.
 func child(role, driver, path string, args []string) error {
 	db, err := sqlite.Open(driver, path)
 	if err != nil {
@@ -75,8 +75,8 @@ func child(role, driver, path string, args []string) error {
 	return <-enqueued
 }
 
-// sell enqueues jobs, every second of them in the transaction that writes its order, and says
-// the id of each once it is committed.
+// sell enqueues jobs, every second of them in the transaction that writes its order, and says the
+// id of each once it is committed.
 func sell(ctx context.Context, db *sql.DB, q *sqlite.Backend, jobs int) error {
 	for i := range jobs {
 		job := &queue.Job{Kind: "plain"}
@@ -109,8 +109,8 @@ func sellOne(ctx context.Context, db *sql.DB, q *sqlite.Backend, job *queue.Job)
 	return tx.Commit()
 }
 
-// work runs jobs whose effect is a row. A warning that leases have run out is what a
-// killed process leaves behind; errors, of the worker's calls or of the handler, there are none.
+// work runs jobs whose effect is a row. A warning that leases have run out is what a killed process
+// leaves behind; errors, of the worker's calls or of the handler, there are none.
 func work(ctx context.Context, db *sql.DB, q *sqlite.Backend) error {
 	handler := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		_, err := db.ExecContext(ctx, `INSERT INTO effects (job) VALUES (?1)`, job.ID)

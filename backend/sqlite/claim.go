@@ -18,12 +18,12 @@ const operationExtend = "extend"
 // maxAttempt is the highest attempt that is counted: 32 bits, as on PostgreSQL.
 const maxAttempt = math.MaxInt32
 
-// maxLevels is how many priorities of a queue are asked for one by one.
-const maxLevels = 100
+// maxPriorities is how many priorities of a queue a claim looks at one by one.
+const maxPriorities = 100
 
-// Claim implements [queue.Consumer]: sql/level.sql and sql/due.sql find the jobs, sql/fence.sql and
-// sql/take.sql claim them. Where no job is due it only reads; otherwise it waits for its turn to
-// write. On a file with one writer no claim meets a locked row.
+// Claim implements [queue.Consumer]. sql/next_priority.sql and sql/due.sql find the jobs,
+// sql/fence.sql and sql/take.sql claim them. If no job is due, Claim only reads. Otherwise it waits
+// for its turn to write. A file has only one writer, so no claim meets a locked row.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
@@ -67,7 +67,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	return jobs, err
 }
 
-// drawFence is the first statement of a transaction that claims.
+// drawFence draws a fence. It must be the first statement of a transaction, because it writes.
 func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err error) {
 	err = queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence) }, b.sql.fence)
 	return fence, err
@@ -76,28 +76,28 @@ func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err 
 // find returns the jobs that are due, in order, up to the request's Limit and Bytes.
 func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest) ([]*queue.Job, error) {
 	at := now()
-	var k basket
+	var result claimResult
 	for i, name := range req.Queues {
 		if slices.Contains(req.Queues[:i], name) {
 			continue
 		}
-		if err := b.findIn(ctx, db, name, at, &k, req); err != nil {
+		if err := b.findIn(ctx, db, name, at, &result, req); err != nil {
 			return nil, err
 		}
-		if k.isFull(req) {
+		if result.isFull(req) {
 			break
 		}
 	}
-	return k.jobs, nil
+	return result.jobs, nil
 }
 
-// withLimit is req with another Limit.
+// withLimit returns req with that Limit.
 func withLimit(req queue.ClaimRequest, limit int) queue.ClaimRequest {
 	req.Limit = limit
 	return req
 }
 
-// kindsOf is the JSON array of the kinds that are wanted, or NULL.
+// kindsOf returns the JSON array of the kinds that req asks for, or NULL for all kinds.
 func kindsOf(req queue.ClaimRequest) any {
 	if len(req.Kinds) == 0 {
 		return nil
@@ -105,28 +105,28 @@ func kindsOf(req queue.ClaimRequest) any {
 	return stringList(req.Kinds)
 }
 
-// findIn adds the due jobs of a queue, priority by priority: between the due jobs of two priorities
-// lie the scheduled ones, which may be many.
-func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, k *basket, req queue.ClaimRequest) error {
-	level := int64(math.MinInt64)
-	for range maxLevels {
+// findIn adds the due jobs of a queue to result. It reads each priority by itself, because in the
+// index any number of scheduled jobs may stand between the due jobs of two priorities.
+func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, result *claimResult, req queue.ClaimRequest) error {
+	priority := int64(math.MinInt64)
+	for range maxPriorities {
 		var next sql.NullInt64
-		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql.level, name, level)
+		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql.nextPriority, name, priority)
 		if err != nil || !next.Valid {
 			return err
 		}
-		level = next.Int64
-		err = k.fill(ctx, db, name, req, b.sql.due, name, level, at, req.Limit-len(k.jobs), kindsOf(req))
-		if err != nil || k.isFull(req) {
+		priority = next.Int64
+		err = result.fill(ctx, db, name, req, b.sql.due, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
+		if err != nil || result.isFull(req) {
 			return err
 		}
 	}
-	return k.fill(ctx, db, name, req, b.sql.dueBeyond, name, level, at, req.Limit-len(k.jobs), kindsOf(req))
+	return result.fill(ctx, db, name, req, b.sql.dueBeyond, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
 }
 
 // Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for
-// each claim that the jobs come from. It waits while another transaction has the write lock,
-// whichever rows that one has changed: SQLite locks no rows.
+// each claim that the jobs come from. It waits while another transaction has the write lock, even
+// if that transaction has changed other rows: SQLite locks the whole file.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
 		return nil, fmt.Errorf("sqlite: extend: %w", err)
@@ -156,7 +156,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 	return lost, nil
 }
 
-// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Where no lease has expired it only
+// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. If no lease has expired, it only
 // reads.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
@@ -171,22 +171,22 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err != nil || len(expired) == 0 {
 		return nil, err
 	}
-	var back returned
+	var again requeued
 	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
-		back = returned{}
+		again = requeued{}
 		if jobs, err = queryJobs(ctx, db, b.sql.reclaim, now(), idList(expired)); err != nil {
 			return err
 		}
 		for _, job := range jobs {
-			if job.Attempt < job.MaxAttempts { // else it is dead
-				back.add(job.Queue)
+			if job.Attempt < job.MaxAttempts { // otherwise the job is dead
+				again.add(job.Queue)
 			}
 		}
-		return b.rouse(ctx, db, &back)
+		return b.bumpID(ctx, db, &again)
 	})
 	if err != nil {
 		return nil, err
 	}
-	b.wakeReturned(true, back)
+	b.wakeRequeued(true, again)
 	return jobs, nil
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// transaction is the worker that holds a job of ClaimTx's while it is settled.
+// transaction is the name of the worker that holds a job of ClaimTx while the job is settled.
 const transaction = "transaction"
 
-// ClaimTx implements [queue.TxClaimer]. The transaction has the file's write lock from then on, so
-// no other one writes until it ends: a second ClaimTx waits for the first. Where completed jobs are
-// not kept, the next Prune removes the job. Settle takes the job with the same tx, not with another
-// handle of the same transaction.
+// ClaimTx implements [queue.TxClaimer]. From then on the transaction has the file's write lock, so
+// no other transaction writes until it ends, and a second ClaimTx waits. If completed jobs are not
+// kept, the next Prune removes the job. Pass the same tx to Settle: with another handle of the same
+// transaction it reports the job as lost.
 func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction
 	if err := req.Check(); err != nil {
@@ -53,13 +53,13 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	return job, nil
 }
 
-// txClaim is a job that a transaction has claimed, in the tables of that prefix.
+// txClaim identifies a job that a transaction has claimed in the tables with that prefix.
 type txClaim struct {
 	prefix    string
 	id, fence int64
 }
 
-// txClaims are the claims of the last transaction that called ClaimTx, until they are settled: it
+// txClaims holds the unsettled claims of the last transaction that called ClaimTx. That transaction
 // has the write lock, so every earlier one has ended.
 type txClaims struct {
 	mu   sync.Mutex
@@ -76,7 +76,7 @@ func (c *txClaims) add(tx queue.DB, claim txClaim) {
 	c.open[claim] = true
 }
 
-// has reports whether the claim is tx's, and not yet settled.
+// has reports whether tx made the claim and has not yet settled it.
 func (c *txClaims) has(tx queue.DB, claim txClaim) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (c *txClaims) remove(claim txClaim) {
 	delete(c.open, claim)
 }
 
-// resume makes the jobs of g ready to be settled that tx has claimed by ClaimTx; db runs statements
-// on tx. It returns those jobs, and the lost ones.
+// resume makes the jobs of g ready to be settled if tx has claimed them with ClaimTx. It returns
+// these jobs, and the lost ones. db runs statements on tx.
 func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g claimed[queue.Outcome]) (resumed claimed[queue.Outcome], lost []*queue.Job, err error) {
 	resumed = g
 	resumed.Worker, resumed.Items = transaction, nil

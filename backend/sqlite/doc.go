@@ -27,17 +27,17 @@
 // Processes take turns by a lock of the operating system on an empty file beside the database,
 // app.db-turn, with the mode of the database. Where there is no flock, as on Windows, they try
 // again every few milliseconds. A process also does so after it has waited for its turn for a tenth
-// of [Options].LockTimeout: SQLite's own lock protects the data, and the file only orders. A call
-// that has not got the lock after LockTimeout is an error.
+// of [Options].LockTimeout: SQLite's own lock protects the data, and the file only orders the
+// writers. A call that has no lock after LockTimeout returns an error.
 //
 // SQLite's own busy handler sleeps for longer and longer: of eight busy processes some would wait
-// for many seconds. The application's own transactions wait with that handler. So where one of them
-// may want the lock, each process leaves it alone for half as long as it has just had it.
+// for many seconds. The application's own transactions wait with that handler. So if one of them
+// may want the lock, a process that has just had the lock leaves it alone for half that time.
 //
 // While a transaction of the application has written and not ended, everything else waits:
-// enqueueing, claims, settling, and the extension of leases. Keep it far shorter than a lease.
-// Calls on the backend's own handle (with nil instead of the transaction) wait for it, too: within
-// such a transaction they deadlock, until LockTimeout ends the call.
+// enqueueing, claims, settling, and the extension of leases. Keep such a transaction far shorter
+// than a lease. Calls on the backend's own handle (with nil instead of the transaction) wait for
+// it, too: within such a transaction they deadlock, until LockTimeout ends the call.
 //
 // Transactions that last as long as a handler take turns like the calls, by [Backend.BeginTx];
 // middleware.Tx uses it. One of them runs at a time, however high the worker's Concurrency. After
@@ -47,8 +47,8 @@
 // With the parameters of DSN a *sql.Tx has the write lock from its beginning. Without
 // _txlock=immediate it takes the lock with its first write. If it has read before, and another
 // transaction has written since, SQLite refuses that write for good. Enqueue and Settle then return
-// an error that says so: begin the transaction anew. A transaction that writes first is not
-// concerned.
+// an error that says so: roll back and begin a new transaction. A transaction that writes first
+// does not meet this error.
 //
 // # Transactions that SQLite ends
 //
@@ -56,20 +56,20 @@
 // interrupted, for example because its context ends, or when the disk is full. database/sql does
 // not notice. Each later statement through the same *sql.Tx then takes effect at once, by itself.
 //
-// Enqueue, Settle and ClaimTx look before they write. In such a transaction they write nothing and
-// return an error that errors.Is finds to be [sql.ErrTxDone]. The look is the statement BEGIN,
-// which fails within a transaction. It takes 1 to 2 µs, and is made for each handle that has
-// Commit and Rollback.
+// Enqueue, Settle and ClaimTx check for that before they write. In such a transaction they write
+// nothing and return an error that wraps [sql.ErrTxDone]. The check is the statement BEGIN, which
+// fails within a transaction. It takes 1 to 2 µs, and is made for each handle that has Commit and
+// Rollback.
 //
-// The application's own statements remain its own affair. When one has failed, roll back and write
-// nothing more; Commit fails then, too. Do not give a statement a shorter context than its
-// transaction has. Nobody looks where a transaction was begun by hand on a *sql.Conn.
+// errand does not check the application's own statements. When one of them has failed, roll back
+// and write nothing more; Commit fails then, too. Do not give a statement a shorter context than
+// its transaction has. Nor does errand check a transaction that was begun by hand on a *sql.Conn.
 //
 // # The write-ahead log
 //
-// SQLite begins its log, app.db-wal, anew only in a moment in which nobody reads from it. Upkeep,
-// which each worker does, empties a log of more than 8 MB, and waits up to 0.2 s for readers. A
-// read transaction that stays open for longer lets the log grow.
+// SQLite begins its log, app.db-wal, anew only in a moment in which no connection reads from it.
+// The workers' upkeep empties a log of more than 8 MB, and waits up to 0.2 s for readers. A read
+// transaction that stays open for longer lets the log grow.
 //
 // # Several processes
 //

@@ -16,15 +16,16 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// maxText is about the longest parameter that a statement gets: SQLite takes up to a
-// billion bytes. Longer batches are more than one statement.
+// maxText is about the length of the longest parameter that a statement gets. SQLite accepts a
+// billion bytes. A longer batch is written by several statements.
 const maxText = 256 << 20
 
-// Enqueue implements [queue.Enqueuer]. What it writes comes back as it was given: payloads are
-// stored as text, byte for byte. It is one statement, of the sql/enqueue files; for a batch of more
-// than 256 MB it is several. Outside a transaction its error is [queue.ErrUnknown] only where the
-// disk failed at the commit: once the write lock is there, nothing interrupts the call. On a
-// connection of the caller's, where a part may have been written, it is ErrUnknown, too.
+// Enqueue implements [queue.Enqueuer]. It stores payloads as text, byte for byte. It runs one
+// statement, from one of the sql/enqueue files, and several only for a batch of more than 256 MB.
+//
+// Outside a transaction its error is [queue.ErrUnknown] only if the disk has failed at the commit:
+// once the call has the write lock, nothing interrupts it. On a connection of the caller's the
+// error is also ErrUnknown if some of the jobs may have been written.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for i, job := range jobs {
 		if err := job.Check(b.options.MaxPayload); err != nil {
@@ -61,8 +62,8 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	return err
 }
 
-// parts cuts jobs into batches whose texts are at most that long, before quoting, which at most
-// doubles them.
+// parts cuts jobs into batches whose texts have at most that many bytes before they are quoted.
+// Quoting at most doubles them.
 func parts(jobs []*queue.Job, most int) (parts [][]*queue.Job) {
 	from, size := 0, 0
 	for i, job := range jobs {
@@ -75,9 +76,9 @@ func parts(jobs []*queue.Job, most int) (parts [][]*queue.Job) {
 	return append(parts, jobs[from:])
 }
 
-// textSize is the length of what a job's parameters have to hold, or more.
+// textSize returns the length of the texts of a job, or more.
 func textSize(job *queue.Job) int {
-	const escaped = 6 // what JSON makes of a control character in a header
+	const escaped = 6 // the length of a control character in JSON
 	size := len(job.Payload) + len(job.Queue) + len(job.Kind) + len(job.Key)
 	for k, v := range job.Headers {
 		size += escaped * (len(k) + len(v))
@@ -87,7 +88,7 @@ func textSize(job *queue.Job) int {
 
 // writePlain enqueues jobs without keys.
 func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
-	query, args := b.writing(jobs)
+	query, args := b.plainStatement(jobs)
 	result, err := exec(ctx, db, query, args...)
 	if err != nil {
 		return err
@@ -105,8 +106,8 @@ func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job
 	return nil
 }
 
-// writing chooses the statement for jobs without keys.
-func (b *Backend) writing(jobs []*queue.Job) (query string, args []any) {
+// plainStatement returns the statement that writes jobs without keys, and its parameters.
+func (b *Backend) plainStatement(jobs []*queue.Job) (query string, args []any) {
 	now := now()
 	first := jobs[0]
 	if !slices.ContainsFunc(jobs, func(j *queue.Job) bool { return !isAlike(first, j) }) {
@@ -144,7 +145,7 @@ func putPayload(l *list, j *queue.Job) {
 	}
 }
 
-// rows is the JSON array of the jobs, each an array of its fields, the key the last.
+// rows returns the JSON array of the jobs. Each job is an array of its fields; the key is the last.
 func rows(jobs []*queue.Job, now int64) string {
 	var l list
 	for _, j := range jobs {
@@ -187,7 +188,7 @@ func attemptsOf(j *queue.Job) int64 { return int64(cmp.Or(j.MaxAttempts, queue.D
 func dueAt(j *queue.Job, now int64) int64 {
 	switch {
 	case j.Delay > 0:
-		return now + 1 + sqlkit.Microseconds(j.Delay) // now may be a fraction of a microsecond ago
+		return now + 1 + sqlkit.Microseconds(j.Delay) // now has been truncated
 	case !j.ScheduledAt.IsZero():
 		at := j.ScheduledAt.UnixMicro()
 		if j.ScheduledAt.Nanosecond()%1000 != 0 {
@@ -198,11 +199,11 @@ func dueAt(j *queue.Job, now int64) int64 {
 	return now
 }
 
-// keyRounds bounds how often a job is written again whose key was taken by one that had
-// ended when it was looked for, which happens only on a handle that is no transaction.
+// keyRounds is how often writeKeyed tries to write a job whose key is taken by a job that has ended
+// before findLive looks for it. That happens only on a handle that is no transaction.
 const keyRounds = 20
 
-// writeKeyed enqueues jobs of which some have keys.
+// writeKeyed enqueues jobs, some of which have keys.
 func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	for range keyRounds {
 		taken, err := b.writeFree(ctx, db, jobs)
@@ -214,7 +215,7 @@ func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job
 		}
 		jobs = taken
 	}
-	return errors.New("jobs with the same key come and go faster than this one can be written")
+	return errors.New("other jobs with the same key are enqueued and end faster than this job can be written")
 }
 
 // writeFree writes the jobs whose keys are free, and returns the others.
@@ -243,8 +244,8 @@ func (b *Backend) writeFree(ctx context.Context, db queue.DB, jobs []*queue.Job)
 	return taken, nil
 }
 
-// findLive fills in the ids of the live jobs that have the jobs' keys, and returns those
-// jobs for which there is none.
+// findLive sets the ID of each job to that of the live job that has its key. It returns the jobs
+// for which it finds no live job.
 func (b *Backend) findLive(ctx context.Context, db queue.DB, jobs []*queue.Job) (left []*queue.Job, err error) {
 	var keys list
 	for _, j := range jobs {

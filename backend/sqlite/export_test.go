@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Statement is the text of a file of the sql folder, for tests that look at plans, and
-// benchmarks that run it by hand.
+// Statement is the text of a file of the sql folder, for tests that look at plans, and benchmarks
+// that run it by hand.
 func Statement(name string) string { return uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")) }
 
 // Without is a statement without what it returns.
@@ -19,8 +19,8 @@ var Without = withoutReturning
 // List builds the JSON array of texts that statements get.
 var List = stringList
 
-// IsBusy says whether a driver's error says that another has the lock, and IsStale whether
-// that is for good.
+// IsBusy says whether a driver's error says that another has the lock, and IsStale whether that is
+// for good.
 var IsBusy, IsStale = sqliteerr.IsBusy, sqliteerr.IsStale
 
 // Parts cuts a batch that is too long for one statement.
@@ -29,7 +29,7 @@ var Parts = parts
 // Seen is what Listen looks at while a worker sleeps.
 func (b *Backend) Seen(ctx context.Context) (seen int64, err error) {
 	err = b.read(ctx, "listen", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.seen)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.lastID)
 	})
 	return seen, err
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// claimed are jobs that one claim took, which have its fence, or their outcomes. A statement names
-// each job by id, fence and worker.
+// claimed holds jobs that one claim took, or the outcomes of such jobs. All have the claim's fence.
+// A statement names each job by id, fence and worker.
 type claimed[T any] struct {
 	sqlkit.Held[T]
 	fence int64

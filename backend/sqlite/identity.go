@@ -9,13 +9,14 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// identity tells the database file from a later one of the same name.
+// identity tells the database file from a later file of the same name.
 type identity struct {
 	path string
-	info fs.FileInfo // nil where it is not known
+	info fs.FileInfo // nil if the file could not be looked at
 }
 
-// identify looks at the file at path without opening it: closing it would drop SQLite's locks.
+// identify looks at the file at path without opening it, because closing it would drop SQLite's
+// locks.
 func identify(path string) identity {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -24,9 +25,9 @@ func identify(path string) identity {
 	return identity{path, info}
 }
 
-// check returns a [*queue.SetupError] where the file has been deleted or replaced. Open connections
-// would still write to the old file, which no other process sees, and which is lost when the last
-// of them closes.
+// check returns a [*queue.SetupError] if the file has been deleted or replaced. Open connections
+// would still write to the old file. No other process sees that file, and it is lost when the last
+// of these connections closes.
 func (i identity) check() error {
 	if i.info == nil {
 		return nil

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// countable is the most ids for which Counts reads every job. Of a longer table it reads a
-	// sample of about as many jobs, sampleRun ids at a time.
+	// countable is the largest range of ids in which Counts reads every job. In a longer table it
+	// reads a sample of about as many jobs, sampleRun ids at a time.
 	countable = 100_000
 	sampleRun = 100
-	// maxPending is up to where Counts counts the pending jobs of a queue, and maxOther the running
-	// and dead ones of all queues.
+	// In a longer table Counts counts at most maxPending pending jobs a queue, and at most maxOther
+	// running and at most maxOther dead jobs of all queues together.
 	maxPending = 10_000
 	maxOther   = 100_000
 )
@@ -30,7 +30,7 @@ const (
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
 	err = b.read(ctx, "count", func(db queue.DB) error {
 		var low, high sql.NullInt64
-		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql.span)
+		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql.idRange)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) (
 // estimate merges the counted jobs with the sample. A count of live or dead jobs is exact unless it
 // has reached its limit.
 func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
-	type line struct {
+	type group struct {
 		queue  string
 		status queue.Status
 	}
@@ -76,18 +76,18 @@ func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
 	for _, c := range few {
 		others[c.Status] += c.Jobs
 	}
-	full := func(c queue.Count) bool {
+	isCapped := func(c queue.Count) bool {
 		return c.Status == queue.StatusPending && c.Jobs == maxPending || c.Status != queue.StatusPending && others[c.Status] == maxOther
 	}
-	at := make(map[line]int)
+	at := make(map[group]int)
 	for _, c := range few {
-		c.Exact = !full(c)
-		at[line{c.Queue, c.Status}] = len(counts)
+		c.Exact = !isCapped(c)
+		at[group{c.Queue, c.Status}] = len(counts)
 		counts = append(counts, c)
 	}
 	for _, c := range sample {
 		c.Jobs, c.Exact = int64(math.Round(float64(c.Jobs)*times)), false
-		i, counted := at[line{c.Queue, c.Status}]
+		i, counted := at[group{c.Queue, c.Status}]
 		switch {
 		case counted && !counts[i].Exact:
 			counts[i].Jobs = max(counts[i].Jobs, c.Jobs)
@@ -135,7 +135,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	return page, f.Next(page), nil
 }
 
-// expiredAt returns the time at which the leases of the wanted jobs have expired, or nil for any
+// expiredAt returns the time before which the leases of the wanted jobs have ended, or nil for any
 // job.
 func expiredAt(f queue.Filter) any {
 	if !f.Expired {
@@ -144,7 +144,7 @@ func expiredAt(f queue.Filter) any {
 	return now()
 }
 
-// startedBy returns the time at which the runs of the wanted jobs had begun, or nil for any job.
+// startedBy returns the latest time at which the runs of the wanted jobs began, or nil for any job.
 func startedBy(f queue.Filter) any {
 	if f.RunningFor == 0 {
 		return nil

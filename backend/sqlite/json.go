@@ -6,9 +6,9 @@ import (
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 )
 
-// A list travels to SQLite as one text parameter, a JSON array that json_each takes apart. So one
-// short statement serves any number of jobs, with every driver. A parameter for each value would
-// soon be too many.
+// A list is sent to SQLite as one text parameter: a JSON array, which json_each reads. So one short
+// statement serves any number of jobs with every driver. With a parameter for each value a
+// statement would soon have too many.
 
 // list builds a JSON array. The zero value is an empty one.
 type list struct{ text []byte }
@@ -81,7 +81,7 @@ func stringList(texts []string) string {
 	return l.String()
 }
 
-// headersText returns what is stored of a job's headers: NULL where it has none.
+// headersText returns the stored form of a job's headers, or nil, for NULL, if it has none.
 func headersText(h map[string]string) any {
 	if len(h) == 0 {
 		return nil

@@ -27,7 +27,8 @@ func init() {
 	}})
 }
 
-// TestBusyTimeoutStays: a call that has committed succeeds, though its connection cannot be restored. That is not used again.
+// TestBusyTimeoutStays: a call that has committed succeeds, though its connection cannot be
+// restored. That is not used again.
 func TestBusyTimeoutStays(t *testing.T) {
 	db, q := fresh(t, "stubborn", sqlite.Options{})
 	db.SetMaxOpenConns(1)

@@ -12,34 +12,35 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// SQLite notifies nobody. A call on the backend's own handle that makes jobs pending wakes the
-// sleepers of its process when it has committed. To see all other commits, a process with sleepers
-// reads the last id that was drawn, one row, which takes 5 µs. So a statement that returns a job to
-// its queue draws an id, too. After a transaction of this process has enqueued, it may commit any
-// moment: the process then reads more often for a while.
+// SQLite has no notifications. A call on the backend's own handle that makes jobs pending wakes the
+// sleepers of its process after its commit. To notice all other commits, a process with sleepers
+// reads the last id that was drawn: one row, in 5 µs. So a statement that makes a job pending again
+// draws an id, too. When a caller's transaction of this process has enqueued, it may commit at any
+// moment, so the process then reads more often for a while.
 
 const (
 	// pollEvery is how often Listen looks into the file while a worker sleeps.
 	pollEvery = 40 * time.Millisecond
-	// hurry is how soon it looks after an Enqueue in a transaction of this process, and slower by
-	// slowing each time.
-	hurry   = time.Millisecond
-	slowing = 5 // a fifth
+	// soonPoll is how soon Listen looks after an Enqueue in a caller's transaction of this process.
+	// Each further pause is a fifth longer.
+	soonPoll = time.Millisecond
+	slowing  = 5 // the part by which a pause grows: a fifth
 )
 
 // sleeper is a worker that listens. The file's mutex guards its fields.
 type sleeper struct {
-	prefix, worker string
-	queues         []string
-	asleep         bool
-	seen           int64         // the last id that was drawn when it fell asleep
-	pause          time.Duration // until the next look
-	woken, stirred chan struct{} // hold one signal each: to wake up, and to look at pause
+	prefix, worker      string
+	queues              []string
+	asleep              bool
+	seen                int64         // the last id that was drawn when it fell asleep
+	pause               time.Duration // until the next look
+	woken, pauseChanged chan struct{} // hold one signal each: to wake up, and to read pause again
 }
 
 // Listen implements [queue.Waiter]. It wakes the worker at once after an Enqueue on the backend's
-// own handle in this process. After any other commit that enqueues, of this process or another, it
-// takes 20 ms on average and little more than 40 at most. Listen holds no connection.
+// own handle in this process. After any other commit that enqueues, in this process or another, it
+// wakes the worker after 20 ms on average, and after little more than 40 ms at most. Listen holds
+// no connection.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	s := b.file.register(b.options.Prefix, worker, queues)
 	defer b.file.remove(s)
@@ -52,7 +53,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 			return nil
 		case <-s.woken:
 			wake()
-		case <-s.stirred:
+		case <-s.pauseChanged:
 		case <-timer.C:
 			b.checkForJobs(ctx, s)
 		}
@@ -61,7 +62,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 
 // Sleep implements [queue.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
-	nap := b.file.fallAsleep(b.options.Prefix, worker, queues)
+	sleepers := b.file.fallAsleep(b.options.Prefix, worker, queues)
 	at := now()
 	var seen int64
 	var due sql.NullInt64
@@ -71,7 +72,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	if err != nil {
 		return -1, err
 	}
-	b.file.recordSeen(nap, seen)
+	b.file.recordSeen(sleepers, seen)
 	if !due.Valid {
 		return -1, nil
 	}
@@ -86,15 +87,15 @@ func (b *Backend) checkForJobs(ctx context.Context, s *sleeper) {
 		return
 	}
 	seen := int64(-1)
-	// If this fails, the next read will see it.
+	// If this read fails, the next one will find the same jobs.
 	_ = b.read(context.WithoutCancel(ctx), "listen", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.seen)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.lastID)
 	})
 	b.file.wakeBehind(b.options.Prefix, seen)
 }
 
-// wakeFor wakes the sleepers of the queues of jobs that were enqueued through db, or makes them
-// look soon where db has yet to commit.
+// wakeFor wakes the sleepers of the queues into which jobs were enqueued through db. If db has yet
+// to commit, it makes them look soon instead.
 func (b *Backend) wakeFor(db queue.DB, jobs []*queue.Job) {
 	var names []string
 	first, last := int64(math.MaxInt64), int64(0)
@@ -113,50 +114,50 @@ func (b *Backend) wakeFor(db queue.DB, jobs []*queue.Job) {
 	b.wakeQueues(b.isOwn(db), names, first, last)
 }
 
-// wakeQueues wakes the sleepers of the queues where the change has committed, and else makes them
+// wakeQueues wakes the sleepers of the queues if the change is committed. Otherwise it makes them
 // look soon. The change drew the ids from first to last.
 func (b *Backend) wakeQueues(committed bool, names []string, first, last int64) {
 	if !committed {
-		b.file.hurry(b.options.Prefix, names)
+		b.file.pollSoon(b.options.Prefix, names)
 		return
 	}
 	b.file.wake(b.options.Prefix, names)
 	b.file.markSeen(b.options.Prefix, first, last)
 }
 
-// returned is the queues in which jobs have become pending again: retried, released, reclaimed or
-// redriven.
-type returned struct {
-	queues []string
-	roused int64 // the id that was drawn to tell other processes
+// requeued holds the queues in which jobs have become pending again: retried, released, reclaimed
+// or redriven.
+type requeued struct {
+	queues   []string
+	bumpedID int64 // the id that was drawn to tell other processes
 }
 
-func (r *returned) add(name string) {
+func (r *requeued) add(name string) {
 	if !slices.Contains(r.queues, name) {
 		r.queues = append(r.queues, name)
 	}
 }
 
-// rouse draws an id if jobs have returned. Its commit tells other processes.
-func (b *Backend) rouse(ctx context.Context, db queue.DB, back *returned) error {
-	if len(back.queues) == 0 {
+// bumpID draws an id if jobs have become pending again. Other processes notice it after the commit.
+func (b *Backend) bumpID(ctx context.Context, db queue.DB, again *requeued) error {
+	if len(again.queues) == 0 {
 		return nil
 	}
-	return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&back.roused) }, b.sql.rouse)
+	return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&again.bumpedID) }, b.sql.bumpID)
 }
 
-// wakeReturned wakes this process's sleepers, or makes them look soon.
-func (b *Backend) wakeReturned(committed bool, back returned) {
-	if len(back.queues) > 0 {
-		b.wakeQueues(committed, back.queues, back.roused, back.roused)
+// wakeRequeued wakes the sleepers of this process in these queues, or makes them look soon.
+func (b *Backend) wakeRequeued(committed bool, again requeued) {
+	if len(again.queues) > 0 {
+		b.wakeQueues(committed, again.queues, again.bumpedID, again.bumpedID)
 	}
 }
 
-// register adds a sleeper. Its first look wakes it, because it has missed earlier commits.
+// register adds a sleeper. Its first look wakes it, because it may have missed earlier commits.
 func (f *file) register(prefix, worker string, queues []string) *sleeper {
 	s := &sleeper{
-		prefix: prefix, worker: worker, queues: slices.Clone(queues), asleep: true, seen: -1, pause: hurry,
-		woken: make(chan struct{}, 1), stirred: make(chan struct{}, 1),
+		prefix: prefix, worker: worker, queues: slices.Clone(queues), asleep: true, seen: -1, pause: soonPoll,
+		woken: make(chan struct{}, 1), pauseChanged: make(chan struct{}, 1),
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +171,7 @@ func (f *file) remove(s *sleeper) {
 	delete(f.sleepers, s)
 }
 
-// nextLook returns how long until s looks into the file: for ever while it is awake.
+// nextLook returns the pause until s looks into the file. While s is awake, it never looks.
 func (f *file) nextLook(s *sleeper) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,7 +192,7 @@ func (f *file) slowDown(s *sleeper) (pause time.Duration) {
 
 // fallAsleep puts the worker to sleep. It returns a sleeper for each of the worker's calls of
 // Listen.
-func (f *file) fallAsleep(prefix, worker string, queues []string) (nap []*sleeper) {
+func (f *file) fallAsleep(prefix, worker string, queues []string) (sleepers []*sleeper) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sleepers {
@@ -199,17 +200,17 @@ func (f *file) fallAsleep(prefix, worker string, queues []string) (nap []*sleepe
 			continue
 		}
 		s.asleep, s.seen, s.pause = true, math.MaxInt64, pollEvery
-		signal(s.stirred)
-		nap = append(nap, s)
+		signal(s.pauseChanged)
+		sleepers = append(sleepers, s)
 	}
-	return nap
+	return sleepers
 }
 
 // recordSeen records the last id that was drawn when the sleepers fell asleep.
-func (f *file) recordSeen(nap []*sleeper, seen int64) {
+func (f *file) recordSeen(sleepers []*sleeper, seen int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, s := range nap {
+	for _, s := range sleepers {
 		s.seen = min(s.seen, seen)
 	}
 }
@@ -248,14 +249,14 @@ func (f *file) markSeen(prefix string, first, last int64) {
 	}
 }
 
-// hurry makes the sleepers of the queues look soon.
-func (f *file) hurry(prefix string, names []string) {
+// pollSoon makes the sleepers of the queues look soon.
+func (f *file) pollSoon(prefix string, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sleepers {
 		if s.prefix == prefix && s.asleep && s.servesOne(names) {
-			s.pause = hurry
-			signal(s.stirred)
+			s.pause = soonPoll
+			signal(s.pauseChanged)
 		}
 	}
 }

@@ -18,10 +18,10 @@ type Migration struct {
 	SQL     string // to be run as a whole, in one transaction
 }
 
-// Migrations lists the steps in their order with the prefix of o in place, for teams that run them
-// with a migration tool. Each step records its version, as [Migrate] does, so Migrate, [Check] and
-// a tool may follow one another in any order. A step that has run before fails and changes nothing.
-// There are no steps back. The error is a [*queue.InvalidError].
+// Migrations returns the steps in their order, with the prefix of o, for teams that run them with a
+// migration tool. Each step records its version, as [Migrate] does, so Migrate, [Check] and a tool
+// may follow one another in any order. A step that has run before fails and changes nothing. There
+// are no steps back. The error is a [*queue.InvalidError].
 func Migrations(o Options) ([]Migration, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -37,10 +37,10 @@ func Migrations(o Options) ([]Migration, error) {
 	return list, nil
 }
 
-// Migrate brings the tables of o up to date: it puts the file in WAL mode and creates what is
-// missing, in one transaction that has the write lock, so any number of processes may call it at
-// any time; where there is nothing to do it changes nothing. Tables that a newer program has
-// migrated are a [*queue.SetupError] with [queue.ErrNewer] in it.
+// Migrate brings the tables of o up to date. It puts the file in WAL mode and runs the missing
+// steps in one transaction that has the write lock, so any number of processes may call it at any
+// time. If no step is missing, it changes nothing. If a newer program has migrated the tables, the
+// error is a [*queue.SetupError] that wraps [queue.ErrNewer].
 func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {
@@ -49,21 +49,21 @@ func Migrate(ctx context.Context, db *sql.DB, o Options) error {
 	if o, err = o.withDefaults(); err != nil {
 		return err
 	}
-	found, err := examine(ctx, db, o)
+	s, err := ensureWAL(ctx, db, o)
 	if err != nil {
 		return err
 	}
-	if err := found.check(o); err != nil {
+	if err := s.check(o); err != nil {
 		return err
 	}
-	if err := migrateInTurn(ctx, db, fileAt(found.path), o, steps); err != nil {
+	if err := migrateInTurn(ctx, db, fileAt(s.path), o, steps); err != nil {
 		return fmt.Errorf("sqlite: migrate tables %s*: %w", o.Prefix, err)
 	}
 	return nil
 }
 
-// migrateInTurn migrates when it is its turn: beside workers that take turns it would never find
-// the lock free.
+// migrateInTurn migrates in a turn of its own. Without a turn it might never find the lock free
+// beside workers, which take turns.
 func migrateInTurn(ctx context.Context, db *sql.DB, f *file, o Options, steps []Migration) error {
 	t, err := f.lock.Acquire(ctx, writelock.Ordinary, o.LockTimeout, func(context.Context) error { return nil })
 	if err != nil {
@@ -79,19 +79,19 @@ func migrate(ctx context.Context, db *sql.DB, prefix string, steps []Migration) 
 		return err
 	}
 	defer conn.Close()
-	whole := context.WithoutCancel(ctx) // what follows is over soon, or not at all
-	if _, err := conn.ExecContext(whole, "BEGIN IMMEDIATE"); err != nil {
+	uncancelled := context.WithoutCancel(ctx) // nothing below may be interrupted halfway
+	if _, err := conn.ExecContext(uncancelled, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := takeSteps(whole, conn, prefix, steps); err != nil {
-		_, undoing := conn.ExecContext(whole, "ROLLBACK")
+	if err := runSteps(uncancelled, conn, prefix, steps); err != nil {
+		_, undoing := conn.ExecContext(uncancelled, "ROLLBACK")
 		return errors.Join(err, undoing)
 	}
 	return nil
 }
 
-// takeSteps takes those that have not been taken, and commits.
-func takeSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migration) error {
+// runSteps runs the missing migrations, and commits.
+func runSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migration) error {
 	version, hasJobs, err := readVersion(ctx, conn, prefix)
 	if err == nil && hasJobs && version == 0 {
 		err = unrecorded(prefix)
@@ -114,8 +114,8 @@ func takeSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migra
 	return err
 }
 
-// readVersion returns the version of the last step that has run, 0 for none, and whether the table
-// of jobs is there.
+// readVersion returns the version of the last step that has run, or 0 for none. hasJobs reports
+// whether the jobs table exists.
 func readVersion(ctx context.Context, db queue.DB, prefix string) (version int, hasJobs bool, err error) {
 	var hasRecord bool
 	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hasJobs, &hasRecord) },

@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestMigrateTogether lets 16 processes' worth of migrators begin at once, in a file that is not there yet and with a
-// prefix that is spelled with care.
+// TestMigrateTogether lets 16 processes' worth of migrators begin at once, in a file that is not
+// there yet and with a prefix that is spelled with care.
 func TestMigrateTogether(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		name := dsn(t)
@@ -47,8 +47,8 @@ func TestMigrateTogether(t *testing.T) {
 	})
 }
 
-// TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the version,
-// and Migrate goes on from there.
+// TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the
+// version, and Migrate goes on from there.
 func TestMigrationsByTool(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db := open(t, driver, dsn(t))
@@ -110,7 +110,8 @@ func TestMigrationsPrinted(t *testing.T) {
 	})
 }
 
-// TestPrefixCase: a prefix is the same in upper and lower case, also where version 1 has created the tables as it was spelled.
+// TestPrefixCase: a prefix is the same in upper and lower case, also where version 1 has created
+// the tables as it was spelled.
 func TestPrefixCase(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		for name, create := range map[string]func(t *testing.T, db *sql.DB){

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Open opens the database file at path, which is created when it is first
-// written to, with [DSN]. driver is the name under which the program's SQLite driver
-// is registered: "sqlite" for modernc.org/sqlite, "sqlite3" for
-// github.com/mattn/go-sqlite3. Like [sql.Open] it does not touch the file.
+// Open opens the database file at path with [DSN]. driver is the name under which the program's
+// SQLite driver is registered: "sqlite" for modernc.org/sqlite, "sqlite3" for
+// github.com/mattn/go-sqlite3. Like [sql.Open] it does not touch the file. A missing file is
+// created when it is first written to.
 func Open(driver, path string) (*sql.DB, error) {
 	return sql.Open(driver, DSN(path))
 }
 
-// DSN is the data source name of the file at path, for [sql.Open]: WAL,
-// synchronous=FULL, transactions that have the write lock from their beginning
-// (BEGIN IMMEDIATE), and 10 s of patience for those that wait for it. It says so in
-// the words of each driver, which pass over those of the other: modernc.org/sqlite
-// reads _pragma and _txlock, mattn/go-sqlite3 the rest.
+// DSN returns the data source name of the file at path, for [sql.Open]. It sets WAL mode,
+// synchronous=FULL, transactions that have the write lock from their beginning (BEGIN IMMEDIATE),
+// and a busy_timeout of 10 s, for which they wait for that lock. It has parameters for both
+// drivers, and each driver ignores the other's: modernc.org/sqlite reads _pragma and _txlock,
+// mattn/go-sqlite3 the rest.
 func DSN(path string) string {
 	path = filepath.ToSlash(path)
 	if filepath.VolumeName(path) != "" {

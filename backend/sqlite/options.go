@@ -8,23 +8,23 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Options are the same for every process that uses a queue. The zero value is
-// tables that begin with errand_, and the default limits.
+// Options configure [New], [Migrate] and [Check]. All processes that use a queue must set the same.
+// The zero value means tables whose names begin with errand_, and the default limits.
 type Options struct {
-	// Prefix begins the names of tables and indexes; "" means errand_. It is 1 to 48
-	// letters, digits and underscores, not beginning with a digit nor with
-	// sqlite_; upper and lower case are the same.
+	// Prefix begins the names of tables and indexes; "" means errand_. It has 1 to 48 letters,
+	// digits and underscores, and does not begin with a digit or with sqlite_. Upper and lower case
+	// are the same.
 	Prefix string
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
 	MaxPayload int
 	// Retention says how long ended jobs are kept. The archive is the table errand_jobs_archive.
 	Retention queue.Retention
 	// LockTimeout is how long a call that writes waits for the file's write lock, and for a
-	// connection; 0 means 30 s. After it the call fails: a transaction has been open for that long,
+	// connection; 0 means 30 s. After that the call fails: a transaction has been open for so long,
 	// or no connection has been free.
 	LockTimeout time.Duration
-	// Relaxed accepts connections whose synchronous is NORMAL. After a power cut, though
-	// not after the death of a process, what was committed last may then be missing.
+	// Relaxed accepts connections whose synchronous is NORMAL. A power cut may then undo the last
+	// commits. The death of a process does not.
 	Relaxed bool
 }
 
@@ -40,7 +40,8 @@ func (o Options) withDefaults() (Options, error) {
 	if err := checkPrefix(o.Prefix); err != nil {
 		return o, err
 	}
-	o.Prefix = strings.ToLower(o.Prefix) // SQLite's names of tables are the same in either case, but texts with them are not
+	// SQLite compares the names of tables without regard to case, but not texts that hold them.
+	o.Prefix = strings.ToLower(o.Prefix)
 	if o.MaxPayload < 0 {
 		return o, sqlkit.Invalid("MaxPayload", "%d: at least 0", o.MaxPayload)
 	}

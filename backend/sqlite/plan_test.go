@@ -40,8 +40,8 @@ func parameters(text string) (args []any) {
 	return args
 }
 
-// TestPlans: the statements find rows by the index that their file names, with the statistics of an empty table, of
-// one with three jobs, of a full one, and without any.
+// TestPlans: the statements find rows by the index that their file names, with the statistics of an
+// empty table, of one with three jobs, of a full one, and without any.
 func TestPlans(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		name := dsn(t)
@@ -52,7 +52,7 @@ func TestPlans(t *testing.T) {
 			fresh := open(t, driver, name) // a connection reads the statistics once
 			for statement, index := range map[string]string{
 				"due": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at<?)", "due_beyond": "errand_jobs_pending (queue=? AND priority>?)",
-				"level": "errand_jobs_pending (queue=? AND priority>?)", "sleep": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at>?)",
+				"next_priority": "errand_jobs_pending (queue=? AND priority>?)", "sleep": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at>?)",
 				"backlog": "errand_jobs_pending (queue=? AND priority=?)", "count_few": "errand_jobs_pending (queue=?)",
 				"extend": "errand_jobs_running (id=?)", "settle_done": "errand_jobs_running (id=?)", "settle_drop": "errand_jobs_running (id=?)",
 				"settle": "errand_jobs_running (id=?)", "take": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at=? AND rowid=?)", "reclaim": "errand_jobs_running (id=?)", "expired": "errand_jobs_running",
@@ -86,8 +86,8 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// scans says whether a plan reads the whole table of jobs. What is read along one of the
-// indexes of what is live or dead is not that.
+// scans says whether a plan reads the whole table of jobs. What is read along one of the indexes of
+// what is live or dead is not that.
 func scans(plan string) bool {
 	for line := range strings.Lines(plan) {
 		for _, table := range []string{"errand_jobs", "j"} {

@@ -7,15 +7,15 @@ import (
 )
 
 // Reserve implements [queue.Pooled]. Handlers whose transactions take turns hold one connection at
-// a time, however many handlers there are. With a pool of one they and the backend's calls take
-// turns, so there is always one left.
+// a time, however many handlers there are. If the pool has only one connection, the handlers and
+// the backend's calls take turns to use it. So at least one is always left.
 func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
-	most := b.db.Stats().MaxOpenConnections
-	if most == 0 {
-		most = math.MaxInt
+	limit := b.db.Stats().MaxOpenConnections
+	if limit == 0 {
+		limit = math.MaxInt
 	}
 	if n > 0 && slices.Contains(dbs, b.db) {
-		most--
+		limit--
 	}
-	return max(most, 1), func() {}
+	return max(limit, 1), func() {}
 }

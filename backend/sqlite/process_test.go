@@ -17,8 +17,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// process is a child process that uses the file of a test: this binary, run again (see
-// TestMain). It lives until its standard input is closed.
+// process is a child process that uses the file of a test: this binary, run again (see TestMain).
+// It lives until its standard input is closed.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer

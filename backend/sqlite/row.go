@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// row is what the statements return of a job. Integers are read as what they are: converting is
-// what takes database/sql its time.
+// row receives the columns that the statements return of a job. Its integers have the type that the
+// drivers return, because conversions take database/sql most of its time.
 type row struct {
 	id, priority, scheduledAt, attempts, maxAttempts, createdAt int64
 
@@ -23,15 +23,15 @@ type row struct {
 	lastError sql.NullString
 }
 
-// columns are where to put the columns of sql/due.sql, with which those of every other statement
-// begin that returns jobs.
+// columns returns scan targets for the columns of sql/due.sql, and then more. Other statements that
+// return jobs return the same columns first.
 func (r *row) columns(more ...any) []any {
 	return append([]any{
 		&r.id, &r.kind, &r.payload, &r.priority, &r.scheduledAt, &r.attempts, &r.maxAttempts, &r.createdAt, &r.key, &r.headers, &r.lastError,
 	}, more...)
 }
 
-// fill puts the row in a job.
+// fill copies the row into job.
 func (r *row) fill(job *queue.Job) {
 	job.ID, job.Kind, job.Payload = r.id, r.kind, r.payload
 	job.Priority, job.ScheduledAt = clamp32(r.priority), timeAt(r.scheduledAt)
@@ -40,7 +40,7 @@ func (r *row) fill(job *queue.Job) {
 	job.Headers = sqlkit.DecodeHeaders(r.headers)
 }
 
-// queryJobs reads jobs whose queue the statement tells in a last column.
+// queryJobs runs a statement that returns jobs, with the name of the queue as the last column.
 func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (jobs []*queue.Job, err error) {
 	var r row
 	var name string
@@ -57,50 +57,52 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 	return jobs, err
 }
 
-// basket is what a claim has found.
-type basket struct {
+// claimResult collects the jobs that a claim finds.
+type claimResult struct {
 	jobs     []*queue.Job
-	bytes    int  // how long their payloads and headers are
-	overflow bool // the next did not fit
+	bytes    int  // the length of their payloads and headers
+	overflow bool // the next job did not fit
 }
 
 // isFull reports whether the request is satisfied.
-func (k *basket) isFull(req queue.ClaimRequest) bool { return k.overflow || len(k.jobs) >= req.Limit }
+func (c *claimResult) isFull(req queue.ClaimRequest) bool {
+	return c.overflow || len(c.jobs) >= req.Limit
+}
 
 // errFull ends the reading of rows.
 var errFull = errors.New("full")
 
-// fill reads jobs of that queue until the basket is full.
-func (k *basket) fill(ctx context.Context, db queue.DB, name string, req queue.ClaimRequest, query string, args ...any) error {
+// fill reads jobs of that queue until the result is full.
+func (c *claimResult) fill(ctx context.Context, db queue.DB, name string, req queue.ClaimRequest, query string, args ...any) error {
 	var r row
 	columns := r.columns()
 	err := queryRows(ctx, db, func(rows *sql.Rows) error {
 		if err := rows.Scan(columns...); err != nil {
 			return err
 		}
-		if k.bytes += len(r.payload) + len(r.headers); k.bytes > req.MaxBytes() && len(k.jobs) > 0 {
-			k.overflow = true
+		if c.bytes += len(r.payload) + len(r.headers); c.bytes > req.MaxBytes() && len(c.jobs) > 0 {
+			c.overflow = true
 			return errFull
 		}
-		job := &queue.Job{Queue: name} // alone: within a block, one slow job would keep all payloads
+		job := &queue.Job{Queue: name} // allocated alone: in a block, one slow job would keep all payloads in memory
 		r.fill(job)
-		k.jobs = append(k.jobs, job)
+		c.jobs = append(c.jobs, job)
 		return nil
 	}, query, args...)
-	if k.overflow {
+	if c.overflow {
 		return nil
 	}
 	return err
 }
 
-// earliest and latest are the years of 1970 and 9999 in microseconds: other times, which SQL may
-// have written, cannot be shown as JSON.
+// earliest and latest are the beginning of 1970 and the end of 9999 in microseconds. SQL may have
+// written other times, which have no JSON form.
 var earliest, latest = int64(0), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// timeAt is the time that is stored as that many microseconds, between earliest and latest.
+// timeAt returns the time that is stored as that many microseconds, limited to earliest and latest.
 func timeAt(us int64) time.Time { return time.UnixMicro(min(max(us, earliest), latest)).UTC() }
 
-// timeOrZero is the time that is stored, or the zero time for NULL.
+// timeOrZero returns the time that is stored, or the zero time for NULL.
 func timeOrZero(us sql.NullInt64) time.Time {
 	if !us.Valid {
 		return time.Time{}
@@ -108,5 +110,5 @@ func timeOrZero(us sql.NullInt64) time.Time {
 	return timeAt(us.Int64)
 }
 
-// clamp32 is n, or the end of int32's range that is nearest to it.
+// clamp32 returns n, limited to the range of int32.
 func clamp32(n int64) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

@@ -11,9 +11,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Settle implements [queue.Consumer] with sql/settle_done.sql, or sql/settle_drop.sql where
-// completed jobs are not kept, and sql/settle.sql. It is one transaction, with one of these
-// statements for each claim that the jobs come from.
+// Settle implements [queue.Consumer]. sql/settle_done.sql records jobs that are done, or
+// sql/settle_drop.sql if completed jobs are not kept. sql/settle.sql records all other outcomes.
+// Settle runs these statements for each claim that the jobs come from, in one transaction.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -36,14 +36,14 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	}
 	own := b.isOwn(db)
 	counting := own // see settleDone
-	var back returned
+	var again requeued
 	caller := db
 	settle := func(ctx context.Context, db queue.DB) error {
-		lost, back = slices.Clone(stale), returned{}
+		lost, again = slices.Clone(stale), requeued{}
 		for _, g := range done {
 			if g.Worker == "" {
-				_, gone, err := b.resume(ctx, caller, db, g)
-				if lost = append(lost, gone...); err != nil {
+				_, lostJobs, err := b.resume(ctx, caller, db, g)
+				if lost = append(lost, lostJobs...); err != nil {
 					return err
 				}
 				continue
@@ -55,17 +55,17 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 		for _, g := range others {
 			if g.Worker == "" {
-				resumed, gone, err := b.resume(ctx, caller, db, g)
-				if lost = append(lost, gone...); err != nil {
+				resumed, lostJobs, err := b.resume(ctx, caller, db, g)
+				if lost = append(lost, lostJobs...); err != nil {
 					return err
 				}
 				g = resumed
 			}
-			if err := b.settleOthers(ctx, db, g, &lost, &back); err != nil {
+			if err := b.settleOthers(ctx, db, g, &lost, &again); err != nil {
 				return err
 			}
 		}
-		return b.rouse(ctx, db, &back)
+		return b.bumpID(ctx, db, &again)
 	}
 	err = b.onHandle(ctx, "settle", db, settle)
 	if errors.Is(err, errSomeLost) {
@@ -74,16 +74,17 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	if err != nil {
 		return nil, err
 	}
-	b.wakeReturned(own, back)
+	b.wakeRequeued(own, again)
 	return lost, nil
 }
 
-// settledAtOnce is how many outcomes one statement records: for each it reads half of them.
+// settledAtOnce is how many outcomes one statement records. For each job it reads, on average, half
+// of them.
 const settledAtOnce = 100
 
-// settleOthers settles jobs that are not done. It appends the lost ones to lost, and adds the
-// queues of those that are pending again to back.
-func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue.Outcome], lost *[]*queue.Job, back *returned) error {
+// settleOthers settles jobs that are not done. It appends the lost jobs to lost, and adds the
+// queues of the jobs that are pending again to again.
+func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue.Outcome], lost *[]*queue.Job, again *requeued) error {
 	var ids []int64
 	var id int64
 	var name, status string
@@ -93,7 +94,7 @@ func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue
 			err := rows.Scan(&id, &name, &status)
 			ids = append(ids, id)
 			if status == string(queue.StatusPending) {
-				back.add(name)
+				again.add(name)
 			}
 			return err
 		}, b.sql.settle, actions(part, at), g.fence, g.Worker, at)
@@ -105,12 +106,12 @@ func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue
 	return nil
 }
 
-// errSomeLost rolls a Settle back that has to find out which of its jobs are lost.
+// errSomeLost makes Settle roll back and begin again, to find out which of its jobs are lost.
 var errSomeLost = errors.New("some of the jobs are lost")
 
-// settleDone settles jobs that are done, and appends the lost ones to lost. With counting it only
-// counts what it has settled, which is a quarter faster than reading the ids, and returns
-// errSomeLost where some are missing.
+// settleDone settles jobs that are done, and appends the lost ones to lost. With counting it does
+// not read the ids of the settled jobs but only counts them, which is a quarter faster. If some are
+// missing, it then returns errSomeLost.
 func (b *Backend) settleDone(ctx context.Context, db queue.DB, g claimed[queue.Outcome], counting bool, lost *[]*queue.Job) error {
 	query, args := b.sql.settleDrop, []any{idsOf(g), g.fence, g.Worker}
 	if b.options.Retention.KeepsCompleted() {
@@ -133,8 +134,8 @@ func (b *Backend) settleDone(ctx context.Context, db queue.DB, g claimed[queue.O
 	return err
 }
 
-// actions returns the JSON array of outcomes that sql/settle.sql reads. They are settled at from.
-func actions(outcomes []queue.Outcome, from int64) string {
+// actions returns the JSON array of outcomes that sql/settle.sql reads. Delays count from at.
+func actions(outcomes []queue.Outcome, at int64) string {
 	var l list
 	for _, o := range outcomes {
 		l.begin()
@@ -142,11 +143,11 @@ func actions(outcomes []queue.Outcome, from int64) string {
 		l.string(o.Action.String())
 		switch {
 		case o.Delay > 0:
-			l.int(from + 1 + sqlkit.Microseconds(o.Delay)) // from may be a fraction of a microsecond ago
+			l.int(at + 1 + sqlkit.Microseconds(o.Delay)) // at has been truncated
 		case o.Action == queue.Release:
 			l.null()
 		default:
-			l.int(from)
+			l.int(at)
 		}
 		l.string(queue.ErrorText(o.Err))
 		l.end()

@@ -3,32 +3,30 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
-	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
 	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
-// Backend is a queue in a SQLite database. It is safe for concurrent use and owns no
-// goroutine and no connection but for the time of a call; one that ends while another process
-// has its turn leaves a goroutine behind until that has ended. Besides [queue.Queue]
-// it implements every optional interface of package queue.
+// Backend is a queue in a SQLite database. It is safe for concurrent use. It owns goroutines and
+// connections only during a call. A call that gives up waiting for another process leaves one
+// goroutine behind until that process releases the file. Besides [queue.Queue] it implements every
+// optional interface of package queue.
 type Backend struct {
 	db      *sql.DB
 	options Options
 	sql     statements
 	file    *file
 	id      identity // of the file when New looked at it
-	restore string   // sets a connection's busy_timeout to what it was
 	sweep   sqlkit.Sweep
 	hot     atomic.Pointer[hotStatements] // nil until they are needed
 	polled  atomic.Int64                  // when Listen last looked into the file, as UnixNano
+
+	restoreTimeout string // the statement that restores a connection's busy_timeout
 }
 
 var _ interface {
@@ -44,12 +42,12 @@ var _ interface {
 	queue.TxBeginner
 } = (*Backend)(nil)
 
-// New returns the queue in db, which stays the caller's to close, after any
-// worker's Run has returned. [Migrate] must have been run with the same Options before
-// the first call. New looks at one connection, for at most LockTimeout: it puts the
-// file in WAL mode, where it is not, and what cannot work is a
-// [*queue.InvalidError], which says what to do about it: a database in memory, a
-// busy_timeout of 0, and, unless Relaxed is set, a synchronous below FULL.
+// New returns the queue in db. The caller closes db, after the Run of each worker has returned.
+// [Migrate] must have been run with the same Options before the first call.
+//
+// New uses one connection for at most LockTimeout: it reads the settings, and puts the file in WAL
+// mode. It returns a [*queue.InvalidError] for a setting that cannot work: a database in memory, a
+// busy_timeout of 0, or a synchronous below FULL unless Relaxed is set. The error says what to do.
 func New(db *sql.DB, o Options) (*Backend, error) {
 	if db == nil {
 		return nil, sqlkit.Invalid("DB", "nil")
@@ -60,16 +58,16 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), o.LockTimeout)
 	defer cancel()
-	found, err := examine(ctx, db, o)
+	s, err := ensureWAL(ctx, db, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := found.check(o); err != nil {
+	if err := s.check(o); err != nil {
 		return nil, err
 	}
 	return &Backend{
-		db: db, options: o, sql: loadStatements(o.Prefix), file: fileAt(found.path), id: identify(found.path),
-		restore: setBusyTimeout(found.busyTimeout),
+		db: db, options: o, sql: loadStatements(o.Prefix), file: fileAt(s.path), id: identify(s.path),
+		restoreTimeout: setBusyTimeout(s.busyTimeout),
 	}, nil
 }
 
@@ -85,8 +83,8 @@ func (b *Backend) read(ctx context.Context, operation string, f func(db queue.DB
 	return wrap(ctx, operation, err)
 }
 
-// onHandle runs f in the caller's transaction, or, where db is nil, in one on the backend's
-// own handle.
+// onHandle runs f on db: in the caller's transaction, or in a new one if db is a pool. If db is
+// nil, the new transaction is on the backend's own handle.
 func (b *Backend) onHandle(ctx context.Context, operation string, db queue.DB, f func(ctx context.Context, db queue.DB) error) error {
 	kind, err := handle.Of(db)
 	switch {
@@ -103,44 +101,32 @@ func (b *Backend) onHandle(ctx context.Context, operation string, db queue.DB, f
 // isOwn reports whether db means the backend's own handle: nil, or that handle itself.
 func (b *Backend) isOwn(db queue.DB) bool { return db == nil || db == queue.DB(b.db) }
 
-// onCallersHandle runs f on the caller's transaction or connection, as part of whatever transaction
-// that is in. SQLite rolls a transaction back as a whole when a writing statement of it is
-// interrupted, so ctx ends the call only before and while it waits for the write lock.
-func (b *Backend) onCallersHandle(ctx context.Context, operation string, db queue.DB, kind handle.Kind, f func(ctx context.Context, db queue.DB) error) error {
-	if err := ctx.Err(); err != nil {
-		return wrap(ctx, operation, err)
+// queryRows runs a query and calls scan for every row.
+func queryRows(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, query string, args ...any) error {
+	run := func() error { return sqlkit.QueryRows(ctx, db, scan, query, args...) }
+	if h, ok := db.(callerHandle); ok {
+		return h.retryBusy(run)
 	}
-	if err := b.id.check(); err != nil {
-		return wrap(ctx, operation, err)
-	}
-	h := foreign{DB: db, tx: kind == handle.Tx, ran: new(int), waiting: ctx, timeout: b.options.LockTimeout}
-	whole := context.WithoutCancel(ctx)
-	if err := h.checkOpen(whole); err != nil {
-		return wrap(ctx, operation, err)
-	}
-	restore, err := func() {}, error(nil)
-	if kind != handle.Unknown { // that may be a pool, each statement on another connection
-		restore, err = h.withoutBusyTimeout(whole)
-	}
-	defer restore()
-	if err == nil {
-		err = f(whole, h)
-	}
-	if err != nil && !h.tx && (*h.ran > 0 || sqliteerr.IsDiskError(err)) {
-		err = fmt.Errorf("%w: %w", errPartly, err)
-	}
-	return wrap(ctx, operation, err)
+	return run()
 }
 
-// errPartly says that a call has failed on a handle that is no transaction, when some of its
-// statements had taken effect, or may have.
-var errPartly = errors.New("not in a transaction, so a part may have been done")
+// exec runs a statement that returns no rows.
+func exec(ctx context.Context, db queue.DB, query string, args ...any) (result sql.Result, err error) {
+	run := func() error {
+		result, err = db.ExecContext(ctx, query, args...)
+		return err
+	}
+	if h, ok := db.(callerHandle); ok {
+		return result, h.retryBusy(run)
+	}
+	return result, run()
+}
 
 // wrap names the operation in err, once.
 func wrap(ctx context.Context, operation string, err error) error {
 	return sqlkit.Wrap(ctx, "sqlite", operation, notSetUp(err))
 }
 
-// now is what the host's clock says. A time that is yet to come is one microsecond
-// later than that, at least, because the clock's fraction of one is cut off.
+// now returns the host's time, truncated to microseconds. So a time that must lie in the future is
+// now plus at least one microsecond.
 func now() int64 { return time.Now().UnixMicro() }

@@ -10,15 +10,15 @@ import (
 //go:embed sql
 var sqlFiles embed.FS
 
-// statements are the files of the sql folder with the prefix in its place.
+// statements holds the text of each file in the folder sql, with the prefix filled in.
 type statements struct {
 	enqueueOne, enqueueAlike, enqueue, enqueueKeyed, live string
-	fence, level, due, dueBeyond, take                    string
+	fence, nextPriority, due, dueBeyond, take             string
 	extend, settle, settleDone, settleDrop                string
 	expired, reclaim, complete, resume                    string
-	sleep, seen, rouse                                    string
+	sleep, lastID, bumpID                                 string
 	dead, redrive, old, archive, prune                    string
-	backlog, span, countAll, countFew, countSample        string
+	backlog, idRange, countAll, countFew, countSample     string
 	list, listPending, job                                string
 }
 
@@ -33,7 +33,7 @@ func loadStatements(prefix string) statements {
 		enqueueKeyed: load("enqueue_keyed"),
 		live:         load("live"),
 		fence:        load("fence"),
-		level:        load("level"),
+		nextPriority: load("next_priority"),
 		due:          load("due"),
 		dueBeyond:    load("due_beyond"),
 		take:         load("take"),
@@ -46,15 +46,15 @@ func loadStatements(prefix string) statements {
 		complete:     load("complete"),
 		resume:       load("resume"),
 		sleep:        load("sleep"),
-		seen:         load("seen"),
-		rouse:        load("rouse"),
+		lastID:       load("last_id"),
+		bumpID:       load("bump_id"),
 		dead:         load("dead"),
 		redrive:      load("redrive"),
 		old:          load("old"),
 		archive:      load("archive"),
 		prune:        load("prune"),
 		backlog:      load("backlog"),
-		span:         load("span"),
+		idRange:      load("id_range"),
 		countAll:     load("count_all"),
 		countFew:     load("count_few"),
 		countSample:  load("count_sample"),
@@ -64,22 +64,23 @@ func loadStatements(prefix string) statements {
 	}
 }
 
-// hot are the statements that are worth being kept prepared on each connection:
-// those of a worker's and an enqueuer's every day.
+// hot returns the statements that each connection keeps prepared: the ones that workers and
+// enqueuers run constantly.
 func (s statements) hot() []string {
 	return []string{
-		s.enqueueOne, s.enqueueAlike, s.enqueue, s.fence, s.level, s.due, s.take, s.extend,
-		s.settle, s.settleDone, withoutReturning(s.settleDone), s.settleDrop, withoutReturning(s.settleDrop), s.expired, s.sleep, s.seen, s.rouse, s.prune,
+		s.enqueueOne, s.enqueueAlike, s.enqueue, s.fence, s.nextPriority, s.due, s.take, s.extend,
+		s.settle, s.settleDone, withoutReturning(s.settleDone), s.settleDrop, withoutReturning(s.settleDrop),
+		s.expired, s.sleep, s.lastID, s.bumpID, s.prune,
 	}
 }
 
-// withoutReturning is a statement without what it returns.
+// withoutReturning returns a statement without its RETURNING clause.
 func withoutReturning(statement string) string {
 	changes, _, _ := strings.Cut(statement, "\nRETURNING")
 	return changes
 }
 
-// uncommented is text without its lines of comment: SQLite would read them each time.
+// uncommented returns text without its comment lines, which SQLite would parse each time.
 func uncommented(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -90,8 +91,8 @@ func uncommented(text string) string {
 	return b.String()
 }
 
-// withPrefix writes prefix wherever text, a file of ours, begins a name with
-// errand_. checkPrefix has made sure that it needs no quotes.
+// withPrefix replaces errand_, which begins each name in our SQL files, with prefix. checkPrefix
+// has made sure that the prefix needs no quotes.
 func withPrefix(text, prefix string) string {
 	return strings.ReplaceAll(text, defaultPrefix, prefix)
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestTxKeepsLeases: ten handlers at once with middleware.Tx, each of which holds the write lock for a fifth of the lease, take turns,
-// and the worker extends their leases in between: none is lost, and no job runs twice.
+// TestTxKeepsLeases: ten handlers at once with middleware.Tx, each of which holds the write lock
+// for a fifth of the lease, take turns, and the worker extends their leases in between: none is
+// lost, and no job runs twice.
 func TestTxKeepsLeases(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		t.Parallel()
@@ -67,8 +68,8 @@ func TestTxKeepsLeases(t *testing.T) {
 	})
 }
 
-// TestTxLeavesRoom: beside handlers with middleware.Tx that never pause, other processes migrate, enqueue, and have transactions of
-// their own that enqueue, which wait with SQLite's own patience.
+// TestTxLeavesRoom: beside handlers with middleware.Tx that never pause, other processes migrate,
+// enqueue, and have transactions of their own that enqueue, which wait with SQLite's own patience.
 func TestTxLeavesRoom(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path, q, _ := shop(t, driver)

@@ -10,8 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// slice is how many rows Redrive and Prune handle in one transaction.
-const slice = 1000
+// sliceSize is how many rows Redrive and Prune handle in one transaction.
+const sliceSize = 1000
 
 // Redrive implements [queue.Redriver] with sql/dead.sql and sql/redrive.sql, a thousand jobs a
 // transaction.
@@ -22,61 +22,61 @@ func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err 
 	for last := int64(0); ; {
 		var ids []int64
 		err := b.read(ctx, "redrive", func(db queue.DB) (err error) {
-			ids, err = queryIDs(ctx, db, b.sql.dead, sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), slice, last)
+			ids, err = queryIDs(ctx, db, b.sql.dead, sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sliceSize, last)
 			return err
 		})
 		if err != nil || len(ids) == 0 {
 			return n, err
 		}
-		revived, err := b.revive(ctx, ids)
+		redriven, err := b.redrive(ctx, ids)
 		if err != nil {
 			return n, err
 		}
-		if n += revived; len(ids) < slice {
+		if n += redriven; len(ids) < sliceSize {
 			return n, nil
 		}
 		last = ids[len(ids)-1]
 	}
 }
 
-// revive makes those of the jobs pending that are dead and whose keys are free.
-func (b *Backend) revive(ctx context.Context, ids []int64) (n int, err error) {
-	var back returned
+// redrive redrives the jobs that are still dead and whose keys are free.
+func (b *Backend) redrive(ctx context.Context, ids []int64) (n int, err error) {
+	var again requeued
 	err = b.write(ctx, "redrive", func(ctx context.Context, db queue.DB) error {
-		n, back = 0, returned{}
+		n, again = 0, requeued{}
 		err := queryRows(ctx, db, func(rows *sql.Rows) error {
 			var name string
 			err := rows.Scan(&name)
 			n++
-			back.add(name)
+			again.add(name)
 			return err
 		}, b.sql.redrive, idList(ids), now())
 		if err != nil {
 			return err
 		}
-		return b.rouse(ctx, db, &back)
+		return b.bumpID(ctx, db, &again)
 	})
 	if err != nil {
 		return 0, err
 	}
-	b.wakeReturned(true, back)
+	b.wakeRequeued(true, again)
 	return n, nil
 }
 
 // Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql. It reads the jobs from the
-// lowest id, a thousand a call, until they are too young to be removed; then it begins anew. It
-// writes only where it removes something. Ten slices in a row without anything to remove end a
-// pass, and the next pass goes on behind them. Like Reclaim it empties a write-ahead log of more
-// than 8 MB.
+// lowest id on, a slice of a thousand a call. When it meets jobs that are too young to be removed,
+// the pass ends, and the next pass begins at the lowest id. Ten slices in a row without a job to
+// remove also end a pass, and the next pass continues after them. Prune writes only if it removes a
+// job. Like Reclaim it empties a write-ahead log of more than 8 MB.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	b.emptyWAL(ctx)
 	from := b.sweep.Next()
 	at := time.Now()
 	completed, dead := at.Add(-max(b.options.Retention.Completed, 0)).UnixMicro(), at.Add(-max(b.options.Retention.Dead, 0)).UnixMicro()
-	var over []int64
+	var expired []int64
 	last := from
 	err = b.read(ctx, "prune", func(db queue.DB) error {
-		over, more, last = nil, false, from
+		expired, more, last = nil, false, from
 		return queryRows(ctx, db, func(rows *sql.Rows) error {
 			var status queue.Status
 			var created, updated int64
@@ -84,15 +84,15 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 				return err
 			}
 			if status == queue.StatusCompleted && updated <= completed || status == queue.StatusDead && updated <= dead {
-				over = append(over, last)
+				expired = append(expired, last)
 			}
-			// Where none of the slice is that old, what follows is younger still.
+			// If no job of the slice is that old, the jobs that follow are younger still.
 			more = more || created <= max(completed, dead)
 			return nil
-		}, b.sql.old, from, slice)
+		}, b.sql.old, from, sliceSize)
 	})
-	if err == nil && len(over) > 0 {
-		removed, err = b.remove(ctx, over, completed, dead)
+	if err == nil && len(expired) > 0 {
+		removed, err = b.remove(ctx, expired, completed, dead)
 	}
 	if err != nil {
 		return 0, false, err
@@ -100,7 +100,8 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	return removed, b.sweep.Advance(last, more, removed > 0), nil
 }
 
-// remove deletes those of the jobs that are over, or moves them to the archive.
+// remove deletes the jobs, or moves them to the archive. It leaves a job whose retention is no
+// longer over, because it has been redriven meanwhile.
 func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64) (n int, err error) {
 	err = b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
 		n = 0
@@ -125,7 +126,7 @@ func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64
 	return n, err
 }
 
-// idList is the JSON array of ids.
+// idList returns the JSON array of ids.
 func idList(ids []int64) string {
 	var l list
 	for _, id := range ids {

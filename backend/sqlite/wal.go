@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// longestWAL is the length at which upkeep empties the write-ahead log. It is twice what SQLite
-	// lets the log reach where readers leave it alone now and then.
+	// longestWAL is the length at which upkeep empties the write-ahead log. It is twice the length
+	// at which SQLite begins the log anew, if no reader prevents it.
 	longestWAL = 8 << 20
-	// walPatience is how long emptying the log waits for readers, and lets writers wait.
+	// walPatience is how long emptying the log waits for readers. Writers wait meanwhile.
 	walPatience = 200 * time.Millisecond
 )
 
@@ -25,15 +25,15 @@ func (b *Backend) emptyWAL(ctx context.Context) {
 	if err != nil || info.Size() <= longestWAL {
 		return
 	}
-	t, err := b.takeTurn(ctx, writelock.Ordinary, b.db)
+	w, err := b.takeTurn(ctx, writelock.Ordinary, b.db)
 	if err != nil {
 		return
 	}
-	defer t.end(ctx)
-	_ = t.Try(ctx, func() error {
-		_, err := t.conn.ExecContext(ctx, setBusyTimeout(int(walPatience.Milliseconds())))
+	defer w.end(ctx)
+	_ = w.Try(ctx, func() error {
+		_, err := w.conn.ExecContext(ctx, setBusyTimeout(int(walPatience.Milliseconds())))
 		if err == nil {
-			_, _ = t.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)") // once: the next upkeep tries again
+			_, _ = w.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)") // once: the next upkeep tries again
 		}
 		return err
 	})

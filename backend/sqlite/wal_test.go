@@ -57,7 +57,8 @@ func TestWALUnderConstantReading(t *testing.T) {
 				if got <= long/2 {
 					break
 				}
-				// On a starved machine a reader may outlast what upkeep waits for. Then the next one tries again.
+				// On a starved machine a reader may outlast what upkeep waits for. Then the next
+				// one tries again.
 				if read := longestRead(readers); read < 50*time.Millisecond {
 					t.Errorf("after %s the log has %d bytes, want it emptied, since no reader took longer than %v", name, got, read)
 					break

@@ -1,5 +1,5 @@
--- Copies jobs to the archive, before prune.sql removes them. ?1 is the JSON array of ids: those jobs that
--- have completed by ?2, or were dead by ?3.
+-- Copies jobs to the archive, before prune.sql removes them. ?1 is the JSON array of their ids. It
+-- copies only jobs that were completed by ?2, or dead by ?3.
 -- Index: the ids are the table's own order.
 INSERT INTO errand_jobs_archive (
     id, queue, status, priority, scheduled_at, attempts, max_attempts, fence, locked_at, locked_until, locked_by,
@@ -10,7 +10,7 @@ SELECT
     j.locked_at, j.locked_until, j.locked_by,
     j.created_at, j.updated_at, j.kind, j.job_key, j.last_error, j.headers, j.payload,
     j.started_at, j.finished_at, j.redriven_at, j.redrives
-FROM json_each(?1) AS over
+FROM json_each(?1) AS wanted
 CROSS JOIN errand_jobs AS j NOT INDEXED
-WHERE j.id = over.value
+WHERE j.id = wanted.value
     AND (j.status = 'completed' AND j.updated_at <= ?2 OR j.status = 'dead' AND j.updated_at <= ?3);

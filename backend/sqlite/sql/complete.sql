@@ -1,5 +1,5 @@
--- Completes the job with id ?1, which the transaction has claimed with fence ?2, at ?3. Where the work fails,
--- resume.sql makes it running again.
+-- Completes the job with id ?1, which the transaction has claimed with fence ?2, at ?3. If the work fails,
+-- resume.sql makes the job running again.
 -- Index: the ids are the table's own order.
 UPDATE errand_jobs
 SET

@@ -1,22 +1,22 @@
 -- Counts live and dead jobs along their indexes: the pending ones of each queue up to ?1, and the running and
 -- dead ones up to ?2 in all. A count that has reached its limit may be too low.
 -- Index: errand_jobs_pending, errand_jobs_running, errand_jobs_dead.
-WITH RECURSIVE line (queue) AS (
+WITH RECURSIVE queues (queue) AS (
     SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending WHERE j.status = 'pending'
     UNION ALL
     SELECT (
         SELECT min(j.queue) FROM errand_jobs AS j INDEXED BY errand_jobs_pending
-        WHERE j.status = 'pending' AND j.queue > l.queue)
-    FROM line AS l
-    WHERE l.queue IS NOT NULL
+        WHERE j.status = 'pending' AND j.queue > q.queue)
+    FROM queues AS q
+    WHERE q.queue IS NOT NULL
 )
-SELECT l.queue, 'pending', (
+SELECT q.queue, 'pending', (
     SELECT count(*) FROM (
         SELECT 1 FROM errand_jobs AS j INDEXED BY errand_jobs_pending
-        WHERE j.queue = l.queue AND j.status = 'pending'
+        WHERE j.queue = q.queue AND j.status = 'pending'
         LIMIT ?1 + 0)) AS jobs
-FROM line AS l
-WHERE l.queue IS NOT NULL
+FROM queues AS q
+WHERE q.queue IS NOT NULL
 UNION ALL
 SELECT queue, 'running', count(*)
 FROM (SELECT queue FROM errand_jobs INDEXED BY errand_jobs_running WHERE status = 'running' LIMIT ?2 + 0)

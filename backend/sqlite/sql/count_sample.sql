@@ -1,6 +1,6 @@
--- Counts the jobs of a sample. ?1 is a JSON array of ids; the statement reads ?2 ids from each on. It looks
--- each id up by itself: with the statistics of a short table, SQLite would use only the beginning of a range
--- of ids.
+-- Counts the jobs of a sample. ?1 is a JSON array of ids. From each of them on, the statement reads ?2 ids. It
+-- looks each id up by itself: with the statistics of a short table, SQLite would use only the beginning of a
+-- range of ids.
 -- Index: the ids are the table's own order.
 WITH RECURSIVE run (step) AS (
     SELECT 0

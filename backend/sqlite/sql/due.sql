@@ -1,7 +1,7 @@
--- Finds at most ?4 due jobs of queue ?1 and priority ?2 at ?3, in their order, of the kinds in the JSON array
--- ?5, which is NULL for all. Within a priority the jobs that are not yet due come last, and are not read. So
--- each priority has a statement of its own. It is ?4 + 0, because SQLite would plan a statement with LIMIT ?4
--- anew for each execution.
+-- Finds at most ?4 due jobs of queue ?1 and priority ?2 at ?3, in their order, of the kinds in the JSON array ?5, which
+-- is NULL for all. Within a priority the jobs that are not yet due come last, and are not read. So the caller runs the
+-- statement for each priority. The limit is ?4 + 0, because SQLite would plan a statement with LIMIT ?4 anew for each
+-- execution.
 -- Index: errand_jobs_pending.
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error

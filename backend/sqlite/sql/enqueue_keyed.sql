@@ -1,7 +1,7 @@
 -- Writes jobs as enqueue.sql does, except those whose key a live job has. ?1 is the JSON array of the jobs,
 -- each an array of its fields, the key the last; ?2 is now. Returns the id of each job that it has written,
--- and the job's place in the array. sqlite_sequence changes when the statement ends, so until then it tells
--- where the statement's ids begin.
+-- and the job's place in the array. sqlite_sequence changes when the statement ends. Until then it tells
+-- where the ids of the statement begin.
 -- Index: errand_jobs_key.
 INSERT INTO errand_jobs (
     id, queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_key, created_at, updated_at)

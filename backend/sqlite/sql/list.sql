@@ -1,7 +1,7 @@
 -- Lists at most ?6 jobs with ids below ?5, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, each NULL for
--- any. It reads the 50,000 newest jobs below ?5. Where these hold fewer than ?6 and others follow, the id of
--- the last row tells how far it has read. The queue of that row is '', which no job's is, and its other
--- columns mean nothing.
+-- any. It reads the 50,000 newest jobs below ?5. If fewer than ?6 of these match, and older jobs
+-- follow, it returns one more row, whose id tells how far it has read. The queue of that row is '', which no
+-- job has, and its other columns mean nothing.
 -- Index: the ids are the table's own order.
 WITH page AS MATERIALIZED (
     SELECT id AS number

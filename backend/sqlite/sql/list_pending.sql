@@ -1,7 +1,7 @@
--- Lists at most ?5 pending jobs with ids below ?4, newest first, as list.sql does but without ?4 for the
--- status. For another status that has an index, its name takes the place of pending. It reads only jobs of
--- that status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6. If ?7 is not NULL, it lists
--- only jobs whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes.
+-- Lists at most ?5 pending jobs with ids below ?4, newest first, as list.sql does, but without its parameter for the
+-- status. For another status that has an index, Jobs replaces the word pending by its name. It reads only jobs of that
+-- status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6. If ?7 is not NULL, it lists only jobs
+-- whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes.
 -- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead.
 WITH page AS MATERIALIZED (
     SELECT id AS number

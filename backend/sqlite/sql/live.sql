@@ -1,4 +1,4 @@
--- Finds the live jobs that have keys. ?1 is a JSON array of pairs of queue and key. Returns the place of each
+-- Finds the live jobs that have these keys. ?1 is a JSON array of pairs of queue and key. Returns the place of each
 -- pair that it finds, and the job's id.
 -- Index: errand_jobs_key.
 SELECT want.key, j.id

@@ -1,5 +1,6 @@
--- Makes a job ready to be settled that this transaction has claimed: ?1 is its id, ?2 its fence, ?3 completed
--- if it stays so and else running, ?4 now, ?5 the worker that then holds it. Returns its id.
+-- Makes a job that this transaction has claimed ready to be settled. ?1 is its id, ?2 its fence, ?4 now. ?3 is
+-- completed if the job stays completed, and otherwise running; ?5 is the worker that then holds it. Returns
+-- its id.
 -- Index: the ids are the table's own order.
 UPDATE errand_jobs
 SET

@@ -1,8 +1,8 @@
--- Records outcomes other than done. ?1 is a JSON array of outcomes, each an array of id, action, due time and
--- error, of jobs that worker ?3 holds with fence ?2; ?4 is now. A due time of NULL leaves the job's as it is.
+-- Records outcomes other than done of jobs that worker ?3 holds with fence ?2. ?1 is a JSON array of outcomes,
+-- each an array of id, action, due time and error; ?4 is now. A due time of NULL leaves the job's as it is.
 -- Returns the ids, queues and new statuses of the jobs that the worker does hold. SQLite would plan UPDATE
--- ... FROM the wrong way round, and INSERT with ON CONFLICT would fire the application's triggers. The
--- statement searches all outcomes for each job's, so they should be few.
+-- ... FROM the wrong way round, and INSERT with ON CONFLICT would fire the application's triggers. For each
+-- job the statement searches all outcomes, so they should be few.
 -- Index: errand_jobs_running.
 WITH o (id, action, due, error) AS MATERIALIZED (
     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3

@@ -1,7 +1,7 @@
--- Gives a worker the jobs with the ids in the JSON array ?1, which the same transaction has found pending. ?2
--- is the fence, ?3 now, ?4 the end of the lease, ?5 the worker. The statement finds the rows by all columns
--- of an index, because SQL can insist on an index only: see errand_jobs_running in migrations/0001_jobs.sql.
--- It updates rows in place, so no INSERT trigger of the application fires.
+-- Gives a worker the jobs with the ids in the JSON array ?1, which the same transaction has found pending. ?2 is the
+-- fence, ?3 now, ?4 the end of the lease, ?5 the worker. The statement finds the rows by all columns of an index,
+-- because INDEXED BY can only force an index, and not the table's own order: see errand_jobs_running in
+-- migrations/0001_jobs.sql. It updates rows in place, so no INSERT trigger of the application fires.
 -- Index: errand_jobs_pending.
 UPDATE errand_jobs INDEXED BY errand_jobs_pending
 SET

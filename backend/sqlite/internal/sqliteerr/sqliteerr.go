@@ -1,4 +1,4 @@
-// Package sqliteerr tells what an error of a SQLite driver means, whatever the driver.
+// Package sqliteerr reports what an error of a SQLite driver means, for all drivers.
 package sqliteerr
 
 import (
@@ -23,12 +23,12 @@ func IsBusy(err error) bool {
 	return code&0xff == codeBusy || code == codeProtocol || code == codeLockedSharedCache
 }
 
-// IsStale reports whether the statement can never write in its transaction, because the transaction
-// has read what another one has changed since.
+// IsStale reports whether the transaction can never write, because it has read data that another
+// transaction has changed since.
 func IsStale(err error) bool { return resultCode(err) == codeBusySnapshot }
 
-// IsTooLong reports whether a text was longer than SQLite accepts: a billion bytes, unless the
-// program has set less.
+// IsTooLong reports whether a text was longer than SQLite accepts. That is a billion bytes, unless
+// the program has set a lower limit.
 func IsTooLong(err error) bool { return resultCode(err)&0xff == codeTooLong }
 
 // IsDiskError reports whether the disk failed. A commit may have succeeded all the same.
@@ -40,7 +40,8 @@ func IsWithinTx(err error) bool {
 }
 
 // resultCode returns the extended result code in a driver's error, or 0. Drivers share no interface
-// for it: modernc's error has a method, and mattn's a field. Of other drivers the text is known.
+// for it: the error of modernc has a method, and the error of mattn a field. For other drivers it
+// looks at the text.
 func resultCode(err error) int {
 	if err == nil {
 		return 0
@@ -58,7 +59,8 @@ func resultCode(err error) int {
 	return 0
 }
 
-// codeField returns the field ExtendedCode of the first error in err's tree that has it, or 0.
+// codeField returns the field ExtendedCode of the first error in err's tree that has this field, or
+// 0.
 func codeField(err error) int {
 	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
 		if code := v.FieldByName("ExtendedCode"); code.IsValid() && code.CanInt() {

@@ -9,19 +9,19 @@ import (
 	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
 )
 
-// Problem: SQLite wakes nobody when its lock becomes free, and its busy_timeout sleeps for longer
-// and longer, and does not end with a context.
+// Problem: SQLite wakes no waiter when its lock becomes free. Its own wait, busy_timeout, sleeps
+// for longer and longer, and does not end with a context.
 // Rule: try again after a random pause of at most 1 ms, which doubles with every second try.
 // Bounds: a pause is under 16 ms, and the wait ends with the context or the timeout.
 // Shown by: TestWaitEndsWithContext, TestLockTimeout.
 
-// RetryBusy runs f until it does not meet another connection's lock, ctx ends, or timeout is over.
-// What f does is undone where it fails.
+// RetryBusy runs f again while another connection has the lock, until ctx ends or timeout is over.
+// A failed f must leave nothing behind.
 func RetryBusy(ctx context.Context, timeout time.Duration, f func() error) error {
 	return retryBusy(ctx, time.Now(), timeout, f)
 }
 
-// retryBusy is RetryBusy for a call that has waited since start. It runs f once, at least.
+// retryBusy is RetryBusy for a call that has waited since start. It runs f at least once.
 func retryBusy(ctx context.Context, start time.Time, timeout time.Duration, f func() error) error {
 	for try := 0; ; try++ {
 		if err := ctx.Err(); err != nil {
@@ -34,8 +34,8 @@ func retryBusy(ctx context.Context, start time.Time, timeout time.Duration, f fu
 		if time.Since(start) > timeout {
 			return fmt.Errorf("another transaction has had the write lock for %v: %w", timeout, err)
 		}
-		// Others would pass a writer that slept for longer and longer. One that did not sleep would
-		// leave the lock to no transaction of the application's.
+		// If the pauses grew without a bound, other writers would always be first. Without pauses
+		// no transaction of the application would get the lock.
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Duration(rand.Int64N(int64(time.Millisecond) << min(try/2, 4)))):

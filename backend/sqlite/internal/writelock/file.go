@@ -5,35 +5,35 @@ import (
 	"os"
 )
 
-// openTurnFile opens the file of the line for the database at path, and creates it where it is
-// missing. It has the database's mode: a user that may not open the one may not open the other.
-// openTurnFile returns nil where there can be no such file.
+// openTurnFile opens the lock file of the database at path, and creates it if it is missing. The
+// file has the mode of the database, so a user that may not open the database may not open this
+// file. openTurnFile returns nil if there can be no such file.
 func openTurnFile(path string) *os.File {
 	database, err := os.Stat(path)
 	if err != nil {
 		return nil
 	}
 	mode := database.Mode().Perm()
-	// Reading is enough to lock.
+	// A file that is open for reading can be locked.
 	at, err := os.OpenFile(path+"-turn", os.O_RDONLY|os.O_CREATE|os.O_EXCL|noFollow, mode)
 	if err == nil {
 		_ = at.Chmod(mode) // whatever the umask
-		adopt(at, database)
+		chownToOwnerOf(at, database)
 		return at
 	}
 	if at, err = os.OpenFile(path+"-turn", os.O_RDONLY|noFollow, 0); err != nil {
 		return nil
 	}
-	if !narrow(at, mode) {
+	if !dropExtraPermissions(at, mode) {
 		_ = at.Close()
 		return nil
 	}
 	return at
 }
 
-// narrow takes from the file the permissions that mode does not have, which only its owner can do.
-// It reports whether it is a regular file.
-func narrow(at *os.File, mode fs.FileMode) bool {
+// dropExtraPermissions removes the permissions of the file that mode does not have. Only the owner
+// of the file can do that. It reports whether the file is a regular file.
+func dropExtraPermissions(at *os.File, mode fs.FileMode) bool {
 	info, err := at.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return false

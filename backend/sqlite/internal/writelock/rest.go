@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Problem: the application's own transactions do not come through Acquire. They wait with SQLite's
-// own patience, which tries after 1, 2, 5 ms and so on up to 100 ms, and rarely meets the
-// moment between two of this process's writers.
-// Rule: after a writer the process leaves the lock alone for half as long as it had it, if somebody
-// else may want it. After a transaction as long as a handler, no process that takes turns writes
-// for an eighth of its time.
-// Bounds: a rest is at most 100 ms, and there is none where nobody has been waited for in the last
-// second and no other connection of the pool is in use.
+// Problem: the application's own transactions do not call Acquire. They wait with SQLite's
+// busy_timeout, which tries after 1, 2, 5 ms and so on up to 100 ms, and rarely meets the moment
+// between two writers of this process.
+// Rule: after a writer, the process leaves the lock alone for half as long as it had the lock, if
+// the application may want it. After a transaction as long as a handler, no process that takes
+// turns writes for an eighth of that transaction's time.
+// Bounds: a rest is at most 100 ms. There is no rest if no writer of this process had to wait for
+// SQLite's lock in the last second and no other connection of the pool is in use.
 // Shown by: BenchmarkCallersTransaction, TestCallersTransactionsGetTheirTurn; TestTxLeavesRoom.
 
 const (
 	longestRest = 100 * time.Millisecond // SQLite tries at least this often
 	longShare   = 8                      // the rest after a long transaction is one in so many parts
-	remembered  = time.Second            // for how long others may be waiting after they have been met
+	remembered  = time.Second            // how long after a wait for SQLite's lock others may still want it
 )
 
-// rests remembers whether somebody else wants the lock.
+// rests remembers whether the application or another process may want the lock.
 type rests struct {
 	met atomic.Int64 // when a writer last had to wait for SQLite's lock, as UnixNano
 }
@@ -37,5 +37,5 @@ func (r *rests) after(held time.Duration, tries int, appActive bool) time.Durati
 	return min(held/2, longestRest)
 }
 
-// restAfterLong returns how long nobody who takes turns writes after a long transaction.
+// restAfterLong returns how long no process that takes turns writes after a long transaction.
 func restAfterLong(held time.Duration) time.Duration { return min(held/longShare, longestRest) }

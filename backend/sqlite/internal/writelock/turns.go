@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Problem: the writers of one process would compete for SQLite's lock, each with its own luck, and
-// the extension of a lease could wait until the lease is over.
+// Problem: the writers of one process would compete for SQLite's lock by chance, and the extension
+// of a lease could wait until the lease has expired.
 // Rule: one writer at a time: urgent ones first, the others in the order in which they came. After
-// a long one go the ordinary ones that wait when it ends.
-// Bounds: a writer waits for its timeout, a long one until its context ends.
+// a long writer, the ordinary writers that wait when it ends go before the next long one.
+// Bounds: a writer waits for its timeout, a long writer until its context ends.
 // Shown by: TestTxKeepsLeases, BenchmarkEnqueueAmongLong, TestTurnsOrder, TestEndlessTurn.
 
-// Rank is what turns order writers by.
+// Rank says which writer of a process goes first.
 type Rank int
 
 const (
-	Urgent   Rank = iota // the extension of leases, which end while it waits
+	Urgent   Rank = iota // the extension of leases, which expire while it waits
 	Ordinary             // any other call
-	Long                 // a transaction of the caller's, which lasts as long as a handler may
+	Long                 // a caller's transaction, which may last as long as a handler
 	ranks
 )
 
@@ -67,7 +67,7 @@ func (t *turns) join(r Rank) (mine chan struct{}) {
 	return mine
 }
 
-// quit stops waiting, or ends the turn if it has just come.
+// quit stops waiting. If the turn has just come, quit ends it.
 func (t *turns) quit(mine chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

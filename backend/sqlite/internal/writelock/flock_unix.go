@@ -12,15 +12,15 @@ import (
 // noFollow keeps open from following a symbolic link.
 const noFollow = syscall.O_NOFOLLOW
 
-// adopt gives a file that root has created to the owner of the database, as SQLite does with its
-// own files.
-func adopt(at *os.File, database fs.FileInfo) {
+// chownToOwnerOf makes the owner of the database the owner of a file that root has created, as
+// SQLite does with its own files.
+func chownToOwnerOf(at *os.File, database fs.FileInfo) {
 	if owner, ok := database.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		_ = at.Chown(int(owner.Uid), int(owner.Gid))
 	}
 }
 
-// tryLock reports whether it has locked f. It also returns true where f cannot be locked at all.
+// tryLock reports whether it has locked f. It also returns true if f cannot be locked at all.
 func tryLock(f *os.File) bool {
 	return !errors.Is(flock(f, syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
