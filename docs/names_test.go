@@ -1,0 +1,88 @@
+package docs
+
+import (
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	testName = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w*`)
+	shownBy  = regexp.MustCompile(`(?m)^// Shown by:.*\n(?:// .+\n)*`)
+)
+
+// TestNamesOfTests: each test and benchmark exists that architecture.md names, or a mechanism's
+// "Shown by".
+func TestNamesOfTests(t *testing.T) {
+	defined := make(map[string]bool)
+	named := map[string][]string{"architecture.md": testName.FindAllString(read(t, "architecture.md"), -1)}
+	for path, code := range goFiles(t) {
+		if strings.HasSuffix(path, "_test.go") {
+			for _, m := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(code, -1) {
+				defined[m[1]] = true
+			}
+			continue
+		}
+		for _, comment := range shownBy.FindAllString(code, -1) {
+			named[path] = append(named[path], testName.FindAllString(comment, -1)...)
+		}
+	}
+	for path, names := range named {
+		for _, name := range names {
+			if !defined[name] {
+				t.Errorf("%s: there is no %s", path, name)
+			}
+		}
+	}
+	if n := len(named["architecture.md"]); n < 20 || len(named) < 8 {
+		t.Errorf("found only %d names in architecture.md, and %d files that name tests", n, len(named))
+	}
+}
+
+// goFiles returns the texts of the Go files of queue and the backends, and of these tests, by path.
+func goFiles(t *testing.T) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	for _, root := range []string{"../queue", "../backend", "."} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".go") {
+				files[path] = read(t, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// TestStatementsTable: architecture.md names only SQL files that exist, and each statement of
+// PostgreSQL.
+func TestStatementsTable(t *testing.T) {
+	page := read(t, "architecture.md")
+	files := make(map[string]bool)
+	for _, pattern := range []string{"../backend/*/sql/*.sql", "../backend/*/sql/migrations/*.sql"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			files[filepath.Base(path)] = true
+			isStatement := strings.HasPrefix(path, "../backend/postgres/sql/") && !strings.Contains(path, "migrations")
+			if isStatement && !strings.Contains(page, filepath.Base(path)) {
+				t.Errorf("architecture.md does not name %s", path)
+			}
+		}
+	}
+	for _, name := range regexp.MustCompile(`\b\w+\.sql\b`).FindAllString(page, -1) {
+		if !files[name] {
+			t.Errorf("architecture.md names %s, which does not exist", name)
+		}
+	}
+	if len(files) < 50 {
+		t.Errorf("found only %d SQL files", len(files))
+	}
+}
