@@ -86,7 +86,7 @@ func TestReclaimApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left := value[int](t, db, "SELECT count(*) FROM errand.jobs WHERE status = 'running'"); left != 0 {
-				t.Errorf("%d jobs are never taken back", left)
+				t.Errorf("%d jobs are never reclaimed", left)
 			}
 		})
 	}
