@@ -44,11 +44,11 @@ func Backoff(p Policy) queue.Middleware {
 			if _, answered := queue.ActionOf(err); answered || queue.EndedByWorker(ctx) {
 				return err
 			}
-			d, err := examine(err, askedFor)
+			d, err := askSafely(err, askedFor)
 			if d <= 0 {
 				d = p.Delay(max(job.Attempt, 1))
 			}
-			return &paced{queue.RetryAfter(d, err)}
+			return &backedOff{queue.RetryAfter(d, err)}
 		})
 	}
 }
@@ -62,14 +62,14 @@ func askedFor(err error) time.Duration {
 	return 0
 }
 
-// paced marks a RetryAfter that Backoff made of a plain error. It sets the delay; Retry still
+// backedOff marks a RetryAfter that Backoff made of a plain error. It sets the delay; Retry still
 // decides whether the job is retried.
-type paced struct{ error }
+type backedOff struct{ error }
 
-func (p *paced) Unwrap() error { return p.error }
+func (p *backedOff) Unwrap() error { return p.error }
 
-func isPaced(err error) bool {
-	_, ok := errors.AsType[*paced](err)
+func isBackedOff(err error) bool {
+	_, ok := errors.AsType[*backedOff](err)
 	return ok
 }
 

@@ -67,8 +67,7 @@ func ExampleFixed() {
 	// Output: true
 }
 
-// TestPolicyDelays: the delays without jitter, from the first to where int64 and
-// float64 end.
+// TestPolicyDelays: the delays without jitter, from the first to where int64 and float64 end.
 func TestPolicyDelays(t *testing.T) {
 	const none, most = middleware.NoJitter, time.Duration(math.MaxInt64)
 	for _, c := range []struct {
@@ -113,8 +112,8 @@ func TestPolicyDelays(t *testing.T) {
 	}
 }
 
-// TestJitter: delays stay within their bounds, come near to both, and lie in the
-// middle on average. The tolerances are many times what chance could do.
+// TestJitter: delays stay within their bounds, come near to both, and lie in the middle on average.
+// The tolerances are many times what chance could do.
 func TestJitter(t *testing.T) {
 	const draws = 10_000
 	const most = time.Duration(math.MaxInt64)
@@ -178,8 +177,8 @@ func TestZeroExponential(t *testing.T) {
 	}
 }
 
-// TestPolicyBounds: whatever the fields and the attempt, a delay is within its
-// policy's Cap, and the next attempt's is not shorter but for jitter.
+// TestPolicyBounds: whatever the fields and the attempt, a delay is within its policy's Cap, and
+// the next attempt's is not shorter but for jitter.
 func TestPolicyBounds(t *testing.T) {
 	const most = time.Duration(math.MaxInt64)
 	durations := []time.Duration{1, 7, time.Second, time.Hour, most / 3, most - 1, most}

@@ -39,8 +39,8 @@ func codecText(n int) json.RawMessage {
 	return json.RawMessage(`"` + strings.Repeat("a", n-2) + `"`)
 }
 
-// codecNoise is a JSON string of n bytes without order: what gzip saves by their being
-// printable, base64 loses again.
+// codecNoise is a JSON string of n bytes without order: what gzip saves by their being printable,
+// base64 loses again.
 func codecNoise(n int) json.RawMessage {
 	r := rand.New(rand.NewPCG(1, 1))
 	text := make([]byte, n)
@@ -263,8 +263,8 @@ func BenchmarkCompress(b *testing.B) {
 	codecBenchmark(b, c.Enqueuer, c.Handler)
 }
 
-// codecBenchmark measures both ends with payloads of 1, 10 and 100 KiB, and how
-// many times shorter the encoded ones are.
+// codecBenchmark measures both ends with payloads of 1, 10 and 100 KiB, and how many times shorter
+// the encoded ones are.
 func codecBenchmark(b *testing.B, encode queue.EnqueueMiddleware, decode queue.Middleware) {
 	ctx := context.Background()
 	for _, size := range []int{1, 10, 100} {

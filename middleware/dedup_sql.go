@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// SQLDedup is a [DedupStore] in a table of a PostgreSQL or SQLite database. It works inside of [Tx] and
-// remembers in Tx's transaction, so the key is kept if and only if the effect is, whichever process
-// ran the job. Outside of Tx it returns an error. The zero value is ready for use in a PostgreSQL
-// database that postgres.Migrate has brought up to date. It is safe for concurrent use.
+// SQLDedup is a [DedupStore] in a table of a PostgreSQL or SQLite database. It works inside of [Tx]
+// and remembers in Tx's transaction, so the key is kept if and only if the effect is, whichever
+// process ran the job. Outside of Tx it returns an error. The zero value is ready for use in a
+// PostgreSQL database that postgres.Migrate has brought up to date. It is safe for concurrent use.
 type SQLDedup struct {
 	// Table is the name of the table; "" means errand.dedup, which postgres.Migrate creates, and in
 	// SQLite errand_dedup. Set it if postgres.Options.Schema is not errand, such as jobs.dedup. Any

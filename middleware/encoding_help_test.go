@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// codecOrder is a typical document. Its Note is the marker that must be seen
-// neither in a table nor in an error.
+// codecOrder is a typical document. Its Note is the marker that must be seen neither in a table nor
+// in an error.
 type codecOrder struct {
 	ID       string
 	Note     string

@@ -231,7 +231,7 @@ func TestCodecsForeignHeader(t *testing.T) {
 	}
 }
 
-// A backend may give a payload back in another form of the same JSON value.
+// A backend may return a payload in another form of the same JSON value.
 func TestCodecsOtherFormOfString(t *testing.T) {
 	for _, pair := range codecPairs(t) {
 		job := codecKind.New(newCodecOrder(5000, 1))

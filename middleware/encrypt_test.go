@@ -274,8 +274,8 @@ func TestEncryptShowsNoKeys(t *testing.T) {
 	}
 }
 
-// FuzzDecode hands whatever it finds to both handlers: neither panics, and without
-// the key nobody makes up a job.
+// FuzzDecode hands whatever it finds to both handlers: neither panics, and without the key nobody
+// makes up a job.
 func FuzzDecode(f *testing.F) {
 	other, err := middleware.NewEncrypt(middleware.EncryptOptions{Keys: middleware.Keys{"k1": make([]byte, 32)}, Current: "k1"})
 	if err != nil {

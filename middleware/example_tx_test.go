@@ -14,8 +14,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// The stock is changed in the transaction that settles the job, and the job that
-// follows is enqueued in it: all of that happens once, or not at all.
+// The stock is changed in the transaction that settles the job, and the job that follows is
+// enqueued in it: all of that happens once, or not at all.
 func ExampleTx() {
 	type Order struct{ SKU string }
 	var reserve = queue.NewKind[Order]("order.reserve")
@@ -68,8 +68,8 @@ func ExampleSQLDedup() {
 	// Output: reminding customer 7
 }
 
-// A second job with the same key is done without being run, for an hour after
-// the first has succeeded.
+// A second job with the same key is done without being run, for an hour after the first has
+// succeeded.
 func ExampleDedup() {
 	type Alert struct{ Host string }
 	var alert = queue.NewKind[Alert]("alert.send")

@@ -39,7 +39,7 @@ func Retry(rules ...Rule) queue.Middleware {
 			if answered && action != queue.Retry || queue.EndedByWorker(ctx) {
 				return err
 			}
-			byBackoff, err := examine(err, isPaced)
+			byBackoff, err := askSafely(err, isBackedOff)
 			if answered && !byBackoff || shouldRetry(rules, err, job.Attempt) {
 				return err
 			}

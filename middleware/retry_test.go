@@ -68,8 +68,8 @@ var basicRules = []middleware.Rule{
 	middleware.On(errBasic, 0), // never reached
 }
 
-// basicCases are what a handler may return, and what Retry(basicRules...) makes of
-// it at an attempt; the delays of plain errors are Backoff's.
+// basicCases are what a handler may return, and what Retry(basicRules...) makes of it at an
+// attempt; the delays of plain errors are Backoff's.
 var basicCases = []struct {
 	name    string
 	err     error
@@ -142,8 +142,8 @@ func TestRetryAndBackoff(t *testing.T) {
 	}
 }
 
-// TestRetryLaterAnswer: an answer that another middleware gave to what Backoff has
-// delayed is not Retry's to change.
+// TestRetryLaterAnswer: an answer that another middleware gave to what Backoff has delayed is not
+// Retry's to change.
 func TestRetryLaterAnswer(t *testing.T) {
 	snoozing := func(next queue.Handler) queue.Handler {
 		return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
@@ -156,8 +156,8 @@ func TestRetryLaterAnswer(t *testing.T) {
 	}
 }
 
-// TestRetryInAQueue: the job goes back to the table between attempts, waits there as
-// long as Backoff says, and is dead when Retry says.
+// TestRetryInAQueue: the job goes back to the table between attempts, waits there as long as
+// Backoff says, and is dead when Retry says.
 func TestRetryInAQueue(t *testing.T) {
 	retry := middleware.Retry(middleware.On(errBasic, 3))
 	backoff := middleware.Backoff(middleware.Linear{Base: time.Minute, Jitter: middleware.NoJitter})
@@ -192,8 +192,8 @@ func TestRetryInAQueue(t *testing.T) {
 	}
 }
 
-// TestEndedByWorker: what a handler says whose context the worker has ended is not
-// taken for a failure, unless it is an answer.
+// TestEndedByWorker: what a handler says whose context the worker has ended is not taken for a
+// failure, unless it is an answer.
 func TestEndedByWorker(t *testing.T) {
 	for _, cause := range []error{queue.ErrShutdown, queue.ErrLost} {
 		for name, m := range map[string]queue.Middleware{
@@ -213,8 +213,8 @@ func TestEndedByWorker(t *testing.T) {
 	}
 }
 
-// TestShutdownThroughChain: a job whose handler a shutdown has ended costs no
-// attempt and waits for nothing, although Retry knows no such error.
+// TestShutdownThroughChain: a job whose handler a shutdown has ended costs no attempt and waits for
+// nothing, although Retry knows no such error.
 func TestShutdownThroughChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})

@@ -33,7 +33,7 @@ func Timeout(d time.Duration) queue.Middleware {
 			if action, _ := queue.ActionOf(err); action == queue.Done || !timedOut(ctx, outer) {
 				return err
 			}
-			says, err := examine(err, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
+			says, err := askSafely(err, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 			if says {
 				return err
 			}

@@ -26,8 +26,8 @@ func ExampleTimeout() {
 	// true
 }
 
-// basicSlow is a handler that returns err after d, whatever becomes of its context,
-// and notes the context's cause by then.
+// basicSlow is a handler that returns err after d, whatever becomes of its context, and notes the
+// context's cause by then.
 func basicSlow(d time.Duration, err error, cause *error) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
 		time.Sleep(d)

@@ -77,7 +77,7 @@ func (b bank) claimFor(lease time.Duration) *queue.Job {
 	return jobs[0]
 }
 
-// reclaimed waits until the job's lease has run out and it is taken back.
+// reclaimed waits until the job's lease has expired and the job is reclaimed.
 func (b bank) reclaimed() {
 	b.t.Helper()
 	for {

@@ -82,8 +82,8 @@ func TestTxLost(t *testing.T) {
 	b.want(1, queue.StatusCompleted, 1)
 }
 
-// TestTxSettleFirst: then a lost job's handler does not even start, and a job that is held
-// cannot be lost while its handler runs.
+// TestTxSettleFirst: then a lost job's handler does not even start, and a job that is held cannot
+// be lost while its handler runs.
 func TestTxSettleFirst(t *testing.T) {
 	b := openBank(t)
 	b.enqueue(1)

@@ -53,7 +53,7 @@ func (r *run) startClaiming(ctx context.Context) (end context.CancelFunc) {
 // claim shows that the backend is not set up. Claims do not end with ctx but with claims, because
 // the worker has to release the jobs of the claim that is under way.
 func (r *run) claimLoop(ctx, claims context.Context) {
-	db := r.watch("claim")
+	log := r.watchCalls("claim")
 	hasClaimed := false // a claim has succeeded
 	isAsleep := false
 	var until time.Time // while asleep: how long the answer of Sleep is valid
@@ -76,7 +76,7 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 			r.Logger.Warn("errand: claim given up at shutdown; its jobs run again when their leases have expired", "error", err)
 			return
 		}
-		if pause := db.report(err); err != nil {
+		if pause := log.report(err); err != nil {
 			r.noteOutage()
 			sleep(ctx, pause)
 			continue

@@ -311,8 +311,8 @@ func TestAnswersInTheQueue(t *testing.T) {
 	})
 }
 
-// TestPanics: a panic is an error with its place, and the log has its stack. Goexit ends neither the
-// worker nor its slot.
+// TestPanics: a panic is an error with its place, and the log has its stack. Goexit ends neither
+// the worker nor its slot.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})

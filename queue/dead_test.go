@@ -174,8 +174,8 @@ func TestOnDeadIsCalledAgain(t *testing.T) {
 	})
 }
 
-// TestOnDeadSlow: OnDead takes its job's slot and nothing else. The worker settles other jobs
-// and extends the lease of the job meanwhile. ctx ends after ten seconds.
+// TestOnDeadSlow: OnDead takes its job's slot and nothing else. The worker settles other jobs and
+// extends the lease of the job meanwhile. ctx ends after ten seconds.
 func TestOnDeadSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100

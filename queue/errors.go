@@ -30,9 +30,9 @@ var ErrUnknown = errors.New("queue: not known whether the jobs were written")
 var ErrShutdown = errors.New("queue: worker is shutting down")
 
 // Settled is the answer of a handler that has settled its job itself, with Settle in its own
-// transaction. The worker then does nothing more with the job. Logs and metrics count it as done. The handler should return soon after
-// its commit: the worker may notice that it no longer holds the job, and cancel the handler's
-// context.
+// transaction. The worker then does nothing more with the job. Logs and metrics count it as done.
+// The handler should return soon after its commit: the worker may notice that it no longer holds
+// the job, and cancel the handler's context.
 var Settled = errors.New("queue: settled by its handler")
 
 // InvalidError is the error for bad input, found before anything was written. Find it with
@@ -78,9 +78,9 @@ func (e *SetupError) Error() string {
 func (e *SetupError) Unwrap() error { return e.Err }
 
 // SlowError is the error of a claim that could not read the payload of a job in time. The backend
-// releases the job for Delay, without costing an attempt, so that the jobs behind it run. The worker
-// logs it, claims again at once, and gives its claims twice the time for a while: at most two thirds
-// of its lease. A payload that takes longer than that never runs.
+// releases the job for Delay, without costing an attempt, so that the jobs behind it run. The
+// worker logs it, claims again at once, and gives its claims twice the time for a while: at most
+// two thirds of its lease. A payload that takes longer than that never runs.
 type SlowError struct {
 	Job   *Job // without its Payload
 	Delay time.Duration

@@ -49,8 +49,8 @@ type Job struct {
 	// LastError is the error text of the last run that failed; "" means none. Filled in by Claim.
 	LastError string `json:"last_error,omitempty"`
 	// Unreadable is why the job's payload or headers cannot be read; nil means that they can. A
-	// [Worker] does not run such a job, but settles it as [Dead] with this error. Filled in by Claim
-	// and by an [Inspector].
+	// [Worker] does not run such a job, but settles it as [Dead] with this error. Filled in by
+	// Claim and by an [Inspector].
 	Unreadable error `json:"-"`
 	// Duplicate is true if the job was not written because a live job of the queue has its Key. ID
 	// is then the live job's. Filled in by Enqueue.

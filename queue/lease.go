@@ -18,7 +18,7 @@ const (
 // extendLoop extends the leases of all held jobs at each heartbeat, until ctx ends. After a failure
 // it retries sooner.
 func (r *run) extendLoop(ctx context.Context) {
-	db := r.watch("extend")
+	log := r.watchCalls("extend")
 	heartbeat := r.heartbeat()
 	pause := heartbeat
 	for sleep(ctx, pause) {
@@ -33,7 +33,7 @@ func (r *run) extendLoop(ctx context.Context) {
 			return
 		}
 		pause -= time.Since(begun)
-		if again := db.report(err); err != nil {
+		if again := log.report(err); err != nil {
 			r.noteOutage()
 			pause = min(again, heartbeat/4)
 		}

@@ -20,7 +20,7 @@ const (
 // that the backend cannot record is alone in its batch at last. If the backend refuses that outcome
 // again after it has recorded other outcomes, settleAlone retries it, and the others do not wait.
 func (r *run) settleLoop(ctx context.Context) {
-	db := r.watch("settle")
+	log := r.watchCalls("settle")
 	size := maxSettle
 	for {
 		batch := r.takeFinished(size)
@@ -31,11 +31,11 @@ func (r *run) settleLoop(ctx context.Context) {
 			continue
 		}
 		lost, err := r.settleBatch(ctx, batch)
-		if err != nil && db.failures == 0 && r.setAside(batch) {
+		if err != nil && log.failures == 0 && r.setAside(batch) {
 			r.settleDone.Go(func() { r.settleAlone(ctx, batch, err) })
 			continue
 		}
-		pause := db.report(err)
+		pause := log.report(err)
 		if err == nil {
 			size = min(2*size, maxSettle)
 			r.endHolds(batch, lost)

@@ -46,7 +46,7 @@ func TestShutdownWithinGrace(t *testing.T) {
 		}
 		for _, r := range records {
 			if r.Attempt != 0 || !r.ScheduledAt.Equal(enqueued) {
-				t.Errorf("job %d was given back with attempt %d, due at %v; want 0, and %v as before", r.ID, r.Attempt, r.ScheduledAt, enqueued)
+				t.Errorf("job %d was released with attempt %d, due at %v; want 0, and %v as before", r.ID, r.Attempt, r.ScheduledAt, enqueued)
 			}
 		}
 	})
@@ -221,7 +221,7 @@ func TestLateClaimAtShutdown(t *testing.T) {
 		wantCount(t, q, queue.StatusRunning, 11)
 		wantCount(t, q, queue.StatusPending, 5)
 		if given != 1 {
-			t.Errorf("the claim's jobs were given back %d times, want once", given)
+			t.Errorf("the claim's jobs were released %d times, want once", given)
 		}
 		if took, err := w.wait(); took != 9*time.Second || err != nil {
 			t.Errorf("Run returned %v after another %v, want nil when the handlers end", err, took)

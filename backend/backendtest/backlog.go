@@ -13,7 +13,7 @@ var backlogCases = []testCase{
 	{"the age of a job that is due", hasBacklogger, testBacklogAge},
 	{"a job counts from when it is due", hasBacklogger, testBacklogDelayed},
 	{"only what is pending and due", hasBacklogger, testBacklogOnlyDue},
-	{"a job that was given back", hasBacklogger, testBacklogGivenBack},
+	{"a released job", hasBacklogger, testBacklogReleased},
 	{"the oldest of any priority", hasBacklogger, testBacklogOldest},
 	{"queues in the order of their names", hasBacklogger, testBacklogQueues},
 	{"beside an open transaction", hasBacklogger | hasTx, testBacklogBeside},
@@ -105,15 +105,15 @@ func testBacklogOnlyDue(t *testing.T, h Harness) {
 	wantBacklogs(t, h, "with a job that is tried again", again)
 }
 
-// testBacklogGivenBack: a job that was claimed and not started has waited all the time.
-func testBacklogGivenBack(t *testing.T, h Harness) {
+// testBacklogReleased: a job that was claimed and not started has waited all the time.
+func testBacklogReleased(t *testing.T, h Harness) {
 	const spread = time.Minute // between this clock and the backend's
 	since := time.Now().Add(-2 * time.Hour)
 	j := newJob()
 	j.ScheduledAt = since
 	enqueue(t, h, j, newJob())
 	settle(t, h, outcomes(queue.Release, claimAll(t, h, 2)...)...)
-	wantBacklogs(t, h, "with a job that was given back", waiting{"q", since.Add(-spread), since.Add(spread)})
+	wantBacklogs(t, h, "with a released job", waiting{"q", since.Add(-spread), since.Add(spread)})
 }
 
 // testBacklogOldest: the job of the least urgent priority has waited longest.

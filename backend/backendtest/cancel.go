@@ -119,7 +119,7 @@ func testCancelledReclaim(t *testing.T, h Harness) {
 	claim(t, h, short(request(1)))
 	_, err := reclaimer.Reclaim(cancelled(t), 1)
 	wantCanceled(t, "Reclaim", err)
-	takeBack(t, h, 1)
+	awaitReclaim(t, h, 1)
 }
 
 func testCancelledClaimTx(t *testing.T, h Harness) {

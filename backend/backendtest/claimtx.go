@@ -11,7 +11,7 @@ import (
 
 var claimTxCases = []testCase{
 	{"commit completes", hasTxClaimer, testClaimTxCommit},
-	{"rollback gives back", hasTxClaimer, testClaimTxRollback},
+	{"rollback makes the job pending again", hasTxClaimer, testClaimTxRollback},
 	{"order and kinds", hasTxClaimer, testClaimTxOrder},
 	{"nothing due", hasTxClaimer, testClaimTxNone},
 	{"two transactions claim two jobs", hasTxClaimer, testClaimTxTwo},
@@ -74,7 +74,7 @@ func testClaimTxRollback(t *testing.T, h Harness) {
 	for range 3 {
 		tx := begin(t, h)
 		got := claimIn(t, h, tx)
-		wantClaimedTx(t, "of a job that was given back", got, before)
+		wantClaimedTx(t, "of a job that is pending again", got, before)
 		if got.Attempt != 1 {
 			t.Errorf("ClaimTx: got attempt %d, want 1", got.Attempt)
 		}
@@ -270,7 +270,7 @@ func testClaimTxStale(t *testing.T, h Harness) {
 	first := claimIn(t, h, tx)
 	settleIn(t, h, tx, queue.Outcome{Job: first, Action: queue.Release})
 	second := claimIn(t, h, tx)
-	wantClaimedTx(t, "of a job that the same transaction has given back", second, first)
+	wantClaimedTx(t, "of a job that the same transaction has released", second, first)
 	wantLostIn(t, h, "and claimed anew", tx, first)
 	forged := *second
 	forged.Fence += 1000

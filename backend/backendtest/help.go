@@ -24,7 +24,7 @@ func newJob() *queue.Job {
 	return &queue.Job{Queue: "q", Kind: "k", Payload: json.RawMessage(`{"n": 1}`)}
 }
 
-// newJobs returns n of them, each changed by set.
+// newJobs returns n such jobs, each changed by set.
 func newJobs(n int, set func(i int, j *queue.Job)) []*queue.Job {
 	jobs := make([]*queue.Job, n)
 	for i := range jobs {
@@ -110,7 +110,7 @@ func settleIn(t *testing.T, h Harness, db queue.DB, outcomes ...queue.Outcome) {
 	}
 }
 
-// outcomes gives all jobs the action.
+// outcomes returns an outcome with the action for each of the jobs.
 func outcomes(action queue.Action, jobs ...*queue.Job) []queue.Outcome {
 	all := make([]queue.Outcome, len(jobs))
 	for i, j := range jobs {
@@ -189,7 +189,7 @@ func lookUp(t *testing.T, h Harness, id int64) (rec queue.Record, ok bool) {
 	return rec, ok
 }
 
-// wantUnchanged checks that the job's record is still the one before.
+// wantUnchanged checks that the job's record is still equal to before.
 func wantUnchanged(t *testing.T, h Harness, what string, before queue.Record) {
 	t.Helper()
 	if before.ID == 0 {
@@ -223,23 +223,23 @@ func poll(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// takeBack waits until n jobs whose leases expire have been reclaimed, and returns them. A backend
-// that is not a Reclaimer reclaims when it claims.
-func takeBack(t *testing.T, h Harness, n int) (taken []*queue.Job) {
+// awaitReclaim reclaims until n jobs have been reclaimed, and returns them. If the backend is not a
+// Reclaimer, it returns none: such a backend reclaims when it claims.
+func awaitReclaim(t *testing.T, h Harness, n int) (jobs []*queue.Job) {
 	t.Helper()
 	reclaimer, ok := queue.As[queue.Reclaimer](h.Queue)
 	if !ok {
 		return nil
 	}
 	poll(t, "expired leases to be reclaimed", func() bool {
-		jobs, err := reclaimer.Reclaim(t.Context(), 1000)
+		more, err := reclaimer.Reclaim(t.Context(), 1000)
 		if err != nil {
 			t.Fatalf("Reclaim: %v", err)
 		}
-		taken = append(taken, jobs...)
-		return len(taken) >= n
+		jobs = append(jobs, more...)
+		return len(jobs) >= n
 	})
-	return taken
+	return jobs
 }
 
 // claimSoon claims until it has n jobs.

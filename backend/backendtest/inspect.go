@@ -176,7 +176,7 @@ func testExpired(t *testing.T, h Harness) {
 		wantIDs(t, "expired jobs of queue "+j.Queue, listed(queue.Filter{Expired: true, Queue: j.Queue}), []*queue.Job{j})
 	}
 	wantIDs(t, "a page of one", listed(queue.Filter{Expired: true, Limit: 1}), expired[:1])
-	takeBack(t, h, 2)
+	awaitReclaim(t, h, 2)
 	wantIDs(t, "expired jobs after Reclaim", listed(queue.Filter{Expired: true}), nil)
 	wantHeld(t, h, "beside expired jobs", held[0])
 }
@@ -199,9 +199,9 @@ func testPages(t *testing.T, h Harness) {
 	wantIDs(t, "all pages of Jobs with limit 60", all, jobs)
 }
 
-// testPruneYoung prunes until Prune has seen every job: jobs that have just ended stay, and
-// so do live ones. The SQL backends of this module are opened with the longest Retention there is,
-// with which a sum may overflow.
+// testPruneYoung prunes until Prune has seen every job: jobs that have just ended stay, and so do
+// live ones. The SQL backends of this module are opened with the longest Retention there is, with
+// which a sum may overflow.
 func testPruneYoung(t *testing.T, h Harness) {
 	pruner, _ := queue.As[queue.Pruner](h.Queue)
 	enqueue(t, h, newJobs(4, nil)...)

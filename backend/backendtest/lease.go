@@ -26,7 +26,7 @@ func testExpiredLease(t *testing.T, h Harness) {
 	alive := claim(t, h, request(1))
 	wantIDs(t, "first claim", crashed, jobs[:1])
 
-	takeBack(t, h, 1)
+	awaitReclaim(t, h, 1)
 	req := request(2)
 	req.Worker = "another"
 	again := claimSoon(t, h, req, 1)
@@ -49,7 +49,7 @@ func testExtendKeeps(t *testing.T, h Harness) {
 	wantHeld(t, h, "of one of two", both[0])
 	unclaimed := claimOne(t, h)
 
-	takeBack(t, h, 1)
+	awaitReclaim(t, h, 1)
 	wantIDs(t, "claim after both leases expired but one was extended",
 		claimSoon(t, h, request(3), 1), both[1:])
 	wantHeld(t, h, "of what is held", both[0], unclaimed)
@@ -61,7 +61,7 @@ func testExtendShortens(t *testing.T, h Harness) {
 	if lost, err := h.Queue.Extend(t.Context(), shortLease, job); err != nil || len(lost) != 0 {
 		t.Fatalf("Extend: lost %v, error %v; want neither", ids(lost), err)
 	}
-	takeBack(t, h, 1)
+	awaitReclaim(t, h, 1)
 	wantIDs(t, "claim after the shorter lease expired", claimSoon(t, h, request(1), 1), []*queue.Job{job})
 }
 
@@ -72,7 +72,7 @@ func testReclaimReturns(t *testing.T, h Harness) {
 	req := short(request(1))
 	req.Worker = "crasher"
 	claim(t, h, req)
-	got := takeBack(t, h, 1)
+	got := awaitReclaim(t, h, 1)
 	wantIDs(t, "reclaimed", got, []*queue.Job{j})
 	r := got[0]
 	if r.Attempt != 1 || r.MaxAttempts != queue.DefaultMaxAttempts || r.Kind != "k" || r.Queue != "q" || r.Key != "key" {
@@ -114,7 +114,7 @@ func testReclaimDead(t *testing.T, h Harness) {
 	enqueue(t, h, j)
 	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Retry})
 	claim(t, h, short(request(1)))
-	got := takeBack(t, h, 1)
+	got := awaitReclaim(t, h, 1)
 	wantIDs(t, "reclaimed", got, []*queue.Job{j})
 	if r := got[0]; r.Attempt != 2 || r.MaxAttempts != 2 {
 		t.Errorf("reclaimed job: got attempt %d of %d, want 2 of 2", r.Attempt, r.MaxAttempts)
@@ -128,7 +128,7 @@ func testReclaimFreesKey(t *testing.T, h Harness) {
 	j.MaxAttempts, j.Key, next.Key = 1, "key", "key"
 	enqueue(t, h, j)
 	claim(t, h, short(request(1)))
-	takeBack(t, h, 1)
+	awaitReclaim(t, h, 1)
 	enqueue(t, h, next)
 	wantWritten(t, "after the reclaim that made the key's holder dead", next)
 }

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,9 +18,9 @@ var modelCases = []testCase{
 	{"operations", anything, testModel},
 }
 
-// testModel runs random operations on the backend and on a model of it. The model predicts what
-// each returns, except the numbers that the backend draws. All sequences run in one database, each
-// in its own queues.
+// testModel runs random operations on the backend and on a model of it. The model predicts the
+// results of each operation, except the numbers that the backend draws. All sequences run in one
+// database, each in its own queues.
 func testModel(t *testing.T, h Harness) {
 	check := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -33,6 +34,16 @@ func testModel(t *testing.T, h Harness) {
 		rt.Repeat(m.actions())
 		m.compare(rt)
 	})
+}
+
+// model runs operations and checks what they return.
+type model struct {
+	*state
+	h      Harness
+	ctx    context.Context
+	queues []string
+	hour   time.Time // an hour or two ago
+	fences map[int64]bool
 }
 
 // modelJob is what the model knows about a job.
@@ -55,7 +66,7 @@ const (
 type state struct {
 	jobs map[int64]*modelJob
 	held map[int64]*queue.Job // the claims that hold a job, by its ID
-	old  []*queue.Job         // claims that no longer do
+	old  []*queue.Job         // claims that no longer hold their job
 }
 
 func (s *state) clone() *state {
@@ -94,7 +105,7 @@ func (s *state) claimable(req queue.ClaimRequest) []*modelJob {
 	return jobs[:min(len(jobs), req.Limit)]
 }
 
-// apply applies an outcome to the job that its claimer holds.
+// apply applies an outcome to a job whose holder settles it.
 func (s *state) apply(o queue.Outcome) {
 	j := s.jobs[o.Job.ID]
 	s.drop(j.ID)
@@ -132,8 +143,8 @@ func (s *state) heldJobs() []*queue.Job {
 	return slices.SortedFunc(maps.Values(s.held), func(a, b *queue.Job) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// compare compares every job of the model with what the backend shows. If the backend shows
-// nothing, it compares what can be claimed.
+// compare compares every job of the model with the backend's record of it, if the backend is an
+// Inspector.
 func (m *model) compare(rt *rapid.T) {
 	inspector, ok := queue.As[queue.Inspector](m.h.Queue)
 	if !ok {
@@ -196,7 +207,7 @@ func claimedBefore(a, b *queue.Record) bool {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), due, cmp.Compare(a.ID, b.ID)) < 0
 }
 
-// chosen reports whether Redrive should revive the job.
+// chosen reports whether which chooses the job.
 func chosen(which queue.Redrive, r *queue.Record) bool {
 	return r.Status == queue.StatusDead &&
 		(which.ID == 0 || which.ID == r.ID) &&

@@ -1,23 +1,12 @@
 package backendtest
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 	"pgregory.net/rapid"
 )
-
-// model runs operations and checks what they return.
-type model struct {
-	*state
-	h      Harness
-	ctx    context.Context
-	queues []string
-	hour   time.Time // an hour or two ago
-	fences map[int64]bool
-}
 
 func (m *model) actions() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// redrive revives one job, or those of a queue or kind. Of dead jobs with one key the backend
-// chooses one, so the model then looks which.
+// redrive redrives one job, or the dead jobs of a queue or kind. Of dead jobs with one key the
+// backend chooses one, so the model looks which one it has chosen.
 func (m *model) redrive(rt *rapid.T) {
 	redriver, _ := queue.As[queue.Redriver](m.h.Queue)
 	var dead []*modelJob
@@ -30,7 +30,7 @@ func (m *model) redrive(rt *rapid.T) {
 	if canLook && rapid.Bool().Draw(rt, "all of its queue") {
 		which = queue.Redrive{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
 	}
-	want := m.revivable(dead, which)
+	want := m.redrivable(dead, which)
 	n, err := redriver.Redrive(m.ctx, which)
 	if err != nil || n != len(want) {
 		rt.Fatalf("Redrive(%+v): got %d, error %v; want %d", which, n, err, len(want))
@@ -53,14 +53,14 @@ func (m *model) redrive(rt *rapid.T) {
 	}
 }
 
-// rivals names the dead jobs with one key, of which only one can be revived.
+// rivals returns a name for the dead jobs with one key, of which only one can be redriven.
 func rivals(j *modelJob) string {
 	return fmt.Sprint(j.Queue, " ", cmp.Or(j.Key, fmt.Sprint(j.ID)))
 }
 
-// revivable counts the chosen dead jobs for each free key, one of which is revived, and for each
-// job without a key.
-func (m *model) revivable(dead []*modelJob, which queue.Redrive) map[string]int {
+// redrivable counts the chosen dead jobs by free key, and counts each job without a key by itself.
+// Of the jobs with one key, one will be redriven.
+func (m *model) redrivable(dead []*modelJob, which queue.Redrive) map[string]int {
 	groups := make(map[string]int)
 	for _, j := range dead {
 		if chosen(which, &j.Record) && m.live(j.Queue, j.Key) == nil {

@@ -29,7 +29,7 @@ func kill(t *testing.T, h Harness, jobs ...*queue.Job) {
 	settle(t, h, batch...)
 }
 
-// redrive redrives and checks how many jobs were revived.
+// redrive redrives and checks how many jobs were redriven.
 func redrive(t *testing.T, h Harness, which queue.Redrive, want int) {
 	t.Helper()
 	redriver, _ := queue.As[queue.Redriver](h.Queue)

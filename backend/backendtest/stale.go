@@ -113,7 +113,7 @@ func testLateHolder(t *testing.T, h Harness) {
 		req.Queues = []string{"clock"}
 		settle(t, h, outcomes(queue.Done, claimSoon(t, h, req, 1)...)...) // now the lease is over
 		if lost, err := v.do(t.Context(), h, job); err != nil || len(lost) != 0 {
-			t.Errorf("%s after the lease expired, and before anyone has taken the job back: lost %v, error %v; want neither", v.name, ids(lost), err)
+			t.Errorf("%s after the lease expired, and before the job was reclaimed: lost %v, error %v; want neither", v.name, ids(lost), err)
 		}
 		for _, j := range claim(t, h, request(1)) { // after Retry and Release
 			job = j
@@ -125,7 +125,7 @@ func testLateHolder(t *testing.T, h Harness) {
 func testStaleAfterReclaim(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	late := claim(t, h, short(request(1)))[0]
-	taken := takeBack(t, h, 1)
+	taken := awaitReclaim(t, h, 1)
 	for range taken {
 		wantLost(t, h, "a job that was reclaimed", late)
 	}

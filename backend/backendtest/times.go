@@ -93,7 +93,7 @@ func testTimesOfReclaimed(t *testing.T, h Harness) {
 		enqueue(t, h, j)
 		claim(t, h, short(request(1)))
 		began, _ := lookUp(t, h, j.ID)
-		takeBack(t, h, 1)
+		awaitReclaim(t, h, 1)
 		rec, _ := lookUp(t, h, j.ID)
 		isDead := attempts == 1
 		wantTimes(t, "after its lease has expired", rec, isDead, isDead)

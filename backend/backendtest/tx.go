@@ -94,7 +94,7 @@ func testSettleCommits(t *testing.T, h Harness) {
 		queue.Outcome{Job: held[1], Action: queue.Retry, Err: boom},
 		queue.Outcome{Job: held[2], Action: queue.Dead, Err: boom},
 		queue.Outcome{Job: held[3], Action: queue.Release})
-	wantNoneBeside(t, h, "beside an open transaction that gave jobs back")
+	wantNoneBeside(t, h, "beside an open transaction that released jobs")
 	commit(t, tx)
 	wantDead(t, h, held[2].ID, "boom", 1)
 	for _, j := range held {

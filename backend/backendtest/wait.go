@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// promptly is how soon a sleeping worker is woken, as the median of some tries.
+// promptly bounds the time until a sleeping worker is woken, as the median of some tries.
 const (
 	promptly = 50 * time.Millisecond
 	tries    = 7
@@ -31,8 +31,8 @@ var waitCases = []testCase{
 	{"when the next job is due", hasWakeUps, testSleepNext},
 }
 
-// dozer is a worker that sleeps.
-type dozer struct {
+// sleeper is a sleeping worker.
+type sleeper struct {
 	name   string
 	queues []string
 	woken  chan struct{}
@@ -40,10 +40,10 @@ type dozer struct {
 
 // listens starts a worker that listens until the test ends. It returns when do can wake that
 // worker.
-func listens(t *testing.T, h Harness, name string, queues []string, do func()) *dozer {
+func listens(t *testing.T, h Harness, name string, queues []string, do func()) *sleeper {
 	t.Helper()
 	waiter, _ := queue.As[queue.Waiter](h.Queue)
-	d := &dozer{name, queues, make(chan struct{}, 1)}
+	d := &sleeper{name, queues, make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -68,10 +68,10 @@ func listens(t *testing.T, h Harness, name string, queues []string, do func()) *
 	return d
 }
 
-func (d *dozer) sleep(t *testing.T, h Harness) time.Duration {
+func (d *sleeper) sleep(t *testing.T, h Harness) time.Duration {
 	t.Helper()
 	waiter, _ := queue.As[queue.Waiter](h.Queue)
-	d.isWoken(0) // forget what was before
+	d.isWoken(0) // forget earlier wake-ups
 	next, err := waiter.Sleep(t.Context(), d.name, d.queues)
 	if err != nil {
 		t.Fatalf("Sleep: %v", err)
@@ -80,7 +80,7 @@ func (d *dozer) sleep(t *testing.T, h Harness) time.Duration {
 }
 
 // isWoken reports whether a wake-up comes within that time.
-func (d *dozer) isWoken(within time.Duration) bool {
+func (d *sleeper) isWoken(within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
@@ -93,7 +93,7 @@ func (d *dozer) isWoken(within time.Duration) bool {
 
 // wantPrompt checks that do wakes d promptly, by the median of several tries. The worker has
 // registered before do runs.
-func wantPrompt(t *testing.T, h Harness, d *dozer, what string, do func()) {
+func wantPrompt(t *testing.T, h Harness, d *sleeper, what string, do func()) {
 	t.Helper()
 	var took []time.Duration
 	for range tries {
@@ -199,7 +199,7 @@ func testListenPolls(t *testing.T, h Harness) {
 }
 
 func testSleepNext(t *testing.T, h Harness) {
-	d := &dozer{name: "w", queues: []string{"q", "p"}}
+	d := &sleeper{name: "w", queues: []string{"q", "p"}}
 	if next := d.sleep(t, h); next >= 0 {
 		t.Errorf("Sleep without jobs: got next %v, want below 0", next)
 	}

@@ -111,7 +111,7 @@ func TestInlineFailure(t *testing.T) {
 		}
 		failed, _, _ := q.Job(t.Context(), 1)
 		panicked, _, _ := q.Job(t.Context(), 2)
-		if failed.LastError != "failure 1" || !strings.HasPrefix(panicked.LastError, "panic: boom\n") {
+		if failed.LastError != "failure 1" || !strings.HasPrefix(panicked.LastError, "panic: boom (inline_test.go:") {
 			t.Errorf("LastError: got %q and %q, want failure 1 and panic: boom", failed.LastError, panicked.LastError)
 		}
 		enqueue(t, q.Queue, nil, job("a"))

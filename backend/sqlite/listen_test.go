@@ -71,7 +71,7 @@ func TestWakeWithinProcess(t *testing.T) {
 }
 
 // TestWakesOnlyWhomItConcerns: a job of another queue, or of tables with another prefix, that this
-// process enqueues or gives back wakes nobody, nor does a job that has ended; one that another
+// process enqueues or releases wakes nobody, nor does a job that has ended; one that another
 // process does may.
 func TestWakesOnlyWhomItConcerns(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})

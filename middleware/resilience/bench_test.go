@@ -17,8 +17,7 @@ func BenchmarkBulkhead(b *testing.B) {
 	bench(b, resilience.Bulkhead(1000, resilience.BulkheadOptions{}))
 }
 
-// bench runs the middleware around a handler that does nothing, in one goroutine
-// and in several.
+// bench runs the middleware around a handler that does nothing, in one goroutine and in several.
 func bench(b *testing.B, m queue.Middleware) {
 	h, ctx := m(returns(nil)), b.Context()
 	b.Run("alone", func(b *testing.B) {

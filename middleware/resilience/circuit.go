@@ -17,23 +17,23 @@ import (
 const leastWait = time.Second
 
 // circuit is the breaker of one kind. It adds two rules to failsafe-go's. A run counts only if the
-// circuit has not changed since the run began: changes divide time into periods. And a trial that
-// is neither a success nor a failure passes its permit on to the next job, because failsafe-go
-// takes a permit back only for a success or a failure.
+// circuit has not changed since the run began: each change begins a new period. And a trial that is
+// neither a success nor a failure passes its permit on to the next job, because failsafe-go frees a
+// permit only after a success or a failure.
 type circuit struct {
 	kind    string
 	options CircuitBreakerOptions
 
-	mu      sync.Mutex
-	breaker circuitbreaker.CircuitBreaker[any]
-	state   State
-	period  int       // counts the changes of state
-	since   time.Time // when it last changed
-	spare   int       // permits of trials that had nothing to say
-	changes []change  // of which OnChange has not been told
+	mu          sync.Mutex
+	breaker     circuitbreaker.CircuitBreaker[any]
+	state       State
+	period      int       // counts the changes of state
+	since       time.Time // when it last changed
+	freePermits int       // permits of trials that were neither a success nor a failure
+	changes     []change  // changes that OnChange has not yet been called for
 
-	untold  atomic.Int32 // the length of changes, to be read without mu
-	telling atomic.Bool  // OnChange is being told
+	pending   atomic.Int32 // the length of changes, for reading without mu
+	notifying atomic.Bool  // a goroutine calls OnChange for the changes
 }
 
 type change struct{ from, to State }
@@ -55,14 +55,14 @@ func (c *circuit) run(ctx context.Context, job *queue.Job, next queue.Handler) e
 	if wait > 0 {
 		return fmt.Errorf("resilience: circuit of kind %q is not closed: %w", c.kind, queue.Snooze(wait))
 	}
-	said := failure // unless the handler returns: it may panic, or call runtime.Goexit
+	got := failure // stays so if the handler panics or calls runtime.Goexit
 	defer func() {
-		c.end(period, said)
-		c.tell()
+		c.end(period, got)
+		c.notify()
 	}()
-	c.tell()
+	c.notify()
 	err := next.HandleJob(ctx, job)
-	said = c.options.judge(ctx, err)
+	got = c.options.judge(ctx, err)
 	return err
 }
 
@@ -71,8 +71,8 @@ func (c *circuit) run(ctx context.Context, job *queue.Job, next queue.Handler) e
 func (c *circuit) begin() (period int, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.spare > 0 {
-		c.spare--
+	if c.freePermits > 0 {
+		c.freePermits--
 		return c.period, 0
 	}
 	if !c.breaker.TryAcquirePermit() {
@@ -82,17 +82,17 @@ func (c *circuit) begin() (period int, wait time.Duration) {
 }
 
 // end records the result of a run that began in that period.
-func (c *circuit) end(period int, said result) {
+func (c *circuit) end(period int, got result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case period != c.period:
-	case said == success:
+	case got == success:
 		c.breaker.RecordSuccess()
-	case said == failure:
+	case got == failure:
 		c.breaker.RecordFailure()
 	case c.state == HalfOpen:
-		c.spare++
+		c.freePermits++
 	}
 }
 
@@ -112,23 +112,23 @@ func (c *circuit) changed(e circuitbreaker.StateChangedEvent) {
 	c.state = State(e.NewState.String())
 	c.period++
 	c.since = time.Now()
-	c.spare = 0
+	c.freePermits = 0
 	if c.options.OnChange != nil {
 		c.changes = append(c.changes, change{from, c.state})
-		c.untold.Add(1)
+		c.pending.Add(1)
 	}
 }
 
-// tell calls OnChange for each change that it has not been told. If another goroutine is already
-// doing so, that one tells these changes too.
-func (c *circuit) tell() {
-	for c.untold.Load() > 0 && c.telling.CompareAndSwap(false, true) {
-		c.tellAll()
+// notify calls OnChange for each change that it has not yet been called for. If another goroutine
+// already does so, that goroutine also calls OnChange for these changes.
+func (c *circuit) notify() {
+	for c.pending.Load() > 0 && c.notifying.CompareAndSwap(false, true) {
+		c.notifyAll()
 	}
 }
 
-func (c *circuit) tellAll() {
-	defer c.telling.Store(false)
+func (c *circuit) notifyAll() {
+	defer c.notifying.Store(false)
 	for ch, ok := c.nextChange(); ok; ch, ok = c.nextChange() {
 		c.options.OnChange(c.kind, ch.from, ch.to)
 	}
@@ -141,6 +141,6 @@ func (c *circuit) nextChange() (ch change, ok bool) {
 		return ch, false
 	}
 	ch, c.changes = c.changes[0], c.changes[1:]
-	c.untold.Add(-1)
+	c.pending.Add(-1)
 	return ch, true
 }

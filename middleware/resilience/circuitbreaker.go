@@ -32,9 +32,9 @@ type CircuitBreakerOptions struct {
 	// is not asked about a handler's own answers, except [queue.RetryAfter]. It is called
 	// concurrently. A panic of IsFailure counts as the handler's.
 	IsFailure func(error) bool
-	// OnChange, if not nil, is called for each change of state. The changes of one kind are told in
-	// order, one at a time. The call is part of a job's run, which waits for it; other jobs do not
-	// wait.
+	// OnChange, if not nil, is called for each change of state. The changes of one kind are
+	// reported in order, one at a time. The call is part of a job's run, which waits for it; other
+	// jobs do not wait.
 	OnChange func(kind string, from, to State)
 }
 

@@ -169,8 +169,8 @@ func runAlone(ctx context.Context, h queue.Handler) {
 	<-done
 }
 
-// TestTrialSays: what a trial says moves the circuit, and one that says nothing
-// leaves its permit to another.
+// TestTrialSays: what a trial says moves the circuit, and one that says nothing leaves its permit
+// to another.
 func TestTrialSays(t *testing.T) {
 	for _, c := range says {
 		t.Run(c.name, func(t *testing.T) {
@@ -235,8 +235,7 @@ func TestSaidWhileClosed(t *testing.T) {
 	}
 }
 
-// TestLateResults: runs that began before the circuit changed say nothing of how
-// things are since.
+// TestLateResults: runs that began before the circuit changed say nothing of how things are since.
 func TestLateResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := resilience.CircuitBreaker(resilience.CircuitBreakerOptions{Failures: 1, Delay: time.Minute, Successes: 2})
@@ -256,8 +255,8 @@ func TestLateResults(t *testing.T) {
 	})
 }
 
-// TestSparePermit: what a trial without a say has left is no permit once the circuit
-// has opened again.
+// TestSparePermit: what a trial without a say has left is no permit once the circuit has opened
+// again.
 func TestSparePermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tripped(t, resilience.CircuitBreakerOptions{Delay: time.Minute, Successes: 2})

@@ -107,8 +107,8 @@ func wantPanic(t *testing.T, want string, f func()) {
 	f()
 }
 
-// runWorker runs h on the jobs of q until none is left, but for at most an hour,
-// and returns how long that took.
+// runWorker runs h on the jobs of q until none is left, but for at most an hour, and returns how
+// long that took.
 func runWorker(t *testing.T, q *queuetest.Queue, h queue.Handler, concurrency int) time.Duration {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Hour)

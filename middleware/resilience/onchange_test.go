@@ -49,8 +49,7 @@ func TestOnChange(t *testing.T) {
 	})
 }
 
-// TestOnChangeInOrder: one at a time and in their order, for which no other job of
-// the kind waits.
+// TestOnChangeInOrder: one at a time and in their order, for which no other job of the kind waits.
 func TestOnChangeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told changes
@@ -80,7 +79,7 @@ func TestOnChangeInOrder(t *testing.T) {
 	})
 }
 
-// TestOnChangePanics: the job's run panics, and its permit is given back.
+// TestOnChangePanics: the job's run panics, and its permit is released.
 func TestOnChangePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tripped(t, resilience.CircuitBreakerOptions{

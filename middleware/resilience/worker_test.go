@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestOutageWithWorker: while the dependency is down few jobs are run, and when it
-// is back all complete: no attempt has been used but for the runs that failed.
+// TestOutageWithWorker: while the dependency is down few jobs are run, and when it is back all
+// complete: no attempt has been used but for the runs that failed.
 func TestOutageWithWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
@@ -60,8 +60,8 @@ func TestOutageWithWorker(t *testing.T) {
 	})
 }
 
-// TestShutdownDuringTrial: a trial that a shutdown cuts short is given back without
-// an attempt, and the next worker of the process begins with another.
+// TestShutdownDuringTrial: a trial that a shutdown cuts short is released without an attempt, and
+// the next worker of the process begins with another.
 func TestShutdownDuringTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tripped(t, resilience.CircuitBreakerOptions{Delay: time.Minute})

@@ -18,8 +18,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// The names are what dashboards and alerts rest on: each metric with its unit, and each
-// combination of attributes that its series have.
+// The names are what dashboards and alerts rest on: each metric with its unit, and each combination
+// of attributes that its series have.
 var golden = []string{
 	"errand.batch.size {job} histogram: messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
 	"errand.batch.size {job} histogram: messaging.destination.name messaging.operation.name messaging.system",

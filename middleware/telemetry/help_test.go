@@ -187,8 +187,8 @@ func (r *rig) collected() (all []metricdata.Metrics) {
 	return all
 }
 
-// point is one series: its attributes, as "key=value" sorted by key, and its value, which
-// for a histogram is how often and the sum.
+// point is one series: its attributes, as "key=value" sorted by key, and its value, which for a
+// histogram is how often and the sum.
 type point struct {
 	attrs attribute.Set
 	value string
@@ -220,8 +220,8 @@ func points(m metricdata.Metrics) (all []point) {
 	return all
 }
 
-// wantMetric compares all series of a metric, each as the values of its attributes, in the
-// order of their keys and without those that say the same everywhere, and its value.
+// wantMetric compares all series of a metric, each as the values of its attributes, in the order of
+// their keys and without those that say the same everywhere, and its value.
 func (r *rig) wantMetric(name string, want ...string) {
 	r.Helper()
 	got := r.metric(name)

@@ -108,8 +108,8 @@ func unwrap(err error) error {
 	return nil
 }
 
-// isWrapper reports whether err's type says nothing of what went wrong: it is one that fmt,
-// errors and errand keep to themselves, and does not name its own ErrorType.
+// isWrapper reports whether err's type says nothing of what went wrong: it is one that fmt, errors
+// and errand keep to themselves, and does not name its own ErrorType.
 func isWrapper(err error) bool {
 	if _, named := err.(interface{ ErrorType() string }); named {
 		return false

@@ -21,8 +21,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// unheaded takes the one thing that is added to jobs, a header, away from what comes
-// back.
+// unheaded takes the one thing that is added to jobs, a header, away from what comes back.
 type unheaded struct {
 	queue.Queue
 	queue.Inspector

@@ -62,7 +62,7 @@ func testWakeUpByReclaim(t *testing.T, h Harness) {
 	for range 3 {
 		heldBy(t, h, "crashed", 1, lease)
 		d.sleep(t, h)
-		poll(t, "an expired job to be taken back", func() bool {
+		poll(t, "an expired job to be reclaimed", func() bool {
 			jobs, err := reclaimer.Reclaim(t.Context(), 10)
 			if err != nil {
 				t.Fatalf("Reclaim: %v", err)

@@ -6,10 +6,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// examine asks question about err, which is not nil, and returns err. If a method of err panics, as
-// a nil pointer's may, examine asks about an error with err's text instead, and returns that.
+// askSafely asks question about err, which is not nil, and returns err. If a method of err panics,
+// as a nil pointer's may, askSafely asks about an error with err's text instead, and returns that.
 // queue.OutcomeOf does the same.
-func examine[T any](err error, question func(error) T) (answer T, readable error) {
+func askSafely[T any](err error, question func(error) T) (answer T, readable error) {
 	defer func() {
 		if recover() != nil {
 			readable = errors.New(queue.ErrorText(err))

@@ -1,0 +1,112 @@
+package queue
+
+import "time"
+
+// Status is the state of a job in its table. In a [Filter] "" means any status.
+type Status string
+
+// The statuses, by the names that the table uses.
+const (
+	StatusPending   Status = "pending"   // not yet due, or due and not claimed
+	StatusRunning   Status = "running"   // held by a worker
+	StatusCompleted Status = "completed" // its handler has succeeded
+	StatusFailed    Status = "failed"    // reserved by the documented schema; errand does not set it
+	StatusDead      Status = "dead"      // out of attempts, or discarded; kept for a person
+)
+
+// Record is a job as an [Inspector] returns it. Times are the backend's. A run is from a claim to
+// its outcome.
+//
+// The names of its JSON form will not change. Zero values of optional fields are left out, and
+// Unreadable always is: an error has no JSON form.
+type Record struct {
+	Job
+	Status Status `json:"status"`
+	// StartedAt is when the current run was claimed. Extensions of the lease do not move it. Of a
+	// job that has ended, it is when its last run was claimed, or zero if the backend does not
+	// know. Zero for other jobs.
+	StartedAt time.Time `json:"started_at,omitzero"`
+	// FinishedAt is when the job was completed or became dead. Zero for other jobs. For a job of
+	// ClaimTx that was not settled it is when the job was claimed.
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	// LockedAt is when the job was claimed, or its lease last extended. Zero unless running.
+	LockedAt time.Time `json:"locked_at,omitzero"`
+	// LeaseEnds is when the lease expires. Zero unless running.
+	LeaseEnds time.Time `json:"lease_ends,omitzero"`
+	// RedrivenAt is when the job was last redriven. Zero means never.
+	RedrivenAt time.Time `json:"redriven_at,omitzero"`
+	// Redrives is how often the job was redriven.
+	Redrives int `json:"redrives,omitempty"`
+	// UpdatedAt is when the job last changed, other than by an extension of its lease.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Count is the number of jobs of a queue that have a status. Exact is false if the backend has
+// estimated it, which it may for counts above 10,000.
+type Count struct {
+	Queue  string
+	Status Status
+	Jobs   int64
+	Exact  bool
+}
+
+// Filter chooses jobs to list. A zero field chooses all jobs, so the zero value lists the newest
+// 100. Jobs are listed newest first, by ID. For the next page, set Before to the value that Jobs
+// returned.
+type Filter struct {
+	Queue  string
+	Kind   string
+	Status Status
+	Key    string
+	// Expired chooses only running jobs whose lease has expired by the backend's clock: their
+	// workers have died or hang, and no worker has reclaimed them yet. Status is then "" or
+	// [StatusRunning].
+	Expired bool
+	// RunningFor chooses only running jobs whose StartedAt is at least this long ago by the
+	// backend's clock. 0 means any job. Otherwise Status is "" or [StatusRunning].
+	RunningFor time.Duration
+	Before     int64 // only jobs with a lower ID; 0 means from the newest on
+	Limit      int   // how many jobs to return at most, up to 1,000; 0 means 100
+}
+
+// Next returns the Before of the page that follows page: the ID of its last job, or 0 if page is
+// shorter than f.Limit. A backend uses it if page leaves out no job that f chooses.
+func (f Filter) Next(page []Record) int64 {
+	if len(page) < f.Limit {
+		return 0
+	}
+	return page[len(page)-1].ID
+}
+
+// Checked returns f with the default Limit filled in, and with the Status that Expired and
+// RunningFor imply. If a field is out of range, it returns an [*InvalidError]. Backends call it
+// first in Jobs.
+func (f Filter) Checked() (Filter, error) {
+	const usual, most = 100, 1000
+	if f.Limit < 0 || f.Limit > most {
+		return f, invalid("Limit", "%d: between 0 (for %d) and %d", f.Limit, usual, most)
+	}
+	if f.Limit == 0 {
+		f.Limit = usual
+	}
+	if f.Expired {
+		if f.Status != "" && f.Status != StatusRunning {
+			return f, invalid("Expired", "beside Status %q: only running jobs have leases", f.Status)
+		}
+		f.Status = StatusRunning
+	}
+	if f.RunningFor < 0 {
+		return f, invalid("RunningFor", "%v: at least 0", f.RunningFor)
+	}
+	if f.RunningFor > 0 {
+		if f.Status != "" && f.Status != StatusRunning {
+			return f, invalid("RunningFor", "beside Status %q: only running jobs", f.Status)
+		}
+		f.Status = StatusRunning
+	}
+	switch f.Status {
+	case "", StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusDead:
+		return f, nil
+	}
+	return f, invalid("Status", "%q: not a status", f.Status)
+}
