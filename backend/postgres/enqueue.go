@@ -35,8 +35,8 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		in := b.newInsert(left)
 		in.onPool, in.partial = kind == handle.Own || kind == handle.Pool, round > 1 && !inTx
 		err := b.run(ctx, "enqueue", db, func(db queue.DB) error { return in.run(ctx, db) })
-		if err == nil && round == retryLimit && len(in.again) > 0 {
-			err = errors.New("postgres: enqueue: jobs with the same key come and go faster than this one can be written")
+		if err == nil && round == sqlkit.KeyRounds && len(in.again) > 0 {
+			err = fmt.Errorf("postgres: enqueue: %w", sqlkit.ErrKeyRounds)
 		}
 		switch {
 		case err != nil && in.partial && !errors.Is(err, queue.ErrUnknown):

@@ -199,13 +199,10 @@ func dueAt(j *queue.Job, now int64) int64 {
 	return now
 }
 
-// keyRounds is how often writeKeyed tries to write a job whose key is taken by a job that has ended
-// before findLive looks for it. That happens only on a handle that is no transaction.
-const keyRounds = 20
-
-// writeKeyed enqueues jobs, some of which have keys.
+// writeKeyed enqueues jobs, some of which have keys. On a handle that is no transaction a key may be
+// taken by a job that has ended before findLive looks for it. Then it tries again.
 func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
-	for range keyRounds {
+	for range sqlkit.KeyRounds {
 		taken, err := b.writeFree(ctx, db, jobs)
 		if err == nil && len(taken) > 0 {
 			taken, err = b.findLive(ctx, db, taken)
@@ -215,7 +212,7 @@ func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job
 		}
 		jobs = taken
 	}
-	return errors.New("other jobs with the same key are enqueued and end faster than this job can be written")
+	return sqlkit.ErrKeyRounds
 }
 
 // writeFree writes the jobs whose keys are free, and returns the others.

@@ -10,6 +10,13 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+// KeyRounds is how often Enqueue tries to write a job whose key is taken by a job that has ended
+// before Enqueue can read its id.
+const KeyRounds = 20
+
+// ErrKeyRounds is the error after KeyRounds.
+var ErrKeyRounds = errors.New("other jobs with the same key are enqueued and end faster than this job can be written")
+
 // Invalid returns a [*queue.InvalidError] for the field.
 func Invalid(field, format string, args ...any) error {
 	return &queue.InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
