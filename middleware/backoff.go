@@ -66,7 +66,7 @@ func askedFor(err error) time.Duration {
 // decides whether the job is retried.
 type backedOff struct{ error }
 
-func (p *backedOff) Unwrap() error { return p.error }
+func (b *backedOff) Unwrap() error { return b.error }
 
 func isBackedOff(err error) bool {
 	_, ok := errors.AsType[*backedOff](err)

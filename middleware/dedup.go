@@ -26,9 +26,9 @@ type DedupStore interface {
 // key returns a job's key. A nil key means the job's kind and Key. A job whose key is "" always
 // runs.
 //
-// The store decides how much "once" is worth. [SQLDedup] stands inside of [Tx] and remembers in the
-// transaction of the effect. [MemoryDedup] knows this process only and stands outside of Tx. In the
-// wrong place, each returns an error.
+// How strong the guarantee is depends on the store. [SQLDedup] stands inside of [Tx] and remembers
+// in the transaction of the effect. [MemoryDedup] knows this process only and stands outside of Tx.
+// In the wrong place, each returns an error.
 //
 // Dedup panics if store is nil or window is not above 0.
 func Dedup(store DedupStore, window time.Duration, key func(*queue.Job) string) queue.Middleware {
@@ -47,7 +47,7 @@ func Dedup(store DedupStore, window time.Duration, key func(*queue.Job) string) 
 			if k == "" {
 				return next.HandleJob(ctx, job)
 			}
-			var settled error // to a store, what has settled itself has succeeded
+			var settled error // for the store, a handler that has settled its job has succeeded
 			_, err := store.Once(ctx, k, window, func(ctx context.Context) error {
 				err := next.HandleJob(ctx, job)
 				if errors.Is(err, queue.Settled) {

@@ -18,7 +18,7 @@ import (
 type MemoryDedup struct {
 	mu      sync.Mutex
 	keys    map[string]*deduped
-	sweepAt int // how many keys there may be before those that are over are removed
+	sweepAt int // at this number of keys the expired ones are removed
 }
 
 // deduped is a key whose effect is under way or has happened.

@@ -74,7 +74,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 				return fmt.Errorf("middleware: Tx: begin: %w", err)
 			}
 			defer tx.end()
-			defer func() { _ = awaitAnswer(tx.abandon, tx.Rollback) }() // also when the handler panics; nothing once it is committed
+			defer func() { _ = awaitAnswer(tx.abandon, tx.Rollback) }() // also when the handler panics; does nothing after Commit
 			if err := o.run(WithTx(ctx, tx.Tx), tx.Tx, q, next, job); err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	}
 }
 
-// txHandler tells the worker which pool its runs hold a connection of.
+// txHandler tells the worker which pool each of its runs holds a connection of.
 type txHandler struct {
 	db   *sql.DB
 	next queue.Handler

@@ -85,9 +85,9 @@ func TestRetention(t *testing.T) {
 			t.Fatalf("Redrive: got %d, error %v; want 1", n, err)
 		}
 		time.Sleep(30 * day)
-		prune(t, q, "30 days after a dead job was revived", 0, false)
-		revived := claim(t, q, 2, 2)[1]
-		settle(t, q, nil, queue.Outcome{Job: revived, Action: queue.Dead})
+		prune(t, q, "30 days after a dead job was redriven", 0, false)
+		redriven := claim(t, q, 2, 2)[1]
+		settle(t, q, nil, queue.Outcome{Job: redriven, Action: queue.Dead})
 		time.Sleep(30*day - time.Nanosecond)
 		prune(t, q, "before 30 days", 0, false)
 		time.Sleep(time.Nanosecond)

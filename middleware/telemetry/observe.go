@@ -106,18 +106,18 @@ func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
 	if err != nil {
 		return err
 	}
-	type line struct {
+	type group struct {
 		queue  string
 		status queue.Status
 	}
-	jobs := make(map[line]int64, len(counts))
+	jobs := make(map[group]int64, len(counts))
 	for _, c := range counts {
 		o.remember(c.Queue, c.Status)
-		jobs[line{c.Queue, c.Status}] = c.Jobs
+		jobs[group{c.Queue, c.Status}] = c.Jobs
 	}
 	for name, attrs := range o.queues {
 		for status, attr := range attrs.depth {
-			to.ObserveInt64(o.depth, jobs[line{name, status}], attr)
+			to.ObserveInt64(o.depth, jobs[group{name, status}], attr)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package sqlkit is what the SQL backends have in common.
+// Package sqlkit holds what the SQL backends share.
 package sqlkit
 
 import (
@@ -34,9 +34,8 @@ func Wrap(ctx context.Context, backend, operation string, err error) error {
 	return fmt.Errorf("%s: %s: %w", backend, operation, err)
 }
 
-// ended returns ctx's error, also in the moment in which ctx's deadline has passed and its own
-// timer has not fired yet: a driver gives the deadline to the network, which may be the first to
-// see it.
+// ended returns ctx's error, also if ctx's deadline has passed but its timer has not fired yet. A
+// driver passes the deadline to the network, whose timer may fire first.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

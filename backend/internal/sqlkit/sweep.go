@@ -2,17 +2,17 @@ package sqlkit
 
 import "sync"
 
-// Sweep is how far Prune has come on its way through the table, slice by slice in the order of the
-// ids. It is safe for concurrent use.
+// Sweep holds the position of Prune, which reads the table in slices, in the order of the ids. It
+// is safe for concurrent use.
 type Sweep struct {
-	mu     sync.Mutex
-	last   int64 // the last id looked at
-	barren int   // slices in a row that held nothing to remove
+	mu          sync.Mutex
+	last        int64 // the last id looked at
+	emptySlices int   // slices in a row that held nothing to remove
 }
 
-// maxBarren is how many slices in a row that held nothing to remove end a pass. The next pass goes
-// on behind them, so a pass costs little where nothing in a long table has expired.
-const maxBarren = 10
+// maxEmptySlices is how many slices in a row that held nothing to remove end a pass. The next pass
+// goes on behind them, so a pass costs little where nothing in a long table has expired.
+const maxEmptySlices = 10
 
 // Next returns the id behind which the next slice begins.
 func (s *Sweep) Next() (from int64) {
@@ -26,16 +26,16 @@ func (s *Sweep) Next() (from int64) {
 func (s *Sweep) Advance(last int64, more, removed bool) (goOn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.barren++
+	s.emptySlices++
 	if removed {
-		s.barren = 0
+		s.emptySlices = 0
 	}
 	if !more {
 		last = 0
 	}
 	s.last = last
-	if goOn = more && s.barren < maxBarren; !goOn {
-		s.barren = 0
+	if goOn = more && s.emptySlices < maxEmptySlices; !goOn {
+		s.emptySlices = 0
 	}
 	return goOn
 }

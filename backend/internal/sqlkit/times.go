@@ -12,11 +12,11 @@ type RunTimes struct{ Locked, LockedUntil, Started, Finished time.Time }
 // Fill sets the times of r's run. Status, ScheduledAt and UpdatedAt must be set.
 //
 // A program older than the columns, and the guide's statements, write neither started_at nor
-// finished_at, so these may be NULL, or left over from an earlier run. They hold where the row shows
-// that errand has written them: a running job by its lease, which only errand's claim sets, and an
-// ended one by a finished_at that is not before the job was due. Everywhere else updated_at tells
-// when a run began or a job ended, because nothing but a change of status sets it; and an ended job
-// has begun at its locked_at, which only the guide's statement leaves.
+// finished_at, so these may be NULL, or left over from an earlier run. They hold where the row
+// shows that errand has written them: a running job by its lease, which only errand's claim sets,
+// and an ended one by a finished_at that is not before the job was due. Everywhere else updated_at
+// tells when a run began or a job ended, because nothing but a change of status sets it; and an
+// ended job has begun at its locked_at, which only the guide's statement leaves.
 func (t RunTimes) Fill(r *queue.Record) {
 	switch r.Status {
 	case queue.StatusRunning:
