@@ -28,7 +28,7 @@ const (
 // sleepers is what this process knows about the table. Its zero value knows nothing.
 type sleepers struct {
 	mu    sync.Mutex
-	count int64                   // how many registrations there were, to order them
+	count int64                   // the number of the last registration
 	last  map[string]registration // of each worker that is registered
 	times recentTimes             // of registrations, by the server's clock
 
@@ -78,12 +78,16 @@ func (s *sleepers) holds(r registration, now time.Time) bool {
 	return s.times.allTook(slowRegistration) && now.Sub(r.since) < longestRegistration
 }
 
-// begin returns the number of the worker's new registration.
+// begin returns the number of the worker's new registration. Numbers begin with the time: a process
+// that has ended may still be deregistering a worker whose name another process uses by now.
 func (s *sleepers) begin(worker string, now time.Time) (number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || len(s.last) >= maxRegistrations {
 		s.last = make(map[string]registration)
+	}
+	if s.count == 0 {
+		s.count = now.UnixMicro()
 	}
 	s.count++
 	s.last[worker] = registration{number: s.count, since: now}
