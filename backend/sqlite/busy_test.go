@@ -160,7 +160,7 @@ func TestStaleTransaction(t *testing.T) {
 }
 
 // TestReadThenWriteWithTheLock: with the parameters of DSN a transaction may read before it
-// enqueues, whoever writes.
+// enqueues, even if another transaction writes.
 func TestReadThenWriteWithTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})

@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child plays a role until its standard input is closed. Whatever goes wrong it says on standard
-// error.
+// child plays a role until its standard input is closed. It reports each failure on standard error.
 func child(role, driver, path string, args []string) error {
 	db, err := sqlite.Open(driver, path)
 	if err != nil {

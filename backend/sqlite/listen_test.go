@@ -70,10 +70,10 @@ func TestWakeWithinProcess(t *testing.T) {
 	})
 }
 
-// TestWakesOnlyWhomItConcerns: a job of another queue, or of tables with another prefix, that this
-// process enqueues or releases wakes nobody, nor does a job that has ended; one that another
-// process does may.
-func TestWakesOnlyWhomItConcerns(t *testing.T) {
+// TestWakesOnlyItsQueues: if this process enqueues or releases a job of another queue, or in tables
+// with another prefix, that wakes no sleeper, nor does a job that has ended. If another process
+// does so, it may.
+func TestWakesOnlyItsQueues(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	o := sqlite.Options{Prefix: "other_"}
 	migrate(t, db, o)

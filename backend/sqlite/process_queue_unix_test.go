@@ -93,13 +93,13 @@ func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("waited, but never saw: %s", what)
 		}
 	}
 }
 
-// TestTurnFileMode: the file of turns may be opened by those who may open the database, and by
-// nobody else, whoever created it.
+// TestTurnFileMode: the users that may open the database may open its lock file, and no other user
+// may, whichever user has created it.
 func TestTurnFileMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	for _, c := range []struct{ database, before, want os.FileMode }{

@@ -159,8 +159,8 @@ func TestEightProcesses(t *testing.T) {
 	})
 }
 
-// TestKill kills one of four processes after another, amid whatever they are doing: the file stays
-// whole, what had been committed is there, and every job ends.
+// TestKill kills one of four processes after another while they work: the file stays whole, what
+// had been committed is there, and every job ends.
 func TestKill(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		const each = 400
@@ -179,7 +179,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("after %d processes were killed PRAGMA integrity_check is not ok", i+1)
 			}
 		}
-		last := start(t, "crew", driver, path, "0") // takes over, as whoever restarts a process wants it
+		last := start(t, "crew", driver, path, "0") // takes over, as a process that was restarted would
 		for len(children[3].all()) < each {
 			<-children[3].said
 		}

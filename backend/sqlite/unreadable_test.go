@@ -30,7 +30,7 @@ var badRows = []struct {
 }
 
 // TestBadRows: values that errand would not have written keep no job from being claimed and
-// settled, and whoever looks at the jobs sees them.
+// settled, and an Inspector shows them.
 func TestBadRows(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
