@@ -8,17 +8,17 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Held is what a caller says about jobs that one worker holds: the jobs themselves, or their
-// outcomes. Items are sorted by the jobs' ids.
+// Held groups what a caller presents of one worker: jobs that the worker holds, or their outcomes.
+// Items are sorted by the jobs' ids.
 type Held[T any] struct {
 	Worker string
 	Items  []T
 	job    func(T) *queue.Job
 }
 
-// ByWorker groups items by the worker that holds their job, in the order of the workers' names.
-// Where a worker brings one job from two claims it can only hold the later claim, which has the
-// higher fence. The job of the earlier one is stale.
+// ByWorker groups items by the worker that holds their job, in the order of the workers' names. If
+// a worker presents one job from two claims, it can only hold the later claim, which has the higher
+// fence. The job of the earlier claim is stale.
 func ByWorker[T any](items []T, job func(T) *queue.Job) (groups []Held[T], stale []*queue.Job) {
 	sorted := slices.Clone(items)
 	slices.SortStableFunc(sorted, func(a, b T) int {

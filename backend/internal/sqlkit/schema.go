@@ -18,7 +18,7 @@ type Migration struct {
 }
 
 // Migrations returns the steps in dir, in their order. A file's name is its version and its name,
-// such as 0001_jobs.sql. It panics where one is not: the files are part of the binary.
+// such as 0001_jobs.sql. It panics for any other name, because the files are part of the binary.
 func Migrations(files embed.FS, dir string) []Migration {
 	entries, err := files.ReadDir(dir) // sorted by name
 	if err != nil {
@@ -36,8 +36,8 @@ func Migrations(files embed.FS, dir string) []Migration {
 	return list
 }
 
-// RecordMigration returns the statement that records in table that m has run. Each migration ends
-// with it.
+// RecordMigration returns the statement that records in the table that m has run. Each migration
+// ends with it.
 func RecordMigration(m Migration, table string) string {
 	return fmt.Sprintf("\nINSERT INTO %s (version, name) VALUES (%d, '%s');\n", table, m.Version, m.Name)
 }
