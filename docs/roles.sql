@@ -3,8 +3,12 @@
 --
 --     psql -X -1 -v ON_ERROR_STOP=1 -f docs/roles.sql "$DATABASE_URL"
 --
+-- A migration tool has to send it as a whole, like errand's migrations. For goose, wrap it in StatementBegin and
+-- StatementEnd: goose splits other text at each semicolon. examples/goose/steps.go writes such a file.
+--
 -- Run it once, and once more with each release whose migrations need new rights: the table in docs/schema.md says
--- which do. It may run any number of times. It takes away rights in the schema that it does not grant.
+-- which do. A migration tool needs a new file for that, with the text of that release, after errand's new migrations.
+-- The text may run any number of times. It takes away rights in the schema that it does not grant.
 --
 -- For other names, replace these words wherever they stand: errand_migrator, errand_enqueuer, errand_worker,
 -- errand_observer, and errand alone, which is the schema. A name that needs quotes is replaced with its quotes.
@@ -21,6 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 9 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 9 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '

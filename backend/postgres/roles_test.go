@@ -640,3 +640,31 @@ func TestRolesComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestRolesTooEarly: before the migrations that the script needs, it says what is missing.
+func TestRolesTooEarly(t *testing.T) {
+	r := newRoles(t)
+	steps, err := postgres.Migrations(r.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := false
+	for version := 0; version <= len(steps); version++ {
+		if version > 0 {
+			exec(t, r.admin, steps[version-1].SQL)
+		}
+		tx, err := r.admin.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.ExecContext(t.Context(), r.script(t))
+		_ = tx.Rollback()
+		ready = err == nil
+		if err != nil && !strings.Contains(err.Error(), "migrations first") {
+			t.Errorf("at version %d: got %v, want what is missing", version, err)
+		}
+	}
+	if !ready {
+		t.Error("the script fails after all migrations")
+	}
+}

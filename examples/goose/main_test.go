@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -120,8 +119,8 @@ func TestRoles(t *testing.T) {
 	prefix := query[string](t, db, `SELECT current_database()`) + "_"
 	roles := regexp.MustCompile(`\berrand_(migrator|enqueuer|worker|observer)\b`).ReplaceAllString(string(text), prefix+"$1")
 	t.Cleanup(func() { dropRoles(t, db, prefix) })
-	for _, name := range []string{"00100_errand_roles.sql", "00101_errand_roles_again.sql"} {
-		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, file, roles), 0o600); err != nil {
+	for _, text := range []string{roles, roles + "-- of a later release\n", roles} {
+		if err := writeRoles(dir, text); err != nil {
 			t.Fatal(err)
 		}
 	}

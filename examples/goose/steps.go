@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,16 +36,41 @@ func writeSteps(dir string, steps []postgres.Migration) error {
 		if len(found) > 0 {
 			continue
 		}
-		next, err := nextNumber(dir)
-		if err != nil {
-			return err
-		}
-		name = fmt.Sprintf("%05d_%s", next, name)
-		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, file, step.SQL), 0o600); err != nil {
+		if err := writeNext(dir, name, fmt.Appendf(nil, file, step.SQL)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeRoles writes roles, the text of docs/roles.sql with your names in it, unless dir has a file
+// with this text. Call it after writeSteps, with the text of the same release.
+func writeRoles(dir, roles string) error {
+	const name = "errand_roles.sql"
+	want := fmt.Appendf(nil, file, roles)
+	found, err := filepath.Glob(filepath.Join(dir, "*_"+name))
+	if err != nil {
+		return err
+	}
+	for _, path := range found {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(text, want) {
+			return nil
+		}
+	}
+	return writeNext(dir, name, want)
+}
+
+// writeNext writes a file whose name begins with the next free number of dir.
+func writeNext(dir, name string, text []byte) error {
+	next, err := nextNumber(dir)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%05d_%s", next, name)), text, 0o600)
 }
 
 // nextNumber returns one more than the highest number in dir: 12 after 00011_users.sql.
