@@ -15,17 +15,17 @@ import (
 //
 // A [queue.Worker] logs failures itself, unless Log has: then the error that Log returns says so
 // ([queue.Logged]), and each failure is logged once. Use Log to see the successes too, with their
-// durations, or to log through a [slog.Handler] that reads the context. Log writes a record for
-// every run, however many fail. It reports what is known at its place in the chain: put it outside
-// of middleware that may change the outcome, such as [Retry].
+// durations, or to log through a [slog.Handler] that reads the context. Log leaves nothing out:
+// 10,000 failures in a second are 10,000 records, of which the worker alone writes a few. It reports
+// what is known at its place in the chain: put it outside of middleware that may change the outcome,
+// such as [Retry] and [Backoff]. Otherwise the worker logs the changed outcome, too.
 //
 // Log makes an error of a panic, as [Recover] does, and logs its stack. It leaves runtime.Goexit to
 // the worker's log.
 //
 // Records have the attributes worker (the job's holder), job (its ID), kind, queue and attempt. The
 // second record also has took; error, if there is one; stack, after a panic; due_in, if the job is
-// released; and retry_in, if the error sets the delay ([queue.RetryAfter], [Backoff]). Payload, key
-// and headers are not logged.
+// released; and retry_in, if it will be retried. Payload, key and headers are not logged.
 //
 // A job that its handler, or [Tx], has settled in its own transaction counts as done.
 func Log(logger *slog.Logger) queue.Middleware {
@@ -73,12 +73,9 @@ func (r runLog) end(err error) error {
 	case queue.Dead:
 		r.write(slog.LevelError, "errand: job is dead", attrs...)
 	case queue.Retry:
-		if _, answered := queue.ActionOf(err); answered { // otherwise the worker draws another delay
-			attrs = append(attrs, slog.Duration("retry_in", outcome.Delay))
-		}
-		r.write(slog.LevelWarn, "errand: job failed", attrs...)
+		r.write(slog.LevelWarn, "errand: job failed", append(attrs, slog.Duration("retry_in", outcome.Delay))...)
 	}
-	return queue.Logged(err, outcome.Action)
+	return queue.Logged(err, outcome)
 }
 
 // write logs with the keys that the worker's own records have.

@@ -80,6 +80,7 @@ func basicRecord(level, msg string, further map[string]any) map[string]any {
 // TestLog: one record when a job starts and one when it has ended.
 func TestLog(t *testing.T) {
 	const took = float64(3 * time.Second)
+	const backoff = -1.0 // stands for the default back-off, which is random
 	type attrs = map[string]any
 	for _, c := range []struct {
 		name  string
@@ -93,12 +94,12 @@ func TestLog(t *testing.T) {
 			attrs{"took": took, "error": "queue: snoozed for 1h0m0s", "due_in": float64(time.Hour)})},
 		{"released", queue.ErrShutdown, context.Canceled, basicRecord("INFO", "job released",
 			attrs{"took": took, "error": "context canceled", "due_in": 0.0})},
-		{"failed", nil, errBasic, basicRecord("WARN", "job failed", attrs{"took": took, "error": "basic failure"})},
+		{"failed", nil, errBasic, basicRecord("WARN", "job failed", attrs{"took": took, "error": "basic failure", "retry_in": backoff})},
 		{"failed, with a delay", nil, queue.RetryAfter(time.Minute, errBasic), basicRecord("WARN", "job failed",
 			attrs{"took": took, "error": "basic failure", "retry_in": float64(time.Minute)})},
 		{"dead", nil, queue.Discard(errBasic), basicRecord("ERROR", "job is dead", attrs{"took": took, "error": "basic failure"})},
 		{"an error without a text", nil, &basicMute{}, basicRecord("WARN", "job failed",
-			attrs{"took": took, "error": "*middleware_test.basicMute: its Error method panicked"})},
+			attrs{"took": took, "error": "*middleware_test.basicMute: its Error method panicked", "retry_in": backoff})},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			logger, text := basicLog(slog.LevelDebug)
@@ -114,6 +115,14 @@ func TestLog(t *testing.T) {
 				t.Errorf("%s: got %v, want the outcome of %v", c.name, err, c.err)
 			}
 			records := basicRecords(t, text)
+			if in, ok := records[len(records)-1]["retry_in"].(float64); ok {
+				if settled, _ := queue.OutcomeOf(ctx, basicJob(1), err); settled.Delay != time.Duration(in) || in <= 0 {
+					t.Errorf("%s: retry_in %v, but the job is retried after %v", c.name, time.Duration(in), settled.Delay)
+				}
+				if c.want["retry_in"] == backoff {
+					records[len(records)-1]["retry_in"] = backoff
+				}
+			}
 			if len(records) != 2 || !maps.Equal(records[0], basicRecord("DEBUG", "job started", nil)) || !maps.Equal(records[1], c.want) {
 				t.Errorf("%s: got %v, want a start and %v", c.name, records, c.want)
 			}

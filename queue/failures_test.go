@@ -123,11 +123,13 @@ func TestLogged(t *testing.T) {
 		err  error
 		want int
 	}{
-		{"retry", newTask(0), queue.Logged(errPlain, queue.Retry), 0},
-		{"dead", newTask(0), fmt.Errorf("wrapped: %w", queue.Logged(queue.Discard(errPlain), queue.Dead)), 0},
-		{"last attempt", last, queue.Logged(errPlain, queue.Dead), 0},
-		{"retry that became dead", newTask(0), queue.Discard(queue.Logged(errPlain, queue.Retry)), 1},
-		{"not the last attempt after all", last, queue.Logged(errPlain, queue.Retry), 1},
+		{"retry", newTask(0), queue.Logged(errPlain, queue.Outcome{Action: queue.Retry, Delay: time.Hour}), 0},
+		{"dead", newTask(0), fmt.Errorf("wrapped: %w", queue.Logged(queue.Discard(errPlain), queue.Outcome{Action: queue.Dead})), 0},
+		{"last attempt", last, queue.Logged(errPlain, queue.Outcome{Action: queue.Dead}), 0},
+		{"retry that became dead", newTask(0), queue.Discard(queue.Logged(errPlain, queue.Outcome{Action: queue.Retry})), 1},
+		{"retry after a different delay", newTask(0),
+			queue.RetryAfter(time.Hour, queue.Logged(errPlain, queue.Outcome{Action: queue.Retry, Delay: time.Minute})), 1},
+		{"not the last attempt after all", last, queue.Logged(errPlain, queue.Outcome{Action: queue.Retry}), 1},
 		{"not logged", newTask(0), errPlain, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -142,10 +144,10 @@ func TestLogged(t *testing.T) {
 			wantText(t, record(t, q, &job).LastError, "plain")
 		})
 	}
-	if err := queue.Logged(nil, queue.Done); err != nil {
+	if err := queue.Logged(nil, queue.Outcome{}); err != nil {
 		t.Errorf("Logged(nil): got %v, want nil", err)
 	}
-	if !errors.Is(queue.Logged(errPlain, queue.Retry), errPlain) {
+	if !errors.Is(queue.Logged(errPlain, queue.Outcome{Action: queue.Retry}), errPlain) {
 		t.Error("Logged(err): it is not err")
 	}
 }

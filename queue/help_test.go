@@ -262,6 +262,16 @@ func (l *logs) wantLogged(t *testing.T, want int, msg string) {
 	}
 }
 
+// wantReleased compares what the log says of the jobs that were released at shutdown.
+func (r *running) wantReleased(interrupted, unstarted int) {
+	r.t.Helper()
+	found := r.log.find(r.t, "errand: jobs released at shutdown")
+	if len(found) != 1 || found[0]["level"] != "INFO" ||
+		found[0]["interrupted"] != float64(interrupted) || found[0]["unstarted"] != float64(unstarted) {
+		r.t.Errorf("released at shutdown: got %v, want one record with %d interrupted and %d unstarted", found, interrupted, unstarted)
+	}
+}
+
 // wantCounted compares how many failures have that text in their message: those with a record and
 // those that were left out.
 func (l *logs) wantCounted(t *testing.T, want int, msg string) {

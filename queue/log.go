@@ -36,10 +36,19 @@ func (r *run) logOutcome(o Outcome) {
 	}
 }
 
+// logReleased logs how many jobs were released because the worker stops.
+func (r *run) logReleased() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.interrupted > 0 || r.unstarted > 0 {
+		r.Logger.Info("errand: jobs released at shutdown", "interrupted", r.interrupted, "unstarted", r.unstarted)
+	}
+}
+
 // isLogged reports whether middleware has logged this outcome (see Logged).
 func isLogged(o Outcome) bool {
 	l, ok := errors.AsType[*logged](o.Err)
-	return ok && l.as == o.Action
+	return ok && l.action == o.Action && l.delay == o.Delay
 }
 
 // logReclaimed logs a job that this worker has reclaimed.

@@ -76,6 +76,7 @@ func (o Outcome) Check() error {
 //	Snooze(d)            Release for d, at least a microsecond; no attempt used
 //	Settled              ok is false: there is nothing to settle
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
+//	Logged(err, o)       as err; if that is any other, Retry after o.Delay
 //
 // If ctx was cancelled with [ErrShutdown] or [ErrLost], any other error means Release: it is a
 // consequence of the cancellation. An error whose own methods panic, as those of a nil pointer may,
@@ -88,7 +89,7 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	case a == plain && EndedByWorker(ctx):
 		return Outcome{Job: job, Action: Release}, true
 	case a == plain:
-		o = Outcome{Job: job, Action: Retry, Delay: Backoff(job.Attempt), Err: err}
+		o = Outcome{Job: job, Action: Retry, Delay: backoffOf(job, err), Err: err}
 	default:
 		o = Outcome{Job: job, Action: a.action, Delay: min(max(a.delay, 0), maxDelay), Err: err}
 	}
@@ -99,6 +100,15 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 		o.Action, o.Delay = Dead, 0
 	}
 	return o, true
+}
+
+// backoffOf returns the default back-off of a job that failed with err, or the one that middleware
+// has logged already.
+func backoffOf(job *Job, err error) time.Duration {
+	if l, ok := errors.AsType[*logged](err); ok && l.action == Retry && l.delay > 0 {
+		return l.delay
+	}
+	return Backoff(job.Attempt)
 }
 
 // ActionOf returns the action that a handler's error asks for: Done for nil and [Settled], Retry

@@ -39,6 +39,7 @@ func TestShutdownWithinGrace(t *testing.T) {
 		}
 		done := count(t, q, queue.StatusCompleted)
 		wantCount(t, q, queue.StatusPending, 100-done)
+		w.wantReleased(0, running-4)
 		wantCount(t, q, queue.StatusRunning, 0)
 		records, _, err := q.Jobs(t.Context(), queue.Filter{Status: queue.StatusPending})
 		if err != nil {
@@ -66,6 +67,7 @@ func TestShutdownAfterGrace(t *testing.T) {
 		if err := <-cause; !errors.Is(err, queue.ErrShutdown) {
 			t.Errorf("context ended by %v, want ErrShutdown", err)
 		}
+		w.wantReleased(1, 0)
 		wantCount(t, q, queue.StatusPending, 1)
 		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
 	})
@@ -100,6 +102,7 @@ func TestSuccessAfterShutdown(t *testing.T) {
 		time.Sleep(time.Second)
 		w.stop()
 		wantCount(t, q, queue.StatusCompleted, 1)
+		w.log.wantLogged(t, 0, "released")
 	})
 }
 
@@ -122,6 +125,7 @@ func TestStuckAtShutdown(t *testing.T) {
 			t.Fatalf("reported %d times, want once", len(found))
 		}
 		wantText(t, found[0]["stack"].(string), "beStubborn")
+		w.wantReleased(1, 0)
 		wantJob(t, q, &queue.Job{ID: 1}, queue.StatusPending, 0)
 		close(let) // otherwise the goroutine would leak, and the bubble could not end
 	})

@@ -153,6 +153,9 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	r.pace.add(took)
 	before = r.held.finish(h, o, hasOutcome)
 	if before == stateRunning && hasOutcome {
+		if o.Action == Release && o.Delay == 0 && r.serving.Err() != nil {
+			r.interrupted++ // a snooze has a delay
+		}
 		signal(r.settle)
 	}
 	r.noteIdle()
@@ -162,6 +165,9 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 // release releases a job that has not been started. It keeps its place in its queue. The caller
 // holds r.mu.
 func (r *run) release(h *heldJob) {
+	if h.state == stateWaiting && r.serving.Err() != nil {
+		r.unstarted++
+	}
 	r.held.release(h)
 	signal(r.settle)
 }

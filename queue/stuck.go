@@ -64,6 +64,9 @@ func (r *run) releaseStuck() (stuck int) {
 		}
 		stuck++
 		r.reportStuck(h, stacks)
+		if h.state == stateRunning {
+			r.interrupted++
+		}
 		r.held.abandon(h)
 	}
 	signal(r.settle)

@@ -220,6 +220,8 @@ type run struct {
 	failures failureLog // has a lock of its own
 	deaths   chan *Job  // reclaimed jobs that are dead, on their way to OnDead
 
+	interrupted, unstarted int // jobs released at shutdown: with handlers that were cancelled, and without
+
 	slotsDone  sync.WaitGroup // the slots
 	settleDone sync.WaitGroup // the settle loop, and settleAlone's goroutines
 	settle     chan struct{}  // signals the settle loop: there are outcomes
@@ -299,6 +301,7 @@ func (r *run) run(ctx context.Context) error {
 	leases.Wait()
 	upkeep.Wait()
 	r.failures.end()
+	r.logReleased()
 	return r.stopError(stuck)
 }
 
