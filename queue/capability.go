@@ -84,12 +84,13 @@ type Redrive struct {
 	Kind  string
 }
 
-// Check returns an [*InvalidError] if no field is set. Backends call it first in Redrive.
+// Check returns an [*InvalidError] if no field is set, or if a field is no text that a database can
+// store. Backends call it first in Redrive.
 func (r Redrive) Check() error {
 	if r == (Redrive{}) {
 		return invalid("Redrive", "empty: name an ID, a Queue or a Kind")
 	}
-	return nil
+	return checkTexts(r.Queue, r.Kind, "")
 }
 
 // Redriver is a backend that can make dead jobs pending again.

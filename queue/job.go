@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 	"unicode/utf8"
@@ -174,4 +175,10 @@ func checkText(field, s string) error {
 		}
 	}
 	return nil
+}
+
+// checkTexts returns an error for a Queue, Kind or Key that databases cannot compare with others.
+// It accepts a name that no job of errand has: a row that another program has written may have it.
+func checkTexts(queue, kind, key string) error {
+	return cmp.Or(checkText("Queue", queue), checkText("Kind", kind), checkText("Key", key))
 }

@@ -83,6 +83,9 @@ func (f Filter) Next(page []Record) int64 {
 // first in Jobs.
 func (f Filter) Checked() (Filter, error) {
 	const usual, most = 100, 1000
+	if err := checkTexts(f.Queue, f.Kind, f.Key); err != nil {
+		return f, err
+	}
 	if f.Limit < 0 || f.Limit > most {
 		return f, invalid("Limit", "%d: between 0 (for %d) and %d", f.Limit, usual, most)
 	}

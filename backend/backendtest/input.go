@@ -230,6 +230,12 @@ func testBadRedrive(t *testing.T, h Harness) {
 	if n != 0 {
 		t.Errorf("Redrive of nothing in particular: got %d, want 0", n)
 	}
+	for _, text := range []string{"a\x00", "\xff"} {
+		_, err := redriver.Redrive(t.Context(), queue.Redrive{Queue: text})
+		wantInvalid(t, fmt.Sprintf("Redrive of queue %q", text), err, "Queue")
+		_, err = redriver.Redrive(t.Context(), queue.Redrive{Kind: text})
+		wantInvalid(t, fmt.Sprintf("Redrive of kind %q", text), err, "Kind")
+	}
 }
 
 func testBadFilter(t *testing.T, h Harness) {
@@ -240,6 +246,12 @@ func testBadFilter(t *testing.T, h Harness) {
 	}
 	_, _, err := inspector.Jobs(t.Context(), queue.Filter{Status: "asleep' OR true --"})
 	wantInvalid(t, "Jobs with a Status that there is not", err, "Status")
+	for _, text := range []string{"a\x00", "\xff"} {
+		for field, f := range map[string]queue.Filter{"Queue": {Queue: text}, "Kind": {Kind: text}, "Key": {Key: text}} {
+			_, _, err := inspector.Jobs(t.Context(), f)
+			wantInvalid(t, fmt.Sprintf("Jobs with %s %q", field, text), err, field)
+		}
+	}
 	for _, status := range []queue.Status{queue.StatusPending, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead} {
 		_, _, err := inspector.Jobs(t.Context(), queue.Filter{Status: status, Expired: true})
 		wantInvalid(t, fmt.Sprintf("Jobs that are %s and Expired", status), err, "Expired")
