@@ -21,7 +21,7 @@ import (
 //
 // The payload is then a JSON string: the base64 (RFC 4648, padded) of the encoded bytes. Queue,
 // kind, key and the other headers stay as they are.
-const EncodingHeader = "errand-encoding"
+const EncodingHeader = queue.EncodingHeader
 
 // encodings is the value of EncodingHeader: its entries, or "" if there are none.
 type encodings string

@@ -140,9 +140,10 @@ func (c *Encrypt) Handler(next queue.Handler) queue.Handler {
 //		opened, err = compress.Open(opened)
 //	}
 //
-// The error says whether the job is not encrypted (but see AllowPlain, with which Open returns such
-// a job as it is), names a key that c does not have, or does not open with its key. Open changes
-// nothing of job.
+// The error says whether the job has no payload, as a reclaimed job of [queue.Worker].OnDead and an
+// observer's records, or is not encrypted (but see AllowPlain, with which Open returns both as they
+// are), names a key that c does not have, or does not open with its key. Open changes nothing of
+// job.
 func (c *Encrypt) Open(job *queue.Job) (*queue.Job, error) {
 	c.mustBeMade()
 	return openJob(job, c.open)
@@ -169,6 +170,7 @@ func (c *Encrypt) seal(job *queue.Job) error {
 }
 
 var (
+	errAbsent    = errors.New("middleware: the job has no payload to open; a reclaimed job that OnDead gets has none: read its record")
 	errPlain     = errors.New("middleware: the payload is not encrypted, and EncryptOptions.AllowPlain is not set")
 	errNotOpened = errors.New("either the key of that id was another one, or the payload, the job's queue or kind, or its " +
 		EncodingHeader + " header has been changed")
@@ -184,6 +186,8 @@ func (c *Encrypt) open(job *queue.Job) error {
 		return misplaced(last, "Encrypt")
 	case c.allowPlain:
 		return nil
+	case job.Payload == nil:
+		return queue.Discard(errAbsent)
 	default:
 		return queue.Discard(errPlain)
 	}

@@ -9,7 +9,9 @@ import (
 	"log"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
@@ -171,6 +173,49 @@ func TestOpenPlain(t *testing.T) {
 	opened, err := openBoth(lenient, middleware.Compress{}, plain)
 	if err != nil || string(opened.Payload) != string(plain.Payload) {
 		t.Errorf("got %v, %v; want the job", opened, err)
+	}
+}
+
+// TestOpenAbsent: a job that has come without its payload is not called plain.
+func TestOpenAbsent(t *testing.T) {
+	_, err := newCodecEncrypt(t, "k1", "k1").Open(&queue.Job{ID: 1, Kind: "k"})
+	if err == nil || !strings.Contains(err.Error(), "no payload") {
+		t.Errorf("got %v, want that there is no payload", err)
+	}
+}
+
+// TestHandlerMissing: a worker without the Handler does not make encrypted jobs dead. A later one
+// that has it runs them.
+func TestHandlerMissing(t *testing.T) {
+	secret := newCodecEncrypt(t, "k1", "k1")
+	for name, q := range openQueues(t) {
+		job := pay.New(payment{Order: 7})
+		if err := queue.ChainEnqueuer(q, secret.Enqueuer).Enqueue(t.Context(), nil, job); err != nil {
+			t.Fatal(err)
+		}
+		var ran atomic.Int64
+		mux := queue.NewMux()
+		pay.Handle(mux, func(_ context.Context, _ *queue.Job, p payment) error { ran.Store(int64(p.Order)); return nil })
+		claim := func() *queue.Job {
+			jobs, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "w"})
+			if err != nil || len(jobs) != 1 {
+				t.Fatalf("%s: claimed %d jobs, %v; want 1", name, len(jobs), err)
+			}
+			return jobs[0]
+		}
+		claimed := claim()
+		outcome, _ := queue.OutcomeOf(t.Context(), claimed, mux.HandleJob(t.Context(), claimed))
+		const want = `: its header errand-encoding is "aes-gcm;key=k1", and no middleware has decoded it`
+		if outcome.Action != queue.Retry || !strings.Contains(queue.ErrorText(outcome.Err), want) {
+			t.Errorf("%s: got %v, %v; want a retry, with %q", name, outcome.Action, outcome.Err, want)
+		}
+		outcome.Delay = 0
+		if _, err := q.Settle(t.Context(), nil, outcome); err != nil {
+			t.Fatal(err)
+		}
+		if err := queue.Chain(mux, secret.Handler).HandleJob(t.Context(), claim()); err != nil || ran.Load() != 7 {
+			t.Errorf("%s: with the Handler: %v, ran order %d; want 7", name, err, ran.Load())
+		}
 	}
 }
 

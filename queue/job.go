@@ -65,6 +65,9 @@ const (
 	DefaultMaxAttempts = 5
 	// DefaultMaxPayload is the longest payload, in bytes, that a backend accepts by default.
 	DefaultMaxPayload = 1 << 20
+	// EncodingHeader is the header by which middleware that encodes payloads names what it has done,
+	// as middleware.Encrypt and middleware.Compress do. Middleware that decodes removes it.
+	EncodingHeader = "errand-encoding"
 	// MaxHeaders is how many bytes the names and values of a job's Headers may have in total.
 	MaxHeaders = 64 << 10
 

@@ -55,7 +55,11 @@ func (k Kind[T]) Args(job *Job) (T, error) {
 		payload = json.RawMessage("null")
 	}
 	if err := json.Unmarshal(payload, &v); err != nil {
-		return v, &InvalidError{Field: "Payload", Problem: fmt.Sprintf("of kind %q: %s", k.Name, misfitText(err)), Err: err}
+		problem := fmt.Sprintf("of kind %q: %s", k.Name, misfitText(err))
+		if encoding := job.Headers[EncodingHeader]; encoding != "" {
+			problem += fmt.Sprintf(": its header %s is %.100q, and no middleware has decoded it", EncodingHeader, encoding)
+		}
+		return v, &InvalidError{Field: "Payload", Problem: problem, Err: err}
 	}
 	return v, nil
 }
@@ -64,19 +68,27 @@ func (k Kind[T]) Args(job *Job) (T, error) {
 // of encoding/json, and of types that implement its Unmarshaler, may quote the payload.
 func misfitText(err error) string {
 	var t *json.UnmarshalTypeError
-	if errors.As(err, &t) {
-		return fmt.Sprintf("does not fit %v %s at byte %d", t.Type, t.Field, t.Offset)
+	if !errors.As(err, &t) {
+		return fmt.Sprintf("does not fit (%T)", err)
 	}
-	return fmt.Sprintf("does not fit (%T)", err)
+	what := t.Type.String()
+	if t.Field != "" {
+		what += " " + t.Field
+	}
+	return fmt.Sprintf("does not fit %s at byte %d", what, t.Offset)
 }
 
 // Handle registers fn with mux as the handler of the kind's jobs, wrapped in the middleware as by
 // [Chain], the first outermost. The middleware runs before the payload is unmarshalled. If the
-// payload does not fit T, the job is dead at once, since a retry would read the same bytes. Handle
-// panics if mux already handles the kind; see [Mux.Handle].
+// payload does not fit T, the job is dead at once, since a retry would read the same bytes. But a
+// job whose payload is still encoded ([EncodingHeader]) is retried: a worker that has the middleware
+// can run it. Handle panics if mux already handles the kind; see [Mux.Handle].
 func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
 	mux.register(k.Name, k.Timeout, Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
 		v, err := k.Args(job)
+		if err != nil && job.Headers[EncodingHeader] != "" {
+			return err
+		}
 		if err != nil {
 			return Discard(err)
 		}

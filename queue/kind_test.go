@@ -88,6 +88,10 @@ func TestMisfitShowsNothing(t *testing.T) {
 		}
 	}
 	wantText(t, typed.Error(), "Card", "int")
+	_, whole := queue.Kind[int]{Name: "k"}.Args(job)
+	if got, want := whole.Error(), `queue: invalid Payload: of kind "k": does not fit int at byte 1`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestKindOfNothing(t *testing.T) {

@@ -85,6 +85,18 @@ func TestDecoded(t *testing.T) {
 		func(t testing.TB) { queuetest.WantNoJob(t, q, letters, decoded, plan) })
 }
 
+// TestNotDecoded: the message names the option that is missing.
+func TestNotDecoded(t *testing.T) {
+	secret, _ := sealed(t)
+	q := newLetters(t)
+	if err := queue.ChainEnqueuer(q, secret.Enqueuer).Enqueue(t.Context(), nil, letters.New(letter{UserID: 42})); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, "Fatal: no job email.welcome with {\"UserID\":42} was enqueued; nearest of 1:\n"+
+		"  job 1 (pending): encrypted or compressed (aes-gcm;key=test): use queuetest.Decoded",
+		func(t testing.TB) { queuetest.WantJob(t, q, letters, letter{UserID: 42}) })
+}
+
 func TestDecodedWantNoJob(t *testing.T) {
 	secret, decoded := sealed(t)
 	q := newLetters(t)

@@ -109,6 +109,9 @@ func (s *search) why(j stored) (reasons []string, err error) {
 			}
 		}
 	}
+	if encoding := j.Headers[queue.EncodingHeader]; encoding != "" && len(reasons) > 0 && len(s.decoding) == 0 {
+		reasons = []string{fmt.Sprintf("encrypted or compressed (%s): use queuetest.Decoded", encoding)}
+	}
 	if j.Open && !s.through {
 		reasons = append(reasons, "in a transaction that has not committed")
 	}
