@@ -174,6 +174,39 @@ func (r *run) noteBacklog(hasBacklog bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hasBacklog = hasBacklog
+	if !hasBacklog {
+		r.lastTries = 0
+	}
+}
+
+// releaseLastAttempts releases those of the claimed jobs that are in their last attempt and would
+// wait for a slot: after a crash they would be dead and have never run. free is how many of the
+// jobs have a slot. The next claims are for free slots only, until as many jobs have come back, or
+// until claims bring none because other workers have them. If they were many, later claims go only
+// as far ahead as this one went with the other jobs, and then further. The caller holds r.mu.
+func (r *run) releaseLastAttempts(claimed []heldJob, free int) {
+	free = min(max(free, 0), len(claimed))
+	started, released := 0, 0
+	for i := range claimed {
+		switch h := &claimed[i]; {
+		case h.job.Attempt < h.job.MaxAttempts:
+		case i < free:
+			started++
+		default:
+			r.release(h)
+			released++
+		}
+	}
+	if started == 0 {
+		r.lastTries /= 2
+	}
+	r.lastTries = max(r.lastTries-started, 0) + released
+	switch ahead := len(claimed) - free; {
+	case released > ahead/10:
+		r.mostAhead = max(ahead-released, 1)
+	case ahead > 0:
+		r.mostAhead = min(2*r.mostAhead, maxPrefetch)
+	}
 }
 
 // freeRoom returns how many jobs to claim now: as many as there are free slots and, while there is
@@ -186,8 +219,8 @@ func (r *run) freeRoom() int {
 	}
 	fitting := r.sizes.fitting(claimBytes)
 	ahead := 0
-	if r.hasBacklog {
-		ahead = min(r.pace.jobsWithin(r.Prefetch, r.Concurrency), fitting)
+	if r.hasBacklog && r.lastTries == 0 {
+		ahead = min(r.pace.jobsWithin(r.Prefetch, r.Concurrency), fitting, r.mostAhead)
 	}
 	beyond := r.held.unfinished() - r.Concurrency // jobs without a free slot; below 0, free slots
 	if beyond > ahead/2 {

@@ -155,7 +155,8 @@ func TestOutageLongerThanLeases(t *testing.T) {
 	})
 }
 
-// TestUnsettledJobsAreBounded: while Settle fails, the worker stops claiming.
+// TestUnsettledJobsAreBounded: while Settle fails, the worker stops claiming once 5,000 outcomes
+// wait. By then it may have claimed 2,000 jobs ahead, and each slot has one.
 func TestUnsettledJobsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -168,8 +169,8 @@ func TestUnsettledJobsAreBounded(t *testing.T) {
 		}}
 		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Millisecond), Concurrency: 100})
 		time.Sleep(time.Minute)
-		if held := count(t, q, queue.StatusRunning); held < 5000 || held > 6100 {
-			t.Errorf("%d jobs are held, want 5,000 and what had been claimed by then", held)
+		if held := count(t, q, queue.StatusRunning); held < 5000 || held > 7100 {
+			t.Errorf("%d jobs are held, want 5,000 to 7,100", held)
 		}
 		down.Store(false)
 		until(t, "all completed", func() bool { return count(t, q, queue.StatusCompleted) == 8000 })

@@ -26,6 +26,7 @@ func (r *run) hold(jobs []*Job, leased time.Time) (held []heldJob, newSlots int)
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	free := r.Concurrency - r.held.unfinished()
 	held = r.held.add(jobs, now, leased.Add(r.Lease))
 	for _, job := range jobs {
 		r.sizes.add(job)
@@ -36,6 +37,7 @@ func (r *run) hold(jobs []*Job, leased time.Time) (held []heldJob, newSlots int)
 		}
 		return nil, 0
 	}
+	r.releaseLastAttempts(held, free)
 	newSlots = max(min(r.held.unfinished(), r.Concurrency)-r.slots, 0)
 	r.slots += newSlots
 	return held, newSlots

@@ -39,7 +39,9 @@ type Worker struct {
 	// Prefetch is how far ahead the worker claims while there is a backlog: as many jobs as it
 	// expects to start within Prefetch, at most 2,000. It makes short jobs fast, and leaves jobs to
 	// other workers if handlers are slow. There is a backlog if the last claim returned all the
-	// jobs it asked for. 0 means 100 ms; below 0 the worker claims nothing ahead.
+	// jobs it asked for. If the worker crashes, the jobs that it has claimed ahead have used an
+	// attempt, too. So jobs in their last attempt are released until there is a slot for them. 0
+	// means 100 ms; below 0 the worker claims nothing ahead.
 	Prefetch time.Duration
 	// Timeout is how long a handler may run, with its middleware, before its context ends. The
 	// Timeout of the job's [Kind] replaces it. 0 means no limit; below 0 is an error.
@@ -209,6 +211,8 @@ type run struct {
 	slots      int                  // goroutines that run handlers, busy or not
 	pace       pace                 // how long handlers take
 	hasBacklog bool                 // the last claim came back full: more jobs are due
+	mostAhead  int                  // how many jobs to claim ahead at most
+	lastTries  int                  // jobs that releaseLastAttempts has released, about
 	sizes      sizes                // how long jobs are
 	isClaiming bool                 // the claim loop runs
 	idle       chan struct{}        // set by whenIdle, closed by noteIdle
@@ -242,6 +246,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		settle:    make(chan struct{}, 1),
 		last:      make(chan struct{}),
 		held:      heldJobs{jobs: make(map[*Job]*heldJob)},
+		mostAhead: w.Concurrency,
 		unknown:   make(map[unknownKind]bool),
 		deaths:    make(chan *Job, maxDeaths),
 	}
