@@ -63,7 +63,10 @@ func TestLastAttemptsAreNotClaimedAhead(t *testing.T) {
 		for range 300 {
 			time.Sleep(time.Millisecond + time.Microsecond)
 			synctest.Wait()
-			if ahead := count(t, q, queue.StatusRunning) - running; ahead > 0 {
+			mu.Lock()
+			ahead := count(t, q, queue.StatusRunning) - running
+			mu.Unlock()
+			if ahead > 0 {
 				t.Fatalf("%d jobs are held and do not run", ahead)
 			}
 		}
