@@ -101,6 +101,23 @@ func TestMigrationsAgain(t *testing.T) {
 	unchanged()
 }
 
+// TestMigrationsLeftOut: a step fails if the one before it has not run.
+func TestMigrationsLeftOut(t *testing.T) {
+	steps, err := postgres.Migrations(postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := postgrestest.Empty(t)
+	for i, s := range steps {
+		for _, later := range steps[i+1:] {
+			if _, err := db.ExecContext(t.Context(), later.SQL); err == nil {
+				t.Fatalf("step %d ran without step %d", later.Version, s.Version)
+			}
+		}
+		exec(t, db, s.SQL)
+	}
+}
+
 // TestMigrateBesideTool: a tool's step waits for Migrate, or Migrate for the tool's, and none runs
 // twice.
 func TestMigrateBesideTool(t *testing.T) {

@@ -20,8 +20,8 @@ type Migration struct {
 
 // Migrations returns the steps in their order, with the prefix of o, for teams that run them with a
 // migration tool. Each step records its version, as [Migrate] does, so Migrate, [Check] and a tool
-// may follow one another in any order. A step that has run before fails and changes nothing. There
-// are no steps back. The error is a [*queue.InvalidError].
+// may follow one another in any order. A step fails and changes nothing if it has run before, or if
+// the step before it has not. There are no steps back. The error is a [*queue.InvalidError].
 func Migrations(o Options) ([]Migration, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -110,6 +110,31 @@ func TestMigrationsPrinted(t *testing.T) {
 	})
 }
 
+// TestMigrationsLeftOut: a step fails if the one before it has not run.
+func TestMigrationsLeftOut(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		db := open(t, driver, dsn(t))
+		steps, err := sqlite.Migrations(sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range steps {
+			for _, later := range steps[i+1:] {
+				tx := begin(t, db)
+				if _, err := tx.ExecContext(t.Context(), later.SQL); err == nil {
+					t.Fatalf("step %d ran without step %d", later.Version, s.Version)
+				}
+				if err := tx.Rollback(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tx := begin(t, db)
+			execute(t, tx, s.SQL)
+			commit(t, tx)
+		}
+	})
+}
+
 // TestPrefixCase: a prefix is the same in upper and lower case, also where version 1 has created
 // the tables as it was spelled.
 func TestPrefixCase(t *testing.T) {

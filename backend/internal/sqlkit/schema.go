@@ -37,9 +37,16 @@ func Migrations(files embed.FS, dir string) []Migration {
 }
 
 // RecordMigration returns the statement that records in the table that m has run. Each migration
-// ends with it.
+// ends with it. It fails unless the step before m is the last one that has run.
 func RecordMigration(m Migration, table string) string {
-	return fmt.Sprintf("\nINSERT INTO %s (version, name) VALUES (%d, '%s');\n", table, m.Version, m.Name)
+	if m.Version == 1 {
+		return fmt.Sprintf("\nINSERT INTO %s (version, name) VALUES (1, '%s');\n", table, m.Name)
+	}
+	return fmt.Sprintf(`
+-- This fails unless step %[3]d is the last one that has run: the name would be NULL.
+INSERT INTO %[1]s (version, name)
+SELECT %[2]d, CASE max(version) WHEN %[3]d THEN '%[4]s' END FROM %[1]s;
+`, table, m.Version, m.Version-1, m.Name)
 }
 
 // ReadFile returns the text of a file, which is part of the binary.
