@@ -93,15 +93,27 @@ func (r *run) announceLoop(ctx, patience context.Context) {
 		}
 		go func() {
 			defer func() { r.noteAnnouncing(-1); <-running }()
-			ctx, cancel := context.WithTimeout(ctx, onDeadTimeout)
-			defer cancel()
-			r.callOnDead(ctx, job, crashed(job.LastError))
+			r.announceCrash(ctx, job)
 		}()
 	}
 	r.logMissed(missed)
 	for range maxOnDead { // until no call runs
 		acquire(patience, running)
 	}
+}
+
+// announceCrash calls OnDead for a reclaimed job. A call that ignores the end of its context is
+// logged once: ten of them keep all further calls waiting.
+func (r *run) announceCrash(ctx context.Context, job *Job) {
+	s := currentSlot()
+	report := time.AfterFunc(onDeadTimeout+stuckAfter, func() {
+		r.Logger.Error("errand: OnDead ignores that its context has ended, one of ten calls is busy until it returns",
+			append(jobAttrs(job), "stack", s.stackIn(dumpStacks()))...)
+	})
+	defer report.Stop()
+	ctx, cancel := context.WithTimeout(ctx, onDeadTimeout)
+	defer cancel()
+	r.callOnDead(ctx, job, crashed(job.LastError))
 }
 
 // acquire waits for a place among the running calls. It reports false if ctx has ended.

@@ -227,6 +227,27 @@ func TestOnDeadStuck(t *testing.T) {
 	})
 }
 
+// TestOnDeadStuckReclaimed: each call for a reclaimed job that ignores its context is reported once,
+// with its stack.
+func TestOnDeadStuckReclaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const atOnce = 10
+		q := newQueue(t, 0)
+		enqueueOnce(t, q, 2*atOnce)
+		crash(t, q, 2*atOnce)
+		let := make(chan struct{})
+		w := start(t, queue.Worker{Backend: q, Handler: taking(0), OnDead: func(context.Context, *queue.Job, error) { beStubborn(let) }})
+		time.Sleep(5 * time.Minute)
+		found := w.log.find(t, "OnDead ignores that its context has ended")
+		if len(found) != atOnce {
+			t.Fatalf("reported %d times, want once for each of %d calls; the log:\n%s", len(found), atOnce, w.log)
+		}
+		wantText(t, found[0]["stack"].(string), "beStubborn")
+		close(let)
+		w.stop()
+	})
+}
+
 // TestOnDeadBroken: after a panic, and after runtime.Goexit, the job is settled and its slot runs
 // the next job; of reclaimed jobs, the next call is made.
 func TestOnDeadBroken(t *testing.T) {

@@ -79,8 +79,9 @@ type Worker struct {
 	//
 	// OnDead may be called concurrently. ctx has the values of Run's context. It ends after ten
 	// seconds, or at the end of Grace; a call that begins after Grace has two seconds. An OnDead
-	// that ignores the end of ctx keeps its slot, like a handler. A panic is logged, and the job is
-	// settled nevertheless. OnDead is not called for jobs that their handlers settle as dead.
+	// that ignores the end of ctx is logged, and keeps its slot, like a handler, or its place among
+	// the ten. A panic is logged, and the job is settled nevertheless. OnDead is not called for jobs
+	// that their handlers settle as dead.
 	OnDead func(ctx context.Context, job *Job, err error)
 }
 
