@@ -1,0 +1,122 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// incident returns the statements that operations.md numbers, the first at index 1.
+func incident(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```sql\n-- 1. ")
+	block, _, _ = strings.Cut(block, "```")
+	statements := regexp.MustCompile(`(?m)^-- \d\. .*$`).Split("\n-- 1. "+block, -1)
+	if len(statements) != 5 {
+		t.Fatalf("found %d statements, want 4", len(statements)-1)
+	}
+	return statements
+}
+
+// TestPostponeAKind: statement 1 stops the jobs of one kind that wait, and statement 2 lets them go
+// on at their own times.
+func TestPostponeAKind(t *testing.T) {
+	db, q := guideDB(t)
+	statements := incident(t)
+	later := &queue.Job{Kind: "email.welcome", Delay: time.Hour}
+	enqueue(t, q, &queue.Job{Kind: "email.welcome"}, &queue.Job{Kind: "other"}, later)
+	const times = `SELECT string_agg(scheduled_at::text, ' ' ORDER BY id) FROM errand.jobs WHERE kind = 'email.welcome'`
+	before := value[string](t, db, times)
+
+	exec(t, db, statements[1])
+	exec(t, db, statements[1]) // repeated: the jobs that are postponed stay as they are
+	if jobs := claim(t, q, 10); len(jobs) != 1 || jobs[0].Kind != "other" {
+		t.Errorf("claimed %v, want the other kind alone", jobs)
+	}
+	exec(t, db, statements[2])
+	if after := value[string](t, db, times); after != before {
+		t.Errorf("due at %s, want %s as before", after, before)
+	}
+	exec(t, db, statements[2])
+	if jobs := claim(t, q, 10); len(jobs) != 1 || jobs[0].ID == later.ID {
+		t.Errorf("claimed %v, want the job that is due", jobs)
+	}
+}
+
+// TestRedriveTheCrashed: statement 3 finds the jobs that died of a crash, and no others.
+func TestRedriveTheCrashed(t *testing.T) {
+	db, q := guideDB(t)
+	enqueue(t, q, &queue.Job{Kind: "email.welcome", MaxAttempts: 1}, &queue.Job{Kind: "email.welcome", MaxAttempts: 1})
+	failed := claim(t, q, 1)[0]
+	settle(t, q, queue.Outcome{Job: failed, Action: queue.Dead, Err: errors.New("no such user")})
+	crashed := claim(t, q, 1)[0]
+	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '2 minutes', locked_until = now() - interval '1 minute' WHERE id = $1`, crashed.ID)
+	if jobs, err := q.Reclaim(t.Context(), 10); err != nil || len(jobs) != 1 {
+		t.Fatalf("reclaimed %d, %v; want 1", len(jobs), err)
+	}
+	id := value[int64](t, db, incident(t)[3])
+	if n, err := q.Redrive(t.Context(), queue.Redrive{ID: id}); id != crashed.ID || n != 1 || err != nil {
+		t.Errorf("found job %d and redrove %d, %v; want job %d", id, n, err, crashed.ID)
+	}
+}
+
+// TestWorkersAlive: statement 4 shows workers with jobs, and sleeping ones that listen.
+func TestWorkersAlive(t *testing.T) {
+	db, q := guideDB(t)
+	enqueue(t, q, &queue.Job{Kind: "k"})
+	busy := claim(t, q, 1)[0].Worker
+	exec(t, db, `INSERT INTO errand.sleepers (queue, worker, registration) VALUES ('a', 'idle', 1), ('b', 'idle', 2)`)
+	names := value[string](t, db, `SELECT string_agg(worker, ' ' ORDER BY worker) FROM (`+
+		strings.TrimSuffix(strings.TrimSpace(incident(t)[4]), ";")+`) AS alive`)
+	want := []string{busy, "idle"}
+	slices.Sort(want)
+	if names != strings.Join(want, " ") {
+		t.Errorf("got %s, want %v", names, want)
+	}
+}
+
+// TestRolesOfOperations: the observing and the working role run the statements of operations.md that
+// the page allows them.
+func TestRolesOfOperations(t *testing.T) {
+	r := ready(t)
+	observer, worker := r.user(t, "observer"), r.user(t, "worker")
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	selects := 0
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		named := strings.ReplaceAll(block[1], "errand.", `"`+r.o.Schema+`".`)
+		for statement := range strings.SplitSeq(strings.TrimSpace(named), ";\n") {
+			exec(t, worker, statement)
+			isSelect := !strings.Contains(statement, "UPDATE ") && !strings.Contains(statement, "sleepers")
+			if isSelect {
+				selects++
+			}
+			if err := tryOn(t, observer, statement); (err == nil) != isSelect {
+				t.Errorf("the observing role runs it with %v:\n%s", err, statement)
+			}
+		}
+	}
+	if selects < 4 {
+		t.Errorf("found only %d statements for the observing role", selects)
+	}
+}
+
+// tryOn runs a statement and returns its error.
+func tryOn(t *testing.T, db *sql.DB, statement string) error {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), statement)
+	return err
+}
