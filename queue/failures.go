@@ -56,20 +56,21 @@ func (l *failureLog) write(level slog.Level, msg string, job *Job, err error, at
 		return
 	}
 	text := ErrorText(err)
-	hasRecord, withStack := l.admit(level, failure{msg, job.Kind, shapeOf(text)}, text)
+	p, isPanic := errors.AsType[*PanicError](err)
+	hasRecord, withStack := l.admit(level, failure{msg, job.Kind, shapeOf(text)}, text, isPanic)
 	if !hasRecord {
 		return
 	}
 	attrs = append(append(jobAttrs(job), "error", text), attrs...)
-	if p, ok := errors.AsType[*PanicError](err); ok && withStack {
+	if withStack {
 		attrs = append(attrs, "stack", string(p.Stack))
 	}
 	l.log.Log(context.Background(), level, msg, attrs...)
 }
 
-// admit reports whether a failure gets a record of its own, and whether that record may show a
-// stack. If not, admit counts the failure.
-func (l *failureLog) admit(level slog.Level, f failure, text string) (hasRecord, withStack bool) {
+// admit reports whether a failure gets a record of its own, and whether that record shows the stack
+// of its panic. If there is no record, admit counts the failure.
+func (l *failureLog) admit(level slog.Level, f failure, text string, isPanic bool) (hasRecord, withStack bool) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +95,8 @@ func (l *failureLog) admit(level slog.Level, f failure, text string) (hasRecord,
 		return false, false
 	}
 	s.logged++
-	withStack, s.hasStack = !s.hasStack, true
+	withStack = isPanic && !s.hasStack
+	s.hasStack = s.hasStack || isPanic
 	return true, withStack
 }
 

@@ -113,6 +113,28 @@ func TestStackOnce(t *testing.T) {
 	})
 }
 
+// TestStackBesideOthers: a panic's stack is logged, too, if it comes after so many different failures
+// that it is counted together with plain ones.
+func TestStackBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 53 // 50 are told apart
+		q := newQueue(t, n)
+		handler := queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+			if job.ID == n {
+				panic("bad job")
+			}
+			return errors.New(strings.Repeat("x", int(job.ID)))
+		})
+		w := start(t, queue.Worker{Backend: q, Handler: handler, Concurrency: 1})
+		time.Sleep(time.Second)
+		w.stop()
+		found := w.log.find(t, "job failed")
+		if last := found[len(found)-1]; len(found) != n || last["stack"] == nil {
+			t.Errorf("got %d records, the last one %v; want %d, and the stack of the panic in the last", len(found), last, n)
+		}
+	})
+}
+
 // TestLogged: the worker does not log what middleware has logged, unless its outcome has become a
 // different one.
 func TestLogged(t *testing.T) {
