@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"database/sql"
 	"errors"
 	"os"
 	"regexp"
@@ -100,23 +99,16 @@ func TestRolesOfOperations(t *testing.T) {
 		named := strings.ReplaceAll(block[1], "errand.", `"`+r.o.Schema+`".`)
 		for statement := range strings.SplitSeq(strings.TrimSpace(named), ";\n") {
 			exec(t, worker, statement)
-			isSelect := !strings.Contains(statement, "UPDATE ") && !strings.Contains(statement, "sleepers")
-			if isSelect {
-				selects++
+			if strings.Contains(statement, "UPDATE ") || strings.Contains(statement, "sleepers") {
+				_, err := observer.ExecContext(t.Context(), statement)
+				denied(t, statement, err)
+				continue
 			}
-			if err := tryOn(t, observer, statement); (err == nil) != isSelect {
-				t.Errorf("the observing role runs it with %v:\n%s", err, statement)
-			}
+			selects++
+			exec(t, observer, statement)
 		}
 	}
 	if selects < 4 {
 		t.Errorf("found only %d statements for the observing role", selects)
 	}
-}
-
-// tryOn runs a statement and returns its error.
-func tryOn(t *testing.T, db *sql.DB, statement string) error {
-	t.Helper()
-	_, err := db.ExecContext(t.Context(), statement)
-	return err
 }
