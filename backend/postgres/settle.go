@@ -64,7 +64,7 @@ func (b *Backend) resume(ctx context.Context, db queue.DB, h sqlkit.Held[queue.O
 
 // settleHeld settles jobs of one worker. The statements for jobs that are done do not lock the rows
 // in the order of their ids, which saves a fifth of their time. So they are used for a single row,
-// or wait for a lock for 50 ms only, and then settle.sql takes over.
+// or wait for a lock for 200 ms only, and then settle.sql takes over.
 func (b *Backend) settleHeld(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome]) ([]*queue.Job, error) {
 	own := db == nil
 	if (own || len(h.Items) == 1) && !slices.ContainsFunc(h.Items, func(o queue.Outcome) bool { return !isDone(o) }) {

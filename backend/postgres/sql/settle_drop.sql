@@ -3,7 +3,7 @@
 -- Index: jobs_pkey.
 WITH dropped AS (
     DELETE FROM errand.jobs
-    WHERE (SELECT CASE WHEN $4::boolean THEN set_config('lock_timeout', '50ms', true) ELSE '' END) <> '0'
+    WHERE (SELECT CASE WHEN $4::boolean THEN set_config('lock_timeout', '200ms', true) ELSE '' END) <> '0'
         AND id = ANY ((SELECT $1::text::bigint[])::bigint[])
         AND fence = (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))]
         AND locked_by = $3::text
