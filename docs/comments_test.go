@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestComments: no comment of a Go or SQL file has an unplain word. Tests and examples do not count.
+// TestComments: no comment of a Go or SQL file has an unplain word. Tests and examples do not
+// count.
 func TestComments(t *testing.T) {
 	files := 0
 	for _, root := range []string{"../queue", "../middleware", "../backend", "../internal", "../lab"} {

@@ -16,9 +16,9 @@ import (
 // A [queue.Worker] logs failures itself, unless Log has: then the error that Log returns says so
 // ([queue.Logged]), and each failure is logged once. Use Log to see the successes too, with their
 // durations, or to log through a [slog.Handler] that reads the context. Log leaves nothing out:
-// 10,000 failures are 10,000 records, while the worker would count most of them. Log reports what is
-// known at its place in the chain: put it outside of middleware that may change the outcome, such as
-// [Retry] and [Backoff]. Otherwise the worker logs the changed outcome, too.
+// 10,000 failures are 10,000 records, while the worker would count most of them. Log reports what
+// is known at its place in the chain: put it outside of middleware that may change the outcome,
+// such as [Retry] and [Backoff]. Otherwise the worker logs the changed outcome, too.
 //
 // Log makes an error of a panic, as [Recover] does, and logs its stack. It leaves runtime.Goexit to
 // the worker's log.

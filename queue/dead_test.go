@@ -227,8 +227,8 @@ func TestOnDeadStuck(t *testing.T) {
 	})
 }
 
-// TestOnDeadStuckReclaimed: each call for a reclaimed job that ignores its context is reported once,
-// with its stack.
+// TestOnDeadStuckReclaimed: each call for a reclaimed job that ignores its context is reported
+// once, with its stack.
 func TestOnDeadStuckReclaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const atOnce = 10

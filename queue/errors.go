@@ -138,11 +138,12 @@ func snooze(d time.Duration, err error) error {
 }
 
 // Logged returns err marked as logged: middleware that has logged a failed run returns it, so that
-// the [Worker] does not log the failure once more. as is the outcome that the middleware has logged,
-// which it finds with [OutcomeOf]. For an error that is no answer, the job waits for the Delay of
-// as, so the log is right about it. If the outcome has a different action or delay in the end,
-// because middleware outside has changed it, the worker logs it. The error has err's [ErrorText],
-// and errors.Is and errors.As find in it what they find in err. Logged returns nil for a nil err.
+// the [Worker] does not log the failure once more. as is the outcome that the middleware has
+// logged, which it finds with [OutcomeOf]. For an error that is no answer, the job waits for the
+// Delay of as, so the log is right about it. If the outcome has a different action or delay in the
+// end, because middleware outside has changed it, the worker logs it. The error has err's
+// [ErrorText], and errors.Is and errors.As find in it what they find in err. Logged returns nil for
+// a nil err.
 func Logged(err error, as Outcome) error {
 	if err == nil {
 		return nil

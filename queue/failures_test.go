@@ -113,8 +113,8 @@ func TestStackOnce(t *testing.T) {
 	})
 }
 
-// TestStackBesideOthers: a panic's stack is logged, too, if it comes after so many different failures
-// that it is counted together with plain ones.
+// TestStackBesideOthers: a panic's stack is logged, too, if it comes after so many different
+// failures that it is counted together with plain ones.
 func TestStackBesideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 53 // 50 are told apart

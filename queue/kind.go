@@ -81,8 +81,8 @@ func misfitText(err error) string {
 // Handle registers fn with mux as the handler of the kind's jobs, wrapped in the middleware as by
 // [Chain], the first outermost. The middleware runs before the payload is unmarshalled. If the
 // payload does not fit T, the job is dead at once, since a retry would read the same bytes. But a
-// job whose payload is still encoded ([EncodingHeader]) is retried: a worker that has the middleware
-// can run it. Handle panics if mux already handles the kind; see [Mux.Handle].
+// job whose payload is still encoded ([EncodingHeader]) is retried: a worker that has the
+// middleware can run it. Handle panics if mux already handles the kind; see [Mux.Handle].
 func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
 	mux.register(k.Name, k.Timeout, Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
 		v, err := k.Args(job)

@@ -82,7 +82,7 @@ func TestLastAttemptsAreNotClaimedAhead(t *testing.T) {
 }
 
 // TestLastAttemptAmongOthers: one job in a hundred is in its last attempt. Those jobs keep their
-// places, and the others are claimed ahead as ever.
+// places, and the others are claimed ahead as usual.
 func TestLastAttemptAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, every, late = 20_000, 100, 2000

@@ -27,7 +27,8 @@ func open(t *testing.T, url string) *dburl.Database {
 	return d
 }
 
-// TestSQLitePaths: which file a URL names. Each begins in an empty working directory, where DIR stands for another.
+// TestSQLitePaths: which file a URL names. Each begins in an empty working directory, where DIR
+// stands for another.
 func TestSQLitePaths(t *testing.T) {
 	tests := []struct {
 		url, want string // want is relative to the working directory
@@ -114,7 +115,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestBad: each is an error of the URL that says what is wrong, and repeats nothing of what stands where a password may be.
+// TestBad: each is an error of the URL that says what is wrong, and repeats nothing of what stands
+// where a password may be.
 func TestBad(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tests := []struct {

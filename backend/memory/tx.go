@@ -43,8 +43,8 @@ type memTx struct {
 	claims map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
 }
 
-// txOf returns db as a transaction of a Queue, or nil if db is nil or another handle. If db is a nil
-// pointer in an interface, it returns a [*queue.InvalidError].
+// txOf returns db as a transaction of a Queue, or nil if db is nil or another handle. If db is a
+// nil pointer in an interface, it returns a [*queue.InvalidError].
 func txOf(db queue.DB) (*memTx, error) {
 	if _, err := handle.Of(db); err != nil {
 		return nil, err

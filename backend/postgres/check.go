@@ -13,8 +13,8 @@ import (
 
 // Check reports whether the schema of o is in the database and has the version that this program
 // needs; it changes nothing. A schema that is missing, older or newer is a [*queue.SetupError],
-// with [queue.ErrNewer] in it where it is newer. Any role of docs/roles.sql may call it. It does not
-// matter whether [Migrate] or a migration tool has run the steps.
+// with [queue.ErrNewer] in it where it is newer. Any role of docs/roles.sql may call it. It does
+// not matter whether [Migrate] or a migration tool has run the steps.
 func Check(ctx context.Context, db *sql.DB, o Options) error {
 	steps, err := Migrations(o)
 	if err != nil {

@@ -25,7 +25,8 @@ func wantSetupError(t *testing.T, what string, err error, words ...string) {
 	}
 }
 
-// TestNotSetUp: without the schema, without its tables and without rights every call says so, and Run ends.
+// TestNotSetUp: without the schema, without its tables and without rights every call says so, and
+// Run ends.
 func TestNotSetUp(t *testing.T) {
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {

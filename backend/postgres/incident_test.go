@@ -85,8 +85,8 @@ func TestWorkersAlive(t *testing.T) {
 	}
 }
 
-// TestRolesOfOperations: the observing and the working role run the statements of operations.md that
-// the page allows them.
+// TestRolesOfOperations: the observing and the working role run the statements of operations.md
+// that the page allows them.
 func TestRolesOfOperations(t *testing.T) {
 	r := ready(t)
 	observer, worker := r.user(t, "observer"), r.user(t, "worker")

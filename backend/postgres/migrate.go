@@ -22,8 +22,8 @@ type Migration struct {
 // Migrations lists the steps in their order with the schema of o in place, for teams that run them
 // with a migration tool. The first step creates the schema if it does not exist. Each step records
 // its version in the schema, as [Migrate] does, so Migrate, [Check] and a tool may follow one
-// another in any order. A step fails and changes nothing if it has run before, or if the step before
-// it has not. There are no steps back. The error is a [*queue.InvalidError].
+// another in any order. A step fails and changes nothing if it has run before, or if the step
+// before it has not. There are no steps back. The error is a [*queue.InvalidError].
 func Migrations(o Options) ([]Migration, error) {
 	o, err := o.withDefaults()
 	if err != nil {

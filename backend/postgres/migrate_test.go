@@ -44,8 +44,8 @@ func TestMigrateTogether(t *testing.T) {
 	}
 }
 
-// TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the version,
-// and Migrate goes on from there. A tool sends a step as a whole, with either driver.
+// TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the
+// version, and Migrate goes on from there. A tool sends a step as a whole, with either driver.
 func TestMigrationsByTool(t *testing.T) {
 	dsn := postgrestest.EmptyDSN(t)
 	db, _ := ways[0].open(t, dsn)

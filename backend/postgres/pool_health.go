@@ -12,14 +12,12 @@ import (
 
 // Dead connections in the pool.
 //
-// Problem: a fault that breaks one connection usually breaks the idle ones too. database/sql notices
-// one per statement. If a network swallows packets, that takes the statement's whole time.
+// Problem: a fault that breaks one connection usually breaks the idle ones too. database/sql
+// notices one per statement. If a network swallows packets, that takes the statement's whole time.
 // Rule: before a statement that follows a broken or an unanswered one, all idle connections are
 // pinged at once, and those that do not answer leave the pool. The listener does so before it
-// reconnects.
-// Bounds: pingTimeout a time, once for each time that a connection has failed.
-// Shown by: TestSwallowedPool, TestKilledPool; the lab's scenarios that freeze and partition the
-// network.
+// reconnects. Bounds: pingTimeout a time, once for each time that a connection has failed. Shown
+// by: TestSwallowedPool, TestKilledPool; the lab's scenarios that freeze and partition the network.
 
 // pingTimeout is how long a connection that is alive takes to answer at most.
 const pingTimeout = 3 * time.Second

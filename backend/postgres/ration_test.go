@@ -155,6 +155,27 @@ func TestRationedEqualDueTimes(t *testing.T) {
 	}
 }
 
+// claimUntil claims again and again until done, and once more. It returns the jobs.
+func claimUntil(t *testing.T, q *postgres.Backend, req queue.ClaimRequest, done <-chan error) (claimed []*queue.Job) {
+	t.Helper()
+	for isDone := false; !isDone; {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			isDone = true
+		default:
+		}
+		jobs, err := q.Claim(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed = append(claimed, jobs...)
+	}
+	return claimed
+}
+
 // TestRationedSlowStatement: the next claim finds a job whose statement was under way for long
 // before it wrote the job.
 func TestRationedSlowStatement(t *testing.T) {
@@ -169,23 +190,7 @@ func TestRationedSlowStatement(t *testing.T) {
 			_, err := db.ExecContext(t.Context(), statement)
 			done <- err
 		}()
-		claimed := 0
-		for isDone := false; !isDone; {
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Fatal(err)
-				}
-				isDone = true
-			default:
-			}
-			jobs, err := q.Claim(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			claimed += len(jobs)
-		}
-		if claimed != 1 {
+		if claimed := len(claimUntil(t, q, req, done)); claimed != 1 {
 			t.Errorf("%s: claimed %d jobs right after it, want 1", statement, claimed)
 		}
 	}
@@ -219,22 +224,7 @@ func TestRationedKeyWait(t *testing.T) {
 			wantClaimed(t, q, req, 0)
 		}
 		go func() { _ = tx.Rollback() }()
-		var claimed []*queue.Job
-		for isDone := false; !isDone; {
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Fatal(err)
-				}
-				isDone = true
-			default:
-			}
-			jobs, err := q.Claim(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			claimed = append(claimed, jobs...)
-		}
+		claimed := claimUntil(t, q, req, done)
 		if len(claimed) != n {
 			t.Fatalf("round %d: claimed %d jobs by the first claim after their commit, want %d", round, len(claimed), n)
 		}

@@ -526,8 +526,8 @@ func (r *roles) testColumns(t *testing.T) {
 	}
 }
 
-// TestRolesAgain: the script takes away rights that it does not grant, and otherwise changes nothing.
-// It gives everything to the migrating role, also what another user has made since.
+// TestRolesAgain: the script takes away rights that it does not grant, and otherwise changes
+// nothing. It gives everything to the migrating role, also what another user has made since.
 func TestRolesAgain(t *testing.T) {
 	r := ready(t)
 	exec(t, r.admin, `GRANT ALL ON ALL TABLES IN SCHEMA "Select_1" TO PUBLIC, `+r.prefix+`observer`)
@@ -580,8 +580,8 @@ func (r *roles) migrator(t *testing.T) *sql.DB {
 	return r.login(t, "migrator_user", r.prefix+"migrator")
 }
 
-// TestRolesMadeBeforehand: if the roles exist, and the migrating role owns an empty schema, that role
-// migrates and runs the script. It needs no right but that.
+// TestRolesMadeBeforehand: if the roles exist, and the migrating role owns an empty schema, that
+// role migrates and runs the script. It needs no right but that.
 func TestRolesMadeBeforehand(t *testing.T) {
 	r := newRoles(t)
 	wantNothing := func(what string, err error) {
@@ -605,8 +605,8 @@ func TestRolesMadeBeforehand(t *testing.T) {
 	wantNothing("Check", postgres.Check(t.Context(), r.user(t, "worker"), r.o))
 }
 
-// TestRolesComplete: docs/roles.sql names every table, sequence and function of the schema, and every
-// column of jobs. So a migration that adds one also says which role may use it.
+// TestRolesComplete: docs/roles.sql names every table, sequence and function of the schema, and
+// every column of jobs. So a migration that adds one also says which role may use it.
 func TestRolesComplete(t *testing.T) {
 	db := postgrestest.Open(t)
 	text, err := os.ReadFile("../../docs/roles.sql")

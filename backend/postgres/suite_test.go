@@ -74,8 +74,8 @@ func (p *databases) take(t *testing.T) (d database) {
 }
 
 // isEmptied reports whether db is as it was, which it is not if a case has left a transaction open.
-// VACUUM removes the dead rows: they slow claims and registrations down, and a worker that registers
-// slowly learns of a job later.
+// VACUUM removes the dead rows: they slow claims and registrations down, and a worker that
+// registers slowly learns of a job later.
 func isEmptied(db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -24,8 +24,8 @@ func TestOpenIsMigrated(t *testing.T) {
 	}
 }
 
-// TestEmpty: an empty database has no schema but public, nothing in it, and the encoding that errand
-// needs. It can be migrated.
+// TestEmpty: an empty database has no schema but public, nothing in it, and the encoding that
+// errand needs. It can be migrated.
 func TestEmpty(t *testing.T) {
 	db := Empty(t)
 	var found int

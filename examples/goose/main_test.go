@@ -157,7 +157,8 @@ func steps(t *testing.T) []postgres.Migration {
 	return steps
 }
 
-// catalogue returns what defines the schema, a line for each column, constraint, index and function.
+// catalogue returns what defines the schema, a line for each column, constraint, index and
+// function.
 func catalogue(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	return query[string](t, db, `

@@ -1,4 +1,5 @@
-// Withpostgres runs a command, and a PostgreSQL server beside it that all tests of the command share:
+// Withpostgres runs a command, and a PostgreSQL server beside it that all tests of the command
+// share:
 //
 //	go run ./internal/withpostgres go test ./...
 //
@@ -19,7 +20,8 @@ import (
 	"github.com/errandhq/errand/internal/memdir"
 )
 
-// settings leave room for the tests of several packages at once, some of which prepare transactions.
+// settings leave room for the tests of several packages at once, some of which prepare
+// transactions.
 var settings = map[string]string{
 	"max_connections":           "500",
 	"max_prepared_transactions": "50",

@@ -58,7 +58,7 @@ func TestNilHandle(t *testing.T) {
 	}
 }
 
-// TestErrors: what the server says comes through whole, when a query begins, amid its rows, and in
+// TestErrors: what the server says comes through whole, when a query begins, among its rows, and in
 // a transaction that has failed.
 func TestErrors(t *testing.T) {
 	inModes(t, func(t *testing.T, pool *pgxpool.Pool) {

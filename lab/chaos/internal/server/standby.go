@@ -65,8 +65,8 @@ func (p *Postgres) CatchUp(ctx context.Context, primary *Postgres) error {
 	})
 }
 
-// HoldReceiver stops the standby's WAL receiver with SIGSTOP. It waits until the standby has one: the
-// base backup may bring all that is committed.
+// HoldReceiver stops the standby's WAL receiver with SIGSTOP. It waits until the standby has one:
+// the base backup may bring all that is committed.
 func (p *Postgres) HoldReceiver(ctx context.Context) (pid int, err error) {
 	err = await(ctx, func() (bool, error) {
 		pid, err = queryOne[int](ctx, p, "SELECT coalesce((SELECT pid FROM pg_stat_wal_receiver WHERE status = 'streaming'), 0)")

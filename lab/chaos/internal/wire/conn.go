@@ -126,8 +126,8 @@ func (c *conn) takeClosed(fate Fate) Fate {
 	return fate &^ closed
 }
 
-// expectAnswer notes that the server is about to get a request. From now on the parts of the answer that
-// the fate takes are lost.
+// expectAnswer notes that the server is about to get a request. From now on the parts of the answer
+// that the fate takes are lost.
 func (c *conn) expectAnswer(fate Fate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

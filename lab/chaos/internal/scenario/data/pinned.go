@@ -102,8 +102,8 @@ func (p *pinning) pin(ctx context.Context, lasting time.Duration) error {
 	return tx.Rollback(ctx)
 }
 
-// leaveDeadRows writes and deletes n jobs in one transaction. For a scan of the index their entries are
-// like those of claimed jobs.
+// leaveDeadRows writes and deletes n jobs in one transaction. For a scan of the index their entries
+// are like those of claimed jobs.
 func leaveDeadRows(ctx context.Context, h *harness.Harness, n int) error {
 	conn, err := pgx.Connect(ctx, h.DSN())
 	if err != nil {

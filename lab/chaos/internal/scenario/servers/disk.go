@@ -57,8 +57,8 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 	return noteLog(h)
 }
 
-// keepDiskFull fills the disk again and again. In the second half of the time it also makes the server
-// need more WAL. Then it frees the space.
+// keepDiskFull fills the disk again and again. In the second half of the time it also makes the
+// server need more WAL. Then it frees the space.
 func keepDiskFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, err error) {
 	ballast, err := h.Server.Ballast()
 	if err != nil {
