@@ -189,7 +189,7 @@ func (r *run) releaseLastAttempts(claimed []heldJob, free int) {
 	started, released := 0, 0
 	for i := range claimed {
 		switch h := &claimed[i]; {
-		case h.job.Attempt < h.job.MaxAttempts:
+		case !isLastAttempt(h.job):
 		case i < free:
 			started++
 		default:

@@ -18,8 +18,8 @@ const (
 	maxDeaths = 10_000
 )
 
-// isOutOfAttempts reports whether a reclaimed job is dead.
-func isOutOfAttempts(job *Job) bool { return job.Attempt >= job.MaxAttempts }
+// isLastAttempt reports whether a job is in its last attempt: a crash makes it dead.
+func isLastAttempt(job *Job) bool { return job.Attempt >= job.MaxAttempts }
 
 // announceRun calls OnDead for a job whose handler has returned, unless the worker has lost the
 // job. The call is treated like the handler: it takes the job's slot, the job's lease is extended
@@ -57,7 +57,7 @@ func (r *run) announceReclaimed(jobs []*Job) {
 	}
 	missed := 0
 	for _, job := range jobs {
-		if !isOutOfAttempts(job) {
+		if !isLastAttempt(job) {
 			continue
 		}
 		r.noteAnnouncing(+1)

@@ -53,7 +53,7 @@ func isLogged(o Outcome) bool {
 
 // logReclaimed logs a job that this worker has reclaimed.
 func (r *run) logReclaimed(job *Job) {
-	if isOutOfAttempts(job) {
+	if isLastAttempt(job) {
 		r.failures.write(slog.LevelError, msgDead, job, crashed(job.LastError))
 		return
 	}
