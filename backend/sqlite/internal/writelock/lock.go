@@ -43,7 +43,8 @@ type Turn struct {
 // other process, and writers that wait within the process hold no connection.
 //
 // Acquire fails after timeout. A writer of rank Long waits within the process until ctx ends, and
-// its timeout begins after that. The context of connect ends with the timeout.
+// its timeout begins after that. The context of connect ends after a timeout of its own: else a
+// writer whose turn comes last would be told that no connection is free.
 func (l *Lock) Acquire(ctx context.Context, rank Rank, timeout time.Duration, connect func(context.Context) error) (*Turn, error) {
 	t := &Turn{lock: l, rank: rank, timeout: timeout, begun: time.Now()}
 	turnTimeout := timeout
@@ -62,7 +63,7 @@ func (l *Lock) Acquire(ctx context.Context, rank Rank, timeout time.Duration, co
 	if rank == Long {
 		t.begun = time.Now()
 	}
-	waiting, stop := context.WithDeadline(ctx, t.begun.Add(timeout))
+	waiting, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	if err := connect(waiting); err != nil {
 		return nil, err

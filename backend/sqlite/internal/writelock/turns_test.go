@@ -88,3 +88,28 @@ func TestTurnsGiveUp(t *testing.T) {
 		}
 	})
 }
+
+// TestConnectHasItsOwnTimeout: a writer whose turn comes when its timeout is nearly over still has
+// time to take a connection.
+func TestConnectHasItsOwnTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Lock{}
+		const timeout = 300 * time.Millisecond
+		connect := func(waiting context.Context) error {
+			if ends, ok := waiting.Deadline(); !ok || time.Until(ends) != timeout {
+				t.Errorf("connect may take until %v, want %v", time.Until(ends), timeout)
+			}
+			return nil
+		}
+		first, err := l.Acquire(t.Context(), Ordinary, timeout, connect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(timeout-1, func() { first.Release(false) })
+		second, err := l.Acquire(t.Context(), Ordinary, timeout, connect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Release(false)
+	})
+}
