@@ -147,6 +147,7 @@ func isFull(req ClaimRequest, jobs []*Job) bool {
 // sizedRequest returns the request for n jobs, or for fewer if claims were not answered in time.
 func (r *run) sizedRequest(n int) ClaimRequest {
 	req := r.request(r.kinds, max(n>>r.shrinkage, 1))
+	req.Queues = r.turns.next()
 	req.Bytes = claimBytes >> r.shrinkage
 	return req
 }

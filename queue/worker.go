@@ -25,6 +25,13 @@ type Worker struct {
 	// Queues are the queues to serve, in priority order: the worker claims jobs of the second queue
 	// only while the first has none that are due. Empty means [DefaultQueue].
 	Queues []string
+	// Weights let queues take turns to be claimed from first: of as many claims as the weights add
+	// up to, each queue comes first in as many as it has weight. The other queues follow in that
+	// claim, so an empty queue keeps nothing idle, and they share out its turns. A queue of Queues
+	// that has no weight keeps its place. A weight is 1 to 10,000, of a queue in Queues. Turns
+	// share out claims, not the time that handlers take. nil means that all queues keep their
+	// places.
+	Weights map[string]int
 	// Concurrency is how many handlers run at once. 0 means 10; below 0, and above 100,000, is an
 	// error.
 	Concurrency int
@@ -165,7 +172,10 @@ func (w Worker) check() error {
 	case w.Grace < 0:
 		return invalid("Worker.Grace", "%v: at least 0", w.Grace)
 	}
-	return w.request(nil, 1).Check()
+	if err := w.request(nil, 1).Check(); err != nil {
+		return err
+	}
+	return checkWeights(w.Queues, w.Weights)
 }
 
 func (w Worker) request(kinds []string, limit int) ClaimRequest {
@@ -203,6 +213,7 @@ type run struct {
 	soon chan struct{} // signals the claim loop: dueAgain has become earlier
 
 	canWake   atomic.Bool   // the backend wakes the worker
+	turns     turns         // the order of the queues in each claim
 	shrinkage int           // how often claiming has halved what it asks for
 	claimTime time.Duration // how long a claim may take
 	slowUntil time.Time     // until then it is more than claimTimeout, because a payload was slow
@@ -237,6 +248,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r := &run{
 		Worker:    w,
 		claimTime: claimTimeout,
+		turns:     newTurns(w.Queues, w.Weights),
 		serving:   ctx,
 		quit:      quit,
 		handlers:  context.WithoutCancel(ctx),

@@ -206,6 +206,12 @@ func TestWorkerFields(t *testing.T) {
 		{"Worker.Grace", queue.Worker{Backend: q, Handler: h, Grace: -1}},
 		{"Queues", queue.Worker{Backend: q, Handler: h, Queues: []string{"good", ""}}},
 		{"Queues", queue.Worker{Backend: q, Handler: h, Queues: []string{"b\x00d"}}},
+		{"Worker.Weights", queue.Worker{Backend: q, Handler: h, Weights: map[string]int{"q": 1}}},
+		{"Worker.Weights", queue.Worker{Backend: q, Handler: h, Weights: map[string]int{"default": 0}}},
+		{"Worker.Weights", queue.Worker{Backend: q, Handler: h, Weights: map[string]int{"default": 10_001}}},
+		{"Worker.Weights", queue.Worker{
+			Backend: q, Handler: h, Queues: []string{"q", "q"}, Weights: map[string]int{"q": 1},
+		}},
 		{"Worker", queue.Worker{Backend: q, Handler: h, Name: strings.Repeat("n", 201)}},
 	} {
 		var invalid *queue.InvalidError
