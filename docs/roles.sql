@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 9 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 9 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 10 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 10 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -80,7 +80,7 @@ GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, e
 -- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held, and
 -- within the table's CHECK. It reads no payload, no header and no error. It reads ids, queues, keys and statuses,
 -- because keys are compared with those of live jobs. It chooses no id: insert_keyed draws the ids of a batch with keys.
-GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers)
+GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers, job_group, ordered)
     ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (id, queue, job_key, status) ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (queue, since) ON errand.sleepers TO errand_enqueuer;
@@ -106,5 +106,5 @@ GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 -- handlers and enqueuers put there, so a secret does not belong in them.
 GRANT SELECT (
     id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at, locked_by,
-    locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives
+    locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives, job_group, ordered
 ) ON errand.jobs TO errand_observer;

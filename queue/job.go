@@ -35,6 +35,10 @@ type Job struct {
 	// Key is unique among the live (pending or running) jobs of a queue: Enqueue does not write a
 	// second job with the same Key, but marks it Duplicate. At most 500 bytes; "" means no key.
 	Key string `json:"key,omitempty"`
+	// Group is what the job shares with other jobs of its queue, such as their tenant: a [Rule] can
+	// limit how many jobs of one group run at once, and lets groups take turns. Text of at most 200
+	// bytes; "" means no group.
+	Group string `json:"group,omitempty"`
 	// Headers are data beside the payload, such as a trace, of at most [MaxHeaders] bytes. nil
 	// means none.
 	Headers map[string]string `json:"headers,omitempty"`
@@ -73,6 +77,7 @@ const (
 
 	maxAttemptsLimit = 1_000_000
 	maxKey           = 500
+	maxGroup         = 200
 	maxDelay         = 100 * 365 * 24 * time.Hour
 )
 
@@ -110,6 +115,9 @@ func (j *Job) Check(maxPayload int) error {
 		return invalid("Key", "%d bytes: at most %d", len(j.Key), maxKey)
 	}
 	if err := checkText("Key", j.Key); err != nil {
+		return err
+	}
+	if err := checkGroup(j.Group); err != nil {
 		return err
 	}
 	return checkHeaders(j.Headers)
@@ -178,6 +186,14 @@ func checkText(field, s string) error {
 		}
 	}
 	return nil
+}
+
+// checkGroup returns an error for a group that no job can have.
+func checkGroup(group string) error {
+	if len(group) > maxGroup {
+		return invalid("Group", "%d bytes: at most %d", len(group), maxGroup)
+	}
+	return checkText("Group", group)
 }
 
 // checkTexts returns an error for a Queue, Kind or Key that databases cannot compare with others.

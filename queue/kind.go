@@ -24,6 +24,9 @@ type Kind[T any] struct {
 	Queue       string
 	Priority    int32
 	MaxAttempts int
+	// GroupBy returns the Group of the job that New makes with v; nil means no group. New does not
+	// call it if v cannot be marshalled. Example: func(r ReportArgs) string { return r.Tenant }
+	GroupBy func(v T) string
 	// Timeout replaces the [Worker]'s Timeout for jobs of this kind. 0 means the worker's; below 0
 	// means no limit. If the worker cannot find the [Mux] that handles the kind, the shorter of the
 	// two applies.
@@ -43,6 +46,9 @@ func (k Kind[T]) New(v T) *Job {
 		return job
 	}
 	job.Payload = payload
+	if k.GroupBy != nil {
+		job.Group = k.GroupBy(v)
+	}
 	return job
 }
 

@@ -179,3 +179,15 @@ func TestAs(t *testing.T) {
 		t.Error("As finds something in nil")
 	}
 }
+
+// TestKindGroupBy: New computes the group from the value, and Enqueue refuses a bad one.
+func TestKindGroupBy(t *testing.T) {
+	type args struct{ Tenant string }
+	kind := queue.Kind[args]{Name: "k", GroupBy: func(a args) string { return a.Tenant }}
+	if job := kind.New(args{Tenant: "acme"}); job.Group != "acme" || job.Check(0) != nil {
+		t.Errorf("New: got Group %q, Check %v; want acme, nil", job.Group, job.Check(0))
+	}
+	if err := kind.New(args{Tenant: strings.Repeat("x", 201)}).Check(0); err == nil || !strings.Contains(err.Error(), "Group") {
+		t.Errorf("Check of a group of 201 bytes: got %v, want an error that names Group", err)
+	}
+}

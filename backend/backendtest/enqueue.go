@@ -21,6 +21,7 @@ var enqueueCases = []testCase{
 	{"payloads come back", anything, testPayloads},
 	{"headers come back", anything, testHeaders},
 	{"fields come back", anything, testFields},
+	{"groups come back", anything, testGroups},
 }
 
 func testEnqueueNone(t *testing.T, h Harness) {
@@ -165,13 +166,38 @@ func testFields(t *testing.T, h Harness) {
 		j.MaxAttempts = []int{1, 2, 1_000_000, 25}[i]
 		j.Key = []string{"k", `it's "odd" \ {a,b} % NULL`, "ünï\n漢字", strings.Repeat("x", 500)}[i]
 		j.Kind = []string{"a", "a.b-c_d/e:f", "~ !", strings.Repeat("k", 200)}[i]
+		j.Group = []string{"", "acme", `it's "odd" \ {a,b} % NULL`, strings.Repeat("漢", 66)}[i]
 	})
 	enqueue(t, h, jobs...)
 	for i, got := range claimAll(t, h, 4) {
 		want := jobs[i]
 		if got.ID != want.ID || got.Priority != want.Priority || got.MaxAttempts != want.MaxAttempts ||
-			got.Key != want.Key || got.Kind != want.Kind || got.Queue != want.Queue {
+			got.Key != want.Key || got.Group != want.Group || got.Kind != want.Kind || got.Queue != want.Queue {
 			t.Errorf("claimed job: got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// testGroups: whichever statement writes a job with a group, with a key or not, alone or in a
+// batch, Claim and the Inspector return its group.
+func testGroups(t *testing.T, h Harness) {
+	grouped := func(key string) *queue.Job {
+		j := newJob()
+		j.Key, j.Group = key, "group of "+key
+		return j
+	}
+	plain := newJob()
+	jobs := []*queue.Job{grouped(""), grouped("alone"), grouped("a"), grouped(""), plain, grouped(""), newJob()}
+	enqueue(t, h, jobs[0])
+	enqueue(t, h, jobs[1])
+	enqueue(t, h, jobs[2:5]...)
+	enqueue(t, h, jobs[5:]...)
+	for i, got := range claimAll(t, h, len(jobs)) {
+		if want := jobs[i]; got.ID != want.ID || got.Group != want.Group || got.Key != want.Key {
+			t.Errorf("claimed job: got ID %d, Group %q, Key %q; want %d, %q, %q", got.ID, got.Group, got.Key, want.ID, want.Group, want.Key)
+		}
+		if rec, ok := lookUp(t, h, got.ID); ok && rec.Group != jobs[i].Group {
+			t.Errorf("record: got Group %q, want %q", rec.Group, jobs[i].Group)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, 
 	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		job := &queue.Job{Worker: worker} // alone: in a block, one slow job would keep all payloads
 		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &priority, &job.ScheduledAt,
-			&attempt, &most, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError)
+			&attempt, &most, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError, &job.Group)
 		if err != nil {
 			return err
 		}

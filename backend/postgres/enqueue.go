@@ -17,8 +17,9 @@ import (
 )
 
 // Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql or sql/enqueue_plain.sql, or, if a
-// job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Outside a transaction its error
-// is [queue.ErrUnknown] if the server has not answered.
+// job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Jobs with groups have statements
+// of their own, so that others pay nothing for them. Outside a transaction its error is
+// [queue.ErrUnknown] if the server has not answered.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -70,11 +71,16 @@ type insert struct {
 func (b *Backend) newInsert(jobs []*queue.Job) *insert {
 	in := &insert{jobs: jobs}
 	keyed := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" })
+	grouped := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Group != "" })
 	switch {
-	case keyed && len(jobs) == 1:
+	case keyed && len(jobs) == 1 && !grouped:
 		in.query, in.params, in.scan = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key), (*insert).scanKeyed
 	case keyed:
-		in.query, in.params, in.scan = b.sql.enqueue, b.columns(jobs, true), (*insert).scanKeyed
+		in.query, in.params, in.scan = b.sql.enqueue, append(b.columns(jobs, true), groups(jobs), nil), (*insert).scanKeyed
+	case len(jobs) == 1 && grouped:
+		in.query, in.params, in.scan = b.sql.enqueueOneGrouped, append(b.values(jobs[0]), jobs[0].Group, nil), (*insert).scanOne
+	case grouped:
+		in.query, in.params, in.scan = b.sql.enqueuePlainGrouped, append(b.columns(jobs, false), groups(jobs), nil), (*insert).scanPlain
 	case len(jobs) == 1:
 		in.query, in.params, in.scan = b.sql.enqueueOne, b.values(jobs[0]), (*insert).scanOne
 	default:
@@ -210,6 +216,12 @@ func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 	}
 	return append(params, optionalColumn(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
 		func(a *array, j *queue.Job) { a.string(sqlkit.EncodeHeaders(j.Headers)) }), b.queuesToNotify(jobs))
+}
+
+// groups returns the column of the jobs' groups.
+func groups(jobs []*queue.Job) any {
+	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Group != "" },
+		func(a *array, j *queue.Job) { a.string(j.Group) })
 }
 
 // payloads returns all payloads in one text, with U+001E between them. No JSON text contains that.

@@ -11,7 +11,7 @@ import (
 func TestSQLFunction(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	id := value[int64](t, db, `SELECT errand.enqueue('default', 'email.welcome', '{"user_id": 42}',
-		priority => 3, max_attempts => 7, job_key => 'welcome-42', headers => '{"trace": "abc"}')`)
+		priority => 3, max_attempts => 7, job_key => 'welcome-42', job_group => 'acme', headers => '{"trace": "abc"}')`)
 	if again := value[int64](t, db, `SELECT errand.enqueue('default', 'email.welcome', job_key => 'welcome-42')`); again != id {
 		t.Errorf("the same key again: id %d, want the live job's, %d", again, id)
 	}
@@ -22,8 +22,8 @@ func TestSQLFunction(t *testing.T) {
 		t.Fatalf("claimed %d jobs, want the 1 that is due", len(held))
 	}
 	j := held[0]
-	got := fmt.Sprintf("%v %s %s %d %d %s %v", j.ID == id, j.Kind, j.Payload, j.Priority, j.MaxAttempts, j.Key, j.Headers)
-	if want := `true email.welcome {"user_id": 42} 3 7 welcome-42 map[trace:abc]`; got != want {
+	got := fmt.Sprintf("%v %s %s %d %d %s %s %v", j.ID == id, j.Kind, j.Payload, j.Priority, j.MaxAttempts, j.Key, j.Group, j.Headers)
+	if want := `true email.welcome {"user_id": 42} 3 7 welcome-42 acme map[trace:abc]`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -63,6 +63,7 @@ func TestSQLFunctionRules(t *testing.T) {
 		{"max_attempts", `'q', 'k', max_attempts => 0`},
 		{"job_key", `'q', 'k', job_key => ''`},
 		{"job_key", `'q', 'k', job_key => repeat('x', 501)`},
+		{"job_group", `'q', 'k', job_group => repeat('x', 201)`},
 		{"headers", `'q', 'k', headers => '[]'`},
 		{"headers", `'q', 'k', headers => '{"a": 1}'`},
 	} {

@@ -145,7 +145,7 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		var headers []byte
 		var locked, until, started, finished, redriven sql.NullTime
 		err := rows.Scan(&r.ID, &r.Queue, &r.Kind, (*[]byte)(&r.Payload), &r.Priority, &r.ScheduledAt,
-			&r.Attempt, &r.MaxAttempts, &r.Fence, &r.CreatedAt, &r.Key, &headers, &r.LastError,
+			&r.Attempt, &r.MaxAttempts, &r.Fence, &r.CreatedAt, &r.Key, &headers, &r.LastError, &r.Group,
 			&r.Worker, (*string)(&r.Status), &locked, &until, &r.UpdatedAt,
 			&started, &finished, &redriven, &r.Redrives)
 		if err != nil {

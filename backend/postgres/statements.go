@@ -13,6 +13,7 @@ var sqlFiles embed.FS
 // statements are the texts of the sql folder, with the schema in place.
 type statements struct {
 	enqueue, enqueueOne, enqueueKeyed, enqueuePlain string
+	enqueueOneGrouped, enqueuePlainGrouped          string
 	claim, claimTx, resume, releaseUnanswered       string
 	probe, priorities, transactions, skipped        string
 	extend, reclaim, settle, settleDone, settleDrop string
@@ -24,36 +25,38 @@ type statements struct {
 func loadStatements(schema string) statements {
 	load := func(name string) string { return inSchema(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"), schema) }
 	return statements{
-		enqueue:           load("enqueue"),
-		enqueueOne:        load("enqueue_one"),
-		enqueueKeyed:      load("enqueue_one_keyed"),
-		enqueuePlain:      load("enqueue_plain"),
-		claim:             load("claim"),
-		claimTx:           load("claim_tx"),
-		resume:            load("resume"),
-		probe:             load("probe"),
-		priorities:        load("priorities"),
-		transactions:      load("transactions"),
-		skipped:           load("skipped"),
-		extend:            load("extend"),
-		settle:            load("settle"),
-		settleDone:        load("settle_done"),
-		settleDrop:        load("settle_drop"),
-		reclaim:           load("reclaim"),
-		sleep:             load("sleep"),
-		deregister:        load("deregister"),
-		sweepSleepers:     load("sweep_sleepers"),
-		redrive:           load("redrive"),
-		prune:             load("prune"),
-		countAll:          load("count_all"),
-		countSample:       load("count_sample"),
-		backlog:           load("backlog"),
-		list:              load("list"),
-		listSlice:         load("list_slice"),
-		job:               load("job"),
-		payload:           load("payload"),
-		readable:          load("readable"),
-		releaseUnanswered: load("release_unanswered"),
+		enqueue:             load("enqueue"),
+		enqueueOne:          load("enqueue_one"),
+		enqueueKeyed:        load("enqueue_one_keyed"),
+		enqueuePlain:        load("enqueue_plain"),
+		enqueueOneGrouped:   load("enqueue_one_grouped"),
+		enqueuePlainGrouped: load("enqueue_plain_grouped"),
+		claim:               load("claim"),
+		claimTx:             load("claim_tx"),
+		resume:              load("resume"),
+		probe:               load("probe"),
+		priorities:          load("priorities"),
+		transactions:        load("transactions"),
+		skipped:             load("skipped"),
+		extend:              load("extend"),
+		settle:              load("settle"),
+		settleDone:          load("settle_done"),
+		settleDrop:          load("settle_drop"),
+		reclaim:             load("reclaim"),
+		sleep:               load("sleep"),
+		deregister:          load("deregister"),
+		sweepSleepers:       load("sweep_sleepers"),
+		redrive:             load("redrive"),
+		prune:               load("prune"),
+		countAll:            load("count_all"),
+		countSample:         load("count_sample"),
+		backlog:             load("backlog"),
+		list:                load("list"),
+		listSlice:           load("list_slice"),
+		job:                 load("job"),
+		payload:             load("payload"),
+		readable:            load("readable"),
+		releaseUnanswered:   load("release_unanswered"),
 	}
 }
 

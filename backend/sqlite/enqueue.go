@@ -79,7 +79,7 @@ func parts(jobs []*queue.Job, most int) (parts [][]*queue.Job) {
 // textSize returns the length of the texts of a job, or more.
 func textSize(job *queue.Job) int {
 	const escaped = 6 // the length of a control character in JSON
-	size := len(job.Payload) + len(job.Queue) + len(job.Kind) + len(job.Key)
+	size := len(job.Payload) + len(job.Queue) + len(job.Kind) + len(job.Key) + len(job.Group)
 	for k, v := range job.Headers {
 		size += escaped * (len(k) + len(v))
 	}
@@ -117,7 +117,7 @@ func (b *Backend) plainStatement(jobs []*queue.Job) (query string, args []any) {
 		}
 		return query, []any{
 			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, int64(first.Priority), dueAt(first, now),
-			attemptsOf(first), headersText(first.Headers), now,
+			attemptsOf(first), headersText(first.Headers), now, sqlkit.OrNull(first.Group),
 		}
 	}
 	return b.sql.enqueue, []any{rows(jobs, now), now}
@@ -126,7 +126,7 @@ func (b *Backend) plainStatement(jobs []*queue.Job) (query string, args []any) {
 // isAlike reports whether two jobs differ in their payloads alone.
 func isAlike(a, b *queue.Job) bool {
 	return a.Queue == b.Queue && a.Kind == b.Kind && a.Priority == b.Priority && a.Delay == b.Delay &&
-		a.ScheduledAt.Equal(b.ScheduledAt) && a.MaxAttempts == b.MaxAttempts && maps.Equal(a.Headers, b.Headers)
+		a.ScheduledAt.Equal(b.ScheduledAt) && a.MaxAttempts == b.MaxAttempts && a.Group == b.Group && maps.Equal(a.Headers, b.Headers)
 }
 
 func payloads(jobs []*queue.Job) string {
@@ -145,7 +145,7 @@ func putPayload(l *list, j *queue.Job) {
 	}
 }
 
-// rows returns the JSON array of the jobs. Each job is an array of its fields; the key is the last.
+// rows returns the JSON array of the jobs. Each job is an array of its fields; key and group are the last.
 func rows(jobs []*queue.Job, now int64) string {
 	var l list
 	for _, j := range jobs {
@@ -157,11 +157,8 @@ func rows(jobs []*queue.Job, now int64) string {
 		l.int(dueAt(j, now))
 		l.int(attemptsOf(j))
 		putText(&l, headersText(j.Headers))
-		if j.Key == "" {
-			l.null()
-		} else {
-			l.string(j.Key)
-		}
+		putText(&l, sqlkit.OrNull(j.Key))
+		putText(&l, sqlkit.OrNull(j.Group))
 		l.end()
 	}
 	return l.String()

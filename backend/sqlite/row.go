@@ -21,6 +21,7 @@ type row struct {
 	key       sql.NullString
 	headers   []byte
 	lastError sql.NullString
+	group     sql.NullString
 }
 
 // columns returns scan targets for the columns of sql/due.sql, and then more. Other statements that
@@ -28,6 +29,7 @@ type row struct {
 func (r *row) columns(more ...any) []any {
 	return append([]any{
 		&r.id, &r.kind, &r.payload, &r.priority, &r.scheduledAt, &r.attempts, &r.maxAttempts, &r.createdAt, &r.key, &r.headers, &r.lastError,
+		&r.group,
 	}, more...)
 }
 
@@ -36,7 +38,7 @@ func (r *row) fill(job *queue.Job) {
 	job.ID, job.Kind, job.Payload = r.id, r.kind, r.payload
 	job.Priority, job.ScheduledAt = clamp32(r.priority), timeAt(r.scheduledAt)
 	job.Attempt, job.MaxAttempts = int(clamp32(r.attempts)), int(clamp32(r.maxAttempts))
-	job.CreatedAt, job.Key, job.LastError = timeAt(r.createdAt), r.key.String, r.lastError.String
+	job.CreatedAt, job.Key, job.LastError, job.Group = timeAt(r.createdAt), r.key.String, r.lastError.String, r.group.String
 	job.Headers = sqlkit.DecodeHeaders(r.headers)
 }
 

@@ -12,10 +12,10 @@ WITH taken AS (
     )::tid[])
     RETURNING
         j.id, j.queue, j.kind, j.payload, j.priority, j.scheduled_at, j.attempts, j.max_attempts,
-        j.fence, j.created_at, j.job_key, j.headers, j.last_error
+        j.fence, j.created_at, j.job_key, j.headers, j.last_error, j.job_group
 )
 SELECT
     id, queue, kind, payload, priority, greatest(scheduled_at, '1970-01-01Z'), attempts, max_attempts,
     fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''), headers,
-    coalesce(left(last_error, 8192), '')
+    coalesce(left(last_error, 8192), ''), coalesce(job_group, '')
 FROM taken;

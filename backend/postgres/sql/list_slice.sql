@@ -9,7 +9,7 @@ WITH page AS MATERIALIZED (
         id, queue, kind, CASE WHEN $7::boolean THEN payload END, priority,
         least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
         fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
-        CASE WHEN $7::boolean THEN headers END, coalesce(left(last_error, 8192), ''),
+        CASE WHEN $7::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
         coalesce(locked_by, ''), status::text,
         CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
         CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
@@ -22,7 +22,8 @@ WITH page AS MATERIALIZED (
         SELECT
             payload, headers,
             id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at,
-            locked_by, locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives
+            locked_by, locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives,
+            job_group
         FROM errand.jobs
         WHERE id < $4::bigint
         ORDER BY id DESC
@@ -38,7 +39,7 @@ WITH page AS MATERIALIZED (
 SELECT * FROM page
 UNION ALL
 SELECT
-    stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', NULL, NULL, '1970-01-01Z',
+    stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', '', NULL, NULL, '1970-01-01Z',
     NULL, NULL, NULL, 0
 FROM (SELECT id FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC OFFSET 49999 LIMIT 1) AS stop
 WHERE (SELECT count(*) FROM page) < $5::integer;

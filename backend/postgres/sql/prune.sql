@@ -39,12 +39,12 @@ WITH turn AS MATERIALIZED (
     RETURNING
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until,
-        started_at, finished_at, redriven_at, redrives
+        started_at, finished_at, redriven_at, redrives, job_group, ordered
 ), archived AS (
     INSERT INTO errand.jobs_archive (
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until,
-        started_at, finished_at, redriven_at, redrives
+        started_at, finished_at, redriven_at, redrives, job_group, ordered
     )
     SELECT * FROM removed WHERE $4::boolean
 )

@@ -50,7 +50,7 @@ WITH taken AS (
     )::tid[])
     RETURNING
         j.id, j.queue, j.kind, j.priority, j.scheduled_at, j.attempts, j.max_attempts, j.fence, j.created_at, j.job_key,
-        j.last_error, j.status
+        j.last_error, j.job_group, j.status
 ), woken AS (
     SELECT pg_notify('errand', back.queue)
     FROM (SELECT DISTINCT queue FROM taken WHERE status = 'pending') AS back
@@ -60,6 +60,6 @@ WITH taken AS (
 SELECT
     t.id, t.queue, t.kind, NULL, t.priority, least(greatest(t.scheduled_at, '1970-01-01Z'), '9999-12-31Z'),
     t.attempts, t.max_attempts, t.fence, least(greatest(t.created_at, '1970-01-01Z'), '9999-12-31Z'),
-    coalesce(t.job_key, ''), NULL, coalesce(t.last_error, '')
+    coalesce(t.job_key, ''), NULL, coalesce(t.last_error, ''), coalesce(t.job_group, '')
 FROM taken AS t
 WHERE (SELECT count(*) FROM woken) >= 0;

@@ -4,7 +4,7 @@
 -- execution.
 -- Index: errand_jobs_pending.
 SELECT
-    id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error
+    id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, job_group
 FROM errand_jobs INDEXED BY errand_jobs_pending
 WHERE queue = ?1
     AND status = 'pending'

@@ -16,4 +16,4 @@ WHERE id IN (SELECT value FROM json_each(?2))
     AND status = 'running'
     AND locked_until < ?1
 RETURNING
-    id, kind, NULL, priority, scheduled_at, attempts, max_attempts, created_at, job_key, NULL, last_error, queue;
+    id, kind, NULL, priority, scheduled_at, attempts, max_attempts, created_at, job_key, NULL, last_error, job_group, queue;
