@@ -32,9 +32,16 @@ type Job struct {
 	// MaxAttempts is how many attempts the job has before it is dead, up to 1,000,000. 0 means
 	// [DefaultMaxAttempts].
 	MaxAttempts int `json:"max_attempts"`
-	// Key is unique among the live (pending or running) jobs of a queue: Enqueue does not write a
-	// second job with the same Key, but marks it Duplicate. At most 500 bytes; "" means no key.
+	// Key is unique among the live (pending or running) jobs of a queue. OnDuplicate says what
+	// Enqueue does if a live job has it. At most 500 bytes; "" means no key.
 	Key string `json:"key,omitempty"`
+	// OnDuplicate says what Enqueue does if a live job of the queue has the job's Key. The zero
+	// value is [Keep]. [Replace] needs a Key. Claim leaves it "".
+	OnDuplicate OnDuplicate `json:"on_duplicate,omitempty"`
+	// MaxDelay bounds how long jobs that [Replace] a pending job may put it off: the job is due at
+	// most MaxDelay after the first of them was enqueued. It needs Replace and a Delay that is not
+	// longer. 0 means no bound; at most 100 years. Claim leaves it 0.
+	MaxDelay time.Duration `json:"max_delay_ns,omitempty"`
 	// Group is what the job shares with other jobs of its queue, such as their tenant: a [Rule] can
 	// limit how many jobs of one group run at once, and lets groups take turns. Text of at most 200
 	// bytes; "" means no group.
@@ -60,9 +67,34 @@ type Job struct {
 	// Duplicate is true if the job was not written because a live job of the queue has its Key. ID
 	// is then the live job's. Filled in by Enqueue.
 	Duplicate bool `json:"duplicate,omitempty"`
+	// Replaced is true if the job was written in the place of a pending job with its Key. ID is
+	// then that job's. Filled in by Enqueue.
+	Replaced bool `json:"replaced,omitempty"`
 
 	err error // why Kind.New could not build the job; Check reports it
 }
+
+// OnDuplicate is what Enqueue does with a job if a live job of its queue has its Key.
+type OnDuplicate string
+
+const (
+	// Keep leaves the live job as it is. The new job is not written, and is marked Duplicate.
+	Keep OnDuplicate = ""
+
+	// Replace makes the new job take the place of the live one.
+	//
+	// A pending job keeps its ID and CreatedAt, and gets everything else from the new job: Kind,
+	// Payload, Priority, due time, MaxAttempts and Headers. It has no attempts used and no last
+	// error. If it has been tried before, its CreatedAt is the time of the call. The new job is
+	// marked Replaced. If the new job has no ScheduledAt and no Delay, or if MaxDelay is over, a
+	// pending job that is due keeps its due time, and so its place in the queue.
+	//
+	// A running job gives its Key up and is otherwise left alone: what was enqueued while it runs
+	// is not lost. The new job is written beside it with an ID of its own, and may run before the
+	// other has ended. A job counts as running from its claim on, even while it waits for a slot of
+	// its worker. It has no Key from then on, so if it is retried or released, it runs as well.
+	Replace OnDuplicate = "replace"
+)
 
 const (
 	// DefaultMaxAttempts is the number of attempts of a job whose MaxAttempts is 0.
@@ -120,7 +152,31 @@ func (j *Job) Check(maxPayload int) error {
 	if err := checkGroup(j.Group); err != nil {
 		return err
 	}
+	if err := j.checkOnDuplicate(); err != nil {
+		return err
+	}
 	return checkHeaders(j.Headers)
+}
+
+// checkOnDuplicate checks OnDuplicate and MaxDelay, after Key and Delay.
+func (j *Job) checkOnDuplicate() error {
+	switch {
+	case j.OnDuplicate == Keep && j.MaxDelay == 0:
+		return nil
+	case j.OnDuplicate != Keep && j.OnDuplicate != Replace:
+		return invalid("OnDuplicate", "%.40q: Keep or Replace", string(j.OnDuplicate))
+	case j.OnDuplicate == Keep:
+		return invalid("MaxDelay", "%v without OnDuplicate: Replace", j.MaxDelay)
+	case j.Key == "":
+		return invalid("OnDuplicate", "Replace without a Key")
+	case j.MaxDelay < 0 || j.MaxDelay > maxDelay:
+		return invalid("MaxDelay", "%v: between 0 and %v", j.MaxDelay, maxDelay)
+	case j.MaxDelay != 0 && j.Delay == 0:
+		return invalid("MaxDelay", "%v without a Delay", j.MaxDelay)
+	case j.MaxDelay != 0 && j.MaxDelay < j.Delay:
+		return invalid("MaxDelay", "%v: shorter than the Delay, %v", j.MaxDelay, j.Delay)
+	}
+	return nil
 }
 
 // checkTimes checks Delay and ScheduledAt.

@@ -27,12 +27,17 @@ type Enqueuer interface {
 	//
 	// Enqueue fills in each job's ID. If a live job of the same queue has the job's Key, Enqueue
 	// does not write the job, sets Duplicate, and fills in the live job's ID. That is not an error.
+	// If the job has OnDuplicate: [Replace], it takes the live job's place. Jobs of one call with
+	// one Key have the same effect as if they were enqueued one by one, in their order.
 	//
 	// Enqueue waits while a different transaction writes the same Key. A caller's transaction keeps
 	// the keys that it has written until it ends. Enqueue writes the jobs of one call in the order
 	// of their keys. Transactions that make several calls with keys should also make them in one
 	// order. Otherwise two transactions can wait for each other, and the database ends one of them
 	// with a deadlock error.
+	//
+	// A caller's transaction that replaces a job keeps that job locked until it ends. If the job is
+	// running, its worker cannot settle it until then, nor extend its lease. So commit soon.
 	//
 	// Bad input (see [Job.Check]) is an [*InvalidError]. After any error but [ErrUnknown] no job is
 	// written. The backend does not use the jobs after Enqueue has returned. Enqueue may be called

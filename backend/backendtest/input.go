@@ -71,6 +71,13 @@ func badJobs() []badJob {
 		{"Group of 201 bytes", "Group", func(j *queue.Job) { j.Group = strings.Repeat("x", 201) }},
 		{"Group with NUL", "Group", func(j *queue.Job) { j.Group = "a\x00" }},
 		{"Group not UTF-8", "Group", func(j *queue.Job) { j.Group = "\xc3\x28" }},
+		{"unknown OnDuplicate", "OnDuplicate", func(j *queue.Job) { j.Key, j.OnDuplicate = "a", "drop" }},
+		{"Replace without Key", "OnDuplicate", func(j *queue.Job) { j.OnDuplicate = queue.Replace }},
+		{"MaxDelay without Replace", "MaxDelay", func(j *queue.Job) { j.Key, j.Delay, j.MaxDelay = "a", 1, 1 }},
+		{"MaxDelay without Delay", "MaxDelay", replaceWithin(0, 1)},
+		{"MaxDelay shorter than Delay", "MaxDelay", replaceWithin(2, 1)},
+		{"negative MaxDelay", "MaxDelay", replaceWithin(1, -1)},
+		{"MaxDelay of 200 years", "MaxDelay", replaceWithin(1, 200*365*24*time.Hour)},
 		{"header name with NUL", "Headers", func(j *queue.Job) { j.Headers = map[string]string{"\x00": ""} }},
 		{"header not UTF-8", "Headers", func(j *queue.Job) { j.Headers = map[string]string{"a": "\xff"} }},
 		{"headers of 70 KB", "Headers", func(j *queue.Job) { j.Headers = map[string]string{"a": strings.Repeat("x", 70_000)} }},
@@ -86,6 +93,13 @@ func badJobs() []badJob {
 		bad = append(bad, badJob{"Payload " + what, "Payload", func(j *queue.Job) { j.Payload = json.RawMessage(payload) }})
 	}
 	return bad
+}
+
+// replaceWithin sets OnDuplicate to Replace, Delay and MaxDelay.
+func replaceWithin(delay, longest time.Duration) func(*queue.Job) {
+	return func(j *queue.Job) {
+		j.Key, j.OnDuplicate, j.Delay, j.MaxDelay = "a", queue.Replace, delay, longest
+	}
 }
 
 var badPayloads = map[string]string{

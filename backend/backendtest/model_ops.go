@@ -64,6 +64,9 @@ func (m *model) enqueue(rt *rapid.T, db queue.DB) {
 			Priority:    rapid.Int32Range(-1, 1).Draw(rt, "priority"),
 			MaxAttempts: rapid.IntRange(1, 3).Draw(rt, "max attempts"),
 		}
+		if jobs[i].Key != "" && !m.h.KeepsOnly {
+			jobs[i].OnDuplicate = rapid.SampledFrom([]queue.OnDuplicate{queue.Keep, queue.Replace}).Draw(rt, "on duplicate")
+		}
 		when[i] = rapid.SampledFrom([]due{twoHoursAgo, anHourAgo, lately, lately, inAnHour}).Draw(rt, "due")
 		switch when[i] {
 		case twoHoursAgo:
@@ -79,18 +82,35 @@ func (m *model) enqueue(rt *rapid.T, db queue.DB) {
 	}
 	last := int64(0)
 	for i, j := range jobs {
-		if live := m.live(j.Queue, j.Key); live != nil {
-			if !j.Duplicate || j.ID != live.ID {
-				rt.Fatalf("Enqueue of key %q: got ID %d, Duplicate %v; want %d, true", j.Key, j.ID, j.Duplicate, live.ID)
+		live := m.live(j.Queue, j.Key)
+		replaces := live != nil && j.OnDuplicate == queue.Replace
+		if live != nil && (!replaces || live.Status == queue.StatusPending) {
+			if j.Duplicate == replaces || j.Replaced != replaces || j.ID != live.ID {
+				rt.Fatalf("Enqueue of key %q, %q: got ID %d, Duplicate %v, Replaced %v; want %d", j.Key, j.OnDuplicate, j.ID, j.Duplicate, j.Replaced, live.ID)
+			}
+			if replaces {
+				live.replace(j, when[i])
 			}
 			continue
 		}
-		if m.jobs[j.ID] != nil || j.Duplicate || j.ID <= last {
-			rt.Fatalf("Enqueue of key %q: got ID %d, Duplicate %v; want a new ID, above %d", j.Key, j.ID, j.Duplicate, last)
+		if replaces {
+			live.Key = ""
+		}
+		if m.jobs[j.ID] != nil || j.Duplicate || j.Replaced || j.ID <= last {
+			rt.Fatalf("Enqueue of key %q: got ID %d, Duplicate %v, Replaced %v; want a new ID, above %d", j.Key, j.ID, j.Duplicate, j.Replaced, last)
 		}
 		last = j.ID
 		m.jobs[j.ID] = &modelJob{queue.Record{Job: *j, Status: queue.StatusPending}, when[i]}
 	}
+}
+
+// replace puts job in the place of the pending job j.
+func (j *modelJob) replace(job *queue.Job, when due) {
+	record := queue.Record{Job: *job, Status: queue.StatusPending, Redrives: j.Redrives}
+	if when == lately {
+		when = min(when, j.due) // a job that is due keeps its place
+	}
+	*j = modelJob{record, when}
 }
 
 func (m *model) request(rt *rapid.T) queue.ClaimRequest {

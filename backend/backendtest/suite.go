@@ -31,6 +31,8 @@ type Harness struct {
 	// with two writing transactions, the second then waits for the first to end and is tested on
 	// what it finds.
 	OneWriter bool
+	// KeepsOnly says that the backend does not have OnDuplicate: Replace yet.
+	KeepsOnly bool
 }
 
 // capability is a set of what a backend may have beyond the four operations of a Queue.
@@ -47,7 +49,8 @@ const (
 	hasTxClaimer
 	hasTxBeginner
 	isPolling // a Waiter without the means to wake
-	anything  = capability(0)
+	replaces
+	anything = capability(0)
 )
 
 var capabilityNames = []struct {
@@ -57,6 +60,7 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {isPolling, "Polls"},
+	{replaces, "Replace"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -66,6 +70,7 @@ func capabilitiesOf(h Harness) (p capability) {
 		}
 	}
 	add(h.Begin != nil, hasTx)
+	add(!h.KeepsOnly, replaces)
 	_, waits := queue.As[queue.Waiter](h.Queue)
 	add(waits && !h.Polls, hasWakeUps)
 	add(waits && h.Polls, isPolling)
@@ -106,6 +111,7 @@ var themes = []theme{
 	{"stale", false, staleCases},
 	{"enqueue", false, enqueueCases},
 	{"key", false, keyCases},
+	{"replace", false, replaceCases},
 	{"input", false, inputCases},
 	{"cancel", false, cancelCases},
 	{"tx", false, txCases},

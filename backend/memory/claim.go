@@ -61,8 +61,8 @@ func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *
 	return &job
 }
 
-// Extend implements [queue.Consumer]. It never waits. While a transaction that settles the job is
-// open, Extend also extends the lease, in case that transaction rolls back.
+// Extend implements [queue.Consumer]. It never waits. It also extends the lease of a job that an
+// open transaction has locked.
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
 		return nil, err
@@ -88,6 +88,9 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 			continue
 		}
 		r.committed.LockedAt, r.committed.LeaseEnds = at, at.Add(lease)
+		if r.draft != nil && holds(r.draft, j) { // the transaction has taken the job's key
+			r.draft.LockedAt, r.draft.LeaseEnds = at, at.Add(lease)
+		}
 		q.index(r)
 	}
 	return lost, nil

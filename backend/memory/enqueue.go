@@ -44,16 +44,50 @@ func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) er
 	return err
 }
 
+// insert writes j, unless a live job has its key and is to be kept. The caller holds q.mu, and has
+// made sure that no other transaction has locked that job.
 func (q *Queue) insert(tx *memTx, db queue.DB, j *queue.Job, at time.Time) {
+	j.Duplicate, j.Replaced = false, false
 	if r, _ := q.holder(tx, keyOf(j)); r != nil {
-		j.ID, j.Duplicate = r.id, true
-		return
+		old := *r.visibleTo(tx)
+		switch {
+		case j.OnDuplicate != queue.Replace:
+			j.ID, j.Duplicate = r.id, true
+			return
+		case old.Status == queue.StatusPending:
+			j.ID, j.Replaced = r.id, true
+			q.write(tx, r, replaced(old, j, at))
+			return
+		}
+		old.Key = ""
+		q.write(tx, r, old)
 	}
 	q.lastID++
-	j.ID, j.Duplicate = q.lastID, false
+	j.ID = q.lastID
 	r := &row{id: j.ID, key: keyOf(j), through: db}
 	q.rows[r.id] = r
 	q.write(tx, r, newRecord(j, at))
+}
+
+// replaced returns the pending job old after j has taken its place.
+func replaced(old queue.Record, j *queue.Job, at time.Time) queue.Record {
+	next := newRecord(j, at)
+	if old.Attempt == 0 {
+		next.CreatedAt = old.CreatedAt
+	}
+	if j.MaxDelay > 0 {
+		if latest := next.CreatedAt.Add(j.MaxDelay); latest.Before(next.ScheduledAt) {
+			next.ScheduledAt = latest
+		}
+	}
+	if j.ScheduledAt.IsZero() && !next.ScheduledAt.After(at) { // it is not put off, so it keeps its place
+		next.ScheduledAt = at
+		if old.ScheduledAt.Before(at) {
+			next.ScheduledAt = old.ScheduledAt
+		}
+	}
+	next.RedrivenAt, next.Redrives = old.RedrivenAt, old.Redrives
+	return next
 }
 
 // newRecord returns what is stored of j, in memory of its own.
@@ -98,19 +132,22 @@ func (q *Queue) holder(tx *memTx, k lockKey) (r *row, busy *memTx) {
 		if r.tx != nil && r.tx != tx {
 			return nil, r.tx
 		}
-		if live(r.visibleTo(tx)) {
+		if holdsKey(r.visibleTo(tx)) {
 			return r, nil
 		}
 	}
 	return nil, nil
 }
 
-// indexKey keeps r in keys while it is live, or may become live in an open transaction.
+// holdsKey reports whether the job has a key that no other job may take.
+func holdsKey(r *queue.Record) bool { return live(r) && r.Key != "" }
+
+// indexKey keeps r in keys while it holds its key, or may hold it after an open transaction.
 func (q *Queue) indexKey(r *row) {
 	if r.key.key == "" {
 		return
 	}
-	keyed := live(&r.committed) || r.draft != nil && live(r.draft)
+	keyed := holdsKey(&r.committed) || r.draft != nil && holdsKey(r.draft)
 	switch {
 	case keyed && !r.keyed:
 		q.keys[r.key] = append(q.keys[r.key], r)

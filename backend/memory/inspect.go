@@ -110,13 +110,13 @@ func (q *Queue) Redrive(ctx context.Context, which queue.Redrive) (n int, err er
 	err = q.do(ctx, "redrive", nil, func() *memTx {
 		dead := q.sorted(func(r *queue.Record) bool { return chosen(which, r) })
 		for _, r := range dead {
-			if _, busy := q.holder(nil, r.key); busy != nil {
+			if _, busy := q.holder(nil, keyOf(&r.committed.Job)); busy != nil {
 				return busy
 			}
 		}
 		at := now()
 		for _, r := range dead {
-			if other, _ := q.holder(nil, r.key); other != nil {
+			if other, _ := q.holder(nil, keyOf(&r.committed.Job)); other != nil {
 				continue
 			}
 			next := waiting(r.committed)

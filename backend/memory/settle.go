@@ -66,7 +66,7 @@ func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 	if !tx.holds(o.Job) || o.Action == queue.Done {
 		return nil
 	}
-	if r := q.rows[o.Job.ID]; r.key.key != "" {
+	if r := q.rows[o.Job.ID]; r.draft.Key != "" {
 		if other, _ := q.holder(tx, r.key); other != nil {
 			return fmt.Errorf("the key of job %d is taken by job %d", r.id, other.id)
 		}

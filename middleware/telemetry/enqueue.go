@@ -99,7 +99,7 @@ func (t *Telemetry) withContext(ctx context.Context, jobs []*queue.Job, enqueue 
 	err := enqueue(sent)
 	for i, job := range jobs {
 		if job != nil {
-			job.ID, job.Duplicate = copies[i].ID, copies[i].Duplicate
+			job.ID, job.Duplicate, job.Replaced = copies[i].ID, copies[i].Duplicate, copies[i].Replaced
 		}
 	}
 	return err

@@ -1,0 +1,463 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var replaceCases = []testCase{
+	{"a pending job", replaces, testReplacePending},
+	{"a job that waits for its retry", replaces, testReplaceRetry},
+	{"a running job", replaces, testReplaceRunning},
+	{"a running job that does not end", replaces, testReplaceUnended},
+	{"a job that has ended", replaces, testReplaceEnded},
+	{"a dead job without its key", replaces | hasRedriver, testReplaceRedriven},
+	{"within one batch", replaces, testReplaceInBatch},
+	{"within one batch, beside a running job", replaces, testReplaceInBatchRunning},
+	{"10,000 keys of 500 bytes", replaces, testReplaceMany},
+	{"keeps the place of a due job", replaces, testReplacePlace},
+	{"debounces", replaces, testDebounce},
+	{"the longest delay", replaces | hasInspector, testMaxDelay},
+	{"the longest delay is over", replaces | hasInspector, testMaxDelayOver},
+	{"what else is stored", replaces | hasInspector, testReplaceRecord},
+	{"rolled back", replaces | hasTx, testReplaceRollback},
+	{"in a transaction", replaces | hasTx, testReplaceInTx},
+	{"a job that the transaction has claimed", replaces | hasTxClaimer, testReplaceClaimTx},
+	{"beside an open replacement", replaces | hasTx, testReplaceBeside},
+	{"extending beside an open replacement", replaces | hasTx, testExtendBesideReplace},
+	{"replacers beside claimers", replaces, testReplacersBesideClaimers},
+}
+
+// replacing returns a job with the key that replaces, and a payload that nothing else has.
+func replacing(key string) *queue.Job {
+	j := keyed(key)
+	j.OnDuplicate = queue.Replace
+	j.Payload = json.RawMessage(fmt.Sprintf(`"%d"`, rand.Int64()))
+	return j
+}
+
+// wantReplaced checks that j has taken the place of the pending job old.
+func wantReplaced(t *testing.T, when string, j, old *queue.Job) {
+	t.Helper()
+	if !j.Replaced || j.Duplicate || j.ID != old.ID {
+		t.Fatalf("Enqueue with Replace of key %q %s: got ID %d, Replaced %v, Duplicate %v; want %d, true, false",
+			j.Key, when, j.ID, j.Replaced, j.Duplicate, old.ID)
+	}
+}
+
+// wantNew checks that the jobs were written, and have replaced no job.
+func wantNew(t *testing.T, when string, jobs ...*queue.Job) {
+	t.Helper()
+	wantWritten(t, when, jobs...)
+	for _, j := range jobs {
+		if j.Replaced {
+			t.Fatalf("Enqueue with Replace of key %q %s: got ID %d, Replaced; want a new job", j.Key, when, j.ID)
+		}
+	}
+}
+
+// wantClaimed checks that got is the job that was enqueued.
+func wantClaimed(t *testing.T, got, want *queue.Job) {
+	t.Helper()
+	wantIDs(t, "claim", []*queue.Job{got}, []*queue.Job{want})
+	wantJSON(t, "payload", got.Payload, string(want.Payload))
+}
+
+func testReplacePending(t *testing.T, h Harness) {
+	first, other := replacing("a"), newJob()
+	first.Headers = map[string]string{"of": "the first"}
+	enqueue(t, h, first, other)
+	wantNew(t, "that is free", first)
+	second := replacing("a")
+	second.Kind, second.Priority, second.MaxAttempts = "other", 5, 7
+	second.Headers = map[string]string{"by": "the second"}
+	enqueue(t, h, second)
+	wantReplaced(t, "that a pending job holds", second, first)
+	kept := keyed("a")
+	enqueue(t, h, kept)
+	wantDuplicate(t, "that a replaced job holds", kept, first)
+
+	held := claimAll(t, h, 2)
+	wantIDs(t, "claim", held, []*queue.Job{other, second})
+	got := held[1]
+	wantJSON(t, "payload", got.Payload, string(second.Payload))
+	if got.Kind != "other" || got.Priority != 5 || got.MaxAttempts != 7 || got.Key != "a" || got.Attempt != 1 ||
+		len(got.Headers) != 1 || got.Headers["by"] != "the second" {
+		t.Errorf("replaced job: got %+v, want what the second Enqueue gave", got)
+	}
+}
+
+// testReplaceRetry: a replaced job has all its attempts, and no error of the job before.
+func testReplaceRetry(t *testing.T, h Harness) {
+	first := replacing("a")
+	first.MaxAttempts = 2
+	enqueue(t, h, first)
+	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Retry, Delay: time.Hour, Err: errors.New("boom")})
+	claimNone(t, h, "before the retry")
+	second := replacing("a")
+	enqueue(t, h, second)
+	wantReplaced(t, "of a job that waits for its retry", second, first)
+	got := claimOne(t, h)
+	wantClaimed(t, got, second)
+	if got.Attempt != 1 || got.LastError != "" || got.MaxAttempts != queue.DefaultMaxAttempts {
+		t.Errorf("replaced job: got attempt %d of %d, LastError %q; want 1 of %d, none",
+			got.Attempt, got.MaxAttempts, got.LastError, queue.DefaultMaxAttempts)
+	}
+}
+
+func testReplaceRunning(t *testing.T, h Harness) {
+	first, second, third, kept := keyed("a"), replacing("a"), replacing("a"), keyed("a")
+	enqueue(t, h, first)
+	held := claimOne(t, h)
+	enqueue(t, h, second)
+	wantNew(t, "that a running job holds", second)
+	wantHeld(t, h, "of a job that has given its key up", held)
+	enqueue(t, h, third)
+	wantReplaced(t, "that a running job has given up", third, second)
+	enqueue(t, h, kept)
+	wantDuplicate(t, "that a running job has given up", kept, second)
+	if rec, ok := lookUp(t, h, first.ID); ok && (rec.Key != "" || rec.Status != queue.StatusRunning) {
+		t.Errorf("record of the job that has given its key up: got key %q, %s; want none, running", rec.Key, rec.Status)
+	}
+
+	wantClaimed(t, claimOne(t, h), third)
+	settle(t, h, queue.Outcome{Job: held, Action: queue.Done})
+	enqueue(t, h, kept)
+	wantDuplicate(t, "after the end of a job that has given it up", kept, third)
+}
+
+// testReplaceUnended: a job that has given its key up runs again if it has to, without its key.
+func testReplaceUnended(t *testing.T, h Harness) {
+	for _, action := range []queue.Action{queue.Retry, queue.Release} {
+		first, second, third := keyed("a"), replacing("a"), replacing("a")
+		enqueue(t, h, first)
+		held := claimOne(t, h)
+		enqueue(t, h, second)
+		settle(t, h, queue.Outcome{Job: held, Action: action})
+		enqueue(t, h, third)
+		wantReplaced(t, fmt.Sprintf("after %v of the job that has given it up", action), third, second)
+		both := claimAll(t, h, 2)
+		wantSameIDs(t, "claim", both, []*queue.Job{first, third})
+		for _, j := range both {
+			if want := map[int64]string{first.ID: "", third.ID: "a"}[j.ID]; j.Key != want {
+				t.Errorf("key of job %d: got %q, want %q", j.ID, j.Key, want)
+			}
+		}
+		settle(t, h, outcomes(queue.Done, both...)...)
+	}
+}
+
+func testReplaceEnded(t *testing.T, h Harness) {
+	for _, action := range []queue.Action{queue.Done, queue.Dead} {
+		j := replacing("a")
+		enqueue(t, h, j)
+		wantNew(t, "that is free", j)
+		held := claimOne(t, h)
+		settle(t, h, queue.Outcome{Job: held, Action: action})
+		wantLost(t, h, "a job that has ended", held)
+	}
+}
+
+// testReplaceRedriven: a dead job that has given its key up is redriven beside the key's holder.
+func testReplaceRedriven(t *testing.T, h Harness) {
+	first, second := keyed("a"), replacing("a")
+	enqueue(t, h, first)
+	held := claimOne(t, h)
+	enqueue(t, h, second)
+	settle(t, h, queue.Outcome{Job: held, Action: queue.Dead})
+	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	if n, err := redriver.Redrive(t.Context(), queue.Redrive{ID: first.ID}); n != 1 || err != nil {
+		t.Fatalf("Redrive: %d jobs, error %v; want 1", n, err)
+	}
+	wantSameIDs(t, "claim", claimAll(t, h, 2), []*queue.Job{first, second})
+}
+
+func testReplaceInBatch(t *testing.T, h Harness) {
+	live := keyed("live")
+	enqueue(t, h, live)
+	batch := []*queue.Job{
+		newJob(), replacing("a"), replacing("live"), replacing("a"), keyed("a"), keyed("b"), newJob(), replacing("b"), keyed("live"),
+	}
+	for range 2 {
+		enqueue(t, h, batch...)
+		wantReplaced(t, "that a pending job holds", batch[2], live)
+		wantReplaced(t, "repeated in a batch", batch[3], batch[1])
+		wantDuplicate(t, "repeated in a batch", batch[4], batch[1])
+		wantReplaced(t, "repeated in a batch", batch[7], batch[5])
+		wantDuplicate(t, "replaced in the same batch", batch[8], live)
+		held := claimAll(t, h, 5)
+		byID := make(map[int64]*queue.Job)
+		for _, j := range held {
+			byID[j.ID] = j
+		}
+		for _, want := range []*queue.Job{batch[0], batch[2], batch[3], batch[6], batch[7]} {
+			if byID[want.ID] == nil {
+				t.Fatalf("claim: got jobs %v, want job %d among them", ids(held), want.ID)
+			}
+			wantJSON(t, "payload", byID[want.ID].Payload, string(want.Payload))
+		}
+		settle(t, h, outcomes(queue.Done, held...)...)
+		live = keyed("live")
+		enqueue(t, h, live)
+	}
+}
+
+func testReplaceInBatchRunning(t *testing.T, h Harness) {
+	running := keyed("a")
+	enqueue(t, h, running)
+	held := claimOne(t, h)
+	batch := []*queue.Job{keyed("a"), replacing("a"), keyed("a"), replacing("a")}
+	enqueue(t, h, batch...)
+	wantDuplicate(t, "that a running job holds", batch[0], running)
+	wantNew(t, "that a running job holds", batch[1])
+	wantDuplicate(t, "repeated in a batch", batch[2], batch[1])
+	wantReplaced(t, "repeated in a batch", batch[3], batch[1])
+	wantClaimed(t, claimOne(t, h), batch[3])
+	settle(t, h, queue.Outcome{Job: held, Action: queue.Done})
+}
+
+func testReplaceMany(t *testing.T, h Harness) {
+	const n = 10_000
+	batch := func() []*queue.Job {
+		return newJobs(n, func(i int, j *queue.Job) {
+			j.Key, j.OnDuplicate = fmt.Sprintf("%0500d", i), queue.Replace
+		})
+	}
+	first, second := batch(), batch()
+	enqueue(t, h, first...)
+	wantNew(t, "that is free", first...)
+	enqueue(t, h, second...)
+	for i := range second {
+		wantReplaced(t, "that a pending job holds", second[i], first[i])
+	}
+	enqueue(t, h, first...)
+	wantIDs(t, "IDs of the third Enqueue", first, second)
+}
+
+// testReplacePlace: jobs that are due are not put off by a job that is due at once, however often
+// they are replaced.
+func testReplacePlace(t *testing.T, h Harness) {
+	first, second := replacing("a"), newJob()
+	first.ScheduledAt = time.Now().Add(-2 * time.Hour)
+	second.ScheduledAt = time.Now().Add(-time.Hour)
+	enqueue(t, h, first, second)
+	later := replacing("a")
+	enqueue(t, h, later)
+	wantReplaced(t, "that is due", later, first)
+	wantIDs(t, "claim", claimAll(t, h, 2), []*queue.Job{later, second})
+}
+
+func testDebounce(t *testing.T, h Harness) {
+	first, second, third := replacing("a"), replacing("a"), replacing("a")
+	second.Delay, third.ScheduledAt = time.Hour, time.Now().Add(-time.Hour)
+	enqueue(t, h, first)
+	enqueue(t, h, second)
+	wantReplaced(t, "that is due", second, first)
+	claimNone(t, h, "after a job was put off")
+	enqueue(t, h, third)
+	wantReplaced(t, "that is not due", third, first)
+	wantClaimed(t, claimOne(t, h), third)
+}
+
+// scheduled returns how long after its creation the job is due.
+func scheduled(t *testing.T, h Harness, id int64) time.Duration {
+	t.Helper()
+	rec, _ := lookUp(t, h, id)
+	return rec.ScheduledAt.Sub(rec.CreatedAt)
+}
+
+func testMaxDelay(t *testing.T, h Harness) {
+	first, second, third := replacing("a"), replacing("a"), replacing("a")
+	for _, j := range []*queue.Job{first, second, third} {
+		j.Delay, j.MaxDelay = time.Hour, time.Hour
+	}
+	third.MaxDelay = 2 * time.Hour
+	enqueue(t, h, first)
+	before := scheduled(t, h, first.ID)
+	time.Sleep(20 * time.Millisecond)
+	enqueue(t, h, second)
+	wantReplaced(t, "with a MaxDelay", second, first)
+	if got := scheduled(t, h, first.ID); got > before || got < time.Hour-time.Millisecond {
+		t.Errorf("job with a MaxDelay of an hour, replaced: due after %v, want after an hour", got)
+	}
+	enqueue(t, h, third)
+	if got := scheduled(t, h, first.ID); got < time.Hour+20*time.Millisecond || got > time.Hour+patience {
+		t.Errorf("job with a Delay of an hour, replaced within its MaxDelay: due after %v, want an hour and 20 ms to %v", got, patience)
+	}
+}
+
+// testMaxDelayOver: once MaxDelay is over the job is due, and keeps its place from then on. A job
+// that has been tried begins anew.
+func testMaxDelayOver(t *testing.T, h Harness) {
+	debounced := func() *queue.Job {
+		j := replacing("a")
+		j.Delay, j.MaxDelay = 100*time.Millisecond, 100*time.Millisecond
+		return j
+	}
+	first := debounced()
+	enqueue(t, h, first)
+	poll(t, "a job that is replaced again and again to be due", func() bool {
+		next := debounced()
+		enqueue(t, h, next)
+		wantReplaced(t, "with a MaxDelay", next, first)
+		rec, _ := lookUp(t, h, first.ID)
+		return time.Since(rec.CreatedAt) > 300*time.Millisecond
+	})
+	if got := scheduled(t, h, first.ID); got > 150*time.Millisecond {
+		t.Errorf("job with a MaxDelay of 100ms, replaced for 300ms: due after %v", got)
+	}
+	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Retry, Delay: time.Hour})
+	enqueue(t, h, debounced())
+	if got := scheduled(t, h, first.ID); got < 99*time.Millisecond || got > patience {
+		t.Errorf("job that was replaced after its first attempt: due %v after its CreatedAt, want 100ms", got)
+	}
+}
+
+func testReplaceRecord(t *testing.T, h Harness) {
+	first, second := replacing("a"), replacing("a")
+	enqueue(t, h, first)
+	before, _ := lookUp(t, h, first.ID)
+	time.Sleep(2 * time.Millisecond)
+	enqueue(t, h, second)
+	after, _ := lookUp(t, h, first.ID)
+	if !after.CreatedAt.Equal(before.CreatedAt) || !after.UpdatedAt.After(before.UpdatedAt) {
+		t.Errorf("replaced job: created %v, then %v, updated %v, then %v; want the first to stay and the last to grow",
+			before.CreatedAt, after.CreatedAt, before.UpdatedAt, after.UpdatedAt)
+	}
+	wantJSON(t, "payload", after.Payload, string(second.Payload))
+
+	held := claimOne(t, h)
+	running, _ := lookUp(t, h, first.ID)
+	enqueue(t, h, replacing("a"))
+	running.Key = ""
+	wantUnchanged(t, h, "giving the key up", running)
+	wantHeld(t, h, "after giving the key up", held)
+}
+
+func testReplaceRollback(t *testing.T, h Harness) {
+	running, pending := keyed("r"), keyed("p")
+	enqueue(t, h, running)
+	held := claimOne(t, h)
+	enqueue(t, h, pending)
+	before, _ := lookUp(t, h, pending.ID)
+	tx := begin(t, h)
+	next := []*queue.Job{replacing("p"), replacing("r")}
+	enqueueIn(t, h, tx, next...)
+	wantReplaced(t, "in a transaction", next[0], pending)
+	wantNew(t, "that a running job holds, in a transaction", next[1])
+	rollback(t, tx)
+	wantUnchanged(t, h, "a replacement that was rolled back", before)
+	wantHeld(t, h, "after a replacement was rolled back", held)
+	kept := keyed("r")
+	enqueue(t, h, kept)
+	wantDuplicate(t, "whose replacement was rolled back", kept, running)
+	wantClaimed(t, claimOne(t, h), pending)
+	settle(t, h, queue.Outcome{Job: held, Action: queue.Retry})
+	enqueue(t, h, kept)
+	wantDuplicate(t, "of a retried job, whose replacement was rolled back", kept, running)
+}
+
+func testReplaceInTx(t *testing.T, h Harness) {
+	running, pending := keyed("r"), keyed("p")
+	enqueue(t, h, running)
+	held := claimOne(t, h)
+	enqueue(t, h, pending)
+	tx := begin(t, h)
+	jobs := []*queue.Job{replacing("r"), replacing("r"), replacing("p"), replacing("p")}
+	for _, j := range jobs {
+		enqueueIn(t, h, tx, j)
+	}
+	wantNoneBeside(t, h, "beside an open transaction that has replaced")
+	wantNew(t, "that a running job holds", jobs[0])
+	wantReplaced(t, "of the same transaction", jobs[1], jobs[0])
+	wantReplaced(t, "in a transaction", jobs[3], pending)
+	settleIn(t, h, tx, queue.Outcome{Job: held, Action: queue.Retry})
+	commit(t, tx)
+	all := claimAll(t, h, 3)
+	wantSameIDs(t, "claim after commit", all, []*queue.Job{running, jobs[1], pending})
+	for _, j := range all {
+		if j.ID == pending.ID {
+			wantJSON(t, "payload", j.Payload, string(jobs[3].Payload))
+		}
+	}
+}
+
+func testReplaceClaimTx(t *testing.T, h Harness) {
+	first, second := keyed("a"), replacing("a")
+	enqueue(t, h, first)
+	tx := begin(t, h)
+	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}})
+	if err != nil || got == nil {
+		t.Fatalf("ClaimTx: got %v, error %v", got, err)
+	}
+	enqueueIn(t, h, tx, second)
+	wantNew(t, "that the same transaction has claimed", second)
+	commit(t, tx)
+	wantClaimed(t, claimOne(t, h), second)
+}
+
+// testReplaceBeside replaces what an open transaction has replaced or claimed.
+func testReplaceBeside(t *testing.T, h Harness) {
+	for _, commits := range []bool{true, false} {
+		pending, running := keyed("p"), keyed("r")
+		enqueue(t, h, running)
+		held := claimOne(t, h)
+		enqueue(t, h, pending)
+		tx := begin(t, h)
+		enqueueIn(t, h, tx, replacing("p"), replacing("r"))
+		later := []*queue.Job{replacing("r"), newJob(), replacing("p")}
+		var err error
+		endWhile(t, tx, commits, func() { err = h.Queue.Enqueue(t.Context(), nil, later...) })
+		if err != nil {
+			t.Fatalf("Enqueue with Replace beside an open one: %v", err)
+		}
+		wantReplaced(t, "beside an open transaction", later[2], pending)
+		if later[0].Replaced != commits {
+			t.Fatalf("Replace of a running job's key beside an open one, which then ended (committed: %v): got Replaced %v", commits, later[0].Replaced)
+		}
+		all := claimAll(t, h, 3)
+		wantSameIDs(t, "claim", all, later)
+		settle(t, h, outcomes(queue.Done, append(all, held)...)...)
+	}
+}
+
+// testExtendBesideReplace: a job whose key an open transaction is taking is not lost.
+func testExtendBesideReplace(t *testing.T, h Harness) {
+	if h.OneWriter {
+		t.Skip("an open transaction that writes keeps everybody from writing")
+	}
+	enqueue(t, h, keyed("a"), newJob())
+	held := claimAll(t, h, 2)
+	tx := begin(t, h)
+	enqueueIn(t, h, tx, replacing("a"))
+	wantHeld(t, h, "beside an open transaction that takes the key", held...)
+	commit(t, tx)
+	wantHeld(t, h, "after it", held...)
+	settle(t, h, outcomes(queue.Done, held...)...)
+}
+
+func testReplaceWakes(t *testing.T, h Harness) {
+	later := func(key string) *queue.Job {
+		j := replacing(key)
+		j.Delay = time.Hour
+		return j
+	}
+	enqueue(t, h, later("a"))
+	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
+	wantPrompt(t, h, d, "Replace of a job that is not due by one that is", func() {
+		enqueue(t, h, replacing("a"))
+	})
+	enqueue(t, h, later("a"))
+	wantPrompt(t, h, d, "Replace by a job that is due sooner", func() {
+		j := later("a")
+		j.Delay = time.Minute
+		enqueue(t, h, j)
+	})
+}
