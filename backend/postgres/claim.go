@@ -27,7 +27,7 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 		return b.claimRationed(ctx, req, r)
 	}
 	started := time.Now()
-	jobs, _, err = b.claimWithPayloads(ctx, req, wholeQueues(req.Queues))
+	jobs, _, err = b.claimWithPayloads(ctx, req, wholeQueues(req.Queues), true)
 	if err == nil {
 		b.rationIfCostly(ctx, req, r, time.Since(started), len(jobs))
 	}
@@ -35,13 +35,14 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 }
 
 // runClaim runs sql/claim.sql once. Jobs come without their payload and headers if one of them
-// takes more than longest bytes in the table.
-func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, all []span, longest int64) (jobs []*queue.Job, err error) {
+// takes more than longest bytes in the table. With recentFirst it may claim only the jobs that have
+// been due for two seconds at most, if there are any.
+func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, all []span, recentFirst bool, longest int64) (jobs []*queue.Job, err error) {
 	queues, priorities, dues, ids, lasts, untils := spanArrays(all)
 	sent, after := time.Now(), b.unansweredClaims.lastFence()
 	err = b.run(ctx, "claim", nil, func(db queue.DB) error {
 		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), b.sql.claim, queues, kinds(req), req.Limit,
-			sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest, lasts, untils)
+			sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest, lasts, untils, recentFirst)
 		if err != nil && !isRefused(err) && !isUnsent(err) {
 			b.unansweredClaims.noteUnanswered(req, sent, after)
 		}

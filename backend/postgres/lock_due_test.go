@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -64,5 +66,46 @@ func TestClaimTxKeepsNoTurn(t *testing.T) {
 	}
 	if n := value[int](t, db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"); n != 0 {
 		t.Errorf("%d advisory locks are held, want none", n)
+	}
+}
+
+// TestRecentFirst: new jobs do not wait while a claim reads all jobs of other kinds at the head of
+// their priority or of a more urgent one. A claim finds older jobs if there are no new ones.
+func TestRecentFirst(t *testing.T) {
+	const foreign = 50_000
+	db := postgrestest.Open(t)
+	lock := func(tx *sql.Tx) (rows, locked int) {
+		t.Helper()
+		_, rows, locked = readByLockDue(t, tx, "'{default}', '{k}', 10, '1ms', recent_first => true")
+		return rows, locked
+	}
+	insert := func(tx *sql.Tx, kind string, priority, n int, age string) {
+		t.Helper()
+		exec(t, tx, `INSERT INTO errand.jobs (kind, priority, scheduled_at)
+			SELECT $1, $2, now() - $4::text::interval FROM generate_series(1, $3::integer)`, kind, priority, n, age)
+	}
+	for _, foreignPriority := range []int{0, -1} {
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		insert(tx, "foreign", foreignPriority, foreign, "1 hour")
+		insert(tx, "k", 0, 1, "0")
+		insert(tx, "k", 0, 1, "1 minute")
+		if rows, locked := lock(tx); foreignPriority == 0 && locked != 1 || foreignPriority == -1 && locked != 2 || rows > foreign/5 {
+			t.Errorf("beside foreign jobs of priority %d: locked %d jobs by reading %d rows", foreignPriority, locked, rows)
+		}
+		exec(t, tx, "DELETE FROM errand.jobs WHERE scheduled_at >= now()")
+		if _, locked := lock(tx); locked != 1 {
+			t.Errorf("beside foreign jobs of priority %d: locked %d older jobs, want 1", foreignPriority, locked)
+		}
+		insert(tx, "k", 0, 1, "2 hours")
+		if _, locked := lock(tx); locked != 2 {
+			t.Errorf("a job at the head, before foreign jobs of priority %d: locked %d, want 2", foreignPriority, locked)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -27,7 +27,8 @@ import (
 // Ends: when one scan of all jobs before the marks takes under half a millisecond beyond its round
 // trips.
 // Bounds: one probe in probeEvery, maxMarks marks, maxRations combinations of queues and kinds;
-// jobs before the marks take a fiftieth of the time, or a tenth after a notification.
+// jobs before the marks take a fiftieth of the time, a tenth after a notification, or half of it
+// in a full round.
 // Shown by: TestClaimsBesideDeadRows, TestRationedOrder, BenchmarkDrain/pinned; the lab's scenarios
 // head and pinned.
 //
@@ -38,7 +39,7 @@ const (
 	// timePerJob is about what a claim takes for each job that it returns.
 	timePerJob = 5 * time.Microsecond
 	// slowClaim is how long claims take, apart from timePerJob, when a probe pays: each of the last
-	// four this long, or the last one ten times as long. There is at most one probe in probeEvery.
+	// four this long, or the last one three times as long. There is at most one probe in probeEvery.
 	slowClaim  = time.Millisecond
 	probeEvery = time.Second
 	// manyPages is how many pages a claim touches, apart from those of the jobs that it returns,
@@ -145,7 +146,7 @@ func (r *ration) isRationed() bool {
 func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slow := r.claimTimes.add(took, jobs) >= 10*slowClaim || r.claimTimes.allTook(slowClaim)
+	slow := r.claimTimes.add(took, jobs) >= 3*slowClaim || r.claimTimes.allTook(slowClaim)
 	if r.rationed || !slow || time.Since(r.probed) < probeEvery {
 		return false
 	}
@@ -153,9 +154,10 @@ func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
 	return true
 }
 
-// start makes claims rationed. The caller has called lockClaims.
-func (r *ration) start(marks []mark) {
-	r.progress = newProgress(marks)
+// start makes claims rationed, because of jobs of other kinds (foreign) or of dead rows. The caller
+// has called lockClaims.
+func (r *ration) start(marks []mark, foreign bool) {
+	r.progress = newProgress(marks, foreign)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rationed = true

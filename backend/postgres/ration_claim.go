@@ -15,18 +15,22 @@ import (
 // rationIfCostly records a claim from the head, and rations the claims if the server says that they
 // scan much that they cannot use. An error is ignored: the next slow claim tries again.
 func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r *ration, took time.Duration, jobs int) {
-	if !r.shouldProbe(took, jobs) || !b.isCostly(ctx, req) || r.lockClaims(ctx) != nil {
+	if !r.shouldProbe(took, jobs) {
+		return
+	}
+	dead, foreign := b.probe(ctx, req)
+	if !dead && !foreign || r.lockClaims(ctx) != nil {
 		return
 	}
 	defer r.unlockClaims()
 	if marks, err := b.headMarks(ctx, req); err == nil && !r.isRationed() {
-		r.start(marks)
+		r.start(marks, foreign)
 	}
 }
 
-// isCostly asks the server, with sql/probe.sql, whether claims scan much that they cannot use. It
-// is false if the server cannot be asked.
-func (b *Backend) isCostly(ctx context.Context, req queue.ClaimRequest) bool {
+// probe asks the server, with sql/probe.sql, whether claims scan many dead rows or many jobs of
+// other kinds. Both are false if the server cannot be asked.
+func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) (dead, foreign bool) {
 	var plans []struct{ Plan planNode }
 	err := sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
 		var text []byte
@@ -36,11 +40,11 @@ func (b *Backend) isCostly(ctx context.Context, req queue.ClaimRequest) bool {
 		return json.Unmarshal(text, &plans)
 	}, b.sql.probe, textArray(req.Queues), kinds(req))
 	if err != nil || len(plans) != 1 {
-		return false
+		return false, false
 	}
 	plan := plans[0].Plan
 	pagesOfJobs := 2 * int(plan.found()) // a page of the index and one of the table each, at most
-	return plan.Hit+plan.Read-pagesOfJobs >= manyPages || int(plan.Rows) >= manyForeign
+	return plan.Hit+plan.Read-pagesOfJobs >= manyPages, int(plan.Rows) >= manyForeign
 }
 
 // planNode is a node of a plan as EXPLAIN shows it in JSON.
@@ -124,7 +128,7 @@ func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *pro
 		all = p.spans(req.Queues)
 	}
 	started := time.Now()
-	jobs, exhausted, err := b.claimWithPayloads(ctx, req, all)
+	jobs, exhausted, err := b.claimWithPayloads(ctx, req, all, false)
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err
@@ -171,12 +175,12 @@ func (b *Backend) openTransactions(ctx context.Context) (s snapshot, err error) 
 // worker of new jobs while it is awake.
 func (b *Backend) scanSkipped(ctx context.Context, req queue.ClaimRequest, r *ration, notifications int64, idle bool) (more bool) {
 	begun := time.Now()
-	next, ok := r.progress.nextSkipped(req.Queues, notifications)
+	next, ok := r.progress.nextSkipped(req.Queues, notifications, idle)
 	for ok && b.scanSpan(ctx, req, r, next) && idle {
 		if time.Since(begun) >= maxScan {
 			return true
 		}
-		next, ok = r.progress.nextSkipped(req.Queues, notifications)
+		next, ok = r.progress.nextSkipped(req.Queues, notifications, idle)
 	}
 	return false
 }

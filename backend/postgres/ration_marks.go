@@ -13,7 +13,13 @@ import (
 // heads. A mark is where the last claim in its priority stopped, so a job before it has come since:
 // its transaction was open then, or has begun since. Each claim therefore first reads which
 // transactions are open. Marks go back to the earliest due time of jobs whose transactions have
-// ended since the last claim. If that time is not known, the claim scans from the heads.
+// ended since the last claim.
+//
+// That time is not known for transactions that were open before the first claim. When they end, and
+// at the first claim, a claim scans from the heads if dead rows are the reason for the ration: it
+// soon finds jobs. If jobs of other kinds are the reason, it would scan all of them, for 0.3 s at a
+// million. Then all jobs before the marks are scanned in parts, and new jobs are claimed in between
+// (a full round). A claim that finds nothing returns when the full round is over.
 //
 // Other jobs can still come to lie before a mark: jobs that keep an old due time, because they were
 // released, reclaimed or enqueued for a past time, and jobs that a rolled-back transaction had
@@ -26,6 +32,9 @@ const (
 	// Enqueue reads the clock just before the first write. Each claim scans again what was claimed
 	// in that time.
 	dueMargin = 100 * time.Millisecond
+	// recentDue is how far back a claim scans at once when a full round begins: as long as the
+	// claims before it may have taken, and as most transactions are old.
+	recentDue = 2 * time.Second
 	// maxMarks bounds the marks of a ration. A claim scans at most twice as many spans.
 	maxMarks = 100
 	// skippedAtOnce is how many of the jobs before a mark one statement scans.
@@ -34,6 +43,8 @@ const (
 	// notifiedShare that after a notification.
 	skippedShare  = 50
 	notifiedShare = 10
+	// fullShare bounds the share of a full round while claims find jobs.
+	fullShare = 2
 	// claimsBetween is how many claims come between two slow scans of jobs before the marks, unless
 	// that takes longer than longestUnseen. So fewer than one claim in a hundred is slow.
 	claimsBetween = 200
@@ -43,6 +54,7 @@ const (
 	// the marks.
 	maxCredit         = 20 * time.Millisecond
 	maxNotifiedCredit = time.Second
+	maxFullCredit     = 10 * time.Millisecond
 	// maxScan is after how long such a claim looks for new jobs again.
 	maxScan = 10 * time.Millisecond
 )
@@ -73,6 +85,7 @@ func compareMarks(a, b mark) int {
 
 // progress is how far rationed claims have come.
 type progress struct {
+	inParts        bool   // other kinds' jobs are the reason for the ration: claims never scan from the heads
 	marks          []mark // in order
 	transactions   transactions
 	roundTrips     recentTimes // of the statement that lists the transactions: what any statement takes
@@ -88,6 +101,8 @@ type skipped struct {
 	at             mark          // the next scan begins behind it
 	credit         time.Duration // what scans may take
 	notifiedCredit time.Duration // what they may take after a notification
+	fullCredit     time.Duration // what they may take in a full round while claims find jobs
+	isFull         bool          // this round is a full one
 	counted        time.Time     // until when both have been counted
 	took           time.Duration // what the last scan took
 	ended          time.Time     // when it ended
@@ -111,8 +126,8 @@ type scanResult struct {
 	claimable bool     // this ration's workers can run some of them
 }
 
-func newProgress(marks []mark) progress {
-	return progress{marks: marks, skipped: skipped{at: firstMark, counted: time.Now()}}
+func newProgress(marks []mark, inParts bool) progress {
+	return progress{inParts: inParts, marks: marks, skipped: skipped{at: firstMark, counted: time.Now()}}
 }
 
 var firstMark = mark{position: headOf(math.MinInt32)}
@@ -121,11 +136,21 @@ var firstMark = mark{position: headOf(math.MinInt32)}
 // since the last one. It reports whether the claim has to start at the heads.
 func (p *progress) moveBack(s snapshot) (fromHeads bool) {
 	after := p.transactions.note(s)
-	if after.IsZero() {
+	if after.IsZero() && !p.inParts {
 		for i, m := range p.marks {
 			p.marks[i].position = headOf(m.priority)
 		}
 		return true
+	}
+	if after.IsZero() {
+		p.skipped.beginRound()
+		p.skipped.isFull = true
+		for i, m := range p.marks {
+			if m.due.IsZero() {
+				p.marks[i].position = position{m.priority, s.at, math.MinInt64}
+			}
+		}
+		after = s.at.Add(-recentDue)
 	}
 	after = after.Add(-dueMargin)
 	for i, m := range p.marks {
@@ -191,8 +216,11 @@ func (p *progress) advance(at time.Time, queues []string, jobs []*queue.Job, exh
 		}
 	}
 	if known := p.knownClaimable; known != nil {
-		if c := compareMarks(known.mark, end); c < 0 || c == 0 && end.due.After(known.span.until) {
+		switch c := compareMarks(known.mark, end); {
+		case c < 0 || c == 0 && end.due.After(known.span.until):
 			p.knownClaimable = nil
+		case c == 0 && known.span.from.isBefore(end.position):
+			known.span.from = end.position
 		}
 	}
 }
@@ -216,15 +244,17 @@ func (p *progress) shouldListPriorities(took time.Duration, jobs int) bool {
 }
 
 // nextSkipped returns the span of the jobs before the marks to scan next, if it is time.
-// notifications is how many there were so far.
-func (p *progress) nextSkipped(queues []string, notifications int64) (next skippedSpan, ok bool) {
+// notifications is how many there were so far. idle says that the last claim found nothing.
+func (p *progress) nextSkipped(queues []string, notifications int64, idle bool) (next skippedSpan, ok bool) {
 	s := &p.skipped
 	now := time.Now()
+	s.fullCredit = min(s.fullCredit+now.Sub(s.counted)/fullShare, maxFullCredit)
 	s.credit = min(s.credit+now.Sub(s.counted)/skippedShare, maxCredit)
 	s.notifiedCredit = min(s.notifiedCredit+now.Sub(s.counted)/notifiedShare, maxNotifiedCredit)
 	s.counted = now
 	isSeldom := s.took < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
-	mayScan := s.credit >= 0 && isSeldom || notifications > p.scannedUpTo && s.notifiedCredit >= 0
+	mayScan := s.isFull && (idle || s.fullCredit >= 0) ||
+		s.credit >= 0 && isSeldom || notifications > p.scannedUpTo && s.notifiedCredit >= 0
 	if p.knownClaimable != nil || !mayScan {
 		return skippedSpan{}, false
 	}
@@ -256,6 +286,7 @@ func (s *skipped) account(took time.Duration) {
 	s.ended, s.took, s.claims = time.Now(), took, 0
 	s.credit -= took
 	s.notifiedCredit -= took
+	s.fullCredit -= took
 	s.roundTook += took
 	s.scans++
 }
@@ -279,11 +310,16 @@ func (p *progress) moveOn(scanned skippedSpan, seen scanResult) roundState {
 	return p.endRound()
 }
 
+// beginRound begins a new round, which is not a full one.
+func (s *skipped) beginRound() {
+	s.at, s.roundTook, s.scans, s.slowRound, s.isFull = firstMark, 0, 0, false, false
+}
+
 // endRound begins a new round. It reports whether the last one was cheap.
 func (p *progress) endRound() roundState {
 	s := &p.skipped
 	cheap := !s.slowRound && p.roundTrips.isFull() && s.roundTook-time.Duration(s.scans)*p.roundTrips.least() < slowClaim/2
-	s.at, s.roundTook, s.scans, s.slowRound = firstMark, 0, 0, false
+	s.beginRound()
 	p.scannedUpTo = max(p.scannedUpTo, s.notifications)
 	if cheap {
 		return roundIsCheap

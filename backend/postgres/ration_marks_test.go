@@ -20,7 +20,7 @@ func TestSpansDoNotOverlap(t *testing.T) {
 		{position{due: at(30), id: 5}, at(20)},
 	} {
 		m := mark{position: c.mark}
-		p = newProgress([]mark{m})
+		p = newProgress([]mark{m}, false)
 		p.knownClaimable = &skippedSpan{mark: m, span: span{queue: "default", until: at(20)}}
 		var got []time.Time
 		for _, s := range p.spans([]string{"default"}) {

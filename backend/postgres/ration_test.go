@@ -259,3 +259,26 @@ func TestRationedClaimsReadLittle(t *testing.T) {
 		t.Errorf("a claim reads %d entries, want at most a tenth of the %d that claims pass over", each, foreignJobs)
 	}
 }
+
+// TestFullRound: the next claim finds a job of a transaction that was open before the first
+// rationed claim, however early the job is due.
+func TestFullRound(t *testing.T) {
+	db := postgrestest.Open(t)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	exec(t, tx, "CREATE TABLE it_has_begun_to_write ()")
+	q, req := behindForeign(t, db)
+	wantClaimed(t, q, req, 0)
+	old := &queue.Job{Kind: "test", ScheduledAt: time.Now().Add(-30 * time.Minute)}
+	if err := q.Enqueue(t.Context(), tx, old); err != nil {
+		t.Fatal(err)
+	}
+	wantClaimed(t, q, req, 0)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wantClaimed(t, q, req, 1)
+}
