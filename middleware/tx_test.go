@@ -122,7 +122,7 @@ func TestTxStricterIsolation(t *testing.T) {
 				if err := handle(ctx, tx, job); err != nil {
 					return err
 				}
-				lost, err := b.q.Extend(ctx, time.Minute, job)
+				lost, _, err := b.q.Extend(ctx, time.Minute, job)
 				if len(lost) != 0 {
 					t.Error("the heartbeat says that the job is lost")
 				}

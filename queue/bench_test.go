@@ -34,8 +34,8 @@ func (s *stub) Claim(_ context.Context, req queue.ClaimRequest) (jobs []*queue.J
 	return jobs, nil
 }
 
-func (s *stub) Extend(context.Context, time.Duration, ...*queue.Job) ([]*queue.Job, error) {
-	return nil, nil
+func (s *stub) Extend(context.Context, time.Duration, ...*queue.Job) (lost, asked []*queue.Job, err error) {
+	return nil, nil, nil
 }
 
 func (s *stub) Settle(_ context.Context, _ queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {

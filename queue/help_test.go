@@ -70,9 +70,9 @@ func (m *meddled) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	return m.Queue.Claim(ctx, req)
 }
 
-func (m *meddled) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+func (m *meddled) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	if err := m.before(ctx, call{"extend", jobs}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return m.Queue.Extend(ctx, lease, jobs...)
 }

@@ -32,8 +32,8 @@ type Job struct {
 	// MaxAttempts is how many attempts the job has before it is dead, up to 1,000,000. 0 means
 	// [DefaultMaxAttempts].
 	MaxAttempts int `json:"max_attempts"`
-	// Key is unique among the live (pending or running) jobs of a queue. OnDuplicate says what
-	// Enqueue does if a live job has it. At most 500 bytes; "" means no key.
+	// Key is unique among the live (pending, running or held) jobs of a queue. OnDuplicate says
+	// what Enqueue does if a live job has it. At most 500 bytes; "" means no key.
 	Key string `json:"key,omitempty"`
 	// OnDuplicate says what Enqueue does if a live job of the queue has the job's Key. The zero
 	// value is [Keep]. [Replace] needs a Key. Claim leaves it "".

@@ -93,7 +93,7 @@ func (r *run) callExtend(ctx context.Context, jobs []*Job) (lost []*Job, leased 
 	ctx, cancel := context.WithTimeout(ctx, r.Lease/3)
 	defer cancel()
 	leased = time.Now()
-	lost, err = r.Backend.Extend(ctx, r.Lease, jobs...)
+	lost, _, err = r.Backend.Extend(ctx, r.Lease, jobs...)
 	return lost, leased, err
 }
 

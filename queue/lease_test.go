@@ -274,15 +274,15 @@ func (l *late) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job,
 	return jobs, err
 }
 
-func (l *late) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+func (l *late) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	for ; l.lose > 0; l.lose-- {
 		if _, err := l.Settle(ctx, nil, queue.Outcome{Job: jobs[0], Action: queue.Retry}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	lost, err := l.Queue.Extend(ctx, lease, jobs...)
+	lost, asked, err = l.Queue.Extend(ctx, lease, jobs...)
 	time.Sleep(l.extending)
-	return lost, err
+	return lost, asked, err
 }
 
 // stubborn returns a handler that ignores its context until the channel is closed.

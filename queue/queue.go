@@ -63,11 +63,12 @@ type Consumer interface {
 	// none and no error. Bad input is an [*InvalidError].
 	Claim(ctx context.Context, req ClaimRequest) ([]*Job, error)
 
-	// Extend makes the leases of jobs last for lease from now. It returns the elements of jobs that
-	// the caller no longer holds, and changes nothing of them. It does not wait for a job that a
-	// transaction has locked, for example the handler's own, which settles the job. Such a job is
-	// not lost, and its lease stays as it is. A nil job is an [*InvalidError].
-	Extend(ctx context.Context, lease time.Duration, jobs ...*Job) (lost []*Job, err error)
+	// Extend makes the leases of jobs last for lease from now. lost are the elements of jobs that
+	// the caller no longer holds; Extend changes nothing of them. asked are the elements that the
+	// caller still holds and is asked to cancel; each call returns them again. Extend does not wait
+	// for a job that a transaction has locked, for example the handler's own, which settles the
+	// job. Such a job is not lost, and its lease stays as it is. A nil job is an [*InvalidError].
+	Extend(ctx context.Context, lease time.Duration, jobs ...*Job) (lost, asked []*Job, err error)
 
 	// Settle records outcomes through db: a transaction, whose commit makes them take effect, or
 	// nil for the backend's own handle. It returns the jobs that the caller no longer holds, and

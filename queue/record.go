@@ -12,6 +12,8 @@ const (
 	StatusCompleted Status = "completed" // its handler has succeeded
 	StatusFailed    Status = "failed"    // reserved by the documented schema; errand does not set it
 	StatusDead      Status = "dead"      // out of attempts, or discarded; kept for a person
+	StatusHeld      Status = "held"      // waits for other jobs or for a person; no worker claims it
+	StatusCancelled Status = "cancelled" // ended because a person or a program has cancelled it
 )
 
 // Record is a job as an [Inspector] returns it. Times are the backend's. A run is from a claim to
@@ -26,7 +28,7 @@ type Record struct {
 	// job that has ended, it is when its last run was claimed, or zero if the backend does not
 	// know. Zero for other jobs.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// FinishedAt is when the job was completed or became dead. Zero for other jobs. For a job of
+	// FinishedAt is when the job was completed, became dead or was cancelled. Zero for other jobs. For a job of
 	// ClaimTx that was not settled it is when the job was claimed.
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	// LockedAt is when the job was claimed, or its lease last extended. Zero unless running.
@@ -37,6 +39,9 @@ type Record struct {
 	RedrivenAt time.Time `json:"redriven_at,omitzero"`
 	// Redrives is how often the job was redriven.
 	Redrives int `json:"redrives,omitempty"`
+	// CancelAt is when the job was cancelled, or, of a running job, when its worker was asked to
+	// cancel it. Zero means neither.
+	CancelAt time.Time `json:"cancel_at,omitzero"`
 	// UpdatedAt is when the job last changed, other than by an extension of its lease.
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -108,7 +113,7 @@ func (f Filter) Checked() (Filter, error) {
 		f.Status = StatusRunning
 	}
 	switch f.Status {
-	case "", StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusDead:
+	case "", StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusDead, StatusHeld, StatusCancelled:
 		return f, nil
 	}
 	return f, invalid("Status", "%q: not a status", f.Status)

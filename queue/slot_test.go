@@ -47,8 +47,8 @@ func TestSettledFreesSlot(t *testing.T) {
 // thief is a queue whose Extend reports every job lost.
 type thief struct{ *queuetest.Queue }
 
-func (thief) Extend(_ context.Context, _ time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
-	return jobs, nil
+func (thief) Extend(_ context.Context, _ time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
+	return jobs, nil, nil
 }
 
 // TestLostBeforeStarted: jobs that were lost while they waited for a slot do not run.

@@ -122,7 +122,7 @@ func outcomes(action queue.Action, jobs ...*queue.Job) []queue.Outcome {
 // wantHeld checks that the caller holds jobs.
 func wantHeld(t *testing.T, h Harness, when string, jobs ...*queue.Job) {
 	t.Helper()
-	lost, err := h.Queue.Extend(t.Context(), longLease, jobs...)
+	lost, _, err := h.Queue.Extend(t.Context(), longLease, jobs...)
 	if err != nil || len(lost) != 0 {
 		t.Fatalf("Extend %s: lost %v, error %v; want none of %v lost", when, ids(lost), err, ids(jobs))
 	}

@@ -218,7 +218,7 @@ func testBadLeases(t *testing.T, h Harness) {
 	job := claimOne(t, h)
 	before, _ := lookUp(t, h, job.ID)
 	for _, lease := range badLeases {
-		_, err := h.Queue.Extend(t.Context(), lease, job)
+		_, _, err := h.Queue.Extend(t.Context(), lease, job)
 		wantInvalid(t, fmt.Sprintf("Extend by %v", lease), err, "Lease")
 		wantUnchanged(t, h, fmt.Sprintf("Extend by %v", lease), before)
 	}

@@ -58,7 +58,7 @@ func testExtendKeeps(t *testing.T, h Harness) {
 func testExtendShortens(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	job := claimOne(t, h)
-	if lost, err := h.Queue.Extend(t.Context(), shortLease, job); err != nil || len(lost) != 0 {
+	if lost, _, err := h.Queue.Extend(t.Context(), shortLease, job); err != nil || len(lost) != 0 {
 		t.Fatalf("Extend: lost %v, error %v; want neither", ids(lost), err)
 	}
 	awaitReclaim(t, h, 1)
@@ -141,7 +141,7 @@ func testLeaseRecord(t *testing.T, h Harness) {
 		t.Fatalf("record of a claimed job: got %+v, want it running, with worker w, fence %d, attempt 1", claimed, job.Fence)
 	}
 	wantLease(t, "claimed", claimed, longLease)
-	if lost, err := h.Queue.Extend(t.Context(), 3*longLease, job); err != nil || len(lost) != 0 {
+	if lost, _, err := h.Queue.Extend(t.Context(), 3*longLease, job); err != nil || len(lost) != 0 {
 		t.Fatalf("Extend: lost %v, error %v; want neither", ids(lost), err)
 	}
 	extended, _ := lookUp(t, h, job.ID)

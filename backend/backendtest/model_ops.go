@@ -228,6 +228,6 @@ func (m *model) settle(rt *rapid.T, db queue.DB) {
 
 func (m *model) extend(rt *rapid.T) {
 	some, wantLost := m.presented(rt)
-	lost, err := m.h.Queue.Extend(m.ctx, 24*time.Hour, some...)
+	lost, _, err := m.h.Queue.Extend(m.ctx, 24*time.Hour, some...)
 	checkLost(rt, "Extend", some, lost, wantLost, err)
 }

@@ -234,7 +234,7 @@ func testSettleNothing(t *testing.T, h Harness) {
 	if lost, err := h.Queue.Settle(t.Context(), nil); err != nil || len(lost) != 0 {
 		t.Errorf("Settle of nothing: lost %v, error %v; want neither", ids(lost), err)
 	}
-	if lost, err := h.Queue.Extend(t.Context(), longLease); err != nil || len(lost) != 0 {
+	if lost, _, err := h.Queue.Extend(t.Context(), longLease); err != nil || len(lost) != 0 {
 		t.Errorf("Extend of nothing: lost %v, error %v; want neither", ids(lost), err)
 	}
 }

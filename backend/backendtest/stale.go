@@ -27,7 +27,8 @@ type holderOperation struct {
 
 var holderOperations = []holderOperation{
 	{"Extend", func(ctx context.Context, h Harness, jobs ...*queue.Job) ([]*queue.Job, error) {
-		return h.Queue.Extend(ctx, 2*longLease, jobs...)
+		lost, _, err := h.Queue.Extend(ctx, 2*longLease, jobs...)
+		return lost, err
 	}},
 	settling(queue.Done), settling(queue.Retry), settling(queue.Dead), settling(queue.Release),
 }

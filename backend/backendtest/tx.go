@@ -234,7 +234,7 @@ func testExtendBeside(t *testing.T, h Harness) {
 	settleIn(t, h, tx, queue.Outcome{Job: held[0], Action: queue.Done})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	lost, err := h.Queue.Extend(ctx, longLease, held...)
+	lost, _, err := h.Queue.Extend(ctx, longLease, held...)
 	if err != nil && ctx.Err() == nil {
 		t.Fatalf("Extend beside an open transaction: %v", err)
 	}

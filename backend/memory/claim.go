@@ -63,20 +63,20 @@ func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *
 
 // Extend implements [queue.Consumer]. It never waits. It also extends the lease of a job that an
 // open transaction has locked.
-func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
+func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, j := range jobs {
 		if j == nil {
-			return nil, &queue.InvalidError{Field: "Job", Problem: "nil"}
+			return nil, nil, &queue.InvalidError{Field: "Job", Problem: "nil"}
 		}
 	}
 	if len(jobs) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, failed("extend", err)
+		return nil, nil, failed("extend", err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,13 +87,16 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 			lost = append(lost, j)
 			continue
 		}
+		if !r.committed.CancelAt.IsZero() {
+			asked = append(asked, j)
+		}
 		r.committed.LockedAt, r.committed.LeaseEnds = at, at.Add(lease)
 		if r.draft != nil && holds(r.draft, j) { // the transaction has taken the job's key
 			r.draft.LockedAt, r.draft.LeaseEnds = at, at.Add(lease)
 		}
 		q.index(r)
 	}
-	return lost, nil
+	return lost, asked, nil
 }
 
 // Reclaim implements [queue.Reclaimer].

@@ -47,7 +47,7 @@ type Queue struct {
 	keys      map[lockKey][]*row              // rows that are live, or that an open transaction makes live
 	pending   map[string]map[string]*kindRows // pending rows by queue and kind
 	leases    rowHeap                         // running rows; due is when their lease ends
-	ended     rowHeap                         // completed and dead rows; due is when their retention is over
+	ended     rowHeap                         // ended rows; due is when their retention is over
 	sleepers  map[string]*sleeper
 }
 
@@ -104,7 +104,7 @@ func (r *row) visibleTo(tx *memTx) *queue.Record {
 func now() time.Time { return time.Now().Round(0) }
 
 func live(r *queue.Record) bool {
-	return r.Status == queue.StatusPending || r.Status == queue.StatusRunning
+	return r.Status == queue.StatusPending || r.Status == queue.StatusRunning || r.Status == queue.StatusHeld
 }
 
 // holds reports whether job has the fence and the worker of the running claim that r records.
@@ -184,7 +184,8 @@ func (q *Queue) index(r *row) {
 			return
 		}
 		q.ended.add(r, rec.UpdatedAt.Add(q.opts.Retention.Completed))
-	case queue.StatusDead:
+	case queue.StatusHeld: // in no heap: no claim finds it
+	case queue.StatusDead, queue.StatusCancelled:
 		q.ended.add(r, rec.UpdatedAt.Add(max(q.opts.Retention.Dead, 0)))
 	default: // its insertion was rolled back
 		delete(q.rows, r.id)

@@ -41,7 +41,7 @@ func (b bare) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, 
 	return b.q.Claim(ctx, req)
 }
 
-func (b bare) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+func (b bare) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	return b.q.Extend(ctx, lease, jobs...)
 }
 

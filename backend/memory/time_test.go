@@ -29,7 +29,7 @@ func TestLeaseOfHours(t *testing.T) {
 		held := claim(t, q, 1, 1)[0] // for an hour
 		time.Sleep(time.Hour - time.Nanosecond)
 		reclaim(t, q, "a nanosecond before the lease's end", 0)
-		if lost, err := q.Extend(t.Context(), 3*time.Hour, held); err != nil || len(lost) != 0 {
+		if lost, _, err := q.Extend(t.Context(), 3*time.Hour, held); err != nil || len(lost) != 0 {
 			t.Fatalf("Extend: lost %d, error %v", len(lost), err)
 		}
 		time.Sleep(3*time.Hour - time.Nanosecond)

@@ -131,7 +131,7 @@ func TestExtendDoesNotWait(t *testing.T) {
 		held := claim(t, q, 1, 1)[0]
 		tx := begin(t, q)
 		settle(t, q, tx, queue.Outcome{Job: held, Action: queue.Done})
-		if lost, err := q.Extend(t.Context(), 5*time.Hour, held); err != nil || len(lost) != 0 {
+		if lost, _, err := q.Extend(t.Context(), 5*time.Hour, held); err != nil || len(lost) != 0 {
 			t.Fatalf("Extend beside an open transaction: lost %d, error %v; want neither", len(lost), err)
 		}
 		time.Sleep(6 * time.Hour)

@@ -229,11 +229,11 @@ func guideStale(t *testing.T, db *sql.DB, q *postgres.Backend) {
 	enqueue(t, q, jobs(2)...)
 	held := claim(t, q, 2)
 	exec(t, db, `UPDATE jobs SET locked_at = now() - interval '11 minutes'`)
-	if _, err := q.Extend(t.Context(), time.Minute, held[0]); err != nil {
+	if _, _, err := q.Extend(t.Context(), time.Minute, held[0]); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, guide["stale"][0])
-	lost, err := q.Extend(t.Context(), time.Minute, held...)
+	lost, _, err := q.Extend(t.Context(), time.Minute, held...)
 	if err != nil || len(lost) != 1 || lost[0] != held[1] {
 		t.Errorf("stale took %v (%v), want only job %d, which was not extended", lost, err, held[1].ID)
 	}

@@ -133,7 +133,7 @@ func (l life) claim(n int) []*queue.Job {
 func (l life) settle() {
 	l.Helper()
 	held := l.claim(5)
-	if lost, err := l.q.Extend(l.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
+	if lost, _, err := l.q.Extend(l.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
 		l.Errorf("%q: Extend: lost %d, error %v", l.s, len(lost), err)
 	}
 	failed := errors.New(l.s)

@@ -177,7 +177,7 @@ func TestHostileArguments(t *testing.T) {
 					"Redrive of kind":  func() error { _, err := q.Redrive(t.Context(), queue.Redrive{Kind: s}); return err },
 					"Sleep of worker":  func() error { _, err := q.Sleep(t.Context(), s, []string{"default"}); return err },
 					"Sleep in queue":   func() error { _, err := q.Sleep(t.Context(), "w", []string{s}); return err },
-					"Extend":           func() error { _, err := q.Extend(t.Context(), time.Minute, job); return err },
+					"Extend":           func() error { _, _, err := q.Extend(t.Context(), time.Minute, job); return err },
 					"Settle":           func() error { _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: job}); return err },
 				} {
 					if err := f(); err == nil {

@@ -50,7 +50,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	before := cmp.Or(f.Before, math.MaxInt64)
 	query, args := b.sql.listSlice, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
 	switch f.Status {
-	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
+	case queue.StatusPending, queue.StatusRunning, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled:
 		query = withStatus(b.sql.list, f.Status)
 		args = append(args, f.Expired, sqlkit.OrNull(sqlkit.Microseconds(f.RunningFor)))
 	default:
@@ -143,16 +143,16 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Record
 		var headers []byte
-		var locked, until, started, finished, redriven sql.NullTime
+		var locked, until, started, finished, redriven, cancel sql.NullTime
 		err := rows.Scan(&r.ID, &r.Queue, &r.Kind, (*[]byte)(&r.Payload), &r.Priority, &r.ScheduledAt,
 			&r.Attempt, &r.MaxAttempts, &r.Fence, &r.CreatedAt, &r.Key, &headers, &r.LastError, &r.Group,
 			&r.Worker, (*string)(&r.Status), &locked, &until, &r.UpdatedAt,
-			&started, &finished, &redriven, &r.Redrives)
+			&started, &finished, &redriven, &r.Redrives, &cancel)
 		if err != nil {
 			return err
 		}
 		r.Headers = sqlkit.DecodeHeaders(headers)
-		r.RedrivenAt = redriven.Time
+		r.RedrivenAt, r.CancelAt = redriven.Time, cancel.Time
 		sqlkit.RunTimes{Locked: locked.Time, LockedUntil: until.Time, Started: started.Time, Finished: finished.Time}.Fill(&r)
 		records = append(records, r)
 		return nil

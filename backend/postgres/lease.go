@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -12,23 +13,44 @@ import (
 
 // Extend implements [queue.Consumer] with sql/extend.sql, one statement for the jobs of each
 // holder.
-func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
+func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
-		return nil, fmt.Errorf("postgres: extend: %w", err)
+		return nil, nil, fmt.Errorf("postgres: extend: %w", err)
 	}
 	if slices.Contains(jobs, nil) {
-		return nil, fmt.Errorf("postgres: extend: %w", sqlkit.Invalid("Job", "nil"))
+		return nil, nil, fmt.Errorf("postgres: extend: %w", sqlkit.Invalid("Job", "nil"))
 	}
 	groups, lost := sqlkit.ByWorker(jobs, func(j *queue.Job) *queue.Job { return j })
 	for _, held := range groups {
-		ids, fences := arraysOf(held)
-		lostIDs, err := b.queryIDs(ctx, "extend", nil, b.sql.extend, ids, fences, held.Worker, sqlkit.Microseconds(lease))
+		lostIDs, askedIDs, err := b.extendHeld(ctx, held, lease)
 		if err != nil {
-			return lost, err
+			return lost, asked, err
 		}
 		lost = append(lost, held.With(lostIDs)...)
+		asked = append(asked, held.With(askedIDs)...)
 	}
-	return lost, nil
+	return lost, asked, nil
+}
+
+// extendHeld runs sql/extend.sql. It returns the ids of lost jobs, and of jobs that the worker is
+// asked to cancel.
+func (b *Backend) extendHeld(ctx context.Context, held sqlkit.Held[*queue.Job], lease time.Duration) (lost, asked []int64, err error) {
+	ids, fences := arraysOf(held)
+	err = b.run(ctx, "extend", nil, func(db queue.DB) error {
+		lost, asked = nil, nil
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+			var id int64
+			var isAsked bool
+			err := rows.Scan(&id, &isAsked)
+			if isAsked {
+				asked = append(asked, id)
+			} else {
+				lost = append(lost, id)
+			}
+			return err
+		}, b.sql.extend, ids, fences, held.Worker, sqlkit.Microseconds(lease))
+	})
+	return lost, asked, err
 }
 
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql.

@@ -111,7 +111,7 @@ func TestKilledPool(t *testing.T) {
 		n, db, q := idlePool(t, 100)
 		n.fail(true)
 		job := &queue.Job{ID: 1, Fence: 1, Worker: "w"}
-		if _, err := q.Extend(t.Context(), time.Minute, job); err != nil {
+		if _, _, err := q.Extend(t.Context(), time.Minute, job); err != nil {
 			t.Errorf("Extend: %v", err)
 		}
 		if left := db.Stats().Idle; left != 1 {

@@ -232,7 +232,7 @@ func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
 	if len(held) != 7 {
 		t.Fatalf("claimed %d jobs, want 7", len(held))
 	}
-	if lost, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
+	if lost, _, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
 		t.Errorf("Extend: lost %v, error %v", lost, err)
 	}
 	r.settle(t, q, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1]})

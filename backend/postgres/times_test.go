@@ -83,7 +83,7 @@ func TestTimesOfOlderProgram(t *testing.T) {
 	enqueue(t, q, jobs(1)...)
 	held := claim(t, q, 1)
 	exec(t, db, `UPDATE errand.jobs SET started_at = NULL, updated_at = updated_at - interval '2 min'`)
-	if lost, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) > 0 {
+	if lost, _, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) > 0 {
 		t.Fatalf("Extend: lost %v, error %v", lost, err)
 	}
 	wantRunningFor(t, q, "claimed by an older program", held[0].ID)

@@ -48,10 +48,10 @@ func TestUnansweredClaim(t *testing.T) {
 					t.Errorf("job %d: attempt %d, want 1", j.ID, j.Attempt)
 				}
 			}
-			if lost, err := other.Extend(t.Context(), time.Minute, theirs...); err != nil || len(lost) != 0 {
+			if lost, _, err := other.Extend(t.Context(), time.Minute, theirs...); err != nil || len(lost) != 0 {
 				t.Errorf("the other worker lost %d jobs, error %v; want none", len(lost), err)
 			}
-			if lost, err := q.Extend(t.Context(), time.Minute, append(held, more...)...); err != nil || len(lost) != 0 {
+			if lost, _, err := q.Extend(t.Context(), time.Minute, append(held, more...)...); err != nil || len(lost) != 0 {
 				t.Errorf("the worker lost %d jobs, error %v; want none", len(lost), err)
 			}
 		})
@@ -85,7 +85,7 @@ func TestLateClaim(t *testing.T) {
 		all = append(all, claim(t, q, 30)...)
 		return len(all) == 30
 	})
-	if lost, err := q.Extend(t.Context(), time.Minute, all...); err != nil || len(lost) != 0 {
+	if lost, _, err := q.Extend(t.Context(), time.Minute, all...); err != nil || len(lost) != 0 {
 		t.Errorf("lost %d jobs, error %v; want none", len(lost), err)
 	}
 }

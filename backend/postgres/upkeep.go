@@ -52,7 +52,7 @@ func (b *Backend) redrive(ctx context.Context, which queue.Redrive, last int64, 
 	}
 }
 
-// Prune implements [queue.Pruner] with sql/prune.sql. Dead jobs are found along their index.
+// Prune implements [queue.Pruner] with sql/prune.sql. Dead and cancelled jobs are found along their indexes.
 // Completed ones have none: it looks at the jobs with the lowest ids, a thousand a call, until they
 // are too young, and then begins anew. While another process prunes, it does nothing. It also
 // removes registrations of sleeping workers that are a minute old.
@@ -69,14 +69,14 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	r := b.options.Retention
 	from := b.sweep.Next()
 	var last sql.NullInt64
-	var completed, dead int
+	var completed, others int
 	err = b.run(ctx, "prune", nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &dead, &more) }, b.sql.prune,
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&last, &completed, &others, &more) }, b.sql.prune,
 			from, sqlkit.Microseconds(max(r.Completed, 0)), sqlkit.Microseconds(max(r.Dead, 0)), r.Archive, lockKey("prune", b.options.Schema))
 	})
 	if err != nil || !last.Valid {
 		return 0, false, err
 	}
 	goOn := b.sweep.Advance(last.Int64, more, completed > 0)
-	return completed + dead, goOn || dead == slice, nil
+	return completed + others, goOn || others >= slice, nil
 }

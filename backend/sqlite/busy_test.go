@@ -34,7 +34,7 @@ func writerOperations(t *testing.T, q *sqlite.Backend) map[string]func(ctx conte
 	return map[string]func(ctx context.Context) error{
 		"Enqueue": func(ctx context.Context) error { return q.Enqueue(ctx, nil, &queue.Job{Kind: "test"}) },
 		"Claim":   func(ctx context.Context) error { _, err := q.Claim(ctx, request(1)); return err },
-		"Extend":  func(ctx context.Context) error { _, err := q.Extend(ctx, time.Minute, held[1]); return err },
+		"Extend":  func(ctx context.Context) error { _, _, err := q.Extend(ctx, time.Minute, held[1]); return err },
 		"Settle": func(ctx context.Context) error {
 			_, err := q.Settle(ctx, nil, queue.Outcome{Job: held[1]})
 			return err

@@ -127,33 +127,50 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 // Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for
 // each claim that the jobs come from. It waits while another transaction has the write lock, even
 // if that transaction has changed other rows: SQLite locks the whole file.
-func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
+func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
-		return nil, fmt.Errorf("sqlite: extend: %w", err)
+		return nil, nil, fmt.Errorf("sqlite: extend: %w", err)
 	}
 	if slices.Contains(jobs, nil) {
-		return nil, fmt.Errorf("sqlite: extend: %w", sqlkit.Invalid("Job", "nil"))
+		return nil, nil, fmt.Errorf("sqlite: extend: %w", sqlkit.Invalid("Job", "nil"))
 	}
 	if len(jobs) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	groups, stale := byClaim(jobs, func(j *queue.Job) *queue.Job { return j })
 	err = b.write(ctx, operationExtend, func(ctx context.Context, db queue.DB) error {
-		lost = slices.Clone(stale)
+		lost, asked = slices.Clone(stale), nil
 		at := now()
 		for _, g := range groups {
-			ids, err := queryIDs(ctx, db, b.sql.extend, idsOf(g), g.fence, g.Worker, at, at+sqlkit.Microseconds(lease))
+			held, askedIDs, err := extendClaim(ctx, db, b.sql.extend, idsOf(g), g.fence, g.Worker, at, at+sqlkit.Microseconds(lease))
 			if err != nil {
 				return err
 			}
-			lost = append(lost, g.Without(ids)...)
+			lost = append(lost, g.Without(held)...)
+			asked = append(asked, g.With(askedIDs)...)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return lost, nil
+	return lost, asked, nil
+}
+
+// extendClaim runs sql/extend.sql. It returns the ids of the jobs that the worker holds, and of
+// those that it is asked to cancel.
+func extendClaim(ctx context.Context, db queue.DB, query string, args ...any) (held, asked []int64, err error) {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+		var id int64
+		var isAsked bool
+		err := rows.Scan(&id, &isAsked)
+		held = append(held, id)
+		if isAsked {
+			asked = append(asked, id)
+		}
+		return err
+	}, query, args...)
+	return held, asked, err
 }
 
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. If no lease has expired, it only

@@ -56,7 +56,7 @@ func (s *several) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	return s.one().Claim(ctx, req)
 }
 
-func (s *several) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+func (s *several) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	return s.one().Extend(ctx, lease, jobs...)
 }
 

@@ -19,14 +19,14 @@ const (
 	countable = 100_000
 	sampleRun = 100
 	// In a longer table Counts counts at most maxPending pending jobs a queue, and at most maxOther
-	// running and at most maxOther dead jobs of all queues together.
+	// jobs of each other status but completed, of all queues together.
 	maxPending = 10_000
 	maxOther   = 100_000
 )
 
 // Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. In
-// a longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000
-// running and dead ones. sql/count_sample.sql estimates the rest from a sample.
+// a longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000 of each
+// other status but completed. sql/count_sample.sql estimates the rest from a sample.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
 	err = b.read(ctx, "count", func(db queue.DB) error {
 		var low, high sql.NullInt64
@@ -72,7 +72,7 @@ func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
 		queue  string
 		status queue.Status
 	}
-	others := make(map[queue.Status]int64) // running and dead, in all
+	others := make(map[queue.Status]int64) // all but pending, in all queues
 	for _, c := range few {
 		others[c.Status] += c.Jobs
 	}
@@ -118,7 +118,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	before := cmp.Or(f.Before, math.MaxInt64)
 	query, args := b.sql.list, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), before, f.Limit}
 	switch f.Status {
-	case queue.StatusPending, queue.StatusRunning, queue.StatusDead:
+	case queue.StatusPending, queue.StatusRunning, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled:
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
@@ -171,16 +171,17 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		var r row
 		var rec queue.Record
 		var worker sql.NullString
-		var locked, until, started, finished, redriven sql.NullInt64
+		var locked, until, started, finished, redriven, cancel sql.NullInt64
 		var updated, redrives int64
 		err := rows.Scan(r.columns(&rec.Queue, &rec.Fence, &worker, (*string)(&rec.Status), &locked, &until, &updated,
-			&started, &finished, &redriven, &redrives)...)
+			&started, &finished, &redriven, &redrives, &cancel)...)
 		if err != nil {
 			return err
 		}
 		r.fill(&rec.Job)
 		rec.Worker, rec.UpdatedAt = worker.String, timeAt(updated)
 		rec.RedrivenAt, rec.Redrives = timeOrZero(redriven), int(clamp32(redrives))
+		rec.CancelAt = timeOrZero(cancel)
 		sqlkit.RunTimes{
 			Locked: timeOrZero(locked), LockedUntil: timeOrZero(until), Started: timeOrZero(started), Finished: timeOrZero(finished),
 		}.Fill(&rec)

@@ -17,7 +17,7 @@ func TestTimesOfOlderProgram(t *testing.T) {
 		enqueue(t, q, jobs(1)...)
 		held := claim(t, q, 1)
 		execute(t, db, `UPDATE errand_jobs SET started_at = NULL, updated_at = updated_at - 120000000`)
-		if lost, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) > 0 {
+		if lost, _, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) > 0 {
 			t.Fatalf("Extend: lost %v, error %v", lost, err)
 		}
 		page, _, err := q.Jobs(t.Context(), queue.Filter{RunningFor: time.Minute})

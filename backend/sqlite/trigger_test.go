@@ -28,7 +28,7 @@ func TestTriggersOfInserts(t *testing.T) {
 		if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 {
 			t.Fatalf("Settle: lost %v, %v, want none", lost, err)
 		}
-		if _, err := q.Extend(t.Context(), time.Millisecond, held[5]); err != nil {
+		if _, _, err := q.Extend(t.Context(), time.Millisecond, held[5]); err != nil {
 			t.Fatal(err)
 		}
 		for reclaimed := 0; reclaimed == 0; {

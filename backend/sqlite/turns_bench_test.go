@@ -30,7 +30,7 @@ func BenchmarkExtendAmongProcesses(b *testing.B) {
 	for b.Loop() {
 		time.Sleep(20 * time.Millisecond)
 		from := time.Now()
-		if _, err := q.Extend(b.Context(), time.Hour, held...); err != nil {
+		if _, _, err := q.Extend(b.Context(), time.Hour, held...); err != nil {
 			b.Fatal(err)
 		}
 		took = append(took, time.Since(from))

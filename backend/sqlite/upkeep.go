@@ -83,8 +83,15 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 			if err := rows.Scan(&last, (*string)(&status), &created, &updated); err != nil {
 				return err
 			}
-			if status == queue.StatusCompleted && updated <= completed || status == queue.StatusDead && updated <= dead {
-				expired = append(expired, last)
+			switch status {
+			case queue.StatusCompleted:
+				if updated <= completed {
+					expired = append(expired, last)
+				}
+			case queue.StatusDead, queue.StatusCancelled:
+				if updated <= dead {
+					expired = append(expired, last)
+				}
 			}
 			// If no job of the slice is that old, the jobs that follow are younger still.
 			more = more || created <= max(completed, dead)

@@ -290,9 +290,9 @@ func (b *broken) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Jo
 	return b.Queue.Claim(ctx, req)
 }
 
-func (b *broken) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+func (b *broken) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	if b.extend != nil {
-		return nil, b.extend
+		return nil, nil, b.extend
 	}
 	return b.Queue.Extend(ctx, lease, jobs...)
 }

@@ -60,7 +60,7 @@ func (b both) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, 
 	return b.counter.Claim(ctx, req)
 }
 
-func (b both) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
+func (b both) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	return b.counter.Extend(ctx, lease, jobs...)
 }
 

@@ -47,12 +47,12 @@ func (o *observed) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 	return jobs, err
 }
 
-func (o *observed) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost []*queue.Job, err error) {
+func (o *observed) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	if len(jobs) == 0 {
 		return o.next.Extend(ctx, lease)
 	}
 	began := time.Now()
-	lost, err = o.next.Extend(ctx, lease, jobs...)
+	lost, asked, err = o.next.Extend(ctx, lease, jobs...)
 	about := lost
 	if err != nil {
 		about = jobs
@@ -66,7 +66,7 @@ func (o *observed) Extend(ctx context.Context, lease time.Duration, jobs ...*que
 		o.t.noteLost(ctx, span, opExtend, lost)
 	}
 	o.t.measure(ctx, o.t.series.get(opExtend, commonQueue(jobs), "", ""), began, len(jobs), err)
-	return lost, err
+	return lost, asked, err
 }
 
 func (o *observed) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {

@@ -199,7 +199,7 @@ func TestLostLeases(t *testing.T) {
 
 func (r *rig) extend(jobs []*queue.Job) (lost []*queue.Job) {
 	r.Helper()
-	lost, err := r.queue.Extend(r.Context(), time.Second, jobs...)
+	lost, _, err := r.queue.Extend(r.Context(), time.Second, jobs...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestFailedCalls(t *testing.T) {
 		r.spans.Reset()
 		down := r.Queue(&broken{Queue: r.memory, claim: errDown, extend: errDown, settle: errDown})
 		_, errClaim := down.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"q"}, Limit: 1, Lease: time.Second, Worker: "w"})
-		_, errExtend := down.Extend(t.Context(), time.Second, jobs...)
+		_, _, errExtend := down.Extend(t.Context(), time.Second, jobs...)
 		_, errSettle := down.Settle(t.Context(), nil, queue.Outcome{Job: jobs[0]})
 		for _, err := range []error{errClaim, errExtend, errSettle} {
 			if !errors.Is(err, errDown) {

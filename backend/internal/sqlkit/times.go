@@ -25,7 +25,7 @@ func (t RunTimes) Fill(r *queue.Record) {
 		if t.Started.IsZero() || !t.LockedUntil.After(t.Locked) {
 			r.StartedAt = r.UpdatedAt
 		}
-	case queue.StatusCompleted, queue.StatusDead:
+	case queue.StatusCompleted, queue.StatusDead, queue.StatusCancelled:
 		r.StartedAt, r.FinishedAt = t.Started, t.Finished
 		if t.Finished.IsZero() || t.Finished.Before(r.ScheduledAt) {
 			r.StartedAt, r.FinishedAt = t.Locked, r.UpdatedAt

@@ -1,6 +1,6 @@
--- Counts the jobs of a long table: live and dead jobs along the partial indexes, exactly up to 10,000 a queue; the
--- others by proportion, from a sample of the table's pages that takes $1 bytes.
--- Index: jobs_pending_idx, jobs_running_idx, jobs_dead_idx.
+-- Counts the jobs of a long table: live, dead and cancelled jobs along the partial indexes, exactly up to 10,000
+-- a queue; the others by proportion, from a sample of the table's pages that takes $1 bytes.
+-- Index: jobs_pending_idx, jobs_running_idx, jobs_dead_idx, jobs_held_idx, jobs_cancelled_idx.
 WITH RECURSIVE line (queue) AS (
     (SELECT queue FROM errand.jobs WHERE status = 'pending' ORDER BY queue LIMIT 1)
     UNION ALL
@@ -21,6 +21,14 @@ WITH RECURSIVE line (queue) AS (
     SELECT queue, 'dead', count(*),
         (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'dead' LIMIT 100000) AS c) < 100000
     FROM (SELECT queue FROM errand.jobs WHERE status = 'dead' LIMIT 100000) AS d GROUP BY queue
+    UNION ALL
+    SELECT queue, 'held', count(*),
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'held' LIMIT 100000) AS c) < 100000
+    FROM (SELECT queue FROM errand.jobs WHERE status = 'held' LIMIT 100000) AS h GROUP BY queue
+    UNION ALL
+    SELECT queue, 'cancelled', count(*),
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'cancelled' LIMIT 100000) AS c) < 100000
+    FROM (SELECT queue FROM errand.jobs WHERE status = 'cancelled' LIMIT 100000) AS x GROUP BY queue
 ), sample AS (
     SELECT queue, status::text AS status,
         (count(*) * greatest(1, pg_relation_size('errand.jobs')::float8 / $1::bigint))::bigint AS jobs

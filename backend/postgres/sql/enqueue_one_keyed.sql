@@ -12,13 +12,13 @@ WITH written AS (
             + coalesce($5::bigint, 0) * interval '1 microsecond'),
         coalesce($7::integer, 5), $8::text::jsonb, $10::text
     )
-    ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING
+    ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running', 'held') DO NOTHING
     RETURNING id
 )
 SELECT
     coalesce((SELECT id FROM written), (
         SELECT live.id FROM errand.jobs live
-        WHERE live.queue = $1::text AND live.job_key = $10::text AND live.status IN ('pending', 'running'))),
+        WHERE live.queue = $1::text AND live.job_key = $10::text AND live.status IN ('pending', 'running', 'held'))),
     NOT EXISTS (SELECT FROM written),
     CASE WHEN $9::boolean AND EXISTS (SELECT FROM written) AND EXISTS (
             SELECT FROM errand.sleepers s WHERE s.queue = $1::text

@@ -6,7 +6,7 @@
 -- the planner from looking for them along jobs_pkey.
 -- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years, because drivers cannot
 -- read them.
--- Index: jobs_dead_idx, jobs_pending_idx, jobs_running_idx.
+-- Index: jobs_dead_idx, jobs_pending_idx, jobs_running_idx, jobs_held_idx, jobs_cancelled_idx.
 SELECT
     id, queue, kind, CASE WHEN $8::boolean THEN payload END, priority,
     least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
@@ -19,7 +19,8 @@ SELECT
     CASE WHEN started_at IS NOT NULL THEN least(greatest(started_at, '1970-01-01Z'), '9999-12-31Z') END,
     CASE WHEN finished_at IS NOT NULL THEN least(greatest(finished_at, '1970-01-01Z'), '9999-12-31Z') END,
     CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
-    coalesce(redrives, 0)
+    coalesce(redrives, 0),
+    CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END
 FROM errand.jobs
 WHERE ($1::text IS NULL OR queue = $1::text)
     AND ($2::text IS NULL OR kind = $2::text)

@@ -1,11 +1,11 @@
--- Removes jobs that ended long enough ago: dead ones after $3 microseconds, at most 1000 of them, along their index;
--- and, of the 1000 jobs that follow id $1, those that were completed $2 microseconds ago. With $4 they move to
+-- Removes jobs that ended long enough ago: dead and cancelled ones after $3 microseconds, at most 1000 of each, along
+-- their indexes; and, of the 1000 jobs that follow id $1, those that were completed $2 microseconds ago. With $4 they move to
 -- jobs_archive. $5 is the key of an advisory lock: while another process prunes, it does nothing.
--- Returns the last id that it looked at (NULL if it did nothing), how many completed and dead jobs it removed, and
--- whether there may be more completed ones: the slice is full and has a job that was created that long ago.
+-- Returns the last id that it looked at (NULL if it did nothing), how many completed jobs it removed, how many
+-- others, and whether there may be more completed ones: the slice is full and has a job that was created that long ago.
 -- Completed jobs have no index, because settling would pay for it. Columns are named, because the table may have more
 -- of them than errand knows.
--- Index: jobs_pkey, jobs_dead_idx.
+-- Index: jobs_pkey, jobs_dead_idx, jobs_cancelled_idx.
 WITH turn AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock($5::bigint) AS mine
 ), slice AS MATERIALIZED (
@@ -33,25 +33,36 @@ WITH turn AS MATERIALIZED (
     ORDER BY j.updated_at, j.id
     LIMIT 1000
     FOR UPDATE SKIP LOCKED
+), cancelled AS MATERIALIZED (
+    SELECT j.id
+    FROM errand.jobs j
+    WHERE j.status = 'cancelled'
+        AND j.updated_at <= statement_timestamp() - $3::bigint * interval '1 microsecond'
+        AND (SELECT mine FROM turn)
+    ORDER BY j.updated_at, j.id
+    LIMIT 1000
+    FOR UPDATE SKIP LOCKED
 ), removed AS (
     DELETE FROM errand.jobs
-    WHERE id = ANY (ARRAY(SELECT id FROM done UNION ALL SELECT id FROM dead))
+    WHERE id = ANY (ARRAY(SELECT id FROM done UNION ALL SELECT id FROM dead UNION ALL SELECT id FROM cancelled))
     RETURNING
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until,
-        started_at, finished_at, redriven_at, redrives, job_group, ordered
+        started_at, finished_at, redriven_at, redrives, job_group, ordered,
+        cancel_at
 ), archived AS (
     INSERT INTO errand.jobs_archive (
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until,
-        started_at, finished_at, redriven_at, redrives, job_group, ordered
+        started_at, finished_at, redriven_at, redrives, job_group, ordered,
+        cancel_at
     )
     SELECT * FROM removed WHERE $4::boolean
 )
 SELECT
     CASE WHEN (SELECT mine FROM turn) THEN coalesce(max(s.id), 0) END,
     (SELECT count(*) FROM removed WHERE status = 'completed'),
-    (SELECT count(*) FROM removed WHERE status = 'dead'),
+    (SELECT count(*) FROM removed WHERE status <> 'completed'),
     count(*) = 1000
         AND bool_or(s.created_at <= statement_timestamp() - $2::bigint * interval '1 microsecond')
 FROM slice s;

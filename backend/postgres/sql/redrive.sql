@@ -26,7 +26,7 @@ WITH dead AS MATERIALIZED (
         SELECT d.id FROM dead d
         WHERE d.job_key IS NULL OR NOT EXISTS (
             SELECT FROM errand.jobs live
-            WHERE live.queue = d.queue AND live.job_key = d.job_key AND live.status IN ('pending', 'running'))))
+            WHERE live.queue = d.queue AND live.job_key = d.job_key AND live.status IN ('pending', 'running', 'held'))))
     RETURNING queue
 ), woken AS (
     SELECT pg_notify('errand', r.queue)

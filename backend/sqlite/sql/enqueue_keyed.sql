@@ -10,5 +10,5 @@ SELECT
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8, ?2, ?2
 FROM json_each(?1)
 WHERE true
-ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running') DO NOTHING
+ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running', 'held') DO NOTHING
 RETURNING id, id - 1 - (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs' COLLATE NOCASE);

@@ -2,7 +2,7 @@
 -- status. For another status that has an index, Jobs replaces the word pending by its name. It reads only jobs of that
 -- status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6. If ?7 is not NULL, it lists only jobs
 -- whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes.
--- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead.
+-- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead, errand_jobs_held, errand_jobs_cancelled.
 WITH page AS MATERIALIZED (
     SELECT id AS number
     FROM errand_jobs INDEXED BY errand_jobs_pending
@@ -19,7 +19,7 @@ WITH page AS MATERIALIZED (
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, job_group, queue,
     fence, locked_by, status, locked_at, locked_until, updated_at, started_at, finished_at, redriven_at,
-    coalesce(redrives, 0)
+    coalesce(redrives, 0), cancel_at
 FROM page CROSS JOIN errand_jobs NOT INDEXED
 WHERE id = number
 ORDER BY id DESC;

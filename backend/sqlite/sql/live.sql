@@ -7,4 +7,4 @@ CROSS JOIN errand_jobs AS j INDEXED BY errand_jobs_key
 WHERE j.queue = want.value ->> 0
     AND j.job_key = want.value ->> 1
     AND j.job_key IS NOT NULL
-    AND j.status IN ('pending', 'running');
+    AND j.status IN ('pending', 'running', 'held');

@@ -268,7 +268,7 @@ func (c *contender) extend(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	lost, err := c.q.Extend(ctx, time.Duration(1+c.draw.IntN(300))*time.Millisecond, jobs...)
+	lost, _, err := c.q.Extend(ctx, time.Duration(1+c.draw.IntN(300))*time.Millisecond, jobs...)
 	return len(jobs) - len(lost), err
 }
 

@@ -158,10 +158,10 @@ func (w observed) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	return jobs, err
 }
 
-func (w observed) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) ([]*queue.Job, error) {
-	lost, err := w.Queue.Extend(ctx, lease, jobs...)
+func (w observed) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
+	lost, asked, err = w.Queue.Extend(ctx, lease, jobs...)
 	w.reportLost(lost)
-	return lost, err
+	return lost, asked, err
 }
 
 func (w observed) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {
