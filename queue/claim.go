@@ -58,13 +58,13 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 	isAsleep := false
 	var until time.Time // while asleep: how long the answer of Sleep is valid
 	for ctx.Err() == nil {
-		n := r.roomNow()
+		n, free := r.roomNow()
 		if n == 0 {
 			r.awaitRoom(ctx)
 			continue
 		}
 		before := time.Now()
-		got, isFull, err := r.claimOnce(claims, n)
+		got, isFull, err := r.claimOnce(claims, n, free)
 		took := time.Since(before)
 		var setup *SetupError
 		if !hasClaimed && errors.As(err, &setup) {
@@ -96,9 +96,9 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 	}
 }
 
-// claimOnce claims at most n jobs and starts them. It returns how many it got, and whether the
+// claimOnce claims at most n jobs and starts them; free slots can start so many at once. It returns how many it got, and whether the
 // claim came back full: then more jobs are due.
-func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err error) {
+func (r *run) claimOnce(ctx context.Context, n, free int) (got int, full bool, err error) {
 	before := time.Now()
 	if before.After(r.slowUntil) {
 		r.claimTime = claimTimeout
@@ -107,6 +107,7 @@ func (r *run) claimOnce(ctx context.Context, n int) (got int, full bool, err err
 	defer cancel()
 	r.forgetDue(before)
 	req := r.sizedRequest(n)
+	req.Ahead = max(req.Limit-free, 0)
 	jobs, err := r.Backend.Claim(ctx, req)
 	if slow, ok := errors.AsType[*SlowError](err); ok {
 		r.noteSlow(slow)
@@ -134,14 +135,15 @@ func (r *run) noteSlow(slow *SlowError) {
 	r.noteDue(time.Now().Add(slow.Delay))
 }
 
-// isFull reports whether a claim returned as many jobs as it asked for, or so many bytes that the
-// next job may not have fitted.
+// isFull reports whether a claim returned as many jobs as it asked for (of limited queues, as many
+// as slots are free), or so many bytes that the next job may not have fitted.
 func isFull(req ClaimRequest, jobs []*Job) bool {
 	bytes := 0
 	for _, job := range jobs {
 		bytes += job.size()
 	}
-	return len(jobs) == req.Limit || bytes > req.Bytes/2
+	return len(jobs) == req.Limit || bytes > req.Bytes/2 ||
+		len(jobs) > 0 && len(jobs) == req.Limit-req.Ahead && jobs[len(jobs)-1].Limited
 }
 
 // sizedRequest returns the request for n jobs, or for fewer if claims were not answered in time.
@@ -163,11 +165,11 @@ func (r *run) adjustSize(err error, took time.Duration) {
 	}
 }
 
-// roomNow returns how many jobs to claim now.
-func (r *run) roomNow() int {
+// roomNow returns how many jobs to claim now, and how many slots are free.
+func (r *run) roomNow() (n, free int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.freeRoom()
+	return r.freeRoom(), max(r.Concurrency-r.held.unfinished(), 0)
 }
 
 // noteBacklog notes whether the last claim came back full.

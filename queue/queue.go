@@ -96,6 +96,9 @@ type ClaimRequest struct {
 	Kinds []string
 	// Limit is how many jobs to claim at most; at least 1.
 	Limit int
+	// Ahead is how many of the Limit would wait for a free slot. Of limited queues (see [Rule]) at
+	// most Limit-Ahead jobs are claimed, because a job that waits would keep others from running.
+	Ahead int
 	// Bytes is about how many bytes the payloads and headers of the jobs may have in total. The
 	// claim ends before the first job that does not fit, but claims the first job whatever its
 	// length. 0 means 16 MiB.
@@ -125,6 +128,9 @@ func (r ClaimRequest) Check() error {
 	}
 	if r.Limit < 1 {
 		return invalid("Limit", "%d: at least 1", r.Limit)
+	}
+	if r.Ahead < 0 || r.Ahead > r.Limit {
+		return invalid("Ahead", "%d: between 0 and Limit", r.Ahead)
 	}
 	if r.Bytes < 0 {
 		return invalid("Bytes", "%d: at least 1, or 0 for %d", r.Bytes, defaultClaimBytes)

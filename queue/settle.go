@@ -125,7 +125,7 @@ func (r *run) setAside(batch []*heldJob) bool {
 }
 
 // endHolds ends the worker's hold on jobs that are settled or lost, and notes when the retried and
-// released jobs are due.
+// released jobs are due. A limited queue has room for another job now.
 func (r *run) endHolds(batch []*heldJob, lost []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,6 +141,9 @@ func (r *run) endHolds(batch []*heldJob, lost []*Job) {
 	for _, h := range batch {
 		if o := h.outcome; o.Action == Retry || o.Action == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))
+		}
+		if h.job.Limited {
+			r.noteDue(now)
 		}
 		r.held.settled(h)
 	}

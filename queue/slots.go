@@ -153,6 +153,9 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pace.add(took)
+	if h.job.Limited && !hasOutcome { // otherwise endHolds does so
+		r.noteDue(time.Now())
+	}
 	before = r.held.finish(h, o, hasOutcome)
 	if before == stateRunning && hasOutcome {
 		if o.Action == Release && o.Delay == 0 && r.serving.Err() != nil {

@@ -36,7 +36,7 @@ type Harness struct {
 }
 
 // capability is a set of what a backend may have beyond the four operations of a Queue.
-type capability uint16
+type capability uint32
 
 const (
 	hasTx capability = 1 << iota
@@ -48,6 +48,7 @@ const (
 	hasReclaimer
 	hasTxClaimer
 	hasTxBeginner
+	hasRuler
 	isPolling // a Waiter without the means to wake
 	replaces
 	anything = capability(0)
@@ -59,7 +60,7 @@ var capabilityNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {isPolling, "Polls"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {isPolling, "Polls"},
 	{replaces, "Replace"},
 }
 
@@ -81,6 +82,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Reclaimer](h), hasReclaimer)
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
 	add(can[queue.TxBeginner](h), hasTxBeginner)
+	add(can[queue.Ruler](h), hasRuler)
 	return p
 }
 
@@ -119,6 +121,8 @@ var themes = []theme{
 	{"begintx", false, beginTxCases},
 	{"inspect", false, inspectCases},
 	{"times", false, timesCases},
+	{"rules", false, rulesCases},
+	{"turns", false, turnsCases},
 	{"backlog", false, backlogCases},
 	{"redrive", false, redriveCases},
 	{"model", false, modelCases},

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -21,22 +22,40 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 	defer q.mu.Unlock()
 	at := now()
 	q.lastFence++
-	var jobs []*queue.Job
-	room := req.MaxBytes()
+	c := &claim{q: q, req: req, at: at, room: req.MaxBytes()}
 	for _, name := range req.Queues {
-		pending := q.advanced(name, req.Kinds, at)
-		for len(jobs) < req.Limit {
-			r := firstToClaim(pending)
-			if r == nil {
-				break
-			}
-			if room -= sizeOf(r); room < 0 && len(jobs) > 0 {
-				return jobs, nil
-			}
-			jobs = append(jobs, q.claim(nil, r, req, at))
+		if rules := q.limits[name]; rules != nil {
+			c.fillLimited(name, rules)
+		} else {
+			c.fill(q.advanced(name, req.Kinds, at), req.Limit-len(c.jobs))
 		}
 	}
-	return jobs, nil
+	return c.jobs, nil
+}
+
+// claim is a Claim under way.
+type claim struct {
+	q    *Queue
+	req  queue.ClaimRequest
+	at   time.Time
+	room int // how many bytes more it may return
+	jobs []*queue.Job
+}
+
+// fill claims up to n due jobs of the lanes, and returns how many.
+func (c *claim) fill(lanes []*laneRows, n int) (claimed int) {
+	for claimed < n && c.room >= 0 {
+		r := firstToClaim(lanes)
+		if r == nil {
+			break
+		}
+		if c.room -= sizeOf(r); c.room < 0 && len(c.jobs) > 0 {
+			break
+		}
+		c.jobs = append(c.jobs, c.q.claim(nil, r, c.req, c.at))
+		claimed++
+	}
+	return claimed
 }
 
 // sizeOf returns the length of a job's payload and headers in bytes.
@@ -149,7 +168,11 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 		return nil, failed("claim", err)
 	}
 	var job *queue.Job
+	var limited error
 	err = q.do(ctx, "claim", tx, func() *memTx {
+		if limited = q.checkUnlimited(req.Queues); limited != nil {
+			return nil
+		}
 		at := now()
 		r := q.firstIn(tx, req, at)
 		if r == nil {
@@ -164,7 +187,7 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 		tx.claims[r.id] = job.Fence
 		return nil
 	})
-	return job, err
+	return job, cmp.Or(err, limited)
 }
 
 // firstIn returns the row that tx claims first. tx also sees jobs that it has itself enqueued or

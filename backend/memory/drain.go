@@ -12,7 +12,7 @@ const drainLease = 30 * 24 * time.Hour
 
 // Drain runs all due jobs, one at a time in the caller's goroutine, until none is due; that
 // includes jobs that become due meanwhile, such as those that a handler enqueues. It takes the jobs
-// of all queues in the order of claims. It settles each job as a worker would ([queue.OutcomeOf]; a
+// of all queues in the order of claims, and does not keep rules. It settles each job as a worker would ([queue.OutcomeOf]; a
 // panic becomes a [queue.PanicError]), so a failed job waits for its back-off and is left. If h is
 // a [queue.Mux], or a chain around one, jobs of kinds that it does not handle are left too.
 //
@@ -49,7 +49,7 @@ func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
-	var pending []*kindRows
+	var pending []*laneRows
 	for name := range q.pending {
 		pending = append(pending, q.advanced(name, kinds, at)...)
 	}

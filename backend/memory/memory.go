@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -28,7 +29,7 @@ type Options struct {
 
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
 // capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
-// [queue.Pruner], [queue.Reclaimer] and [queue.TxClaimer]. [New] makes one.
+// [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer] and [queue.Ruler]. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -44,10 +45,14 @@ type Queue struct {
 	lastID    int64
 	lastFence int64
 	rows      map[int64]*row
-	keys      map[lockKey][]*row              // rows that are live, or that an open transaction makes live
-	pending   map[string]map[string]*kindRows // pending rows by queue and kind
-	leases    rowHeap                         // running rows; due is when their lease ends
-	ended     rowHeap                         // ended rows; due is when their retention is over
+	keys      map[lockKey][]*row            // rows that are live, or that an open transaction makes live
+	pending   map[string]map[lane]*laneRows // pending rows by queue and lane
+	running   map[int64]*row                // rows that run
+	limits    map[string]*limits.Queue      // the rules of each limited queue
+	rules     map[ruleKey]queue.Rule
+	turns     map[string]string // the group behind which a limited queue's next walk begins
+	leases    rowHeap           // running rows; due is when their lease ends
+	ended     rowHeap           // ended rows; due is when their retention is over
 	sleepers  map[string]*sleeper
 }
 
@@ -60,6 +65,7 @@ var _ interface {
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer
+	queue.Ruler
 } = (*Queue)(nil)
 
 // New returns an empty queue.
@@ -69,7 +75,10 @@ func New(opts Options) *Queue {
 		opts:     opts,
 		rows:     make(map[int64]*row),
 		keys:     make(map[lockKey][]*row),
-		pending:  make(map[string]map[string]*kindRows),
+		pending:  make(map[string]map[lane]*laneRows),
+		running:  make(map[int64]*row),
+		rules:    make(map[ruleKey]queue.Rule),
+		turns:    make(map[string]string),
 		sleepers: make(map[string]*sleeper),
 	}
 }
@@ -168,13 +177,14 @@ func (q *Queue) index(r *row) {
 		r.heap.remove(r)
 	}
 	q.indexKey(r)
+	q.indexRunning(r)
 	if r.tx != nil {
 		return // locked: no claim finds it
 	}
 	rec := &r.committed
 	switch rec.Status {
 	case queue.StatusPending:
-		q.rowsOf(rec.Queue, rec.Kind).scheduled.add(r, rec.ScheduledAt)
+		q.rowsOf(rec).scheduled.add(r, rec.ScheduledAt)
 		q.wake(rec.Queue)
 	case queue.StatusRunning:
 		q.leases.add(r, rec.LeaseEnds)

@@ -76,48 +76,56 @@ func (h *rowHeap) Pop() any {
 	return r
 }
 
-// kindRows holds the pending rows of one kind in one queue.
-type kindRows struct {
+// lane is which of a queue's pending rows are in one laneRows. group is "" for all rows if the
+// groups of the queue do not take turns.
+type lane struct{ kind, group string }
+
+// laneRows holds the pending rows of one lane of a queue.
+type laneRows struct {
 	scheduled rowHeap // those that advance has not yet moved, by due time
 	due       rowHeap // those that are due, by priority
 }
 
 // advance moves the rows that have become due from scheduled to due.
-func (k *kindRows) advance(now time.Time) {
+func (k *laneRows) advance(now time.Time) {
 	for r := k.scheduled.firstDue(now); r != nil; r = k.scheduled.firstDue(now) {
 		k.scheduled.remove(r)
 		k.due.add(r, r.due)
 	}
 }
 
-// rowsOf returns the pending rows of that queue and kind.
-func (q *Queue) rowsOf(name, kind string) *kindRows {
-	kinds := q.pending[name]
-	if kinds == nil {
-		kinds = make(map[string]*kindRows)
-		q.pending[name] = kinds
+// rowsOf returns the lane of a pending row.
+func (q *Queue) rowsOf(rec *queue.Record) *laneRows {
+	lanes := q.pending[rec.Queue]
+	if lanes == nil {
+		lanes = make(map[lane]*laneRows)
+		q.pending[rec.Queue] = lanes
 	}
-	if kinds[kind] == nil {
-		kinds[kind] = &kindRows{due: rowHeap{byPriority: true}}
+	l := lane{kind: rec.Kind}
+	if rules := q.limits[rec.Queue]; rules != nil && rules.HasTurns() {
+		l.group = rec.Group
 	}
-	return kinds[kind]
+	if lanes[l] == nil {
+		lanes[l] = &laneRows{due: rowHeap{byPriority: true}}
+	}
+	return lanes[l]
 }
 
 // advanced returns the pending rows of a queue: of the given kinds, or of all kinds if none are
 // given. It has moved the rows that are due at that time.
-func (q *Queue) advanced(name string, kinds []string, at time.Time) []*kindRows {
-	var all []*kindRows
-	for kind, k := range q.pending[name] {
-		if len(kinds) == 0 || slices.Contains(kinds, kind) {
-			k.advance(at)
-			all = append(all, k)
+func (q *Queue) advanced(name string, kinds []string, at time.Time) []*laneRows {
+	var all []*laneRows
+	for l, rows := range q.pending[name] {
+		if len(kinds) == 0 || slices.Contains(kinds, l.kind) {
+			rows.advance(at)
+			all = append(all, rows)
 		}
 	}
 	return all
 }
 
 // firstToClaim returns the due row that is claimed first; nil if no row is due.
-func firstToClaim(all []*kindRows) *row {
+func firstToClaim(all []*laneRows) *row {
 	var best *row
 	for _, k := range all {
 		if r := k.due.first(); r != nil && (best == nil || claimedBefore(&r.committed, &best.committed)) {

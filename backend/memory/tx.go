@@ -40,6 +40,7 @@ type memTx struct {
 	rows []*row        // those that it has locked, in that order
 	done chan struct{} // closed when it has ended, under q.mu
 
+	rules  []queue.Rule    // what it has set, in that order
 	claims map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
 }
 
@@ -128,6 +129,9 @@ func (tx *memTx) end(commit bool) error {
 		}
 		r.tx, r.draft = nil, nil
 		tx.q.index(r)
+	}
+	if commit {
+		tx.q.applyRules(tx.rules)
 	}
 	return nil
 }

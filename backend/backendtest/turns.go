@@ -1,0 +1,237 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var turnsCases = []testCase{
+	{"groups take turns", hasRuler, testTurns},
+	{"a lone group gets all", hasRuler, testLoneGroup},
+	{"one job beside 10,000", hasRuler, testOneBesideMany},
+	{"1,500 full groups hide none", hasRuler, testManyFullGroups},
+	{"a place is free after the reclaim, not before", hasRuler | hasReclaimer, testReclaimedPlace},
+	{"8 claimers keep the limits", hasRuler, testClaimersKeepLimits},
+	{"8 claimers beside changes of the rules", hasRuler, testClaimersBesideChanges},
+	{"resuming wakes", hasRuler | hasWakeUps, testResumeWakes},
+	{"a place that becomes free wakes", hasRuler | hasWakeUps, testFreePlaceWakes},
+}
+
+func testTurns(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Share: 1}, queue.Rule{Queue: "q", Group: "c", Share: 3})
+	enqueue(t, h, slices.Concat(inGroup("a", 100), inGroup("b", 100), inGroup("c", 100), inGroup("d", 1))...)
+	wantGroups(t, h, "claim of one turn each", request(6), map[string]int{"a": 1, "b": 1, "c": 3, "d": 1})
+	got := make(map[string]int)
+	for range 15 {
+		for _, j := range claim(t, h, request(1)) {
+			got[j.Group]++
+		}
+	}
+	// A claim that ends within a turn ends the turn.
+	if got["a"] != 5 || got["b"] != 5 || got["c"] != 5 {
+		t.Fatalf("15 claims of one job: got %v, want 5 of each group", got)
+	}
+	setRules(t, h, queue.Rule{Queue: "q", Group: "c"})
+	wantGroups(t, h, "claim of 30 jobs", request(30), map[string]int{"a": 10, "b": 10, "c": 10})
+}
+
+func testLoneGroup(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Share: 1})
+	enqueue(t, h, inGroup("a", 1000)...)
+	wantGroups(t, h, "claim", request(700), map[string]int{"a": 700})
+	enqueue(t, h, inGroup("b", 10)...)
+	wantGroups(t, h, "claim beside a small group", request(300), map[string]int{"a": 290, "b": 10})
+}
+
+func testOneBesideMany(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Share: 1})
+	enqueue(t, h, inGroup("a", 10_000)...)
+	wantGroups(t, h, "claim", request(10), map[string]int{"a": 10})
+	for i := range 5 {
+		name := fmt.Sprint("0b"[i%2:], i) // before and behind a, by name
+		enqueue(t, h, inGroup(name, 1)...)
+		wantGroups(t, h, "claim beside the job of another group", request(2), map[string]int{"a": 1, name: 1})
+	}
+}
+
+func testManyFullGroups(t *testing.T, h Harness) {
+	const groups = 1500
+	setRules(t, h, queue.Rule{Queue: "q", PerGroup: 1})
+	enqueue(t, h, newJobs(2*groups, func(i int, j *queue.Job) { j.Group = fmt.Sprintf("%04d", i/2) })...)
+	claimed := 0
+	for range 4 {
+		claimed += len(claim(t, h, request(2*groups)))
+	}
+	if claimed != groups {
+		t.Fatalf("claimed %d jobs of %d groups with a limit of 1, want one each", claimed, groups)
+	}
+	for _, name := range []string{"0750a", "9", "0"} {
+		enqueue(t, h, inGroup(name, 1)...)
+		found := 0
+		for range 3 {
+			found += len(claim(t, h, request(5)))
+		}
+		if found != 1 {
+			t.Fatalf("3 claims beside %d full groups: got %d jobs, want the one of group %s", groups, found, name)
+		}
+	}
+}
+
+func testReclaimedPlace(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Running: 2, PerGroup: 1})
+	enqueue(t, h, append(inGroup("a", 2), inGroup("b", 1)...)...)
+	wantGroups(t, h, "claim", short(request(1)), map[string]int{"a": 1})
+	time.Sleep(2 * shortLease)
+	wantGroups(t, h, "claim beside an expired lease", request(10), map[string]int{"b": 1})
+	claimNone(t, h, "before the reclaim")
+	awaitReclaim(t, h, 1)
+	wantGroups(t, h, "claim after the reclaim", request(10), map[string]int{"a": 1})
+}
+
+// gauge counts jobs that run, and keeps the highest count.
+type gauge struct{ now, most atomic.Int64 }
+
+func (g *gauge) add(n int64) {
+	now := g.now.Add(n)
+	for most := g.most.Load(); now > most && !g.most.CompareAndSwap(most, now); most = g.most.Load() {
+	}
+}
+
+// runAll lets 8 claimers claim and complete jobs until they have done total jobs. started and ended
+// are called between the claim of a job and its Settle.
+func runAll(t *testing.T, h Harness, total int, started, ended func(j *queue.Job)) {
+	var done atomic.Int64
+	var claimers sync.WaitGroup
+	stop := time.Now().Add(patience)
+	for i := range 8 {
+		claimers.Go(func() {
+			req := request(3)
+			req.Worker = fmt.Sprint("w", i)
+			for done.Load() < int64(total) && time.Now().Before(stop) && !t.Failed() {
+				jobs, err := h.Queue.Claim(t.Context(), req)
+				if err != nil {
+					t.Errorf("Claim: %v", err)
+					return
+				}
+				for _, j := range jobs {
+					started(j)
+				}
+				time.Sleep(time.Millisecond)
+				for _, j := range jobs {
+					ended(j)
+				}
+				lost, err := h.Queue.Settle(t.Context(), nil, outcomes(queue.Done, jobs...)...)
+				if err != nil || len(lost) > 0 {
+					t.Errorf("Settle: lost %v, error %v", ids(lost), err)
+				}
+				done.Add(int64(len(jobs)))
+			}
+		})
+	}
+	claimers.Wait()
+	if done.Load() != int64(total) {
+		t.Errorf("8 claimers did %d jobs in %v, want %d", done.Load(), patience, total)
+	}
+}
+
+func testClaimersKeepLimits(t *testing.T, h Harness) {
+	const total, groups = 400, 8
+	setRules(t, h, queue.Rule{Queue: "q", Running: 7, PerGroup: 2}, queue.Rule{Queue: "q", Group: "g3", PerGroup: 1})
+	enqueue(t, h, newJobs(total, func(i int, j *queue.Job) { j.Group = fmt.Sprint("g", i%groups) })...)
+	var all gauge
+	each := make(map[string]*gauge)
+	for i := range groups {
+		each[fmt.Sprint("g", i)] = new(gauge)
+	}
+	runAll(t, h, total,
+		func(j *queue.Job) { all.add(1); each[j.Group].add(1) },
+		func(j *queue.Job) { each[j.Group].add(-1); all.add(-1) })
+	if most := all.most.Load(); most > 7 {
+		t.Errorf("%d jobs ran at once, want at most 7", most)
+	}
+	for name, g := range each {
+		limit := int64(2)
+		if name == "g3" {
+			limit = 1
+		}
+		if most := g.most.Load(); most > limit {
+			t.Errorf("%d jobs of group %s ran at once, want at most %d", most, name, limit)
+		}
+	}
+}
+
+// testClaimersBesideChanges: while rules appear, change and go, each job still runs once, and no
+// call fails.
+func testClaimersBesideChanges(t *testing.T, h Harness) {
+	const total = 400
+	enqueue(t, h, newJobs(total, func(i int, j *queue.Job) { j.Group = []string{"a", "b", "c", ""}[i%4] })...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var changes sync.WaitGroup
+	changes.Go(func() {
+		ruler, _ := queue.As[queue.Ruler](h.Queue)
+		rules := []queue.Rule{{Running: 5}, {Share: 2}, {}, {PerGroup: 1}, {}, {Running: 6, PerGroup: 2}}
+		for i := 0; ctx.Err() == nil; i++ {
+			rule := rules[i%len(rules)]
+			rule.Queue = "q"
+			if err := ruler.SetRules(t.Context(), nil, rule); err != nil {
+				t.Errorf("SetRules(%+v): %v", rule, err)
+			}
+			time.Sleep(3 * time.Millisecond)
+		}
+	})
+	var seen sync.Map
+	runAll(t, h, total, func(j *queue.Job) {
+		if _, again := seen.LoadOrStore(j.ID, true); again {
+			t.Errorf("job %d was claimed twice", j.ID)
+		}
+	}, func(*queue.Job) {})
+	cancel()
+	changes.Wait()
+}
+
+func testResumeWakes(t *testing.T, h Harness) {
+	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
+	setRules(t, h, queue.Rule{Queue: "q", Paused: true})
+	wantPrompt(t, h, d, "resuming", func() { setRules(t, h, queue.Rule{Queue: "q"}) })
+}
+
+// testFreePlaceWakes: two workers with one place between them both work. The one that has settled
+// claims at once, and a worker that has stopped leaves its place to the other one.
+func testFreePlaceWakes(t *testing.T, h Harness) {
+	const total = 60
+	setRules(t, h, queue.Rule{Queue: "q", Running: 1})
+	enqueue(t, h, newJobs(total, nil)...)
+	var done atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {
+		if done.Add(1) == total {
+			cancel()
+		}
+		return nil
+	})
+	short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer stop()
+	var workers sync.WaitGroup
+	for i, ctx := range []context.Context{short, ctx} {
+		workers.Go(func() {
+			w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Name: fmt.Sprint("w", i), Logger: slog.New(slog.DiscardHandler)}
+			if err := w.Run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	began := time.Now()
+	workers.Wait()
+	if took := time.Since(began); done.Load() < total || took > patience/2 {
+		t.Errorf("%d of %d jobs done one at a time in %v", done.Load(), total, took)
+	}
+}

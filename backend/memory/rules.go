@@ -1,0 +1,183 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/errandhq/errand/backend/internal/limits"
+	"github.com/errandhq/errand/queue"
+)
+
+// ruleKey is what a rule is for. group is "" for the rule of the queue.
+type ruleKey struct{ queue, group string }
+
+// SetRules implements [queue.Ruler]. It does not wait: of two transactions that set one rule, the
+// commit of the second counts.
+func (q *Queue) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		if err := rules[i].Check(); err != nil {
+			return failed("set rules", err)
+		}
+		rules[i].Queue = cmp.Or(rules[i].Queue, queue.DefaultQueue)
+	}
+	tx, err := txOf(db)
+	if err != nil {
+		return failed("set rules", err)
+	}
+	return q.do(ctx, "set rules", tx, func() *memTx {
+		if tx != nil {
+			tx.rules = append(tx.rules, rules...)
+		} else {
+			q.applyRules(rules)
+		}
+		return nil
+	})
+}
+
+// applyRules makes the rules valid. The caller holds q.mu.
+func (q *Queue) applyRules(rules []queue.Rule) {
+	if len(rules) == 0 {
+		return
+	}
+	changed := make(map[string]bool)
+	for _, r := range rules {
+		changed[r.Queue] = true
+		if k := (ruleKey{r.Queue, r.Group}); r.IsZero() {
+			delete(q.rules, k)
+		} else {
+			q.rules[k] = r
+		}
+	}
+	q.limits = limits.ByQueue(slices.Collect(maps.Values(q.rules)))
+	for name := range changed {
+		lanes := q.pending[name]
+		delete(q.pending, name)
+		for _, l := range lanes {
+			for _, r := range slices.Concat(l.scheduled.rows, l.due.rows) {
+				r.heap.remove(r)
+				q.rowsOf(&r.committed).scheduled.add(r, r.committed.ScheduledAt)
+			}
+		}
+		q.wake(name)
+	}
+}
+
+// Rules implements [queue.Ruler].
+func (q *Queue) Rules(ctx context.Context) ([]queue.Rule, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("list rules", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.SortedFunc(maps.Values(q.rules), func(a, b queue.Rule) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group))
+	}), nil
+}
+
+// checkUnlimited returns a [*queue.InvalidError] if one of the queues is limited.
+func (q *Queue) checkUnlimited(queues []string) error {
+	for _, name := range queues {
+		if q.limits[name] != nil {
+			return failed("claim", limits.InTransaction(name))
+		}
+	}
+	return nil
+}
+
+// indexRunning keeps r in running while it runs, for all who are not in its transaction. When it
+// has ended, a limited queue has room again.
+func (q *Queue) indexRunning(r *row) {
+	if r.committed.Status == queue.StatusRunning {
+		q.running[r.id] = r
+		return
+	}
+	if q.running[r.id] == nil {
+		return
+	}
+	delete(q.running, r.id)
+	if name := r.committed.Queue; q.limits[name] != nil {
+		q.wake(name)
+	}
+}
+
+// fillLimited claims jobs of a limited queue, in the turns of its groups.
+func (c *claim) fillLimited(name string, rules *limits.Queue) {
+	running := 0
+	for _, r := range c.q.running {
+		if r.committed.Queue == name {
+			running++
+		}
+	}
+	room := min(c.req.Limit-c.req.Ahead-len(c.jobs), rules.Running()-running)
+	if rules.IsPaused() || room <= 0 {
+		return
+	}
+	first := len(c.jobs)
+	if rules.HasTurns() {
+		s := newTurns(c, name)
+		c.q.turns[name], _ = rules.Walk(c.q.turns[name], room, s) // s fails only if the claim is full
+	} else {
+		c.fill(c.q.advanced(name, c.req.Kinds, c.at), room)
+	}
+	for _, job := range c.jobs[first:] {
+		job.Limited = true
+	}
+}
+
+// turns is the limits.Source of a claim in one queue.
+type turns struct {
+	c      *claim
+	queue  string
+	groups []string // those with pending rows, in order
+	lanes  map[string][]*laneRows
+}
+
+func newTurns(c *claim, name string) *turns {
+	t := &turns{c: c, queue: name, lanes: make(map[string][]*laneRows)}
+	for l, rows := range c.q.pending[name] {
+		if len(c.req.Kinds) > 0 && !slices.Contains(c.req.Kinds, l.kind) {
+			continue
+		}
+		rows.advance(c.at)
+		if rows.due.first() != nil {
+			t.lanes[l.group] = append(t.lanes[l.group], rows)
+		}
+	}
+	t.groups = slices.Sorted(maps.Keys(t.lanes))
+	return t
+}
+
+// Next implements limits.Source.
+func (t *turns) Next(after string) (group string, ok bool, err error) {
+	i, found := slices.BinarySearch(t.groups, after)
+	if found || i < len(t.groups) && t.groups[i] == "" {
+		i++
+	}
+	if i == len(t.groups) {
+		return "", false, nil
+	}
+	return t.groups[i], true, nil
+}
+
+// Running implements limits.Source.
+func (t *turns) Running(group string) (n int, err error) {
+	for _, r := range t.c.q.running {
+		if r.committed.Queue == t.queue && r.committed.Group == group {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Take implements limits.Source.
+func (t *turns) Take(group string, n int) (claimed int, err error) {
+	claimed = t.c.fill(t.lanes[group], n)
+	if t.c.room < 0 {
+		err = fmt.Errorf("memory: %w", limits.ErrFull)
+	}
+	return claimed, err
+}

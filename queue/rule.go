@@ -1,0 +1,77 @@
+package queue
+
+import "context"
+
+// Rule limits which jobs of a queue are claimed, over all its workers. A queue with a rule is a
+// limited queue. Limits count the jobs that run, so a job keeps its place until it is settled or
+// reclaimed. A rule with nothing but its Queue and Group limits nothing: setting it removes the
+// rule.
+type Rule struct {
+	// Queue is the queue's name; "" means [DefaultQueue].
+	Queue string `json:"queue"`
+	// Group is the [Job.Group] that the rule is for. "" means that it is the rule of the queue. The
+	// rule of a group replaces PerGroup and Share of the queue's rule for that group: 0 means the
+	// queue's value.
+	Group string `json:"group,omitempty"`
+	// Paused means that no job of the queue or the group is claimed. Jobs that run go on.
+	Paused bool `json:"paused,omitempty"`
+	// Running is how many jobs of the queue may run at once. 0 means any number. It must be 0 in
+	// the rule of a group.
+	Running int `json:"running,omitempty"`
+	// PerGroup is how many jobs of one group may run at once. 0 means any number. In the rule of a
+	// group, below 0 means any number.
+	PerGroup int `json:"per_group,omitempty"`
+	// Share is how many jobs of a group are claimed before the next group has its turn. 0 means 1.
+	// Groups take turns if the queue's rule has a PerGroup or a Share, or if a group has a rule.
+	// Otherwise jobs are claimed as in a queue without rules.
+	Share int `json:"share,omitempty"`
+}
+
+// maxRule is the highest limit in a rule.
+const maxRule = 1_000_000
+
+// Check returns an [*InvalidError] for the first field that is out of range. Backends call it first
+// in SetRules.
+func (r Rule) Check() error {
+	if r.Queue != "" {
+		if err := checkName("Queue", r.Queue); err != nil {
+			return err
+		}
+	}
+	if err := checkGroup(r.Group); err != nil {
+		return err
+	}
+	lowest := 0
+	if r.Group != "" {
+		lowest = -1
+		if r.Running != 0 {
+			return invalid("Running", "%d in the rule of a group: set PerGroup", r.Running)
+		}
+	}
+	for _, f := range []struct {
+		name   string
+		value  int
+		lowest int
+	}{{"Running", r.Running, 0}, {"PerGroup", r.PerGroup, lowest}, {"Share", r.Share, 0}} {
+		if f.value < f.lowest || f.value > maxRule {
+			return invalid(f.name, "%d: between %d and %d", f.value, f.lowest, maxRule)
+		}
+	}
+	return nil
+}
+
+// IsZero reports whether the rule limits nothing. To set it is to remove the rule.
+func (r Rule) IsZero() bool { return r == Rule{Queue: r.Queue, Group: r.Group} }
+
+// Ruler is a backend that keeps rules. Its methods may be called concurrently.
+type Ruler interface {
+	// SetRules sets the rules of the queues and groups that are named, through db: a transaction,
+	// whose commit makes them valid, or nil for the backend's own handle. Other rules stay as they
+	// are. Of two rules for one group the last counts. Claims that begin after the commit keep the
+	// new rules; jobs that run beyond a lower limit go on. SetRules wakes sleeping workers of the
+	// queues. It waits for a transaction that sets rules, until that ends. A bad rule (see
+	// [Rule.Check]) is an [*InvalidError], and then nothing is changed.
+	SetRules(ctx context.Context, db DB, rules ...Rule) error
+	// Rules returns all rules, ordered by queue and group.
+	Rules(ctx context.Context) ([]Rule, error)
+}
