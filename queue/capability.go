@@ -164,3 +164,39 @@ type TxBeginner interface {
 	// called, calls of the backend that write wait, except through tx.
 	BeginTx(ctx context.Context, db *sql.DB, o *sql.TxOptions) (tx *sql.Tx, end func(), err error)
 }
+
+// Scheduler is a backend that keeps [Schedule]s. Changes go through db: the caller's transaction,
+// whose commit makes them take effect, or nil for the backend's own handle. Workers notice a change
+// within seconds. Its methods may be called concurrently, also with [ScheduleRunner]'s.
+type Scheduler interface {
+	// SetSchedules adds schedules, and replaces those with the same name. Their next ticks follow
+	// now: a change fires nothing, and no tick twice. Bad input (see [CheckSchedules]) is an
+	// [*InvalidError], and nothing is changed.
+	SetSchedules(ctx context.Context, db DB, schedules ...Schedule) error
+	// PauseSchedules pauses the named schedules, or resumes them if paused is false. A resumed
+	// schedule goes on with the first tick after now. It returns how many it has changed.
+	PauseSchedules(ctx context.Context, db DB, paused bool, names ...string) (n int, err error)
+	// DeleteSchedules deletes the named schedules and returns how many there were. Jobs that they
+	// have enqueued stay. A schedule that code has declared stays deleted until the code changes.
+	DeleteSchedules(ctx context.Context, db DB, names ...string) (n int, err error)
+	// Schedules returns all schedules, ordered by name.
+	Schedules(ctx context.Context) ([]ScheduleRecord, error)
+}
+
+// ScheduleRunner is a [Scheduler] for programs: they declare the schedules of their code, and their
+// workers fire them.
+type ScheduleRunner interface {
+	// DeclareSchedules writes the schedules of a program's code. A program calls it at each start.
+	// It adds a schedule that there is not, and replaces one whose text in the code has changed
+	// since it was last declared. What a person has edited, paused or deleted meanwhile stays if
+	// the text has not changed. If the text has changed, a person's pause stays nevertheless. A
+	// release leaves alone what a higher Release has declared. It returns how many schedules it has
+	// changed. Otherwise it is like SetSchedules.
+	DeclareSchedules(ctx context.Context, db DB, d Declaration) (n int, err error)
+	// FireSchedules enqueues the jobs of the schedules whose next tick has come. It returns how many
+	// it has fired, and how long until the next tick, or less than 0 if the backend knows of none. A
+	// worker calls it at that time, after each call of Sleep, and every few seconds. Sleep can look
+	// for schedules, too, so that FireSchedules can answer from memory. A schedule that cannot be
+	// fired does not keep others from being fired. The error names it.
+	FireSchedules(ctx context.Context) (fired int, next time.Duration, err error)
+}

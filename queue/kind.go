@@ -52,6 +52,12 @@ func (k Kind[T]) New(v T) *Job {
 	return job
 }
 
+// Schedule returns a schedule that enqueues such a job, with v as its payload, at the times of spec.
+// It is not set yet: see [Scheduler] and [ScheduleRunner].
+func (k Kind[T]) Schedule(name, spec string, v T) Schedule {
+	return Schedule{Name: name, Spec: spec, Job: k.New(v)}
+}
+
 // Args unmarshals a job's payload. If the payload does not fit T, the error is an [*InvalidError].
 // Its text contains nothing of the payload.
 func (k Kind[T]) Args(job *Job) (T, error) {

@@ -44,6 +44,7 @@ func (r *run) announceSleep(ctx context.Context) (until time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	next, err := waiter.Sleep(ctx, r.Name, r.Queues)
+	signal(r.tick)
 	valid := longestSleep
 	if err != nil || !r.canWake.Load() { // the claim that follows fails as well and reports the error
 		valid = r.poll()

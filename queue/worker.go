@@ -211,6 +211,7 @@ type run struct {
 	work chan *heldJob // claimed jobs on their way to a slot
 	wake chan struct{} // signals the claim loop: the backend says that there may be jobs
 	soon chan struct{} // signals the claim loop: dueAgain has become earlier
+	tick chan struct{} // signals the tick loop: the backend may have learned of schedules
 
 	canWake   atomic.Bool   // the backend wakes the worker
 	turns     turns         // the order of the queues in each claim
@@ -256,6 +257,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		work:      make(chan *heldJob, maxPrefetch+w.Concurrency),
 		wake:      make(chan struct{}, 1),
 		soon:      make(chan struct{}, 1),
+		tick:      make(chan struct{}, 1),
 		settle:    make(chan struct{}, 1),
 		last:      make(chan struct{}),
 		held:      heldJobs{jobs: make(map[*Job]*heldJob)},
@@ -302,6 +304,7 @@ func (r *run) run(ctx context.Context) error {
 	})
 	upkeep.Go(func() { r.announceLoop(announcing, settling) })
 	upkeep.Go(func() { r.pruneLoop(ctx) })
+	upkeep.Go(func() { r.tickLoop(ctx) })
 
 	endClaiming := r.startClaiming(ctx)
 	defer endClaiming()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -33,6 +34,9 @@ type Harness struct {
 	OneWriter bool
 	// KeepsOnly says that the backend does not have OnDuplicate: Replace yet.
 	KeepsOnly bool
+	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
+	// for so long. A backend with schedules needs it.
+	Rewind func(t *testing.T, by time.Duration)
 }
 
 // capability is a set of what a backend may have beyond the four operations of a Queue.
@@ -49,6 +53,7 @@ const (
 	hasTxClaimer
 	hasTxBeginner
 	hasRuler
+	hasSchedules
 	isPolling // a Waiter without the means to wake
 	replaces
 	anything = capability(0)
@@ -60,7 +65,7 @@ var capabilityNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {isPolling, "Polls"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
 	{replaces, "Replace"},
 }
 
@@ -83,6 +88,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
 	add(can[queue.TxBeginner](h), hasTxBeginner)
 	add(can[queue.Ruler](h), hasRuler)
+	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h), hasSchedules)
 	return p
 }
 
@@ -125,6 +131,7 @@ var themes = []theme{
 	{"turns", false, turnsCases},
 	{"backlog", false, backlogCases},
 	{"redrive", false, redriveCases},
+	{"schedule", false, scheduleCases},
 	{"model", false, modelCases},
 }
 

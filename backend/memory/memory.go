@@ -29,7 +29,8 @@ type Options struct {
 
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
 // capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
-// [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer] and [queue.Ruler]. [New] makes one.
+// [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer], [queue.Ruler], [queue.Scheduler] and
+// [queue.ScheduleRunner]. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -54,6 +55,7 @@ type Queue struct {
 	leases    rowHeap           // running rows; due is when their lease ends
 	ended     rowHeap           // ended rows; due is when their retention is over
 	sleepers  map[string]*sleeper
+	schedules map[string]*schedule
 }
 
 var _ interface {
@@ -66,6 +68,8 @@ var _ interface {
 	queue.Reclaimer
 	queue.TxClaimer
 	queue.Ruler
+	queue.Scheduler
+	queue.ScheduleRunner
 } = (*Queue)(nil)
 
 // New returns an empty queue.
@@ -80,6 +84,8 @@ func New(opts Options) *Queue {
 		rules:    make(map[ruleKey]queue.Rule),
 		turns:    make(map[string]string),
 		sleepers: make(map[string]*sleeper),
+
+		schedules: make(map[string]*schedule),
 	}
 }
 

@@ -40,8 +40,9 @@ type memTx struct {
 	rows []*row        // those that it has locked, in that order
 	done chan struct{} // closed when it has ended, under q.mu
 
-	rules  []queue.Rule    // what it has set, in that order
-	claims map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
+	rules     []queue.Rule    // what it has set, in that order
+	claims    map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
+	schedules []*schedule     // those that it has locked
 }
 
 // txOf returns db as a transaction of a Queue, or nil if db is nil or another handle. If db is a
@@ -132,6 +133,9 @@ func (tx *memTx) end(commit bool) error {
 	}
 	if commit {
 		tx.q.applyRules(tx.rules)
+	}
+	for _, s := range tx.schedules {
+		tx.q.endSchedule(s, commit)
 	}
 	return nil
 }

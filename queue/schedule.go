@@ -1,0 +1,305 @@
+package queue
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/queue/cron"
+)
+
+// Schedule enqueues a job again and again, at the times of a cron expression. A [Scheduler] keeps
+// schedules in its database, and each [Worker] of that database fires them. [Kind.Schedule] makes
+// one. Name, Spec and Job are required.
+//
+// A tick is one time of the schedule. Each tick is fired once, by one of the workers: it enqueues
+// one job, or none if it was missed or if a live job has the Key.
+type Schedule struct {
+	// Name is unique in the database: 1 to 200 printable ASCII bytes.
+	Name string `json:"name"`
+	// Spec says when: five fields such as "0 9 * * 1-5", or "@daily", or "@every 90s". Package
+	// [cron] has the syntax, and what happens when clocks change.
+	Spec string `json:"spec"`
+	// Zone is the time zone of Spec, such as "Europe/Berlin". "" means UTC. Every machine that runs
+	// workers needs the zone: a system without a time zone database needs a program that imports
+	// time/tzdata.
+	Zone string `json:"zone,omitempty"`
+	// Job is what a tick enqueues, with the headers [ScheduleHeader] and [TickHeader] besides. If it
+	// has no Key, the Key is "cron:" and the name: a tick enqueues nothing while the job of an
+	// earlier tick is live. Its ScheduledAt must be zero.
+	Job *Job `json:"job"`
+	// Missed says what happens to the ticks of a time in which no worker ran. "" means [MissedLast].
+	Missed Missed `json:"missed,omitempty"`
+	// Grace is how late a tick may be fired. 0 means a minute for [MissedSkip], and no limit
+	// otherwise. Below 0 is an error.
+	Grace time.Duration `json:"grace_ns,omitempty"`
+	// Overlap lets a tick enqueue its job while the job of an earlier tick is live: the default Key
+	// then ends with the time of the tick. It is also so with [MissedAll].
+	Overlap bool `json:"overlap,omitempty"`
+	// Paused says that the schedule has no ticks.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// Missed is what happens to ticks that no worker has fired in time.
+type Missed string
+
+const (
+	MissedLast Missed = "last" // the last of them is fired, so one job makes up for all
+	MissedSkip Missed = "skip" // the last of them is fired if it is less than Grace old
+	MissedAll  Missed = "all"  // each of them is fired, the last 100 at most
+)
+
+const (
+	// ScheduleHeader is the header of a schedule's job that has the schedule's name.
+	ScheduleHeader = "errand-schedule"
+	// TickHeader is the header of a schedule's job that has the time of its tick, as RFC 3339 in UTC.
+	TickHeader = "errand-tick"
+
+	keyPrefix       = "cron:"
+	mostMissed      = 100
+	skipGrace       = time.Minute
+	maxSpec         = 1000
+	tickFormat      = time.RFC3339Nano
+	smallClockSteps = time.Hour
+)
+
+// TickOf returns the schedule and the tick that job was enqueued for. ok is false for a job that
+// was not enqueued by a schedule.
+func TickOf(job *Job) (schedule string, tick time.Time, ok bool) {
+	name := job.Headers[ScheduleHeader]
+	tick, err := time.Parse(tickFormat, job.Headers[TickHeader])
+	if name == "" || err != nil {
+		return "", time.Time{}, false
+	}
+	return name, tick, true
+}
+
+// ScheduleRecord is a schedule as [Scheduler].Schedules returns it. Times are the backend's.
+type ScheduleRecord struct {
+	Schedule
+	// Next is the next tick. Zero if the schedule is paused.
+	Next time.Time `json:"next,omitzero"`
+	// LastTick is the last tick that was fired. Zero means none.
+	LastTick time.Time `json:"last_tick,omitzero"`
+	// LastJob is the ID of the job of the last tick. If that tick enqueued nothing, it is the live
+	// job that has the Key.
+	LastJob int64 `json:"last_job,omitempty"`
+	// Skipped is how many ticks have enqueued nothing because a live job had the Key.
+	Skipped int64 `json:"skipped,omitempty"`
+	// Release is the highest [Declaration].Release that has declared the schedule.
+	Release int64 `json:"release,omitempty"`
+	// Declared reports whether the program's code has declared the schedule.
+	Declared bool `json:"declared,omitempty"`
+	// Edited reports whether a person has set or paused the schedule since it was last declared.
+	Edited bool `json:"edited,omitempty"`
+	// Version counts the changes of the schedule. Ticks do not count.
+	Version int64 `json:"version"`
+	// UpdatedAt is when Version last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Declaration is the schedules that a program's code declares at its start.
+type Declaration struct {
+	Schedules []Schedule
+	// Release orders the releases of the program: higher is newer. 0 means the time of the commit
+	// that the program was built from, if go build has recorded it. If it has not, 0 is the oldest
+	// release. Once releases have numbers, do not begin again with lower ones.
+	Release int64
+}
+
+// Check returns an [*InvalidError] for the first bad schedule.
+func (d Declaration) Check(maxPayload int) error {
+	if d.Release < 0 {
+		return invalid("Declaration.Release", "%d: at least 0", d.Release)
+	}
+	return CheckSchedules(maxPayload, d.Schedules...)
+}
+
+// Order returns Release, or the time of the program's commit in seconds since 1970 if it is 0.
+func (d Declaration) Order() int64 { return cmp.Or(d.Release, commitTime()) }
+
+// commitTime returns the time that go build has recorded, or 0.
+var commitTime = sync.OnceValue(func() int64 {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return 0
+	}
+	for _, s := range info.Settings {
+		if at, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
+			return at.Unix()
+		}
+	}
+	return 0
+})
+
+// CheckSchedules returns an [*InvalidError] that names the first bad field and its schedule.
+// maxPayload is the longest payload in bytes; 0 means [DefaultMaxPayload]. Two schedules with one
+// name are an error. Backends call it first when they set schedules.
+func CheckSchedules(maxPayload int, schedules ...Schedule) error {
+	seen := make(map[string]bool, len(schedules))
+	for _, s := range schedules {
+		if err := s.check(maxPayload); err != nil {
+			return err
+		}
+		if seen[s.Name] {
+			return invalid("Schedule.Name", "%q: twice in one call", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return nil
+}
+
+func (s Schedule) check(maxPayload int) error {
+	if err := checkName("Schedule.Name", s.Name); err != nil {
+		return err
+	}
+	if len(s.Spec) > maxSpec {
+		return invalid("Schedule.Spec", "of %q: %d bytes: at most %d", s.Name, len(s.Spec), maxSpec)
+	}
+	if _, err := s.parse(); err != nil {
+		return err
+	}
+	if s.Job == nil {
+		return invalid("Schedule.Job", "of %q: nil", s.Name)
+	}
+	if !s.Job.ScheduledAt.IsZero() {
+		return invalid("Schedule.Job", "of %q: has ScheduledAt: Spec says when", s.Name)
+	}
+	if err := s.jobAt(time.Unix(0, 0)).Check(maxPayload); err != nil {
+		return &InvalidError{Field: "Schedule.Job", Problem: "of \"" + s.Name + "\": " + err.Error(), Err: err}
+	}
+	switch s.Missed {
+	case "", MissedLast, MissedSkip, MissedAll:
+	default:
+		return invalid("Schedule.Missed", "of %q: %q: last, skip or all", s.Name, s.Missed)
+	}
+	if s.Grace < 0 {
+		return invalid("Schedule.Grace", "of %q: %v: at least 0", s.Name, s.Grace)
+	}
+	return nil
+}
+
+// times are the times of a schedule: a Spec in its zone.
+type times struct {
+	spec cron.Spec
+	zone *time.Location
+}
+
+func (s Schedule) parse() (t times, err error) {
+	if t.spec, err = cron.Parse(s.Spec); err != nil {
+		return t, &InvalidError{Field: "Schedule.Spec", Problem: "of \"" + s.Name + "\": " + err.Error(), Err: err}
+	}
+	if t.zone, err = zoneOf(s.Zone); err != nil {
+		problem := "of \"" + s.Name + "\": " + err.Error() + ": import time/tzdata if this machine has no time zone database"
+		return t, &InvalidError{Field: "Schedule.Zone", Problem: problem, Err: err}
+	}
+	return t, nil
+}
+
+// zones holds the time zones that were used, by name: time.LoadLocation reads a file each time.
+var zones sync.Map
+
+func zoneOf(name string) (*time.Location, error) {
+	if zone, ok := zones.Load(name); ok {
+		return zone.(*time.Location), nil
+	}
+	if name == "Local" {
+		return nil, invalid("Schedule.Zone", "Local is a different zone on each machine")
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, err
+	}
+	zones.Store(name, zone)
+	return zone, nil
+}
+
+// NextTick returns the first tick after now, whether or not the schedule is paused. If last, the
+// last tick that was fired, is a little later than now because the clock was set back, it returns
+// the first tick after last. The error is an [*InvalidError].
+func (s Schedule) NextTick(now, last time.Time) (time.Time, error) {
+	t, err := s.parse()
+	if err != nil {
+		return time.Time{}, err
+	}
+	if last.After(now) && last.Sub(now) < smallClockSteps {
+		now = last
+	}
+	return t.spec.Next(now.In(t.zone)), nil
+}
+
+// Fire returns the jobs to enqueue at the time now for a schedule whose next tick is first, in the
+// order of their ticks, and the tick that follows. There are no jobs if first is after now, or if
+// the ticks were missed and Missed and Grace say that they are not made up for. The error is an
+// [*InvalidError].
+func (s Schedule) Fire(first, now time.Time) (jobs []*Job, next time.Time, err error) {
+	t, err := s.parse()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	most, grace := 1, s.Grace
+	switch {
+	case s.Missed == MissedAll:
+		most = mostMissed
+	case s.Missed == MissedSkip && grace == 0:
+		grace = skipGrace
+	}
+	due, next := t.spec.Due(first.In(t.zone), now, most)
+	for _, tick := range due {
+		if grace == 0 || now.Sub(tick) <= grace {
+			jobs = append(jobs, s.jobAt(tick))
+		}
+	}
+	return jobs, next, nil
+}
+
+// jobAt returns the job of a tick.
+func (s Schedule) jobAt(tick time.Time) *Job {
+	job := s.template()
+	at := tick.UTC().Format(tickFormat)
+	if job.Headers == nil {
+		job.Headers = make(map[string]string, 2)
+	}
+	job.Headers[ScheduleHeader], job.Headers[TickHeader] = s.Name, at
+	if job.Key == "" {
+		job.Key = keyPrefix + s.Name
+		if s.Overlap || s.Missed == MissedAll {
+			job.Key += "@" + at
+		}
+	}
+	return job
+}
+
+// template returns a copy of Job, without what Enqueue and Claim fill in.
+func (s Schedule) template() *Job {
+	job := *s.Job
+	job.ID, job.Duplicate, job.Replaced = 0, false, false
+	job.Attempt, job.Fence, job.Worker, job.CreatedAt, job.LastError, job.Unreadable = 0, 0, "", time.Time{}, "", nil
+	job.Payload, job.Headers = bytes.Clone(job.Payload), maps.Clone(job.Headers)
+	return &job
+}
+
+// Clone returns a copy of the schedule, with a Job of its own that has only the fields which an
+// enqueuer sets.
+func (s Schedule) Clone() Schedule {
+	s.Job = s.template()
+	return s
+}
+
+// Digest returns a text that is equal for equal schedules only. A backend stores it with a declared
+// schedule, to learn whether the code has changed.
+func (s Schedule) Digest() string {
+	s.Job = s.template()
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "" // Check has refused the schedule
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
