@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 12 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 12 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 13 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 13 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -92,7 +92,7 @@ GRANT EXECUTE ON FUNCTION errand.lock_due TO errand_worker;
 GRANT SELECT, DELETE ON errand.jobs TO errand_worker;
 GRANT UPDATE (
     status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at, started_at,
-    finished_at, redriven_at, redrives, cancel_at
+    finished_at, redriven_at, redrives, cancel_at, history
 ) ON errand.jobs TO errand_worker;
 GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
 GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
@@ -102,10 +102,10 @@ GRANT INSERT ON errand.jobs_archive TO errand_worker;
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 
 -- Observing: the Inspector and Backlogs, which telemetry's Observe reads, and SELECT. This role reads every column but
--- payload and headers: the Inspector's jobs have neither, and Unreadable says so. last_error and job_key hold what
--- handlers and enqueuers put there, so a secret does not belong in them.
+-- payload and headers: the Inspector's jobs have neither, and Unreadable says so. last_error, history and job_key
+-- hold what handlers and enqueuers put there, so a secret does not belong in them.
 GRANT SELECT (
     id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at, locked_by,
     locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives, job_group, ordered,
-    cancel_at
+    cancel_at, history
 ) ON errand.jobs TO errand_observer;

@@ -42,6 +42,9 @@ type Record struct {
 	// CancelAt is when the job was cancelled, or, of a running job, when its worker was asked to
 	// cancel it. Zero means neither.
 	CancelAt time.Time `json:"cancel_at,omitzero"`
+	// History is the last failures of the job, at most [MaxHistory], the oldest first. A redrive
+	// keeps them. Only [Inspector].Job fills it in, not Jobs.
+	History []Failure `json:"history,omitempty"`
 	// UpdatedAt is when the job last changed, other than by an extension of its lease.
 	UpdatedAt time.Time `json:"updated_at"`
 }

@@ -35,12 +35,16 @@ func TestRecordJSON(t *testing.T) {
 				Unreadable: errors.New("too long"), Duplicate: true,
 			},
 			Status: queue.StatusRunning, StartedAt: at(7), FinishedAt: at(8), LockedAt: at(9), LeaseEnds: at(10), RedrivenAt: at(11),
-			Redrives: 12, UpdatedAt: at(13),
+			Redrives: 12, UpdatedAt: at(13), History: []queue.Failure{
+				{At: at(14), Attempt: 1, Took: 15},
+				{At: at(16), Attempt: 2, Redrives: 3, Worker: "w", Error: "boom", Stack: "main.f()", Took: 17},
+			},
 		}, `{"id":1,"queue":"q","kind":"k","payload":[],"priority":-1,"scheduled_at":"2026-01-02T03:04:01Z","delay_ns":2,` +
 			`"max_attempts":3,"key":"key","headers":{"a":"b"},"attempt":4,"fence":5,"worker":"w","created_at":"2026-01-02T03:04:06Z",` +
 			`"last_error":"boom","duplicate":true,"status":"running","started_at":"2026-01-02T03:04:07Z",` +
 			`"finished_at":"2026-01-02T03:04:08Z","locked_at":"2026-01-02T03:04:09Z","lease_ends":"2026-01-02T03:04:10Z",` +
-			`"redriven_at":"2026-01-02T03:04:11Z","redrives":12,"updated_at":"2026-01-02T03:04:13Z"}`},
+			`"redriven_at":"2026-01-02T03:04:11Z","redrives":12,"history":[{"at":"2026-01-02T03:04:14Z","attempt":1,"took_ns":15},` +
+			`{"at":"2026-01-02T03:04:16Z","attempt":2,"redrives":3,"worker":"w","error":"boom","stack":"main.f()","took_ns":17}],"updated_at":"2026-01-02T03:04:13Z"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := json.Marshal(c.record)

@@ -186,6 +186,9 @@ func lookUp(t *testing.T, h Harness, id int64) (rec queue.Record, ok bool) {
 	} {
 		*at = at.UTC().Round(0)
 	}
+	for i := range rec.History {
+		rec.History[i].At = rec.History[i].At.UTC().Round(0)
+	}
 	return rec, ok
 }
 

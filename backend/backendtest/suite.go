@@ -132,6 +132,7 @@ var themes = []theme{
 	{"backlog", false, backlogCases},
 	{"redrive", false, redriveCases},
 	{"schedule", false, scheduleCases},
+	{"history", false, historyCases},
 	{"model", false, modelCases},
 }
 

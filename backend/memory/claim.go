@@ -146,6 +146,7 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 // expired returns the job as it is after its lease has expired.
 func expired(rec queue.Record, at time.Time) queue.Record {
 	rec.LastError = fmt.Sprintf("errand: the lease of worker %s expired", rec.Worker)
+	rec.History = withFailure(rec, "", at)
 	rec = unheld(rec, at)
 	if rec.Attempt >= rec.MaxAttempts {
 		return ended(rec, queue.StatusDead, at)

@@ -82,9 +82,11 @@ func (q *Queue) sorted(want func(*queue.Record) bool) []*row {
 	return found
 }
 
+// shown returns a copy of the row as Jobs lists it.
 func shown(r *row) queue.Record {
 	rec := r.committed
 	rec.Job = copyOf(rec.Job)
+	rec.History = nil
 	return rec
 }
 
@@ -99,7 +101,9 @@ func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, e
 	if r == nil || r.committed.Status == "" {
 		return rec, false, nil
 	}
-	return shown(r), true, nil
+	rec = shown(r)
+	rec.History = slices.Clone(r.committed.History)
+	return rec, true, nil
 }
 
 // Redrive implements [queue.Redriver]. Of dead jobs with the same key it redrives the oldest.

@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -79,6 +81,10 @@ func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 	if o.Action == queue.Done {
 		return ended(unleased(rec, at), queue.StatusCompleted, at)
 	}
+	if o.Action != queue.Release {
+		rec.LastError = queue.ErrorText(o.Err)
+		rec.History = withFailure(rec, queue.StackText(o.Err), at)
+	}
 	rec = unheld(rec, at)
 	switch o.Action {
 	case queue.Release:
@@ -87,16 +93,25 @@ func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 			rec.ScheduledAt = at.Add(o.Delay)
 		}
 	case queue.Retry:
-		rec.LastError = queue.ErrorText(o.Err)
 		if rec.Attempt >= rec.MaxAttempts {
 			return ended(rec, queue.StatusDead, at)
 		}
 		rec.ScheduledAt = at.Add(max(o.Delay, 0))
 	case queue.Dead:
-		rec.LastError = queue.ErrorText(o.Err)
 		return ended(rec, queue.StatusDead, at)
 	}
 	return waiting(rec)
+}
+
+// withFailure returns the job's history with the run that ends now in LastError. It copies: a
+// transaction may roll back to the history of before.
+func withFailure(rec queue.Record, stack string, at time.Time) []queue.Failure {
+	kept := rec.History[max(len(rec.History)-queue.MaxHistory+1, 0):]
+	text := []rune(rec.LastError)
+	return append(slices.Clone(kept), queue.Failure{
+		At: at, Attempt: rec.Attempt, Redrives: rec.Redrives, Worker: cmp.Or(rec.Worker, "transaction"),
+		Error: string(text[:min(len(text), queue.MaxHistoryText)]), Stack: stack, Took: at.Sub(rec.StartedAt),
+	})
 }
 
 // ended returns the job with the status that it has ended with.

@@ -142,17 +142,17 @@ func (b *Backend) readWithPayloads(ctx context.Context, operation, query string,
 func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
 	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Record
-		var headers []byte
+		var headers, history []byte
 		var locked, until, started, finished, redriven, cancel sql.NullTime
 		err := rows.Scan(&r.ID, &r.Queue, &r.Kind, (*[]byte)(&r.Payload), &r.Priority, &r.ScheduledAt,
 			&r.Attempt, &r.MaxAttempts, &r.Fence, &r.CreatedAt, &r.Key, &headers, &r.LastError, &r.Group,
 			&r.Worker, (*string)(&r.Status), &locked, &until, &r.UpdatedAt,
-			&started, &finished, &redriven, &r.Redrives, &cancel)
+			&started, &finished, &redriven, &r.Redrives, &cancel, &history)
 		if err != nil {
 			return err
 		}
 		r.Headers = sqlkit.DecodeHeaders(headers)
-		r.RedrivenAt, r.CancelAt = redriven.Time, cancel.Time
+		r.RedrivenAt, r.CancelAt, r.History = redriven.Time, cancel.Time, sqlkit.DecodeHistory(history)
 		sqlkit.RunTimes{Locked: locked.Time, LockedUntil: until.Time, Started: started.Time, Finished: finished.Time}.Fill(&r)
 		records = append(records, r)
 		return nil

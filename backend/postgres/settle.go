@@ -90,9 +90,13 @@ func isDone(o queue.Outcome) bool { return o.Action == queue.Done }
 
 // actions returns the JSON object in which sql/settle.sql looks outcomes up.
 func actions(outcomes []queue.Outcome) string {
-	byID := make(map[string][3]any, len(outcomes))
+	byID := make(map[string][]any, len(outcomes))
 	for _, o := range outcomes {
-		byID[strconv.FormatInt(o.Job.ID, 10)] = [3]any{o.Action.String(), sqlkit.Microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
+		action := []any{o.Action.String(), sqlkit.Microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
+		if stack := queue.StackText(o.Err); stack != "" {
+			action = append(action, stack)
+		}
+		byID[strconv.FormatInt(o.Job.ID, 10)] = action
 	}
 	text, _ := json.Marshal(byID) // strings and numbers always marshal
 	return string(text)

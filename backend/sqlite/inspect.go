@@ -173,15 +173,16 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		var worker sql.NullString
 		var locked, until, started, finished, redriven, cancel sql.NullInt64
 		var updated, redrives int64
+		var history []byte
 		err := rows.Scan(r.columns(&rec.Queue, &rec.Fence, &worker, (*string)(&rec.Status), &locked, &until, &updated,
-			&started, &finished, &redriven, &redrives, &cancel)...)
+			&started, &finished, &redriven, &redrives, &cancel, &history)...)
 		if err != nil {
 			return err
 		}
 		r.fill(&rec.Job)
 		rec.Worker, rec.UpdatedAt = worker.String, timeAt(updated)
 		rec.RedrivenAt, rec.Redrives = timeOrZero(redriven), int(clamp32(redrives))
-		rec.CancelAt = timeOrZero(cancel)
+		rec.CancelAt, rec.History = timeOrZero(cancel), sqlkit.DecodeHistory(history)
 		sqlkit.RunTimes{
 			Locked: timeOrZero(locked), LockedUntil: timeOrZero(until), Started: timeOrZero(started), Finished: timeOrZero(finished),
 		}.Fill(&rec)

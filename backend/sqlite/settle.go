@@ -150,6 +150,9 @@ func actions(outcomes []queue.Outcome, at int64) string {
 			l.int(at)
 		}
 		l.string(queue.ErrorText(o.Err))
+		if stack := queue.StackText(o.Err); stack != "" {
+			l.string(stack)
+		}
 		l.end()
 	}
 	return l.String()

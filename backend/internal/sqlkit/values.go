@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // Microseconds returns d in the unit of the tables. It rounds up, so that no delay ends early.
@@ -33,6 +35,23 @@ func OrNull[T comparable](v T) any {
 func EncodeHeaders(headers map[string]string) string {
 	text, _ := json.Marshal(headers) // a map of strings always marshals
 	return string(text)
+}
+
+// DecodeHistory reads the failures that errand wrote. Another client may have written other JSON
+// there: DecodeHistory leaves out what is not a failure.
+func DecodeHistory(text []byte) (history []queue.Failure) {
+	var all []json.RawMessage
+	if text == nil || json.Unmarshal(text, &all) != nil {
+		return nil
+	}
+	for _, one := range all {
+		var f queue.Failure
+		if json.Unmarshal(one, &f) == nil && !f.At.IsZero() {
+			f.At = f.At.UTC()
+			history = append(history, f)
+		}
+	}
+	return history
 }
 
 // DecodeHeaders reads headers that errand wrote. Another client may have written other JSON there:

@@ -13,6 +13,7 @@ SELECT
     CASE WHEN finished_at IS NOT NULL THEN least(greatest(finished_at, '1970-01-01Z'), '9999-12-31Z') END,
     CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
     coalesce(redrives, 0),
-    CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END
+    CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END,
+    history
 FROM errand.jobs
 WHERE id = $1::bigint;

@@ -18,7 +18,8 @@ WITH page AS MATERIALIZED (
         CASE WHEN finished_at IS NOT NULL THEN least(greatest(finished_at, '1970-01-01Z'), '9999-12-31Z') END,
         CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
         coalesce(redrives, 0),
-        CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END
+        CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END,
+        NULL::jsonb
     FROM (
         SELECT
             payload, headers,
@@ -41,6 +42,6 @@ SELECT * FROM page
 UNION ALL
 SELECT
     stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', '', NULL, NULL, '1970-01-01Z',
-    NULL, NULL, NULL, 0, NULL
+    NULL, NULL, NULL, 0, NULL, NULL
 FROM (SELECT id FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC OFFSET 49999 LIMIT 1) AS stop
 WHERE (SELECT count(*) FROM page) < $5::integer;

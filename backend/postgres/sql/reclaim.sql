@@ -19,7 +19,13 @@ WITH taken AS (
         locked_until = NULL,
         updated_at = statement_timestamp(),
         started_at = CASE WHEN j.attempts >= j.max_attempts THEN j.started_at END,
-        finished_at = CASE WHEN j.attempts >= j.max_attempts THEN statement_timestamp() END
+        finished_at = CASE WHEN j.attempts >= j.max_attempts THEN statement_timestamp() END,
+        history = jsonb_path_query_array(coalesce(j.history, '[]'), '$[last - 8 to last]')
+            || jsonb_strip_nulls(jsonb_build_array(jsonb_build_object(
+                'at', statement_timestamp(), 'attempt', j.attempts, 'redrives', j.redrives, 'worker', j.locked_by,
+                'error', left('errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' expired', 2048),
+                'took_ns', (1e9 * extract(epoch FROM statement_timestamp()
+                    - least(greatest(j.started_at, '1970-01-01Z'), statement_timestamp())))::bigint)))
     WHERE j.ctid = ANY ((
         SELECT CASE WHEN set_config('lock_timeout', locked.timeout, true) <> '' THEN locked.ctids END
         FROM (

@@ -1,7 +1,9 @@
 -- Records outcomes: $1 ids in ascending order and $2 fences of jobs that are done; $3 ids and $4 fences of all others,
--- whose outcomes are in $5, a JSON object by id, as [action, delay in microseconds, error]; $6 worker; $7 whether done
+-- whose outcomes are in $5, a JSON object by id, as [action, delay in microseconds, error] and, after a
+-- panic, the top of its stack; $6 worker; $7 whether done
 -- jobs are kept; $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids of lost jobs. A
--- job that is released without a delay keeps its place.
+-- job that is released without a delay keeps its place. Of the failures in a job's history, the last nine stay beside
+-- the new one; lax mode reads any JSON as an array.
 -- Only this statement waits for a locked row, which only handlers of the same worker lock. The others skip locked rows,
 -- so none deadlocks with it. Rows are locked in the order of their ids before any is changed. Otherwise two calls that
 -- settle the same jobs would deadlock, if one says that a job is done and the other that it failed.
@@ -45,7 +47,7 @@ WITH locked AS MATERIALIZED (
     UPDATE errand.jobs AS j
     SET (
         status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at,
-        started_at, finished_at
+        started_at, finished_at, history
     ) = (
         SELECT
             CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
@@ -54,13 +56,20 @@ WITH locked AS MATERIALIZED (
                 ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.action = 'release' THEN j.last_error ELSE o.error END,
             NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp(),
-            CASE WHEN o.dead THEN j.started_at END, CASE WHEN o.dead THEN statement_timestamp() END
+            CASE WHEN o.dead THEN j.started_at END, CASE WHEN o.dead THEN statement_timestamp() END,
+            CASE WHEN o.action = 'release' THEN j.history
+                ELSE jsonb_path_query_array(coalesce(j.history, '[]'), '$[last - 8 to last]')
+                    || jsonb_strip_nulls(jsonb_build_array(jsonb_build_object(
+                        'at', statement_timestamp(), 'attempt', j.attempts, 'redrives', j.redrives, 'worker', j.locked_by,
+                        'error', left(o.error, 2048), 'stack', left(o.stack, 2048),
+                        'took_ns', (1e9 * extract(epoch FROM statement_timestamp()
+                            - least(greatest(j.started_at, '1970-01-01Z'), statement_timestamp())))::bigint))) END
         FROM (
             SELECT
-                v.action, v.delay, v.error,
+                v.action, v.delay, v.error, v.stack,
                 v.action = 'dead' OR v.action = 'retry' AND j.attempts >= j.max_attempts AS dead
             FROM (
-                SELECT doc ->> 0 AS action, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error
+                SELECT doc ->> 0 AS action, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error, doc ->> 3 AS stack
                 FROM (SELECT (SELECT $5::text::jsonb) -> j.id::text AS doc) AS d
             ) AS v
         ) AS o

@@ -11,7 +11,15 @@ SET
     locked_by = NULL,
     updated_at = ?1,
     started_at = iif(attempts >= max_attempts, started_at, NULL),
-    finished_at = iif(attempts >= max_attempts, ?1, NULL)
+    finished_at = iif(attempts >= max_attempts, ?1, NULL),
+    history = json_insert(
+        iif(json_valid(history) AND json_type(history) = 'array',
+            iif(json_array_length(history) >= 10, json_remove(history, '$[0]'), history), '[]'),
+        '$[#]', json_patch('{}', json_object(
+            'at', strftime('%Y-%m-%dT%H:%M:%S', ?1 / 1000000, 'unixepoch') || printf('.%06dZ', ?1 % 1000000),
+            'attempt', attempts, 'redrives', redrives, 'worker', locked_by,
+            'error', substr('errand: the lease of worker ' || coalesce(locked_by, '(none)') || ' expired', 1, 2048),
+            'took_ns', 1000 * (?1 - max(min(coalesce(started_at, ?1), ?1), 0)))))
 WHERE id IN (SELECT value FROM json_each(?2))
     AND status = 'running'
     AND locked_until < ?1
