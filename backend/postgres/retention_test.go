@@ -117,7 +117,7 @@ func TestPruneArchives(t *testing.T) {
 	aged(t, db, "completed", 1, 1200)
 	aged(t, db, "dead", 0, 5)
 	exec(t, db, `UPDATE errand.jobs SET payload = '[1]', headers = '{}', last_error = 'boom', job_key = id, locked_by = 'w', fence = id,
-		started_at = now() - interval '1 s', finished_at = now(), redriven_at = now() - interval '1 h', redrives = id`)
+		started_at = now() - interval '1 s', finished_at = now(), redriven_at = now() - interval '1 h', redrives = id, history = '[{}]'`)
 	exec(t, db, `CREATE TABLE before AS SELECT * FROM errand.jobs`)
 	if got := pruneAll(t, q); got != 1205 {
 		t.Errorf("pruned %d jobs, want 1205", got)

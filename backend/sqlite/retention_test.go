@@ -89,7 +89,7 @@ func TestPruneArchives(t *testing.T) {
 	aged(t, db, "completed", 1, 1200)
 	aged(t, db, "dead", 0, 5)
 	execute(t, db, `UPDATE errand_jobs SET payload = '[' || id || ']', headers = '{}', last_error = 'boom', job_key = id, locked_by = 'w', fence = id, priority = -id,
-		started_at = id + 1, finished_at = id + 2, redriven_at = id + 3, redrives = id + 4`)
+		started_at = id + 1, finished_at = id + 2, redriven_at = id + 3, redrives = id + 4, history = '[{}]'`)
 	execute(t, db, `CREATE TABLE before AS SELECT * FROM errand_jobs`)
 	if got := pruneAll(t, q); got != 1205 {
 		t.Errorf("pruned %d jobs, want 1205", got)
