@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"time"
 	"unicode/utf8"
 )
@@ -22,6 +23,7 @@ type Job struct {
 	// sorted keys, the last of duplicate keys, no exponents.
 	Payload json.RawMessage `json:"payload"`
 	// Priority orders the jobs of a queue: lower runs first. 0 is the default; below 0 is allowed.
+	// The highest is 2,147,483,646.
 	Priority int32 `json:"priority"`
 	// ScheduledAt is when the job becomes due, by the database's clock. Zero means at once, or
 	// after Delay. Only one of ScheduledAt and Delay may be set. Claim fills it in.
@@ -46,6 +48,13 @@ type Job struct {
 	// limit how many jobs of one group run at once, and lets groups take turns. Text of at most 200
 	// bytes; "" means no group.
 	Group string `json:"group,omitempty"`
+	// Ordered makes the jobs of a Group that have it run one at a time, in the order of their IDs.
+	// The first of them that is pending or running blocks the others: until it has ended, also
+	// while it waits for its ScheduledAt, for a retry, or for a worker that handles its Kind. It
+	// needs a Group and a Priority of 0: claims take the ordered jobs of a queue after its other
+	// jobs, and their groups take turns. IDs are drawn when jobs are enqueued, so a transaction
+	// that commits late adds lower IDs than those that run already; they run next.
+	Ordered bool `json:"ordered,omitempty"`
 	// Headers are data beside the payload, such as a trace, of at most [MaxHeaders] bytes. nil
 	// means none.
 	Headers map[string]string `json:"headers,omitempty"`
@@ -158,6 +167,9 @@ func (j *Job) Check(maxPayload int) error {
 	if err := j.checkOnDuplicate(); err != nil {
 		return err
 	}
+	if err := j.checkOrder(); err != nil {
+		return err
+	}
 	return checkHeaders(j.Headers)
 }
 
@@ -253,6 +265,19 @@ func checkGroup(group string) error {
 		return invalid("Group", "%d bytes: at most %d", len(group), maxGroup)
 	}
 	return checkText("Group", group)
+}
+
+// checkOrder returns an error for an ordered job that has no group, or a priority.
+func (j *Job) checkOrder() error {
+	switch {
+	case j.Ordered && j.Group == "":
+		return invalid("Ordered", "without a Group")
+	case j.Ordered && j.Priority != 0:
+		return invalid("Priority", "%d of an ordered job: must be 0", j.Priority)
+	case j.Priority == math.MaxInt32:
+		return invalid("Priority", "%d: at most %d", j.Priority, math.MaxInt32-1)
+	}
+	return nil
 }
 
 // checkTexts returns an error for a Queue, Kind or Key that databases cannot compare with others.

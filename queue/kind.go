@@ -19,11 +19,12 @@ type Kind[T any] struct {
 	// Name is the kind's name: 1 to 200 printable ASCII bytes. Required. Do not change it while
 	// jobs of the kind exist.
 	Name string
-	// Queue, Priority and MaxAttempts are copied to the jobs that New makes. Their zero values mean
-	// the same as in [Job].
+	// Queue, Priority, MaxAttempts and Ordered are copied to the jobs that New makes. Their zero
+	// values mean the same as in [Job].
 	Queue       string
 	Priority    int32
 	MaxAttempts int
+	Ordered     bool
 	// GroupBy returns the Group of the job that New makes with v; nil means no group. New does not
 	// call it if v cannot be marshalled. Example: func(r ReportArgs) string { return r.Tenant }
 	GroupBy func(v T) string
@@ -39,7 +40,7 @@ func NewKind[T any](name string) Kind[T] { return Kind[T]{Name: name} }
 // New returns a new job with v as its payload, which is not enqueued yet. If encoding/json cannot
 // marshal v, Enqueue returns an [*InvalidError] that names the kind.
 func (k Kind[T]) New(v T) *Job {
-	job := &Job{Kind: k.Name, Queue: k.Queue, Priority: k.Priority, MaxAttempts: k.MaxAttempts}
+	job := &Job{Kind: k.Name, Queue: k.Queue, Priority: k.Priority, MaxAttempts: k.MaxAttempts, Ordered: k.Ordered}
 	payload, err := json.Marshal(v)
 	if err != nil {
 		job.err = &InvalidError{Field: "Payload", Problem: fmt.Sprintf("of kind %q: %v", k.Name, err), Err: err}

@@ -142,7 +142,7 @@ func (r *run) endHolds(batch []*heldJob, lost []*Job) {
 		if o := h.outcome; o.Action == Retry || o.Action == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))
 		}
-		if h.job.Limited {
+		if h.job.Limited || h.job.Ordered {
 			r.noteDue(now)
 		}
 		r.held.settled(h)

@@ -153,7 +153,7 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pace.add(took)
-	if h.job.Limited && !hasOutcome { // otherwise endHolds does so
+	if (h.job.Limited || h.job.Ordered) && !hasOutcome { // otherwise endHolds does so
 		r.noteDue(time.Now())
 	}
 	before = r.held.finish(h, o, hasOutcome)

@@ -27,7 +27,7 @@ func (l *claimLog) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 }
 
 // runWeighted runs a worker with weights of 70, 20 and 10 on queues with that many jobs each, in
-// one slot, until it has made 100 claims. It returns the orders of those claims, and the queues of
+// one slot, until it has made 100 claims and run 100 jobs. It returns the orders of those claims, and the queues of
 // the jobs that have run, in order.
 func runWeighted(t *testing.T, prefetch time.Duration, jobs map[string]int) (orders [][]string, ran []string) {
 	t.Helper()
@@ -40,7 +40,9 @@ func runWeighted(t *testing.T, prefetch time.Duration, jobs map[string]int) (ord
 		enqueue(t, q, all...)
 	}
 	handler := queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+		q.mu.Lock()
 		ran = append(ran, job.Queue)
+		q.mu.Unlock()
 		time.Sleep(time.Millisecond)
 		return nil
 	})
@@ -49,10 +51,10 @@ func runWeighted(t *testing.T, prefetch time.Duration, jobs map[string]int) (ord
 		Queues:  []string{"a", "b", "c"},
 		Weights: map[string]int{"a": 70, "b": 20, "c": 10},
 	})
-	until(t, "100 claims", func() bool {
+	until(t, "100 claims and 100 jobs", func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		return len(q.orders) >= 100
+		return len(q.orders) >= 100 && len(ran) >= 100
 	})
 	w.stop()
 	return q.orders[:100], ran

@@ -162,7 +162,7 @@ func testHeaders(t *testing.T, h Harness) {
 
 func testFields(t *testing.T, h Harness) {
 	jobs := newJobs(4, func(i int, j *queue.Job) {
-		j.Priority = []int32{-1 << 31, -1, 0, 1<<31 - 1}[i]
+		j.Priority = []int32{-1 << 31, -1, 0, 1<<31 - 2}[i]
 		j.MaxAttempts = []int{1, 2, 1_000_000, 25}[i]
 		j.Key = []string{"k", `it's "odd" \ {a,b} % NULL`, "ünï\n漢字", strings.Repeat("x", 500)}[i]
 		j.Kind = []string{"a", "a.b-c_d/e:f", "~ !", strings.Repeat("k", 200)}[i]

@@ -37,6 +37,8 @@ type Harness struct {
 	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
 	// for so long. A backend with schedules needs it.
 	Rewind func(t *testing.T, by time.Duration)
+	// NoOrder says that the backend does not keep the order of ordered jobs yet.
+	NoOrder bool
 }
 
 // capability is a set of what a backend may have beyond the four operations of a Queue.
@@ -54,6 +56,7 @@ const (
 	hasTxBeginner
 	hasRuler
 	hasSchedules
+	keepsOrder
 	isPolling // a Waiter without the means to wake
 	replaces
 	anything = capability(0)
@@ -66,7 +69,7 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
-	{replaces, "Replace"},
+	{replaces, "Replace"}, {keepsOrder, "an order"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -89,6 +92,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.TxBeginner](h), hasTxBeginner)
 	add(can[queue.Ruler](h), hasRuler)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h), hasSchedules)
+	add(!h.NoOrder, keepsOrder)
 	return p
 }
 
@@ -120,6 +124,7 @@ var themes = []theme{
 	{"enqueue", false, enqueueCases},
 	{"key", false, keyCases},
 	{"replace", false, replaceCases},
+	{"order", false, orderCases},
 	{"input", false, inputCases},
 	{"cancel", false, cancelCases},
 	{"tx", false, txCases},

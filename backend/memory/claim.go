@@ -28,6 +28,7 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 			c.fillLimited(name, rules)
 		} else {
 			c.fill(q.advanced(name, req.Kinds, at), req.Limit-len(c.jobs))
+			c.fillOrdered(name, req.Limit-len(c.jobs), nil)
 		}
 	}
 	return c.jobs, nil
@@ -44,18 +45,22 @@ type claim struct {
 
 // fill claims up to n due jobs of the lanes, and returns how many.
 func (c *claim) fill(lanes []*laneRows, n int) (claimed int) {
-	for claimed < n && c.room >= 0 {
-		r := firstToClaim(lanes)
-		if r == nil {
-			break
-		}
-		if c.room -= sizeOf(r); c.room < 0 && len(c.jobs) > 0 {
-			break
-		}
-		c.jobs = append(c.jobs, c.q.claim(nil, r, c.req, c.at))
+	for claimed < n && c.take(firstToClaim(lanes)) {
 		claimed++
 	}
 	return claimed
+}
+
+// take claims r, unless that is nil or does not fit in the claim's bytes. It reports whether it did.
+func (c *claim) take(r *row) bool {
+	if r == nil || c.room < 0 {
+		return false
+	}
+	if c.room -= sizeOf(r); c.room < 0 && len(c.jobs) > 0 {
+		return false
+	}
+	c.jobs = append(c.jobs, c.q.claim(nil, r, c.req, c.at))
+	return true
 }
 
 // sizeOf returns the length of a job's payload and headers in bytes.

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -54,6 +56,11 @@ func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 		pending = append(pending, q.advanced(name, kinds, at)...)
 	}
 	r := firstToClaim(pending)
+	for _, name := range slices.Sorted(maps.Keys(q.ordered)) {
+		if r == nil {
+			r = q.nextHead(name, kinds, at, nil)
+		}
+	}
 	if r == nil {
 		return nil, nil
 	}

@@ -95,7 +95,7 @@ func newRecord(j *queue.Job, at time.Time) queue.Record {
 	job := queue.Job{
 		ID: j.ID, Queue: queueOf(j), Kind: j.Kind, Payload: bytes.Clone(j.Payload),
 		Priority: j.Priority, ScheduledAt: j.ScheduledAt.Round(0), MaxAttempts: j.MaxAttempts,
-		Key: j.Key, Group: j.Group, Headers: maps.Clone(j.Headers), CreatedAt: at,
+		Key: j.Key, Group: j.Group, Ordered: j.Ordered, Headers: maps.Clone(j.Headers), CreatedAt: at,
 	}
 	if job.Payload == nil {
 		job.Payload = json.RawMessage("null")

@@ -52,6 +52,7 @@ type Queue struct {
 	limits    map[string]*limits.Queue      // the rules of each limited queue
 	rules     map[ruleKey]queue.Rule
 	turns     map[string]string // the group behind which a limited queue's next walk begins
+	ordered   map[string]*heads // the groups of ordered jobs, by queue
 	leases    rowHeap           // running rows; due is when their lease ends
 	ended     rowHeap           // ended rows; due is when their retention is over
 	sleepers  map[string]*sleeper
@@ -83,6 +84,7 @@ func New(opts Options) *Queue {
 		running:  make(map[int64]*row),
 		rules:    make(map[ruleKey]queue.Rule),
 		turns:    make(map[string]string),
+		ordered:  make(map[string]*heads),
 		sleepers: make(map[string]*sleeper),
 
 		schedules: make(map[string]*schedule),
@@ -102,6 +104,7 @@ type row struct {
 	draft     *queue.Record // what tx has made of it; nil without tx
 
 	keyed bool      // the row is in Queue.keys
+	line  *line     // of an ordered job while it is live
 	heap  *rowHeap  // the heap that holds the row; nil while a transaction has locked it
 	index int       // its index in that heap
 	due   time.Time // the time that orders it in that heap
@@ -184,13 +187,16 @@ func (q *Queue) index(r *row) {
 	}
 	q.indexKey(r)
 	q.indexRunning(r)
+	q.indexOrder(r)
 	if r.tx != nil {
 		return // locked: no claim finds it
 	}
 	rec := &r.committed
 	switch rec.Status {
 	case queue.StatusPending:
-		q.rowsOf(rec).scheduled.add(r, rec.ScheduledAt)
+		if !rec.Ordered {
+			q.rowsOf(rec).scheduled.add(r, rec.ScheduledAt)
+		}
 		q.wake(rec.Queue)
 	case queue.StatusRunning:
 		q.leases.add(r, rec.LeaseEnds)

@@ -123,6 +123,9 @@ func (c *claim) fillLimited(name string, rules *limits.Queue) {
 	} else {
 		c.fill(c.q.advanced(name, c.req.Kinds, c.at), room)
 	}
+	c.fillOrdered(name, room-(len(c.jobs)-first), func(group string) bool {
+		return rules.HasRoom(group, c.q.runningOf(name, group))
+	})
 	for _, job := range c.jobs[first:] {
 		job.Limited = true
 	}
@@ -165,12 +168,17 @@ func (t *turns) Next(after string) (group string, ok bool, err error) {
 
 // Running implements limits.Source.
 func (t *turns) Running(group string) (n int, err error) {
-	for _, r := range t.c.q.running {
-		if r.committed.Queue == t.queue && r.committed.Group == group {
+	return t.c.q.runningOf(t.queue, group), nil
+}
+
+// runningOf returns how many jobs of the group run.
+func (q *Queue) runningOf(name, group string) (n int) {
+	for _, r := range q.running {
+		if r.committed.Queue == name && r.committed.Group == group {
 			n++
 		}
 	}
-	return n, nil
+	return n
 }
 
 // Take implements limits.Source.

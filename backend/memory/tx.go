@@ -92,7 +92,7 @@ func (tx *memTx) holds(job *queue.Job) bool {
 // finds reports whether r, locked by tx, is due for tx in that queue.
 func (tx *memTx) finds(r *row, name string, kinds []string, at time.Time) bool {
 	d := r.draft
-	return d.Status == queue.StatusPending && d.Queue == name && !d.ScheduledAt.After(at) &&
+	return d.Status == queue.StatusPending && !d.Ordered && d.Queue == name && !d.ScheduledAt.After(at) &&
 		(len(kinds) == 0 || slices.Contains(kinds, d.Kind))
 }
 

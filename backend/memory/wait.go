@@ -77,6 +77,9 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 				next = r.due.Sub(at)
 			}
 		}
+		if due := q.nextHeadDue(name, at); due >= 0 && (next < 0 || due < next) {
+			next = due
+		}
 	}
 	return next, nil
 }

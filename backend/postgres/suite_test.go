@@ -31,6 +31,7 @@ func TestConformance(t *testing.T) {
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				return backendtest.Harness{
 					KeepsOnly: true,
+					NoOrder:   true,
 					Queue:     backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep}),
 					Begin:     func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 				}

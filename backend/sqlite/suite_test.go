@@ -36,6 +36,7 @@ func TestConformance(t *testing.T) {
 					migrate(t, db, o)
 					return backendtest.Harness{
 						KeepsOnly: true,
+						NoOrder:   true,
 						Queue:     backend(t, db, o),
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,

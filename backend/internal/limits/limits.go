@@ -64,6 +64,9 @@ func (q *Queue) perGroup(group string) int {
 
 func (q *Queue) share(group string) int { return cmp.Or(q.groups[group].Share, q.rule.Share, 1) }
 
+// HasRoom reports whether one more job of the group may run beside those that run.
+func (q *Queue) HasRoom(group string, running int) bool { return running < q.perGroup(group) }
+
 // ErrFull is returned by Source.Take if the claim can take no more jobs, whatever their group.
 var ErrFull = errors.New("full")
 

@@ -25,6 +25,7 @@ func TestConformance(t *testing.T) {
 				_, q := overPool(t, pool)
 				return backendtest.Harness{
 					KeepsOnly: true,
+					NoOrder:   true,
 					Queue:     q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
