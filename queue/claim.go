@@ -49,13 +49,15 @@ func (r *run) startClaiming(ctx context.Context) (end context.CancelFunc) {
 
 // claimLoop claims as many jobs as there is room for. After a claim that comes back short it
 // pauses. After a claim that comes back empty it announces that it will sleep, claims once more,
-// and sleeps. It returns when ctx has ended and the last claim has returned, or when the first
+// and sleeps. It does so at once if the first claim after a sleep comes back short: where jobs come
+// one by one, the next claim would be empty. It returns when ctx has ended and the last claim has returned, or when the first
 // claim shows that the backend is not set up. Claims do not end with ctx but with claims, because
 // the worker has to release the jobs of the claim that is under way.
 func (r *run) claimLoop(ctx, claims context.Context) {
 	log := r.watchCalls("claim")
 	hasClaimed := false // a claim has succeeded
-	isAsleep := false
+	isAsleep := false   // Sleep has been called, and no job found since
+	isFirst := false    // the claim is the first one after awaitJobs
 	var until time.Time // while asleep: how long the answer of Sleep is valid
 	for ctx.Err() == nil {
 		n, free := r.roomNow()
@@ -81,17 +83,20 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 			sleep(ctx, pause)
 			continue
 		}
+		wasFirst := isFirst
+		isFirst = false
 		switch {
 		case isFull:
 			isAsleep = false
-		case got > 0:
+		case got > 0 && !wasFirst:
 			isAsleep = false
 			sleep(ctx, min(pauseShare*took, claimPause))
-		case !isAsleep:
+		case got > 0 || !isAsleep:
 			isAsleep = true
 			until = r.announceSleep(ctx)
 		default:
 			isAsleep = r.awaitJobs(ctx, until)
+			isFirst = true
 		}
 	}
 }
