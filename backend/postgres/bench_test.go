@@ -28,6 +28,38 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
+// BenchmarkEnqueueKeyed writes jobs with keys: new ones, ones whose key a pending job has, and ones
+// that replace it. An operation is one job.
+func BenchmarkEnqueueKeyed(b *testing.B) {
+	for _, c := range []struct {
+		name        string
+		onDuplicate queue.OnDuplicate
+		repeated    bool
+	}{
+		{"keep/new", queue.Keep, false}, {"keep/pending", queue.Keep, true},
+		{"replace/new", queue.Replace, false}, {"replace/pending", queue.Replace, true},
+	} {
+		for _, n := range []int{1, 1000} {
+			b.Run(fmt.Sprintf("%s/batch=%d", c.name, n), func(b *testing.B) {
+				_, q := fresh(b, postgres.Options{})
+				list := payloads(n)
+				b.ReportAllocs()
+				for i := 0; i < b.N; i += n {
+					for k, j := range list {
+						j.OnDuplicate, j.Key = c.onDuplicate, fmt.Sprint("key", k)
+						if !c.repeated {
+							j.Key = fmt.Sprint("key", i+k)
+						}
+					}
+					if err := q.Enqueue(b.Context(), nil, list[:min(n, b.N-i)]...); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkDrain runs no-op jobs that were enqueued beforehand through a worker;
 // pinned, while a transaction keeps the server from cleaning up behind it. An
 // operation is one job.

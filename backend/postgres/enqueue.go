@@ -17,9 +17,9 @@ import (
 )
 
 // Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql or sql/enqueue_plain.sql, or, if a
-// job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Jobs with groups have statements
-// of their own, so that others pay nothing for them. Outside a transaction its error is
-// [queue.ErrUnknown] if the server has not answered.
+// job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Jobs with groups, and jobs that
+// replace, have statements of their own, so that others pay nothing for them. Outside a transaction
+// its error is [queue.ErrUnknown] if the server has not answered.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -73,6 +73,8 @@ func (b *Backend) newInsert(jobs []*queue.Job) *insert {
 	keyed := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" })
 	grouped := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Group != "" })
 	switch {
+	case slices.ContainsFunc(jobs, replaces):
+		in.query, in.params, in.scan = b.sql.enqueueReplacing, b.replacingColumns(jobs), (*insert).scanReplacing
 	case keyed && len(jobs) == 1 && !grouped:
 		in.query, in.params, in.scan = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key), (*insert).scanKeyed
 	case keyed:
@@ -139,14 +141,14 @@ func (in *insert) size() (n int) {
 
 // scanPlain reads a row of sql/enqueue_plain.sql.
 func (*insert) scanPlain(rows *sql.Rows, job *queue.Job) error {
-	job.Duplicate = false
+	job.Duplicate, job.Replaced = false, false
 	return rows.Scan(&job.ID)
 }
 
 // scanOne reads the row of sql/enqueue_one.sql.
 func (*insert) scanOne(rows *sql.Rows, job *queue.Job) error {
 	var woken sql.NullString
-	job.Duplicate = false
+	job.Duplicate, job.Replaced = false, false
 	return rows.Scan(&job.ID, &woken)
 }
 
@@ -154,6 +156,7 @@ func (*insert) scanOne(rows *sql.Rows, job *queue.Job) error {
 func (in *insert) scanKeyed(rows *sql.Rows, job *queue.Job) error {
 	var id sql.NullInt64
 	var woken sql.NullString
+	job.Replaced = false
 	if err := rows.Scan(&id, &job.Duplicate, &woken); err != nil {
 		return err
 	}
@@ -161,6 +164,12 @@ func (in *insert) scanKeyed(rows *sql.Rows, job *queue.Job) error {
 		in.again = append(in.again, job)
 	}
 	return nil
+}
+
+// scanReplacing reads a row of sql/enqueue_replacing.sql.
+func (*insert) scanReplacing(rows *sql.Rows, job *queue.Job) error {
+	var woken sql.NullString
+	return rows.Scan(&job.ID, &job.Duplicate, &job.Replaced, &woken)
 }
 
 // checkInTx asks the server whether db is in a transaction, and returns a [*queue.InvalidError] if
@@ -217,6 +226,16 @@ func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 	return append(params, optionalColumn(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
 		func(a *array, j *queue.Job) { a.string(sqlkit.EncodeHeaders(j.Headers)) }), b.queuesToNotify(jobs))
 }
+
+// replacingColumns returns the parameters of sql/enqueue_replacing.sql for jobs.
+func (b *Backend) replacingColumns(jobs []*queue.Job) []any {
+	return append(b.columns(jobs, true), groups(jobs), nil,
+		optionalColumn(jobs, replaces, func(a *array, _ *queue.Job) { a.string("true") }),
+		optionalColumn(jobs, func(j *queue.Job) bool { return j.MaxDelay != 0 },
+			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.MaxDelay)) }))
+}
+
+func replaces(j *queue.Job) bool { return j.OnDuplicate == queue.Replace }
 
 // groups returns the column of the jobs' groups.
 func groups(jobs []*queue.Job) any {

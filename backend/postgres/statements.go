@@ -14,6 +14,7 @@ var sqlFiles embed.FS
 type statements struct {
 	enqueue, enqueueOne, enqueueKeyed, enqueuePlain string
 	enqueueOneGrouped, enqueuePlainGrouped          string
+	enqueueReplacing                                string
 	claim, claimTx, resume, releaseUnanswered       string
 	probe, priorities, transactions, skipped        string
 	extend, reclaim, settle, settleDone, settleDrop string
@@ -28,6 +29,7 @@ func loadStatements(schema string) statements {
 		enqueue:             load("enqueue"),
 		enqueueOne:          load("enqueue_one"),
 		enqueueKeyed:        load("enqueue_one_keyed"),
+		enqueueReplacing:    load("enqueue_replacing"),
 		enqueuePlain:        load("enqueue_plain"),
 		enqueueOneGrouped:   load("enqueue_one_grouped"),
 		enqueuePlainGrouped: load("enqueue_plain_grouped"),

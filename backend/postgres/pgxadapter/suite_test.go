@@ -24,9 +24,8 @@ func TestConformance(t *testing.T) {
 				pool := openPool(t, mode)
 				_, q := overPool(t, pool)
 				return backendtest.Harness{
-					KeepsOnly: true,
-					NoOrder:   true,
-					Queue:     q,
+					NoOrder: true,
+					Queue:   q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
 						return suiteTx{pgxadapter.Tx(tx), tx}, err
