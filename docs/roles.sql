@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 13 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 13 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 14 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 14 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -80,11 +80,13 @@ GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, e
 -- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held, and
 -- within the table's CHECK. It reads no payload, no header and no error. It reads ids, queues, keys and statuses,
 -- because keys are compared with those of live jobs. It chooses no id: insert_keyed draws the ids of a batch with keys.
+-- insert_replacing does so, too, and puts a new job in the place of a waiting one whose key the caller knows.
 GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers, job_group, ordered)
     ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (id, queue, job_key, status) ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (queue, since) ON errand.sleepers TO errand_enqueuer;
-GRANT EXECUTE ON FUNCTION errand.enqueue, errand.payload_problem, errand.insert_keyed TO errand_enqueuer;
+GRANT EXECUTE ON FUNCTION errand.enqueue, errand.payload_problem, errand.insert_keyed, errand.insert_replacing
+    TO errand_enqueuer;
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. This role cannot make jobs, nor change what
 -- they are.

@@ -64,6 +64,12 @@ func TestSQLFunctionRules(t *testing.T) {
 		{"job_key", `'q', 'k', job_key => ''`},
 		{"job_key", `'q', 'k', job_key => repeat('x', 501)`},
 		{"job_group", `'q', 'k', job_group => repeat('x', 201)`},
+		{"on_duplicate", `'q', 'k', job_key => 'a', on_duplicate => 'drop'`},
+		{"on_duplicate", `'q', 'k', on_duplicate => 'replace'`},
+		{"max_delay", `'q', 'k', job_key => 'a', delay => '1 s', max_delay => '1 s'`},
+		{"max_delay", `'q', 'k', job_key => 'a', on_duplicate => 'replace', max_delay => '1 s'`},
+		{"max_delay", `'q', 'k', job_key => 'a', on_duplicate => 'replace', delay => '2 s', max_delay => '1 s'`},
+		{"max_delay", `'q', 'k', job_key => 'a', on_duplicate => 'replace', delay => '2 s', max_delay => '36501 days'`},
 		{"headers", `'q', 'k', headers => '[]'`},
 		{"headers", `'q', 'k', headers => '{"a": 1}'`},
 	} {
@@ -85,4 +91,38 @@ func TestSQLFunctionNotifies(t *testing.T) {
 	}
 	exec(t, db, `SELECT errand.enqueue('default', 'test')`)
 	await(t, woken)
+}
+
+// TestSQLFunctionReplaces: the SQL function replaces as Enqueue does.
+func TestSQLFunctionReplaces(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	const debounced = `SELECT errand.enqueue('default', $1, $2, 3, delay => '1 month', max_attempts => 7, job_key => 'a',
+		headers => '{"trace": "abc"}', job_group => 'g', on_duplicate => 'replace', max_delay => '1 month')`
+	const at = `SELECT extract(epoch FROM scheduled_at - (created_at + interval '1 month'))::float8 FROM errand.jobs WHERE id = $1`
+	first := value[int64](t, db, debounced, "one", `"1"`)
+	exec(t, db, `UPDATE errand.jobs SET created_at = created_at - interval '1 minute'`)
+	if second := value[int64](t, db, debounced, "two", `"2\u001e"`); second != first {
+		t.Errorf("replacing a pending job: id %d, want its %d", second, first)
+	}
+	if late := value[float64](t, db, at, first); late != 0 {
+		t.Errorf("replaced within a max_delay of a month: due %v s after that, want 0", late)
+	}
+	if kept := value[int64](t, db, `SELECT errand.enqueue('default', 'three', job_key => 'a', on_duplicate => 'keep')`); kept != first {
+		t.Errorf("keeping a pending job: id %d, want its %d", kept, first)
+	}
+	if now := value[int64](t, db, `SELECT errand.enqueue('default', 'two', '"2\u001e"', 3, NULL, NULL, 7, 'a', '{"trace": "abc"}', 'g', 'replace')`); now != first {
+		t.Errorf("replacing a pending job: id %d, want its %d", now, first)
+	}
+	held := claim(t, q, 10)
+	if len(held) != 1 {
+		t.Fatalf("claimed %d jobs, want the 1 that was replaced", len(held))
+	}
+	j := held[0]
+	got := fmt.Sprintf("%s %s %d %d %s %s %v", j.Kind, j.Payload, j.Priority, j.MaxAttempts, j.Key, j.Group, j.Headers)
+	if want := `two "2\u001e" 3 7 a g map[trace:abc]`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if next := value[int64](t, db, debounced, "four", `"4"`); next == first {
+		t.Error("replacing a running job: the same id, want a new job")
+	}
 }

@@ -210,6 +210,14 @@ func (r *roles) testEnqueuer(t *testing.T, db *sql.DB) {
 		t.Error(err)
 	}
 	exec(t, db, `SELECT "Select_1".enqueue('default', 'test', '{"a": 1}')`)
+	next := &queue.Job{Kind: "test", Key: "k", OnDuplicate: queue.Replace, Delay: time.Second}
+	enqueue(t, q, next)
+	if !next.Replaced || next.ID != keyed.ID {
+		t.Errorf("the key again, with Replace: got Replaced %v, ID %d; want true, %d", next.Replaced, next.ID, keyed.ID)
+	}
+	if got := value[int64](t, db, `SELECT "Select_1".enqueue('default', 'test', job_key => 'k', delay => '1 s', on_duplicate => 'replace')`); got != keyed.ID {
+		t.Errorf("the key again, by SQL with replace: got id %d, want %d", got, keyed.ID)
+	}
 	if got := value[int64](t, db, `SELECT "Select_1".enqueue('default', 'test', job_key => 'k')`); got != keyed.ID {
 		t.Errorf("the key again, by SQL: got id %d, want %d", got, keyed.ID)
 	}
@@ -450,6 +458,7 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{[]string{"observer", "worker"}, `INSERT INTO jobs (kind) VALUES ('test')`},
 		{[]string{"observer", "worker"}, `SELECT enqueue('default', 'test')`},
 		{[]string{"observer", "worker"}, `SELECT insert_keyed('{default}', '{test}', '1', NULL, NULL, NULL, NULL, NULL, NULL)`},
+		{[]string{"observer", "worker"}, `SELECT insert_replacing('{default}', '{test}', '1', NULL, NULL, NULL, NULL, '{k}', NULL, NULL, NULL, '{t}', NULL)`},
 		{[]string{"observer", "worker"}, `SELECT nextval('jobs_id_seq')`},
 		{[]string{"worker"}, `UPDATE jobs SET payload = 'null'`},
 		{[]string{"worker"}, `UPDATE jobs SET kind = 'other'`},
@@ -491,7 +500,7 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 
 // testRefused is what the enqueueing role may not put into a job that it may write.
 func (r *roles) testRefused(t *testing.T, enqueuer *sql.DB) {
-	const keyed = `SELECT FROM "Select_1".insert_keyed`
+	const keyed, replacing = `SELECT FROM "Select_1".insert_keyed`, `SELECT FROM "Select_1".insert_replacing`
 	for _, statement := range []string{
 		`INSERT INTO "Select_1".jobs (payload) VALUES (to_jsonb(repeat('x', 65 << 20)))`,
 		`INSERT INTO "Select_1".jobs (max_attempts) VALUES (2147483647)`,
@@ -501,6 +510,8 @@ func (r *roles) testRefused(t *testing.T, enqueuer *sql.DB) {
 		keyed + `(ARRAY[repeat('x', 201)], '{test}', '1', NULL, NULL, NULL, NULL, '{k1}', NULL)`,
 		keyed + `('{default}', '{test}', '1', NULL, NULL, '{infinity}', NULL, '{k2}', NULL)`,
 		keyed + `('{default}', '{test}', '1', NULL, NULL, NULL, '{2147483647}', '{k3}', NULL)`,
+		replacing + `('{default}', '{test}', '1', NULL, NULL, '{infinity}', NULL, '{k}', NULL, NULL, NULL, '{t}', NULL)`,
+		replacing + `('{default}', '{test}', '1', NULL, NULL, NULL, '{2147483647}', '{k}', NULL, NULL, NULL, '{t}', NULL)`,
 	} {
 		_, err := enqueuer.ExecContext(t.Context(), statement)
 		if code := sqlState(err); code != "23514" {

@@ -4,8 +4,9 @@
 -- jobs are kept; $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids of lost jobs. A
 -- job that is released without a delay keeps its place. Of the failures in a job's history, the last nine stay beside
 -- the new one; lax mode reads any JSON as an array.
--- Only this statement waits for a locked row, which only handlers of the same worker lock. The others skip locked rows,
--- so none deadlocks with it. Rows are locked in the order of their ids before any is changed. Otherwise two calls that
+-- Only this statement and insert_replacing wait for a locked row. Handlers of the same worker lock such a row, and calls
+-- that replace its key. The other statements skip locked rows, so none deadlocks with these. Rows are locked in the
+-- order of their ids before any is changed. Otherwise two calls that
 -- settle the same jobs would deadlock, if one says that a job is done and the other that it failed.
 -- Nothing is joined: a join with the ids could be planned the wrong way round, so a binary search for the id finds a
 -- row's fence. (SELECT $1…) is evaluated once, and the planner does not know its length, so the plan is the same for
