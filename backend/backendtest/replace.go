@@ -31,6 +31,7 @@ var replaceCases = []testCase{
 	{"a job that the transaction has claimed", replaces | hasTxClaimer, testReplaceClaimTx},
 	{"beside an open replacement", replaces | hasTx, testReplaceBeside},
 	{"extending beside an open replacement", replaces | hasTx, testExtendBesideReplace},
+	{"an ordered job", replaces | keepsOrder, testReplaceOrdered},
 	{"replacers beside claimers", replaces, testReplacersBesideClaimers},
 }
 
@@ -460,4 +461,21 @@ func testReplaceWakes(t *testing.T, h Harness) {
 		j.Delay = time.Minute
 		enqueue(t, h, j)
 	})
+}
+
+// testReplaceOrdered: a job that takes the place of an ordered one is in its own group, or in none.
+func testReplaceOrdered(t *testing.T, h Harness) {
+	ordered := func(key, group string) *queue.Job {
+		j := replacing(key)
+		j.Group, j.Ordered = group, group != ""
+		return j
+	}
+	first := []*queue.Job{ordered("a", "g"), ordered("b", "g"), ordered("c", "g"), ordered("d", "h")}
+	enqueue(t, h, first...)
+	next := []*queue.Job{ordered("a", ""), ordered("b", "other"), ordered("c", "g"), ordered("d", "g")}
+	enqueue(t, h, next...)
+	held := claimAll(t, h, 3)
+	wantSameIDs(t, "claim", held, next[:3])
+	settle(t, h, outcomes(queue.Done, held...)...)
+	wantClaimed(t, claimOne(t, h), next[3])
 }

@@ -54,7 +54,7 @@ func (q *Queue) insert(tx *memTx, db queue.DB, j *queue.Job, at time.Time) {
 		case j.OnDuplicate != queue.Replace:
 			j.ID, j.Duplicate = r.id, true
 			return
-		case old.Status == queue.StatusPending:
+		case old.Status != queue.StatusRunning:
 			j.ID, j.Replaced = r.id, true
 			q.write(tx, r, replaced(old, j, at))
 			return
@@ -69,9 +69,10 @@ func (q *Queue) insert(tx *memTx, db queue.DB, j *queue.Job, at time.Time) {
 	q.write(tx, r, newRecord(j, at))
 }
 
-// replaced returns the pending job old after j has taken its place.
+// replaced returns the pending or held job old after j has taken its place.
 func replaced(old queue.Record, j *queue.Job, at time.Time) queue.Record {
 	next := newRecord(j, at)
+	next.ID, next.Status = old.ID, old.Status
 	if old.Attempt == 0 {
 		next.CreatedAt = old.CreatedAt
 	}
@@ -86,7 +87,7 @@ func replaced(old queue.Record, j *queue.Job, at time.Time) queue.Record {
 			next.ScheduledAt = old.ScheduledAt
 		}
 	}
-	next.RedrivenAt, next.Redrives = old.RedrivenAt, old.Redrives
+	next.RedrivenAt, next.Redrives, next.History = old.RedrivenAt, old.Redrives, old.History
 	return next
 }
 

@@ -17,14 +17,19 @@ type heads struct {
 
 // line holds the live ordered jobs of one group.
 type line struct {
-	rows    []*row // in the order of their IDs
-	running *row   // the one that runs, or nil
-	turn    *list.Element
+	of           *heads
+	queue, group string
+	rows         []*row // in the order of their IDs
+	running      *row   // the one that runs, or nil
+	turn         *list.Element
 }
 
 // indexOrder keeps r in the line of its group while it is an ordered job that is live.
 func (q *Queue) indexOrder(r *row) {
 	rec := &r.committed
+	if l := r.line; l != nil && (!rec.Ordered || rec.Queue != l.queue || rec.Group != l.group) {
+		q.leaveLine(r) // a different job has taken its place
+	}
 	if !rec.Ordered {
 		return
 	}
@@ -58,14 +63,14 @@ func (q *Queue) lineOf(rec *queue.Record) *line {
 	}
 	l := h.lines[rec.Group]
 	if l == nil {
-		l = &line{}
+		l = &line{of: h, queue: rec.Queue, group: rec.Group}
 		l.turn = h.turns.PushBack(l)
 		h.lines[rec.Group] = l
 	}
 	return l
 }
 
-// leaveLine takes an ordered job that is no longer live out of its line. The next job of the group
+// leaveLine takes a job that is no longer live, or no longer ordered, out of its line. The next job of the group
 // may be due, so it wakes the workers that sleep.
 func (q *Queue) leaveLine(r *row) {
 	l := r.line
@@ -79,12 +84,11 @@ func (q *Queue) leaveLine(r *row) {
 		l.rows[0], l.rows = nil, l.rows[1:] // moves no other
 	}
 	if len(l.rows) > 0 {
-		q.wake(r.committed.Queue)
+		q.wake(l.queue)
 		return
 	}
-	h := q.ordered[r.committed.Queue]
-	h.turns.Remove(l.turn)
-	delete(h.lines, r.committed.Group)
+	l.of.turns.Remove(l.turn)
+	delete(l.of.lines, l.group)
 }
 
 // head returns the first job of the line if it is pending and no job of the line runs, else nil.
