@@ -44,8 +44,9 @@ type heldJob struct {
 	expires time.Time // when its lease expires, by this machine's clock
 
 	state   heldState
-	retried bool    // a Settle with its outcome has failed, and may have recorded it all the same
-	outcome Outcome // what to settle; set from finished on
+	retried bool          // a Settle with its outcome has failed, and may have recorded it all the same
+	outcome Outcome       // what to settle; set from finished on
+	took    time.Duration // how long its handler ran
 
 	slot       slot // the goroutine that runs its handler; nil before and after
 	ctx        context.Context

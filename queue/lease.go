@@ -75,6 +75,13 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	if err != nil {
 		return err
 	}
+	r.observe(lostEvents(r.noteExtended(jobs, lost, leased))...)
+	return nil
+}
+
+// noteExtended notes when the leases of jobs end, and which are lost. It returns the lost ones that
+// have not been started.
+func (r *run) noteExtended(jobs, lost []*Job, leased time.Time) (unstarted []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range jobs {
@@ -83,9 +90,11 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 		}
 	}
 	for _, job := range lost {
-		r.lose(job)
+		if r.lose(job) == stateWaiting {
+			unstarted = append(unstarted, job)
+		}
 	}
-	return nil
+	return unstarted
 }
 
 // callExtend calls Extend. The leases of the jobs that are not lost begin at leased.
@@ -113,23 +122,27 @@ func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (l
 	for _, job := range lost {
 		logLost(r.Logger, job)
 	}
+	r.observe(lostEvents(lost)...)
 	return slices.DeleteFunc(jobs, func(job *Job) bool { return slices.Contains(lost, job) }), leased
 }
 
 // lose notes that Extend has reported a job lost. Either a different worker holds it, or its own
-// handler has settled it and is about to return Settled. The caller holds r.mu.
-func (r *run) lose(job *Job) {
+// handler has settled it and is about to return Settled. It returns the job's state before. The
+// caller holds r.mu.
+func (r *run) lose(job *Job) (before heldState) {
 	h := r.held.jobs[job]
 	if h == nil {
-		return // settled meanwhile
+		return stateEnded // settled meanwhile
 	}
-	switch r.held.lose(h) {
+	before = r.held.lose(h)
+	switch before {
 	case stateWaiting:
 		logLost(r.Logger, job)
 		signal(r.room)
 	case stateRunning:
 		h.cancel(ErrLost)
 	}
+	return before
 }
 
 // guardLoop checks all held jobs at short intervals, until ctx ends. It also logs how many failures

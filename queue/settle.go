@@ -127,6 +127,17 @@ func (r *run) setAside(batch []*heldJob) bool {
 // endHolds ends the worker's hold on jobs that are settled or lost, and notes when the retried and
 // released jobs are due. A limited queue has room for another job now.
 func (r *run) endHolds(batch []*heldJob, lost []*Job) {
+	var events []Event
+	if r.Observe != nil {
+		events = eventsOf(batch, lost) // before noteSettled clears the batch
+	}
+	r.noteSettled(batch, lost)
+	signal(r.room)
+	r.observe(events...)
+}
+
+// noteSettled is endHolds without its signal and events.
+func (r *run) noteSettled(batch []*heldJob, lost []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range lost {
@@ -147,5 +158,4 @@ func (r *run) endHolds(batch []*heldJob, lost []*Job) {
 		}
 		r.held.settled(h)
 	}
-	signal(r.room)
 }

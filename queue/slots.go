@@ -85,6 +85,9 @@ func (r *run) runHandler(h *heldJob, started time.Time) {
 		err = Discard(h.job.Unreadable)
 		return
 	}
+	if r.Observe != nil {
+		r.callObserve(Event{Type: EventStarted, Job: h.job})
+	}
 	err = r.Handler.HandleJob(h.ctx, h.job)
 }
 
@@ -145,6 +148,13 @@ func (r *run) finish(h *heldJob, outcome Outcome, hasOutcome bool, took time.Dur
 	if hasRoom {
 		signal(r.room)
 	}
+	switch {
+	case r.Observe == nil:
+	case !hasOutcome:
+		r.observe(Event{Type: EventCompleted, Job: job, Took: took})
+	case before == stateLost:
+		r.observe(Event{Type: EventLost, Job: job, Err: ErrLost, Took: took})
+	}
 }
 
 // noteFinished ends the run of a handler. It returns the job's state before, and whether there is
@@ -155,6 +165,9 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	r.pace.add(took)
 	if (h.job.Limited || h.job.Ordered) && !hasOutcome { // otherwise endHolds does so
 		r.noteDue(time.Now())
+	}
+	if h.state == stateRunning {
+		h.took = took
 	}
 	before = r.held.finish(h, o, hasOutcome)
 	if before == stateRunning && hasOutcome {

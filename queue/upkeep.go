@@ -37,6 +37,7 @@ func (r *run) reclaimLoop(ctx context.Context) {
 		}
 		for _, job := range jobs {
 			r.logReclaimed(job)
+			r.observe(reclaimedEvent(job))
 		}
 		r.announceReclaimed(jobs)
 		if len(jobs) > 0 {

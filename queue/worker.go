@@ -90,6 +90,16 @@ type Worker struct {
 	// the ten. A panic is logged, and the job is settled nevertheless. OnDead is not called for jobs
 	// that their handlers settle as dead.
 	OnDead func(ctx context.Context, job *Job, err error)
+	// Observe is called for each [Event] of this worker: for counters, live views and tests. A run
+	// that ends is told of once the database has recorded its outcome, so at most once, and not if
+	// the process crashes before. To act on a dead job, use OnDead, which is called at least once.
+	// nil means that nothing is called, and costs nothing.
+	//
+	// Observe may be called concurrently. The events of a run come in their order, but a reclaimed
+	// job may have started again before Observe learns of the crash. Observe must return at once:
+	// handlers, settling and heartbeats wait for it. A panic is logged. Run returns after the last
+	// call.
+	Observe func(Event)
 }
 
 const (
