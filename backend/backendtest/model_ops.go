@@ -64,7 +64,7 @@ func (m *model) enqueue(rt *rapid.T, db queue.DB) {
 			Priority:    rapid.Int32Range(-1, 1).Draw(rt, "priority"),
 			MaxAttempts: rapid.IntRange(1, 3).Draw(rt, "max attempts"),
 		}
-		if jobs[i].Key != "" && !m.h.KeepsOnly {
+		if jobs[i].Key != "" {
 			jobs[i].OnDuplicate = rapid.SampledFrom([]queue.OnDuplicate{queue.Keep, queue.Replace}).Draw(rt, "on duplicate")
 		}
 		when[i] = rapid.SampledFrom([]due{twoHoursAgo, anHourAgo, lately, lately, inAnHour}).Draw(rt, "due")

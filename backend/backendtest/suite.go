@@ -32,8 +32,6 @@ type Harness struct {
 	// with two writing transactions, the second then waits for the first to end and is tested on
 	// what it finds.
 	OneWriter bool
-	// KeepsOnly says that the backend does not have OnDuplicate: Replace yet.
-	KeepsOnly bool
 	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
 	// for so long. A backend with schedules needs it.
 	Rewind func(t *testing.T, by time.Duration)
@@ -58,8 +56,7 @@ const (
 	hasSchedules
 	keepsOrder
 	isPolling // a Waiter without the means to wake
-	replaces
-	anything = capability(0)
+	anything  = capability(0)
 )
 
 var capabilityNames = []struct {
@@ -69,7 +66,7 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
-	{replaces, "Replace"}, {keepsOrder, "an order"},
+	{keepsOrder, "an order"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -79,7 +76,6 @@ func capabilitiesOf(h Harness) (p capability) {
 		}
 	}
 	add(h.Begin != nil, hasTx)
-	add(!h.KeepsOnly, replaces)
 	_, waits := queue.As[queue.Waiter](h.Queue)
 	add(waits && !h.Polls, hasWakeUps)
 	add(waits && h.Polls, isPolling)

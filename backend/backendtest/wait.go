@@ -22,7 +22,7 @@ var waitCases = []testCase{
 	{"redrive wakes", hasWakeUps | hasRedriver, testWakeUpByRedrive},
 	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
 	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
-	{"replace wakes", hasWakeUps | replaces, testReplaceWakes},
+	{"replace wakes", hasWakeUps, testReplaceWakes},
 	{"reclaim wakes", hasWakeUps | hasReclaimer, testWakeUpByReclaim},
 	{"every job starts when it is due", hasWakeUps | hasRedriver | hasReclaimer, testStartsWhenDue},
 	{"every sleeper is woken", hasWakeUps, testWakeAll},

@@ -39,6 +39,9 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
 		write = b.writeKeyed
 	}
+	if slices.ContainsFunc(jobs, replaces) {
+		write = b.writeReplacing
+	}
 	caller := db
 	err := b.onHandle(ctx, "enqueue", db, func(ctx context.Context, db queue.DB) error {
 		for _, part := range parts(jobs, maxText) {
@@ -101,7 +104,7 @@ func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job
 		return errors.Join(err, fmt.Errorf("%d rows for %d jobs", n, len(jobs)))
 	}
 	for i, job := range jobs {
-		job.ID, job.Duplicate = last-int64(len(jobs)-1-i), false
+		job.ID, job.Duplicate, job.Replaced = last-int64(len(jobs)-1-i), false, false
 	}
 	return nil
 }
@@ -231,7 +234,8 @@ func (b *Backend) writeFree(ctx context.Context, db queue.DB, jobs []*queue.Job)
 		return nil, err
 	}
 	for i, job := range jobs {
-		if job.ID, job.Duplicate = ids[i], ids[i] == 0; job.Duplicate {
+		job.ID, job.Duplicate, job.Replaced = ids[i], ids[i] == 0, false
+		if job.Duplicate {
 			taken = append(taken, job)
 		}
 	}
@@ -241,13 +245,6 @@ func (b *Backend) writeFree(ctx context.Context, db queue.DB, jobs []*queue.Job)
 // findLive sets the ID of each job to that of the live job that has its key. It returns the jobs
 // for which it finds no live job.
 func (b *Backend) findLive(ctx context.Context, db queue.DB, jobs []*queue.Job) (left []*queue.Job, err error) {
-	var keys list
-	for _, j := range jobs {
-		keys.begin()
-		keys.string(cmp.Or(j.Queue, queue.DefaultQueue))
-		keys.string(j.Key)
-		keys.end()
-	}
 	found := make([]bool, len(jobs))
 	err = queryRows(ctx, db, func(r *sql.Rows) error {
 		var place, id int64
@@ -256,7 +253,7 @@ func (b *Backend) findLive(ctx context.Context, db queue.DB, jobs []*queue.Job) 
 			jobs[place].ID, found[place] = id, true
 		}
 		return err
-	}, b.sql.live, keys.String())
+	}, b.sql.live, keys(jobs))
 	for i, job := range jobs {
 		if !found[i] {
 			left = append(left, job)
