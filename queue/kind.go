@@ -97,14 +97,20 @@ func misfitText(err error) string {
 // job whose payload is still encoded ([EncodingHeader]) is retried: a worker that has the
 // middleware can run it. Handle panics if mux already handles the kind; see [Mux.Handle].
 func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
-	mux.register(k.Name, k.Timeout, Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
-		v, err := k.Args(job)
-		if err != nil && job.Headers[EncodingHeader] != "" {
+	mux.register(k.Name, route{timeout: k.Timeout, handler: Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
+		v, err := k.argsOrAnswer(job)
+		if err != nil {
 			return err
 		}
-		if err != nil {
-			return Discard(err)
-		}
 		return fn(ctx, job, v)
-	}), middleware...))
+	}), middleware...)})
+}
+
+// argsOrAnswer is Args, except that its error is the answer to a job whose payload does not fit T.
+func (k Kind[T]) argsOrAnswer(job *Job) (v T, answer error) {
+	v, err := k.Args(job)
+	if err != nil && job.Headers[EncodingHeader] == "" {
+		return v, Discard(err)
+	}
+	return v, err
 }

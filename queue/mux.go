@@ -30,6 +30,7 @@ type Mux struct {
 type route struct {
 	handler Handler
 	timeout time.Duration // of the Kind; 0 means the worker's, below 0 no limit
+	isMany  bool          // of HandleMany
 	place   string        // file and line of the registration
 }
 
@@ -39,30 +40,30 @@ func NewMux() *Mux { return &Mux{} }
 // Handle registers h as the handler of the kind. It panics if h is nil, if the kind's name is not
 // valid, or if the kind already has a handler. Then the message names the places of both
 // registrations.
-func (m *Mux) Handle(kind string, h Handler) { m.register(kind, 0, h) }
+func (m *Mux) Handle(kind string, h Handler) { m.register(kind, route{handler: h}) }
 
-// register registers h. Only Handle and Kind.Handle may call it: it records the place of their
-// caller.
-func (m *Mux) register(kind string, timeout time.Duration, h Handler) {
+// register registers r.handler. Only Handle, Kind.Handle and Kind.HandleMany may call it: it
+// records the place of their caller.
+func (m *Mux) register(kind string, r route) {
 	if err := checkName("Kind", kind); err != nil {
 		panic(err)
 	}
-	if h == nil {
+	if r.handler == nil {
 		panic(fmt.Sprintf("queue: the handler of kind %q is nil", kind))
 	}
-	place := "unknown"
+	r.place = "unknown"
 	if _, file, line, ok := runtime.Caller(2); ok {
-		place = fmt.Sprintf("%s:%d", file, line)
+		r.place = fmt.Sprintf("%s:%d", file, line)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old, ok := m.routes[kind]; ok {
-		panic(fmt.Sprintf("queue: kind %q is handled twice: at %s and at %s", kind, old.place, place))
+		panic(fmt.Sprintf("queue: kind %q is handled twice: at %s and at %s", kind, old.place, r.place))
 	}
 	if m.routes == nil {
 		m.routes = make(map[string]route)
 	}
-	m.routes[kind] = route{handler: h, timeout: timeout, place: place}
+	m.routes[kind] = r
 }
 
 // HandleJob passes the job to the handler of its kind, whose context ends after the Timeout of the
@@ -114,6 +115,21 @@ func (m *Mux) handlers() (all []Handler) {
 		all = append(all, r.handler)
 	}
 	return all
+}
+
+// checkMany returns an error if a handler of HandleMany is among the Mux's handlers, or within one,
+// and a handler around it holds a connection.
+func (m *Mux) checkMany(isHeld bool) error {
+	for _, kind := range m.Kinds() {
+		r, _ := m.route(kind)
+		if r.isMany && isHeld {
+			return errManyInTx("Worker.Handler", kind)
+		}
+		if err := checkMany(r.handler, isHeld); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // timeouts returns the Timeout of each kind that has one.

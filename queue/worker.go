@@ -262,7 +262,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		turns:     newTurns(w.Queues, w.Weights),
 		serving:   ctx,
 		quit:      quit,
-		handlers:  context.WithoutCancel(ctx),
+		handlers:  context.WithValue(context.WithoutCancel(ctx), batchesKey{}, newBatches(w.Concurrency, ctx.Done())),
 		room:      make(chan struct{}, 1),
 		work:      make(chan *heldJob, maxPrefetch+w.Concurrency),
 		wake:      make(chan struct{}, 1),
@@ -288,6 +288,9 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 func (r *run) run(ctx context.Context) error {
 	if r.kinds != nil && len(r.kinds) == 0 {
 		return invalid("Worker.Handler", "a Mux without a handler")
+	}
+	if err := checkMany(r.Handler, false); err != nil {
+		return err
 	}
 	release, err := r.reserve()
 	if err != nil {
