@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 14 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 14 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 15 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 15 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -90,7 +90,7 @@ GRANT EXECUTE ON FUNCTION errand.enqueue, errand.payload_problem, errand.insert_
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. This role cannot make jobs, nor change what
 -- they are.
-GRANT EXECUTE ON FUNCTION errand.lock_due TO errand_worker;
+GRANT EXECUTE ON FUNCTION errand.lock_due, errand.lock_ordered, errand.claim_ordered TO errand_worker;
 GRANT SELECT, DELETE ON errand.jobs TO errand_worker;
 GRANT UPDATE (
     status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at, started_at,

@@ -22,32 +22,88 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	if err := b.releaseUnanswered(ctx, req.Worker); err != nil {
 		return nil, err
 	}
+	for rest := req.Queues; len(rest) > 0 && !isFull(req, jobs); {
+		n, isOrdered := b.ordered.upTo(rest, time.Now())
+		part := left(req, jobs)
+		part.Queues = rest[:n]
+		got, err := b.claimPlain(ctx, part)
+		if sqlState(err) == foundOrdered {
+			if err = b.findOrdered(ctx, part.Queues); err == nil {
+				continue
+			}
+		}
+		jobs = append(jobs, got...)
+		if err == nil && isOrdered && !isFull(req, jobs) {
+			got, err = b.claimOrdered(ctx, left(req, jobs), rest[n-1])
+			jobs = append(jobs, got...)
+		}
+		if err != nil && len(jobs) == 0 {
+			return nil, err
+		}
+		if err != nil {
+			break
+		}
+		rest = rest[n:]
+	}
+	return jobs, nil
+}
+
+// claimPlain claims jobs that are not ordered.
+func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	r := b.rations.of(req)
 	if r.isRationed() {
 		return b.claimRationed(ctx, req, r)
 	}
 	started := time.Now()
-	jobs, _, err = b.claimWithPayloads(ctx, req, wholeQueues(req.Queues), true)
+	jobs, _, err = b.claimWithPayloads(ctx, req, b.spansClaim(wholeQueues(req.Queues), true))
 	if err == nil {
 		b.rationIfCostly(ctx, req, r, time.Since(started), len(jobs))
 	}
 	return jobs, err
 }
 
-// runClaim runs sql/claim.sql once. Jobs come without their payload and headers if one of them
-// takes more than longest bytes in the table. With recentFirst it may claim only the jobs that have
-// been due for two seconds at most, if there are any.
-func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, all []span, recentFirst bool, longest int64) (jobs []*queue.Job, err error) {
+// claimQuery is a statement that claims jobs. args returns its arguments: it returns jobs without
+// their payload and headers if one of them takes more than longest bytes in the table. If last is
+// not nil, the last row is no job, and last gets it.
+type claimQuery struct {
+	text string
+	args func(req queue.ClaimRequest, longest int64) []any
+	last func(row *queue.Job)
+}
+
+// spansClaim returns the statement that claims the jobs that are due in the spans, sql/claim.sql.
+// With recentFirst it may claim only the jobs that have been due for two seconds at most, if there
+// are any. It fails with foundOrdered if it comes to ordered jobs of a queue that is not known to
+// have some.
+func (b *Backend) spansClaim(all []span, recentFirst bool) claimQuery {
+	for i, s := range all {
+		if _, isOrdered := b.ordered.get(s.queue, time.Now()); isOrdered && s.last == orderedPriority {
+			all[i].last--
+		}
+	}
 	queues, priorities, dues, ids, lasts, untils := spanArrays(all)
+	return claimQuery{text: b.sql.claim, args: func(req queue.ClaimRequest, longest int64) []any {
+		return []any{
+			queues, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest,
+			lasts, untils, recentFirst,
+		}
+	}}
+}
+
+// runClaim runs a statement that claims jobs once.
+func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, q claimQuery, longest int64) (jobs []*queue.Job, err error) {
 	sent, after := time.Now(), b.unansweredClaims.lastFence()
 	err = b.run(ctx, "claim", nil, func(db queue.DB) error {
-		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), b.sql.claim, queues, kinds(req), req.Limit,
-			sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest, lasts, untils, recentFirst)
+		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), q.text, q.args(req, longest)...)
 		if err != nil && !isRefused(err) && !isUnsent(err) {
 			b.unansweredClaims.noteUnanswered(req, sent, after)
 		}
-		return asLockBusy(err)
+		return asLockBusy(asOrderedRace(err))
 	})
+	if last := len(jobs) - 1; err == nil && q.last != nil {
+		q.last(jobs[last])
+		jobs = jobs[:last]
+	}
 	switch {
 	case errors.Is(err, queue.ErrUnknown): // the commit was not answered
 		b.unansweredClaims.noteUnanswered(req, sent, after)
@@ -71,6 +127,7 @@ func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, 
 			return err
 		}
 		job.Priority, job.Attempt, job.MaxAttempts = int32(priority), int(attempt), int(most)
+		noteOrdered(job)
 		if room -= len(job.Payload) + len(headers); room < 0 && len(jobs) > 0 {
 			job.Payload, headers = nil, nil
 		}
@@ -79,6 +136,13 @@ func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, 
 		return nil
 	}, query, args...)
 	return jobs, err
+}
+
+// noteOrdered makes a job ordered that has the priority of ordered jobs in the table.
+func noteOrdered(job *queue.Job) {
+	if job.Priority == orderedPriority {
+		job.Priority, job.Ordered = 0, true
+	}
 }
 
 // sortClaimed sorts claimed jobs. The statement returns them as they lie in the table.

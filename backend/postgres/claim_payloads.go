@@ -25,12 +25,11 @@ const (
 
 var errTooLong = fmt.Errorf("payload is longer than %d bytes", longestPayload)
 
-// claimWithPayloads claims the jobs that are due in the spans, in order, and returns them with
-// their payloads, of at most req.Bytes together. It reports whether the spans are exhausted: no
-// other job is due there. It does not say so with recentFirst (see runClaim). After a claim that failed with a data error, or was not answered in time,
-// as many jobs as it asked for are claimed without payloads, a few at a time, and their payloads
-// are read one by one.
-func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest, all []span, recentFirst bool) (jobs []*queue.Job, exhausted bool, err error) {
+// claimWithPayloads claims jobs and returns them in order with their payloads, of at most req.Bytes
+// together. It reports whether they are all that the claim can find. After a claim that failed with
+// a data error, or was not answered in time, as many jobs as it asked for are claimed without
+// payloads, a few at a time, and their payloads are read one by one.
+func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest, q claimQuery) (jobs []*queue.Job, exhausted bool, err error) {
 	begun := time.Now()
 	room := req.MaxBytes()
 	readSingly := b.readSingly.Load() > 0
@@ -39,7 +38,7 @@ func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest,
 		if b.slow.areKnown() {
 			longest = min(longest, shortPayload)
 		}
-		jobs, err = b.runClaim(ctx, req, all, recentFirst, longest)
+		jobs, err = b.runClaim(ctx, req, q, longest)
 		if errors.Is(err, context.DeadlineExceeded) || isDataError(err) {
 			b.readSingly.Store(int64(req.Limit))
 		}
@@ -47,7 +46,7 @@ func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest,
 	}
 	if readSingly {
 		req.Limit = min(req.Limit, readSinglyLimit)
-		jobs, err = b.runClaim(ctx, req, all, recentFirst, -1)
+		jobs, err = b.runClaim(ctx, req, q, -1)
 	}
 	if err != nil {
 		return nil, false, err
@@ -61,7 +60,7 @@ func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest,
 	if n > 0 {
 		err = nil
 	}
-	return slices.Clip(jobs[:n]), !recentFirst && !readSingly && n == len(jobs) && n < req.Limit, err
+	return slices.Clip(jobs[:n]), !readSingly && n == len(jobs) && n < req.Limit, err
 }
 
 // readMissing reads the payloads that did not come with their claim, which began at that time. It

@@ -68,7 +68,7 @@ func (b *Backend) settleUnreadable(ctx context.Context, req queue.ClaimRequest) 
 	defer cancel()
 	b.readSingly.Store(1)
 	req.Lease, req.Worker = time.Minute, unreadableWorker
-	jobs, _, err := b.claimWithPayloads(ctx, req, wholeQueues(req.Queues), false)
+	jobs, _, err := b.claimWithPayloads(ctx, req, b.spansClaim(unordered(wholeQueues(req.Queues)), false))
 	for _, job := range jobs {
 		if job.Unreadable == nil {
 			b.release(ctx, releases(jobs)...)

@@ -78,11 +78,11 @@ func (b *Backend) newInsert(jobs []*queue.Job) *insert {
 	case keyed && len(jobs) == 1 && !grouped:
 		in.query, in.params, in.scan = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key), (*insert).scanKeyed
 	case keyed:
-		in.query, in.params, in.scan = b.sql.enqueue, append(b.columns(jobs, true), groups(jobs), nil), (*insert).scanKeyed
+		in.query, in.params, in.scan = b.sql.enqueue, append(b.columns(jobs, true), groups(jobs), areOrdered(jobs)), (*insert).scanKeyed
 	case len(jobs) == 1 && grouped:
-		in.query, in.params, in.scan = b.sql.enqueueOneGrouped, append(b.values(jobs[0]), jobs[0].Group, nil), (*insert).scanOne
+		in.query, in.params, in.scan = b.sql.enqueueOneGrouped, append(b.values(jobs[0]), jobs[0].Group, isOrdered(jobs[0])), (*insert).scanOne
 	case grouped:
-		in.query, in.params, in.scan = b.sql.enqueuePlainGrouped, append(b.columns(jobs, false), groups(jobs), nil), (*insert).scanPlain
+		in.query, in.params, in.scan = b.sql.enqueuePlainGrouped, append(b.columns(jobs, false), groups(jobs), areOrdered(jobs)), (*insert).scanPlain
 	case len(jobs) == 1:
 		in.query, in.params, in.scan = b.sql.enqueueOne, b.values(jobs[0]), (*insert).scanOne
 	default:
@@ -187,8 +187,8 @@ func checkInTx(ctx context.Context, db queue.DB) error {
 // values returns the parameters of sql/enqueue_one.sql for a job.
 func (b *Backend) values(j *queue.Job) []any {
 	params := []any{queueOf(j), j.Kind, string(payloadOf(j)), nil, nil, nil, nil, nil, !b.options.Silent}
-	if j.Priority != 0 {
-		params[3] = int64(j.Priority)
+	if p := priorityOf(j); p != 0 {
+		params[3] = int64(p)
 	}
 	if j.Delay != 0 {
 		params[4] = sqlkit.Microseconds(j.Delay)
@@ -210,8 +210,8 @@ func (b *Backend) values(j *queue.Job) []any {
 func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 	params := []any{
 		sharedColumn(jobs, queueOf), sharedColumn(jobs, func(j *queue.Job) string { return j.Kind }), payloads(jobs),
-		optionalColumn(jobs, func(j *queue.Job) bool { return j.Priority != 0 },
-			func(a *array, j *queue.Job) { a.int(int64(j.Priority)) }),
+		optionalColumn(jobs, func(j *queue.Job) bool { return priorityOf(j) != 0 },
+			func(a *array, j *queue.Job) { a.int(int64(priorityOf(j))) }),
 		optionalColumn(jobs, func(j *queue.Job) bool { return j.Delay != 0 },
 			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.Delay)) }),
 		optionalColumn(jobs, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
@@ -229,7 +229,7 @@ func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 
 // replacingColumns returns the parameters of sql/enqueue_replacing.sql for jobs.
 func (b *Backend) replacingColumns(jobs []*queue.Job) []any {
-	return append(b.columns(jobs, true), groups(jobs), nil,
+	return append(b.columns(jobs, true), groups(jobs), areOrdered(jobs),
 		optionalColumn(jobs, replaces, func(a *array, _ *queue.Job) { a.string("true") }),
 		optionalColumn(jobs, func(j *queue.Job) bool { return j.MaxDelay != 0 },
 			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.MaxDelay)) }))
@@ -241,6 +241,28 @@ func replaces(j *queue.Job) bool { return j.OnDuplicate == queue.Replace }
 func groups(jobs []*queue.Job) any {
 	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Group != "" },
 		func(a *array, j *queue.Job) { a.string(j.Group) })
+}
+
+// areOrdered returns the column that says which jobs are ordered.
+func areOrdered(jobs []*queue.Job) any {
+	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Ordered },
+		func(a *array, _ *queue.Job) { a.string("true") })
+}
+
+// isOrdered returns true for an ordered job and nil for others.
+func isOrdered(j *queue.Job) any {
+	if j.Ordered {
+		return true
+	}
+	return nil
+}
+
+// priorityOf returns the priority of the job in the table.
+func priorityOf(j *queue.Job) int32 {
+	if j.Ordered {
+		return orderedPriority
+	}
+	return j.Priority
 }
 
 // payloads returns all payloads in one text, with U+001E between them. No JSON text contains that.

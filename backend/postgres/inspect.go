@@ -151,6 +151,7 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		if err != nil {
 			return err
 		}
+		noteOrdered(&r.Job)
 		r.Headers = sqlkit.DecodeHeaders(headers)
 		r.RedrivenAt, r.CancelAt, r.History = redriven.Time, cancel.Time, sqlkit.DecodeHistory(history)
 		sqlkit.RunTimes{Locked: locked.Time, LockedUntil: until.Time, Started: started.Time, Finished: finished.Time}.Fill(&r)

@@ -231,7 +231,7 @@ func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	now := time.Now()
 	if next, ok := b.sleepers.stillRegistered(worker, now); ok {
-		return next, nil
+		return b.ordered.bound(queues, next, now), nil
 	}
 	number := b.sleepers.begin(worker, now)
 	next, took, err := b.register(ctx, worker, queues, number)
@@ -244,7 +244,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 		due = time.Now().Add(next)
 	}
 	b.sleepers.noteRegistered(worker, number, due, took)
-	return next, nil
+	return b.ordered.bound(queues, next, now), nil
 }
 
 // register registers the worker as asleep, if it would hear a notification. It returns after how

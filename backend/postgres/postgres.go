@@ -17,6 +17,7 @@ type Backend struct {
 	sql              statements
 	sweep            sqlkit.Sweep
 	rations          rations
+	ordered          orderedQueues
 	notifications    atomic.Int64 // how many were heard
 	sleepers         sleepers
 	listening        listening

@@ -128,7 +128,7 @@ func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *pro
 		all = p.spans(req.Queues)
 	}
 	started := time.Now()
-	jobs, exhausted, err := b.claimWithPayloads(ctx, req, all, false)
+	jobs, exhausted, err := b.claimWithPayloads(ctx, req, b.spansClaim(all, false))
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err

@@ -16,6 +16,7 @@ type statements struct {
 	enqueueOneGrouped, enqueuePlainGrouped          string
 	enqueueReplacing                                string
 	claim, claimTx, resume, releaseUnanswered       string
+	claimOrdered, orderedQueues                     string
 	probe, priorities, transactions, skipped        string
 	extend, reclaim, settle, settleDone, settleDrop string
 	sleep, deregister, sweepSleepers                string
@@ -35,6 +36,8 @@ func loadStatements(schema string) statements {
 		enqueuePlainGrouped: load("enqueue_plain_grouped"),
 		claim:               load("claim"),
 		claimTx:             load("claim_tx"),
+		claimOrdered:        load("claim_ordered"),
+		orderedQueues:       load("ordered_queues"),
 		resume:              load("resume"),
 		probe:               load("probe"),
 		priorities:          load("priorities"),

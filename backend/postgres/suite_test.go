@@ -30,9 +30,8 @@ func TestConformance(t *testing.T) {
 				const forever = math.MaxInt64 // see the case "pruning leaves what is young"
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				return backendtest.Harness{
-					NoOrder: true,
-					Queue:   backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep}),
-					Begin:   func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
+					Queue: backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep}),
+					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 				}
 			})
 		})

@@ -24,8 +24,7 @@ func TestConformance(t *testing.T) {
 				pool := openPool(t, mode)
 				_, q := overPool(t, pool)
 				return backendtest.Harness{
-					NoOrder: true,
-					Queue:   q,
+					Queue: q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
 						return suiteTx{pgxadapter.Tx(tx), tx}, err

@@ -7,13 +7,14 @@ WITH RECURSIVE many AS MATERIALIZED (
 ), priorities (queue, rank, priority) AS (
     SELECT q.queue, q.rank, (
         SELECT j.priority FROM errand.jobs j CROSS JOIN many
-        WHERE j.queue = q.queue AND j.status = 'pending'
+        WHERE j.queue = q.queue AND j.status = 'pending' AND j.priority < 2147483647
         ORDER BY j.priority LIMIT 1)
     FROM unnest($1::text::text[]) WITH ORDINALITY AS q (queue, rank)
     UNION ALL
     SELECT last.queue, last.rank, (
         SELECT j.priority FROM errand.jobs j CROSS JOIN many
-        WHERE j.queue = last.queue AND j.status = 'pending' AND j.priority > last.priority
+        WHERE j.queue = last.queue AND j.status = 'pending'
+            AND j.priority > last.priority AND j.priority < 2147483647
         ORDER BY j.priority LIMIT 1)
     FROM priorities last
     WHERE last.priority IS NOT NULL

@@ -14,7 +14,7 @@ CROSS JOIN LATERAL (
         (
             SELECT f.priority, f.scheduled_at, f.id, 1
             FROM errand.jobs f CROSS JOIN many
-            WHERE f.queue = q.queue AND f.status = 'pending'
+            WHERE f.queue = q.queue AND f.status = 'pending' AND f.priority < 2147483647
             ORDER BY f.priority, f.scheduled_at, f.id
             LIMIT 1
         )
@@ -24,7 +24,8 @@ CROSS JOIN LATERAL (
         CROSS JOIN LATERAL (
             SELECT f.priority, f.scheduled_at, f.id
             FROM errand.jobs f CROSS JOIN many
-            WHERE f.queue = q.queue AND f.status = 'pending' AND f.priority > last.priority
+            WHERE f.queue = q.queue AND f.status = 'pending'
+                AND f.priority > last.priority AND f.priority < 2147483647
             ORDER BY f.priority, f.scheduled_at, f.id
             LIMIT 1
         ) AS next
