@@ -103,6 +103,33 @@ type Redriver interface {
 	Redrive(ctx context.Context, which Redrive) (n int, err error)
 }
 
+// Canceller is a backend that can cancel jobs. Its methods may be called concurrently.
+type Canceller interface {
+	// Cancel cancels the chosen jobs that are live, through db: a transaction, whose commit makes it
+	// take effect, or nil for the backend's own handle. It returns how many there were. Pending and
+	// held jobs are cancelled at once. Running ones are asked: their workers are told, and the
+	// contexts of their handlers end with [ErrCancelled]. Until its handler has returned, such a job
+	// stays running, with its Key and its Fence. Then it is completed if the handler has returned
+	// nil, dead if it has returned [Discard], and cancelled otherwise. If its worker crashes, Reclaim
+	// cancels it.
+	//
+	// A worker learns of it at once if the backend notifies it, and otherwise with its next
+	// heartbeat, within a third of its lease. A job that is cancelled frees its Key, and Redrive can
+	// make it pending again. A bad Which is an [*InvalidError]; its Status may be [StatusPending],
+	// [StatusHeld] or [StatusRunning].
+	//
+	// Through nil or a pool, Cancel changes a thousand jobs a statement. If it fails or ctx ends, the
+	// jobs of earlier statements stay cancelled, and n counts them. At last it waits, one job at a
+	// time, for the jobs that other transactions have locked.
+	Cancel(ctx context.Context, db DB, which Which) (n int, err error)
+
+	// ListenCancels calls hint with the IDs of jobs that worker may be asked to cancel, or with none
+	// if it cannot tell which, until ctx ends. The worker then asks with Extend, whose answer
+	// counts. hint does not block and may be called concurrently. An error means that the backend
+	// notifies nobody: the worker learns of it with its heartbeats.
+	ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error
+}
+
 // Pruner is a backend that deletes or archives ended jobs after their retention.
 type Pruner interface {
 	// Prune reads a bounded number of jobs and removes the ones whose retention is over. Calls go
@@ -116,10 +143,11 @@ type Pruner interface {
 type Reclaimer interface {
 	// Reclaim reclaims at most limit jobs whose leases have expired, and returns them without
 	// Payload and Headers. Such a job is pending and due at once, or dead if Attempt has reached
-	// MaxAttempts. Its LastError is "errand: the lease of worker NAME expired". If the run before
-	// was reclaimed as well, Reclaim may wait for up to half a lease longer, and from the fourth
-	// attempt on for up to three leases. A limit below 1 is an [*InvalidError]. It may be called
-	// concurrently.
+	// MaxAttempts. Its LastError is "errand: the lease of worker NAME expired". A job that its
+	// worker was asked to cancel is cancelled instead, and its LastError is [ReclaimedCancelled]. If
+	// the run before was reclaimed as well, Reclaim may wait for up to half a lease longer, and from
+	// the fourth attempt on for up to three leases. A limit below 1 is an [*InvalidError]. It may be
+	// called concurrently.
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }
 

@@ -57,7 +57,7 @@ func (r *run) announceReclaimed(jobs []*Job) {
 	}
 	missed := 0
 	for _, job := range jobs {
-		if !isLastAttempt(job) {
+		if !isLastAttempt(job) || job.LastError == ReclaimedCancelled {
 			continue
 		}
 		r.noteAnnouncing(+1)

@@ -19,6 +19,15 @@ type crashed string
 func (text crashed) Error() string { return string(text) }
 func (text crashed) Unwrap() error { return ErrLost }
 
+// ErrCancelled is the cause of a handler's cancelled context when somebody has cancelled the job
+// (see [Canceller]). If the handler then returns nil, the job is completed. If it returns [Discard],
+// the job is dead. Any other error makes it cancelled.
+var ErrCancelled = errors.New("queue: job cancelled")
+
+// ReclaimedCancelled is the LastError of a job that its worker was asked to cancel, and that was
+// reclaimed because its lease has expired.
+const ReclaimedCancelled = "errand: cancelled, and the lease of its worker expired"
+
 // ErrUnknown is the error of an Enqueue outside the caller's transaction that does not know whether
 // the jobs were written: the connection broke, or ctx ended, before the database had answered. A
 // second Enqueue may write the jobs twice. Jobs with a Key are not written twice while the first

@@ -27,6 +27,9 @@ const (
 	// EventDead: the job is dead. If the worker has reclaimed the job after a crash in its last
 	// attempt, errors.Is(Err, [ErrLost]) is true.
 	EventDead EventType = "dead"
+	// EventCancelled: the job is cancelled, as somebody has asked. If the worker has reclaimed it
+	// after a crash, errors.Is(Err, [ErrLost]) is true.
+	EventCancelled EventType = "cancelled"
 	// EventLost: the worker no longer holds the job. What the run came to is not recorded, unless
 	// an earlier Settle that seemed to have failed has recorded it.
 	EventLost EventType = "lost"
@@ -38,7 +41,7 @@ type Event struct {
 	// Job is the job as its handler had it. It must not be changed. A reclaimed job has neither
 	// Payload nor Headers.
 	Job *Job
-	// Err is why the job was retried, is dead, or was released; nil if there is no reason.
+	// Err is why the job was retried, released or cancelled, or is dead; nil if there is no reason.
 	Err error
 	// Delay is how long after the event a retried or released job is due again.
 	Delay time.Duration
@@ -58,6 +61,8 @@ func eventOf(o Outcome, took time.Duration) Event {
 		e.Type = EventDead
 	case Release:
 		e.Type, e.Delay = EventReleased, max(o.Delay, 0)
+	case Cancel:
+		e.Type = EventCancelled
 	}
 	return e
 }
@@ -70,7 +75,11 @@ func eventsOf(batch []*heldJob, lost []*Job) []Event {
 			events = append(events, Event{Type: EventLost, Job: h.job, Err: ErrLost, Took: h.took})
 			continue
 		}
-		events = append(events, eventOf(h.outcome, h.took))
+		e := eventOf(h.outcome, h.took)
+		if h.isAsked && (e.Type == EventRetried || e.Type == EventReleased) {
+			e.Type, e.Delay = EventCancelled, 0 // the backend cancels what it is asked to cancel
+		}
+		events = append(events, e)
 	}
 	return events
 }
@@ -78,7 +87,10 @@ func eventsOf(batch []*heldJob, lost []*Job) []Event {
 // reclaimedEvent returns the event of a job that this worker has reclaimed.
 func reclaimedEvent(job *Job) Event {
 	e := Event{Type: EventRetried, Job: job, Err: crashed(job.LastError)}
-	if isLastAttempt(job) {
+	switch {
+	case job.LastError == ReclaimedCancelled:
+		e.Type = EventCancelled
+	case isLastAttempt(job):
 		e.Type = EventDead
 	}
 	return e

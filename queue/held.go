@@ -48,11 +48,13 @@ type heldJob struct {
 	outcome Outcome       // what to settle; set from finished on
 	took    time.Duration // how long its handler ran
 
-	slot       slot // the goroutine that runs its handler; nil before and after
-	ctx        context.Context
-	cancel     context.CancelCauseFunc
-	cancelSeen time.Time // when the guard first saw a running handler whose context had ended
-	isReported bool      // the log says that the handler ignores the end of its context
+	slot        slot // the goroutine that runs its handler; nil before and after
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	cancelSeen  time.Time // when the guard first saw a running handler whose context had ended
+	isAsked     bool      // Extend has asked to cancel the job
+	isAnnounced bool      // the context is that of OnDead, which nobody cancels
+	isReported  bool      // the log says that the handler ignores the end of its context
 }
 
 // isBusy reports whether the job's handler runs. A handler that ignores the end of its context may
@@ -110,7 +112,7 @@ func (hs *heldJobs) announce(h *heldJob, ctx context.Context, cancel context.Can
 	if h.state != stateRunning {
 		return false
 	}
-	h.ctx, h.cancel, h.cancelSeen = ctx, cancel, time.Time{}
+	h.ctx, h.cancel, h.cancelSeen, h.isAnnounced = ctx, cancel, time.Time{}, true
 	return true
 }
 

@@ -55,33 +55,34 @@ func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
-// toExtend returns the held jobs whose leases would be too short at the next heartbeat. It leaves
-// out the jobs that a Settle under way names: two statements would compete for their rows.
+// toExtend returns the held jobs that run, because the answer says which of them to cancel, and
+// those whose leases would be too short at the next heartbeat. It leaves out the jobs that a Settle
+// under way names: two statements would compete for their rows.
 func (r *run) toExtend() (jobs []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fresh := time.Now().Add(r.Lease - r.heartbeat()/2)
 	for job, h := range r.held.jobs {
-		if h.state != stateSettling && h.state != stateLost && h.expires.Before(fresh) {
+		if h.state == stateRunning || h.state != stateSettling && h.state != stateLost && h.expires.Before(fresh) {
 			jobs = append(jobs, job)
 		}
 	}
 	return jobs
 }
 
-// extend extends the leases of jobs, and cancels the handlers of jobs that are lost.
+// extend extends the leases of jobs, and cancels the handlers of jobs that are lost or cancelled.
 func (r *run) extend(ctx context.Context, jobs []*Job) error {
-	lost, leased, err := r.callExtend(ctx, jobs)
+	lost, asked, leased, err := r.callExtend(ctx, jobs)
 	if err != nil {
 		return err
 	}
-	r.observe(lostEvents(r.noteExtended(jobs, lost, leased))...)
+	r.observe(lostEvents(r.noteExtended(jobs, lost, asked, leased))...)
 	return nil
 }
 
-// noteExtended notes when the leases of jobs end, and which are lost. It returns the lost ones that
-// have not been started.
-func (r *run) noteExtended(jobs, lost []*Job, leased time.Time) (unstarted []*Job) {
+// noteExtended notes when the leases of jobs end, which are lost, and which to cancel. It returns the
+// lost ones that have not been started.
+func (r *run) noteExtended(jobs, lost, asked []*Job, leased time.Time) (unstarted []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range jobs {
@@ -94,16 +95,19 @@ func (r *run) noteExtended(jobs, lost []*Job, leased time.Time) (unstarted []*Jo
 			unstarted = append(unstarted, job)
 		}
 	}
+	for _, job := range asked {
+		r.cancelHeld(job)
+	}
 	return unstarted
 }
 
 // callExtend calls Extend. The leases of the jobs that are not lost begin at leased.
-func (r *run) callExtend(ctx context.Context, jobs []*Job) (lost []*Job, leased time.Time, err error) {
+func (r *run) callExtend(ctx context.Context, jobs []*Job) (lost, asked []*Job, leased time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Lease/3)
 	defer cancel()
 	leased = time.Now()
-	lost, _, err = r.Backend.Extend(ctx, r.Lease, jobs...)
-	return lost, leased, err
+	lost, asked, err = r.Backend.Extend(ctx, r.Lease, jobs...)
+	return lost, asked, leased, err
 }
 
 // extendLate extends the leases of jobs whose claim took longer than a heartbeat. The heartbeat
@@ -115,7 +119,7 @@ func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (l
 	if len(jobs) == 0 || now.Sub(claimed) <= r.heartbeat() || r.endsSoon(claimed.Add(r.Lease), now) || r.serving.Err() != nil {
 		return jobs, claimed
 	}
-	lost, leased, err := r.callExtend(ctx, jobs)
+	lost, _, leased, err := r.callExtend(ctx, jobs) // the next heartbeat says again which to cancel
 	if err != nil {
 		return jobs, claimed
 	}

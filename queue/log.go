@@ -10,6 +10,7 @@ const (
 	msgDead      = "errand: job is dead"
 	msgFailed    = "errand: job failed"
 	msgReclaimed = "errand: lease expired, job reclaimed"
+	msgCancelled = "errand: job cancelled"
 )
 
 // logOutcome logs an outcome that is not a success, unless middleware has logged it.
@@ -31,6 +32,8 @@ func (r *run) logOutcome(o Outcome) {
 		r.failures.write(slog.LevelError, msgDead, o.Job, o.Err)
 	case Retry:
 		r.failures.write(slog.LevelWarn, msgFailed, o.Job, o.Err, "retry_in", o.Delay)
+	case Cancel:
+		r.Logger.Info(msgCancelled, append(jobAttrs(o.Job), "error", ErrorText(o.Err))...)
 	case Release:
 		r.Logger.Debug("errand: job released", append(jobAttrs(o.Job), "error", ErrorText(o.Err), "due_in", o.Delay)...)
 	}
@@ -53,6 +56,10 @@ func isLogged(o Outcome) bool {
 
 // logReclaimed logs a job that this worker has reclaimed.
 func (r *run) logReclaimed(job *Job) {
+	if job.LastError == ReclaimedCancelled {
+		r.Logger.Info(msgCancelled, append(jobAttrs(job), "error", job.LastError)...)
+		return
+	}
 	if isLastAttempt(job) {
 		r.failures.write(slog.LevelError, msgDead, job, crashed(job.LastError))
 		return

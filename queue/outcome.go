@@ -23,13 +23,16 @@ const (
 	// due by then. With a Delay of 0 the job keeps the time at which it became due, and so its
 	// place.
 	Release
+	// Cancel ends the job because somebody has cancelled it. A backend does the same for Retry and
+	// Release if it knows that the job is to be cancelled.
+	Cancel
 )
 
 // minSnooze is the shortest Delay of a snooze. It puts the job after the jobs that are due. With a
 // Delay of 0 the job would keep its place, and the worker would claim it again at once.
 const minSnooze = time.Microsecond
 
-// String returns "done", "retry", "dead" or "release".
+// String returns "done", "retry", "dead", "release" or "cancel".
 func (a Action) String() string {
 	switch a {
 	case Done:
@@ -40,6 +43,8 @@ func (a Action) String() string {
 		return "dead"
 	case Release:
 		return "release"
+	case Cancel:
+		return "cancel"
 	}
 	return "unknown"
 }
@@ -49,7 +54,7 @@ type Outcome struct {
 	Job    *Job
 	Action Action
 	Delay  time.Duration // with Retry and Release: how long until the job is due; below 0 means 0
-	Err    error         // with Retry and Dead: its text is stored as the job's LastError; may be nil
+	Err    error         // with Retry, Dead and Cancel: its text is stored as the job's LastError; may be nil
 }
 
 // Check returns an [*InvalidError] if Job is nil, Action is unknown or Delay is above 100 years.
@@ -58,7 +63,7 @@ func (o Outcome) Check() error {
 	if o.Job == nil {
 		return invalid("Outcome.Job", "nil")
 	}
-	if o.Action > Release {
+	if o.Action > Cancel {
 		return invalid("Outcome.Action", "%d: no action", o.Action)
 	}
 	if o.Delay > maxDelay {
@@ -79,13 +84,16 @@ func (o Outcome) Check() error {
 //	Logged(err, o)       as err; if that is any other, Retry after o.Delay
 //
 // If ctx was cancelled with [ErrShutdown] or [ErrLost], any other error means Release: it is a
-// consequence of the cancellation. An error whose own methods panic, as those of a nil pointer may,
-// is any other error.
+// consequence of the cancellation. If it was cancelled with [ErrCancelled], every error but Settled
+// and Discard means Cancel. An error whose own methods panic, as those of a nil pointer may, is any
+// other error.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	a, err := answerIn(err)
 	switch {
 	case a == settled:
 		return Outcome{Job: job}, false
+	case a != done && a.action != Dead && errors.Is(context.Cause(ctx), ErrCancelled):
+		return Outcome{Job: job, Action: Cancel, Err: err}, true
 	case a == plain && EndedByWorker(ctx):
 		return Outcome{Job: job, Action: Release}, true
 	case a == plain:
@@ -147,12 +155,12 @@ func answerIn(err error) (a *answer, readable error) {
 	return plain, err
 }
 
-// EndedByWorker reports whether a handler's context was ended by its worker, with [ErrShutdown] or
-// [ErrLost]. Then an error that is no answer is a consequence of that, and says nothing about the
-// job.
+// EndedByWorker reports whether a handler's context was ended by its worker, with [ErrShutdown],
+// [ErrLost] or [ErrCancelled]. Then an error that is no answer is a consequence of that, and says
+// nothing about the job.
 func EndedByWorker(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	return errors.Is(cause, ErrShutdown) || errors.Is(cause, ErrLost)
+	return errors.Is(cause, ErrShutdown) || errors.Is(cause, ErrLost) || errors.Is(cause, ErrCancelled)
 }
 
 // Backoff returns how long a job waits by default before its retry after the given attempt, from 1:

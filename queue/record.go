@@ -39,8 +39,8 @@ type Record struct {
 	RedrivenAt time.Time `json:"redriven_at,omitzero"`
 	// Redrives is how often the job was redriven.
 	Redrives int `json:"redrives,omitempty"`
-	// CancelAt is when the job was cancelled, or, of a running job, when its worker was asked to
-	// cancel it. Zero means neither.
+	// CancelAt is when somebody has cancelled the job. A job that runs stays running until its
+	// handler has returned. Zero means neither.
 	CancelAt time.Time `json:"cancel_at,omitzero"`
 	// History is the last failures of the job, at most [MaxHistory], the oldest first. A redrive
 	// keeps them. Only [Inspector].Job fills it in, not Jobs.

@@ -31,6 +31,9 @@ func (r *run) hold(jobs []*Job, leased time.Time) (held []heldJob, newSlots int)
 	for _, job := range jobs {
 		r.sizes.add(job)
 	}
+	if len(r.hints.jobs) > 0 {
+		signal(r.hinted) // a hint may be about one of the jobs
+	}
 	if r.serving.Err() != nil { // the claim was under way when the worker was stopped
 		for i := range held {
 			r.release(&held[i])

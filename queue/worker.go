@@ -223,6 +223,8 @@ type run struct {
 	soon chan struct{} // signals the claim loop: dueAgain has become earlier
 	tick chan struct{} // signals the tick loop: the backend may have learned of schedules
 
+	hinted chan struct{} // signals the hint loop
+
 	canWake   atomic.Bool   // the backend wakes the worker
 	turns     turns         // the order of the queues in each claim
 	shrinkage int           // how often claiming has halved what it asks for
@@ -242,6 +244,7 @@ type run struct {
 	outage     time.Time            // when a call last failed because of the database
 	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
 	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
+	hints      hints                // jobs that the backend says may be cancelled
 	dueAgain   time.Time            // when the first released or retried job is due; zero if none is
 
 	failures failureLog // has a lock of its own
@@ -268,6 +271,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		wake:      make(chan struct{}, 1),
 		soon:      make(chan struct{}, 1),
 		tick:      make(chan struct{}, 1),
+		hinted:    make(chan struct{}, 1),
 		settle:    make(chan struct{}, 1),
 		last:      make(chan struct{}),
 		held:      heldJobs{jobs: make(map[*Job]*heldJob)},
@@ -309,6 +313,8 @@ func (r *run) run(ctx context.Context) error {
 
 	leases.Go(func() { r.extendLoop(extending) })
 	leases.Go(func() { r.guardLoop(extending) })
+	leases.Go(func() { r.listenCancels(extending) })
+	leases.Go(func() { r.hintLoop(extending) })
 	r.settleDone.Go(func() { r.settleLoop(settling) })
 	upkeep.Go(func() { r.listen(listening) })
 	upkeep.Go(func() {

@@ -48,6 +48,7 @@ const (
 	hasInspector
 	hasBacklogger
 	hasRedriver
+	hasCanceller
 	hasPruner
 	hasReclaimer
 	hasTxClaimer
@@ -64,7 +65,7 @@ var capabilityNames = []struct {
 	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
+	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
 	{keepsOrder, "an order"},
 }
@@ -82,6 +83,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Inspector](h), hasInspector)
 	add(can[queue.Backlogger](h), hasBacklogger)
 	add(can[queue.Redriver](h), hasRedriver)
+	add(can[queue.Canceller](h), hasCanceller)
 	add(can[queue.Pruner](h), hasPruner)
 	add(can[queue.Reclaimer](h), hasReclaimer)
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
@@ -134,6 +136,7 @@ var themes = []theme{
 	{"redrive", false, redriveCases},
 	{"schedule", false, scheduleCases},
 	{"history", false, historyCases},
+	{"control", false, controlCases},
 	{"model", false, modelCases},
 }
 

@@ -153,6 +153,10 @@ func expired(rec queue.Record, at time.Time) queue.Record {
 	rec.LastError = fmt.Sprintf("errand: the lease of worker %s expired", rec.Worker)
 	rec.History = withFailure(rec, "", at)
 	rec = unheld(rec, at)
+	if !rec.CancelAt.IsZero() {
+		rec.LastError = queue.ReclaimedCancelled
+		return ended(rec, queue.StatusCancelled, at)
+	}
 	if rec.Attempt >= rec.MaxAttempts {
 		return ended(rec, queue.StatusDead, at)
 	}

@@ -78,9 +78,11 @@ func (q *Queue) sorted(want func(*queue.Record) bool) []*row {
 			found = append(found, r)
 		}
 	}
-	slices.SortFunc(found, func(a, b *row) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(found, byID)
 	return found
 }
+
+func byID(a, b *row) int { return cmp.Compare(a.id, b.id) }
 
 // shown returns a copy of the row as Jobs lists it.
 func shown(r *row) queue.Record {

@@ -29,8 +29,8 @@ type Options struct {
 
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
 // capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
-// [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer], [queue.Ruler], [queue.Scheduler] and
-// [queue.ScheduleRunner]. [New] makes one.
+// [queue.Canceller], [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer], [queue.Ruler],
+// [queue.Scheduler] and [queue.ScheduleRunner]. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -57,6 +57,8 @@ type Queue struct {
 	ended     rowHeap           // ended rows; due is when their retention is over
 	sleepers  map[string]*sleeper
 	schedules map[string]*schedule
+
+	cancellers map[string][]*canceller // by worker
 }
 
 var _ interface {
@@ -65,6 +67,7 @@ var _ interface {
 	queue.Inspector
 	queue.Backlogger
 	queue.Redriver
+	queue.Canceller
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer
@@ -87,7 +90,8 @@ func New(opts Options) *Queue {
 		ordered:  make(map[string]*heads),
 		sleepers: make(map[string]*sleeper),
 
-		schedules: make(map[string]*schedule),
+		schedules:  make(map[string]*schedule),
+		cancellers: make(map[string][]*canceller),
 	}
 }
 

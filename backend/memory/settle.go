@@ -86,19 +86,22 @@ func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 		rec.History = withFailure(rec, queue.StackText(o.Err), at)
 	}
 	rec = unheld(rec, at)
-	switch o.Action {
-	case queue.Release:
+	if o.Action == queue.Release {
 		rec.Attempt--
-		if o.Delay > 0 { // else it keeps its place
-			rec.ScheduledAt = at.Add(o.Delay)
-		}
-	case queue.Retry:
-		if rec.Attempt >= rec.MaxAttempts {
-			return ended(rec, queue.StatusDead, at)
-		}
-		rec.ScheduledAt = at.Add(max(o.Delay, 0))
-	case queue.Dead:
+	}
+	switch {
+	case o.Action == queue.Dead:
+		rec.CancelAt = time.Time{}
 		return ended(rec, queue.StatusDead, at)
+	case o.Action == queue.Cancel || !rec.CancelAt.IsZero():
+		if rec.CancelAt.IsZero() {
+			rec.CancelAt = at
+		}
+		return ended(rec, queue.StatusCancelled, at)
+	case o.Action == queue.Retry && rec.Attempt >= rec.MaxAttempts:
+		return ended(rec, queue.StatusDead, at)
+	case o.Action == queue.Retry || o.Delay > 0: // else it keeps its place
+		rec.ScheduledAt = at.Add(max(o.Delay, 0))
 	}
 	return waiting(rec)
 }

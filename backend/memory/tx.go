@@ -130,6 +130,7 @@ func (tx *memTx) end(commit bool) error {
 		}
 		r.tx, r.draft = nil, nil
 		tx.q.index(r)
+		tx.q.hint(r)
 	}
 	if commit {
 		tx.q.applyRules(tx.rules)

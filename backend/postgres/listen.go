@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,12 +19,16 @@ import (
 // errNoListen is the error of Listen without Options.Listen: the worker polls.
 var errNoListen = errors.New("postgres: listen: Options.Listen is nil")
 
-// subscriber is a worker whose Listen is running.
+// cancelMark begins the notifications of sql/cancel.sql. No queue's name has it.
+const cancelMark = '\x01'
+
+// subscriber is a worker whose Listen, or whose ListenCancels, is running.
 type subscriber struct {
 	worker string
-	queues []string
-	wake   func()
-	failed chan error // gets the error if nobody can listen
+	queues []string           // of Listen
+	wake   func()             // called when the worker may have missed notifications
+	hint   func(ids ...int64) // of ListenCancels: called when jobs of the worker may be cancelled
+	failed chan error         // gets the error if nobody can listen
 }
 
 // listener is the one connection that listens for all subscribers, from the first call of Listen
@@ -42,7 +47,7 @@ type listening struct {
 }
 
 // Listen implements [queue.Waiter]: it listens on the channel that has the schema's name. A
-// notification has the name of a queue. All calls share one connection of the *sql.DB, or one
+// notification has the name of a queue, or is one of sql/cancel.sql. All calls share one connection of the *sql.DB, or one
 // beside it if Options.Listen works like that. When ctx ends, Listen removes the worker's
 // registration, for which the server has five seconds.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
@@ -165,7 +170,7 @@ func (b *Backend) isListening(worker string) bool {
 		return false
 	}
 	for s := range l.subscribers {
-		if s.worker == worker {
+		if s.worker == worker && s.hint == nil {
 			return true
 		}
 	}
@@ -188,6 +193,10 @@ func (b *Backend) subscribersOf(l *listener, name string) (all []*subscriber) {
 // need not notify while they are awake.
 func (b *Backend) handleNotification(ctx context.Context, l *listener, name string) {
 	b.notifications.Add(1)
+	if text, isCancel := strings.CutPrefix(name, string(cancelMark)); isCancel {
+		b.handleCancel(l, text)
+		return
+	}
 	all := b.subscribersOf(l, name)
 	workers := make([]string, len(all))
 	for i, s := range all {

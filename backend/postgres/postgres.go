@@ -35,6 +35,7 @@ var _ interface {
 	queue.Inspector
 	queue.Backlogger
 	queue.Redriver
+	queue.Canceller
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer

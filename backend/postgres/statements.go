@@ -22,11 +22,19 @@ type statements struct {
 	sleep, deregister, sweepSleepers                string
 	redrive, prune, countAll, countSample, backlog  string
 	list, listSlice, job, payload, readable         string
+	choose                                          string
+	cancel                                          lockingChange
 }
 
 func loadStatements(schema string) statements {
 	load := func(name string) string { return inSchema(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"), schema) }
+	loadChange := func(name string) lockingChange {
+		text := load(name)
+		return lockingChange{many: text, one: strings.Replace(text, " SKIP LOCKED\n", "\n", 1)}
+	}
 	return statements{
+		choose:              load("choose"),
+		cancel:              loadChange("cancel"),
 		enqueue:             load("enqueue"),
 		enqueueOne:          load("enqueue_one"),
 		enqueueKeyed:        load("enqueue_one_keyed"),

@@ -4,6 +4,7 @@
 -- A job whose last run also ended like this is left for up to half a lease longer, and from the fourth attempt on for
 -- up to three leases; its id and fence determine how long. Otherwise a job that kills its process would be reclaimed
 -- together with the jobs that ran beside it, claimed together with them and kill them again, until all are dead.
+-- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error.
 -- Returns neither payloads nor headers. No time or number in a row makes it fail: one such row would keep all others
 -- from being reclaimed. It wakes the sleeping workers of the queues that jobs return to. While it locks rows it waits
 -- for a millisecond at most, as claim.sql does.
@@ -11,15 +12,17 @@
 WITH taken AS (
     UPDATE errand.jobs AS j
     SET
-        status = CASE WHEN j.attempts >= j.max_attempts THEN 'dead' ELSE 'pending' END::errand.job_status,
-        last_error = 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' expired',
+        status = CASE WHEN j.cancel_at IS NOT NULL THEN 'cancelled' WHEN j.attempts >= j.max_attempts THEN 'dead'
+            ELSE 'pending' END::errand.job_status,
+        last_error = CASE WHEN j.cancel_at IS NOT NULL THEN 'errand: cancelled, and the lease of its worker expired'
+            ELSE 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' expired' END,
         fence = 0,
         locked_at = NULL,
         locked_by = NULL,
         locked_until = NULL,
         updated_at = statement_timestamp(),
-        started_at = CASE WHEN j.attempts >= j.max_attempts THEN j.started_at END,
-        finished_at = CASE WHEN j.attempts >= j.max_attempts THEN statement_timestamp() END,
+        started_at = CASE WHEN j.attempts >= j.max_attempts OR j.cancel_at IS NOT NULL THEN j.started_at END,
+        finished_at = CASE WHEN j.attempts >= j.max_attempts OR j.cancel_at IS NOT NULL THEN statement_timestamp() END,
         history = jsonb_path_query_array(coalesce(j.history, '[]'), '$[last - 8 to last]')
             || jsonb_strip_nulls(jsonb_build_array(jsonb_build_object(
                 'at', statement_timestamp(), 'attempt', j.attempts, 'redrives', j.redrives, 'worker', j.locked_by,
@@ -39,7 +42,7 @@ WITH taken AS (
                     AND CASE
                         WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z'
                             AND r.locked_until < '9999-12-31Z'
-                            AND r.attempts >= 2 AND r.attempts < r.max_attempts
+                            AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.cancel_at IS NULL
                             AND r.last_error LIKE 'errand: the lease of %'
                         THEN r.locked_until + (r.locked_until - r.locked_at)
                             * CASE WHEN r.attempts < 4 THEN 0.5 ELSE 3 END

@@ -20,7 +20,7 @@ WITH dead AS MATERIALIZED (
     UPDATE errand.jobs
     SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = (SELECT clock_timestamp()), fence = 0,
         locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp(),
-        started_at = NULL, finished_at = NULL, redriven_at = statement_timestamp(),
+        started_at = NULL, finished_at = NULL, cancel_at = NULL, redriven_at = statement_timestamp(),
         redrives = least(greatest(redrives, 0), 1999999999) + 1
     WHERE id = ANY (ARRAY(
         SELECT d.id FROM dead d

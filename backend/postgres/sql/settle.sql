@@ -4,6 +4,7 @@
 -- jobs are kept; $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids of lost jobs. A
 -- job that is released without a delay keeps its place. Of the failures in a job's history, the last nine stay beside
 -- the new one; lax mode reads any JSON as an array.
+-- A job that is to be cancelled does not return to its queue.
 -- Only this statement and insert_replacing wait for a locked row. Handlers of the same worker lock such a row, and calls
 -- that replace its key. The other statements skip locked rows, so none deadlocks with these. Rows are locked in the
 -- order of their ids before any is changed. Otherwise two calls that settle the same jobs would deadlock, if one says
@@ -48,26 +49,29 @@ WITH locked AS MATERIALIZED (
     UPDATE errand.jobs AS j
     SET (
         status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at,
-        started_at, finished_at, history
+        started_at, finished_at, history, cancel_at
     ) = (
         SELECT
-            CASE WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
+            CASE WHEN o.cancelled THEN 'cancelled' WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
             CASE WHEN o.action = 'release' THEN greatest(j.attempts, 1) - 1 ELSE j.attempts END,
-            CASE WHEN o.dead OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at
+            CASE WHEN o.dead OR o.cancelled OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at
                 ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.action = 'release' THEN j.last_error ELSE o.error END,
             NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp(),
-            CASE WHEN o.dead THEN j.started_at END, CASE WHEN o.dead THEN statement_timestamp() END,
+            CASE WHEN o.dead OR o.cancelled THEN j.started_at END,
+            CASE WHEN o.dead OR o.cancelled THEN statement_timestamp() END,
             CASE WHEN o.action = 'release' THEN j.history
                 ELSE jsonb_path_query_array(coalesce(j.history, '[]'), '$[last - 8 to last]')
                     || jsonb_strip_nulls(jsonb_build_array(jsonb_build_object(
                         'at', statement_timestamp(), 'attempt', j.attempts, 'redrives', j.redrives, 'worker', j.locked_by,
                         'error', left(o.error, 2048), 'stack', left(o.stack, 2048),
                         'took_ns', (1e9 * extract(epoch FROM statement_timestamp()
-                            - least(greatest(j.started_at, '1970-01-01Z'), statement_timestamp())))::bigint))) END
+                            - least(greatest(j.started_at, '1970-01-01Z'), statement_timestamp())))::bigint))) END,
+            CASE WHEN o.cancelled THEN coalesce(j.cancel_at, statement_timestamp()) END
         FROM (
             SELECT
                 v.action, v.delay, v.error, v.stack,
+                v.action = 'cancel' OR v.action <> 'dead' AND j.cancel_at IS NOT NULL AS cancelled,
                 v.action = 'dead' OR v.action = 'retry' AND j.attempts >= j.max_attempts AS dead
             FROM (
                 SELECT doc ->> 0 AS action, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error, doc ->> 3 AS stack

@@ -1,0 +1,107 @@
+package memory
+
+import (
+	"context"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// chosen returns the rows that which chooses, as tx sees them, in the order of their IDs. If another
+// transaction has locked one of them, it returns that transaction as busy.
+func (q *Queue) chosen(tx *memTx, which queue.Which, statuses ...queue.Status) (rows []*row, busy *memTx) {
+	statuses = which.Of(statuses...)
+	for _, r := range q.rows {
+		rec := r.visibleTo(tx)
+		if !slices.Contains(statuses, rec.Status) || !which.Matches(rec) {
+			continue
+		}
+		if r.tx != nil && r.tx != tx {
+			return nil, r.tx
+		}
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, byID)
+	return rows, nil
+}
+
+// Cancel implements [queue.Canceller]. It changes all jobs at once.
+func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
+		return 0, failed("cancel", err)
+	}
+	tx, err := txOf(db)
+	if err != nil {
+		return 0, failed("cancel", err)
+	}
+	err = q.do(ctx, "cancel", tx, func() *memTx {
+		rows, busy := q.chosen(tx, which, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
+		if busy != nil {
+			return busy
+		}
+		at := now()
+		for _, r := range rows {
+			next := *r.visibleTo(tx)
+			next.CancelAt = at
+			if next.Status != queue.StatusRunning {
+				next.UpdatedAt = at
+				next = ended(next, queue.StatusCancelled, at)
+			}
+			q.write(tx, r, next)
+			if tx == nil {
+				q.hint(r)
+			}
+		}
+		n = len(rows)
+		return nil
+	})
+	return n, err
+}
+
+// canceller is a worker that listens for cancelled jobs.
+type canceller struct {
+	ids    []int64       // named since it was last called
+	signal chan struct{} // holds one signal: there are ids
+}
+
+// hint tells the holder of r if it is asked to cancel the job. The caller holds q.mu.
+func (q *Queue) hint(r *row) {
+	if r.committed.Status != queue.StatusRunning || r.committed.CancelAt.IsZero() {
+		return
+	}
+	for _, c := range q.cancellers[r.committed.Worker] {
+		c.ids = append(c.ids, r.id)
+		select {
+		case c.signal <- struct{}{}:
+		default: // it has yet to notice the one before
+		}
+	}
+}
+
+// ListenCancels implements [queue.Canceller]. It calls hint in the caller's goroutine.
+func (q *Queue) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
+	c := &canceller{signal: make(chan struct{}, 1)}
+	q.mu.Lock()
+	q.cancellers[worker] = append(q.cancellers[worker], c)
+	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		left := slices.DeleteFunc(q.cancellers[worker], func(o *canceller) bool { return o == c })
+		if q.cancellers[worker] = left; len(left) == 0 {
+			delete(q.cancellers, worker)
+		}
+	}()
+	for {
+		select {
+		case <-c.signal:
+			q.mu.Lock()
+			ids := c.ids
+			c.ids = nil
+			q.mu.Unlock()
+			hint(ids...)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/queue"
+)
+
+// choosePage is how many ids sql/choose.sql lists at once.
+const choosePage = 100_000
+
+// lockingChange is a statement that changes chosen jobs: a thousand at a time, without those that
+// other transactions have locked, or one at a time, waiting for it.
+type lockingChange struct{ many, one string }
+
+// change runs a statement for the chosen jobs, on db. The parameters of the statement begin with the
+// ids and the fields of which, and end with args. The statement returns ids: of jobs that it has
+// changed with true, and with false those that have to be changed one at a time, at the end.
+func (b *Backend) change(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, statement lockingChange, args ...any) (n int, err error) {
+	filter := []any{sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sqlkit.OrNull(which.Group), sqlkit.OrNull(which.Key), statusArray(statuses)}
+	args = append(slices.Clone(filter), args...)
+	var singly []int64
+	err = b.chosen(ctx, operation, db, which, filter, func(ids []int64) error {
+		for part := range slices.Chunk(ids, slice) {
+			changed, others, err := b.changeSlice(ctx, operation, db, statement.many, part, args)
+			if n += changed; err != nil {
+				return err
+			}
+			singly = append(singly, others...)
+		}
+		return nil
+	})
+	for _, id := range singly {
+		if err != nil {
+			break
+		}
+		var changed int
+		changed, _, err = b.changeSlice(ctx, operation, db, statement.one, []int64{id}, args)
+		n += changed
+	}
+	return n, err
+}
+
+// chosen calls do with the ids of the chosen jobs, in ascending order.
+func (b *Backend) chosen(ctx context.Context, operation string, db queue.DB, which queue.Which, filter []any, do func(ids []int64) error) error {
+	if which.IDs != nil {
+		ids := slices.Clone(which.IDs)
+		slices.Sort(ids)
+		return do(slices.Compact(ids))
+	}
+	for last, more := int64(0), true; more; {
+		ids, err := b.queryIDs(ctx, operation, db, b.sql.choose, append(slices.Clone(filter), last, choosePage)...)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		if err := do(ids); err != nil {
+			return err
+		}
+		last, more = ids[len(ids)-1], len(ids) == choosePage
+	}
+	return nil
+}
+
+// changeSlice runs a statement of change for the jobs with these ids. It returns how many it has
+// changed, and the ids of those to change one at a time.
+func (b *Backend) changeSlice(ctx context.Context, operation string, db queue.DB, statement string, ids []int64, args []any) (changed int, singly []int64, err error) {
+	list := numbers(len(ids))
+	for _, id := range ids {
+		list.int(id)
+	}
+	args = append([]any{list.String()}, args...)
+	for collisions := 0; ; collisions++ {
+		err = b.run(ctx, operation, db, func(db queue.DB) error {
+			changed, singly = 0, nil
+			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+				var id int64
+				var isChanged bool
+				err := rows.Scan(&id, &isChanged)
+				if isChanged {
+					changed++
+				} else {
+					singly = append(singly, id)
+				}
+				return err
+			}, statement, args...)
+		})
+		// A transaction that enqueued a job's key has committed meanwhile: the next run of the
+		// statement sees it. A transaction of the caller's has failed.
+		if sqlState(err) != uniqueViolation || db != nil || collisions == retryLimit {
+			break
+		}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return changed, singly, nil
+}
+
+func statusArray(statuses []queue.Status) string {
+	var a array
+	for _, s := range statuses {
+		a.string(string(s))
+	}
+	return a.String()
+}
+
+// Cancel implements [queue.Canceller] with sql/choose.sql and sql/cancel.sql.
+func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
+	if err := which.Check(statuses...); err != nil {
+		return 0, fmt.Errorf("postgres: cancel: %w", err)
+	}
+	return b.change(ctx, "cancel", db, which, which.Of(statuses...), b.sql.cancel, !b.options.Silent)
+}
+
+// ListenCancels implements [queue.Canceller], on the connection of Listen.
+func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
+	if b.options.Listen == nil {
+		return errNoListen
+	}
+	s := &subscriber{worker: worker, wake: func() { hint() }, hint: hint, failed: make(chan error, 1)}
+	l := b.subscribe(ctx, s)
+	select {
+	case err := <-s.failed:
+		return err
+	case <-ctx.Done():
+		b.unsubscribe(l, s)
+		return nil
+	}
+}
+
+// handleCancel calls the hints of the worker that a notification of sql/cancel.sql names. It ignores
+// what it cannot read.
+func (b *Backend) handleCancel(l *listener, text string) {
+	at := strings.LastIndexByte(text, cancelMark)
+	if at < 0 {
+		return
+	}
+	worker := text[:at]
+	var ids []int64
+	for _, field := range strings.FieldsFunc(text[at+1:], func(c rune) bool { return c == ',' }) {
+		if id, err := strconv.ParseInt(field, 10, 64); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	for _, hint := range b.hintsOf(l, worker) {
+		hint(ids...)
+	}
+}
+
+// hintsOf returns the functions to call about jobs of the worker.
+func (b *Backend) hintsOf(l *listener, worker string) (all []func(ids ...int64)) {
+	b.listening.mu.Lock()
+	defer b.listening.mu.Unlock()
+	for s := range l.subscribers {
+		if s.hint != nil && s.worker == worker {
+			all = append(all, s.hint)
+		}
+	}
+	return all
+}
