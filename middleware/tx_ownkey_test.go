@@ -14,7 +14,7 @@ import (
 
 // ownKey runs a keyed job whose handler enqueues the next one with the same Key, and returns what
 // Tx says.
-func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, settles bool) error {
+func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, settles bool, on queue.OnDuplicate) error {
 	t.Helper()
 	job := pay.New(payment{})
 	job.Key = "the key"
@@ -32,7 +32,7 @@ func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, set
 			}
 		}
 		next := receipt.New(payment{})
-		next.Key = job.Key
+		next.Key, next.OnDuplicate = job.Key, on
 		if err := q.Enqueue(ctx, tx, next); err != nil || !settles {
 			return err
 		}
@@ -41,7 +41,7 @@ func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, set
 }
 
 // TestTxOwnKey: a handler that enqueues the next job with the Key of its own succeeds where its job
-// is settled by then, and is told elsewhere: the next job would be missing.
+// is settled by then, or gives its Key up, and is told elsewhere: the next job would be missing.
 func TestTxOwnKey(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (*sql.DB, queue.Queue){
 		"postgres": func(t *testing.T) (*sql.DB, queue.Queue) { b := openBank(t); return b.db, b.q },
@@ -49,12 +49,13 @@ func TestTxOwnKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, q := open(t)
-			if err := ownKey(t, db, q, middleware.TxOptions{}, false); err == nil || !strings.Contains(err.Error(), "SettleFirst") {
+			if err := ownKey(t, db, q, middleware.TxOptions{}, false, queue.Keep); err == nil || !strings.Contains(err.Error(), "SettleFirst") {
 				t.Errorf("settled last: got %v, want an error that names SettleFirst", err)
 			}
 			for what, err := range map[string]error{
-				"settled first":          inFresh(t, open, middleware.TxOptions{SettleFirst: true}, false),
-				"settled by its handler": inFresh(t, open, middleware.TxOptions{}, true),
+				"settled first":          inFresh(t, open, middleware.TxOptions{SettleFirst: true}, false, queue.Keep),
+				"settled by its handler": inFresh(t, open, middleware.TxOptions{}, true, queue.Keep),
+				"replaced":               inFresh(t, open, middleware.TxOptions{}, false, queue.Replace),
 			} {
 				if !errors.Is(err, queue.Settled) {
 					t.Errorf("%s: got %v, want %v", what, err, queue.Settled)
@@ -65,10 +66,10 @@ func TestTxOwnKey(t *testing.T) {
 }
 
 // inFresh is ownKey in a database of its own, in which it checks what is left.
-func inFresh(t *testing.T, open func(t *testing.T) (*sql.DB, queue.Queue), o middleware.TxOptions, settles bool) error {
+func inFresh(t *testing.T, open func(t *testing.T) (*sql.DB, queue.Queue), o middleware.TxOptions, settles bool, on queue.OnDuplicate) error {
 	t.Helper()
 	db, q := open(t)
-	err := ownKey(t, db, q, o, settles)
+	err := ownKey(t, db, q, o, settles, on)
 	inspector, _ := queue.As[queue.Inspector](q)
 	left, _, failed := inspector.Jobs(t.Context(), queue.Filter{Kind: receipt.Name, Status: queue.StatusPending, Key: "the key"})
 	if failed != nil || len(left) != 1 {

@@ -44,6 +44,10 @@ var ErrShutdown = errors.New("queue: worker is shutting down")
 // the job, and cancel the handler's context.
 var Settled = errors.New("queue: settled by its handler")
 
+// ErrExpired is in the error of a job that middleware.Expire has discarded, because nobody needs its
+// work any more.
+var ErrExpired = errors.New("queue: job expired before it ran")
+
 // InvalidError is the error for bad input, found before anything was written. Find it with
 // errors.As.
 type InvalidError struct {

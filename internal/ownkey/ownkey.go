@@ -26,7 +26,7 @@ func Check(ctx context.Context, jobs []*queue.Job) error {
 	for _, j := range jobs {
 		if j.Duplicate && j.ID == own.ID {
 			return fmt.Errorf("not written: its Key is held by job %d, which enqueues it and is settled after its handler: "+
-				"set middleware.TxOptions.SettleFirst, which frees the Key", own.ID)
+				"set middleware.TxOptions.SettleFirst, which frees the Key, or OnDuplicate: queue.Replace", own.ID)
 		}
 	}
 	return nil
