@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 15 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 15 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 16 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 16 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -87,6 +87,8 @@ GRANT SELECT (id, queue, job_key, status) ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (queue, since) ON errand.sleepers TO errand_enqueuer;
 GRANT EXECUTE ON FUNCTION errand.enqueue, errand.payload_problem, errand.insert_keyed, errand.insert_replacing
     TO errand_enqueuer;
+-- Setting and declaring schedules, and reading what they enqueue.
+GRANT SELECT, INSERT, UPDATE, DELETE ON errand.schedules TO errand_enqueuer;
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. This role cannot make jobs, nor change what
 -- they are.
@@ -100,6 +102,8 @@ GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
 GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
 GRANT INSERT (queue, worker, registration), UPDATE (registration, since) ON errand.sleepers TO errand_worker;
 GRANT INSERT ON errand.jobs_archive TO errand_worker;
+-- Schedules. To fire them, a worker's user needs the enqueueing role as well.
+GRANT SELECT, UPDATE (next_at, last_tick, last_job, skipped) ON errand.schedules TO errand_worker;
 -- The keys of middleware.SQLDedup.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 
@@ -111,3 +115,7 @@ GRANT SELECT (
     locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives, job_group, ordered,
     cancel_at, history
 ) ON errand.jobs TO errand_observer;
+GRANT SELECT (
+    name, spec, zone, missed, grace, overlap, paused, next_at, last_tick, last_job, skipped, version, release, edited,
+    deleted, updated_at
+) ON errand.schedules TO errand_observer;

@@ -42,13 +42,14 @@ func check(ctx context.Context, db *sql.DB, schema string, known int) error {
 	return sqlkit.CheckVersion(version, known, "postgres.Migrate")
 }
 
+const insufficientPrivilege = "42501"
+
 // notSetUp makes a [*queue.SetupError] of the server's answer that something in the schema is
 // missing or may not be used. It returns any other error as it is.
 func notSetUp(err error, schema string) error {
 	const (
-		insufficientPrivilege = "42501"
-		invalidSchema         = "3F000"
-		undefined             = "42P01 42703 42704 42883" // a table, a column, a type, a function
+		invalidSchema = "3F000"
+		undefined     = "42P01 42703 42704 42883" // a table, a column, a type, a function
 	)
 	var setup *queue.SetupError
 	code := sqlState(err)

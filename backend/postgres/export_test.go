@@ -27,3 +27,6 @@ func (b *Backend) Strict() { b.strict.Store(true) }
 
 // LockKey is the key of the advisory lock that an operation takes in a schema.
 var LockKey = lockKey
+
+// ForgetTick makes b ask the server when the next tick of a schedule comes.
+func ForgetTick(b *Backend) { b.ticks.expire() }

@@ -197,6 +197,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 		b.handleCancel(l, text)
 		return
 	}
+	b.ticks.expire() // a change of schedules notifies, too
 	all := b.subscribersOf(l, name)
 	workers := make([]string, len(all))
 	for i, s := range all {
@@ -243,7 +244,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 		return b.ordered.bound(queues, next, now), nil
 	}
 	number := b.sleepers.begin(worker, now)
-	next, took, err := b.register(ctx, worker, queues, number)
+	next, took, tick, err := b.register(ctx, worker, queues, number)
 	if err != nil {
 		b.sleepers.forget(worker)
 		return -1, err
@@ -253,21 +254,27 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 		due = time.Now().Add(next)
 	}
 	b.sleepers.noteRegistered(worker, number, due, took)
+	b.ticks.note(tick, knownAsleep)
 	return b.ordered.bound(queues, next, now), nil
 }
 
 // register registers the worker as asleep, if it would hear a notification. It returns after how
-// long the next scheduled job is due, or less than 0 if there is none, and how long the server
-// took.
-func (b *Backend) register(ctx context.Context, worker string, queues []string, number int64) (next, took time.Duration, err error) {
-	var due sql.NullInt64
+// long the next scheduled job is due, or less than 0 if there is none, how long the server took, and
+// after how long the next tick of a schedule comes, or less than 0 if there is none.
+func (b *Backend) register(ctx context.Context, worker string, queues []string, number int64) (next, took, tick time.Duration, err error) {
+	var due, nextTick sql.NullInt64
 	var micros int64
 	err = b.run(ctx, "sleep", nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros) },
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros, &nextTick) },
 			b.sql.sleep, textArray(queues), worker, number, b.isListening(worker))
 	})
-	if err != nil || !due.Valid {
-		return -1, sqlkit.Duration(micros), err
+	return untilDue(due), sqlkit.Duration(micros), untilDue(nextTick), err
+}
+
+// untilDue returns a number of microseconds as a duration, of 0 at least, or -1 for NULL.
+func untilDue(micros sql.NullInt64) time.Duration {
+	if !micros.Valid {
+		return -1
 	}
-	return sqlkit.Duration(due.Int64), sqlkit.Duration(micros), nil
+	return sqlkit.Duration(max(micros.Int64, 0))
 }

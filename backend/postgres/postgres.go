@@ -27,6 +27,7 @@ type Backend struct {
 	slow             slowPayloads
 	strict           atomic.Bool // the database's default isolation level has made a statement fail
 	health           poolHealth
+	ticks            ticks
 }
 
 var _ interface {
@@ -40,6 +41,8 @@ var _ interface {
 	queue.Reclaimer
 	queue.TxClaimer
 	queue.Pooled
+	queue.Scheduler
+	queue.ScheduleRunner
 } = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options

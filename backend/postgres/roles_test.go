@@ -175,6 +175,7 @@ func TestRoles(t *testing.T) {
 	t.Run("notify", func(t *testing.T) { r.testNotify(t, worker, enqueuer) })
 	t.Run("retention", func(t *testing.T) { r.testRetention(t, worker, enqueuer) })
 	t.Run("dedup", func(t *testing.T) { r.testDedup(t, worker) })
+	t.Run("schedules", func(t *testing.T) { r.testSchedules(t, worker, enqueuer, observer) })
 	t.Run("observer", func(t *testing.T) { r.testObserver(t, observer, enqueuer) })
 	t.Run("denied", func(t *testing.T) {
 		r.testDenied(t, map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer})
@@ -270,6 +271,40 @@ func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
 	denied(t, "Enqueue of one", q.Enqueue(t.Context(), nil, jobs(1)...))
 	denied(t, "Enqueue of many", q.Enqueue(t.Context(), nil, jobs(2)...))
 	denied(t, "Enqueue with a key", q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: "w"}))
+}
+
+// testSchedules: the enqueueing role sets schedules. A worker fires them if it has that role, too.
+func (r *roles) testSchedules(t *testing.T, worker, enqueuer, observer *sql.DB) {
+	q := r.backend(t, enqueuer, postgres.Options{})
+	s := queue.Schedule{Name: "a", Spec: "@hourly", Job: &queue.Job{Kind: "test"}}
+	if err := q.SetSchedules(t.Context(), nil, s); err != nil {
+		t.Error(err)
+	}
+	if n, err := q.DeclareSchedules(t.Context(), nil, queue.Declaration{Schedules: []queue.Schedule{s}}); n != 1 || err != nil {
+		t.Errorf("DeclareSchedules: got %d, error %v", n, err)
+	}
+	exec(t, enqueuer, `UPDATE "Select_1".schedules SET next_at = now()`)
+	w := r.backend(t, worker, postgres.Options{})
+	_, _, err := w.FireSchedules(t.Context())
+	denied(t, "FireSchedules", err)
+	if fired, next, err := w.FireSchedules(t.Context()); fired != 0 || next > 0 || err != nil {
+		t.Errorf("FireSchedules again: got %d, next %v, error %v; want nothing for a minute", fired, next, err)
+	}
+	if _, err := w.Sleep(t.Context(), "w", []string{"q"}); err != nil {
+		t.Error(err)
+	}
+	exec(t, r.admin, fmt.Sprintf(`CREATE ROLE %sboth_user LOGIN PASSWORD 'p' IN ROLE %[1]sworker, %[1]senqueuer`, r.prefix))
+	both := r.backend(t, r.login(t, "both_user", ""), postgres.Options{})
+	if fired, _, err := both.FireSchedules(t.Context()); fired != 1 || err != nil {
+		t.Errorf("FireSchedules with both roles: got %d, error %v", fired, err)
+	}
+	denied(t, "SetSchedules", w.SetSchedules(t.Context(), nil, s))
+	exec(t, observer, `SELECT name, next_at FROM "Select_1".schedules`)
+	_, err = observer.ExecContext(t.Context(), `SELECT job FROM "Select_1".schedules`)
+	denied(t, "SELECT job", err)
+	if n, err := q.DeleteSchedules(t.Context(), nil, "a"); n != 1 || err != nil {
+		t.Errorf("DeleteSchedules: got %d, error %v", n, err)
+	}
 }
 
 func (r *roles) settle(t *testing.T, q *postgres.Backend, outcomes ...queue.Outcome) {

@@ -21,6 +21,8 @@ type statements struct {
 	extend, reclaim, settle, settleDone, settleDrop string
 	sleep, deregister, sweepSleepers                string
 	redrive, prune, countAll, countSample, backlog  string
+	scheduleRead, scheduleWrite, scheduleNext       string
+	scheduleDue, scheduleFired                      string
 	list, listSlice, job, payload, readable         string
 	choose                                          string
 	cancel                                          lockingChange
@@ -70,6 +72,11 @@ func loadStatements(schema string) statements {
 		payload:             load("payload"),
 		readable:            load("readable"),
 		releaseUnanswered:   load("release_unanswered"),
+		scheduleRead:        load("schedule_read"),
+		scheduleWrite:       load("schedule_write"),
+		scheduleNext:        load("schedule_next"),
+		scheduleDue:         load("schedule_due"),
+		scheduleFired:       load("schedule_fired"),
 	}
 }
 

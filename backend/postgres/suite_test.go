@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -29,9 +30,14 @@ func TestConformance(t *testing.T) {
 				d := p.take(t)
 				const forever = math.MaxInt64 // see the case "pruning leaves what is young"
 				keep := queue.Retention{Completed: forever, Dead: forever}
+				b := backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep})
 				return backendtest.Harness{
-					Queue: backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep}),
+					Queue: b,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
+					Rewind: func(t *testing.T, by time.Duration) {
+						exec(t, d.db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - interval '%d microseconds'`, by.Microseconds()))
+						postgres.ForgetTick(b)
+					},
 				}
 			})
 		})
@@ -80,7 +86,7 @@ func isEmptied(db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var dead int64
-	for _, table := range []string{"sleepers", "jobs_archive", "jobs"} {
+	for _, table := range []string{"sleepers", "schedules", "jobs_archive", "jobs"} {
 		r, err := db.ExecContext(ctx, `DELETE FROM errand.`+table)
 		if err != nil {
 			return false

@@ -1,12 +1,13 @@
 -- Registers worker $2 of the queues $1 as sleeping, with the number $3, if $4. Returns in how many microseconds the
 -- queues' next scheduled job is due, NULL if there is none or SQL has put it off to infinity, and how many microseconds
--- all this took, without planning. It skips along the index to find the priorities, one look-up each, a thousand at
+-- all this took, without planning. Returns last in how many microseconds the next tick of a schedule comes, NULL if there
+-- is none. It skips along the index to find the priorities, one look-up each, a thousand at
 -- most.
 -- many is one row that the planner takes for a million. Without it, a planner that expects one pending job or none may
 -- read and sort all of them, instead of the first few in the order of the index. Parameters that would change the
 -- estimates stand in (SELECT …). Then a plan for their values costs what a generic plan costs, and the server keeps the
 -- generic plan. Planning again would take longer than a small batch.
--- Index: jobs_pending_idx, sleepers_pkey.
+-- Index: jobs_pending_idx, sleepers_pkey, schedules_next_idx.
 WITH RECURSIVE many AS MATERIALIZED (
     SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
 ), asleep AS (
@@ -33,7 +34,9 @@ WITH RECURSIVE many AS MATERIALIZED (
 SELECT
     (extract(epoch FROM min(next.scheduled_at) - statement_timestamp()) * 1000000)::bigint,
     CASE WHEN (SELECT count(*) FROM asleep) >= 0
-        THEN (extract(epoch FROM clock_timestamp() - min(begun.at)) * 1000000)::bigint END
+        THEN (extract(epoch FROM clock_timestamp() - min(begun.at)) * 1000000)::bigint END,
+    (SELECT (extract(epoch FROM s.next_at - statement_timestamp()) * 1000000)::bigint
+        FROM errand.schedules s WHERE s.next_at IS NOT NULL ORDER BY s.next_at LIMIT 1)
 FROM (SELECT clock_timestamp() AS at) AS begun
 LEFT JOIN (
     SELECT due.scheduled_at

@@ -1,0 +1,184 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestIdleWorkersDoNotAskForSchedules: after a worker has registered as sleeping, the backend
+// answers from memory. The table is hidden meanwhile, so that a look would fail.
+func TestIdleWorkersDoNotAskForSchedules(t *testing.T) {
+	db := postgrestest.Open(t)
+	b := backend(t, db, postgres.Options{})
+	fires := func(when string, want time.Duration) {
+		t.Helper()
+		fired, next, err := b.FireSchedules(t.Context())
+		if fired != 0 || err != nil || next > want || next < want-time.Minute {
+			t.Errorf("FireSchedules %s: got %d, next %v, error %v; want 0, %v", when, fired, next, err, want)
+		}
+	}
+	asleep := func() {
+		t.Helper()
+		if _, err := b.Sleep(t.Context(), "w", []string{"q"}); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, `ALTER TABLE errand.schedules RENAME TO hidden`)
+	}
+	asleep()
+	fires("without schedules", -1)
+	exec(t, db, `ALTER TABLE errand.hidden RENAME TO schedules`)
+	job := &queue.Job{Kind: "k"}
+	if err := b.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 1h", Job: job}); err != nil {
+		t.Fatal(err)
+	}
+	asleep()
+	fires("before a tick", time.Hour)
+	if err := b.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 1h", Job: job}); err == nil {
+		t.Error("SetSchedules without a table: no error")
+	}
+	postgres.ForgetTick(b)
+	if _, _, err := b.FireSchedules(t.Context()); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("FireSchedules without a table: got error %v", err)
+	}
+}
+
+// TestBrokenSchedules: schedules that cannot be fired are named, and do not keep others from being
+// fired: their rows are no schedules, or their jobs cannot be enqueued.
+func TestBrokenSchedules(t *testing.T) {
+	db := postgrestest.Open(t)
+	b := backend(t, db, postgres.Options{})
+	for i := range 10 {
+		s := queue.Schedule{Name: fmt.Sprintf("s%d", i), Spec: "@every 1h", Job: &queue.Job{Queue: "q", Kind: fmt.Sprintf("k%d", i)}}
+		if err := b.SetSchedules(t.Context(), nil, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, db, `UPDATE errand.schedules SET spec = 'x' WHERE name = 's1'`)
+	exec(t, db, `UPDATE errand.schedules SET zone = 'Mars/Phobos' WHERE name = 's2'`)
+	exec(t, db, `UPDATE errand.schedules SET job = '[]' WHERE name = 's3'`)
+	exec(t, db, `UPDATE errand.schedules SET job = '{}' WHERE name = 's4'`)
+	exec(t, db, `ALTER TABLE errand.jobs ADD CONSTRAINT no_k5 CHECK (kind <> 'k5')`)
+	exec(t, db, `UPDATE errand.schedules SET next_at = now()`)
+	var problems []string
+	fired := 0
+	for range 20 {
+		postgres.ForgetTick(b)
+		n, _, err := b.FireSchedules(t.Context())
+		fired += n
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	all := strings.Join(problems, "\n")
+	for _, name := range []string{"s1", "s2", "s3", "s4", "s5"} {
+		if !strings.Contains(all, `"`+name+`"`) {
+			t.Errorf("no error names schedule %s: %s", name, all)
+		}
+	}
+	jobs, err := b.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"q"}, Limit: 20, Lease: time.Minute, Worker: "w"})
+	if err != nil || len(jobs) != 5 {
+		t.Errorf("jobs of five schedules beside five broken ones: got %d, error %v", len(jobs), err)
+	}
+	records, err := b.Schedules(t.Context())
+	if err != nil || len(records) != 10 {
+		t.Errorf("Schedules: got %d, error %v; want 10", len(records), err)
+	}
+	if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5"); n != 5 || err != nil {
+		t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
+	}
+}
+
+// TestBusyWorkersHearOfSchedules: a worker that never sleeps, because its slots are full, fires a
+// schedule that a different process has set.
+func TestBusyWorkersHearOfSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	db := postgrestest.Open(t)
+	b, other := backend(t, db, postgres.Options{}), backend(t, db, postgres.Options{})
+	busy := &queue.Job{Queue: "q", Kind: "k"}
+	if err := b.Enqueue(t.Context(), nil, busy); err != nil {
+		t.Fatal(err)
+	}
+	started, end := make(chan struct{}), make(chan struct{})
+	w := queue.Worker{Backend: b, Queues: []string{"q"}, Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}
+	w.Handler = queue.HandlerFunc(func(context.Context, *queue.Job) error {
+		close(started)
+		<-end
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	defer func() {
+		cancel()
+		close(end)
+		<-ended
+	}()
+	<-started
+	if err := other.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 1s", Job: &queue.Job{Queue: "p", Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(50 * time.Millisecond) {
+		all, err := other.Schedules(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !all[0].LastTick.IsZero() {
+			return
+		}
+	}
+	t.Error("a busy worker has fired nothing in ten seconds")
+}
+
+// TestScheduleBesideKey: a transaction that holds the key of a schedule's job holds up that schedule
+// only.
+func TestScheduleBesideKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	db := postgrestest.Open(t)
+	b := backend(t, db, postgres.Options{})
+	for _, name := range []string{"a", "b", "c"} {
+		if err := b.SetSchedules(t.Context(), nil, queue.Schedule{Name: name, Spec: "@hourly", Job: &queue.Job{Queue: "q", Kind: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, db, `UPDATE errand.schedules SET next_at = now()`)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := b.Enqueue(t.Context(), tx, &queue.Job{Queue: "q", Kind: "x", Key: "cron:b"}); err != nil {
+		t.Fatal(err)
+	}
+	fired := func(want int) {
+		t.Helper()
+		n := 0
+		for end := time.Now().Add(10 * time.Second); n < want && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			postgres.ForgetTick(b)
+			more, _, err := b.FireSchedules(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += more
+		}
+		if n != want {
+			t.Errorf("fired %d schedules, want %d", n, want)
+		}
+	}
+	fired(2)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	fired(1)
+}

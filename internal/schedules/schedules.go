@@ -1,0 +1,134 @@
+// Package schedules has the rules by which backends change stored schedules. Each function returns
+// the state that follows, or nil if nothing changes. It leaves the state before as it is.
+package schedules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// RetryTick is how long a backend leaves a schedule alone that it could not fire.
+const RetryTick = time.Minute
+
+// State is a stored schedule.
+type State struct {
+	queue.ScheduleRecord
+	Digest  string // of the text that code has declared last; "" if it has not declared the schedule
+	Deleted bool   // by a person; kept because code declares it
+}
+
+// IsGone reports whether the state need not be stored any longer.
+func (s *State) IsGone() bool { return s.Deleted && s.Digest == "" }
+
+// Change returns the state that follows was at a time. was is nil if there is none. i is the index
+// of the schedule's name in the call.
+type Change func(i int, was *State, at time.Time) *State
+
+// Set returns the change that a person's schedules make.
+func Set(schedules []queue.Schedule) (names []string, _ Change) {
+	return namesOf(schedules), func(i int, was *State, at time.Time) *State {
+		next := replace(was, schedules[i], at)
+		next.Edited = next.Declared
+		return next
+	}
+}
+
+// Declare returns the change that a program's schedules make at its start. A change that moves only
+// the Release does not change the Version.
+func Declare(d queue.Declaration) (names []string, _ Change) {
+	release := d.Order()
+	return namesOf(d.Schedules), func(i int, was *State, at time.Time) *State {
+		s := d.Schedules[i]
+		digest := s.Digest()
+		switch {
+		case was != nil && (was.Release > release || was.Release == release && was.Digest == digest):
+			return nil
+		case was != nil && was.Digest == digest:
+			next := *was
+			next.Release = release
+			return &next
+		}
+		keepsPause := was != nil && !was.Deleted && was.Edited && was.Paused
+		s.Paused = s.Paused || keepsPause
+		next := replace(was, s, at)
+		next.Declared, next.Release, next.Digest, next.Edited = true, release, digest, keepsPause
+		return next
+	}
+}
+
+// Pause returns the change that pauses or resumes the named schedules.
+func Pause(paused bool, names []string) (distinct []string, _ Change) {
+	return unique(names), func(_ int, was *State, at time.Time) *State {
+		if was == nil || was.Deleted || was.Paused == paused {
+			return nil
+		}
+		next := *was
+		next.Paused, next.Edited = paused, was.Declared
+		return reckon(next, at)
+	}
+}
+
+// Delete returns the change that deletes the named schedules.
+func Delete(names []string) (distinct []string, _ Change) {
+	return unique(names), func(_ int, was *State, at time.Time) *State {
+		if was == nil || was.Deleted {
+			return nil
+		}
+		next := *was
+		next.Deleted = true
+		return reckon(next, at)
+	}
+}
+
+// replace returns was with the fields of s, changed at that time.
+func replace(was *State, s queue.Schedule, at time.Time) *State {
+	var next State
+	if was != nil {
+		next = *was
+	}
+	next.Schedule = s.Clone()
+	next.Missed = cmp.Or(s.Missed, queue.MissedLast)
+	next.Deleted = false
+	return reckon(next, at)
+}
+
+// reckon returns next, changed at that time, with the tick that follows it. There is none if the
+// schedule is paused, or if a person has written an expression into its row that nobody can read.
+func reckon(next State, at time.Time) *State {
+	next.Version++
+	next.UpdatedAt, next.Next = at, time.Time{}
+	if !next.Paused && !next.Deleted {
+		next.Next, _ = next.NextTick(at, next.LastTick)
+	}
+	return &next
+}
+
+// Fired returns the state after the jobs of the ticks up to now were enqueued. next is the tick
+// that follows.
+func (s *State) Fired(jobs []*queue.Job, next time.Time) *State {
+	after := *s
+	after.Next = next
+	for _, j := range jobs {
+		_, after.LastTick, _ = queue.TickOf(j)
+		after.LastJob = j.ID
+		if j.Duplicate {
+			after.Skipped++
+		}
+	}
+	return &after
+}
+
+func namesOf(schedules []queue.Schedule) (names []string) {
+	for _, s := range schedules {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// unique returns the names in order, each once.
+func unique(names []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(names)))
+}
