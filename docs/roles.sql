@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 16 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 16 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 17 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 17 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -96,7 +96,7 @@ GRANT EXECUTE ON FUNCTION errand.lock_due, errand.lock_ordered, errand.claim_ord
 GRANT SELECT, DELETE ON errand.jobs TO errand_worker;
 GRANT UPDATE (
     status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at, started_at,
-    finished_at, redriven_at, redrives, cancel_at, history
+    finished_at, redriven_at, redrives, cancel_at, history, limited
 ) ON errand.jobs TO errand_worker;
 GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
 GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
@@ -104,6 +104,11 @@ GRANT INSERT (queue, worker, registration), UPDATE (registration, since) ON erra
 GRANT INSERT ON errand.jobs_archive TO errand_worker;
 -- Schedules. To fire them, a worker's user needs the enqueueing role as well.
 GRANT SELECT, UPDATE (next_at, last_tick, last_job, skipped) ON errand.schedules TO errand_worker;
+-- Rules: to keep them, and to set them.
+GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_group, errand.mark_limited,
+    errand.rules_changed, errand.set_rules TO errand_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues TO errand_worker;
+GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;
 -- The keys of middleware.SQLDedup.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 
@@ -113,9 +118,10 @@ GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 GRANT SELECT (
     id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at, locked_by,
     locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives, job_group, ordered,
-    cancel_at, history
+    cancel_at, history, limited
 ) ON errand.jobs TO errand_observer;
 GRANT SELECT (
     name, spec, zone, missed, grace, overlap, paused, next_at, last_tick, last_job, skipped, version, release, edited,
     deleted, updated_at
 ) ON errand.schedules TO errand_observer;
+GRANT SELECT ON errand.rules TO errand_observer;

@@ -25,6 +25,11 @@ func (a *array) int(n int64) {
 	a.text = strconv.AppendInt(a.text, n, 10)
 }
 
+func (a *array) bool(b bool) {
+	a.next()
+	a.text = strconv.AppendBool(a.text, b)
+}
+
 func (a *array) null() {
 	a.next()
 	a.text = append(a.text, "NULL"...)

@@ -14,7 +14,9 @@ import (
 )
 
 // Claim implements [queue.Consumer] with sql/claim.sql, which scans the queues from their heads
-// unless claims are rationed (see ration.go). It takes at most 100,000 jobs.
+// unless claims are rationed (see ration.go). Limited queues have sql/claim_limited.sql. If the rules
+// have changed since they were last read, it reads them and claims again. It takes at most 100,000
+// jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
@@ -22,20 +24,31 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	if err := b.releaseUnanswered(ctx, req.Worker); err != nil {
 		return nil, err
 	}
+	known, tries := b.rules.known(), 0
 	for rest := req.Queues; len(rest) > 0 && !isFull(req, jobs); {
-		n, isOrdered := b.ordered.upTo(rest, time.Now())
+		n, isLimited, isOrdered := b.firstPart(rest, known)
 		part := left(req, jobs)
 		part.Queues = rest[:n]
-		got, err := b.claimPlain(ctx, part)
-		if sqlState(err) == foundOrdered {
+		var got []*queue.Job
+		if isLimited {
+			got, err = b.claimLimited(ctx, part, known.version)
+		} else {
+			got, err = b.claimPlain(ctx, part, known.version)
+		}
+		if jobs = append(jobs, got...); err == nil && isOrdered && !isFull(req, jobs) {
+			got, err = b.claimOrdered(ctx, left(req, jobs), rest[n-1], known.version)
+			jobs = append(jobs, got...)
+		}
+		switch {
+		case sqlState(err) == foundOrdered:
 			if err = b.findOrdered(ctx, part.Queues); err == nil {
 				continue
 			}
-		}
-		jobs = append(jobs, got...)
-		if err == nil && isOrdered && !isFull(req, jobs) {
-			got, err = b.claimOrdered(ctx, left(req, jobs), rest[n-1])
-			jobs = append(jobs, got...)
+		case sqlState(err) == rulesChanged && tries < rulesTries:
+			tries++
+			if known, err = b.refreshRules(ctx); err == nil {
+				continue
+			}
 		}
 		if err != nil && len(jobs) == 0 {
 			return nil, err
@@ -48,14 +61,14 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	return jobs, nil
 }
 
-// claimPlain claims jobs that are not ordered.
-func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+// claimPlain claims jobs that are not ordered from queues that have no rules in that version.
+func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, version int64) (jobs []*queue.Job, err error) {
 	r := b.rations.of(req)
 	if r.isRationed() {
-		return b.claimRationed(ctx, req, r)
+		return b.claimRationed(ctx, req, r, version)
 	}
 	started := time.Now()
-	jobs, _, err = b.claimWithPayloads(ctx, req, b.spansClaim(wholeQueues(req.Queues), true))
+	jobs, _, err = b.claimWithPayloads(ctx, req, b.spansClaim(wholeQueues(req.Queues), true, version))
 	if err == nil {
 		b.rationIfCostly(ctx, req, r, time.Since(started), len(jobs))
 	}
@@ -74,8 +87,8 @@ type claimQuery struct {
 // spansClaim returns the statement that claims the jobs that are due in the spans, sql/claim.sql.
 // With recentFirst it may claim only the jobs that have been due for two seconds at most, if there
 // are any. It fails with foundOrdered if it comes to ordered jobs of a queue that is not known to
-// have some.
-func (b *Backend) spansClaim(all []span, recentFirst bool) claimQuery {
+// have some, and with rulesChanged if there are later rules than that version's.
+func (b *Backend) spansClaim(all []span, recentFirst bool, version int64) claimQuery {
 	for i, s := range all {
 		if _, isOrdered := b.ordered.get(s.queue, time.Now()); isOrdered && s.last == orderedPriority {
 			all[i].last--
@@ -85,7 +98,7 @@ func (b *Backend) spansClaim(all []span, recentFirst bool) claimQuery {
 	return claimQuery{text: b.sql.claim, args: func(req queue.ClaimRequest, longest int64) []any {
 		return []any{
 			queues, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest,
-			lasts, untils, recentFirst,
+			lasts, untils, recentFirst, version,
 		}
 	}}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
@@ -28,7 +29,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	}
 	var jobs []*queue.Job
 	err := b.run(ctx, "claim", tx, func(db queue.DB) (err error) {
-		jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql.claimTx, textArray(req.Queues), kinds(req))
+		jobs, err = b.queryTx(ctx, db, req)
 		return err
 	})
 	if isDataError(err) {
@@ -38,6 +39,25 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		return nil, err
 	}
 	return jobs[0], nil
+}
+
+// queryTx claims a job in db with sql/claim_tx.sql, unless a queue is limited by the rules that db
+// sees.
+func (b *Backend) queryTx(ctx context.Context, db queue.DB, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+	known := b.rules.known()
+	for fresh := false; ; fresh = true {
+		if name, ok := known.firstLimited(req.Queues); ok && fresh {
+			return nil, limits.InTransaction(name)
+		} else if !ok {
+			jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql.claimTx, textArray(req.Queues), kinds(req), known.version)
+			if err != nil || len(jobs) == 0 || jobs[0].ID != 0 {
+				return jobs, err
+			}
+		}
+		if known, err = b.readRules(ctx, db); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // checkTx returns a [*queue.InvalidError] unless db is a transaction, or a connection on which one
@@ -68,7 +88,7 @@ func (b *Backend) settleUnreadable(ctx context.Context, req queue.ClaimRequest) 
 	defer cancel()
 	b.readSingly.Store(1)
 	req.Lease, req.Worker = time.Minute, unreadableWorker
-	jobs, _, err := b.claimWithPayloads(ctx, req, b.spansClaim(unordered(wholeQueues(req.Queues)), false))
+	jobs, _, err := b.claimWithPayloads(ctx, req, b.spansClaim(unordered(wholeQueues(req.Queues)), false, b.rules.known().version))
 	for _, job := range jobs {
 		if job.Unreadable == nil {
 			b.release(ctx, releases(jobs)...)

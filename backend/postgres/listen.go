@@ -241,7 +241,7 @@ func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	now := time.Now()
 	if next, ok := b.sleepers.stillRegistered(worker, now); ok {
-		return b.ordered.bound(queues, next, now), nil
+		return b.rules.bound(queues, b.ordered.bound(queues, next, now)), nil
 	}
 	number := b.sleepers.begin(worker, now)
 	next, took, tick, err := b.register(ctx, worker, queues, number)
@@ -255,7 +255,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	}
 	b.sleepers.noteRegistered(worker, number, due, took)
 	b.ticks.note(tick, knownAsleep)
-	return b.ordered.bound(queues, next, now), nil
+	return b.rules.bound(queues, b.ordered.bound(queues, next, now)), nil
 }
 
 // register registers the worker as asleep, if it would hear a notification. It returns after how

@@ -143,11 +143,11 @@ func isFull(req queue.ClaimRequest, jobs []*queue.Job) bool {
 
 // claimOrdered claims ordered jobs of a queue. While it comes only to groups that are blocked, it
 // walks on for walkTime.
-func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, name string) (jobs []*queue.Job, err error) {
+func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, name string, version int64) (jobs []*queue.Job, err error) {
 	req.Queues = []string{name}
 	for begun := time.Now(); ; {
 		q, _ := b.ordered.get(name, begun)
-		jobs, _, err = b.claimWithPayloads(ctx, req, b.orderedClaim(name, &q))
+		jobs, _, err = b.claimWithPayloads(ctx, req, b.orderedClaim(name, &q, version))
 		if err != nil {
 			return jobs, err
 		}
@@ -160,11 +160,11 @@ func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, name
 
 // orderedClaim returns the statement that claims ordered jobs of a queue, sql/claim_ordered.sql. It
 // updates q.
-func (b *Backend) orderedClaim(name string, q *orderedQueue) claimQuery {
+func (b *Backend) orderedClaim(name string, q *orderedQueue, version int64) claimQuery {
 	return claimQuery{
 		text: b.sql.claimOrdered,
 		args: func(req queue.ClaimRequest, longest int64) []any {
-			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, q.after}
+			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, q.after, version}
 		},
 		last: func(row *queue.Job) {
 			q.after, q.hasMore = row.Group, row.Attempt > 0

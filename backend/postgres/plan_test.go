@@ -182,8 +182,8 @@ func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
 		t.Run(fmt.Sprint(due), func(t *testing.T) {
 			db := postgrestest.Open(t)
 			pages := func() (claim, tx int) {
-				return touched(t, db, postgres.Statement("claim"), "{default}", nil, 20, 1000000, "w", "{-2147483648}", "{-infinity}", "{0}", 65536, "{2147483647}", "{infinity}", true),
-					touched(t, db, postgres.Statement("claim_tx"), "{default}", nil)
+				return touched(t, db, postgres.Statement("claim"), "{default}", nil, 20, 1000000, "w", "{-2147483648}", "{-infinity}", "{0}", 65536, "{2147483647}", "{infinity}", true, 0),
+					touched(t, db, postgres.Statement("claim_tx"), "{default}", nil, 0)
 			}
 			exec(t, db, "INSERT INTO errand.jobs (kind, priority) SELECT 'k', 5 FROM generate_series(1, $1::integer)", due)
 			claimAlone, txAlone := pages()

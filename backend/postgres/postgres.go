@@ -28,6 +28,7 @@ type Backend struct {
 	strict           atomic.Bool // the database's default isolation level has made a statement fail
 	health           poolHealth
 	ticks            ticks
+	rules            rules
 }
 
 var _ interface {
@@ -43,6 +44,7 @@ var _ interface {
 	queue.Pooled
 	queue.Scheduler
 	queue.ScheduleRunner
+	queue.Ruler
 } = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options

@@ -83,7 +83,7 @@ func (b *Backend) headMarks(ctx context.Context, req queue.ClaimRequest) (all []
 
 // claimRationed claims from the marks on, as ration_marks.go explains. Claims of one ration run one
 // after the other, because each begins where the last has stopped.
-func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *ration) ([]*queue.Job, error) {
+func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *ration, version int64) ([]*queue.Job, error) {
 	if err := r.lockClaims(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
@@ -102,7 +102,7 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 		// Move the marks back to the jobs of transactions that have ended. Claim from the marks on,
 		// and move the marks forward to where the claim stopped.
 		fromHeads := p.moveBack(open)
-		jobs, err := b.claimSpans(ctx, req, p, open, fromHeads)
+		jobs, err := b.claimSpans(ctx, req, p, open, fromHeads, version)
 		if err != nil {
 			return nil, err
 		}
@@ -121,14 +121,14 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 
 // claimSpans claims due jobs in spans that hold all jobs that can be due: whole queues if
 // fromHeads, and otherwise the spans that start at the marks. It moves the marks forward.
-func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *progress, open snapshot, fromHeads bool) ([]*queue.Job, error) {
+func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *progress, open snapshot, fromHeads bool, version int64) ([]*queue.Job, error) {
 	p.skipped.claims++
 	all := wholeQueues(req.Queues)
 	if !fromHeads {
 		all = p.spans(req.Queues)
 	}
 	started := time.Now()
-	jobs, exhausted, err := b.claimWithPayloads(ctx, req, b.spansClaim(all, false))
+	jobs, exhausted, err := b.claimWithPayloads(ctx, req, b.spansClaim(all, false, version))
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err

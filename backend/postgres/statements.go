@@ -17,6 +17,7 @@ type statements struct {
 	enqueueReplacing                                string
 	claim, claimTx, resume, releaseUnanswered       string
 	claimOrdered, orderedQueues                     string
+	claimLimited, rulesKnown, rules, setRules       string
 	probe, priorities, transactions, skipped        string
 	extend, reclaim, settle, settleDone, settleDrop string
 	sleep, deregister, sweepSleepers                string
@@ -45,6 +46,10 @@ func loadStatements(schema string) statements {
 		enqueueOneGrouped:   load("enqueue_one_grouped"),
 		enqueuePlainGrouped: load("enqueue_plain_grouped"),
 		claim:               load("claim"),
+		claimLimited:        load("claim_limited"),
+		rulesKnown:          load("rules_known"),
+		rules:               load("rules"),
+		setRules:            load("set_rules"),
 		claimTx:             load("claim_tx"),
 		claimOrdered:        load("claim_ordered"),
 		orderedQueues:       load("ordered_queues"),

@@ -2,7 +2,9 @@
 -- worker. A queue may occur several times in $1, once for each span of it: $6, $7 and $8 are the priority, due time
 -- and id behind which a span begins (the lowest of all for the queue's head), $10 is its last priority, and $11 its
 -- last due time. If $12, jobs that became due two seconds ago and since may be claimed before thousands of other kinds
--- are read; the claim is empty only if no job is due.
+-- are read; the claim is empty only if no job is due. $13 is
+-- the version of the rules that the caller knows: if there is a later one, the queues may be limited by now, and the
+-- statement fails.
 -- lock_due (migrations/0009_lock_due.sql) finds the jobs and locks them. It runs once, and only rows that are returned
 -- get locked. ctid is safe, because this statement has locked the rows: one that moved before that is not returned.
 -- lock_timeout is a millisecond while rows are being locked, and not when they are changed, because that may have to
@@ -23,10 +25,11 @@ SET
     started_at = statement_timestamp(),
     finished_at = NULL
 WHERE j.ctid = ANY ((
-    SELECT errand.lock_due(
+    SELECT CASE WHEN (SELECT v.version FROM errand.rules_version v) = $13::bigint THEN errand.lock_due(
         $1::text::text[], $2::text::text[], $3::integer, '1ms',
         $6::text::integer[], $7::text::timestamptz[], $8::text::bigint[],
         $10::text::integer[], $11::text::timestamptz[], $12::boolean)
+    ELSE errand.rules_changed() END
 )::tid[])
 RETURNING
     j.id, j.queue, j.kind,

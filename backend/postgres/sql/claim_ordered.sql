@@ -1,5 +1,10 @@
 -- Claims ordered jobs of the queue $1, one of a group: $2 kinds or NULL for all, $3 limit, $4 lease in microseconds, $5
--- worker, $6 the longest payload in bytes that is returned, $7 the group behind which the groups' turns begin. See
--- claim_ordered (migrations/0015_ordered.sql).
+-- worker, $6 the longest payload in bytes that is returned, $7 the group behind which the groups' turns begin, $8
+-- the version of the rules that the caller knows: if there is a later one, it fails. See claim_ordered
+-- (migrations/0015_ordered.sql).
 -- Returns the columns of claim.sql, and one row more that is no job.
-SELECT * FROM errand.claim_ordered($1::text, $2::text::text[], $3::integer, $4::bigint, $5::text, $6::bigint, $7::text);
+SELECT * FROM errand.claim_ordered(
+    $1::text, $2::text::text[],
+    CASE WHEN (SELECT v.version FROM errand.rules_version v) = $8::bigint THEN $3::integer
+        ELSE cardinality(errand.rules_changed()) END,
+    $4::bigint, $5::text, $6::bigint, $7::text);

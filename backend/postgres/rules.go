@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/queue"
+)
+
+// maxLimited is the most jobs of one claim of a limited queue. Other claims of the queue wait for
+// it.
+const maxLimited = 1000
+
+// heldBackPoll is how often a sleeping worker looks again whether a limit still keeps jobs from
+// being claimed. Usually the worker whose job has ended claims at once. It does not if it has
+// stopped, or has no free slot.
+const heldBackPoll = time.Second
+
+// rules is what a Backend remembers of the rules. Its zero value knows no rules.
+type rules struct {
+	latest atomic.Pointer[knownRules]
+
+	mu    sync.Mutex
+	turns map[string]turn // of each limited queue
+}
+
+// knownRules are the rules of one version, as far as a claim has to know them.
+type knownRules struct {
+	version int64
+	limited map[string]bool // the limited queues
+}
+
+// turn is what the last claim of a limited queue came to.
+type turn struct {
+	after        string // the group behind which the next claim begins
+	afterOrdered string // the same for ordered jobs
+	heldBack     bool   // a limit kept jobs from being claimed
+}
+
+func (r *rules) known() *knownRules {
+	if known := r.latest.Load(); known != nil {
+		return known
+	}
+	return &knownRules{}
+}
+
+// firstLimited returns the first of the queues that is limited.
+func (k *knownRules) firstLimited(queues []string) (name string, ok bool) {
+	i := slices.IndexFunc(queues, func(name string) bool { return k.limited[name] })
+	if i < 0 {
+		return "", false
+	}
+	return queues[i], true
+}
+
+// turnOf returns what the last claim of the queue came to.
+func (r *rules) turnOf(name string) turn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.turns[name]
+}
+
+// noteTurn records what a claim of the queue came to.
+func (r *rules) noteTurn(name string, t turn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turns == nil {
+		r.turns = make(map[string]turn)
+	}
+	r.turns[name] = t
+}
+
+// bound returns until when a worker of the queues may sleep although it is not notified: next, or
+// less if a limit kept the last claim of one of them from claiming jobs.
+func (r *rules) bound(queues []string, next time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	isHeldBack := slices.ContainsFunc(queues, func(name string) bool { return r.turns[name].heldBack })
+	if isHeldBack && (next < 0 || next > heldBackPoll) {
+		return heldBackPoll
+	}
+	return next
+}
+
+// rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
+const rulesTries = 100
+
+// firstPart returns how many of the queues, from the first on, one claim serves: a limited queue, or
+// those that are not limited, up to the first with ordered jobs.
+func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited, ordered bool) {
+	if known.limited[queues[0]] {
+		return 1, true, false
+	}
+	for n < len(queues) && !known.limited[queues[n]] {
+		n++
+	}
+	n, ordered = b.ordered.upTo(queues[:n], time.Now())
+	return n, false, ordered
+}
+
+// claimLimited claims from a limited queue, for free slots only.
+func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, version int64) ([]*queue.Job, error) {
+	req.Limit = min(req.Limit-req.Ahead, maxLimited)
+	if req.Limit <= 0 {
+		return nil, nil
+	}
+	jobs, _, err := b.claimWithPayloads(ctx, req, b.limitedClaim(req.Queues[0], version))
+	for _, job := range jobs {
+		job.Limited = true
+	}
+	return jobs, err
+}
+
+// limitedClaim returns the statement that claims from a limited queue, sql/claim_limited.sql.
+func (b *Backend) limitedClaim(name string, version int64) claimQuery {
+	return claimQuery{
+		text: b.sql.claimLimited,
+		args: func(req queue.ClaimRequest, longest int64) []any {
+			t := b.rules.turnOf(name)
+			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered}
+		},
+		last: func(row *queue.Job) {
+			b.rules.noteTurn(name, turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0})
+		},
+	}
+}
+
+// refreshRules reads what claims have to know, on the backend's own handle.
+func (b *Backend) refreshRules(ctx context.Context) (known *knownRules, err error) {
+	err = b.run(ctx, "claim", nil, func(db queue.DB) error {
+		known, err = b.readRules(ctx, db)
+		return err
+	})
+	return known, err
+}
+
+// readRules reads through db, with sql/rules_known.sql, what claims have to know.
+func (b *Backend) readRules(ctx context.Context, db queue.DB) (*knownRules, error) {
+	known := &knownRules{limited: make(map[string]bool)}
+	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+		var name sql.NullString
+		err := rows.Scan(&known.version, &name)
+		if name.Valid {
+			known.limited[name.String] = true
+		}
+		return err
+	}, b.sql.rulesKnown)
+	if err != nil {
+		return nil, err
+	}
+	b.rules.latest.Store(known)
+	return known, nil
+}
+
+// SetRules implements [queue.Ruler] with sql/set_rules.sql.
+func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
+	rules, err := sqlkit.CheckedRules(rules)
+	if err != nil {
+		return fmt.Errorf("postgres: set rules: %w", err)
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	var queues, groups, removed, paused, running, perGroup, share array
+	for _, r := range rules {
+		queues.string(r.Queue)
+		groups.string(r.Group)
+		removed.bool(r.IsZero())
+		paused.bool(r.Paused)
+		running.int(int64(r.Running))
+		perGroup.int(int64(r.PerGroup))
+		share.int(int64(r.Share))
+	}
+	return b.run(ctx, "set rules", db, func(db queue.DB) error {
+		_, err := db.ExecContext(ctx, b.sql.setRules, queues.String(), groups.String(), removed.String(), paused.String(),
+			running.String(), perGroup.String(), share.String(), !b.options.Silent)
+		return err
+	})
+}
+
+// Rules implements [queue.Ruler] with sql/rules.sql.
+func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
+	err = b.run(ctx, "list rules", nil, func(db queue.DB) error {
+		rules = nil
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+			var r queue.Rule
+			err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share)
+			rules = append(rules, r)
+			return err
+		}, b.sql.rules)
+	})
+	return rules, err
+}
