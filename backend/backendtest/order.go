@@ -15,27 +15,27 @@ import (
 )
 
 var orderCases = []testCase{
-	{"one job of a group at a time, in the order of IDs", keepsOrder, testOrder},
-	{"fields of ordered jobs come back", keepsOrder, testOrderFields},
-	{"after the other jobs of the queue", keepsOrder, testOrderBesideOthers},
-	{"queues do not share groups", keepsOrder, testOrderQueues},
-	{"groups take turns", keepsOrder, testOrderTurns},
-	{"a retry blocks its group only", keepsOrder, testOrderRetry},
-	{"a released or snoozed job stays first", keepsOrder, testOrderRelease},
-	{"a kind that nobody handles blocks its group only", keepsOrder, testOrderKinds},
-	{"a scheduled job blocks its group only", keepsOrder, testOrderScheduled},
-	{"a crash of the first job's holder", keepsOrder, testOrderCrash},
-	{"a dead job lets the next one pass", keepsOrder, testOrderDead},
-	{"a late commit of a lower ID", keepsOrder | hasTx, testOrderLateCommit},
-	{"rollback of an enqueue", keepsOrder | hasTx, testOrderRollback},
-	{"a job that a transaction settles", keepsOrder | hasTx, testOrderSettledInTx},
-	{"a redrive while a later job runs", keepsOrder | hasRedriver, testOrderRedrive},
-	{"a claim in a transaction passes over them", keepsOrder | hasTxClaimer, testOrderClaimTx},
-	{"keys", keepsOrder, testOrderKeys},
-	{"in a limited queue", keepsOrder | hasRuler, testOrderLimited},
-	{"1,500 groups in one claim", keepsOrder, testOrderManyGroups},
-	{"8 claimers, 1,000 groups", keepsOrder, testOrderClaimers},
-	{"a worker runs a group without waiting for its poll", keepsOrder, testOrderWorker},
+	{"one job of a group at a time, in the order of IDs", anything, testOrder},
+	{"fields of ordered jobs come back", anything, testOrderFields},
+	{"after the other jobs of the queue", anything, testOrderBesideOthers},
+	{"queues do not share groups", anything, testOrderQueues},
+	{"groups take turns", anything, testOrderTurns},
+	{"a retry blocks its group only", anything, testOrderRetry},
+	{"a released or snoozed job stays first", anything, testOrderRelease},
+	{"a kind that nobody handles blocks its group only", anything, testOrderKinds},
+	{"a scheduled job blocks its group only", anything, testOrderScheduled},
+	{"a crash of the first job's holder", anything, testOrderCrash},
+	{"a dead job lets the next one pass", anything, testOrderDead},
+	{"a late commit of a lower ID", hasTx, testOrderLateCommit},
+	{"rollback of an enqueue", hasTx, testOrderRollback},
+	{"a job that a transaction settles", hasTx, testOrderSettledInTx},
+	{"a redrive while a later job runs", hasRedriver, testOrderRedrive},
+	{"a claim in a transaction passes over them", hasTxClaimer, testOrderClaimTx},
+	{"keys", anything, testOrderKeys},
+	{"in a limited queue", hasRuler, testOrderLimited},
+	{"1,500 groups in one claim", anything, testOrderManyGroups},
+	{"8 claimers, 1,000 groups", anything, testOrderClaimers},
+	{"a worker runs a group without waiting for its poll", anything, testOrderWorker},
 }
 
 // ordered returns an ordered job of the group.
@@ -134,21 +134,25 @@ func testOrderQueues(t *testing.T, h Harness) {
 	}
 }
 
-// testOrderTurns: no group waits while others have a second turn.
+// testOrderTurns: no group waits while others have one turn after the other. Each process of a
+// database may count the turns for itself, and h may be four.
 func testOrderTurns(t *testing.T, h Harness) {
-	const groups = 5
+	const groups, turns, processes = 5, 8, 4
 	for i := range groups {
-		enqueue(t, h, line(fmt.Sprint("g", i), 4)...)
+		enqueue(t, h, line(fmt.Sprint("g", i), groups*turns)...)
 	}
-	for round := range 4 {
-		seen := make(map[string]bool)
-		for range groups {
-			got := claim(t, h, request(1))
-			if len(got) != 1 || seen[got[0].Group] {
-				t.Fatalf("round %d: claimed %v after the groups %v, want a job of another group", round, ids(got), seen)
-			}
-			seen[got[0].Group] = true
-			settle(t, h, queue.Outcome{Job: got[0]})
+	had := make(map[string]int)
+	for range groups * turns {
+		got := claim(t, h, request(1))
+		if len(got) != 1 {
+			t.Fatalf("claim with limit 1: got %v", ids(got))
+		}
+		had[got[0].Group]++
+		settle(t, h, queue.Outcome{Job: got[0]})
+	}
+	for group, n := range had {
+		if n < turns-processes || n > turns+processes || len(had) < groups {
+			t.Errorf("of %d claims, group %s had %d, want about %d; all: %v", groups*turns, group, n, turns, had)
 		}
 	}
 }

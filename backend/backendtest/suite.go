@@ -35,8 +35,6 @@ type Harness struct {
 	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
 	// for so long. A backend with schedules needs it.
 	Rewind func(t *testing.T, by time.Duration)
-	// NoOrder says that the backend does not keep the order of ordered jobs yet.
-	NoOrder bool
 }
 
 // capability is a set of what a backend may have beyond the four operations of a Queue.
@@ -55,7 +53,6 @@ const (
 	hasTxBeginner
 	hasRuler
 	hasSchedules
-	keepsOrder
 	isPolling // a Waiter without the means to wake
 	anything  = capability(0)
 )
@@ -67,7 +64,6 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
-	{keepsOrder, "an order"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -90,7 +86,6 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.TxBeginner](h), hasTxBeginner)
 	add(can[queue.Ruler](h), hasRuler)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h), hasSchedules)
-	add(!h.NoOrder, keepsOrder)
 	return p
 }
 

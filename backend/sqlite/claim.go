@@ -28,43 +28,46 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
 	}
+	var found claimResult
 	err = b.read(ctx, "claim", func(db queue.DB) error {
-		jobs, err = b.find(ctx, db, withLimit(req, 1))
+		found, err = b.find(ctx, db, withLimit(req, 1), true)
 		return err
 	})
-	if err != nil || len(jobs) == 0 {
+	if err != nil || len(found.jobs) == 0 {
+		b.turns.set(found.turns)
 		return nil, err
 	}
 	err = b.write(ctx, "claim", func(ctx context.Context, db queue.DB) (err error) {
-		jobs, err = b.claim(ctx, db, req)
+		found, err = b.claim(ctx, db, req)
 		return err
 	})
+	b.turns.set(found.turns)
 	if err != nil {
 		return nil, err
 	}
-	return jobs, nil
+	return found.jobs, nil
 }
 
-func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest) (found claimResult, err error) {
 	fence, err := b.drawFence(ctx, db)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	if jobs, err = b.find(ctx, db, req); err != nil {
-		return nil, err
+	if found, err = b.find(ctx, db, req, true); err != nil {
+		return found, err
 	}
-	if len(jobs) == 0 {
-		return nil, errUndo
+	if len(found.jobs) == 0 {
+		return found, errUndo
 	}
 	var ids list
-	for _, job := range jobs {
+	for _, job := range found.jobs {
 		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
 		job.Fence, job.Worker = fence, req.Worker
 		ids.int(job.ID)
 	}
 	at := now()
 	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
-	return jobs, err
+	return found, err
 }
 
 // drawFence draws a fence. It must be the first statement of a transaction, because it writes.
@@ -73,22 +76,22 @@ func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err 
 	return fence, err
 }
 
-// find returns the jobs that are due, in order, up to the request's Limit and Bytes.
-func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest) ([]*queue.Job, error) {
+// find returns the jobs that are due, in order, up to the request's Limit and Bytes, with ordered
+// ones or without.
+func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, ordered bool) (result claimResult, err error) {
 	at := now()
-	var result claimResult
 	for i, name := range req.Queues {
 		if slices.Contains(req.Queues[:i], name) {
 			continue
 		}
-		if err := b.findIn(ctx, db, name, at, &result, req); err != nil {
-			return nil, err
+		if err := b.findIn(ctx, db, name, at, &result, req, ordered); err != nil {
+			return result, err
 		}
 		if result.isFull(req) {
 			break
 		}
 	}
-	return result.jobs, nil
+	return result, nil
 }
 
 // withLimit returns req with that Limit.
@@ -107,7 +110,7 @@ func kindsOf(req queue.ClaimRequest) any {
 
 // findIn adds the due jobs of a queue to result. It reads each priority by itself, because in the
 // index any number of scheduled jobs may stand between the due jobs of two priorities.
-func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, result *claimResult, req queue.ClaimRequest) error {
+func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64, result *claimResult, req queue.ClaimRequest, ordered bool) error {
 	priority := int64(math.MinInt64)
 	for range maxPriorities {
 		var next sql.NullInt64
@@ -115,13 +118,21 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 		if err != nil || !next.Valid {
 			return err
 		}
-		priority = next.Int64
-		err = result.fill(ctx, db, name, req, b.sql.due, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
+		switch priority = next.Int64; {
+		case priority != orderedPriority:
+			err = result.fill(ctx, db, name, req, b.sql.due, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
+		case ordered:
+			err = b.findOrdered(ctx, db, name, at, result, req)
+		}
 		if err != nil || result.isFull(req) {
 			return err
 		}
 	}
-	return result.fill(ctx, db, name, req, b.sql.dueBeyond, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
+	err := result.fill(ctx, db, name, req, b.sql.dueBeyond, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
+	if err != nil || result.isFull(req) || !ordered {
+		return err
+	}
+	return b.findOrdered(ctx, db, name, at, result, req)
 }
 
 // Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for

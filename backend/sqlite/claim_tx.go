@@ -36,11 +36,11 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		if err != nil {
 			return err
 		}
-		jobs, err := b.find(ctx, db, req)
-		if err != nil || len(jobs) == 0 {
+		found, err := b.find(ctx, db, req, false)
+		if err != nil || len(found.jobs) == 0 {
 			return err
 		}
-		job = jobs[0]
+		job = found.jobs[0]
 		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
 		job.Fence = fence
 		_, err = exec(ctx, db, b.sql.complete, job.ID, fence, now())

@@ -119,7 +119,7 @@ func (b *Backend) plainStatement(jobs []*queue.Job) (query string, args []any) {
 			query, payload = b.sql.enqueueAlike, payloads(jobs)
 		}
 		return query, []any{
-			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, int64(first.Priority), dueAt(first, now),
+			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, priorityOf(first), dueAt(first, now),
 			attemptsOf(first), headersText(first.Headers), now, sqlkit.OrNull(first.Group),
 		}
 	}
@@ -128,7 +128,7 @@ func (b *Backend) plainStatement(jobs []*queue.Job) (query string, args []any) {
 
 // isAlike reports whether two jobs differ in their payloads alone.
 func isAlike(a, b *queue.Job) bool {
-	return a.Queue == b.Queue && a.Kind == b.Kind && a.Priority == b.Priority && a.Delay == b.Delay &&
+	return a.Queue == b.Queue && a.Kind == b.Kind && priorityOf(a) == priorityOf(b) && a.Delay == b.Delay &&
 		a.ScheduledAt.Equal(b.ScheduledAt) && a.MaxAttempts == b.MaxAttempts && a.Group == b.Group && maps.Equal(a.Headers, b.Headers)
 }
 
@@ -156,7 +156,7 @@ func rows(jobs []*queue.Job, now int64) string {
 		l.string(cmp.Or(j.Queue, queue.DefaultQueue))
 		l.string(j.Kind)
 		putPayload(&l, j)
-		l.int(int64(j.Priority))
+		l.int(priorityOf(j))
 		l.int(dueAt(j, now))
 		l.int(attemptsOf(j))
 		putText(&l, headersText(j.Headers))

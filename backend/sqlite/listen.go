@@ -73,10 +73,11 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 		return -1, err
 	}
 	b.file.recordSeen(sleepers, seen)
-	if !due.Valid {
-		return -1, nil
+	next = -1
+	if due.Valid {
+		next = sqlkit.Duration(due.Int64 - at)
 	}
-	return sqlkit.Duration(due.Int64 - at), nil
+	return b.turns.bound(queues, next), nil
 }
 
 // checkForJobs reads the last id that was drawn, and wakes the sleepers that fell asleep before.

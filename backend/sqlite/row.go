@@ -37,6 +37,9 @@ func (r *row) columns(more ...any) []any {
 func (r *row) fill(job *queue.Job) {
 	job.ID, job.Kind, job.Payload = r.id, r.kind, r.payload
 	job.Priority, job.ScheduledAt = clamp32(r.priority), timeAt(r.scheduledAt)
+	if r.priority == orderedPriority {
+		job.Priority, job.Ordered = 0, true
+	}
 	job.Attempt, job.MaxAttempts = int(clamp32(r.attempts)), int(clamp32(r.maxAttempts))
 	job.CreatedAt, job.Key, job.LastError, job.Group = timeAt(r.createdAt), r.key.String, r.lastError.String, r.group.String
 	job.Headers = sqlkit.DecodeHeaders(r.headers)
@@ -62,8 +65,9 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 // claimResult collects the jobs that a claim finds.
 type claimResult struct {
 	jobs     []*queue.Job
-	bytes    int  // the length of their payloads and headers
-	overflow bool // the next job did not fit
+	bytes    int             // the length of their payloads and headers
+	overflow bool            // the next job did not fit
+	turns    map[string]turn // of the queues with ordered jobs
 }
 
 // isFull reports whether the request is satisfied.

@@ -24,7 +24,8 @@ type Backend struct {
 	id      identity // of the file when New looked at it
 	sweep   sqlkit.Sweep
 	hot     atomic.Pointer[hotStatements] // nil until they are needed
-	polled  atomic.Int64                  // when Listen last looked into the file, as UnixNano
+	turns   turns
+	polled  atomic.Int64 // when Listen last looked into the file, as UnixNano
 
 	restoreTimeout string // the statement that restores a connection's busy_timeout
 }

@@ -15,6 +15,7 @@ type statements struct {
 	enqueueOne, enqueueAlike, enqueue, enqueueKeyed, live string
 	enqueueReplacing, giveUp                              string
 	fence, nextPriority, due, dueBeyond, take             string
+	groups, heads                                         string
 	extend, settle, settleDone, settleDrop                string
 	expired, reclaim, complete, resume                    string
 	sleep, lastID, bumpID                                 string
@@ -37,6 +38,8 @@ func loadStatements(prefix string) statements {
 		giveUp:           load("give_up"),
 		fence:            load("fence"),
 		nextPriority:     load("next_priority"),
+		groups:           load("groups"),
+		heads:            load("heads"),
 		due:              load("due"),
 		dueBeyond:        load("due_beyond"),
 		take:             load("take"),
@@ -71,7 +74,7 @@ func loadStatements(prefix string) statements {
 // enqueuers run constantly.
 func (s statements) hot() []string {
 	return []string{
-		s.enqueueOne, s.enqueueAlike, s.enqueue, s.fence, s.nextPriority, s.due, s.take, s.extend,
+		s.enqueueOne, s.enqueueAlike, s.enqueue, s.fence, s.nextPriority, s.due, s.take, s.groups, s.heads, s.extend,
 		s.settle, s.settleDone, withoutReturning(s.settleDone), s.settleDrop, withoutReturning(s.settleDrop),
 		s.expired, s.sleep, s.lastID, s.bumpID, s.prune,
 	}

@@ -35,7 +35,6 @@ func TestConformance(t *testing.T) {
 					o := sqlite.Options{Retention: forever}
 					migrate(t, db, o)
 					return backendtest.Harness{
-						NoOrder:   true,
 						Queue:     backend(t, db, o),
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,

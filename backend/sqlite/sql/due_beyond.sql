@@ -1,4 +1,4 @@
--- Finds due jobs of queue ?1 that are less urgent than ?2; the rest is as in due.sql. It also reads jobs that
+-- Finds due jobs of queue ?1 that are less urgent than ?2; the rest is as in due.sql. It leaves out ordered jobs, and also reads jobs that
 -- are not yet due. It serves queues with too many priorities to run due.sql for each.
 -- Index: errand_jobs_pending.
 SELECT
@@ -7,6 +7,7 @@ FROM errand_jobs INDEXED BY errand_jobs_pending
 WHERE queue = ?1
     AND status = 'pending'
     AND priority > ?2
+    AND priority <> 2147483647
     AND scheduled_at <= ?3
     AND (?5 IS NULL OR kind IN (SELECT value FROM json_each(?5)))
 ORDER BY priority, scheduled_at, id
