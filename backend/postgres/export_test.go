@@ -29,4 +29,4 @@ func (b *Backend) Strict() { b.strict.Store(true) }
 var LockKey = lockKey
 
 // ForgetTick makes b ask the server when the next tick of a schedule comes.
-func ForgetTick(b *Backend) { b.ticks.expire() }
+func ForgetTick(b *Backend) { b.ticks.Expire() }

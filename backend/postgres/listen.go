@@ -197,7 +197,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 		b.handleCancel(l, text)
 		return
 	}
-	b.ticks.expire() // a change of schedules notifies, too
+	b.ticks.Expire() // a change of schedules notifies, too
 	all := b.subscribersOf(l, name)
 	workers := make([]string, len(all))
 	for i, s := range all {
@@ -254,7 +254,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 		due = time.Now().Add(next)
 	}
 	b.sleepers.noteRegistered(worker, number, due, took)
-	b.ticks.note(tick, knownAsleep)
+	b.ticks.NoteAsleep(tick)
 	return b.rules.bound(queues, b.ordered.bound(queues, next, now)), nil
 }
 

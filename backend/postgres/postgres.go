@@ -27,7 +27,7 @@ type Backend struct {
 	slow             slowPayloads
 	strict           atomic.Bool // the database's default isolation level has made a statement fail
 	health           poolHealth
-	ticks            ticks
+	ticks            sqlkit.Ticks
 	rules            rules
 }
 

@@ -81,80 +81,21 @@ func (b *Backend) queryScheduleRows(ctx context.Context, db queue.DB, query stri
 	return at, all, err
 }
 
-// changedSchedule is an element of the first parameter of sql/schedule_write.sql.
-type changedSchedule struct {
-	sqlkit.ScheduleRow
-	Was     int64 `json:"was"`
-	WasNext int64 `json:"was_next"`
-	Gone    bool  `json:"gone"`
-}
-
-// changeSchedules makes a change to the named schedules. It reads them, computes their next ticks
-// in Go, and writes those that have not changed meanwhile; for others it begins anew. It returns how
-// many have a new version.
+// changeSchedules makes a change to the named schedules. It returns how many have a new version.
 func (b *Backend) changeSchedules(ctx context.Context, operation string, db queue.DB, names []string, f schedules.Change) (n int, err error) {
-	index := make(map[string]int, len(names))
-	for i, name := range names {
-		index[name] = i
+	read := func(names []string) (time.Time, []sqlkit.ScheduleRow, error) {
+		return b.readSchedules(ctx, operation, db, textArray(names))
 	}
-	for round := 1; len(names) > 0; round++ {
-		if round > retryLimit {
-			return n, fmt.Errorf("postgres: %s: %d schedules keep changing", operation, len(names))
-		}
-		at, rows, err := b.readSchedules(ctx, operation, db, textArray(names))
-		if err != nil {
-			return n, err
-		}
-		changes, versions, err := changesOf(names, index, rows, at, f)
-		if err != nil || len(changes) == 0 {
-			return n, err
-		}
-		written, err := b.writeSchedules(ctx, operation, db, changes)
-		if err != nil {
-			return n, err
-		}
-		names = names[:0:0]
-		for _, c := range changes {
-			switch {
-			case !written[c.Name]:
-				names = append(names, c.Name)
-			case versions[c.Name] != c.Version:
-				n++
-			}
-		}
+	write := func(changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
+		return b.writeSchedules(ctx, operation, db, changes)
 	}
-	return n, nil
-}
-
-// changesOf returns what a change makes of the named schedules, and the versions that they had.
-func changesOf(names []string, index map[string]int, rows []sqlkit.ScheduleRow, at time.Time, f schedules.Change) (changes []changedSchedule, versions map[string]int64, err error) {
-	before := make(map[string]sqlkit.ScheduleRow, len(rows))
-	versions = make(map[string]int64, len(rows))
-	for _, r := range rows {
-		before[r.Name], versions[r.Name] = r, r.Version
-	}
-	for _, name := range names {
-		var was *schedules.State
-		r, ok := before[name]
-		if ok {
-			was, _ = r.State() // a job that cannot be read is replaced, or stays what it is
-		}
-		next := f(index[name], was, at)
-		if next == nil {
-			continue
-		}
-		row, err := sqlkit.NewScheduleRow(next)
-		if err != nil {
-			return nil, nil, err
-		}
-		changes = append(changes, changedSchedule{ScheduleRow: row, Was: r.Version, WasNext: r.NextAt, Gone: next.IsGone()})
-	}
-	return changes, versions, nil
+	n, err = sqlkit.ChangeSchedules(names, f, read, write)
+	return n, sqlkit.Wrap(ctx, "postgres", operation, err)
 }
 
 // writeSchedules runs sql/schedule_write.sql, and returns the names of the schedules that it has
 // written.
-func (b *Backend) writeSchedules(ctx context.Context, operation string, db queue.DB, changes []changedSchedule) (written map[string]bool, err error) {
+func (b *Backend) writeSchedules(ctx context.Context, operation string, db queue.DB, changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
 	text, err := json.Marshal(changes)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
@@ -170,7 +111,7 @@ func (b *Backend) writeSchedules(ctx context.Context, operation string, db queue
 		}, b.sql.scheduleWrite, string(text), !b.options.Silent)
 	})
 	if kind, _ := handle.Of(db); err == nil && kind != handle.Tx {
-		b.ticks.expire()
+		b.ticks.Expire()
 	}
 	return written, err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
@@ -22,134 +21,29 @@ import (
 // and a change of schedules wakes sleeping workers. So a process knows the next tick, and asks on its
 // own only while none of its workers has slept. At a tick it locks the schedules that are due and not
 // locked, enqueues their jobs, and moves them on, in one transaction: the others find nothing.
-// Bounds: a process whose workers have not slept hears of a change within knownBusy.
+// Bounds: a process whose workers have not slept hears of a change within five seconds.
 // Shown by: TestIdleWorkersDoNotAskForSchedules, TestBrokenSchedules; the suite's cases of schedules.
 
-const (
-	// fireBatch is how many schedules are fired in one transaction.
-	fireBatch = 500
-	// knownAsleep is how long the next tick is known after a worker has registered as sleeping. It
-	// does so at least every 30 s.
-	knownAsleep = 35 * time.Second
-	// knownBusy is how long it is known after this process has asked for it. Workers call
-	// FireSchedules each 5 s.
-	knownBusy = 4 * time.Second
-	// lockedTick is how long until a process asks again for a tick that another one is firing.
-	lockedTick = 10 * time.Millisecond
-)
-
-// ticks is what this process knows about the next tick. Its zero value knows nothing.
-type ticks struct {
-	mu      sync.Mutex
-	known   time.Time            // until when next holds
-	next    time.Time            // zero if there is none
-	left    map[string]time.Time // schedules that could not be fired, and until when to leave them alone
-	singles int                  // how many schedules to fire one by one, because a batch has failed
-	denied  time.Time            // until then this process fires nothing, because it lacks a right
-}
-
-// note records when the next tick comes, below 0 for none, and for how long that is known.
-func (t *ticks) note(next, known time.Duration) {
-	now := time.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known, t.next = now.Add(known), time.Time{}
-	if next >= 0 {
-		t.next = now.Add(next)
-	}
-}
-
-// expire forgets the next tick.
-func (t *ticks) expire() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known = time.Time{}
-}
-
-// untilNext returns how long until the next tick, or less than 0 for none. ok is false if it is not
-// known, or if a tick has come.
-func (t *ticks) untilNext() (next time.Duration, ok bool) {
-	now := time.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case now.Before(t.denied):
-		return -1, true
-	case !now.Before(t.known):
-		return 0, false
-	case t.next.IsZero():
-		return -1, true
-	}
-	return t.next.Sub(now), t.next.After(now)
-}
-
-// leave leaves a schedule alone for d.
-func (t *ticks) leave(name string, d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.left == nil {
-		t.left = make(map[string]time.Time)
-	}
-	t.left[name] = time.Now().Add(d)
-}
-
-// leftAlone returns the schedules that could not be fired, as an array.
-func (t *ticks) leftAlone() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var names array
-	for name, until := range t.left {
-		if time.Now().After(until) {
-			delete(t.left, name)
-		} else {
-			names.string(name)
-		}
-	}
-	return names.String()
-}
-
-// deny leaves all schedules to other processes for d.
-func (t *ticks) deny(d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.denied = time.Now().Add(d)
-}
-
-// batch returns how many schedules to fire at once.
-func (t *ticks) batch() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.singles > 0 {
-		t.singles--
-		return 1
-	}
-	return fireBatch
-}
-
-// fireSingly makes the next calls of batch return 1, because a batch of that size has failed.
-func (t *ticks) fireSingly(size int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.singles = size
-}
+// lockedTick is how long until a process asks again for a tick that another one is firing.
+const lockedTick = 10 * time.Millisecond
 
 // FireSchedules implements [queue.ScheduleRunner]. It fires one batch, in one transaction:
 // sql/schedule_due.sql, an Enqueue and sql/schedule_fired.sql. The process needs the rights of the
 // enqueueing role for that, or else leaves schedules to others. A schedule that cannot be fired is
 // left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
-	if next, ok := b.ticks.untilNext(); ok {
+	if next, ok := b.ticks.UntilNext(); ok {
 		return 0, next, nil
 	}
 	if next, err = b.lookForTick(ctx); err != nil || next != 0 {
 		return 0, next, err
 	}
-	batch := b.ticks.batch()
+	batch := b.ticks.Batch()
 	fired, err = b.fireDue(ctx, batch)
 	if err != nil {
 		return fired, 0, err
 	}
-	b.ticks.expire()
+	b.ticks.Expire()
 	if fired == batch {
 		return fired, 0, nil
 	}
@@ -164,13 +58,13 @@ func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Durat
 func (b *Backend) lookForTick(ctx context.Context) (next time.Duration, err error) {
 	var micros sql.NullInt64
 	err = b.run(ctx, "next tick", nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&micros) }, b.sql.scheduleNext, b.ticks.leftAlone())
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&micros) }, b.sql.scheduleNext, textArray(b.ticks.Left()))
 	})
 	if err != nil {
 		return 0, err
 	}
 	next = untilDue(micros)
-	b.ticks.note(next, knownBusy)
+	b.ticks.NoteAsked(next)
 	return next, nil
 }
 
@@ -181,7 +75,7 @@ func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error)
 	var broken error
 	err = b.inTx(ctx, "fire schedules", func(tx queue.DB) error {
 		names, broken = nil, nil
-		at, rows, err := b.queryScheduleRows(ctx, tx, b.sql.scheduleDue, b.ticks.leftAlone(), batch)
+		at, rows, err := b.queryScheduleRows(ctx, tx, b.sql.scheduleDue, textArray(b.ticks.Left()), batch)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -189,7 +83,7 @@ func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error)
 		for _, r := range rows {
 			s, jobs, next, err := r.FireRow(at, b.options.MaxPayload)
 			if err != nil {
-				b.ticks.leave(r.Name, schedules.RetryTick)
+				b.ticks.Leave(r.Name, schedules.RetryTick)
 				broken = errors.Join(broken, err)
 				continue
 			}
@@ -206,16 +100,16 @@ func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error)
 		return len(names), broken
 	case len(names) == 0 || sqlState(err) == "" || ctx.Err() != nil: // it has to do with the connection
 	case sqlState(err) == insufficientPrivilege:
-		b.ticks.deny(schedules.RetryTick)
+		b.ticks.Deny(schedules.RetryTick)
 		err = fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(names), err)
 	case len(names) == 1 && lockTimedOut(err): // a transaction holds the key of its job
-		b.ticks.leave(names[0], time.Second)
+		b.ticks.Leave(names[0], time.Second)
 		err = nil
 	case len(names) == 1:
-		b.ticks.leave(names[0], schedules.RetryTick)
+		b.ticks.Leave(names[0], schedules.RetryTick)
 		err = fmt.Errorf("schedule %q: %w", names[0], err)
 	default:
-		b.ticks.fireSingly(len(names))
+		b.ticks.FireSingly(len(names))
 		if lockTimedOut(err) {
 			err = nil
 		}

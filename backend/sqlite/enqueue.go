@@ -35,19 +35,10 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	if len(jobs) == 0 {
 		return nil
 	}
-	write := b.writePlain
-	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
-		write = b.writeKeyed
-	}
-	if slices.ContainsFunc(jobs, replaces) {
-		write = b.writeReplacing
-	}
 	caller := db
 	err := b.onHandle(ctx, "enqueue", db, func(ctx context.Context, db queue.DB) error {
-		for _, part := range parts(jobs, maxText) {
-			if err := write(ctx, db, part); err != nil {
-				return err
-			}
+		if err := b.writeJobs(ctx, db, jobs); err != nil {
+			return err
 		}
 		if kind, _ := handle.Of(caller); kind == handle.Tx {
 			return ownkey.Check(ctx, jobs)
@@ -63,6 +54,23 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row: " + err.Error(), Err: err}
 	}
 	return err
+}
+
+// writeJobs enqueues jobs with the shortest statement that can write them.
+func (b *Backend) writeJobs(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
+	write := b.writePlain
+	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
+		write = b.writeKeyed
+	}
+	if slices.ContainsFunc(jobs, replaces) {
+		write = b.writeReplacing
+	}
+	for _, part := range parts(jobs, maxText) {
+		if err := write(ctx, db, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parts cuts jobs into batches whose texts have at most that many bytes before they are quoted.

@@ -65,14 +65,15 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	sleepers := b.file.fallAsleep(b.options.Prefix, worker, queues)
 	at := now()
 	var seen int64
-	var due sql.NullInt64
+	var due, tick sql.NullInt64
 	err = b.read(ctx, "sleep", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen, &due) }, b.sql.sleep, stringList(queues), at)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen, &due, &tick) }, b.sql.sleep, stringList(queues), at)
 	})
 	if err != nil {
 		return -1, err
 	}
 	b.file.recordSeen(sleepers, seen)
+	b.ticks.NoteAsleep(untilTick(tick, at))
 	next = -1
 	if due.Valid {
 		next = sqlkit.Duration(due.Int64 - at)

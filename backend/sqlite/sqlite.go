@@ -23,6 +23,7 @@ type Backend struct {
 	file    *file
 	id      identity // of the file when New looked at it
 	sweep   sqlkit.Sweep
+	ticks   sqlkit.Ticks
 	hot     atomic.Pointer[hotStatements] // nil until they are needed
 	turns   turns
 	polled  atomic.Int64 // when Listen last looked into the file, as UnixNano
@@ -41,6 +42,8 @@ var _ interface {
 	queue.TxClaimer
 	queue.Pooled
 	queue.TxBeginner
+	queue.Scheduler
+	queue.ScheduleRunner
 } = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.

@@ -22,6 +22,9 @@ type statements struct {
 	dead, redrive, old, archive, prune                    string
 	backlog, idRange, countAll, countFew, countSample     string
 	list, listPending, job                                string
+
+	scheduleLock, scheduleRead, scheduleWrite, scheduleDelete string
+	scheduleNext, scheduleDue, scheduleFired                  string
 }
 
 func loadStatements(prefix string) statements {
@@ -66,6 +69,13 @@ func loadStatements(prefix string) statements {
 		countSample:      load("count_sample"),
 		list:             load("list"),
 		listPending:      load("list_pending"),
+		scheduleLock:     load("schedule_lock"),
+		scheduleRead:     load("schedule_read"),
+		scheduleWrite:    load("schedule_write"),
+		scheduleDelete:   load("schedule_delete"),
+		scheduleNext:     load("schedule_next"),
+		scheduleDue:      load("schedule_due"),
+		scheduleFired:    load("schedule_fired"),
 		job:              load("job"),
 	}
 }

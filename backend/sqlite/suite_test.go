@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
@@ -34,10 +35,15 @@ func TestConformance(t *testing.T) {
 					db := open(t, driver, strings.Replace(dsn(t), w.without, "", 1))
 					o := sqlite.Options{Retention: forever}
 					migrate(t, db, o)
+					b := backend(t, db, o)
 					return backendtest.Harness{
-						Queue:     backend(t, db, o),
+						Queue:     b,
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
+						Rewind: func(t *testing.T, by time.Duration) {
+							execute(t, db, `UPDATE errand_schedules SET next_at = next_at - ?`, by.Microseconds())
+							sqlite.ForgetTick(b)
+						},
 					}
 				})
 			})

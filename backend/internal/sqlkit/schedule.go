@@ -104,3 +104,79 @@ func fromMicros(us int64) time.Time {
 	}
 	return time.UnixMicro(us).UTC()
 }
+
+// ChangedSchedule is a state to be written. Was and WasNext are the version and the tick that the
+// change began with: 0 if there was no schedule, or no tick. Gone says that the row is to be deleted.
+type ChangedSchedule struct {
+	ScheduleRow
+	Was     int64 `json:"was"`
+	WasNext int64 `json:"was_next"`
+	Gone    bool  `json:"gone"`
+}
+
+// changeRounds is how often ChangeSchedules begins anew.
+const changeRounds = 20
+
+// ChangeSchedules makes a change to the named schedules. It reads them, computes their next ticks,
+// and writes them. write returns the names of those that had not changed meanwhile; for the others
+// ChangeSchedules begins anew. It returns how many have a new version.
+func ChangeSchedules(names []string, f schedules.Change, read func(names []string) (time.Time, []ScheduleRow, error),
+	write func([]ChangedSchedule) (written map[string]bool, err error),
+) (n int, err error) {
+	index := make(map[string]int, len(names))
+	for i, name := range names {
+		index[name] = i
+	}
+	for round := 0; len(names) > 0; round++ {
+		if round == changeRounds {
+			return n, fmt.Errorf("%d schedules keep changing", len(names))
+		}
+		at, rows, err := read(names)
+		if err != nil {
+			return n, err
+		}
+		changes, err := changesOf(names, index, rows, at, f)
+		if err != nil || len(changes) == 0 {
+			return n, err
+		}
+		written, err := write(changes)
+		if err != nil {
+			return n, err
+		}
+		names = nil
+		for _, c := range changes {
+			switch {
+			case !written[c.Name]:
+				names = append(names, c.Name)
+			case c.Was != c.Version:
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// changesOf returns what a change makes of the named schedules.
+func changesOf(names []string, index map[string]int, rows []ScheduleRow, at time.Time, f schedules.Change) (changes []ChangedSchedule, err error) {
+	before := make(map[string]ScheduleRow, len(rows))
+	for _, r := range rows {
+		before[r.Name] = r
+	}
+	for _, name := range names {
+		var was *schedules.State
+		r, ok := before[name]
+		if ok {
+			was, _ = r.State() // a job that cannot be read is replaced, or becomes an empty one
+		}
+		next := f(index[name], was, at)
+		if next == nil {
+			continue
+		}
+		row, err := NewScheduleRow(next)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, ChangedSchedule{ScheduleRow: row, Was: r.Version, WasNext: r.NextAt, Gone: next.IsGone()})
+	}
+	return changes, nil
+}

@@ -1,0 +1,118 @@
+package sqlkit
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// fireBatch is how many schedules are fired in one transaction.
+	fireBatch = 500
+	// knownAsleep is how long the next tick is known after a worker has fallen asleep.
+	knownAsleep = 35 * time.Second
+	// knownBusy is how long it is known after this process has asked for it. Workers call
+	// FireSchedules each 5 s.
+	knownBusy = 4 * time.Second
+)
+
+// Ticks is what this process knows about the next tick. Its zero value knows nothing. It is safe for
+// concurrent use.
+type Ticks struct {
+	mu      sync.Mutex
+	known   time.Time            // until when next holds
+	next    time.Time            // zero if there is none
+	left    map[string]time.Time // schedules that could not be fired, and until when to leave them alone
+	singles int                  // how many schedules to fire one by one, because a batch has failed
+	denied  time.Time            // until then this process fires nothing, because it lacks a right
+}
+
+// NoteAsleep records when the next tick comes, below 0 for none, as a worker has learned that falls
+// asleep. A change wakes it, and it asks again at least every 30 s.
+func (t *Ticks) NoteAsleep(next time.Duration) { t.note(next, knownAsleep) }
+
+// NoteAsked records when the next tick comes, below 0 for none, as this process has asked.
+func (t *Ticks) NoteAsked(next time.Duration) { t.note(next, knownBusy) }
+
+// note records when the next tick comes, below 0 for none, and for how long that is known.
+func (t *Ticks) note(next, known time.Duration) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known, t.next = now.Add(known), time.Time{}
+	if next >= 0 {
+		t.next = now.Add(next)
+	}
+}
+
+// Expire forgets the next tick.
+func (t *Ticks) Expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = time.Time{}
+}
+
+// UntilNext returns how long until the next tick, or less than 0 for none. ok is false if it is not
+// known, or if a tick has come.
+func (t *Ticks) UntilNext() (next time.Duration, ok bool) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case now.Before(t.denied):
+		return -1, true
+	case !now.Before(t.known):
+		return 0, false
+	case t.next.IsZero():
+		return -1, true
+	}
+	return t.next.Sub(now), t.next.After(now)
+}
+
+// Leave leaves a schedule alone for d.
+func (t *Ticks) Leave(name string, d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left == nil {
+		t.left = make(map[string]time.Time)
+	}
+	t.left[name] = time.Now().Add(d)
+}
+
+// Left returns the schedules to leave alone now.
+func (t *Ticks) Left() (names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, until := range t.left {
+		if time.Now().After(until) {
+			delete(t.left, name)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Deny leaves all schedules to other processes for d.
+func (t *Ticks) Deny(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.denied = time.Now().Add(d)
+}
+
+// Batch returns how many schedules to fire at once.
+func (t *Ticks) Batch() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.singles > 0 {
+		t.singles--
+		return 1
+	}
+	return fireBatch
+}
+
+// FireSingly makes the next calls of Batch return 1, because a batch of that size has failed.
+func (t *Ticks) FireSingly(size int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.singles = size
+}

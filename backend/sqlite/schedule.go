@@ -1,0 +1,250 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
+	"github.com/errandhq/errand/internal/schedules"
+	"github.com/errandhq/errand/queue"
+)
+
+// SetSchedules implements [queue.Scheduler] with sql/schedule_read.sql and sql/schedule_write.sql.
+func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Schedule) error {
+	if err := queue.CheckSchedules(b.options.MaxPayload, list...); err != nil {
+		return fmt.Errorf("sqlite: set schedules: %w", err)
+	}
+	names, set := schedules.Set(list)
+	_, err := b.changeSchedules(ctx, "set schedules", db, names, set)
+	return err
+}
+
+// DeclareSchedules implements [queue.ScheduleRunner].
+func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
+	if err := d.Check(b.options.MaxPayload); err != nil {
+		return 0, fmt.Errorf("sqlite: declare schedules: %w", err)
+	}
+	names, declare := schedules.Declare(d)
+	return b.changeSchedules(ctx, "declare schedules", db, names, declare)
+}
+
+// PauseSchedules implements [queue.Scheduler].
+func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
+	names, pause := schedules.Pause(paused, names)
+	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
+}
+
+// DeleteSchedules implements [queue.Scheduler].
+func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
+	names, remove := schedules.Delete(names)
+	return b.changeSchedules(ctx, "delete schedules", db, names, remove)
+}
+
+// Schedules implements [queue.Scheduler]. A schedule whose job cannot be read has an empty Job.
+func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
+	var rows []sqlkit.ScheduleRow
+	err = b.read(ctx, "schedules", func(db queue.DB) (err error) {
+		rows, err = queryScheduleRows(ctx, db, b.sql.scheduleRead, nil)
+		return err
+	})
+	for _, r := range rows {
+		if !r.Deleted {
+			s, _ := r.State()
+			all = append(all, s.ScheduleRecord)
+		}
+	}
+	return all, err
+}
+
+func queryScheduleRows(ctx context.Context, db queue.DB, query string, args ...any) (all []sqlkit.ScheduleRow, err error) {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+		var r sqlkit.ScheduleRow
+		err := rows.Scan(r.Targets()...)
+		all = append(all, r)
+		return err
+	}, query, args...)
+	return all, err
+}
+
+// changeSchedules makes a change to the named schedules, in one transaction. It returns how many
+// have a new version. It draws an id, so that sleeping workers of every process learn of the next
+// tick.
+func (b *Backend) changeSchedules(ctx context.Context, operation string, db queue.DB, names []string, f schedules.Change) (n int, err error) {
+	var drawn requeued
+	err = b.onHandle(ctx, operation, db, func(ctx context.Context, db queue.DB) error {
+		n, drawn = 0, requeued{queues: []string{""}}
+		if _, err := exec(ctx, db, b.sql.scheduleLock); err != nil {
+			return err
+		}
+		read := func(names []string) (at time.Time, rows []sqlkit.ScheduleRow, err error) {
+			rows, err = queryScheduleRows(ctx, db, b.sql.scheduleRead, stringList(names))
+			return time.UnixMicro(now()).UTC(), rows, err
+		}
+		write := func(changes []sqlkit.ChangedSchedule) (map[string]bool, error) {
+			return b.writeSchedules(ctx, db, changes)
+		}
+		n, err = sqlkit.ChangeSchedules(names, f, read, write)
+		if err != nil || n == 0 {
+			return err
+		}
+		return b.bumpID(ctx, db, &drawn)
+	})
+	if err != nil {
+		return 0, err
+	}
+	b.ticks.Expire()
+	if b.isOwn(db) {
+		b.file.wakeBehind(b.options.Prefix, drawn.bumpedID)
+	}
+	return n, nil
+}
+
+// writeSchedules writes the changed schedules, and returns the names of those that had not changed
+// meanwhile. They can change only if db is a connection without a transaction.
+func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
+	written = make(map[string]bool, len(changes))
+	for _, c := range changes {
+		query, args := b.sql.scheduleWrite, []any{
+			c.Name, c.Spec, c.Zone, string(c.Job), c.Missed, c.Grace, c.Overlap, c.Paused, c.NextAt, c.Version, c.Digest, c.Release,
+			c.Edited, c.Deleted, c.UpdatedAt, c.Was, c.WasNext,
+		}
+		if c.Gone {
+			query, args = b.sql.scheduleDelete, []any{c.Name, c.Was}
+		}
+		result, err := exec(ctx, db, query, args...)
+		if err != nil {
+			return nil, err
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return nil, err
+		}
+		written[c.Name] = n > 0
+	}
+	return written, nil
+}
+
+// FireSchedules implements [queue.ScheduleRunner]. It looks for the next tick with
+// sql/schedule_next.sql, which writes nothing, and fires one batch of what is due in one
+// transaction. A schedule that cannot be fired is left alone for a minute.
+func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
+	if next, ok := b.ticks.UntilNext(); ok {
+		return 0, next, nil
+	}
+	if next, err = b.lookForTick(ctx); err != nil || next != 0 {
+		return 0, next, err
+	}
+	batch := b.ticks.Batch()
+	if fired, err = b.fireDue(ctx, batch); err != nil {
+		return fired, 0, err
+	}
+	if b.ticks.Expire(); fired == batch {
+		return fired, 0, nil
+	}
+	next, err = b.lookForTick(ctx)
+	return fired, next, err
+}
+
+// lookForTick returns how long until the next tick: 0 if it has come, less than 0 if there is none.
+func (b *Backend) lookForTick(ctx context.Context) (next time.Duration, err error) {
+	var at sql.NullInt64
+	err = b.read(ctx, "next tick", func(db queue.DB) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&at) }, b.sql.scheduleNext, stringList(b.ticks.Left()))
+	})
+	if err != nil {
+		return 0, err
+	}
+	next = untilTick(at, now())
+	b.ticks.NoteAsked(next)
+	return next, nil
+}
+
+// untilTick returns how long from now, in microseconds since 1970, until at: 0 if it has passed, or
+// -1 if it is NULL.
+func untilTick(at sql.NullInt64, now int64) time.Duration {
+	if !at.Valid {
+		return -1
+	}
+	return sqlkit.Duration(max(at.Int64-now, 0))
+}
+
+// firing is a schedule whose tick has come, with its jobs and the tick that follows.
+type firing struct {
+	row   sqlkit.ScheduleRow
+	state *schedules.State
+	jobs  []*queue.Job
+	next  time.Time
+}
+
+// fireDue fires at most batch schedules that are due. It returns how many, and the errors of those
+// that it could not fire.
+func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error) {
+	var ready []firing
+	var broken error
+	err = b.write(ctx, "fire schedules", func(ctx context.Context, db queue.DB) error {
+		ready, broken = nil, nil
+		if _, err := exec(ctx, db, b.sql.scheduleLock); err != nil {
+			return err
+		}
+		at := now()
+		rows, err := queryScheduleRows(ctx, db, b.sql.scheduleDue, stringList(b.ticks.Left()), at, batch)
+		if err != nil || len(rows) == 0 {
+			return errors.Join(err, errUndo)
+		}
+		for _, r := range rows {
+			s, jobs, next, err := r.FireRow(time.UnixMicro(at).UTC(), b.options.MaxPayload)
+			if err != nil {
+				b.ticks.Leave(r.Name, schedules.RetryTick)
+				broken = errors.Join(broken, err)
+				continue
+			}
+			ready = append(ready, firing{r, s, jobs, next})
+		}
+		return b.enqueueTicks(ctx, db, ready)
+	})
+	if broken != nil {
+		broken = fmt.Errorf("sqlite: fire schedules: %w", broken)
+	}
+	switch {
+	case err == nil:
+		for _, f := range ready {
+			b.wakeFor(nil, f.jobs)
+		}
+		return len(ready), broken
+	case len(ready) == 0 || ctx.Err() != nil || sqliteerr.IsBusy(err):
+	case len(ready) == 1:
+		b.ticks.Leave(ready[0].row.Name, schedules.RetryTick)
+		err = fmt.Errorf("schedule %q: %w", ready[0].row.Name, err)
+	default:
+		b.ticks.FireSingly(len(ready))
+	}
+	return 0, errors.Join(broken, err)
+}
+
+// enqueueTicks enqueues the jobs of schedules and moves the schedules on.
+func (b *Backend) enqueueTicks(ctx context.Context, db queue.DB, all []firing) error {
+	var jobs []*queue.Job
+	for _, f := range all {
+		jobs = append(jobs, f.jobs...)
+	}
+	if len(jobs) > 0 {
+		if err := b.writeJobs(ctx, db, jobs); err != nil {
+			return err
+		}
+	}
+	for _, f := range all {
+		row, err := sqlkit.NewScheduleRow(f.state.Fired(f.jobs, f.next))
+		if err != nil {
+			return err
+		}
+		_, err = exec(ctx, db, b.sql.scheduleFired, row.Name, row.Version, f.row.NextAt, row.NextAt, row.LastTick, row.LastJob, row.Skipped)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
