@@ -76,31 +76,32 @@ type Backlogger interface {
 	Backlogs(ctx context.Context) ([]Backlog, error)
 }
 
-// Redrive chooses dead jobs by ID, queue or kind. A job has to match all fields that are set. At
-// least one must be set: the zero value is an error.
-type Redrive struct {
-	ID    int64
-	Queue string
-	Kind  string
-}
-
-// Check returns an [*InvalidError] if no field is set, or if a field is no text that a database can
-// store. Backends call it first in Redrive.
-func (r Redrive) Check() error {
-	if r == (Redrive{}) {
-		return invalid("Redrive", "empty: name an ID, a Queue or a Kind")
-	}
-	return checkTexts(r.Queue, r.Kind, "")
-}
-
-// Redriver is a backend that can make dead jobs pending again.
+// Redriver is a backend that can make dead and cancelled jobs pending again.
 type Redriver interface {
-	// Redrive makes the chosen dead jobs pending and due now, with no attempts used and no last
-	// error, and counts that in their Redrives. It returns how many. A job stays dead if a live job
-	// holds its Key. If which is empty, the error is an [*InvalidError]. For an ID, 0 means that
-	// there is no such job, that it is not dead, or that a live job holds its Key: [Inspector].Job
-	// tells which.
-	Redrive(ctx context.Context, which Redrive) (n int, err error)
+	// Redrive makes the chosen dead jobs pending and due now, through db: a transaction, whose commit
+	// makes it take effect, or nil for the backend's own handle. If which.Status is
+	// [StatusCancelled], it does so with cancelled jobs instead. They have no attempts used and no
+	// last error, and their Redrives count it. Redrive returns how many there were. A job stays as it
+	// is if a live job holds its Key. A bad Which is an [*InvalidError]; its Status may be
+	// [StatusDead] or [StatusCancelled]. For an ID, 0 means that there is no such job, that it does
+	// not have that status, or that a live job holds its Key: [Inspector].Job tells which.
+	//
+	// Through nil or a pool, Redrive changes a thousand jobs a statement, as [Canceller] does. It may
+	// be called concurrently.
+	Redrive(ctx context.Context, db DB, which Which) (n int, err error)
+}
+
+// Editor is a backend that can change jobs that wait.
+type Editor interface {
+	// Edit changes the chosen jobs that are pending or held, through db: a transaction, whose commit
+	// makes it take effect, or nil for the backend's own handle. It returns how many it has changed,
+	// and leaves all other jobs alone. Workers are woken for jobs that are due. A job stays as it is
+	// if it would move to a queue in which a live job holds its Key. A bad Which or Change is an
+	// [*InvalidError]; the Status of which may be [StatusPending] or [StatusHeld].
+	//
+	// Through nil or a pool, Edit changes a thousand jobs a statement, as [Canceller] does. It may be
+	// called concurrently.
+	Edit(ctx context.Context, db DB, which Which, change Change) (n int, err error)
 }
 
 // Canceller is a backend that can cancel jobs. Its methods may be called concurrently.

@@ -99,7 +99,7 @@ func testCancelledRedrive(t *testing.T, h Harness) {
 	redriver, _ := queue.As[queue.Redriver](h.Queue)
 	enqueue(t, h, newJob())
 	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Dead})
-	n, err := redriver.Redrive(cancelled(t), queue.Redrive{Queue: "q"})
+	n, err := redriver.Redrive(cancelled(t), nil, queue.Which{Queue: "q"})
 	wantCanceled(t, "Redrive", err)
 	if n != 0 {
 		t.Errorf("Redrive with a cancelled context: got %d, want 0", n)

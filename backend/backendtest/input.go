@@ -245,15 +245,15 @@ func testBadOutcomes(t *testing.T, h Harness) {
 
 func testBadRedrive(t *testing.T, h Harness) {
 	redriver, _ := queue.As[queue.Redriver](h.Queue)
-	n, err := redriver.Redrive(t.Context(), queue.Redrive{})
-	wantInvalid(t, "Redrive of nothing in particular", err, "Redrive")
+	n, err := redriver.Redrive(t.Context(), nil, queue.Which{})
+	wantInvalid(t, "Redrive of nothing in particular", err, "Which")
 	if n != 0 {
 		t.Errorf("Redrive of nothing in particular: got %d, want 0", n)
 	}
 	for _, text := range []string{"a\x00", "\xff"} {
-		_, err := redriver.Redrive(t.Context(), queue.Redrive{Queue: text})
+		_, err := redriver.Redrive(t.Context(), nil, queue.Which{Queue: text})
 		wantInvalid(t, fmt.Sprintf("Redrive of queue %q", text), err, "Queue")
-		_, err = redriver.Redrive(t.Context(), queue.Redrive{Kind: text})
+		_, err = redriver.Redrive(t.Context(), nil, queue.Which{Kind: text})
 		wantInvalid(t, fmt.Sprintf("Redrive of kind %q", text), err, "Kind")
 	}
 }

@@ -207,10 +207,7 @@ func claimedBefore(a, b *queue.Record) bool {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), due, cmp.Compare(a.ID, b.ID)) < 0
 }
 
-// chosen reports whether which chooses the job.
-func chosen(which queue.Redrive, r *queue.Record) bool {
-	return r.Status == queue.StatusDead &&
-		(which.ID == 0 || which.ID == r.ID) &&
-		(which.Queue == "" || which.Queue == r.Queue) &&
-		(which.Kind == "" || which.Kind == r.Kind)
+// chosen reports whether which chooses the dead job.
+func chosen(which queue.Which, r *queue.Record) bool {
+	return r.Status == queue.StatusDead && which.Matches(r)
 }

@@ -25,13 +25,13 @@ func (m *model) redrive(rt *rapid.T) {
 	}
 	slices.SortFunc(dead, func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
 	one := rapid.SampledFrom(dead).Draw(rt, "dead")
-	which := queue.Redrive{ID: one.ID}
+	which := queue.Which{IDs: []int64{one.ID}}
 	inspector, canLook := queue.As[queue.Inspector](m.h.Queue)
 	if canLook && rapid.Bool().Draw(rt, "all of its queue") {
-		which = queue.Redrive{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
+		which = queue.Which{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
 	}
 	want := m.redrivable(dead, which)
-	n, err := redriver.Redrive(m.ctx, which)
+	n, err := redriver.Redrive(m.ctx, nil, which)
 	if err != nil || n != len(want) {
 		rt.Fatalf("Redrive(%+v): got %d, error %v; want %d", which, n, err, len(want))
 	}
@@ -60,7 +60,7 @@ func rivals(j *modelJob) string {
 
 // redrivable counts the chosen dead jobs by free key, and counts each job without a key by itself.
 // Of the jobs with one key, one will be redriven.
-func (m *model) redrivable(dead []*modelJob, which queue.Redrive) map[string]int {
+func (m *model) redrivable(dead []*modelJob, which queue.Which) map[string]int {
 	groups := make(map[string]int)
 	for _, j := range dead {
 		if chosen(which, &j.Record) && m.live(j.Queue, j.Key) == nil {

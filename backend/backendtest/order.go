@@ -283,7 +283,7 @@ func testOrderRedrive(t *testing.T, h Harness) {
 	enqueue(t, h, a...)
 	settle(t, h, outcomes(queue.Dead, wantNext(t, h, "of a group", a[0])...)...)
 	held := wantNext(t, h, "after the dead job", a[1])
-	redrive(t, h, queue.Redrive{ID: a[0].ID}, 1)
+	redrive(t, h, queue.Which{IDs: []int64{a[0].ID}}, 1)
 	claimNone(t, h, "of the redriven job while a later one runs")
 	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Release})
 	held = wantNext(t, h, "when the later one is released", a[0])

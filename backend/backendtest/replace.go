@@ -173,7 +173,7 @@ func testReplaceRedriven(t *testing.T, h Harness) {
 	enqueue(t, h, second)
 	settle(t, h, queue.Outcome{Job: held, Action: queue.Dead})
 	redriver, _ := queue.As[queue.Redriver](h.Queue)
-	if n, err := redriver.Redrive(t.Context(), queue.Redrive{ID: first.ID}); n != 1 || err != nil {
+	if n, err := redriver.Redrive(t.Context(), nil, queue.Which{IDs: []int64{first.ID}}); n != 1 || err != nil {
 		t.Fatalf("Redrive: %d jobs, error %v; want 1", n, err)
 	}
 	wantSameIDs(t, "claim", claimAll(t, h, 2), []*queue.Job{first, second})

@@ -24,6 +24,9 @@ type Harness struct {
 	// Begin opens a transaction on the same database; nil means that the backend has none. With a
 	// *sql.DB it returns db.BeginTx(ctx, nil).
 	Begin func(ctx context.Context) (Tx, error)
+	// Hold makes the pending job with that ID held, as SQL does by hand; nil leaves out the cases of
+	// held jobs.
+	Hold func(ctx context.Context, id int64) error
 	// Polls says that the backend is a Waiter that was opened without the means to wake workers.
 	// Its Listen must then return an error.
 	Polls bool
@@ -47,6 +50,8 @@ const (
 	hasBacklogger
 	hasRedriver
 	hasCanceller
+	hasEditor
+	holds // the harness can hold a job
 	hasPruner
 	hasReclaimer
 	hasTxClaimer
@@ -62,7 +67,7 @@ var capabilityNames = []struct {
 	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
+	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
 }
 
@@ -80,6 +85,8 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Backlogger](h), hasBacklogger)
 	add(can[queue.Redriver](h), hasRedriver)
 	add(can[queue.Canceller](h), hasCanceller)
+	add(can[queue.Editor](h), hasEditor)
+	add(h.Hold != nil, holds)
 	add(can[queue.Pruner](h), hasPruner)
 	add(can[queue.Reclaimer](h), hasReclaimer)
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
@@ -132,6 +139,7 @@ var themes = []theme{
 	{"schedule", false, scheduleCases},
 	{"history", false, historyCases},
 	{"control", false, controlCases},
+	{"edit", false, editCases},
 	{"model", false, modelCases},
 }
 

@@ -201,7 +201,7 @@ func testTimesOfRedrives(t *testing.T, h Harness) {
 		if dead.Redrives != n-1 || !dead.RedrivenAt.Equal(last.RedrivenAt) {
 			t.Errorf("record before redrive %d: got %d of them, the last at %v; want the last at %v", n, dead.Redrives, dead.RedrivenAt, last.RedrivenAt)
 		}
-		redrive(t, h, queue.Redrive{ID: j.ID}, 1)
+		redrive(t, h, queue.Which{IDs: []int64{j.ID}}, 1)
 		last, _ = lookUp(t, h, j.ID)
 		if last.Redrives != n || last.RedrivenAt.Before(dead.FinishedAt) {
 			t.Errorf("record after redrive %d: got %d of them, the last at %v; want it after %v", n, last.Redrives, last.RedrivenAt, dead.FinishedAt)

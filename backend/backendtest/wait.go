@@ -136,7 +136,7 @@ func testWakeUpByRedrive(t *testing.T, h Harness) {
 		for _, j := range claim(t, h, request(1)) {
 			settle(t, h, queue.Outcome{Job: j, Action: queue.Dead})
 		}
-		if _, err := redriver.Redrive(t.Context(), queue.Redrive{Queue: "q"}); err != nil {
+		if _, err := redriver.Redrive(t.Context(), nil, queue.Which{Queue: "q"}); err != nil {
 			t.Fatalf("Redrive: %v", err)
 		}
 	}

@@ -152,7 +152,7 @@ func reclaimOne(t *testing.T, h Harness) {
 func redriveOne(t *testing.T, h Harness, id int64) {
 	t.Helper()
 	redriver, _ := queue.As[queue.Redriver](h.Queue)
-	if n, err := redriver.Redrive(t.Context(), queue.Redrive{ID: id}); err != nil || n != 1 {
+	if n, err := redriver.Redrive(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
 		t.Fatalf("Redrive of a dead job: got %d, error %v", n, err)
 	}
 }

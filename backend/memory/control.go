@@ -1,8 +1,11 @@
 package memory
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -53,6 +56,87 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n i
 			}
 		}
 		n = len(rows)
+		return nil
+	})
+	return n, err
+}
+
+// Redrive implements [queue.Redriver]. It changes all jobs at once. Of jobs with the same key it
+// redrives the oldest.
+func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	if err := which.Check(queue.StatusDead, queue.StatusCancelled); err != nil {
+		return 0, failed("redrive", err)
+	}
+	at := now()
+	return q.changeJobs(ctx, "redrive", db, which, which.Of(queue.StatusDead), func(rec queue.Record) queue.Record {
+		rec = waiting(rec)
+		rec.Attempt, rec.LastError, rec.CancelAt = 0, "", time.Time{}
+		rec.ScheduledAt, rec.UpdatedAt, rec.RedrivenAt = at, at, at
+		rec.Redrives++
+		return rec
+	})
+}
+
+// Edit implements [queue.Editor]. It changes all jobs at once.
+func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
+	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
+	if err := cmp.Or(which.Check(statuses...), c.Check(q.opts.MaxPayload)); err != nil {
+		return 0, failed("edit", err)
+	}
+	at := now()
+	return q.changeJobs(ctx, "edit", db, which, which.Of(statuses...), func(rec queue.Record) queue.Record {
+		return edited(rec, c, at)
+	})
+}
+
+// edited returns the job after the change.
+func edited(rec queue.Record, c queue.Change, at time.Time) queue.Record {
+	switch {
+	case c.RunNow:
+		rec.Status, rec.ScheduledAt = queue.StatusPending, at
+	case c.Delay > 0:
+		rec.ScheduledAt = at.Add(c.Delay)
+	case !c.ScheduledAt.IsZero():
+		rec.ScheduledAt = c.ScheduledAt.Round(0)
+	}
+	if c.Priority != nil {
+		rec.Priority = *c.Priority
+	}
+	if c.Payload != nil {
+		rec.Payload = bytes.Clone(c.Payload)
+	}
+	rec.Queue = cmp.Or(c.Queue, rec.Queue)
+	rec.MaxAttempts = cmp.Or(c.MaxAttempts, rec.MaxAttempts)
+	rec.UpdatedAt = at
+	return rec
+}
+
+// changeJobs makes of each chosen job what to returns, unless another live job has the key that the job
+// would then hold. It returns how many jobs it has changed.
+func (q *Queue) changeJobs(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, to func(queue.Record) queue.Record) (n int, err error) {
+	tx, err := txOf(db)
+	if err != nil {
+		return 0, failed(operation, err)
+	}
+	err = q.do(ctx, operation, tx, func() *memTx {
+		rows, busy := q.chosen(tx, which, statuses...)
+		if busy != nil {
+			return busy
+		}
+		for _, r := range rows {
+			next := to(*r.visibleTo(tx))
+			if _, busy := q.holder(tx, keyOf(&next.Job)); busy != nil {
+				return busy
+			}
+		}
+		for _, r := range rows {
+			next := to(*r.visibleTo(tx))
+			if other, _ := q.holder(tx, keyOf(&next.Job)); other != nil && other != r {
+				continue
+			}
+			q.write(tx, r, next)
+			n++
+		}
 		return nil
 	})
 	return n, err

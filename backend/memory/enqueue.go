@@ -64,7 +64,7 @@ func (q *Queue) insert(tx *memTx, db queue.DB, j *queue.Job, at time.Time) {
 	}
 	q.lastID++
 	j.ID = q.lastID
-	r := &row{id: j.ID, key: keyOf(j), through: db}
+	r := &row{id: j.ID, through: db}
 	q.rows[r.id] = r
 	q.write(tx, r, newRecord(j, at))
 }
@@ -133,7 +133,7 @@ func (q *Queue) holder(tx *memTx, k lockKey) (r *row, busy *memTx) {
 		if r.tx != nil && r.tx != tx {
 			return nil, r.tx
 		}
-		if holdsKey(r.visibleTo(tx)) {
+		if rec := r.visibleTo(tx); holdsKey(rec) && keyOf(&rec.Job) == k {
 			return r, nil
 		}
 	}
@@ -143,20 +143,29 @@ func (q *Queue) holder(tx *memTx, k lockKey) (r *row, busy *memTx) {
 // holdsKey reports whether the job has a key that no other job may take.
 func holdsKey(r *queue.Record) bool { return live(r) && r.Key != "" }
 
-// indexKey keeps r in keys while it holds its key, or may hold it after an open transaction.
+// indexKey keeps r in keys while it holds its key, or may hold one after an open transaction.
 func (q *Queue) indexKey(r *row) {
-	if r.key.key == "" {
+	if r.committed.Key == "" && (r.draft == nil || r.draft.Key == "") && len(r.keys) == 0 {
 		return
 	}
-	keyed := holdsKey(&r.committed) || r.draft != nil && holdsKey(r.draft)
-	switch {
-	case keyed && !r.keyed:
-		q.keys[r.key] = append(q.keys[r.key], r)
-	case !keyed && r.keyed:
-		q.keys[r.key] = slices.DeleteFunc(q.keys[r.key], func(o *row) bool { return o == r })
-		if len(q.keys[r.key]) == 0 {
-			delete(q.keys, r.key)
+	var held []lockKey
+	for _, rec := range []*queue.Record{&r.committed, r.draft} {
+		if rec != nil && holdsKey(rec) && !slices.Contains(held, keyOf(&rec.Job)) {
+			held = append(held, keyOf(&rec.Job))
 		}
 	}
-	r.keyed = keyed
+	for _, k := range r.keys {
+		if slices.Contains(held, k) {
+			continue
+		}
+		if q.keys[k] = slices.DeleteFunc(q.keys[k], func(o *row) bool { return o == r }); len(q.keys[k]) == 0 {
+			delete(q.keys, k)
+		}
+	}
+	for _, k := range held {
+		if !slices.Contains(r.keys, k) {
+			q.keys[k] = append(q.keys[k], r)
+		}
+	}
+	r.keys = held
 }

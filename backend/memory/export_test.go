@@ -1,6 +1,11 @@
 package memory
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
 
 // Rewind makes the next tick of each schedule due by that much sooner.
 func (q *Queue) Rewind(by time.Duration) {
@@ -13,4 +18,14 @@ func (q *Queue) Rewind(by time.Duration) {
 			s.committed = &next
 		}
 	}
+}
+
+// Hold makes a pending job held.
+func (q *Queue) Hold(_ context.Context, id int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	next := q.rows[id].committed
+	next.Status = queue.StatusHeld
+	q.write(nil, q.rows[id], next)
+	return nil
 }

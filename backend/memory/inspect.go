@@ -108,42 +108,6 @@ func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, e
 	return rec, true, nil
 }
 
-// Redrive implements [queue.Redriver]. Of dead jobs with the same key it redrives the oldest.
-func (q *Queue) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
-	if err := which.Check(); err != nil {
-		return 0, err
-	}
-	err = q.do(ctx, "redrive", nil, func() *memTx {
-		dead := q.sorted(func(r *queue.Record) bool { return chosen(which, r) })
-		for _, r := range dead {
-			if _, busy := q.holder(nil, keyOf(&r.committed.Job)); busy != nil {
-				return busy
-			}
-		}
-		at := now()
-		for _, r := range dead {
-			if other, _ := q.holder(nil, keyOf(&r.committed.Job)); other != nil {
-				continue
-			}
-			next := waiting(r.committed)
-			next.Attempt, next.LastError = 0, ""
-			next.ScheduledAt, next.UpdatedAt, next.RedrivenAt = at, at, at
-			next.Redrives++
-			q.write(nil, r, next)
-			n++
-		}
-		return nil
-	})
-	return n, err
-}
-
-func chosen(which queue.Redrive, r *queue.Record) bool {
-	return r.Status == queue.StatusDead &&
-		(which.ID == 0 || which.ID == r.ID) &&
-		(which.Queue == "" || which.Queue == r.Queue) &&
-		(which.Kind == "" || which.Kind == r.Kind)
-}
-
 // Prune implements [queue.Pruner].
 func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if err := ctx.Err(); err != nil {

@@ -29,8 +29,8 @@ type Options struct {
 
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
 // capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
-// [queue.Canceller], [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer], [queue.Ruler],
-// [queue.Scheduler] and [queue.ScheduleRunner]. [New] makes one.
+// [queue.Canceller], [queue.Editor], [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer],
+// [queue.Ruler], [queue.Scheduler] and [queue.ScheduleRunner]. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -68,6 +68,7 @@ var _ interface {
 	queue.Backlogger
 	queue.Redriver
 	queue.Canceller
+	queue.Editor
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer
@@ -101,13 +102,12 @@ type lockKey struct{ queue, key string }
 // row is one stored job.
 type row struct {
 	id        int64
-	key       lockKey
 	through   queue.DB      // the handle that it was enqueued through, for the option Through
 	committed queue.Record  // what all callers see; its Status is "" until its insertion commits
 	tx        *memTx        // the open transaction that has locked the row, or nil
 	draft     *queue.Record // what tx has made of it; nil without tx
 
-	keyed bool      // the row is in Queue.keys
+	keys  []lockKey // where the row is in Queue.keys
 	line  *line     // of an ordered job while it is live
 	heap  *rowHeap  // the heap that holds the row; nil while a transaction has locked it
 	index int       // its index in that heap

@@ -16,7 +16,7 @@ import (
 func TestMemory(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		q := memory.New(memory.Options{})
-		return backendtest.Harness{Queue: q, Begin: q.Begin, Rewind: func(_ *testing.T, by time.Duration) { q.Rewind(by) }}
+		return backendtest.Harness{Queue: q, Begin: q.Begin, Hold: q.Hold, Rewind: func(_ *testing.T, by time.Duration) { q.Rewind(by) }}
 	})
 }
 

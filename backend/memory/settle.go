@@ -69,7 +69,7 @@ func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 		return nil
 	}
 	if r := q.rows[o.Job.ID]; r.draft.Key != "" {
-		if other, _ := q.holder(tx, r.key); other != nil {
+		if other, _ := q.holder(tx, keyOf(&r.draft.Job)); other != nil {
 			return fmt.Errorf("the key of job %d is taken by job %d", r.id, other.id)
 		}
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -20,15 +21,17 @@ const choosePage = 100_000
 type lockingChange struct{ many, one string }
 
 // change runs a statement for the chosen jobs, on db. The parameters of the statement begin with the
-// ids and the fields of which, and end with args. The statement returns ids: of jobs that it has
-// changed with true, and with false those that have to be changed one at a time, at the end.
+// ids and the fields of which; then comes whether it changes one job only, and then args. The
+// statement returns ids: of jobs that it has changed with true, and with false those that have to
+// be changed one at a time, at the end. So it never holds one key while it waits for another.
 func (b *Backend) change(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, statement lockingChange, args ...any) (n int, err error) {
 	filter := []any{sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sqlkit.OrNull(which.Group), sqlkit.OrNull(which.Key), statusArray(statuses)}
-	args = append(slices.Clone(filter), args...)
+	many, one := append(slices.Clone(filter), false), append(slices.Clone(filter), true)
+	many, one = append(many, args...), append(one, args...)
 	var singly []int64
 	err = b.chosen(ctx, operation, db, which, filter, func(ids []int64) error {
 		for part := range slices.Chunk(ids, slice) {
-			changed, others, err := b.changeSlice(ctx, operation, db, statement.many, part, args)
+			changed, others, err := b.changeSlice(ctx, operation, db, statement.many, part, many)
 			if n += changed; err != nil {
 				return err
 			}
@@ -41,7 +44,7 @@ func (b *Backend) change(ctx context.Context, operation string, db queue.DB, whi
 			break
 		}
 		var changed int
-		changed, _, err = b.changeSlice(ctx, operation, db, statement.one, []int64{id}, args)
+		changed, _, err = b.changeSlice(ctx, operation, db, statement.one, []int64{id}, one)
 		n += changed
 	}
 	return n, err
@@ -117,6 +120,32 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n
 		return 0, fmt.Errorf("postgres: cancel: %w", err)
 	}
 	return b.change(ctx, "cancel", db, which, which.Of(statuses...), b.sql.cancel, !b.options.Silent)
+}
+
+// Redrive implements [queue.Redriver] with sql/choose.sql and sql/redrive.sql.
+func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	if err := which.Check(queue.StatusDead, queue.StatusCancelled); err != nil {
+		return 0, fmt.Errorf("postgres: redrive: %w", err)
+	}
+	return b.change(ctx, "redrive", db, which, which.Of(queue.StatusDead), b.sql.redrive)
+}
+
+// Edit implements [queue.Editor] with sql/choose.sql and sql/edit.sql.
+func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
+	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
+	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
+		return 0, fmt.Errorf("postgres: edit: %w", err)
+	}
+	var payload any
+	if c.Payload != nil {
+		payload = string(c.Payload)
+	}
+	var due any
+	if !c.ScheduledAt.IsZero() {
+		due = c.ScheduledAt
+	}
+	return b.change(ctx, "edit", db, which, which.Of(statuses...), b.sql.edit, c.RunNow, due,
+		sqlkit.OrNull(sqlkit.Microseconds(c.Delay)), c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
 }
 
 // ListenCancels implements [queue.Canceller], on the connection of Listen.

@@ -195,7 +195,7 @@ func (l life) reclaim() {
 // redrive revives the dead job and prunes.
 func (l life) redrive() {
 	l.Helper()
-	if n, err := l.q.Redrive(l.Context(), queue.Redrive{Queue: l.name(), Kind: l.name()}); err != nil || n != 1 {
+	if n, err := l.q.Redrive(l.Context(), nil, queue.Which{Queue: l.name(), Kind: l.name()}); err != nil || n != 1 {
 		l.Errorf("%q: Redrive: got %d, error %v; want 1", l.s, n, err)
 	}
 	if n, _, err := l.q.Prune(l.Context()); err != nil || n != 0 {

@@ -38,6 +38,7 @@ var _ interface {
 	queue.Backlogger
 	queue.Redriver
 	queue.Canceller
+	queue.Editor
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer

@@ -45,7 +45,7 @@ type redrove struct {
 func redriveAll(t *testing.T, q *postgres.Backend) <-chan redrove {
 	done := make(chan redrove, 1)
 	go func() {
-		n, err := q.Redrive(t.Context(), queue.Redrive{Queue: queue.DefaultQueue})
+		n, err := q.Redrive(t.Context(), nil, queue.Which{Queue: queue.DefaultQueue})
 		done <- redrove{n, err}
 	}()
 	return done

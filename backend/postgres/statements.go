@@ -21,12 +21,12 @@ type statements struct {
 	probe, priorities, transactions, skipped        string
 	extend, reclaim, settle, settleDone, settleDrop string
 	sleep, deregister, sweepSleepers                string
-	redrive, prune, countAll, countSample, backlog  string
+	prune, countAll, countSample, backlog           string
 	scheduleRead, scheduleWrite, scheduleNext       string
 	scheduleDue, scheduleFired                      string
 	list, listSlice, job, payload, readable         string
 	choose                                          string
-	cancel                                          lockingChange
+	cancel, edit, redrive                           lockingChange
 }
 
 func loadStatements(schema string) statements {
@@ -38,6 +38,8 @@ func loadStatements(schema string) statements {
 	return statements{
 		choose:              load("choose"),
 		cancel:              loadChange("cancel"),
+		edit:                loadChange("edit"),
+		redrive:             loadChange("redrive"),
 		enqueue:             load("enqueue"),
 		enqueueOne:          load("enqueue_one"),
 		enqueueKeyed:        load("enqueue_one_keyed"),
@@ -66,7 +68,6 @@ func loadStatements(schema string) statements {
 		sleep:               load("sleep"),
 		deregister:          load("deregister"),
 		sweepSleepers:       load("sweep_sleepers"),
-		redrive:             load("redrive"),
 		prune:               load("prune"),
 		countAll:            load("count_all"),
 		countSample:         load("count_sample"),

@@ -32,6 +32,10 @@ func TestConformance(t *testing.T) {
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				b := backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep})
 				return backendtest.Harness{
+					Hold: func(ctx context.Context, id int64) error {
+						_, err := d.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)
+						return err
+					},
 					Queue: b,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 					Rewind: func(t *testing.T, by time.Duration) {

@@ -13,8 +13,9 @@ type file struct {
 	lock   *writelock.Lock
 	claims txClaims
 
-	mu       sync.Mutex
-	sleepers map[*sleeper]struct{}
+	mu         sync.Mutex
+	sleepers   map[*sleeper]struct{}
+	cancellers map[*canceller]struct{}
 }
 
 // files holds the files in use, by the paths that SQLite returns, in which links are resolved.
@@ -30,7 +31,7 @@ func fileAt(path string) *file {
 	if f := files.at[path].Value(); f != nil {
 		return f
 	}
-	f := &file{lock: writelock.New(path), sleepers: make(map[*sleeper]struct{})}
+	f := &file{lock: writelock.New(path), sleepers: make(map[*sleeper]struct{}), cancellers: make(map[*canceller]struct{})}
 	files.at[path] = weak.Make(f)
 	runtime.AddCleanup(f, forget, path)
 	return f

@@ -85,8 +85,8 @@ func (s *several) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
 	return s.one().Backlogs(ctx)
 }
 
-func (s *several) Redrive(ctx context.Context, which queue.Redrive) (int, error) {
-	return s.one().Redrive(ctx, which)
+func (s *several) Redrive(ctx context.Context, db queue.DB, which queue.Which) (int, error) {
+	return s.one().Redrive(ctx, db, which)
 }
 
 func (s *several) Prune(ctx context.Context) (int, bool, error) { return s.all[0].Prune(ctx) }

@@ -152,7 +152,7 @@ func TestRedriveMany(t *testing.T) {
 		db, q := fresh(t, driver, sqlite.Options{})
 		aged(t, db, "dead", 1, 2500)
 		execute(t, db, `UPDATE errand_jobs SET job_key = 'same' WHERE id % 100 = 0`)
-		n, err := q.Redrive(t.Context(), queue.Redrive{Queue: "default"})
+		n, err := q.Redrive(t.Context(), nil, queue.Which{Queue: "default"})
 		if want := 2500 - 25 + 1; err != nil || n != want {
 			t.Errorf("Redrive: %d, %v, want %d: one of the 25 that share a key", n, err, want)
 		}

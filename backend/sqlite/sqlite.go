@@ -37,6 +37,8 @@ var _ interface {
 	queue.Inspector
 	queue.Backlogger
 	queue.Redriver
+	queue.Canceller
+	queue.Editor
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer

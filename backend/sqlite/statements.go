@@ -19,7 +19,8 @@ type statements struct {
 	extend, settle, settleDone, settleDrop                string
 	expired, reclaim, complete, resume                    string
 	sleep, lastID, bumpID                                 string
-	dead, redrive, old, archive, prune                    string
+	choose, cancel, edit, redrive, noteCancel, cancels    string
+	old, archive, prune                                   string
 	backlog, idRange, countAll, countFew, countSample     string
 	list, listPending, job                                string
 
@@ -57,8 +58,12 @@ func loadStatements(prefix string) statements {
 		sleep:            load("sleep"),
 		lastID:           load("last_id"),
 		bumpID:           load("bump_id"),
-		dead:             load("dead"),
 		redrive:          load("redrive"),
+		choose:           load("choose"),
+		cancel:           load("cancel"),
+		edit:             load("edit"),
+		noteCancel:       load("note_cancel"),
+		cancels:          load("cancels"),
 		old:              load("old"),
 		archive:          load("archive"),
 		prune:            load("prune"),

@@ -37,7 +37,11 @@ func TestConformance(t *testing.T) {
 					migrate(t, db, o)
 					b := backend(t, db, o)
 					return backendtest.Harness{
-						Queue:     b,
+						Queue: b,
+						Hold: func(ctx context.Context, id int64) error {
+							_, err := db.ExecContext(ctx, `UPDATE errand_jobs SET status = 'held' WHERE id = ?1`, id)
+							return err
+						},
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
 						Rewind: func(t *testing.T, by time.Duration) {

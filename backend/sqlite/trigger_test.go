@@ -38,7 +38,7 @@ func TestTriggersOfInserts(t *testing.T) {
 			}
 			reclaimed = len(expired)
 		}
-		if _, err := q.Redrive(t.Context(), queue.Redrive{ID: held[3].ID}); err != nil {
+		if _, err := q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{held[3].ID}}); err != nil {
 			t.Fatal(err)
 		}
 		pruneAll(t, q)

@@ -3,65 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
-// sliceSize is how many rows Redrive and Prune handle in one transaction.
+// sliceSize is how many rows Cancel, Edit, Redrive and Prune handle in one transaction.
 const sliceSize = 1000
-
-// Redrive implements [queue.Redriver] with sql/dead.sql and sql/redrive.sql, a thousand jobs a
-// transaction.
-func (b *Backend) Redrive(ctx context.Context, which queue.Redrive) (n int, err error) {
-	if err := which.Check(); err != nil {
-		return 0, fmt.Errorf("sqlite: redrive: %w", err)
-	}
-	for last := int64(0); ; {
-		var ids []int64
-		err := b.read(ctx, "redrive", func(db queue.DB) (err error) {
-			ids, err = queryIDs(ctx, db, b.sql.dead, sqlkit.OrNull(which.ID), sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sliceSize, last)
-			return err
-		})
-		if err != nil || len(ids) == 0 {
-			return n, err
-		}
-		redriven, err := b.redrive(ctx, ids)
-		if err != nil {
-			return n, err
-		}
-		if n += redriven; len(ids) < sliceSize {
-			return n, nil
-		}
-		last = ids[len(ids)-1]
-	}
-}
-
-// redrive redrives the jobs that are still dead and whose keys are free.
-func (b *Backend) redrive(ctx context.Context, ids []int64) (n int, err error) {
-	var again requeued
-	err = b.write(ctx, "redrive", func(ctx context.Context, db queue.DB) error {
-		n, again = 0, requeued{}
-		err := queryRows(ctx, db, func(rows *sql.Rows) error {
-			var name string
-			err := rows.Scan(&name)
-			n++
-			again.add(name)
-			return err
-		}, b.sql.redrive, idList(ids), now())
-		if err != nil {
-			return err
-		}
-		return b.bumpID(ctx, db, &again)
-	})
-	if err != nil {
-		return 0, err
-	}
-	b.wakeRequeued(true, again)
-	return n, nil
-}
 
 // Prune implements [queue.Pruner] with sql/old.sql and sql/prune.sql. It reads the jobs from the
 // lowest id on, a slice of a thousand a call. When it meets jobs that are too young to be removed,

@@ -1,8 +1,8 @@
 -- Cancels the jobs with the ids $1, if they have queue $2, kind $3, group $4 and key $5, each NULL for any, and one of
 -- the statuses $6, of which pending, held and running count. Of a running job it only notes that it is to be cancelled
--- and, if $7, notifies its worker. Returns the ids that it has found, each with true if it has changed the job and with
+-- and, if $8, notifies its worker. Returns the ids that it has found, each with true if it has changed the job and with
 -- false if another transaction has locked it. For one job at a time the program removes SKIP LOCKED: the statement then
--- waits.
+-- waits. $7 means nothing here.
 -- A notification is U+0001, the worker, U+0001, and the ids with commas between them, or no ids if they are too many.
 -- Index: jobs_pkey.
 WITH found AS MATERIALIZED (
@@ -36,7 +36,7 @@ WITH found AS MATERIALIZED (
     SELECT pg_notify('errand', format(E'\x01%s\x01%s', left(worker, 1000),
         CASE WHEN count(*) <= 300 THEN string_agg(id::text, ',') END))
     FROM changed
-    WHERE $7::boolean AND worker IS NOT NULL
+    WHERE $8::boolean AND worker IS NOT NULL AND $7::boolean IS NOT NULL
     GROUP BY worker
 )
 SELECT id, true FROM changed WHERE (SELECT count(*) FROM told) >= 0

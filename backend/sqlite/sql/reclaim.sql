@@ -1,17 +1,18 @@
 -- Reclaims those jobs of the JSON array of ids ?2 whose leases have expired at ?1. Returns them without
--- payloads and headers.
+-- payloads and headers. A job that its worker was asked to cancel is cancelled.
 -- Index: errand_jobs_running.
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
-    status = iif(attempts >= max_attempts, 'dead', 'pending'),
-    last_error = 'errand: the lease of worker ' || coalesce(locked_by, '(none)') || ' expired',
+    status = CASE WHEN cancel_at IS NOT NULL THEN 'cancelled' WHEN attempts >= max_attempts THEN 'dead' ELSE 'pending' END,
+    last_error = iif(cancel_at IS NOT NULL, 'errand: cancelled, and the lease of its worker expired',
+        'errand: the lease of worker ' || coalesce(locked_by, '(none)') || ' expired'),
     fence = 0,
     locked_at = NULL,
     locked_until = NULL,
     locked_by = NULL,
     updated_at = ?1,
-    started_at = iif(attempts >= max_attempts, started_at, NULL),
-    finished_at = iif(attempts >= max_attempts, ?1, NULL),
+    started_at = iif(attempts >= max_attempts OR cancel_at IS NOT NULL, started_at, NULL),
+    finished_at = iif(attempts >= max_attempts OR cancel_at IS NOT NULL, ?1, NULL),
     history = json_insert(
         iif(json_valid(history) AND json_type(history) = 'array',
             iif(json_array_length(history) >= 10, json_remove(history, '$[0]'), history), '[]'),

@@ -1,21 +1,27 @@
--- Redrives dead jobs. ?1 is the JSON array of their ids, ?2 is now. OR IGNORE leaves a job dead if a live job
--- has its key, also one of the same statement. Returns the queue of each job that is pending now.
--- Index: errand_jobs_dead, errand_jobs_key.
-UPDATE OR IGNORE errand_jobs INDEXED BY errand_jobs_dead
+-- Redrives the job with id ?1, if it has queue ?2, kind ?3, group ?4 and key ?5, each NULL for any, and one of the
+-- statuses in the JSON array ?6, of which dead and cancelled count. ?7 is now. OR IGNORE leaves the job as it is if a
+-- live job has its key. Returns the queue of a job that is pending now.
+-- Index: the ids are the table's own order; errand_jobs_key.
+UPDATE OR IGNORE errand_jobs NOT INDEXED
 SET
     status = 'pending',
     attempts = 0,
     last_error = NULL,
-    scheduled_at = ?2,
+    scheduled_at = ?7,
     fence = 0,
     locked_at = NULL,
     locked_until = NULL,
     locked_by = NULL,
-    updated_at = ?2,
+    updated_at = ?7,
     started_at = NULL,
     finished_at = NULL,
-    redriven_at = ?2,
+    cancel_at = NULL,
+    redriven_at = ?7,
     redrives = min(max(coalesce(redrives, 0), 0), 2147483646) + 1
-WHERE id IN (SELECT value FROM json_each(?1))
-    AND status = 'dead'
+WHERE id = ?1
+    AND (?2 IS NULL OR queue = ?2)
+    AND (?3 IS NULL OR kind = ?3)
+    AND (?4 IS NULL OR job_group = ?4)
+    AND (?5 IS NULL OR job_key = ?5)
+    AND status IN ('dead', 'cancelled') AND status IN (SELECT value FROM json_each(?6))
 RETURNING queue;

@@ -282,11 +282,11 @@ func (c *contender) redrive(ctx context.Context) (int, error) {
 	if err != nil || len(jobs) == 0 {
 		return 0, err
 	}
-	return c.q.Redrive(ctx, queue.Redrive{ID: jobs[0].ID})
+	return c.q.Redrive(ctx, nil, queue.Which{IDs: []int64{jobs[0].ID}})
 }
 
 func (c *contender) redriveAll(ctx context.Context) (int, error) {
-	return c.q.Redrive(ctx, queue.Redrive{Queue: queue.DefaultQueue})
+	return c.q.Redrive(ctx, nil, queue.Which{Queue: queue.DefaultQueue})
 }
 
 func (c *contender) prune(ctx context.Context) (int, error) {

@@ -1,0 +1,207 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/queue"
+)
+
+// change changes chosen jobs. apply changes the job with an id, if it is still chosen, and reports
+// whether it was. Its statement begins with the id and the parameters of filter. On the backend's
+// own handle a transaction changes a thousand jobs. before and after begin and end each transaction;
+// before has to write.
+type change struct {
+	operation     string
+	which         queue.Which
+	statuses      []queue.Status
+	before, after func(ctx context.Context, db queue.DB) error
+	apply         func(ctx context.Context, db queue.DB, args []any) (changed bool, err error)
+	committed     func() // called after each transaction of the backend's own
+}
+
+// filter returns the parameters that say which jobs are chosen, but for their ids and statuses.
+func (c change) filter() []any {
+	w := c.which
+	return []any{sqlkit.OrNull(w.Queue), sqlkit.OrNull(w.Kind), sqlkit.OrNull(w.Group), sqlkit.OrNull(w.Key)}
+}
+
+// changeJobs makes a change through db, and returns how many jobs it has changed.
+func (b *Backend) changeJobs(ctx context.Context, db queue.DB, c change) (n int, err error) {
+	if !b.isOwn(db) {
+		err = b.onHandle(ctx, c.operation, db, func(ctx context.Context, db queue.DB) error {
+			n = 0
+			if err := c.before(ctx, db); err != nil {
+				return err
+			}
+			ids, err := b.choose(ctx, db, c)
+			if err == nil {
+				n, err = c.applyAll(ctx, db, ids)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		return n, nil
+	}
+	var ids []int64
+	err = b.read(ctx, c.operation, func(db queue.DB) (err error) {
+		ids, err = b.choose(ctx, db, c)
+		return err
+	})
+	for part := range slices.Chunk(ids, sliceSize) {
+		var changed int
+		if err == nil {
+			err = b.write(ctx, c.operation, func(ctx context.Context, db queue.DB) (err error) {
+				if err := c.before(ctx, db); err != nil {
+					return err
+				}
+				changed, err = c.applyAll(ctx, db, part)
+				return err
+			})
+		}
+		if err != nil {
+			return n, err
+		}
+		n += changed
+		c.committed()
+	}
+	return n, err
+}
+
+// applyAll applies the change to jobs, within a transaction.
+func (c change) applyAll(ctx context.Context, db queue.DB, ids []int64) (n int, err error) {
+	var statuses list
+	for _, s := range c.statuses {
+		statuses.string(string(s))
+	}
+	args := append(append([]any{nil}, c.filter()...), statuses.String(), now())
+	for _, id := range ids {
+		args[0] = id
+		changed, err := c.apply(ctx, db, args)
+		if err != nil {
+			return 0, err
+		}
+		if changed {
+			n++
+		}
+	}
+	return n, c.after(ctx, db)
+}
+
+// choose returns the ids of the chosen jobs in ascending order, with sql/choose.sql. A job whose
+// status changes between two statements is chosen twice, and changed once.
+func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, error) {
+	if c.which.IDs != nil {
+		ids := slices.Clone(c.which.IDs)
+		slices.Sort(ids)
+		return slices.Compact(ids), nil
+	}
+	var parts []string
+	for _, status := range c.statuses {
+		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(strings.TrimRight(b.sql.choose, "; \n"), string(queue.StatusPending), string(status))+")")
+	}
+	ids, err := queryIDs(ctx, db, strings.Join(parts, " UNION "), append(c.filter(), 0, math.MaxInt64)...)
+	slices.Sort(ids)
+	return ids, err
+}
+
+// Cancel implements [queue.Canceller] with sql/choose.sql and sql/cancel.sql.
+func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
+	if err := which.Check(statuses...); err != nil {
+		return 0, fmt.Errorf("sqlite: cancel: %w", err)
+	}
+	asked := make(map[string][]int64) // the ids of running jobs, by worker
+	return b.changeJobs(ctx, db, change{
+		operation: "cancel", which: which, statuses: which.Of(statuses...),
+		before: func(ctx context.Context, db queue.DB) error {
+			clear(asked)
+			_, err := exec(ctx, db, b.sql.noteCancel, 0)
+			return err
+		},
+		apply: func(ctx context.Context, db queue.DB, args []any) (changed bool, err error) {
+			err = queryRows(ctx, db, func(rows *sql.Rows) error {
+				var worker sql.NullString
+				err := rows.Scan(&worker)
+				if changed = true; worker.Valid {
+					asked[worker.String] = append(asked[worker.String], args[0].(int64))
+				}
+				return err
+			}, b.sql.cancel, args...)
+			return changed, err
+		},
+		after: func(ctx context.Context, db queue.DB) error {
+			if len(asked) == 0 {
+				return nil
+			}
+			_, err := exec(ctx, db, b.sql.noteCancel, 1)
+			return err
+		},
+		committed: func() { b.file.hint(b.options.Prefix, asked) },
+	})
+}
+
+// Redrive implements [queue.Redriver] with sql/choose.sql and sql/redrive.sql.
+func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	if err := which.Check(queue.StatusDead, queue.StatusCancelled); err != nil {
+		return 0, fmt.Errorf("sqlite: redrive: %w", err)
+	}
+	return b.changeWaiting(ctx, db, change{operation: "redrive", which: which, statuses: which.Of(queue.StatusDead)}, b.sql.redrive)
+}
+
+// Edit implements [queue.Editor] with sql/choose.sql and sql/edit.sql.
+func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
+	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
+	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
+		return 0, fmt.Errorf("sqlite: edit: %w", err)
+	}
+	var due, payload any
+	switch {
+	case c.Delay > 0:
+		due = now() + 1 + sqlkit.Microseconds(c.Delay) // now has been truncated
+	case !c.ScheduledAt.IsZero():
+		due = c.ScheduledAt.UnixMicro()
+	}
+	if c.Payload != nil {
+		payload = string(c.Payload)
+	}
+	return b.changeWaiting(ctx, db, change{operation: "edit", which: which, statuses: which.Of(statuses...)}, b.sql.edit,
+		c.RunNow, due, c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
+}
+
+// changeWaiting makes a change whose statement returns the queue of each job that is pending now,
+// and wakes the workers of these queues.
+func (b *Backend) changeWaiting(ctx context.Context, db queue.DB, c change, query string, more ...any) (n int, err error) {
+	var again requeued
+	c.before = func(ctx context.Context, db queue.DB) error {
+		again = requeued{}
+		_, err := exec(ctx, db, b.sql.noteCancel, 0)
+		return err
+	}
+	c.apply = func(ctx context.Context, db queue.DB, args []any) (changed bool, err error) {
+		err = queryRows(ctx, db, func(rows *sql.Rows) error {
+			var name string
+			err := rows.Scan(&name)
+			if changed = true; name != "" {
+				again.add(name)
+			}
+			return err
+		}, query, append(slices.Clone(args), more...)...)
+		return changed, err
+	}
+	c.after = func(ctx context.Context, db queue.DB) error { return b.bumpID(ctx, db, &again) }
+	c.committed = func() { b.wakeRequeued(true, again) }
+	n, err = b.changeJobs(ctx, db, c)
+	if err == nil && !b.isOwn(db) {
+		b.wakeRequeued(false, again)
+	}
+	return n, err
+}
