@@ -137,6 +137,9 @@ func (b *Backend) refreshRules(ctx context.Context) (known *knownRules, err erro
 		known, err = b.readRules(ctx, db)
 		return err
 	})
+	if err == nil {
+		b.rules.latest.Store(known)
+	}
 	return known, err
 }
 
@@ -154,7 +157,6 @@ func (b *Backend) readRules(ctx context.Context, db queue.DB) (*knownRules, erro
 	if err != nil {
 		return nil, err
 	}
-	b.rules.latest.Store(known)
 	return known, nil
 }
 

@@ -30,34 +30,59 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	}
 	var found claimResult
 	err = b.read(ctx, "claim", func(db queue.DB) error {
-		found, err = b.find(ctx, db, withLimit(req, 1), true)
+		known, err := b.committedRules(ctx, db, req.Queues)
+		if err == nil {
+			found, err = b.find(ctx, db, oneOf(req), known, true)
+		}
 		return err
 	})
 	if err != nil || len(found.jobs) == 0 {
-		b.turns.set(found.turns)
+		b.noteTurns(found)
 		return nil, err
 	}
+	var known *knownRules
 	err = b.write(ctx, "claim", func(ctx context.Context, db queue.DB) (err error) {
-		found, err = b.claim(ctx, db, req)
+		found, known, err = b.claim(ctx, db, req)
 		return err
 	})
-	b.turns.set(found.turns)
+	b.noteTurns(found)
 	if err != nil {
 		return nil, err
 	}
+	b.rules.latest.Store(known)
 	return found.jobs, nil
 }
 
-func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest) (found claimResult, err error) {
-	fence, err := b.drawFence(ctx, db)
-	if err != nil {
-		return found, err
+// noteTurns records where the next claims begin.
+func (b *Backend) noteTurns(found claimResult) {
+	b.turns.set(found.turns)
+	b.rules.noteTurns(found.limited)
+}
+
+// oneOf returns the request for one job of those that req asks for.
+func oneOf(req queue.ClaimRequest) queue.ClaimRequest {
+	if req.Ahead < req.Limit {
+		req.Limit, req.Ahead = 1, 0
+	} else {
+		req.Limit, req.Ahead = 1, 1
 	}
-	if found, err = b.find(ctx, db, req, true); err != nil {
-		return found, err
+	return req
+}
+
+// claim claims jobs, and returns the rules by which it has.
+func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest) (found claimResult, known *knownRules, err error) {
+	fence, version, err := b.drawFence(ctx, db)
+	if err != nil {
+		return found, nil, err
+	}
+	if known, err = b.rulesOf(ctx, db, version); err != nil {
+		return found, nil, err
+	}
+	if found, err = b.find(ctx, db, req, known, true); err != nil {
+		return found, nil, err
 	}
 	if len(found.jobs) == 0 {
-		return found, errUndo
+		return found, known, errUndo
 	}
 	var ids list
 	for _, job := range found.jobs {
@@ -67,24 +92,30 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	}
 	at := now()
 	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
-	return found, err
+	return found, known, err
 }
 
-// drawFence draws a fence. It must be the first statement of a transaction, because it writes.
-func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence int64, err error) {
-	err = queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence) }, b.sql.fence)
-	return fence, err
+// drawFence draws a fence, and returns the version of the rules. It must be the first statement of a
+// transaction, because it writes.
+func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence, rules int64, err error) {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence, &rules) }, b.sql.fence)
+	return fence, rules, err
 }
 
-// find returns the jobs that are due, in order, up to the request's Limit and Bytes, with ordered
-// ones or without.
-func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, ordered bool) (result claimResult, err error) {
+// find returns the jobs that are due, in order, up to the request's Limit and Bytes, as many as
+// the rules allow, with ordered ones or without.
+func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, known *knownRules, ordered bool) (result claimResult, err error) {
 	at := now()
 	for i, name := range req.Queues {
 		if slices.Contains(req.Queues[:i], name) {
 			continue
 		}
-		if err := b.findIn(ctx, db, name, at, &result, req, ordered); err != nil {
+		if q := known.queues[name]; q != nil {
+			err = b.findLimited(ctx, db, name, q, at, &result, req)
+		} else {
+			err = b.findIn(ctx, db, name, at, &result, req, ordered)
+		}
+		if err != nil {
 			return result, err
 		}
 		if result.isFull(req) {
@@ -122,7 +153,7 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 		case priority != orderedPriority:
 			err = result.fill(ctx, db, name, req, b.sql.due, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
 		case ordered:
-			err = b.findOrdered(ctx, db, name, at, result, req)
+			err = b.findOrdered(ctx, db, name, at, result, req, nil)
 		}
 		if err != nil || result.isFull(req) {
 			return err
@@ -132,7 +163,7 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 	if err != nil || result.isFull(req) || !ordered {
 		return err
 	}
-	return b.findOrdered(ctx, db, name, at, result, req)
+	return b.findOrdered(ctx, db, name, at, result, req, nil)
 }
 
 // Extend implements [queue.Consumer] with sql/extend.sql: in one transaction, one statement for

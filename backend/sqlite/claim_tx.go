@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
@@ -32,11 +33,18 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 	}
 	var job *queue.Job
 	err = b.onCallersHandle(ctx, "claim", tx, kind, func(ctx context.Context, db queue.DB) error {
-		fence, err := b.drawFence(ctx, db)
+		fence, version, err := b.drawFence(ctx, db)
 		if err != nil {
 			return err
 		}
-		found, err := b.find(ctx, db, req, false)
+		known, err := b.rulesOf(ctx, db, version)
+		if err != nil {
+			return err
+		}
+		if name, ok := known.firstLimited(req.Queues); ok {
+			return limits.InTransaction(name)
+		}
+		found, err := b.find(ctx, db, req, known, false)
 		if err != nil || len(found.jobs) == 0 {
 			return err
 		}

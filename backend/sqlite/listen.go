@@ -78,7 +78,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	if due.Valid {
 		next = sqlkit.Duration(due.Int64 - at)
 	}
-	return b.turns.bound(queues, next), nil
+	return b.rules.bound(queues, b.turns.bound(queues, next)), nil
 }
 
 // checkForJobs reads the last id that was drawn, and wakes the sleepers that fell asleep before.

@@ -72,8 +72,9 @@ func (t *turns) bound(queues []string, next time.Duration) time.Duration {
 }
 
 // findOrdered adds to result the due ordered jobs of a queue that are the first of their groups. The
-// groups take turns, from the one on that follows the last.
-func (b *Backend) findOrdered(ctx context.Context, db queue.DB, name string, at int64, result *claimResult, req queue.ClaimRequest) error {
+// groups take turns, from the one on that follows the last. If the queue is limited, it passes over
+// groups without room.
+func (b *Backend) findOrdered(ctx context.Context, db queue.DB, name string, at int64, result *claimResult, req queue.ClaimRequest, limited *groups) error {
 	w := walk{start: b.turns.get(name).after, room: req.Limit - len(result.jobs)}
 	w.last = w.start
 	for !w.isOver {
@@ -85,6 +86,7 @@ func (b *Backend) findOrdered(ctx context.Context, db queue.DB, name string, at 
 			if err := rows.Scan(&group, &head); err != nil {
 				return err
 			}
+			head.Valid = head.Valid && limited.hasRoom(group)
 			return w.visit(group, head)
 		}, b.sql.groups, name, w.last, at, kindsOf(req))
 		if err != nil && !errors.Is(err, errFull) {

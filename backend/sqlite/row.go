@@ -65,9 +65,10 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 // claimResult collects the jobs that a claim finds.
 type claimResult struct {
 	jobs     []*queue.Job
-	bytes    int             // the length of their payloads and headers
-	overflow bool            // the next job did not fit
-	turns    map[string]turn // of the queues with ordered jobs
+	bytes    int                    // the length of their payloads and headers
+	overflow bool                   // the next job did not fit
+	turns    map[string]turn        // of the queues with ordered jobs
+	limited  map[string]limitedTurn // of the limited queues
 }
 
 // isFull reports whether the request is satisfied.

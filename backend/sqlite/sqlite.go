@@ -26,6 +26,7 @@ type Backend struct {
 	ticks   sqlkit.Ticks
 	hot     atomic.Pointer[hotStatements] // nil until they are needed
 	turns   turns
+	rules   rules
 	polled  atomic.Int64 // when Listen last looked into the file, as UnixNano
 
 	restoreTimeout string // the statement that restores a connection's busy_timeout
@@ -46,6 +47,7 @@ var _ interface {
 	queue.TxBeginner
 	queue.Scheduler
 	queue.ScheduleRunner
+	queue.Ruler
 } = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.

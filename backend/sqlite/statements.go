@@ -17,6 +17,9 @@ type statements struct {
 	fence, nextPriority, due, dueBeyond, take             string
 	groups, heads                                         string
 	extend, settle, settleDone, settleDrop                string
+	rulesVersion, rulesChanged, rules, setRule            string
+	removeRule, running, nextGroup, groupPriority         string
+	dueGroup, dueUngrouped                                string
 	expired, reclaim, complete, resume                    string
 	sleep, lastID, bumpID                                 string
 	choose, cancel, edit, redrive, noteCancel, cancels    string
@@ -46,6 +49,16 @@ func loadStatements(prefix string) statements {
 		heads:            load("heads"),
 		due:              load("due"),
 		dueBeyond:        load("due_beyond"),
+		rulesVersion:     load("rules_version"),
+		rulesChanged:     load("rules_changed"),
+		rules:            load("rules"),
+		setRule:          load("set_rule"),
+		removeRule:       load("remove_rule"),
+		running:          load("running"),
+		nextGroup:        load("next_group"),
+		groupPriority:    load("next_priority_group"),
+		dueGroup:         load("due_group"),
+		dueUngrouped:     load("due_ungrouped"),
 		take:             load("take"),
 		extend:           load("extend"),
 		settle:           load("settle"),

@@ -1,0 +1,291 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/errandhq/errand/backend/internal/limits"
+	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/queue"
+)
+
+// heldBackPoll is how often a sleeping worker looks again whether a limit still keeps jobs from
+// being claimed. Usually the worker whose job has ended claims at once. It does not if it has
+// stopped, or has no free slot.
+const heldBackPoll = time.Second
+
+// rules is what a Backend remembers of the rules. Its zero value knows no rules.
+type rules struct {
+	latest atomic.Pointer[knownRules]
+
+	mu    sync.Mutex
+	turns map[string]limitedTurn // of each limited queue
+}
+
+// knownRules are the rules of one version.
+type knownRules struct {
+	version int64
+	queues  map[string]*limits.Queue // the limited queues
+}
+
+// limitedTurn is what the last claim of a limited queue came to.
+type limitedTurn struct {
+	after    string // the group behind which the next claim begins
+	heldBack bool   // a limit may have kept jobs from being claimed
+}
+
+func (r *rules) known() *knownRules {
+	if known := r.latest.Load(); known != nil {
+		return known
+	}
+	return &knownRules{}
+}
+
+// firstLimited returns the first of the queues that is limited.
+func (k *knownRules) firstLimited(queues []string) (name string, ok bool) {
+	i := slices.IndexFunc(queues, func(name string) bool { return k.queues[name] != nil })
+	if i < 0 {
+		return "", false
+	}
+	return queues[i], true
+}
+
+func (r *rules) turnOf(name string) limitedTurn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.turns[name]
+}
+
+func (r *rules) noteTurns(turns map[string]limitedTurn) {
+	if len(turns) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turns == nil {
+		r.turns = make(map[string]limitedTurn)
+	}
+	maps.Copy(r.turns, turns)
+}
+
+// bound returns until when a worker of the queues may sleep although it is not woken: next, or less
+// if a limit may have kept the last claim of one of them from claiming jobs.
+func (r *rules) bound(queues []string, next time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	isHeldBack := slices.ContainsFunc(queues, func(name string) bool { return r.turns[name].heldBack })
+	if isHeldBack && (next < 0 || next > heldBackPoll) {
+		return heldBackPoll
+	}
+	return next
+}
+
+// rulesOf returns the rules of that version, which db sees.
+func (b *Backend) rulesOf(ctx context.Context, db queue.DB, version int64) (*knownRules, error) {
+	if known := b.rules.known(); known.version == version {
+		return known, nil
+	}
+	rules, err := b.readRules(ctx, db)
+	return &knownRules{version: version, queues: limits.ByQueue(rules)}, err
+}
+
+// committedRules returns the latest rules that are committed, for a claim that only reads. If it
+// knows of no limited queue among the queues, it reads nothing: the claim that writes finds out.
+func (b *Backend) committedRules(ctx context.Context, db queue.DB, queues []string) (*knownRules, error) {
+	known := b.rules.known()
+	if _, ok := known.firstLimited(queues); !ok {
+		return known, nil
+	}
+	var version int64
+	err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&version) }, b.sql.rulesVersion)
+	if err != nil || version == known.version {
+		return known, err
+	}
+	return b.rulesOf(ctx, db, version)
+}
+
+// SetRules implements [queue.Ruler] with sql/set_rule.sql and sql/remove_rule.sql.
+func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
+	rules, err := sqlkit.CheckedRules(rules)
+	if err != nil {
+		return fmt.Errorf("sqlite: set rules: %w", err)
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	var changed requeued
+	err = b.onHandle(ctx, "set rules", db, func(ctx context.Context, db queue.DB) error {
+		changed = requeued{}
+		if _, err := exec(ctx, db, b.sql.rulesChanged); err != nil {
+			return err
+		}
+		for _, r := range rules {
+			query, args := b.sql.setRule, []any{r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share}
+			if r.IsZero() {
+				query, args = b.sql.removeRule, args[:2]
+			}
+			if _, err := exec(ctx, db, query, args...); err != nil {
+				return err
+			}
+			changed.add(r.Queue)
+		}
+		return b.bumpID(ctx, db, &changed)
+	})
+	if err == nil {
+		b.wakeRequeued(b.isOwn(db), changed)
+	}
+	return err
+}
+
+// Rules implements [queue.Ruler] with sql/rules.sql.
+func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
+	err = b.read(ctx, "list rules", func(db queue.DB) error {
+		rules, err = b.readRules(ctx, db)
+		return err
+	})
+	return rules, err
+}
+
+func (b *Backend) readRules(ctx context.Context, db queue.DB) (rules []queue.Rule, err error) {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+		var r queue.Rule
+		err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share)
+		rules = append(rules, r)
+		return err
+	}, b.sql.rules)
+	return rules, err
+}
+
+// findLimited adds the due jobs of a limited queue to result, as many as its rules allow.
+func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *limits.Queue, at int64, result *claimResult, req queue.ClaimRequest) error {
+	room := req.Limit - req.Ahead - len(result.jobs)
+	if q.IsPaused() || room <= 0 {
+		return nil
+	}
+	s := &groups{b: b, ctx: ctx, db: db, queue: name, at: at, result: result, req: req, rules: q, running: make(map[string]int), ends: make(map[string]place)}
+	runs, err := s.countRunning()
+	if err != nil {
+		return err
+	}
+	t := b.rules.turnOf(name)
+	t.heldBack = runs > 0
+	first := len(result.jobs)
+	room = min(room, q.Running()-runs)
+	upTo := withLimit(req, first+room)
+	if room > 0 && q.HasTurns() {
+		t.after, err = q.Walk(t.after, room, s)
+		if err == nil && !result.isFull(upTo) {
+			err = b.findOrdered(ctx, db, name, at, result, upTo, s)
+		}
+	} else if room > 0 {
+		err = b.findIn(ctx, db, name, at, result, upTo, true)
+	}
+	if err != nil {
+		return err
+	}
+	for _, job := range result.jobs[first:] {
+		job.Limited = true
+	}
+	if result.limited == nil {
+		result.limited = make(map[string]limitedTurn)
+	}
+	result.limited[name] = t
+	return nil
+}
+
+// groups is the limits.Source of a claim in one queue.
+type groups struct {
+	b       *Backend
+	ctx     context.Context
+	db      queue.DB
+	queue   string
+	at      int64
+	result  *claimResult
+	req     queue.ClaimRequest
+	rules   *limits.Queue
+	running map[string]int
+	ends    map[string]place // of the groups that Take has been called for
+}
+
+// place is that of a job among the pending jobs of its group.
+type place struct{ priority, due, id int64 }
+
+// hasRoom reports whether another job of the group may run. A nil s limits nothing.
+func (s *groups) hasRoom(group string) bool {
+	return s == nil || s.rules.HasRoom(group, s.running[group])
+}
+
+// countRunning reads how many jobs of each group run, and returns how many of the queue.
+func (s *groups) countRunning() (all int, err error) {
+	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error {
+		var group string
+		var n int
+		err := rows.Scan(&group, &n)
+		s.running[group] = n
+		all += n
+		return err
+	}, s.b.sql.running, s.queue)
+	return all, err
+}
+
+// Next implements limits.Source.
+func (s *groups) Next(after string) (group string, ok bool, err error) {
+	var next sql.NullString
+	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error { return rows.Scan(&next) }, s.b.sql.nextGroup, s.queue, after)
+	return next.String, next.Valid, err
+}
+
+// Running implements limits.Source.
+func (s *groups) Running(group string) (int, error) { return s.running[group], nil }
+
+// Take implements limits.Source. Within a group it reads each priority by itself, as findIn does.
+func (s *groups) Take(group string, n int) (taken int, err error) {
+	end, ok := s.ends[group]
+	if !ok {
+		end = place{priority: math.MinInt64, due: math.MinInt64}
+	}
+	first := len(s.result.jobs)
+	if group == "" {
+		err = s.fill(n, s.b.sql.dueUngrouped, end, end.due, end.id)
+	}
+	for more := group != ""; more && err == nil; {
+		if end.id > 0 {
+			err = s.fill(n-(len(s.result.jobs)-first), s.b.sql.dueGroup, end, group, end.due, end.id)
+		}
+		if more = len(s.result.jobs)-first < n && !s.result.overflow; more && err == nil {
+			end, more, err = s.nextPriority(group, end)
+		}
+	}
+	if last := len(s.result.jobs); last > first {
+		job := s.result.jobs[last-1]
+		end = place{int64(job.Priority), job.ScheduledAt.UnixMicro(), job.ID}
+	}
+	s.ends[group] = end
+	taken = len(s.result.jobs) - first
+	s.running[group] += taken
+	if err == nil && s.result.overflow {
+		err = limits.ErrFull
+	}
+	return taken, err
+}
+
+// fill adds up to n jobs that the statement finds behind end to the result.
+func (s *groups) fill(n int, query string, end place, more ...any) error {
+	args := append([]any{s.queue, end.priority, s.at, n, kindsOf(s.req)}, more...)
+	return s.result.fill(s.ctx, s.db, s.queue, s.req, query, args...)
+}
+
+// nextPriority returns the place before the first job of the group's next priority.
+func (s *groups) nextPriority(group string, end place) (next place, ok bool, err error) {
+	var priority sql.NullInt64
+	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error { return rows.Scan(&priority) }, s.b.sql.groupPriority,
+		s.queue, group, end.priority)
+	return place{priority: priority.Int64, due: math.MinInt64, id: 1}, priority.Valid, err
+}

@@ -1,0 +1,2 @@
+-- Returns the version of the rules.
+SELECT rules FROM errand_fences;
