@@ -50,6 +50,7 @@
 //	omitted     how many similar failures have no record, or how many dead jobs no call of OnDead
 //	within      the time in which the omitted failures came
 //	took        how long a handler ran
+//	locked      how many jobs a transaction has locked
 //	failures    how many calls in a row have failed
 //	failed_for  how long they have failed
 //	poll        how often the worker polls

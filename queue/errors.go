@@ -108,6 +108,23 @@ func (e *SlowError) Error() string {
 // Unwrap returns Err.
 func (e *SlowError) Unwrap() error { return e.Err }
 
+// LockedError is the error of a Settle through the backend's own handle that has recorded all
+// outcomes but those of Jobs, because a transaction has locked them for longer than the backend
+// waits. A keyed Enqueue with [Replace] locks the job whose Key it takes, until its transaction
+// ends. The worker settles these jobs apart from all others.
+type LockedError struct {
+	Jobs []*Job
+	Err  error // the cause
+}
+
+// Error tells how many jobs are locked, and the cause.
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("queue: outcomes of %d jobs not recorded, a transaction has locked them: %v", len(e.Jobs), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *LockedError) Unwrap() error { return e.Err }
+
 // answer is the error that RetryAfter, Discard and Snooze return.
 type answer struct {
 	action Action

@@ -31,7 +31,7 @@ const (
 	stateLost                      // its handler runs, but the worker is no longer the job's holder
 	stateFinished                  // its outcome waits to be settled
 	stateSettling                  // a Settle with its outcome is under way
-	stateRefused                   // the backend refused its outcome alone; settleAlone retries it
+	stateRefused                   // the backend refused its outcome, or the job is locked; settleAlone retries it
 
 	heldStates = iota
 )
@@ -191,7 +191,8 @@ func (hs *heldJobs) putBack(batch []*heldJob) {
 	}
 }
 
-// setAside notes that the backend has refused a settling job's outcome alone.
+// setAside notes that the backend has refused a settling job's outcome alone, or that the job is
+// locked.
 func (hs *heldJobs) setAside(h *heldJob) {
 	if h.state == stateSettling {
 		hs.move(h, stateRefused)

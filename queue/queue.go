@@ -75,6 +75,8 @@ type Consumer interface {
 	// changes nothing of them. A job that was settled before is one of them, so it is harmless to
 	// settle twice. Error texts are stored as [ErrorText] returns them. A call must not have two
 	// outcomes for one job. A bad outcome (see [Outcome.Check]) is an [*InvalidError].
+	//
+	// If db is nil, a backend may return a [*LockedError] instead of waiting for a locked job.
 	Settle(ctx context.Context, db DB, outcomes ...Outcome) (lost []*Job, err error)
 }
 

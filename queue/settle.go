@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 )
 
@@ -10,6 +12,9 @@ const (
 	maxSettle = 1000
 	// settleTimeout bounds a Settle whose answer never arrives.
 	settleTimeout = 10 * time.Second
+	// lockedPause is the pause before outcomes of locked jobs are settled again. The backend waits
+	// for the lock, too.
+	lockedPause = 100 * time.Millisecond
 )
 
 // settleLoop settles the finished jobs, one batch after the other. A lone job waits for nothing,
@@ -19,6 +24,7 @@ const (
 // After a failure it retries without limit. Each failure halves the next batch, so that an outcome
 // that the backend cannot record is alone in its batch at last. If the backend refuses that outcome
 // again after it has recorded other outcomes, settleAlone retries it, and the others do not wait.
+// Outcomes of jobs that a transaction has locked go to settleAlone at once.
 func (r *run) settleLoop(ctx context.Context) {
 	log := r.watchCalls("settle")
 	size := maxSettle
@@ -31,6 +37,12 @@ func (r *run) settleLoop(ctx context.Context) {
 			continue
 		}
 		lost, err := r.settleBatch(ctx, batch)
+		if recorded, locked := splitLocked(batch, err); len(locked) > 0 {
+			cause := err
+			r.setLockedAside(locked)
+			r.settleDone.Go(func() { r.settleAlone(ctx, locked, cause) })
+			batch, err = recorded, nil
+		}
 		if err != nil && log.failures == 0 && r.setAside(batch) {
 			r.settleDone.Go(func() { r.settleAlone(ctx, batch, err) })
 			continue
@@ -49,24 +61,67 @@ func (r *run) settleLoop(ctx context.Context) {
 	}
 }
 
-// settleAlone retries, at long intervals, an outcome that the backend refuses while it records
-// other outcomes. It retries once more when the worker stops.
+// splitLocked returns the jobs of the batch that are settled after err, and those that a
+// transaction has locked. Both are empty if err is a different error.
+func splitLocked(batch []*heldJob, err error) (settled, locked []*heldJob) {
+	if err == nil {
+		return batch, nil
+	}
+	var lockedErr *LockedError
+	if !errors.As(err, &lockedErr) {
+		return nil, nil
+	}
+	for _, h := range batch {
+		isLocked := func(j *Job) bool { return j.ID == h.job.ID }
+		if slices.ContainsFunc(lockedErr.Jobs, isLocked) {
+			locked = append(locked, h)
+		} else {
+			settled = append(settled, h)
+		}
+	}
+	if len(locked) == 0 {
+		return nil, nil
+	}
+	return settled, locked
+}
+
+// settleAlone retries outcomes that the backend refuses while it records other outcomes: one
+// outcome at long intervals, or those of locked jobs at short ones. It retries once more when the
+// worker stops.
 func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
-	job := batch[0].job
-	r.Logger.Error("errand: outcome cannot be recorded, will retry", append(jobAttrs(job), "error", err)...)
-	isLast := false
-	for pause := longestPause; !isLast; pause = min(2*pause, time.Minute) {
+	attrs := jobAttrs(batch[0].job)
+	pause, longest := longestPause, time.Minute
+	if _, locked := splitLocked(batch, err); len(locked) > 0 {
+		pause, longest = lockedPause, lockedPause
+		r.Logger.Warn("errand: a transaction has locked jobs, their outcomes are not recorded yet, will retry",
+			append(attrs, "locked", len(locked), "error", err)...)
+	} else {
+		r.Logger.Error("errand: outcome cannot be recorded, will retry", append(attrs, "error", err)...)
+	}
+	for isLast := false; !isLast; pause = min(2*pause, longest) {
 		select {
 		case <-time.After(pause):
 		case <-r.last:
 			isLast = true
 		}
-		if lost, err := r.settleBatch(ctx, batch); err == nil {
-			r.Logger.Info("errand: outcome recorded after retries", jobAttrs(job)...)
-			r.endHolds(batch, lost)
+		lost, err := r.settleAside(ctx, batch)
+		settled, locked := splitLocked(batch, err)
+		r.endHolds(settled, lost)
+		if err == nil {
+			r.Logger.Info("errand: outcome recorded after retries", attrs...)
 			return
 		}
+		if len(locked) > 0 {
+			batch = locked
+		}
 	}
+}
+
+// settleAside settles a batch that has been set aside. One such call at a time waits for locks.
+func (r *run) settleAside(ctx context.Context, batch []*heldJob) (lost []*Job, err error) {
+	r.asideTurn.Lock()
+	defer r.asideTurn.Unlock()
+	return r.settleBatch(ctx, batch)
 }
 
 // awaitFinished waits until there may be outcomes. It reports false if there will be none.
@@ -122,6 +177,16 @@ func (r *run) setAside(batch []*heldJob) bool {
 	}
 	r.held.setAside(h)
 	return true
+}
+
+// setLockedAside sets jobs aside whose outcomes are not recorded because a transaction has locked
+// the jobs.
+func (r *run) setLockedAside(locked []*heldJob) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range locked {
+		r.held.setAside(h)
+	}
 }
 
 // endHolds ends the worker's hold on jobs that are settled or lost, and notes when the retried and

@@ -254,6 +254,7 @@ type run struct {
 
 	slotsDone  sync.WaitGroup // the slots
 	settleDone sync.WaitGroup // the settle loop, and settleAlone's goroutines
+	asideTurn  sync.Mutex     // held by the one of them that calls Settle
 	settle     chan struct{}  // signals the settle loop: there are outcomes
 	last       chan struct{}  // closed when the last job is finished
 }

@@ -1,6 +1,11 @@
 package postgres_test
 
 import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
@@ -22,37 +27,53 @@ func TestKeyTwiceInBatch(t *testing.T) {
 	}
 }
 
-// TestReplaceBesideSettle: a call that waits for a running job, whose key it takes, has locked no
-// job with a higher id, whatever the keys are. Settle locks jobs in that order, too, so the two do
-// not deadlock.
-func TestReplaceBesideSettle(t *testing.T) {
+// TestReplaceDoesNotDeadlock: calls that replace the same keys in different orders, in transactions
+// of their callers, succeed beside claims and settlings of these jobs.
+func TestReplaceDoesNotDeadlock(t *testing.T) {
+	const keys = 10
 	db, q := fresh(t, postgres.Options{})
-	running := jobs(2)
-	running[0].Key, running[1].Key = "b", "a"
-	enqueue(t, q, running...)
-	held := claim(t, q, 2)
-	tx := lockRow(t, db, running[0].ID)
-	replaced := make(chan error, 1)
-	go func() {
-		replaced <- q.Enqueue(t.Context(), nil,
-			&queue.Job{Kind: "test", Key: "a", OnDuplicate: queue.Replace}, &queue.Job{Kind: "test", Key: "b", OnDuplicate: queue.Replace})
-	}()
-	eventually(t, "Enqueue waits", func() bool {
-		return value[int](t, db, `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'
-			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`) == 1
-	})
-	if got := value[int](t, db, `SELECT count(*) FROM (SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE SKIP LOCKED) AS free`, running[1].ID); got != 1 {
-		t.Error("Enqueue waits for a job and has locked one of a higher id")
+	replace := func() error {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		batch := make([]*queue.Job, 0, keys)
+		for _, k := range rand.Perm(keys) {
+			batch = append(batch, &queue.Job{Kind: "test", Key: fmt.Sprint(k), OnDuplicate: queue.Replace})
+		}
+		if err := q.Enqueue(t.Context(), tx, batch...); err != nil {
+			return err
+		}
+		return tx.Commit()
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
+	var replacers, claimers sync.WaitGroup
+	var done atomic.Bool
+	for range 8 {
+		replacers.Go(func() {
+			for range 20 {
+				if err := replace(); err != nil {
+					t.Errorf("Enqueue with Replace of %d keys in random order beside others: %v", keys, err)
+				}
+			}
+		})
+		claimers.Go(func() {
+			for !done.Load() {
+				held := claim(t, q, 5)
+				outcomes := make([]queue.Outcome, len(held))
+				for i, j := range held {
+					outcomes[i] = queue.Outcome{Job: j, Action: queue.Action(rand.IntN(2))}
+				}
+				var locked *queue.LockedError
+				if lost, err := q.Settle(t.Context(), nil, outcomes...); len(lost) > 0 || err != nil && !errors.As(err, &locked) {
+					t.Errorf("Settle beside calls that replace: %d lost, error %v", len(lost), err)
+				}
+			}
+		})
 	}
-	if err := <-replaced; err != nil {
-		t.Fatal(err)
-	}
-	if lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1]}); err != nil || len(lost) > 0 {
-		t.Errorf("Settle: lost %d, error %v; want none", len(lost), err)
-	}
+	replacers.Wait()
+	done.Store(true)
+	claimers.Wait()
 }
 
 // TestReplaceHeld: a held job is replaced, and stays held.

@@ -73,7 +73,8 @@ func TestPlans(t *testing.T) {
 			name, index string
 			args        []string
 		}{
-			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true", "true"}},
+			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true", "true", "true"}},
+			{"settle_locked", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'"}},
 			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},

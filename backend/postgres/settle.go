@@ -64,7 +64,9 @@ func (b *Backend) resume(ctx context.Context, db queue.DB, h sqlkit.Held[queue.O
 
 // settleHeld settles jobs of one worker. The statements for jobs that are done do not lock the rows
 // in the order of their ids, which saves a fifth of their time. So they are used for a single row,
-// or wait for a lock for 200 ms only, and then settle.sql takes over.
+// or wait for a lock for 200 ms only, and then settle.sql takes over. Through the backend's own
+// handle that waits for half a second. Otherwise a caller's transaction that keeps one job locked
+// would hold up all others of the worker.
 func (b *Backend) settleHeld(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome]) ([]*queue.Job, error) {
 	own := db == nil
 	if (own || len(h.Items) == 1) && !slices.ContainsFunc(h.Items, func(o queue.Outcome) bool { return !isDone(o) }) {
@@ -78,12 +80,42 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, h sqlkit.Held[que
 			return h.With(lost), err
 		}
 	}
+	lost, err := b.settleInOrder(ctx, db, h)
+	if own && lockTimedOut(err) && ctx.Err() == nil {
+		return b.settleUnlocked(ctx, h, err)
+	}
+	return lost, err
+}
+
+// settleInOrder settles jobs of one worker with sql/settle.sql.
+func (b *Backend) settleInOrder(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome]) ([]*queue.Job, error) {
 	done, others := h.Split(isDone)
 	doneIDs, doneFences := arraysOf(done)
 	otherIDs, otherFences := arraysOf(others)
 	lost, err := b.queryIDs(ctx, "settle", db, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences,
-		actions(others.Items), h.Worker, b.options.Retention.KeepsCompleted(), !b.options.Silent)
+		actions(others.Items), h.Worker, b.options.Retention.KeepsCompleted(), !b.options.Silent, db == nil)
 	return h.With(lost), err
+}
+
+// settleUnlocked settles the jobs of one worker that no transaction has locked, after a statement
+// for all of them has given up waiting. The others are in its [queue.LockedError].
+func (b *Backend) settleUnlocked(ctx context.Context, h sqlkit.Held[queue.Outcome], cause error) (lost []*queue.Job, err error) {
+	ids, fences := arraysOf(h)
+	locked, err := b.queryIDs(ctx, "settle", nil, b.sql.settleLocked, ids, fences, h.Worker)
+	if err != nil {
+		return nil, err
+	}
+	_, free := h.Split(func(o queue.Outcome) bool { return slices.Contains(locked, o.Job.ID) })
+	if len(free.Items) > 0 {
+		lost, err = b.settleInOrder(ctx, nil, free)
+	}
+	switch {
+	case lockTimedOut(err) && ctx.Err() == nil: // others have been locked meanwhile
+		return nil, &queue.LockedError{Jobs: slices.Collect(h.Jobs()), Err: err}
+	case err != nil || len(locked) == 0:
+		return lost, err
+	}
+	return lost, &queue.LockedError{Jobs: h.With(locked), Err: cause}
 }
 
 func isDone(o queue.Outcome) bool { return o.Action == queue.Done }

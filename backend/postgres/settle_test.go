@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"database/sql"
+	"errors"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
@@ -81,5 +82,29 @@ func TestSettleWaits(t *testing.T) {
 				t.Errorf("%d jobs are not done", left)
 			}
 		})
+	}
+}
+
+// TestSettlePastLocked: a job that a transaction has locked for long holds up no other job of its
+// batch. Settle says which jobs are left.
+func TestSettlePastLocked(t *testing.T) {
+	for _, action := range []queue.Action{queue.Done, queue.Retry} {
+		db, q := fresh(t, postgres.Options{})
+		enqueue(t, q, jobs(3)...)
+		held := claim(t, q, 3)
+		lockRow(t, db, held[1].ID)
+		stale := *held[2]
+		stale.Fence++
+		lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: action}, queue.Outcome{Job: &stale})
+		var locked *queue.LockedError
+		if !errors.As(err, &locked) || len(locked.Jobs) != 1 || locked.Jobs[0] != held[1] {
+			t.Fatalf("Settle beside a locked job: error %v, want a LockedError with that job", err)
+		}
+		if len(lost) != 1 || lost[0] != &stale {
+			t.Errorf("Settle beside a locked job: %d jobs lost, want the stale one", len(lost))
+		}
+		if got := value[string](t, db, `SELECT string_agg(status::text, ' ' ORDER BY id) FROM errand.jobs`); got != "completed running running" {
+			t.Errorf("got %s, want completed running running", got)
+		}
 	}
 }

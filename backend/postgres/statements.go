@@ -12,21 +12,21 @@ var sqlFiles embed.FS
 
 // statements are the texts of the sql folder, with the schema in place.
 type statements struct {
-	enqueue, enqueueOne, enqueueKeyed, enqueuePlain string
-	enqueueOneGrouped, enqueuePlainGrouped          string
-	enqueueReplacing                                string
-	claim, claimTx, resume, releaseUnanswered       string
-	claimOrdered, orderedQueues                     string
-	claimLimited, rulesKnown, rules, setRules       string
-	probe, priorities, transactions, skipped        string
-	extend, reclaim, settle, settleDone, settleDrop string
-	sleep, deregister, sweepSleepers                string
-	prune, countAll, countSample, backlog           string
-	scheduleRead, scheduleWrite, scheduleNext       string
-	scheduleDue, scheduleFired                      string
-	list, listSlice, job, payload, readable         string
-	choose                                          string
-	cancel, edit, redrive                           lockingChange
+	enqueue, enqueueOne, enqueueKeyed, enqueuePlain               string
+	enqueueOneGrouped, enqueuePlainGrouped                        string
+	enqueueReplacing                                              string
+	claim, claimTx, resume, releaseUnanswered                     string
+	claimOrdered, orderedQueues                                   string
+	claimLimited, rulesKnown, rules, setRules                     string
+	probe, priorities, transactions, skipped                      string
+	extend, reclaim, settle, settleDone, settleDrop, settleLocked string
+	sleep, deregister, sweepSleepers                              string
+	prune, countAll, countSample, backlog                         string
+	scheduleRead, scheduleWrite, scheduleNext                     string
+	scheduleDue, scheduleFired                                    string
+	list, listSlice, job, payload, readable                       string
+	choose                                                        string
+	cancel, edit, redrive                                         lockingChange
 }
 
 func loadStatements(schema string) statements {
@@ -64,6 +64,7 @@ func loadStatements(schema string) statements {
 		settle:              load("settle"),
 		settleDone:          load("settle_done"),
 		settleDrop:          load("settle_drop"),
+		settleLocked:        load("settle_locked"),
 		reclaim:             load("reclaim"),
 		sleep:               load("sleep"),
 		deregister:          load("deregister"),

@@ -1,7 +1,8 @@
 -- Records outcomes: $1 ids in ascending order and $2 fences of jobs that are done; $3 ids and $4 fences of all others,
 -- whose outcomes are in $5, a JSON object by id, as [action, delay in microseconds, error] and, after a
 -- panic, the top of its stack; $6 worker; $7 whether done
--- jobs are kept; $8 whether to wake sleeping workers of the queues that jobs return to. Returns the ids of lost jobs. A
+-- jobs are kept; $8 whether to wake sleeping workers of the queues that jobs return to; $9 whether to wait
+-- for a lock for half a second at most, which is less than the usual deadlock_timeout. Returns the ids of lost jobs. A
 -- job that is released without a delay keeps its place. Of the failures in a job's history, the last nine stay beside
 -- the new one; lax mode reads any JSON as an array.
 -- A job that is to be cancelled does not return to its queue.
@@ -16,7 +17,8 @@
 -- Index: jobs_pkey, sleepers_pkey.
 WITH locked AS MATERIALIZED (
     SELECT id FROM errand.jobs
-    WHERE id = ANY ((SELECT $1::text::bigint[] || $3::text::bigint[])::bigint[])
+    WHERE (SELECT CASE WHEN $9::boolean THEN set_config('lock_timeout', '500ms', true) ELSE '' END) <> '0'
+        AND id = ANY ((SELECT $1::text::bigint[] || $3::text::bigint[])::bigint[])
         AND fence IN (
             (SELECT $2::text::bigint[])[width_bucket(id, (SELECT $1::text::bigint[]))],
             (SELECT $4::text::bigint[])[width_bucket(id, (SELECT $3::text::bigint[]))])

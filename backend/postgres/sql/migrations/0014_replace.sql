@@ -1,12 +1,13 @@
 -- insert_replacing writes the jobs of enqueue_replacing.sql, some of which replace the live job that has their key. The
--- effect is that of writing the jobs one by one, in the order of the batch. It draws their ids in that order. It locks
--- the live jobs in the order of their ids, as settle.sql does, and then writes the jobs in the order of their keys, as
--- insert_keyed does: otherwise two calls could deadlock. Its parameters are those of enqueue_replacing.sql, and its
--- rights those of insert_keyed. It returns the jobs in the order of the batch.
--- A pending or held job is updated. It keeps its status, and created_at, from which max_delay counts, unless it has been tried before. A job
--- that is not put off keeps its due time, so that it starts however often it is replaced. A running job gives its key
--- up; nothing else of it changes, not even updated_at, which tells when the guide's statements have claimed a job.
--- Index: jobs_key_idx, jobs_pkey.
+-- effect is that of writing the jobs one by one, in the order of the batch. It draws their ids in that order, and writes
+-- and locks the jobs in the order of their keys, as insert_keyed does: otherwise two calls could deadlock. Settle locks
+-- jobs in the order of their ids, but gives up before the server takes its wait for a deadlock. The parameters are those
+-- of enqueue_replacing.sql, and the rights those of insert_keyed. It returns the jobs in the order of the batch.
+-- A pending or held job is updated. It keeps its status, and created_at, from which max_delay counts, unless it has been
+-- tried before. A job that is not put off keeps its due time, so that it starts however often it is replaced. A running
+-- job gives its key up; nothing else of it changes, not even updated_at, which tells when the guide's statements have
+-- claimed a job.
+-- Index: jobs_key_idx.
 CREATE FUNCTION errand.insert_replacing(
     queues       text[],
     kinds        text[],
@@ -28,25 +29,12 @@ DECLARE
     -- See insert_keyed.
     started    CONSTANT timestamptz := CASE WHEN pg_current_xact_id() IS NOT NULL THEN clock_timestamp() END;
     size       CONSTANT integer := cardinality(string_to_array(payloads, E'\x1e'));
-    live       bigint[];
     job        record;
     live_id    bigint; -- of the job that has the key, this one included
     ids        bigint[] := array_fill(0::bigint, ARRAY[size]);
     duplicates boolean[] := array_fill(false, ARRAY[size]);
     replaced   boolean[] := array_fill(false, ARRAY[size]);
 BEGIN
-    IF size > 1 THEN
-        live := ARRAY(
-            SELECT (
-                SELECT j.id FROM errand.jobs j
-                WHERE j.queue = coalesce(t.queue, queues[1]) AND j.job_key = t.job_key AND j.status IN ('pending', 'running', 'held'))
-            FROM unnest(queues, job_keys, replaces) AS t (queue, job_key, replaces)
-            WHERE t.replaces);
-        PERFORM FROM errand.jobs j
-        WHERE j.id = ANY (live) AND j.status IN ('pending', 'running', 'held')
-        ORDER BY j.id
-        FOR NO KEY UPDATE;
-    END IF;
     FOR job IN
         WITH input AS MATERIALIZED (
             SELECT
