@@ -1,7 +1,7 @@
 -- Writes changed schedules. $1 is a JSON array of their new states. was and was_next are the version and the tick that
 -- the change began with: 0 if there was no schedule, or no tick. gone says that the row is to be deleted. A schedule
 -- that has changed meanwhile is left as it is. Returns the names of those that were written. With $2 it wakes all
--- sleeping workers, who then learn of the next tick.
+-- sleeping workers, which then learn of the next tick, and tells the other processes by the queue '' to ask for it.
 -- Index: schedules_pkey, sleepers_pkey.
 WITH v AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset($1::text::jsonb) AS v (
@@ -45,7 +45,8 @@ WITH v AS MATERIALIZED (
     RETURNING name
 ), woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues
-    FROM (SELECT DISTINCT s.queue FROM errand.sleepers s WHERE s.since > statement_timestamp() - interval '1 minute') AS q
+    FROM (SELECT '' AS queue UNION
+        SELECT s.queue FROM errand.sleepers s WHERE s.since > statement_timestamp() - interval '1 minute') AS q
     WHERE $2::boolean
 )
 SELECT w.name, (SELECT queues FROM woken)
