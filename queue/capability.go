@@ -229,3 +229,16 @@ type ScheduleRunner interface {
 	// fired does not keep others from being fired. The error names it.
 	FireSchedules(ctx context.Context) (fired int, next time.Duration, err error)
 }
+
+// Ruler is a backend that keeps rules. Its methods may be called concurrently.
+type Ruler interface {
+	// SetRules sets the rules of the queues and groups that are named, through db: a transaction,
+	// whose commit makes them valid, or nil for the backend's own handle. Other rules stay as they
+	// are. Of two rules for one group the last counts. Claims that begin after the commit keep the
+	// new rules; jobs that run beyond a lower limit go on. SetRules wakes sleeping workers of the
+	// queues. It waits for a transaction that sets rules, until that ends. A bad rule (see
+	// [Rule.Check]) is an [*InvalidError], and then nothing is changed.
+	SetRules(ctx context.Context, db DB, rules ...Rule) error
+	// Rules returns all rules, ordered by queue and group.
+	Rules(ctx context.Context) ([]Rule, error)
+}

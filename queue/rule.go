@@ -1,7 +1,5 @@
 package queue
 
-import "context"
-
 // Rule limits which jobs of a queue are claimed, over all its workers. A queue with a rule is a
 // limited queue. Limits count the jobs that run, so a job keeps its place until it is settled or
 // reclaimed. A rule with nothing but its Queue and Group limits nothing: setting it removes the
@@ -62,16 +60,3 @@ func (r Rule) Check() error {
 
 // IsZero reports whether the rule limits nothing. To set it is to remove the rule.
 func (r Rule) IsZero() bool { return r == Rule{Queue: r.Queue, Group: r.Group} }
-
-// Ruler is a backend that keeps rules. Its methods may be called concurrently.
-type Ruler interface {
-	// SetRules sets the rules of the queues and groups that are named, through db: a transaction,
-	// whose commit makes them valid, or nil for the backend's own handle. Other rules stay as they
-	// are. Of two rules for one group the last counts. Claims that begin after the commit keep the
-	// new rules; jobs that run beyond a lower limit go on. SetRules wakes sleeping workers of the
-	// queues. It waits for a transaction that sets rules, until that ends. A bad rule (see
-	// [Rule.Check]) is an [*InvalidError], and then nothing is changed.
-	SetRules(ctx context.Context, db DB, rules ...Rule) error
-	// Rules returns all rules, ordered by queue and group.
-	Rules(ctx context.Context) ([]Rule, error)
-}
