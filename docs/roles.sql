@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 17 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 17 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 18 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 18 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -102,6 +102,9 @@ GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
 GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
 GRANT INSERT (queue, worker, registration), UPDATE (registration, since) ON errand.sleepers TO errand_worker;
 GRANT INSERT ON errand.jobs_archive TO errand_worker;
+-- Pausing kinds, and reading which are paused.
+GRANT SELECT, INSERT (kind), DELETE ON errand.paused_kinds TO errand_worker;
+GRANT SELECT ON errand.paused_kinds TO errand_observer;
 -- Schedules. To fire them, a worker's user needs the enqueueing role as well.
 GRANT SELECT, UPDATE (next_at, last_tick, last_job, skipped) ON errand.schedules TO errand_worker;
 -- Rules: to keep them, and to set them.

@@ -131,6 +131,25 @@ type Canceller interface {
 	ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error
 }
 
+// Pauser is a backend that keeps which kinds are paused. Its methods may be called concurrently. To
+// pause a queue or a group, use a [Rule].
+type Pauser interface {
+	// PauseKinds makes workers claim no more jobs of these kinds, in all queues, through db: a
+	// transaction, whose commit makes it take effect, or nil for the backend's own handle. Jobs that
+	// run go on, and jobs can be enqueued. Workers that the backend notifies know at once; others
+	// within five seconds, or their Poll if that is longer. A worker without a [Mux] claims every
+	// kind, also the paused ones. A kind that is paused already stays paused. A bad name is an
+	// [*InvalidError].
+	PauseKinds(ctx context.Context, db DB, kinds ...string) error
+	// ResumeKinds ends the pause of these kinds, and wakes their workers.
+	ResumeKinds(ctx context.Context, db DB, kinds ...string) error
+	// PausedKinds returns the paused kinds in alphabetical order.
+	PausedKinds(ctx context.Context) ([]string, error)
+	// ListenPauses calls changed when the paused kinds may have changed, until ctx ends. changed does
+	// not block. An error means that the backend notifies nobody.
+	ListenPauses(ctx context.Context, changed func()) error
+}
+
 // Pruner is a backend that deletes or archives ended jobs after their retention.
 type Pruner interface {
 	// Prune reads a bounded number of jobs and removes the ones whose retention is over. Calls go

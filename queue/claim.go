@@ -61,7 +61,7 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 	var until time.Time // while asleep: how long the answer of Sleep is valid
 	for ctx.Err() == nil {
 		n, free := r.roomNow()
-		if n == 0 {
+		if _, mayClaim := r.kindsToClaim(); n == 0 || !mayClaim {
 			r.awaitRoom(ctx)
 			continue
 		}
@@ -153,7 +153,11 @@ func isFull(req ClaimRequest, jobs []*Job) bool {
 
 // sizedRequest returns the request for n jobs, or for fewer if claims were not answered in time.
 func (r *run) sizedRequest(n int) ClaimRequest {
-	req := r.request(r.kinds, max(n>>r.shrinkage, 1))
+	kinds, ok := r.kindsToClaim()
+	if !ok { // paused since roomNow: hold releases the jobs
+		kinds = r.kinds
+	}
+	req := r.request(kinds, max(n>>r.shrinkage, 1))
 	req.Queues = r.turns.next()
 	req.Bytes = claimBytes >> r.shrinkage
 	return req

@@ -40,6 +40,11 @@ func (r *run) hold(jobs []*Job, leased time.Time) (held []heldJob, newSlots int)
 		}
 		return nil, 0
 	}
+	for i := range held {
+		if r.isPaused(held[i].job) { // since the claim began
+			r.release(&held[i])
+		}
+	}
 	r.releaseLastAttempts(held, free)
 	newSlots = max(min(r.held.unfinished(), r.Concurrency)-r.slots, 0)
 	r.slots += newSlots

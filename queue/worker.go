@@ -244,6 +244,7 @@ type run struct {
 	outage     time.Time            // when a call last failed because of the database
 	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
 	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
+	paused     []string             // the kinds that are paused
 	hints      hints                // jobs that the backend says may be cancelled
 	dueAgain   time.Time            // when the first released or retried job is due; zero if none is
 
@@ -326,6 +327,10 @@ func (r *run) run(ctx context.Context) error {
 	upkeep.Go(func() { r.pruneLoop(ctx) })
 	upkeep.Go(func() { r.tickLoop(ctx) })
 
+	if pauser, ok := As[Pauser](r.Backend); ok && r.kinds != nil {
+		_ = r.readPauses(ctx, pauser) // if it fails, the loop reads them and reports the error
+		upkeep.Go(func() { r.pauseLoop(ctx, pauser) })
+	}
 	endClaiming := r.startClaiming(ctx)
 	defer endClaiming()
 

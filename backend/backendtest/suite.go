@@ -51,6 +51,7 @@ const (
 	hasRedriver
 	hasCanceller
 	hasEditor
+	hasPauser
 	holds // the harness can hold a job
 	hasPruner
 	hasReclaimer
@@ -67,7 +68,7 @@ var capabilityNames = []struct {
 	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
+	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
 }
 
@@ -86,6 +87,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Redriver](h), hasRedriver)
 	add(can[queue.Canceller](h), hasCanceller)
 	add(can[queue.Editor](h), hasEditor)
+	add(can[queue.Pauser](h), hasPauser)
 	add(h.Hold != nil, holds)
 	add(can[queue.Pruner](h), hasPruner)
 	add(can[queue.Reclaimer](h), hasReclaimer)
@@ -140,6 +142,7 @@ var themes = []theme{
 	{"history", false, historyCases},
 	{"control", false, controlCases},
 	{"edit", false, editCases},
+	{"pause", false, pauseCases},
 	{"model", false, modelCases},
 }
 

@@ -29,8 +29,8 @@ type Options struct {
 
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
 // capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
-// [queue.Canceller], [queue.Editor], [queue.Pruner], [queue.Reclaimer], [queue.TxClaimer],
-// [queue.Ruler], [queue.Scheduler] and [queue.ScheduleRunner]. [New] makes one.
+// [queue.Canceller], [queue.Editor], [queue.Pauser], [queue.Pruner], [queue.Reclaimer],
+// [queue.TxClaimer], [queue.Ruler], [queue.Scheduler] and [queue.ScheduleRunner]. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -59,6 +59,8 @@ type Queue struct {
 	schedules map[string]*schedule
 
 	cancellers map[string][]*canceller // by worker
+	paused     map[string]bool         // kinds
+	pauses     map[chan struct{}]bool  // of those that listen for changes of paused
 }
 
 var _ interface {
@@ -69,6 +71,7 @@ var _ interface {
 	queue.Redriver
 	queue.Canceller
 	queue.Editor
+	queue.Pauser
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer
@@ -93,6 +96,8 @@ func New(opts Options) *Queue {
 
 		schedules:  make(map[string]*schedule),
 		cancellers: make(map[string][]*canceller),
+		paused:     make(map[string]bool),
+		pauses:     make(map[chan struct{}]bool),
 	}
 }
 

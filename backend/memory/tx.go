@@ -34,11 +34,12 @@ func (q *Queue) Begin(ctx context.Context) (Tx, error) {
 }
 
 type memTx struct {
-	q    *Queue
-	ctx  context.Context
-	stop func() bool
-	rows []*row        // those that it has locked, in that order
-	done chan struct{} // closed when it has ended, under q.mu
+	q     *Queue
+	ctx   context.Context
+	stop  func() bool
+	rows  []*row          // those that it has locked, in that order
+	kinds map[string]bool // the kinds that it pauses, or resumes
+	done  chan struct{}   // closed when it has ended, under q.mu
 
 	rules     []queue.Rule    // what it has set, in that order
 	claims    map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
@@ -124,6 +125,9 @@ func (tx *memTx) end(commit bool) error {
 		return sql.ErrTxDone
 	}
 	close(tx.done)
+	if commit {
+		tx.q.setPaused(tx.kinds)
+	}
 	for _, r := range tx.rows {
 		if commit {
 			r.committed = *r.draft

@@ -150,10 +150,14 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 
 // ListenCancels implements [queue.Canceller], on the connection of Listen.
 func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
+	return b.listenAs(ctx, &subscriber{worker: worker, wake: func() { hint() }, hint: hint, failed: make(chan error, 1)})
+}
+
+// listenAs listens for s until ctx ends.
+func (b *Backend) listenAs(ctx context.Context, s *subscriber) error {
 	if b.options.Listen == nil {
 		return errNoListen
 	}
-	s := &subscriber{worker: worker, wake: func() { hint() }, hint: hint, failed: make(chan error, 1)}
 	l := b.subscribe(ctx, s)
 	select {
 	case err := <-s.failed:
@@ -169,6 +173,7 @@ func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(id
 func (b *Backend) handleCancel(l *listener, text string) {
 	at := strings.LastIndexByte(text, cancelMark)
 	if at < 0 {
+		b.noteKinds(l) // of sql/pause_kinds.sql
 		return
 	}
 	worker := text[:at]

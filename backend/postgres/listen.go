@@ -22,7 +22,8 @@ var errNoListen = errors.New("postgres: listen: Options.Listen is nil")
 // cancelMark begins the notifications of sql/cancel.sql. No queue's name has it.
 const cancelMark = '\x01'
 
-// subscriber is a worker whose Listen, or whose ListenCancels, is running.
+// subscriber is a worker whose Listen, or whose ListenCancels, is running, or, without a name, one
+// whose ListenPauses is.
 type subscriber struct {
 	worker string
 	queues []string           // of Listen

@@ -25,7 +25,7 @@ type statements struct {
 	scheduleRead, scheduleWrite, scheduleNext                     string
 	scheduleDue, scheduleFired                                    string
 	list, listSlice, job, payload, readable                       string
-	choose                                                        string
+	choose, pauseKinds, pausedKinds                               string
 	cancel, edit, redrive                                         lockingChange
 }
 
@@ -37,6 +37,8 @@ func loadStatements(schema string) statements {
 	}
 	return statements{
 		choose:              load("choose"),
+		pauseKinds:          load("pause_kinds"),
+		pausedKinds:         load("paused_kinds"),
 		cancel:              loadChange("cancel"),
 		edit:                loadChange("edit"),
 		redrive:             loadChange("redrive"),

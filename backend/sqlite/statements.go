@@ -23,6 +23,7 @@ type statements struct {
 	expired, reclaim, complete, resume                    string
 	sleep, lastID, bumpID                                 string
 	choose, cancel, edit, redrive, noteCancel, cancels    string
+	pauseKind, resumeKind, pausedKinds                    string
 	old, archive, prune                                   string
 	backlog, idRange, countAll, countFew, countSample     string
 	list, listPending, job                                string
@@ -77,6 +78,9 @@ func loadStatements(prefix string) statements {
 		edit:             load("edit"),
 		noteCancel:       load("note_cancel"),
 		cancels:          load("cancels"),
+		pauseKind:        load("pause_kind"),
+		resumeKind:       load("resume_kind"),
+		pausedKinds:      load("paused_kinds"),
 		old:              load("old"),
 		archive:          load("archive"),
 		prune:            load("prune"),
