@@ -232,10 +232,29 @@ func (r *roles) testEnqueuer(t *testing.T, db *sql.DB) {
 	denied(t, "Redrive", err)
 	_, _, err = q.Prune(t.Context())
 	denied(t, "Prune", err)
+	denied(t, "SetRules", q.SetRules(t.Context(), nil, queue.Rule{Running: 1}))
+}
+
+// testRules: the working role sets rules, keeps them, and removes them.
+func (r *roles) testRules(t *testing.T, worker, enqueuer *postgres.Backend) {
+	for _, rule := range []queue.Rule{{Queue: "limited", Running: 2}, {Queue: "limited", Share: 1, PerGroup: 2}} {
+		setRules(t, worker, rule)
+		ordered := &queue.Job{Queue: "limited", Kind: "test", Group: "o", Ordered: true}
+		enqueue(t, enqueuer, &queue.Job{Queue: "limited", Kind: "test", Group: "g"}, ordered)
+		req := request(5)
+		req.Queues = []string{"limited"}
+		held, err := worker.Claim(t.Context(), req)
+		if err != nil || len(held) != 2 {
+			t.Fatalf("claimed %d jobs with %+v, error %v; want 2", len(held), rule, err)
+		}
+		r.settle(t, worker, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1]})
+	}
+	setRules(t, worker, queue.Rule{Queue: "limited"})
 }
 
 func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
 	q := r.backend(t, db, postgres.Options{})
+	r.testRules(t, q, r.backend(t, enqueuer, postgres.Options{}))
 	enqueue(t, r.backend(t, enqueuer, postgres.Options{}), jobs(10)...)
 	held := claim(t, q, 7)
 	if len(held) != 7 {
@@ -418,6 +437,10 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 	denied(t, "Sleep", err)
 	_, err = q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{job.ID}})
 	denied(t, "Redrive", err)
+	denied(t, "SetRules", q.SetRules(t.Context(), nil, queue.Rule{Running: 1}))
+	if _, err := q.Rules(t.Context()); err != nil {
+		t.Errorf("Rules: %v", err)
+	}
 }
 
 // wantObserved checks that an observer sees all of the job but what it carries, and is told so.

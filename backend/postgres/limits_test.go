@@ -1,0 +1,133 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// setRules sets rules on the backend's own handle.
+func setRules(t *testing.T, q *postgres.Backend, rules ...queue.Rule) {
+	t.Helper()
+	if err := q.SetRules(t.Context(), nil, rules...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLimitedClaimsReadFew: a claim of a limited queue reads few rows more than it claims, behind
+// many jobs of a full group, beside jobs that are scheduled for later, and with the statistics of an
+// empty table and of a full one.
+func TestLimitedClaimsReadFew(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	setRules(t, q, queue.Rule{PerGroup: 2})
+	check := func(state string) {
+		t.Helper()
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		exec(t, tx, "DISCARD PLANS")
+		read := func() (scans, rows int) {
+			err := tx.QueryRowContext(t.Context(), `SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables
+				WHERE schemaname = 'errand' AND relname = 'jobs'`).Scan(&scans, &rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return scans, rows
+		}
+		scansBefore, rowsBefore := read()
+		got := value[int](t, tx, `SELECT count(*) - 1 FROM errand.claim_limited('default', NULL, 20, 60000000, 'w', 65536,
+			(SELECT version FROM errand.rules_version), '', '')`)
+		scans, rows := read()
+		// Each job is found, locked and changed; each group is found and its running jobs are counted.
+		if scans -= scansBefore; got != 20 || scans != 0 || rows-rowsBefore > 12*got {
+			t.Errorf("%s: claimed %d jobs in %d sequential scans, reading %d rows; want 20, none and few", state, got, scans, rows-rowsBefore)
+		}
+	}
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'a' FROM generate_series(1, 30000)`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'b' || i % 100 FROM generate_series(1, 2000) i`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group, scheduled_at)
+		SELECT 'k', 'b' || i % 5, now() + interval '1 day' FROM generate_series(1, 20000) i`)
+	if held := claim(t, q, 2); len(held) != 2 {
+		t.Fatalf("claimed %d jobs, want 2", len(held))
+	}
+	exec(t, db, `UPDATE errand.jobs SET status = 'running', limited = true WHERE id <= 2`) // group a is full
+	exec(t, db, `UPDATE errand.limited_queues SET marked = true`)
+	check("no statistics")
+	exec(t, db, `ANALYZE errand.jobs`)
+	check("analyzed")
+	exec(t, db, `DELETE FROM errand.jobs WHERE job_group = 'a' AND status = 'pending'`)
+	exec(t, db, `ANALYZE errand.jobs`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'c' || i FROM generate_series(1, 30000) i`)
+	check("old statistics")
+}
+
+// TestLimitsUnderRepeatableRead: limits hold although the database's default isolation level would
+// give all statements of a claim one snapshot.
+func TestLimitsUnderRepeatableRead(t *testing.T) {
+	db, _ := fresh(t, postgres.Options{})
+	exec(t, db, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''', current_database()); END $$`)
+	db.SetMaxIdleConns(0) // so that the next connections have it
+	db.SetMaxIdleConns(2)
+	q := backend(t, db, postgres.Options{})
+	setRules(t, q, queue.Rule{Running: 3})
+	enqueue(t, q, jobs(20)...)
+	results := make(chan int)
+	for i := range 8 {
+		go func() {
+			req := request(2)
+			req.Worker = fmt.Sprint("w", i)
+			held, err := q.Claim(t.Context(), req)
+			if err != nil {
+				t.Error(err)
+			}
+			results <- len(held)
+		}()
+	}
+	claimed := 0
+	for range 8 {
+		claimed += <-results
+	}
+	if claimed != 3 {
+		t.Errorf("8 claimers under repeatable read claimed %d jobs with a limit of 3", claimed)
+	}
+}
+
+// TestMarkLimited: a job that was claimed before its queue had rules counts, even if a transaction
+// has locked its row while the queue's running jobs are marked.
+func TestMarkLimited(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(10)...)
+	held := claim(t, q, 3)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, held[0].ID)
+	setRules(t, q, queue.Rule{Running: 4})
+	if got := claim(t, q, 10); len(got) != 1 {
+		t.Errorf("claimed %d jobs beside 3 that run, one of them locked, with a limit of 4; want 1", len(got))
+	}
+	if n := value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE limited`); n != 3 {
+		t.Errorf("%d jobs are marked, want 3", n)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `UPDATE errand.limited_queues SET since = now() - interval '2 minutes'`)
+	for range 2 {
+		if got := claim(t, q, 10); len(got) != 0 {
+			t.Errorf("claimed %d jobs beside 4 that run, with a limit of 4", len(got))
+		}
+	}
+	if n := value[int](t, db, `SELECT count(*) FROM errand.jobs WHERE limited`); n != 4 {
+		t.Errorf("%d jobs are marked, want 4", n)
+	}
+	if !value[bool](t, db, `SELECT marked FROM errand.limited_queues`) {
+		t.Error("the queue's running jobs are not known to be marked after a minute")
+	}
+}
