@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -28,28 +27,18 @@ func incident(t *testing.T) []string {
 	return statements
 }
 
-// TestPostponeAKind: statement 1 stops the jobs of one kind that wait, and statement 2 lets them go
-// on at their own times.
-func TestPostponeAKind(t *testing.T) {
+// TestPauseAKind: statement 1 pauses a kind, and statement 2 lets it go on.
+func TestPauseAKind(t *testing.T) {
 	db, q := guideDB(t)
 	statements := incident(t)
-	later := &queue.Job{Kind: "email.welcome", Delay: time.Hour}
-	enqueue(t, q, &queue.Job{Kind: "email.welcome"}, &queue.Job{Kind: "other"}, later)
-	const times = `SELECT string_agg(scheduled_at::text, ' ' ORDER BY id) FROM errand.jobs WHERE kind = 'email.welcome'`
-	before := value[string](t, db, times)
-
-	exec(t, db, statements[1])
-	exec(t, db, statements[1]) // repeated: the jobs that are postponed stay as they are
-	if jobs := claim(t, q, 10); len(jobs) != 1 || jobs[0].Kind != "other" {
-		t.Errorf("claimed %v, want the other kind alone", jobs)
-	}
-	exec(t, db, statements[2])
-	if after := value[string](t, db, times); after != before {
-		t.Errorf("due at %s, want %s as before", after, before)
-	}
-	exec(t, db, statements[2])
-	if jobs := claim(t, q, 10); len(jobs) != 1 || jobs[0].ID == later.ID {
-		t.Errorf("claimed %v, want the job that is due", jobs)
+	for _, c := range []struct {
+		statement string
+		want      []string
+	}{{statements[1], []string{"email.welcome"}}, {statements[1], []string{"email.welcome"}}, {statements[2], nil}, {statements[2], nil}} {
+		exec(t, db, c.statement)
+		if kinds, err := q.PausedKinds(t.Context()); err != nil || !slices.Equal(kinds, c.want) {
+			t.Errorf("paused kinds: got %v, %v; want %v", kinds, err, c.want)
+		}
 	}
 }
 

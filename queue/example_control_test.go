@@ -1,0 +1,108 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
+)
+
+// cancelJob is an admin endpoint: POST /jobs/{id}/cancel.
+func cancelJob(q queue.Canceller) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+		if err != nil {
+			http.Error(w, "no job has that id", http.StatusNotFound)
+			return
+		}
+		n, err := q.Cancel(r.Context(), nil, queue.Which{IDs: []int64{id}})
+		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		case n == 0:
+			http.Error(w, "there is no such job, or it has ended", http.StatusNotFound)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}
+}
+
+func ExampleCanceller() {
+	ctx := context.Background()
+	q := queuetest.New(queuetest.Options{})
+	job := queue.NewKind[string]("report.build").New("2026")
+	if err := q.Enqueue(ctx, nil, job); err != nil {
+		panic(err)
+	}
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /jobs/{id}/cancel", cancelJob(q))
+	for range 2 {
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, httptest.NewRequest("POST", fmt.Sprintf("/jobs/%d/cancel", job.ID), nil))
+		fmt.Println(answer.Code)
+	}
+	r, _, _ := q.Job(ctx, job.ID)
+	fmt.Println(r.Status)
+	// Output:
+	// 202
+	// 404
+	// cancelled
+}
+
+func ExampleEditor() {
+	ctx := context.Background()
+	q := queuetest.New(queuetest.Options{})
+	job := queue.NewKind[string]("report.build").New("2026")
+	job.Delay = 24 * time.Hour
+	if err := q.Enqueue(ctx, nil, job); err != nil {
+		panic(err)
+	}
+
+	urgent := int32(-10)
+	n, err := q.Edit(ctx, nil, queue.Which{Kind: "report.build"}, queue.Change{RunNow: true, Priority: &urgent})
+	fmt.Println(n, err)
+	r, _, _ := q.Job(ctx, job.ID)
+	fmt.Println(time.Until(r.ScheduledAt) < time.Second, r.Priority)
+	// Output:
+	// 1 <nil>
+	// true -10
+}
+
+// During an incident a kind is paused, and later goes on.
+func ExamplePauser() {
+	ctx := context.Background()
+	q := queuetest.New(queuetest.Options{})
+	mux := queue.NewMux()
+	done := make(chan string, 1)
+	mux.Handle("email.welcome", queue.HandlerFunc(func(context.Context, *queue.Job) error {
+		done <- "sent"
+		return nil
+	}))
+	if err := q.PauseKinds(ctx, nil, "email.welcome"); err != nil {
+		panic(err)
+	}
+	if err := q.Enqueue(ctx, nil, &queue.Job{Kind: "email.welcome"}); err != nil {
+		panic(err)
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- queue.Worker{Backend: q, Handler: mux}.Run(running) }()
+
+	kinds, _ := q.PausedKinds(ctx)
+	fmt.Println("paused:", kinds)
+	if err := q.ResumeKinds(ctx, nil, "email.welcome"); err != nil {
+		panic(err)
+	}
+	fmt.Println(<-done)
+	stop()
+	<-ended
+	// Output:
+	// paused: [email.welcome]
+	// sent
+}
