@@ -19,6 +19,7 @@ var handlers = map[string]func(ctx context.Context, s *self, run peer.Run) peer.
 	"frozen": frozen,
 	"inTx":   inTx,
 	"poison": poisoned,
+	"silent": silent,
 }
 
 func work(ctx context.Context, s *self) error {
@@ -52,6 +53,9 @@ func plain(ctx context.Context, s *self, run peer.Run) peer.Action {
 	s.effect(run)
 	return peer.Done
 }
+
+// silent leaves no trace in the ledger: the jobs of schedules have no numbers of their own.
+func silent(context.Context, *self, peer.Run) peer.Action { return peer.Done }
 
 // inTx writes a row of the application in the transaction that settles the job. Each job must get
 // exactly one.
