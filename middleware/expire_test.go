@@ -76,7 +76,7 @@ func TestExpire(t *testing.T) {
 			if err := handler.HandleJob(t.Context(), sent); err != nil {
 				t.Errorf("%s, before it expires: %v", c.name, err)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			err := handler.HandleJob(t.Context(), sent)
 			if action, _ := queue.ActionOf(err); !errors.Is(err, queue.ErrExpired) || action != queue.Dead {
 				t.Errorf("%s, once it has expired: %v, want a Discard with ErrExpired", c.name, err)
