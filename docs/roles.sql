@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 18 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 18 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 19 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 19 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -112,6 +112,8 @@ GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_g
     errand.rules_changed, errand.set_rules TO errand_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues TO errand_worker;
 GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;
+-- The output and progress of jobs.
+GRANT SELECT, INSERT, UPDATE (output, progress, progress_at), DELETE ON errand.results TO errand_worker;
 -- The keys of middleware.SQLDedup.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 

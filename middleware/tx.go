@@ -22,7 +22,8 @@ type TxOptions struct {
 	// ends the transaction (see idle_in_transaction_session_timeout).
 	//
 	// SettleFirst also frees the job's Key: the handler may enqueue the next job with that Key in
-	// the transaction. Without SettleFirst, Enqueue returns an error there.
+	// the transaction. Without SettleFirst, Enqueue returns an error there. A handler that calls
+	// [queue.SetOutput] fails with SettleFirst: the job is settled already.
 	SettleFirst bool
 }
 
@@ -205,18 +206,22 @@ func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next q
 	switch {
 	case errors.Is(err, queue.Settled):
 		return nil
+	case err == nil && o.SettleFirst && queue.OutputOf(ctx) != nil:
+		return errSettledFirst
 	case err != nil || o.SettleFirst:
 		return err
 	}
 	return settle(ctx, tx, q, job)
 }
 
+var errSettledFirst = errors.New("middleware: Tx: rolled back: SetOutput within Tx with SettleFirst, which has settled the job already")
+
 func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var lost []*queue.Job
 	err := awaitAnswer(cancel, func() (err error) {
-		lost, err = q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done})
+		lost, err = q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done, Output: queue.OutputOf(ctx)})
 		return err
 	})
 	if err != nil {

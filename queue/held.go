@@ -44,9 +44,10 @@ type heldJob struct {
 	expires time.Time // when its lease expires, by this machine's clock
 
 	state   heldState
-	retried bool          // a Settle with its outcome has failed, and may have recorded it all the same
-	outcome Outcome       // what to settle; set from finished on
-	took    time.Duration // how long its handler ran
+	retried bool            // a Settle with its outcome has failed, and may have recorded it all the same
+	outcome Outcome         // what to settle; set from finished on
+	took    time.Duration   // how long its handler ran
+	own     *handlerContext // its handler's context, also while OnDead has another
 
 	slot        slot // the goroutine that runs its handler; nil before and after
 	ctx         context.Context
@@ -65,9 +66,24 @@ func (h *heldJob) isBusy() bool { return h.slot != nil }
 // that run. They have no lock of their own.
 type heldJobs struct {
 	jobs     map[*Job]*heldJob
-	count    [heldStates]int // jobs in each state; of ended, all so far
-	busy     int             // handlers that run
-	finished []*heldJob      // the jobs in the state finished, in the order in which to settle them
+	count    [heldStates]int  // jobs in each state; of ended, all so far
+	busy     int              // handlers that run
+	finished []*heldJob       // the jobs in the state finished, in the order in which to settle them
+	contexts []handlerContext // for the handlers that follow
+}
+
+// contextBlock is how many contexts are allocated at once. A handler that runs for long keeps the
+// contexts of its block in memory.
+const contextBlock = 16
+
+// newContext returns an empty context for a handler.
+func (hs *heldJobs) newContext() *handlerContext {
+	if len(hs.contexts) == 0 {
+		hs.contexts = make([]handlerContext, contextBlock)
+	}
+	c := &hs.contexts[0]
+	hs.contexts = hs.contexts[1:]
+	return c
 }
 
 // unfinished returns how many jobs wait for a slot or are in one.

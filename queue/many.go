@@ -53,9 +53,9 @@ func (m Many) withDefaults() (Many, error) {
 // whose payload does not fit T is dead, and is not in the call.
 //
 // ctx has the values of one job's context. It ends when the worker's Grace is over, and at the
-// earliest Timeout of the jobs, which counts from before the wait. If a single job is lost, ctx
-// does not end, because the call goes on for the other jobs; what fn answers for the lost one is
-// dropped. ctx ends once all jobs are lost.
+// earliest Timeout of the jobs, which counts from before the wait. If a single job is lost or
+// cancelled, ctx does not end, because the call goes on for the other jobs; what fn answers for a
+// lost one is dropped. ctx ends once that is so of all jobs.
 //
 // HandleMany does not go together with middleware that holds a connection for each job, such as
 // middleware.Tx: HandleMany panics, or [Worker.Run] returns an [*InvalidError]. To settle the jobs
@@ -229,9 +229,10 @@ func (c *collector) run(members []*member) {
 }
 
 // callContext returns the context for a call with these jobs. It ends with the first of their
-// contexts that ends for another reason than that its job is lost, or with the last one.
+// contexts that ends for another reason than that its job is lost or cancelled, or with the last.
 func callContext(members []*member) (ctx context.Context, end context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(members[0].ctx))
+	shared := &handlerContext{Context: context.WithoutCancel(members[0].ctx), isShared: true}
+	ctx, cancel := context.WithCancelCause(shared)
 	ends := []func(){func() { cancel(nil) }}
 	var earliest time.Time
 	var left atomic.Int64
@@ -242,7 +243,7 @@ func callContext(members []*member) (ctx context.Context, end context.CancelFunc
 		}
 		stop := context.AfterFunc(m.ctx, func() {
 			cause := context.Cause(m.ctx)
-			if left.Add(-1) == 0 || !errors.Is(cause, ErrLost) {
+			if left.Add(-1) == 0 || !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrCancelled) {
 				cancel(cause)
 			}
 		})

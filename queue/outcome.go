@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -55,10 +56,13 @@ type Outcome struct {
 	Action Action
 	Delay  time.Duration // with Retry and Release: how long until the job is due; below 0 means 0
 	Err    error         // with Retry, Dead and Cancel: its text is stored as the job's LastError; may be nil
+	// Output is the job's output: with Done only, on a backend that is a [ResultKeeper]. nil means
+	// none.
+	Output json.RawMessage
 }
 
-// Check returns an [*InvalidError] if Job is nil, Action is unknown or Delay is above 100 years.
-// Backends check all outcomes of a call before they settle any.
+// Check returns an [*InvalidError] if Job is nil, Action is unknown, Delay is above 100 years or
+// Output is bad. Backends check all outcomes of a call before they settle any.
 func (o Outcome) Check() error {
 	if o.Job == nil {
 		return invalid("Outcome.Job", "nil")
@@ -68,6 +72,12 @@ func (o Outcome) Check() error {
 	}
 	if o.Delay > maxDelay {
 		return invalid("Outcome.Delay", "%v: at most %v", o.Delay, maxDelay)
+	}
+	if o.Output != nil {
+		if o.Action != Done {
+			return invalid("Outcome.Output", "with the action %v: only done jobs have an output", o.Action)
+		}
+		return checkOutput("Outcome.Output", o.Output)
 	}
 	return nil
 }
@@ -101,7 +111,10 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	default:
 		o = Outcome{Job: job, Action: a.action, Delay: min(max(a.delay, 0), maxDelay), Err: err}
 	}
-	if o.Action == Release {
+	switch o.Action {
+	case Done:
+		o.Output = OutputOf(ctx)
+	case Release:
 		o.Delay = max(o.Delay, minSnooze)
 	}
 	if o.Action == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {

@@ -115,7 +115,11 @@ func (r *run) startHandler(h *heldJob, s slot, now time.Time) bool {
 		return false
 	}
 	ctx, cancel := r.handlerContext(h.job.Kind)
-	r.held.start(h, s, ctx, cancel)
+	own := r.held.newContext()
+	own.Context, own.run = ctx, r
+	own.job.Store(h.job)
+	h.own = own
+	r.held.start(h, s, own, cancel)
 	return true
 }
 
@@ -173,6 +177,9 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	r.pace.add(took)
 	if (h.job.Limited || h.job.Ordered) && !hasOutcome { // otherwise endHolds does so
 		r.noteDue(time.Now())
+	}
+	if h.own != nil {
+		h.own.forget()
 	}
 	if h.state == stateRunning {
 		h.took = took

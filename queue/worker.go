@@ -248,6 +248,11 @@ type run struct {
 	hints      hints                // jobs that the backend says may be cancelled
 	dueAgain   time.Time            // when the first released or retried job is due; zero if none is
 
+	results     ResultKeeper  // nil if the backend keeps none
+	hasProgress chan struct{} // signals the progress loop
+	progressMu  sync.Mutex
+	progress    map[*handlerContext]bool // the jobs with progress that is not yet recorded
+
 	failures failureLog // has a lock of its own
 	deaths   chan *Job  // reclaimed jobs that are dead, on their way to OnDead
 
@@ -262,27 +267,29 @@ type run struct {
 
 func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r := &run{
-		Worker:    w,
-		claimTime: claimTimeout,
-		turns:     newTurns(w.Queues, w.Weights),
-		serving:   ctx,
-		quit:      quit,
-		handlers:  context.WithValue(context.WithoutCancel(ctx), batchesKey{}, newBatches(w.Concurrency, ctx.Done())),
-		room:      make(chan struct{}, 1),
-		work:      make(chan *heldJob, maxPrefetch+w.Concurrency),
-		wake:      make(chan struct{}, 1),
-		soon:      make(chan struct{}, 1),
-		tick:      make(chan struct{}, 1),
-		hinted:    make(chan struct{}, 1),
-		settle:    make(chan struct{}, 1),
-		last:      make(chan struct{}),
-		held:      heldJobs{jobs: make(map[*Job]*heldJob)},
-		mostAhead: w.Concurrency,
-		unknown:   make(map[unknownKind]bool),
-		deaths:    make(chan *Job, maxDeaths),
+		Worker:      w,
+		claimTime:   claimTimeout,
+		turns:       newTurns(w.Queues, w.Weights),
+		serving:     ctx,
+		quit:        quit,
+		handlers:    context.WithValue(context.WithoutCancel(ctx), batchesKey{}, newBatches(w.Concurrency, ctx.Done())),
+		room:        make(chan struct{}, 1),
+		work:        make(chan *heldJob, maxPrefetch+w.Concurrency),
+		wake:        make(chan struct{}, 1),
+		soon:        make(chan struct{}, 1),
+		tick:        make(chan struct{}, 1),
+		hinted:      make(chan struct{}, 1),
+		settle:      make(chan struct{}, 1),
+		hasProgress: make(chan struct{}, 1),
+		last:        make(chan struct{}),
+		held:        heldJobs{jobs: make(map[*Job]*heldJob)},
+		mostAhead:   w.Concurrency,
+		unknown:     make(map[unknownKind]bool),
+		deaths:      make(chan *Job, maxDeaths),
 	}
 	r.Logger = w.Logger.With("worker", w.Name)
 	r.failures.log = r.Logger
+	r.results, _ = As[ResultKeeper](w.Backend)
 	if mux, ok := As[*Mux](w.Handler); ok {
 		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()
 	}
@@ -325,6 +332,7 @@ func (r *run) run(ctx context.Context) error {
 	})
 	upkeep.Go(func() { r.announceLoop(announcing, settling) })
 	upkeep.Go(func() { r.pruneLoop(ctx) })
+	leases.Go(func() { r.progressLoop(extending) })
 	upkeep.Go(func() { r.tickLoop(ctx) })
 
 	if pauser, ok := As[Pauser](r.Backend); ok && r.kinds != nil {

@@ -57,6 +57,7 @@ const (
 	hasReclaimer
 	hasTxClaimer
 	hasTxBeginner
+	hasResults
 	hasRuler
 	hasSchedules
 	isPolling // a Waiter without the means to wake
@@ -70,6 +71,7 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
+	{hasResults, "ResultKeeper"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -93,6 +95,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Reclaimer](h), hasReclaimer)
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
 	add(can[queue.TxBeginner](h), hasTxBeginner)
+	add(can[queue.ResultKeeper](h), hasResults)
 	add(can[queue.Ruler](h), hasRuler)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h), hasSchedules)
 	return p
@@ -143,6 +146,7 @@ var themes = []theme{
 	{"control", false, controlCases},
 	{"edit", false, editCases},
 	{"pause", false, pauseCases},
+	{"results", false, resultsCases},
 	{"model", false, modelCases},
 }
 

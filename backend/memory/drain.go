@@ -33,7 +33,8 @@ func (q *Queue) Drain(ctx context.Context, h queue.Handler) (ran int, err error)
 			return ran, err
 		}
 		ran++
-		outcome, ok := queue.OutcomeOf(ctx, job, run(ctx, h, job))
+		jobCtx := queue.WithResults(ctx)
+		outcome, ok := queue.OutcomeOf(jobCtx, job, run(jobCtx, h, job))
 		if !ok {
 			continue
 		}

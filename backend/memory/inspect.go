@@ -118,7 +118,7 @@ func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	at := now()
 	for r := q.ended.firstDue(at); r != nil && removed < slice; r = q.ended.firstDue(at) {
 		q.ended.remove(r)
-		delete(q.rows, r.id)
+		q.remove(r)
 		removed++
 	}
 	return removed, q.ended.firstDue(at) != nil, nil

@@ -30,7 +30,8 @@ type Options struct {
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
 // capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
 // [queue.Canceller], [queue.Editor], [queue.Pauser], [queue.Pruner], [queue.Reclaimer],
-// [queue.TxClaimer], [queue.Ruler], [queue.Scheduler] and [queue.ScheduleRunner]. [New] makes one.
+// [queue.TxClaimer], [queue.Ruler], [queue.Scheduler], [queue.ScheduleRunner] and
+// [queue.ResultKeeper]. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -56,6 +57,7 @@ type Queue struct {
 	leases    rowHeap           // running rows; due is when their lease ends
 	ended     rowHeap           // ended rows; due is when their retention is over
 	sleepers  map[string]*sleeper
+	results   map[int64]queue.Result // Output and Progress of the jobs that have one
 	schedules map[string]*schedule
 
 	cancellers map[string][]*canceller // by worker
@@ -75,6 +77,7 @@ var _ interface {
 	queue.Pruner
 	queue.Reclaimer
 	queue.TxClaimer
+	queue.ResultKeeper
 	queue.Ruler
 	queue.Scheduler
 	queue.ScheduleRunner
@@ -93,6 +96,7 @@ func New(opts Options) *Queue {
 		turns:    make(map[string]string),
 		ordered:  make(map[string]*heads),
 		sleepers: make(map[string]*sleeper),
+		results:  make(map[int64]queue.Result),
 
 		schedules:  make(map[string]*schedule),
 		cancellers: make(map[string][]*canceller),
@@ -211,7 +215,7 @@ func (q *Queue) index(r *row) {
 		q.leases.add(r, rec.LeaseEnds)
 	case queue.StatusCompleted:
 		if q.opts.Retention.Completed < 0 {
-			delete(q.rows, r.id)
+			q.remove(r)
 			return
 		}
 		q.ended.add(r, rec.UpdatedAt.Add(q.opts.Retention.Completed))
@@ -219,6 +223,12 @@ func (q *Queue) index(r *row) {
 	case queue.StatusDead, queue.StatusCancelled:
 		q.ended.add(r, rec.UpdatedAt.Add(max(q.opts.Retention.Dead, 0)))
 	default: // its insertion was rolled back
-		delete(q.rows, r.id)
+		q.remove(r)
 	}
+}
+
+// remove deletes a job and its result.
+func (q *Queue) remove(r *row) {
+	delete(q.rows, r.id)
+	delete(q.results, r.id)
 }

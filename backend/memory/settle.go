@@ -38,6 +38,7 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 		at := now()
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil {
+				q.keepOutput(tx, o)
 				q.write(tx, r, settled(*r.visibleTo(tx), o, at))
 				if tx != nil {
 					delete(tx.claims, r.id)

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -28,7 +29,8 @@ func (q *Queue) Begin(ctx context.Context) (Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("begin", err)
 	}
-	tx := &memTx{q: q, ctx: ctx, done: make(chan struct{}), claims: make(map[int64]int64)}
+	tx := &memTx{q: q, ctx: ctx, done: make(chan struct{}), claims: make(map[int64]int64),
+		outputs: make(map[int64]json.RawMessage)}
 	tx.stop = context.AfterFunc(ctx, func() { _ = tx.end(false) })
 	return tx, nil
 }
@@ -41,9 +43,10 @@ type memTx struct {
 	kinds map[string]bool // the kinds that it pauses, or resumes
 	done  chan struct{}   // closed when it has ended, under q.mu
 
-	rules     []queue.Rule    // what it has set, in that order
-	claims    map[int64]int64 // the fences of what it has claimed and not yet settled, by the jobs' IDs
-	schedules []*schedule     // those that it has locked
+	rules     []queue.Rule              // what it has set, in that order
+	outputs   map[int64]json.RawMessage // of the jobs that it has settled
+	claims    map[int64]int64           // the fences of what it has claimed and not yet settled, by the jobs' IDs
+	schedules []*schedule               // those that it has locked
 }
 
 // txOf returns db as a transaction of a Queue, or nil if db is nil or another handle. If db is a
@@ -127,6 +130,9 @@ func (tx *memTx) end(commit bool) error {
 	close(tx.done)
 	if commit {
 		tx.q.setPaused(tx.kinds)
+		for id, output := range tx.outputs {
+			tx.q.setOutput(id, output)
+		}
 	}
 	for _, r := range tx.rows {
 		if commit {

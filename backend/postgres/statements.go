@@ -20,6 +20,7 @@ type statements struct {
 	claimLimited, rulesKnown, rules, setRules                     string
 	probe, priorities, transactions, skipped                      string
 	extend, reclaim, settle, settleDone, settleDrop, settleLocked string
+	settleOutput, progress, result                                string
 	sleep, deregister, sweepSleepers                              string
 	prune, countAll, countSample, backlog                         string
 	scheduleRead, scheduleWrite, scheduleNext                     string
@@ -68,6 +69,9 @@ func loadStatements(schema string) statements {
 		settleDrop:          load("settle_drop"),
 		settleLocked:        load("settle_locked"),
 		reclaim:             load("reclaim"),
+		settleOutput:        load("settle_output"),
+		progress:            load("progress"),
+		result:              load("result"),
 		sleep:               load("sleep"),
 		deregister:          load("deregister"),
 		sweepSleepers:       load("sweep_sleepers"),

@@ -13,7 +13,8 @@ import (
 
 // Settle implements [queue.Consumer]. sql/settle_done.sql records jobs that are done, or
 // sql/settle_drop.sql if completed jobs are not kept. sql/settle.sql records all other outcomes.
-// Settle runs these statements for each claim that the jobs come from, in one transaction.
+// Settle runs these statements for each claim that the jobs come from, in one transaction. Outputs
+// follow in it, with sql/keep_output.sql.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -64,6 +65,9 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			if err := b.settleOthers(ctx, db, g, &lost, &again); err != nil {
 				return err
 			}
+		}
+		if err := b.keepOutputs(ctx, db, outcomes, lost); err != nil {
+			return err
 		}
 		return b.bumpID(ctx, db, &again)
 	}

@@ -27,6 +27,8 @@ type statements struct {
 	old, archive, prune                                   string
 	backlog, idRange, countAll, countFew, countSample     string
 	list, listPending, job                                string
+	keepOutput, keepProgress, result                      string
+	orphans, removeResults                                string
 
 	scheduleLock, scheduleRead, scheduleWrite, scheduleDelete string
 	scheduleNext, scheduleDue, scheduleFired                  string
@@ -37,6 +39,11 @@ func loadStatements(prefix string) statements {
 		return withPrefix(uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")), prefix)
 	}
 	return statements{
+		keepOutput:       load("keep_output"),
+		keepProgress:     load("keep_progress"),
+		result:           load("result"),
+		orphans:          load("orphans"),
+		removeResults:    load("remove_results"),
 		enqueueOne:       load("enqueue_one"),
 		enqueueAlike:     load("enqueue_alike"),
 		enqueue:          load("enqueue"),

@@ -49,6 +49,9 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	if err == nil && len(expired) > 0 {
 		removed, err = b.remove(ctx, expired, completed, dead)
 	}
+	if err == nil {
+		err = b.removeOrphans(ctx, from)
+	}
 	if err != nil {
 		return 0, false, err
 	}
@@ -76,7 +79,8 @@ func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64
 			}
 			n += int(removed)
 		}
-		return nil
+		_, err := exec(ctx, db, b.sql.removeResults, idList(ids))
+		return err
 	})
 	return n, err
 }

@@ -3,9 +3,11 @@
 -- jobs_archive. $5 is the key of an advisory lock: while another process prunes, it does nothing.
 -- Returns the last id that it looked at (NULL if it did nothing), how many completed jobs it removed, how many
 -- others, and whether there may be more completed ones: the slice is full and has a job that was created that long ago.
+-- It removes the results of the jobs that it removes, and, of the 1000 that follow id $1, those whose jobs are not in
+-- the table: a job that was deleted by SQL, or by settling, leaves its result.
 -- Completed jobs have no index, because settling would pay for it. Columns are named, because the table may have more
 -- of them than errand knows.
--- Index: jobs_pkey, jobs_dead_idx, jobs_cancelled_idx.
+-- Index: jobs_pkey, jobs_dead_idx, jobs_cancelled_idx, results_pkey.
 WITH turn AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock($5::bigint) AS mine
 ), slice AS MATERIALIZED (
@@ -58,6 +60,23 @@ WITH turn AS MATERIALIZED (
         cancel_at, history
     )
     SELECT * FROM removed WHERE $4::boolean
+), results AS (
+    DELETE FROM errand.results
+    WHERE job_id = ANY (ARRAY(
+        SELECT r.job_id FROM errand.results r
+        WHERE r.job_id = ANY (ARRAY(SELECT id FROM removed))
+        FOR UPDATE SKIP LOCKED))
+), orphans AS (
+    DELETE FROM errand.results
+    WHERE job_id = ANY (ARRAY(
+        SELECT r.job_id FROM errand.results r
+        WHERE r.job_id = ANY (ARRAY(
+                SELECT n.job_id FROM errand.results n
+                WHERE n.job_id > $1::bigint AND (SELECT mine FROM turn)
+                ORDER BY n.job_id
+                LIMIT 1000))
+            AND NOT EXISTS (SELECT FROM errand.jobs j WHERE j.id = r.job_id)
+        FOR UPDATE SKIP LOCKED))
 )
 SELECT
     CASE WHEN (SELECT mine FROM turn) THEN coalesce(max(s.id), 0) END,
