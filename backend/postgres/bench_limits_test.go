@@ -1,0 +1,76 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// BenchmarkTurns runs no-op jobs of 10,000 groups that take turns, without a limit. An operation is
+// one job.
+func BenchmarkTurns(b *testing.B) {
+	_, q := fresh(b, postgres.Options{})
+	if err := q.SetRules(b.Context(), nil, queue.Rule{Share: 1}); err != nil {
+		b.Fatal(err)
+	}
+	for left := b.N; left > 0; left -= 5000 {
+		list := payloads(min(left, 5000))
+		for i, j := range list {
+			j.Group = fmt.Sprint((left + i) % 10_000)
+		}
+		enqueue(b, q, list...)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {
+		if left.Add(-1) == 0 {
+			stop()
+		}
+		return nil
+	})
+	b.ResetTimer()
+	if err := (queue.Worker{Backend: q, Handler: handler, Concurrency: 1000, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkLimit runs jobs of 50 ms in 4 workers with a limit of 40 between them. It reports the
+// share of the limit that was used. An operation is one job.
+func BenchmarkLimit(b *testing.B) {
+	const limit, length = 40, 50 * time.Millisecond
+	_, q := fresh(b, postgres.Options{})
+	if err := q.SetRules(b.Context(), nil, queue.Rule{Running: limit}); err != nil {
+		b.Fatal(err)
+	}
+	enqueue(b, q, payloads(b.N)...)
+	ctx, stop := context.WithCancel(b.Context())
+	var done atomic.Int64
+	handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {
+		time.Sleep(length)
+		if done.Add(1) == int64(b.N) {
+			stop()
+		}
+		return nil
+	})
+	b.ResetTimer()
+	var workers sync.WaitGroup
+	for i := range 4 {
+		workers.Go(func() {
+			w := queue.Worker{Backend: q, Handler: handler, Concurrency: 40, Name: fmt.Sprint("w", i), Logger: slog.New(slog.DiscardHandler)}
+			if err := w.Run(ctx); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	workers.Wait()
+	ideal := time.Duration(b.N) * length / limit
+	b.ReportMetric(100*float64(ideal)/float64(b.Elapsed()), "%used")
+}
