@@ -101,7 +101,9 @@ func ExamplePauser() {
 	}
 	fmt.Println(<-done)
 	stop()
-	<-ended
+	if err := <-ended; err != nil {
+		panic(err)
+	}
 	// Output:
 	// paused: [email.welcome]
 	// sent
