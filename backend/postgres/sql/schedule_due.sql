@@ -2,7 +2,7 @@
 -- that are locked: another process is firing them, or a transaction changes them. Returns the server's clock, in
 -- microseconds since 1970, and the schedules. The transaction then waits for a lock for a second at most: a transaction
 -- may hold the key of a job.
--- Index: schedules_next_idx.
+-- Index: schedules_next_idx, which clock_timestamp() in the condition could not bound.
 SELECT
     CASE WHEN set_config('lock_timeout', '1s', true) <> ''
         THEN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint END,
@@ -12,7 +12,7 @@ SELECT
     coalesce(s.last_job, 0), s.skipped, s.version, coalesce(s.digest, ''), s.release, s.edited, s.deleted,
     (extract(epoch FROM s.updated_at) * 1000000)::bigint
 FROM errand.schedules s
-WHERE s.next_at <= clock_timestamp() AND s.name <> ALL ($1::text::text[])
+WHERE s.next_at <= statement_timestamp() AND s.name <> ALL ($1::text::text[])
 ORDER BY s.next_at
 LIMIT $2::integer
 FOR NO KEY UPDATE SKIP LOCKED;
