@@ -447,12 +447,12 @@ func testOrderClaimers(t *testing.T, h Harness) {
 func testOrderWorker(t *testing.T, h Harness) {
 	jobs := append(line("a", 20), line("b", 20)...)
 	done := make(chan int64, len(jobs))
+	enqueue(t, h, jobs...)
 	stop := startWorker(t, queue.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: patience, Lease: time.Hour, Logger: slog.New(slog.DiscardHandler),
 		Handler: queue.HandlerFunc(func(_ context.Context, job *queue.Job) error { done <- job.ID; return nil }),
 	})
 	defer stop()
-	enqueue(t, h, jobs...)
 	deadline := time.After(patience / 2)
 	for i := range jobs {
 		select {
