@@ -90,7 +90,7 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 			isAsleep = false
 		case got > 0 && !wasFirst:
 			isAsleep = false
-			sleep(ctx, min(pauseShare*took, claimPause))
+			r.pauseClaims(ctx, min(pauseShare*took, claimPause))
 		case got > 0 || !isAsleep:
 			isAsleep = true
 			until = r.announceSleep(ctx)
@@ -98,6 +98,22 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 			isAsleep = r.awaitJobs(ctx, until)
 			isFirst = true
 		}
+	}
+}
+
+// pauseClaims waits for d. It returns sooner if jobs are settled meanwhile that keep others from
+// being claimed while they run, and no job is left to run.
+func (r *run) pauseClaims(ctx context.Context, d time.Duration) {
+	select {
+	case <-r.drained: // by jobs of an earlier claim
+	default:
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.drained:
+	case <-t.C:
 	}
 }
 

@@ -213,14 +213,18 @@ func (r *run) noteSettled(batch []*heldJob, lost []*Job) {
 				append(jobAttrs(job), "retried", h.retried)...)
 		}
 	}
-	now := time.Now()
+	now, letsOthers := time.Now(), false
 	for _, h := range batch {
 		if o := h.outcome; o.Action == Retry || o.Action == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))
 		}
 		if h.job.Limited || h.job.Ordered {
 			r.noteDue(now)
+			letsOthers = true
 		}
 		r.held.settled(h)
+	}
+	if letsOthers && r.held.unfinished() == 0 {
+		signal(r.drained)
 	}
 }

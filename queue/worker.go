@@ -221,7 +221,9 @@ type run struct {
 	work chan *heldJob // claimed jobs on their way to a slot
 	wake chan struct{} // signals the claim loop: the backend says that there may be jobs
 	soon chan struct{} // signals the claim loop: dueAgain has become earlier
-	tick chan struct{} // signals the tick loop: the backend may have learned of schedules
+
+	drained chan struct{} // signals the claim loop: limited or ordered jobs were settled, and no job is left
+	tick    chan struct{} // signals the tick loop: the backend may have learned of schedules
 
 	hinted chan struct{} // signals the hint loop
 
@@ -277,6 +279,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		work:        make(chan *heldJob, maxPrefetch+w.Concurrency),
 		wake:        make(chan struct{}, 1),
 		soon:        make(chan struct{}, 1),
+		drained:     make(chan struct{}, 1),
 		tick:        make(chan struct{}, 1),
 		hinted:      make(chan struct{}, 1),
 		settle:      make(chan struct{}, 1),

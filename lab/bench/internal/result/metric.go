@@ -32,6 +32,8 @@ var (
 	EmptyP50 = Metric{"empty claim p50", "ms"}
 	RowsRead = Metric{"rows read", "per job"}
 
+	Inversions = Metric{"inversions", "jobs"}
+
 	TableSize   = Metric{"table", "MB"}
 	IndexSize   = Metric{"indexes", "MB"}
 	DequeueSize = Metric{"dequeue index", "kB"}
