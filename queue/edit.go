@@ -15,7 +15,7 @@ type Change struct {
 	ScheduledAt time.Time
 	// Delay is how long from now jobs become due: at most 100 years.
 	Delay time.Duration
-	// Priority is the new priority; nil means that it stays.
+	// Priority is the new priority; nil means that it stays. Ordered jobs keep theirs.
 	Priority *int32
 	// Payload is any JSON value, as in [Job]. Middleware that encodes payloads does not see it.
 	Payload json.RawMessage
@@ -40,5 +40,8 @@ func (c Change) Check(maxPayload int) error {
 		payload = json.RawMessage("null")
 	}
 	job := Job{Kind: "kind", Queue: c.Queue, Payload: payload, ScheduledAt: c.ScheduledAt, Delay: c.Delay, MaxAttempts: c.MaxAttempts}
+	if c.Priority != nil {
+		job.Priority = *c.Priority
+	}
 	return job.Check(maxPayload)
 }

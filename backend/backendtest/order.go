@@ -32,6 +32,8 @@ var orderCases = []testCase{
 	{"a redrive while a later job runs", hasRedriver, testOrderRedrive},
 	{"a claim in a transaction passes over them", hasTxClaimer, testOrderClaimTx},
 	{"keys", anything, testOrderKeys},
+	{"an edit of the first job", hasEditor, testOrderEdit},
+	{"the first job is cancelled", hasCanceller, testOrderCancel},
 	{"in a limited queue", hasRuler, testOrderLimited},
 	{"1,500 groups in one claim", anything, testOrderManyGroups},
 	{"8 claimers, 1,000 groups", anything, testOrderClaimers},
@@ -307,6 +309,32 @@ func testOrderClaimTx(t *testing.T, h Harness) {
 		t.Fatalf("ClaimTx beside ordered jobs and another: got %v, error %v; want job %d", job, err, plain.ID)
 	}
 	commit(t, tx)
+}
+
+func testOrderEdit(t *testing.T, h Harness) {
+	a, other := line("a", 3), newJob()
+	enqueue(t, h, a...)
+	urgent := int32(-9)
+	edit(t, h, nil, queue.Which{Group: "a"}, queue.Change{Priority: &urgent}, 3)
+	enqueue(t, h, other)
+	wantIDs(t, "claim after an edit of the priority", claim(t, h, request(5)), []*queue.Job{other, a[0]})
+	edit(t, h, nil, byID(a[1]), queue.Change{Queue: "p"}, 1)
+	req := request(5)
+	req.Queues = []string{"p"}
+	wantIDs(t, "claim of the queue that a job has moved to", claim(t, h, req), a[1:2])
+	claimNone(t, h, "of the third job while the first one runs")
+}
+
+func testOrderCancel(t *testing.T, h Harness) {
+	a := line("a", 2)
+	a[0].Delay = time.Hour
+	enqueue(t, h, a...)
+	claimNone(t, h, "while the first job is scheduled")
+	canceller, _ := queue.As[queue.Canceller](h.Queue)
+	if n, err := canceller.Cancel(t.Context(), nil, byID(a[0])); n != 1 || err != nil {
+		t.Fatalf("Cancel: got %d, error %v; want 1", n, err)
+	}
+	wantNext(t, h, "when it is cancelled", a[1])
 }
 
 func testOrderKeys(t *testing.T, h Harness) {

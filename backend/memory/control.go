@@ -99,7 +99,7 @@ func edited(rec queue.Record, c queue.Change, at time.Time) queue.Record {
 	case !c.ScheduledAt.IsZero():
 		rec.ScheduledAt = c.ScheduledAt.Round(0)
 	}
-	if c.Priority != nil {
+	if c.Priority != nil && !rec.Ordered {
 		rec.Priority = *c.Priority
 	}
 	if c.Payload != nil {

@@ -32,7 +32,7 @@ WITH found AS MATERIALIZED (
             WHEN $8::boolean THEN (SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN clock_timestamp() END)
             WHEN $10::bigint IS NOT NULL THEN (SELECT clock_timestamp()) + $10::bigint * interval '1 microsecond'
             ELSE coalesce($9::timestamptz, j.scheduled_at) END,
-        priority = coalesce($11::integer, j.priority),
+        priority = CASE WHEN j.ordered THEN j.priority ELSE coalesce($11::integer, j.priority) END,
         payload = coalesce($12::text::jsonb, j.payload),
         queue = coalesce($13::text, j.queue),
         max_attempts = coalesce($14::integer, j.max_attempts),

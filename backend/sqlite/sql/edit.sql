@@ -8,7 +8,7 @@ UPDATE OR IGNORE errand_jobs NOT INDEXED
 SET
     status = iif(?8, 'pending', status),
     scheduled_at = iif(?8, ?7, coalesce(?9, scheduled_at)),
-    priority = coalesce(?10, priority),
+    priority = iif(priority = 2147483647 AND job_group IS NOT NULL, priority, coalesce(?10, priority)),
     payload = coalesce(?11, payload),
     queue = coalesce(?12, queue),
     max_attempts = coalesce(?13, max_attempts),
