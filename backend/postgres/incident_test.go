@@ -88,7 +88,7 @@ func TestRolesOfOperations(t *testing.T) {
 		named := strings.ReplaceAll(block[1], "errand.", `"`+r.o.Schema+`".`)
 		for statement := range strings.SplitSeq(strings.TrimSpace(named), ";\n") {
 			exec(t, worker, statement)
-			if strings.Contains(statement, "UPDATE ") || strings.Contains(statement, "sleepers") {
+			if regexp.MustCompile(`(?m)^(UPDATE|INSERT|DELETE) |sleepers`).MatchString(statement) {
 				_, err := observer.ExecContext(t.Context(), statement)
 				denied(t, statement, err)
 				continue
