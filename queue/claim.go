@@ -50,9 +50,9 @@ func (r *run) startClaiming(ctx context.Context) (end context.CancelFunc) {
 // claimLoop claims as many jobs as there is room for. After a claim that comes back short it
 // pauses. After a claim that comes back empty it announces that it will sleep, claims once more,
 // and sleeps. It does so at once if the first claim after a sleep comes back short: where jobs come
-// one by one, the next claim would be empty. It returns when ctx has ended and the last claim has returned, or when the first
-// claim shows that the backend is not set up. Claims do not end with ctx but with claims, because
-// the worker has to release the jobs of the claim that is under way.
+// one by one, the next claim would be empty. It returns when ctx has ended and the last claim has
+// returned, or when the first claim shows that the backend is not set up. Claims do not end with
+// ctx but with claims, because the worker has to release the jobs of the claim that is under way.
 func (r *run) claimLoop(ctx, claims context.Context) {
 	log := r.watchCalls("claim")
 	hasClaimed := false // a claim has succeeded
@@ -117,8 +117,8 @@ func (r *run) pauseClaims(ctx context.Context, d time.Duration) {
 	}
 }
 
-// claimOnce claims at most n jobs and starts them; free slots can start so many at once. It returns how many it got, and whether the
-// claim came back full: then more jobs are due.
+// claimOnce claims at most n jobs and starts them; free slots can start so many at once. It returns
+// how many it got, and whether the claim came back full: then more jobs are due.
 func (r *run) claimOnce(ctx context.Context, n, free int) (got int, full bool, err error) {
 	before := time.Now()
 	if before.After(r.slowUntil) {

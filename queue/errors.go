@@ -20,8 +20,8 @@ func (text crashed) Error() string { return string(text) }
 func (text crashed) Unwrap() error { return ErrLost }
 
 // ErrCancelled is the cause of a handler's cancelled context when somebody has cancelled the job
-// (see [Canceller]). If the handler then returns nil, the job is completed. If it returns [Discard],
-// the job is dead. Any other error makes it cancelled.
+// (see [Canceller]). If the handler then returns nil, the job is completed. If it returns
+// [Discard], the job is dead. Any other error makes it cancelled.
 var ErrCancelled = errors.New("queue: job cancelled")
 
 // ReclaimedCancelled is the LastError of a job that its worker was asked to cancel, and that was
@@ -44,8 +44,8 @@ var ErrShutdown = errors.New("queue: worker is shutting down")
 // the job, and cancel the handler's context.
 var Settled = errors.New("queue: settled by its handler")
 
-// ErrExpired is in the error of a job that middleware.Expire has discarded, because nobody needs its
-// work any more.
+// ErrExpired is in the error of a job that middleware.Expire has discarded, because nobody needs
+// its work any more.
 var ErrExpired = errors.New("queue: job expired before it ran")
 
 // InvalidError is the error for bad input, found before anything was written. Find it with

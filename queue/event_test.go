@@ -47,7 +47,8 @@ func (e *events) want(t *testing.T, job *queue.Job, want ...string) {
 	}
 }
 
-// TestObserve: each way in which a run ends has its event, and the database has recorded it by then.
+// TestObserve: each way in which a run ends has its event, and the database has recorded it by
+// then.
 func TestObserve(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -82,8 +82,8 @@ func ExampleReplace_recompute() {
 	// job 2 adds up account 42
 }
 
-// Throttle: one job a minute for each device, with the last reading. Nothing is lost: a reading that
-// comes while the job runs is the first of the next minute.
+// Throttle: one job a minute for each device, with the last reading. Nothing is lost: a reading
+// that comes while the job runs is the first of the next minute.
 func ExampleReplace_throttle() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{}) // in a program: postgres.New(db, postgres.Options{})

@@ -48,8 +48,8 @@ func ExampleWorker_weights() {
 	// orders emails orders orders emails orders reports orders emails orders stopped: <nil>
 }
 
-// A job of half an hour's head start comes before the jobs that were enqueued in the last half hour,
-// and behind older ones.
+// A job of half an hour's head start comes before the jobs that were enqueued in the last half
+// hour, and behind older ones.
 func ExampleJob_headStart() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})

@@ -6,9 +6,9 @@ import "context"
 type Handler interface {
 	// HandleJob runs one job. Its error is its answer: nil means that the job is done, and
 	// [OutcomeOf] lists the others. HandleJob should return soon after ctx ends. The cause of that
-	// ([context.Cause]) is [ErrLost], [ErrShutdown], [ErrCancelled] or [context.DeadlineExceeded]. A worker calls
-	// HandleJob concurrently. The handler may read job until it returns, and must not change ID,
-	// Fence or Worker.
+	// ([context.Cause]) is [ErrLost], [ErrShutdown], [ErrCancelled] or [context.DeadlineExceeded]. A
+	// worker calls HandleJob concurrently. The handler may read job until it returns, and must not
+	// change ID, Fence or Worker.
 	HandleJob(ctx context.Context, job *Job) error
 }
 

@@ -53,8 +53,8 @@ func (k Kind[T]) New(v T) *Job {
 	return job
 }
 
-// Schedule returns a schedule that enqueues such a job, with v as its payload, at the times of spec.
-// It is not set yet: see [Scheduler] and [ScheduleRunner].
+// Schedule returns a schedule that enqueues such a job, with v as its payload, at the times of
+// spec. It is not set yet: see [Scheduler] and [ScheduleRunner].
 func (k Kind[T]) Schedule(name, spec string, v T) Schedule {
 	return Schedule{Name: name, Spec: spec, Job: k.New(v)}
 }

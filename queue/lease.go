@@ -80,8 +80,8 @@ func (r *run) extend(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
-// noteExtended notes when the leases of jobs end, which are lost, and which to cancel. It returns the
-// lost ones that have not been started.
+// noteExtended notes when the leases of jobs end, which are lost, and which to cancel. It returns
+// the lost ones that have not been started.
 func (r *run) noteExtended(jobs, lost, asked []*Job, leased time.Time) (unstarted []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -149,8 +149,8 @@ func TestHandleManyAnswers(t *testing.T) {
 	})
 }
 
-// TestHandleManyFails: a panic, the end of the goroutine and a wrong number of answers fail all jobs
-// of the call, and no others.
+// TestHandleManyFails: a panic, the end of the goroutine and a wrong number of answers fail all
+// jobs of the call, and no others.
 func TestHandleManyFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		fn   manyFunc

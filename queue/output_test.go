@@ -93,8 +93,8 @@ func (p *progressed) KeepProgress(ctx context.Context, progress ...queue.Progres
 	return p.Queue.KeepProgress(ctx, progress...)
 }
 
-// TestProgressOnceASecond: progress that is set a thousand times a second is recorded once a second,
-// the last value each time, and that of all jobs together.
+// TestProgressOnceASecond: progress that is set a thousand times a second is recorded once a
+// second, the last value each time, and that of all jobs together.
 func TestProgressOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &progressed{Queue: newQueue(t, 3)}

@@ -72,11 +72,12 @@ func (r *run) pause(kinds []string) {
 	}
 }
 
-// isPaused reports whether the worker leaves jobs of that kind alone for now. The caller holds r.mu.
+// isPaused reports whether the worker leaves jobs of that kind alone for now. The caller holds
+// r.mu.
 func (r *run) isPaused(job *Job) bool { return r.kinds != nil && slices.Contains(r.paused, job.Kind) }
 
-// kindsToClaim returns the worker's kinds without the paused ones; nil means every kind. ok is false
-// if all of them are paused.
+// kindsToClaim returns the worker's kinds without the paused ones; nil means every kind. ok is
+// false if all of them are paused.
 func (r *run) kindsToClaim() (kinds []string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

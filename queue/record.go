@@ -28,8 +28,8 @@ type Record struct {
 	// job that has ended, it is when its last run was claimed, or zero if the backend does not
 	// know. Zero for other jobs.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// FinishedAt is when the job was completed, became dead or was cancelled. Zero for other jobs. For a job of
-	// ClaimTx that was not settled it is when the job was claimed.
+	// FinishedAt is when the job was completed, became dead or was cancelled. Zero for other jobs. For
+	// a job of ClaimTx that was not settled it is when the job was claimed.
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	// LockedAt is when the job was claimed, or its lease last extended. Zero unless running.
 	LockedAt time.Time `json:"locked_at,omitzero"`

@@ -27,8 +27,8 @@ func (l *claimLog) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 }
 
 // runWeighted runs a worker with weights of 70, 20 and 10 on queues with that many jobs each, in
-// one slot, until it has made 100 claims and run 100 jobs. It returns the orders of those claims, and the queues of
-// the jobs that have run, in order.
+// one slot, until it has made 100 claims and run 100 jobs. It returns the orders of those claims,
+// and the queues of the jobs that have run, in order.
 func runWeighted(t *testing.T, prefetch time.Duration, jobs map[string]int) (orders [][]string, ran []string) {
 	t.Helper()
 	q := &claimLog{Queue: queuetest.New(queuetest.Options{})}

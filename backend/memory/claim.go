@@ -51,7 +51,8 @@ func (c *claim) fill(lanes []*laneRows, n int) (claimed int) {
 	return claimed
 }
 
-// take claims r, unless that is nil or does not fit in the claim's bytes. It reports whether it did.
+// take claims r, unless that is nil or does not fit in the claim's bytes. It reports whether it
+// did.
 func (c *claim) take(r *row) bool {
 	if r == nil || c.room < 0 {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// chosen returns the rows that which chooses, as tx sees them, in the order of their IDs. If another
-// transaction has locked one of them, it returns that transaction as busy.
+// chosen returns the rows that which chooses, as tx sees them, in the order of their IDs. If
+// another transaction has locked one of them, it returns that transaction as busy.
 func (q *Queue) chosen(tx *memTx, which queue.Which, statuses ...queue.Status) (rows []*row, busy *memTx) {
 	statuses = which.Of(statuses...)
 	for _, r := range q.rows {
@@ -111,8 +111,8 @@ func edited(rec queue.Record, c queue.Change, at time.Time) queue.Record {
 	return rec
 }
 
-// changeJobs makes of each chosen job what to returns, unless another live job has the key that the job
-// would then hold. It returns how many jobs it has changed.
+// changeJobs makes of each chosen job what to returns, unless another live job has the key that the
+// job would then hold. It returns how many jobs it has changed.
 func (q *Queue) changeJobs(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, to func(queue.Record) queue.Record) (n int, err error) {
 	tx, err := txOf(db)
 	if err != nil {

@@ -14,9 +14,10 @@ const drainLease = 30 * 24 * time.Hour
 
 // Drain runs all due jobs, one at a time in the caller's goroutine, until none is due; that
 // includes jobs that become due meanwhile, such as those that a handler enqueues. It takes the jobs
-// of all queues in the order of claims, and does not keep rules. It settles each job as a worker would ([queue.OutcomeOf]; a
-// panic becomes a [queue.PanicError]), so a failed job waits for its back-off and is left. If h is
-// a [queue.Mux], or a chain around one, jobs of kinds that it does not handle are left too.
+// of all queues in the order of claims, and does not keep rules. It settles each job as a worker
+// would ([queue.OutcomeOf]; a panic becomes a [queue.PanicError]), so a failed job waits for its
+// back-off and is left. If h is a [queue.Mux], or a chain around one, jobs of kinds that it does
+// not handle are left too.
 //
 // Drain returns how many runs there were, and an error only if ctx ends. A job that snoozes for no
 // time is due a microsecond later, so it may be run again or left.

@@ -70,8 +70,8 @@ func (q *Queue) lineOf(rec *queue.Record) *line {
 	return l
 }
 
-// leaveLine takes a job that is no longer live, or no longer ordered, out of its line. The next job of the group
-// may be due, so it wakes the workers that sleep.
+// leaveLine takes a job that is no longer live, or no longer ordered, out of its line. The next job
+// of the group may be due, so it wakes the workers that sleep.
 func (q *Queue) leaveLine(r *row) {
 	l := r.line
 	r.line = nil

@@ -14,9 +14,9 @@ import (
 )
 
 // Claim implements [queue.Consumer] with sql/claim.sql, which scans the queues from their heads
-// unless claims are rationed (see ration.go). Limited queues have sql/claim_limited.sql. If the rules
-// have changed since they were last read, it reads them and claims again. It takes at most 100,000
-// jobs.
+// unless claims are rationed (see ration.go). Limited queues have sql/claim_limited.sql. If the
+// rules have changed since they were last read, it reads them and claims again. It takes at most
+// 100,000 jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)

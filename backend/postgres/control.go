@@ -20,8 +20,8 @@ const choosePage = 100_000
 // other transactions have locked, or one at a time, waiting for it.
 type lockingChange struct{ many, one string }
 
-// change runs a statement for the chosen jobs, on db. The parameters of the statement begin with the
-// ids and the fields of which; then comes whether it changes one job only, and then args. The
+// change runs a statement for the chosen jobs, on db. The parameters of the statement begin with
+// the ids and the fields of which; then comes whether it changes one job only, and then args. The
 // statement returns ids: of jobs that it has changed with true, and with false those that have to
 // be changed one at a time, at the end. So it never holds one key while it waits for another.
 func (b *Backend) change(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, statement lockingChange, args ...any) (n int, err error) {
@@ -168,8 +168,8 @@ func (b *Backend) listenAs(ctx context.Context, s *subscriber) error {
 	}
 }
 
-// handleCancel calls the hints of the worker that a notification of sql/cancel.sql names. It ignores
-// what it cannot read.
+// handleCancel calls the hints of the worker that a notification of sql/cancel.sql names. It
+// ignores what it cannot read.
 func (b *Backend) handleCancel(l *listener, text string) {
 	at := strings.LastIndexByte(text, cancelMark)
 	if at < 0 {

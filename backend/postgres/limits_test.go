@@ -17,8 +17,8 @@ func setRules(t *testing.T, q *postgres.Backend, rules ...queue.Rule) {
 }
 
 // TestLimitedClaimsReadFew: a claim of a limited queue reads few rows more than it claims, behind
-// many jobs of a full group, beside jobs that are scheduled for later, and with the statistics of an
-// empty table and of a full one.
+// many jobs of a full group, beside jobs that are scheduled for later, and with the statistics of
+// an empty table and of a full one.
 func TestLimitedClaimsReadFew(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	setRules(t, q, queue.Rule{PerGroup: 2})

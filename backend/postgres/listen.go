@@ -48,9 +48,9 @@ type listening struct {
 }
 
 // Listen implements [queue.Waiter]: it listens on the channel that has the schema's name. A
-// notification has the name of a queue, or is one of sql/cancel.sql. All calls share one connection of the *sql.DB, or one
-// beside it if Options.Listen works like that. When ctx ends, Listen removes the worker's
-// registration, for which the server has five seconds.
+// notification has the name of a queue, or is one of sql/cancel.sql. All calls share one connection
+// of the *sql.DB, or one beside it if Options.Listen works like that. When ctx ends, Listen removes
+// the worker's registration, for which the server has five seconds.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	if b.options.Listen == nil {
 		return errNoListen
@@ -260,8 +260,8 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 }
 
 // register registers the worker as asleep, if it would hear a notification. It returns after how
-// long the next scheduled job is due, or less than 0 if there is none, how long the server took, and
-// after how long the next tick of a schedule comes, or less than 0 if there is none.
+// long the next scheduled job is due, or less than 0 if there is none, how long the server took,
+// and after how long the next tick of a schedule comes, or less than 0 if there is none.
 func (b *Backend) register(ctx context.Context, worker string, queues []string, number int64) (next, took, tick time.Duration, err error) {
 	var due, nextTick sql.NullInt64
 	var micros int64

@@ -23,8 +23,8 @@ type reading struct{ Device, N int }
 
 var record = queue.NewKind[reading]("reading.record")
 
-// TestReplaceBesideKills: the last job that each writer has enqueued with Replace runs, although the
-// process of the workers is killed again and again.
+// TestReplaceBesideKills: the last job that each writer has enqueued with Replace runs, although
+// the process of the workers is killed again and again.
 func TestReplaceBesideKills(t *testing.T) {
 	const writers, kills = 8, 5
 	dsn := postgrestest.DSN(t)

@@ -91,8 +91,8 @@ func (r *rules) bound(queues []string, next time.Duration) time.Duration {
 // rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
 const rulesTries = 100
 
-// firstPart returns how many of the queues, from the first on, one claim serves: a limited queue, or
-// those that are not limited, up to the first with ordered jobs.
+// firstPart returns how many of the queues, from the first on, one claim serves: a limited queue,
+// or those that are not limited, up to the first with ordered jobs.
 func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited, ordered bool) {
 	if known.limited[queues[0]] {
 		return 1, true, false

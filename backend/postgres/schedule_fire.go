@@ -15,14 +15,14 @@ import (
 
 // Firing schedules.
 //
-// Problem: each worker asks again and again whether a schedule is due, also where there is none. Many
-// workers wake at the same tick, and each tick is to be fired once.
-// Rule: the statement by which a worker registers as sleeping also returns when the next tick comes,
-// and a change of schedules wakes sleeping workers. So a process knows the next tick, and asks on its
-// own only while none of its workers has slept. At a tick it locks the schedules that are due and not
+// Problem: each worker asks again and again whether a schedule is due, also where there is none.
+// Many workers wake at the same tick, and each tick is to be fired once. Rule: the statement by
+// which a worker registers as sleeping also returns when the next tick comes, and a change of
+// schedules wakes sleeping workers. So a process knows the next tick, and asks on its own only
+// while none of its workers has slept. At a tick it locks the schedules that are due and not
 // locked, enqueues their jobs, and moves them on, in one transaction: the others find nothing.
-// Bounds: a process whose workers have not slept hears of a change within five seconds.
-// Shown by: TestIdleWorkersDoNotAskForSchedules, TestBrokenSchedules; the suite's cases of schedules.
+// Bounds: a process whose workers have not slept hears of a change within five seconds. Shown by:
+// TestIdleWorkersDoNotAskForSchedules, TestBrokenSchedules; the suite's cases of schedules.
 
 // lockedTick is how long until a process asks again for a tick that another one is firing.
 const lockedTick = 10 * time.Millisecond

@@ -121,7 +121,9 @@ func TestBusyWorkersHearOfSchedules(t *testing.T) {
 	defer func() {
 		cancel()
 		close(end)
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}()
 	<-started
 	if err := other.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 1s", Job: &queue.Job{Queue: "p", Kind: "k"}}); err != nil {
@@ -139,8 +141,8 @@ func TestBusyWorkersHearOfSchedules(t *testing.T) {
 	t.Error("a busy worker has fired nothing in ten seconds")
 }
 
-// TestScheduleBesideKey: a transaction that holds the key of a schedule's job holds up that schedule
-// only.
+// TestScheduleBesideKey: a transaction that holds the key of a schedule's job holds up that
+// schedule only.
 func TestScheduleBesideKey(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")

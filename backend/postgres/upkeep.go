@@ -9,13 +9,14 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// slice is how many rows Cancel, Edit, Redrive and Prune handle in one statement. sql/prune.sql has it, too.
+// slice is how many rows Cancel, Edit, Redrive and Prune handle in one statement. sql/prune.sql has
+// it, too.
 const slice = 1000
 
 // Prune implements [queue.Pruner] with sql/prune.sql. Dead and cancelled jobs are found along their
-// indexes. Completed ones have none: it looks at the jobs with the lowest ids, a thousand a call, until they
-// are too young, and then begins anew. While another process prunes, it does nothing. It also
-// removes registrations of sleeping workers that are a minute old.
+// indexes. Completed ones have none: it looks at the jobs with the lowest ids, a thousand a call,
+// until they are too young, and then begins anew. While another process prunes, it does nothing. It
+// also removes registrations of sleeping workers that are a minute old.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if b.sleepers.shouldSweep(time.Now()) {
 		err := b.run(ctx, "prune", nil, func(db queue.DB) error {

@@ -95,8 +95,8 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	return found, known, err
 }
 
-// drawFence draws a fence, and returns the version of the rules. It must be the first statement of a
-// transaction, because it writes.
+// drawFence draws a fence, and returns the version of the rules. It must be the first statement of
+// a transaction, because it writes.
 func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence, rules int64, err error) {
 	err = queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence, &rules) }, b.sql.fence)
 	return fence, rules, err

@@ -15,8 +15,8 @@ import (
 
 // change changes chosen jobs. apply changes the job with an id, if it is still chosen, and reports
 // whether it was. Its statement begins with the id and the parameters of filter. On the backend's
-// own handle a transaction changes a thousand jobs. before and after begin and end each transaction;
-// before has to write.
+// own handle a transaction changes a thousand jobs. before and after begin and end each
+// transaction; before has to write.
 type change struct {
 	operation     string
 	which         queue.Which

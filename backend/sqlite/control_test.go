@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestCancelElsewhere: a process learns within moments that another process, or a transaction of the
-// caller's, has cancelled a running job.
+// TestCancelElsewhere: a process learns within moments that another process, or a transaction of
+// the caller's, has cancelled a running job.
 func TestCancelElsewhere(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db := open(t, driver, dsn(t))

@@ -156,7 +156,8 @@ func putPayload(l *list, j *queue.Job) {
 	}
 }
 
-// rows returns the JSON array of the jobs. Each job is an array of its fields; key and group are the last.
+// rows returns the JSON array of the jobs. Each job is an array of its fields; key and group are
+// the last.
 func rows(jobs []*queue.Job, now int64) string {
 	var l list
 	for _, j := range jobs {

@@ -25,8 +25,8 @@ const (
 )
 
 // Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. In
-// a longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000 of each
-// other status but completed. sql/count_sample.sql estimates the rest from a sample.
+// a longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000 of
+// each other status but completed. sql/count_sample.sql estimates the rest from a sample.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
 	err = b.read(ctx, "count", func(db queue.DB) error {
 		var low, high sql.NullInt64

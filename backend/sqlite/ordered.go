@@ -71,9 +71,9 @@ func (t *turns) bound(queues []string, next time.Duration) time.Duration {
 	return next
 }
 
-// findOrdered adds to result the due ordered jobs of a queue that are the first of their groups. The
-// groups take turns, from the one on that follows the last. If the queue is limited, it passes over
-// groups without room.
+// findOrdered adds to result the due ordered jobs of a queue that are the first of their groups.
+// The groups take turns, from the one on that follows the last. If the queue is limited, it passes
+// over groups without room.
 func (b *Backend) findOrdered(ctx context.Context, db queue.DB, name string, at int64, result *claimResult, req queue.ClaimRequest, limited *groups) error {
 	w := walk{start: b.turns.get(name).after, room: req.Limit - len(result.jobs)}
 	w.last = w.start

@@ -53,8 +53,8 @@ func FuzzAgainstRobfig(f *testing.F) {
 	})
 }
 
-// isRefused reports whether we refuse on purpose what robfig reads: a zone, an expression that never
-// matches, intervals below a second, signs, and lists and ranges with a part that is ignored.
+// isRefused reports whether we refuse on purpose what robfig reads: a zone, an expression that
+// never matches, intervals below a second, signs, and lists and ranges with a part that is ignored.
 func isRefused(text string, err error) bool {
 	for _, part := range []string{"set Zone", "never comes", "between 1s and", "microseconds"} {
 		if strings.Contains(err.Error(), part) {

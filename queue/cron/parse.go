@@ -96,8 +96,8 @@ func parseEvery(text string) (Spec, error) {
 	return Spec{every: d}, nil
 }
 
-// parse reads a list of values, ranges and steps. unrestricted reports whether a part of the list is
-// a "*" without a step.
+// parse reads a list of values, ranges and steps. unrestricted reports whether a part of the list
+// is a "*" without a step.
 func (f field) parse(list string) (set uint64, unrestricted bool, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		low, high, step, err := f.parseRange(part)

@@ -106,7 +106,8 @@ func fromMicros(us int64) time.Time {
 }
 
 // ChangedSchedule is a state to be written. Was and WasNext are the version and the tick that the
-// change began with: 0 if there was no schedule, or no tick. Gone says that the row is to be deleted.
+// change began with: 0 if there was no schedule, or no tick. Gone says that the row is to be
+// deleted.
 type ChangedSchedule struct {
 	ScheduleRow
 	Was     int64 `json:"was"`

@@ -15,8 +15,8 @@ const (
 	knownBusy = 4 * time.Second
 )
 
-// Ticks is what this process knows about the next tick. Its zero value knows nothing. It is safe for
-// concurrent use.
+// Ticks is what this process knows about the next tick. Its zero value knows nothing. It is safe
+// for concurrent use.
 type Ticks struct {
 	mu      sync.Mutex
 	known   time.Time            // until when next holds
