@@ -3,7 +3,7 @@
 //	go run ./examples/quickstart
 //
 // Its database is a SQLite file, so nothing has to be installed; DATABASE_URL can name another one
-// (see database.go). Customers place 2,000 orders over HTTP. Each order is written in one
+// (see package place). Customers place 2,000 orders over HTTP. Each order is written in one
 // transaction with two jobs, a confirmation and a webhook; for every tenth order the payment is
 // declined, and all of it is rolled back. Two worker processes run the jobs. The receiver of the
 // webhooks fails one request in ten and is down for two seconds, and one of the workers is killed
@@ -24,6 +24,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/errandhq/errand/examples/internal/place"
 )
 
 // The day's plan.
@@ -64,14 +66,14 @@ func shopMain() error {
 // run sets the stage, lets the day pass, and holds the audit. Whatever it starts
 // it stops, in reverse order, however it ends.
 func run(ctx context.Context, p *progress) (err error) {
-	database, err := findDatabase(ctx)
+	database, err := place.Find(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, database.remove()) }()
-	p.event("%s", database.description)
+	defer func() { err = errors.Join(err, database.Remove()) }()
+	p.event("%s", database.Description)
 
-	shop, err := openShop(ctx, database.url)
+	shop, err := openShop(ctx, database.URL)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func run(ctx context.Context, p *progress) (err error) {
 		return err
 	}
 	defer receiver.close()
-	workers, err := hire(database.url, receiver.url, "worker-1", "worker-2")
+	workers, err := hire(database.URL, receiver.url, "worker-1", "worker-2")
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/errandhq/errand/examples/internal/place"
 )
 
 // With this variable set the test binary is the program, so that what is tested
@@ -43,7 +45,7 @@ var databases = []struct {
 	env  func(t *testing.T) []string
 	line string // what it says first; in parentheses what is to be gone at the end
 }{
-	{"sqlite", sqliteEnv, `^SQLite file (\S+)/shop\.db, which is removed at the end$`},
+	{"sqlite", sqliteEnv, `^SQLite file (\S+)/example\.db, which is removed at the end$`},
 	{"postgres", postgresEnv, `^PostgreSQL \d+.*?(?: data in (\S+))?$`},
 }
 
@@ -213,18 +215,18 @@ func TestFileIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "my shop.db")
 	t.Setenv("DATABASE_URL", "sqlite:"+path)
 	for _, want := range []string{"", "table orders already exists"} {
-		d, err := findDatabase(t.Context())
+		d, err := place.Find(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		shop, err := openShop(t.Context(), d.url)
+		shop, err := openShop(t.Context(), d.URL)
 		switch {
 		case want == "" && err == nil:
 			shop.close()
 		case want == "" || err == nil || !strings.Contains(err.Error(), want):
 			t.Fatalf("got %v, want %q", err, want)
 		}
-		if err := d.remove(); err != nil {
+		if err := d.Remove(); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(path); err != nil {
