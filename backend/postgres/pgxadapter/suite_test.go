@@ -2,7 +2,9 @@ package pgxadapter_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,12 +24,18 @@ func TestConformance(t *testing.T) {
 			}
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 				pool := openPool(t, mode)
-				_, q := overPool(t, pool)
+				db, q := overPool(t, pool)
 				return backendtest.Harness{
 					Queue: q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
 						return suiteTx{pgxadapter.Tx(tx), tx}, err
+					},
+					Rewind: func(t *testing.T, by time.Duration) {
+						exec(t, db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - interval '%d microseconds'`, by.Microseconds()))
+						if _, err := q.Sleep(t.Context(), "rewinds", []string{"none"}); err != nil { // reads the next tick again
+							t.Fatal(err)
+						}
 					},
 				}
 			})
