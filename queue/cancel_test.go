@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,9 +165,9 @@ func (q *claimsLate) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queu
 func TestCancelFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newQueue(t, 1)
-		frozen := false
+		var frozen atomic.Bool
 		q := &meddled{inner, func(ctx context.Context, c call) error {
-			if frozen && c.operation != "claim" {
+			if frozen.Load() && c.operation != "claim" {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -178,7 +179,7 @@ func TestCancelFrozen(t *testing.T) {
 			return errPlain
 		})})
 		time.Sleep(time.Second)
-		frozen = true
+		frozen.Store(true)
 		cancelJobs(t, inner, &queue.Job{ID: 1})
 		other := start(t, queue.Worker{Backend: inner, OnDead: dead.add, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error {
 			t.Error("a cancelled job has been run again")
@@ -186,7 +187,7 @@ func TestCancelFrozen(t *testing.T) {
 		})})
 		time.Sleep(61 * time.Second)
 		wantCount(t, inner, queue.StatusCancelled, 1)
-		frozen = false
+		frozen.Store(false)
 		time.Sleep(2 * time.Minute)
 		wantCount(t, inner, queue.StatusCancelled, 1)
 		if len(dead.jobs) != 0 {
