@@ -108,7 +108,7 @@ func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, e
 	for _, status := range c.statuses {
 		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(strings.TrimRight(b.sql.choose, "; \n"), string(queue.StatusPending), string(status))+")")
 	}
-	ids, err := queryIDs(ctx, db, strings.Join(parts, " UNION "), append(c.filter(), 0, math.MaxInt64)...)
+	ids, err := queryIDs(ctx, db, strings.Join(parts, " UNION "), append(c.filter(), 0, int64(math.MaxInt64))...)
 	slices.Sort(ids)
 	return ids, err
 }
