@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -29,19 +28,11 @@ func (b *Backend) settleOutputs(ctx context.Context, db queue.DB, h sqlkit.Held[
 	for _, part := range parts {
 		notHeld, err := b.settleHeld(ctx, db, part)
 		lost = append(lost, notHeld...)
-		if l, ok := errors.AsType[*queue.LockedError](err); ok {
-			if locked != nil {
-				l.Jobs = append(l.Jobs, locked.Jobs...)
-			}
-			locked = l
-		} else if err != nil {
+		if locked, err = addLocked(locked, err); err != nil {
 			return lost, err
 		}
 	}
-	if locked != nil {
-		return lost, locked
-	}
-	return lost, nil
+	return lost, orNil(locked)
 }
 
 // outputs returns the JSON object in which sql/settle_output.sql looks outputs up.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 	}
 	groups, lost := sqlkit.ByWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
+	var locked *queue.LockedError
 	for _, held := range groups { // in the order of the workers, because rows may stay locked
 		settle := b.settleHeld
 		switch {
@@ -30,11 +32,32 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 		notHeld, err := settle(ctx, db, held)
 		lost = append(lost, notHeld...)
-		if err != nil {
+		if locked, err = addLocked(locked, err); err != nil {
 			return lost, err
 		}
 	}
-	return lost, nil
+	return lost, orNil(locked)
+}
+
+// addLocked adds the jobs of err to those of locked, which may be nil, if err is a
+// [queue.LockedError]. It returns any other error.
+func addLocked(locked *queue.LockedError, err error) (*queue.LockedError, error) {
+	l, ok := errors.AsType[*queue.LockedError](err)
+	if !ok {
+		return locked, err
+	}
+	if locked != nil {
+		l.Jobs = append(l.Jobs, locked.Jobs...)
+	}
+	return l, nil
+}
+
+// orNil returns locked as an error, nil if it is nil.
+func orNil(locked *queue.LockedError) error {
+	if locked == nil {
+		return nil
+	}
+	return locked
 }
 
 // settleInTx settles jobs that ClaimTx has claimed in this transaction. No worker holds them.

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"database/sql"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
@@ -106,5 +107,36 @@ func TestSettlePastLocked(t *testing.T) {
 		if got := value[string](t, db, `SELECT string_agg(status::text, ' ' ORDER BY id) FROM errand.jobs`); got != "completed running running" {
 			t.Errorf("got %s, want completed running running", got)
 		}
+	}
+}
+
+// TestSettleLocked: if a transaction has locked a job of each of two workers, Settle records the
+// others' outcomes and names both.
+func TestSettleLocked(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	enqueue(t, q, jobs(4)...)
+	var outcomes []queue.Outcome
+	for _, worker := range []string{"a", "b"} {
+		req := request(2)
+		req.Worker = worker
+		for _, job := range wantClaimed(t, q, req, 2) {
+			outcomes = append(outcomes, queue.Outcome{Job: job})
+		}
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	for _, o := range []queue.Outcome{outcomes[0], outcomes[2]} {
+		exec(t, tx, "SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE", o.Job.ID)
+	}
+	_, err = q.Settle(t.Context(), nil, outcomes...)
+	locked, ok := errors.AsType[*queue.LockedError](err)
+	if !ok || len(locked.Jobs) != 2 || !slices.Contains(locked.Jobs, outcomes[0].Job) || !slices.Contains(locked.Jobs, outcomes[2].Job) {
+		t.Errorf("Settle beside the transaction: %v, want that it names both locked jobs", err)
+	}
+	if n := value[int](t, db, "SELECT count(*) FROM errand.jobs WHERE status = 'completed'"); n != 2 {
+		t.Errorf("%d jobs are completed, want 2", n)
 	}
 }

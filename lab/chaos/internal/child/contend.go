@@ -246,6 +246,9 @@ func settling(verbs ...queue.Action) call {
 		var lost []*queue.Job
 		err = c.inTxOrOwn(ctx, own, func(db queue.DB) (err error) {
 			lost, err = c.q.Settle(ctx, db, outcomes...)
+			if locked, ok := errors.AsType[*queue.LockedError](err); ok { // by a transaction of another contender
+				lost, err = append(lost, locked.Jobs...), nil
+			}
 			return err
 		})
 		if err != nil {
