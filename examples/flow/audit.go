@@ -101,8 +101,8 @@ func report(w io.Writer, findings []finding) error {
 	return errors.Join(errs...)
 }
 
-// waits returns, in order, how long the other tenants' webhooks waited that did not wait for the end
-// of the pause.
+// waits returns how long the other tenants' webhooks waited, sorted, without those that waited for
+// the end of the pause.
 func (f facts) waits() (all []time.Duration) {
 	for _, r := range f.webhooks {
 		isHeldUp := r.ScheduledAt.Before(f.resumed) && r.StartedAt.After(f.paused)

@@ -26,7 +26,7 @@ const (
 	failEvery = 20 // one ledger entry in so many fails at its first attempt
 )
 
-// The kinds of jobs. GroupBy says to whom a job belongs.
+// The kinds of jobs. GroupBy returns the tenant or the account of a job.
 var (
 	TenantWebhook = queue.Kind[Webhook]{
 		Name:    "tenant.webhook",
