@@ -11,9 +11,6 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// claimSlack is how long a claim that began before a pause may take to begin its jobs.
-const claimSlack = 200 * time.Millisecond
-
 // facts are what the handlers, the ledger and the database have seen.
 type facts struct {
 	webhooks     []queue.Record // that have ended
@@ -63,7 +60,7 @@ func audit(f facts) []finding {
 	wait := f.waits()
 	inPause := 0
 	for _, r := range f.webhooks {
-		if r.StartedAt.After(f.paused.Add(claimSlack)) && r.StartedAt.Before(f.resumed) {
+		if r.StartedAt.After(f.paused) && r.StartedAt.Before(f.resumed) {
 			inPause++
 		}
 	}

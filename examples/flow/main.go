@@ -95,7 +95,7 @@ type plan struct {
 	service *service
 	began   time.Time
 
-	paused, resumed, cancelled time.Time // when the call had returned; for resumed, before the call
+	paused, resumed, cancelled time.Time // after the call; for resumed, before it
 	atCancel                   int       // how many jobs Cancel cancelled, or asked to end
 }
 
@@ -111,17 +111,18 @@ func (p *plan) act(ctx context.Context) error {
 	if err := p.wait(ctx, pauseAt); err != nil {
 		return err
 	}
-	if err := p.service.pauseWebhooks(ctx, true); err != nil {
+	paused, err := p.service.pauseWebhooks(ctx)
+	if err != nil {
 		return err
 	}
-	p.paused = time.Now()
+	p.paused = paused
 	p.say("webhooks paused")
 
 	if err := p.wait(ctx, resumeAt); err != nil {
 		return err
 	}
 	p.resumed = time.Now()
-	if err := p.service.pauseWebhooks(ctx, false); err != nil {
+	if err := p.service.resumeWebhooks(ctx); err != nil {
 		return err
 	}
 	p.say("webhooks resumed")

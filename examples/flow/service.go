@@ -72,10 +72,25 @@ type backend interface {
 	queue.Inspector
 }
 
+// counted is a backend that can wait for the claims that are under way.
+type counted struct {
+	backend
+	claims sync.RWMutex // read-locked by each claim
+}
+
+func (c *counted) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	c.claims.RLock()
+	defer c.claims.RUnlock()
+	return c.backend.Claim(ctx, req)
+}
+
+// Unwrap lets the worker find what else the backend can do.
+func (c *counted) Unwrap() queue.Queue { return c.backend }
+
 // service is the program under the rules.
 type service struct {
 	database    *dburl.Database
-	backend     backend
+	backend     *counted
 	receiverURL string
 	client      *http.Client
 	running     tally
@@ -109,7 +124,7 @@ func openService(ctx context.Context, databaseURL, receiverURL string) (s *servi
 	if _, err := b.DeclareSchedules(ctx, nil, queue.Declaration{Schedules: []queue.Schedule{every}}); err != nil {
 		return nil, err
 	}
-	return &service{database: d, backend: b, receiverURL: receiverURL, client: newClient()}, nil
+	return &service{database: d, backend: &counted{backend: b}, receiverURL: receiverURL, client: newClient()}, nil
 }
 
 func (s *service) close() { _ = s.database.Close() }
@@ -214,11 +229,22 @@ func (s *service) send(ctx context.Context, lasting time.Duration) error {
 	return nil
 }
 
-// pauseWebhooks stops claims of webhooks, or lets them go on.
-func (s *service) pauseWebhooks(ctx context.Context, paused bool) error {
+// pauseWebhooks stops claims of webhooks. It returns when the last claim has ended that began
+// before: each claim keeps the rules of its beginning.
+func (s *service) pauseWebhooks(ctx context.Context) (paused time.Time, err error) {
 	rule := limits
-	rule.Paused = paused
-	return s.backend.SetRules(ctx, nil, rule)
+	rule.Paused = true
+	if err := s.backend.SetRules(ctx, nil, rule); err != nil {
+		return paused, err
+	}
+	s.backend.claims.Lock()
+	defer s.backend.claims.Unlock()
+	return time.Now(), nil
+}
+
+// resumeWebhooks lets claims of webhooks go on.
+func (s *service) resumeWebhooks(ctx context.Context) error {
+	return s.backend.SetRules(ctx, nil, limits)
 }
 
 // cancelFlood cancels what is left of the flood. It returns how many jobs that were.
