@@ -60,7 +60,8 @@ type Consumer interface {
 	// Claim claims at most req.Limit due jobs, of at most req.Bytes, for req.Lease. It returns them
 	// ordered by queue (in the order of req.Queues), priority, due time and insertion. It waits
 	// neither for jobs nor for rows that a different claim has locked. Without due jobs it returns
-	// none and no error. Bad input is an [*InvalidError].
+	// none and no error. Where it would have to search long for a due job, a backend may miss it for
+	// some claims. Bad input is an [*InvalidError].
 	Claim(ctx context.Context, req ClaimRequest) ([]*Job, error)
 
 	// Extend makes the leases of jobs last for lease from now. lost are the elements of jobs that

@@ -32,7 +32,7 @@ var replaceCases = []testCase{
 	{"beside an open replacement", hasTx, testReplaceBeside},
 	{"extending beside an open replacement", hasTx, testExtendBesideReplace},
 	{"an ordered job", anything, testReplaceOrdered},
-	{"replacers beside claimers", anything, testReplacersBesideClaimers},
+	{"replacers beside claimers", hasInspector, testReplacersBesideClaimers},
 }
 
 // replacing returns a job with the key that replaces, and a payload that nothing else has.
