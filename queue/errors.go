@@ -125,11 +125,13 @@ func (e *LockedError) Error() string {
 // Unwrap returns Err.
 func (e *LockedError) Unwrap() error { return e.Err }
 
-// answer is the error that RetryAfter, Discard and Snooze return.
+// answer is the error that RetryAfter, Discard, Snooze and Throttled return.
 type answer struct {
 	action Action
 	delay  time.Duration
 	err    error
+
+	throttles bool
 }
 
 func (a *answer) Error() string {
@@ -162,6 +164,15 @@ func Discard(err error) error { return &answer{action: Dead, err: err} }
 // run costs no attempt. With a d of 0 or below the job is due at once, after the jobs that are due
 // already.
 func Snooze(d time.Duration) error { return snooze(d, nil) }
+
+// Throttled is the answer of a handler whose job was turned away because too many have come, as
+// with HTTP status 429: the job is released for d, and the run costs no attempt. If the job's group
+// has a [Rate], no job of the group is claimed for d, and then one at a time at that rate. If it has
+// none, but its queue has, that is so for the queue. Otherwise Throttled is like [Snooze]. err may be
+// nil; its text is not stored.
+func Throttled(d time.Duration, err error) error {
+	return &answer{action: Release, delay: d, err: err, throttles: true}
+}
 
 func snooze(d time.Duration, err error) error {
 	return &answer{action: Release, delay: d, err: err}

@@ -55,6 +55,10 @@ type Job struct {
 	// jobs, and their groups take turns. IDs are drawn when jobs are enqueued, so a transaction
 	// that commits late adds lower IDs than those that run already; they run next.
 	Ordered bool `json:"ordered,omitempty"`
+	// Cost is how many tokens of a [Rate] the job takes, up to 1,000,000. 0 means 1. A job whose Cost
+	// is above the rate's Burst waits until the burst is full, and later jobs wait for the rest. Claim
+	// leaves it 0.
+	Cost int `json:"cost,omitempty"`
 	// Headers are data beside the payload, such as a trace, of at most [MaxHeaders] bytes. nil
 	// means none.
 	Headers map[string]string `json:"headers,omitempty"`
@@ -96,7 +100,7 @@ const (
 	// Replace makes the new job take the place of the live one.
 	//
 	// A pending or held job keeps its ID, status and CreatedAt. It gets everything else from the
-	// new job: Kind, Payload, Priority, due time, MaxAttempts, Group and Headers. It has no attempts
+	// new job: Kind, Payload, Priority, due time, MaxAttempts, Group, Cost and Headers. It has no attempts
 	// used and no last error. If it has been tried before, its CreatedAt is the time of the call.
 	// The new job is marked Replaced. If the new job has no ScheduledAt and no Delay, or if MaxDelay
 	// is over, a job that is due keeps its due time, and so its place in the queue.
@@ -122,6 +126,7 @@ const (
 	maxAttemptsLimit = 1_000_000
 	maxKey           = 500
 	maxGroup         = 200
+	maxCost          = 1_000_000
 	maxDelay         = 100 * 365 * 24 * time.Hour
 )
 
@@ -163,6 +168,9 @@ func (j *Job) Check(maxPayload int) error {
 	}
 	if err := checkGroup(j.Group); err != nil {
 		return err
+	}
+	if j.Cost < 0 || j.Cost > maxCost {
+		return invalid("Cost", "%d: between 0 (for 1) and %d", j.Cost, maxCost)
 	}
 	if err := j.checkOnDuplicate(); err != nil {
 		return err

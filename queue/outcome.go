@@ -59,10 +59,13 @@ type Outcome struct {
 	// Output is the job's output: with Done only, on a backend that is a [ResultKeeper]. nil means
 	// none.
 	Output json.RawMessage
+	// Throttle, with Release, means that a rate stands still for Delay: that of the job's group, or
+	// else that of its queue. See [Throttled].
+	Throttle bool
 }
 
-// Check returns an [*InvalidError] if Job is nil, Action is unknown, Delay is above 100 years or
-// Output is bad. Backends check all outcomes of a call before they settle any.
+// Check returns an [*InvalidError] if Job is nil, Action is unknown, Delay is above 100 years,
+// Throttle is set without Release, or Output is bad. Backends check all outcomes of a call before they settle any.
 func (o Outcome) Check() error {
 	if o.Job == nil {
 		return invalid("Outcome.Job", "nil")
@@ -72,6 +75,9 @@ func (o Outcome) Check() error {
 	}
 	if o.Delay > maxDelay {
 		return invalid("Outcome.Delay", "%v: at most %v", o.Delay, maxDelay)
+	}
+	if o.Throttle && o.Action != Release {
+		return invalid("Outcome.Throttle", "with the action %v: only a release throttles", o.Action)
 	}
 	if o.Output != nil {
 		if o.Action != Done {
@@ -89,6 +95,7 @@ func (o Outcome) Check() error {
 //	RetryAfter(d, err)   Retry after d
 //	Discard(err)         Dead
 //	Snooze(d)            Release for d, at least a microsecond; no attempt used
+//	Throttled(d, err)    the same, and the rate of the job's group or queue stands still for d
 //	Settled              ok is false: there is nothing to settle
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
 //	Logged(err, o)       as err; if that is any other, Retry after o.Delay
@@ -116,6 +123,7 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 		o.Output = OutputOf(ctx)
 	case Release:
 		o.Delay = max(o.Delay, minSnooze)
+		o.Throttle = a.throttles
 	}
 	if o.Action == Retry && job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
 		o.Action, o.Delay = Dead, 0
@@ -133,7 +141,7 @@ func backoffOf(job *Job, err error) time.Duration {
 }
 
 // ActionOf returns the action that a handler's error asks for: Done for nil and [Settled], Retry
-// for [RetryAfter], Dead for [Discard], Release for [Snooze]. It finds them with errors.Is and
+// for [RetryAfter], Dead for [Discard], Release for [Snooze] and [Throttled]. It finds them with errors.Is and
 // errors.As. For any other error it returns Retry and ok is false. Then [OutcomeOf] decides, and
 // middleware may replace the error. Middleware should pass on errors for which ok is true.
 func ActionOf(err error) (action Action, ok bool) {

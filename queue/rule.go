@@ -1,5 +1,7 @@
 package queue
 
+import "cmp"
+
 // Rule limits which jobs of a queue are claimed, over all its workers. A queue with a rule is a
 // limited queue. Limits count the jobs that run, so a job keeps its place until it is settled or
 // reclaimed. A rule with nothing but its Queue and Group limits nothing: setting it removes the
@@ -8,8 +10,8 @@ type Rule struct {
 	// Queue is the queue's name; "" means [DefaultQueue].
 	Queue string `json:"queue"`
 	// Group is the [Job.Group] that the rule is for. "" means that it is the rule of the queue. The
-	// rule of a group replaces PerGroup and Share of the queue's rule for that group: 0 means the
-	// queue's value.
+	// rule of a group replaces PerGroup, Share and GroupRate of the queue's rule for that group: 0
+	// means the queue's value.
 	Group string `json:"group,omitempty"`
 	// Paused means that no job of the queue or the group is claimed. Jobs that run go on.
 	Paused bool `json:"paused,omitempty"`
@@ -20,9 +22,14 @@ type Rule struct {
 	// group, below 0 means any number.
 	PerGroup int `json:"per_group,omitempty"`
 	// Share is how many jobs of a group are claimed before the next group has its turn. 0 means 1.
-	// Groups take turns if the queue's rule has a PerGroup or a Share, or if a group has a rule.
-	// Otherwise jobs are claimed as in a queue without rules.
+	// Groups take turns if the queue's rule has a PerGroup, a Share or a GroupRate, or if a group has
+	// a rule. Otherwise jobs are claimed as in a queue without rules.
 	Share int `json:"share,omitempty"`
+	// Rate limits how many jobs of the queue start in a time. It must be zero in the rule of a group.
+	Rate Rate `json:"rate,omitzero"`
+	// GroupRate limits how many jobs of each group start in a time. Jobs without a group have no such
+	// limit.
+	GroupRate Rate `json:"group_rate,omitzero"`
 }
 
 // maxRule is the highest limit in a rule.
@@ -45,6 +52,9 @@ func (r Rule) Check() error {
 		if r.Running != 0 {
 			return invalid("Running", "%d in the rule of a group: set PerGroup", r.Running)
 		}
+		if r.Rate != (Rate{}) {
+			return invalid("Rate", "in the rule of a group: set GroupRate")
+		}
 	}
 	for _, f := range []struct {
 		name   string
@@ -55,7 +65,7 @@ func (r Rule) Check() error {
 			return invalid(f.name, "%d: between %d and %d", f.value, f.lowest, maxRule)
 		}
 	}
-	return nil
+	return cmp.Or(r.Rate.check("Rate", 0), r.GroupRate.check("GroupRate", lowest))
 }
 
 // IsZero reports whether the rule limits nothing. To set it is to remove the rule.

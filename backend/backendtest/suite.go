@@ -38,6 +38,8 @@ type Harness struct {
 	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
 	// for so long. nil leaves out the cases of schedules.
 	Rewind func(t *testing.T, by time.Duration)
+	// NoRates says that the backend keeps no rates yet.
+	NoRates bool
 }
 
 // capability is a set of what a backend may have beyond the four operations of a Queue.
@@ -59,6 +61,7 @@ const (
 	hasTxBeginner
 	hasResults
 	hasRuler
+	hasRates
 	hasSchedules
 	isPolling // a Waiter without the means to wake
 	anything  = capability(0)
@@ -70,7 +73,7 @@ var capabilityNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasRates, "rates"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
 	{hasResults, "ResultKeeper"},
 }
 
@@ -97,6 +100,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.TxBeginner](h), hasTxBeginner)
 	add(can[queue.ResultKeeper](h), hasResults)
 	add(can[queue.Ruler](h), hasRuler)
+	add(can[queue.Ruler](h) && !h.NoRates, hasRates)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
 	return p
 }
@@ -139,6 +143,7 @@ var themes = []theme{
 	{"times", false, timesCases},
 	{"rules", false, rulesCases},
 	{"turns", false, turnsCases},
+	{"rates", false, ratesCases},
 	{"backlog", false, backlogCases},
 	{"redrive", false, redriveCases},
 	{"schedule", false, scheduleCases},

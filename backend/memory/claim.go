@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -41,6 +42,8 @@ type claim struct {
 	at   time.Time
 	room int // how many bytes more it may return
 	jobs []*queue.Job
+
+	meter *limits.Meter // of the limited queue that it is at, or nil
 }
 
 // fill claims up to n due jobs of the lanes, and returns how many.
@@ -51,15 +54,20 @@ func (c *claim) fill(lanes []*laneRows, n int) (claimed int) {
 	return claimed
 }
 
-// take claims r, unless that is nil or does not fit in the claim's bytes. It reports whether it
-// did.
+// take claims r, unless that is nil, a rate has no tokens for it, or it does not fit in the claim's
+// bytes. It reports whether it did.
 func (c *claim) take(r *row) bool {
 	if r == nil || c.room < 0 {
+		return false
+	}
+	job := &r.committed.Job
+	if ok, _ := c.meter.Allows(job.Group, job.Cost); !ok { // memory's buckets can always be read
 		return false
 	}
 	if c.room -= sizeOf(r); c.room < 0 && len(c.jobs) > 0 {
 		return false
 	}
+	_, _ = c.meter.Spend(job.Group, job.Cost)
 	c.jobs = append(c.jobs, c.q.claim(nil, r, c.req, c.at))
 	return true
 }
@@ -83,6 +91,7 @@ func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *
 	next.StartedAt, next.LockedAt, next.LeaseEnds, next.UpdatedAt = at, at, at.Add(req.Lease), at
 	q.write(tx, r, next)
 	job := copyOf(next.Job)
+	job.Cost = 0
 	return &job
 }
 

@@ -104,6 +104,9 @@ func newRecord(j *queue.Job, at time.Time) queue.Record {
 	if job.ScheduledAt.IsZero() {
 		job.ScheduledAt = at.Add(j.Delay)
 	}
+	if j.Cost > 1 {
+		job.Cost = j.Cost
+	}
 	if job.MaxAttempts == 0 {
 		job.MaxAttempts = queue.DefaultMaxAttempts
 	}

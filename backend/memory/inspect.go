@@ -121,5 +121,6 @@ func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 		q.remove(r)
 		removed++
 	}
+	q.pruneBuckets(at)
 	return removed, q.ended.firstDue(at) != nil, nil
 }

@@ -52,10 +52,12 @@ type Queue struct {
 	running   map[int64]*row                // rows that run
 	limits    map[string]*limits.Queue      // the rules of each limited queue
 	rules     map[ruleKey]queue.Rule
-	turns     map[string]string // the group behind which a limited queue's next walk begins
-	ordered   map[string]*heads // the groups of ordered jobs, by queue
-	leases    rowHeap           // running rows; due is when their lease ends
-	ended     rowHeap           // ended rows; due is when their retention is over
+	buckets   map[ruleKey]limits.Bucket // of the rates that are not full; group is "" for a queue's
+	tokens    map[string]time.Time      // when a claim of a limited queue has more tokens
+	turns     map[string]string         // the group behind which a limited queue's next walk begins
+	ordered   map[string]*heads         // the groups of ordered jobs, by queue
+	leases    rowHeap                   // running rows; due is when their lease ends
+	ended     rowHeap                   // ended rows; due is when their retention is over
 	sleepers  map[string]*sleeper
 	results   map[int64]queue.Result // Output and Progress of the jobs that have one
 	schedules map[string]*schedule
@@ -93,6 +95,8 @@ func New(opts Options) *Queue {
 		pending:  make(map[string]map[lane]*laneRows),
 		running:  make(map[int64]*row),
 		rules:    make(map[ruleKey]queue.Rule),
+		buckets:  make(map[ruleKey]limits.Bucket),
+		tokens:   make(map[string]time.Time),
 		turns:    make(map[string]string),
 		ordered:  make(map[string]*heads),
 		sleepers: make(map[string]*sleeper),

@@ -100,15 +100,15 @@ func (l *line) head() *row {
 }
 
 // fillOrdered claims up to n heads of the queue's groups for which mayRun is true; nil means all.
-func (c *claim) fillOrdered(name string, n int, mayRun func(group string) bool) {
+func (c *claim) fillOrdered(name string, n int, mayRun func(*queue.Job) bool) {
 	for ; n > 0 && c.take(c.q.nextHead(name, c.req.Kinds, c.at, mayRun)); n-- {
 	}
 }
 
 // nextHead returns the head of the next group of the queue whose head is due, of one of the kinds,
 // and not locked, and for which mayRun is true. nil means that there is none. An empty kinds means
-// all kinds, and a nil mayRun all groups.
-func (q *Queue) nextHead(name string, kinds []string, at time.Time, mayRun func(group string) bool) *row {
+// all kinds, and a nil mayRun all heads.
+func (q *Queue) nextHead(name string, kinds []string, at time.Time, mayRun func(*queue.Job) bool) *row {
 	h := q.ordered[name]
 	if h == nil {
 		return nil
@@ -119,7 +119,7 @@ func (q *Queue) nextHead(name string, kinds []string, at time.Time, mayRun func(
 		r := first.Value.(*line).head()
 		if r != nil && r.tx == nil && !r.committed.ScheduledAt.After(at) &&
 			(len(kinds) == 0 || slices.Contains(kinds, r.committed.Kind)) &&
-			(mayRun == nil || mayRun(r.committed.Group)) {
+			(mayRun == nil || mayRun(&r.committed.Job)) {
 			return r
 		}
 	}

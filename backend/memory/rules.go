@@ -116,6 +116,12 @@ func (c *claim) fillLimited(name string, rules *limits.Queue) {
 	if rules.IsPaused() || room <= 0 {
 		return
 	}
+	c.meter = c.q.meter(name, rules, c.at)
+	defer func() { c.q.spend(name, c.meter, c.at); c.meter = nil }()
+	tokens, _ := c.meter.Room("")
+	if room = min(room, tokens); room == 0 {
+		return
+	}
 	first := len(c.jobs)
 	if rules.HasTurns() {
 		s := newTurns(c, name)
@@ -123,8 +129,9 @@ func (c *claim) fillLimited(name string, rules *limits.Queue) {
 	} else {
 		c.fill(c.q.advanced(name, c.req.Kinds, c.at), room)
 	}
-	c.fillOrdered(name, room-(len(c.jobs)-first), func(group string) bool {
-		return rules.HasRoom(group, c.q.runningOf(name, group))
+	c.fillOrdered(name, room-(len(c.jobs)-first), func(job *queue.Job) bool {
+		ok, _ := c.meter.Allows(job.Group, job.Cost)
+		return ok && rules.HasRoom(job.Group, c.q.runningOf(name, job.Group))
 	})
 	for _, job := range c.jobs[first:] {
 		job.Limited = true
@@ -181,10 +188,13 @@ func (q *Queue) runningOf(name, group string) (n int) {
 	return n
 }
 
+// Meter implements limits.Source.
+func (t *turns) Meter() *limits.Meter { return t.c.meter }
+
 // Take implements limits.Source.
 func (t *turns) Take(group string, n int) (claimed int, err error) {
 	claimed = t.c.fill(t.lanes[group], n)
-	if t.c.room < 0 {
+	if t.c.room < 0 || t.c.meter.IsEmpty() {
 		err = fmt.Errorf("memory: %w", limits.ErrFull)
 	}
 	return claimed, err

@@ -39,6 +39,7 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil {
 				q.keepOutput(tx, o)
+				q.throttle(tx, o, at)
 				q.write(tx, r, settled(*r.visibleTo(tx), o, at))
 				if tx != nil {
 					delete(tx.claims, r.id)

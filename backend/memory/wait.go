@@ -80,6 +80,9 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 		if due := q.nextHeadDue(name, at); due >= 0 && (next < 0 || due < next) {
 			next = due
 		}
+		if tokens := q.tokens[name].Sub(at); tokens > 0 && (next < 0 || tokens < next) {
+			next = tokens
+		}
 	}
 	return next, nil
 }

@@ -36,8 +36,9 @@ func TestConformance(t *testing.T) {
 						_, err := d.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)
 						return err
 					},
-					Queue: b,
-					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
+					NoRates: true,
+					Queue:   b,
+					Begin:   func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 					Rewind: func(t *testing.T, by time.Duration) {
 						exec(t, d.db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - interval '%d microseconds'`, by.Microseconds()))
 						postgres.ForgetTick(b)

@@ -210,6 +210,7 @@ type groups struct {
 	result  *claimResult
 	req     queue.ClaimRequest
 	rules   *limits.Queue
+	meter   *limits.Meter
 	running map[string]int
 	ends    map[string]place // of the groups that Take has been called for
 }
@@ -244,6 +245,9 @@ func (s *groups) Next(after string) (group string, ok bool, err error) {
 
 // Running implements limits.Source.
 func (s *groups) Running(group string) (int, error) { return s.running[group], nil }
+
+// Meter implements limits.Source.
+func (s *groups) Meter() *limits.Meter { return s.meter }
 
 // Take implements limits.Source. Within a group it reads each priority by itself, as findIn does.
 func (s *groups) Take(group string, n int) (taken int, err error) {

@@ -46,7 +46,9 @@ func (q *Queue) IsPaused() bool { return q.rule.Paused }
 func (q *Queue) Running() int { return cmp.Or(q.rule.Running, Unlimited) }
 
 // HasTurns reports whether the queue's groups take turns.
-func (q *Queue) HasTurns() bool { return q.rule.PerGroup > 0 || q.rule.Share > 0 || len(q.groups) > 0 }
+func (q *Queue) HasTurns() bool {
+	return q.rule.PerGroup > 0 || q.rule.Share > 0 || q.rule.GroupRate.Jobs > 0 || len(q.groups) > 0
+}
 
 // perGroup returns how many jobs of the group may run at once, or Unlimited. Jobs without a group
 // have no such limit.
@@ -77,8 +79,10 @@ type Source interface {
 	Next(after string) (group string, ok bool, err error)
 	// Running returns how many jobs of the group run, including those that Take has claimed.
 	Running(group string) (int, error)
-	// Take claims up to n due jobs of the group, and returns how many.
+	// Take claims up to n due jobs of the group, and returns how many. It spends the tokens of rates.
 	Take(group string, n int) (int, error)
+	// Meter returns the meter of the claim, or nil.
+	Meter() *Meter
 }
 
 // maxGroups is how many groups one walk visits at most. The next walk goes on behind them.
@@ -158,6 +162,7 @@ func (w *walk) round(groups []string) (open []string, err error) {
 
 // visit gives a group a turn of up to most jobs, and reports whether another one may bring more.
 func (w *walk) visit(group string, most int) (more bool, err error) {
+	before := w.last
 	w.last = group
 	free := w.q.perGroup(group)
 	if free != Unlimited && free > 0 {
@@ -167,12 +172,22 @@ func (w *walk) visit(group string, most int) (more bool, err error) {
 		}
 		free -= running
 	}
+	if group != "" && free > 0 {
+		tokens, err := w.s.Meter().Room(group)
+		if err != nil {
+			return false, err
+		}
+		free = min(free, tokens)
+	}
 	n := min(free, w.room, most)
 	if n <= 0 {
 		return false, nil
 	}
 	taken, err := w.s.Take(group, n)
 	w.room -= taken
+	if taken == 0 && errors.Is(err, ErrFull) {
+		w.last = before // the group's turn is still to come
+	}
 	return taken == n && free > n, err
 }
 

@@ -26,7 +26,8 @@ func TestConformance(t *testing.T) {
 				pool := openPool(t, mode)
 				db, q := overPool(t, pool)
 				return backendtest.Harness{
-					Queue: q,
+					NoRates: true,
+					Queue:   q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
 						return suiteTx{pgxadapter.Tx(tx), tx}, err

@@ -1,0 +1,516 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var ratesCases = []testCase{
+	{"bad rates and costs", hasRates, testBadRates},
+	{"listed as they were set", hasRates, testRatesList},
+	{"a burst, and then one by one", hasRates, testBurst},
+	{"of each group", hasRates, testGroupRates},
+	{"a group without tokens hides no other", hasRates, testGroupRateHidesNone},
+	{"cost", hasRates, testCost},
+	{"cost above the burst", hasRates, testCostAboveBurst},
+	{"cost is kept", hasRates | hasInspector, testCostIsKept},
+	{"a claim without jobs spends nothing", hasRates, testNothingSpent},
+	{"beside limits", hasRates, testRateAndLimits},
+	{"of ordered jobs", hasRates, testOrderedRate},
+	{"changed", hasRates, testRateChanged},
+	{"of a rolled back transaction", hasRates | hasTx, testRateInTx},
+	{"8 claimers keep a rate", hasRates, testClaimersKeepRate},
+	{"8 claimers keep the rates of groups", hasRates, testClaimersKeepGroupRates},
+	{"workers use the whole rate", hasRates | hasWakeUps, testWorkersUseRate},
+	{"throttled", hasRates, testThrottled},
+	{"throttled in a transaction", hasRates | hasTx, testThrottledInTx},
+	{"throttled by a handler", hasRates | hasWakeUps, testThrottledHandler},
+	{"pruned", hasRates | hasPruner, testRatesPruned},
+}
+
+// aBurst returns a rate whose tokens come so slowly that a case sees no more than the burst.
+func aBurst(burst int) queue.Rate { return queue.Rate{Jobs: 1, Per: time.Hour, Burst: burst} }
+
+func testBadRates(t *testing.T, h Harness) {
+	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	for _, bad := range []queue.Rate{
+		{Jobs: -1}, {Jobs: 1_000_001, Per: time.Hour}, {Per: time.Second}, {Burst: 1}, {Jobs: 1, Per: -1},
+		{Jobs: 1, Per: time.Microsecond}, {Jobs: 1, Per: 367 * 24 * time.Hour}, {Jobs: 1001, Per: time.Millisecond},
+		{Jobs: 1, Burst: -1}, {Jobs: 1, Burst: 1_000_001}, {Jobs: 1, Per: 366 * 24 * time.Hour, Burst: 11},
+	} {
+		err := ruler.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Rate: bad})
+		wantInvalid(t, fmt.Sprintf("SetRules with the rate %+v", bad), err, "Rate")
+		if bad.Jobs < 0 {
+			bad.Jobs, bad.Burst = -2, 0
+		}
+		err = ruler.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Group: "g", GroupRate: bad})
+		wantInvalid(t, fmt.Sprintf("SetRules with the group's rate %+v", bad), err, "GroupRate")
+	}
+	err := ruler.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Group: "g", Rate: aBurst(1)})
+	wantInvalid(t, "SetRules with the Rate of a group", err, "Rate")
+	err = ruler.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Group: "g", GroupRate: queue.Rate{Jobs: -1, Burst: 1}})
+	wantInvalid(t, "SetRules with a burst of no limit", err, "GroupRate")
+	wantRules(t, h, "after bad ones")
+	for _, cost := range []int{-1, 1_000_001} {
+		job := newJob()
+		job.Cost = cost
+		wantInvalid(t, fmt.Sprintf("Enqueue with the cost %d", cost), h.Queue.Enqueue(t.Context(), nil, newJob(), job), "Cost")
+	}
+	claimNone(t, h, "after bad costs")
+	_, err = h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: newJob(), Action: queue.Retry, Throttle: true})
+	wantInvalid(t, "Settle that throttles a retry", err, "Outcome.Throttle")
+}
+
+func testRatesList(t *testing.T, h Harness) {
+	rules := []queue.Rule{
+		{Queue: "a", Rate: queue.Rate{Jobs: 1_000_000, Per: 366 * 24 * time.Hour, Burst: 7}, GroupRate: queue.Rate{Jobs: 3}},
+		{Queue: "a", Group: "free", GroupRate: queue.Rate{Jobs: -1}},
+		{Queue: "b", GroupRate: queue.Rate{Jobs: 1000, Per: time.Millisecond, Burst: 1_000_000}},
+	}
+	setRules(t, h, rules...)
+	wantRules(t, h, "with rates", rules...)
+	setRules(t, h, queue.Rule{Queue: "a", Rate: aBurst(2)}, queue.Rule{Queue: "a", Group: "free"}, queue.Rule{Queue: "b"})
+	wantRules(t, h, "with another rate", queue.Rule{Queue: "a", Rate: aBurst(2)})
+}
+
+func testBurst(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 20, Burst: 5}}) // a token in 50 ms
+	jobs := newJobs(10, func(i int, j *queue.Job) { j.Priority = int32(i) })
+	enqueue(t, h, jobs...)
+	began := time.Now()
+	first := wantGroups(t, h, "claim of a burst", request(20), map[string]int{"": 5})
+	wantIDs(t, "claim of a burst", first, jobs[:5])
+	settle(t, h, outcomes(queue.Done, first...)...) // brings no token
+	rest := claimSoon(t, h, request(20), 5)
+	wantIDs(t, "claims after the burst", rest, jobs[5:])
+	if took := time.Since(began); took < 240*time.Millisecond {
+		t.Errorf("10 jobs at 20/s and a burst of 5 took %v: want 250ms at least", took)
+	}
+}
+
+func testGroupRates(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: aBurst(2)},
+		queue.Rule{Queue: "q", Group: "large", GroupRate: aBurst(4)},
+		queue.Rule{Queue: "q", Group: "free", GroupRate: queue.Rate{Jobs: -1}},
+		queue.Rule{Queue: "q", Group: "other", Share: 2})
+	for _, group := range []string{"a", "large", "free", "other", ""} {
+		enqueue(t, h, inGroup(group, 5)...)
+	}
+	wantGroups(t, h, "claim", request(30), map[string]int{"a": 2, "large": 4, "free": 5, "other": 2, "": 5})
+	claimNone(t, h, "without tokens")
+	enqueue(t, h, inGroup("b", 3)...)
+	wantGroups(t, h, "claim of a new group", request(30), map[string]int{"b": 2})
+}
+
+func testGroupRateHidesNone(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: aBurst(1)})
+	var jobs []*queue.Job
+	for i := range 1500 {
+		jobs = append(jobs, inGroup(fmt.Sprintf("g%04d", i), 2)...)
+	}
+	enqueue(t, h, jobs...)
+	for got := 0; got < 1500; {
+		n := len(claim(t, h, request(1000)))
+		if got += n; n == 0 {
+			n = len(claim(t, h, request(1000))) // a claim passes over a thousand groups at most
+			if got += n; n == 0 {
+				t.Fatalf("claims: got %d jobs, want one of each of 1,500 groups", got)
+			}
+		}
+	}
+	enqueue(t, h, inGroup("z", 1)...)
+	if got := claimSoon(t, h, request(10), 1); got[0].Group != "z" {
+		t.Fatalf("claim behind 1,500 groups without tokens: got a job of %q", got[0].Group)
+	}
+}
+
+// costing returns jobs of these costs, in this order.
+func costing(group string, costs ...int) []*queue.Job {
+	return newJobs(len(costs), func(i int, j *queue.Job) { j.Group, j.Cost, j.Priority = group, costs[i], int32(i) })
+}
+
+func testCost(t *testing.T, h Harness) {
+	for _, rule := range []queue.Rule{{Queue: "q", Rate: aBurst(10)}, {Queue: "q", GroupRate: aBurst(10)}} {
+		setRules(t, h, rule)
+		jobs := costing(fmt.Sprint("g", rule.Rate.Jobs), 3, 4, 4, 1)
+		enqueue(t, h, jobs...)
+		wantIDs(t, fmt.Sprintf("claim of costs of 3, 4, 4 and 1 with %+v", rule), claim(t, h, request(10)), jobs[:2])
+		claimNone(t, h, "of a job that costs more than is left")
+		setRules(t, h, queue.Rule{Queue: "q"})
+		rest := claim(t, h, request(10))
+		wantIDs(t, "claim without the rule", rest, jobs[2:])
+	}
+}
+
+// testCostAboveBurst: a job that costs more than the burst waits until it is full, and leaves a
+// debt.
+func testCostAboveBurst(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 100, Burst: 5}}) // a token in 10 ms
+	jobs := costing("g", 3, 20, 1)
+	enqueue(t, h, jobs...)
+	wantIDs(t, "first claim", claim(t, h, request(1)), jobs[:1])
+	claimNone(t, h, "of a job that costs more than the burst")
+	wantIDs(t, "claims with a full burst", claimSoon(t, h, request(10), 1), jobs[1:2])
+	began := time.Now()
+	wantIDs(t, "claims after the debt", claimSoon(t, h, request(10), 1), jobs[2:])
+	if took := time.Since(began); took < 140*time.Millisecond {
+		t.Errorf("the job behind a debt of 15 tokens at 100/s waited %v: want 160ms", took)
+	}
+}
+
+func testCostIsKept(t *testing.T, h Harness) {
+	jobs := append(costing("g", 7, 1, 0), costing("", 8)...)
+	keyed := costing("g", 9, 10, 11)
+	for i, j := range keyed {
+		j.Key = fmt.Sprint("key", i)
+	}
+	keyed[2].Ordered, keyed[2].Priority = true, 0
+	enqueue(t, h, jobs...)
+	enqueue(t, h, keyed...)
+	for _, cost := range []int{12, 13, 14, 15} {
+		j := costing([]string{"g", ""}[cost%2], cost)[0]
+		if cost > 13 {
+			j.Key = fmt.Sprint("key", cost)
+		}
+		enqueue(t, h, j)
+		jobs = append(jobs, j)
+	}
+	again := costing("h", 16)[0]
+	again.Key, again.OnDuplicate = "key0", queue.Replace
+	added := costing("h", 17)[0]
+	added.Key, added.OnDuplicate = "added", queue.Replace
+	enqueue(t, h, again, added)
+	keyed[0].Cost = 16
+	for _, j := range slices.Concat(jobs, keyed, []*queue.Job{added}) {
+		want := j.Cost
+		if want == 1 {
+			want = 0
+		}
+		if rec, _ := lookUp(t, h, j.ID); rec.Cost != want {
+			t.Errorf("Cost of job %d with the key %q: got %d, want %d", j.ID, j.Key, rec.Cost, want)
+		}
+	}
+	for _, j := range claim(t, h, request(20)) {
+		if j.Cost != 0 {
+			t.Errorf("claimed job %d has the Cost %d: want 0", j.ID, j.Cost)
+		}
+	}
+}
+
+func testNothingSpent(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(3), GroupRate: aBurst(3)})
+	claimNone(t, h, "of an empty queue")
+	enqueue(t, h, inGroup("g", 5)...)
+	req := request(10)
+	req.Kinds = []string{"none"}
+	if got := claim(t, h, req); len(got) != 0 {
+		t.Fatalf("claim of a kind that is not there: got jobs %v", ids(got))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.Queue.Claim(ctx, request(10)); err == nil {
+		t.Fatal("Claim with a context that has ended: no error")
+	}
+	req = request(10)
+	req.Ahead = 10
+	if got := claim(t, h, req); len(got) != 0 {
+		t.Fatalf("claim ahead: got jobs %v", ids(got))
+	}
+	wantGroups(t, h, "claim after claims without jobs", request(10), map[string]int{"g": 3})
+}
+
+func testRateAndLimits(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Running: 6, PerGroup: 2, Rate: aBurst(7), GroupRate: aBurst(3)})
+	enqueue(t, h, slices.Concat(inGroup("a", 9), inGroup("b", 9), inGroup("c", 9))...)
+	held := wantGroups(t, h, "first claim", request(20), map[string]int{"a": 2, "b": 2, "c": 2})
+	claimNone(t, h, "at the limit")
+	settle(t, h, outcomes(queue.Done, held...)...)
+	if got := claim(t, h, request(20)); len(got) != 1 {
+		t.Fatalf("claim with one token left: got %d jobs", len(got))
+	}
+	claimNone(t, h, "without tokens")
+}
+
+func testOrderedRate(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(5), GroupRate: aBurst(2)})
+	ordered := func(i int, j *queue.Job) { j.Group, j.Ordered = fmt.Sprint(i%3), true }
+	enqueue(t, h, newJobs(30, ordered)...)
+	count := make(map[string]int)
+	for range 10 {
+		jobs := claim(t, h, request(10))
+		for _, j := range jobs {
+			count[j.Group]++
+		}
+		settle(t, h, outcomes(queue.Done, jobs...)...)
+	}
+	if len(count) != 3 || count["0"]+count["1"]+count["2"] != 5 || max(count["0"], count["1"], count["2"]) != 2 {
+		t.Fatalf("ordered jobs at a burst of 5 for the queue and 2 for a group: got %v", count)
+	}
+}
+
+// testRateChanged: tokens that are missing stay missing, however long they took, and come at the
+// new rate.
+func testRateChanged(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(100)})
+	enqueue(t, h, newJobs(300, nil)...)
+	if got := claim(t, h, request(300)); len(got) != 100 {
+		t.Fatalf("claim at the first rate: got %d jobs, want 100", len(got))
+	}
+	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 100}})
+	claimSoon(t, h, request(300), 50)
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(100)})
+	if got := claim(t, h, request(300)); len(got) > 60 {
+		t.Fatalf("claim at the first rate again: got %d jobs", len(got))
+	}
+	claimNone(t, h, "without tokens")
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(103)})
+	if got := claim(t, h, request(300)); len(got) != 3 {
+		t.Fatalf("claim with a burst that is higher by 3: got %d jobs", len(got))
+	}
+	setRules(t, h, queue.Rule{Queue: "q"})
+	if got := claim(t, h, request(300)); len(got) == 0 || got[0].Limited {
+		t.Fatalf("claim without the rate: got %d jobs", len(got))
+	}
+}
+
+func testRateInTx(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(2)})
+	enqueue(t, h, newJobs(9, nil)...)
+	tx := begin(t, h)
+	setRulesIn(t, h, tx, queue.Rule{Queue: "q", Rate: aBurst(5)})
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	claimAllLimited(t, h, 2)
+	tx = begin(t, h)
+	setRulesIn(t, h, tx, queue.Rule{Queue: "q", Rate: aBurst(5)})
+	commit(t, tx)
+	claimAllLimited(t, h, 3)
+}
+
+// claimersAt has 8 claimers claim for a while. It returns when each job of each group was claimed:
+// a time before that of the claim, and one after it.
+func claimersAt(t *testing.T, h Harness, d time.Duration) map[string][][2]time.Time {
+	var mu sync.Mutex
+	times := make(map[string][][2]time.Time)
+	var claimers sync.WaitGroup
+	end := time.Now().Add(d)
+	for i := range 8 {
+		claimers.Go(func() {
+			req := request(3 + i)
+			req.Worker = fmt.Sprint("w", i)
+			for time.Now().Before(end) {
+				before := time.Now()
+				jobs, err := h.Queue.Claim(t.Context(), req)
+				after := time.Now()
+				if err != nil {
+					t.Errorf("Claim: %v", err)
+					return
+				}
+				mu.Lock()
+				for _, j := range jobs {
+					times[j.Group] = append(times[j.Group], [2]time.Time{before, after})
+				}
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	claimers.Wait()
+	return times
+}
+
+// wantRate checks that no window of time holds more jobs than the rate lets start in it. It takes
+// a window as long as it may have been.
+func wantRate(t *testing.T, what string, times [][2]time.Time, rate queue.Rate) {
+	t.Helper()
+	slices.SortFunc(times, func(a, b [2]time.Time) int { return a[1].Compare(b[1]) })
+	for i, from := range times {
+		for j := i; j < len(times); j++ {
+			window := times[j][1].Sub(from[0]) + 2*time.Millisecond
+			if most := float64(rate.Burst) + float64(rate.Jobs)*window.Seconds(); float64(j-i+1) > most {
+				t.Fatalf("%s: %d jobs within %v: at most %.1f", what, j-i+1, window, most)
+			}
+		}
+	}
+}
+
+func testClaimersKeepRate(t *testing.T, h Harness) {
+	rate := queue.Rate{Jobs: 200, Burst: 20}
+	setRules(t, h, queue.Rule{Queue: "q", Rate: rate})
+	enqueue(t, h, newJobs(1000, nil)...)
+	times := claimersAt(t, h, time.Second)[""]
+	wantRate(t, "8 claimers", times, rate)
+	if len(times) < 100 {
+		t.Errorf("8 claimers: got %d jobs in a second at 200/s and a burst of 20", len(times))
+	}
+}
+
+func testClaimersKeepGroupRates(t *testing.T, h Harness) {
+	rate := queue.Rate{Jobs: 50, Burst: 5}
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: rate})
+	for i := range 6 {
+		enqueue(t, h, inGroup(fmt.Sprint("g", i), 100)...)
+	}
+	times := claimersAt(t, h, time.Second)
+	for i := range 6 {
+		group := fmt.Sprint("g", i)
+		wantRate(t, "group "+group, times[group], rate)
+		if len(times[group]) < 25 {
+			t.Errorf("group %s: got %d jobs in a second at 50/s and a burst of 5", group, len(times[group]))
+		}
+	}
+}
+
+// runFor runs a worker with the handler until done is closed or patience is over.
+func runFor(t *testing.T, h Harness, done <-chan struct{}, handler queue.HandlerFunc) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Logger: slog.New(slog.DiscardHandler)}
+	if err := w.Run(ctx); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// testWorkersUseRate: a worker sleeps until the next token is due, not until its next poll.
+func testWorkersUseRate(t *testing.T, h Harness) {
+	for _, rule := range []queue.Rule{
+		{Queue: "q", Rate: queue.Rate{Jobs: 20, Burst: 1}}, {Queue: "q", GroupRate: queue.Rate{Jobs: 20, Burst: 1}},
+	} {
+		setRules(t, h, rule)
+		const total = 16
+		enqueue(t, h, inGroup(fmt.Sprint("g", rule.Rate.Jobs), total)...)
+		done := make(chan struct{})
+		var mu sync.Mutex
+		ran := 0
+		began := time.Now()
+		runFor(t, h, done, func(context.Context, *queue.Job) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if ran++; ran == total {
+				close(done)
+			}
+			return nil
+		})
+		if took := time.Since(began); ran != total || took < 740*time.Millisecond || took > 4*time.Second {
+			t.Errorf("%+v: %d of %d jobs ran in %v: want all in about 750ms", rule, ran, total, took)
+		}
+	}
+}
+
+func throttle(d time.Duration, jobs ...*queue.Job) []queue.Outcome {
+	all := outcomes(queue.Release, jobs...)
+	for i := range all {
+		all[i].Delay, all[i].Throttle = d, true
+	}
+	return all
+}
+
+func testThrottled(t *testing.T, h Harness) {
+	const d = 150 * time.Millisecond
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1000, Burst: 50}})
+	enqueue(t, h, slices.Concat(inGroup("a", 9), inGroup("b", 9))...)
+	held := wantGroups(t, h, "first claim", request(4), map[string]int{"a": 2, "b": 2})
+	began := time.Now()
+	settle(t, h, throttle(d, held[:1]...)...)
+	wantGroups(t, h, "claim beside a throttled group", request(20), map[string]int{"b": 7})
+	more := claimSoon(t, h, request(20), 1)
+	if took := time.Since(began); took < d-time.Millisecond || len(more) > 20 {
+		t.Errorf("after %v: %d jobs of a group that was throttled for %v", took, len(more), d)
+	}
+	for _, j := range append(more, claimSoon(t, h, request(20), 8-len(more))...) {
+		if j.ID == held[0].ID && j.Attempt != 1 {
+			t.Errorf("a throttled job has the attempt %d: want 1", j.Attempt)
+		}
+	}
+	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 50}})
+	enqueue(t, h, inGroup("c", 3)...)
+	one := claim(t, h, request(1))
+	began = time.Now()
+	settle(t, h, throttle(d, one...)...)
+	claimSoon(t, h, request(20), 3)
+	if took := time.Since(began); took < d-time.Millisecond {
+		t.Errorf("the queue was throttled for %v, and claimed from after %v", d, took)
+	}
+	setRules(t, h, queue.Rule{Queue: "q", Running: 10000})
+	enqueue(t, h, inGroup("d", 3)...)
+	one = claim(t, h, request(1))
+	settle(t, h, throttle(time.Hour, one...)...)
+	wantGroups(t, h, "claim in a queue without rates", request(20), map[string]int{"d": 2})
+}
+
+func testThrottledInTx(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 100}})
+	enqueue(t, h, newJobs(9, nil)...)
+	held := claim(t, h, request(2))
+	for i, end := range []func(Tx) error{Tx.Rollback, Tx.Commit} {
+		tx := begin(t, h)
+		settleIn(t, h, tx, throttle(time.Hour, held[i])...)
+		if err := end(tx); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			claimSoon(t, h, request(1), 1)
+		}
+	}
+	claimNone(t, h, "after a throttle that was committed")
+}
+
+func testThrottledHandler(t *testing.T, h Harness) {
+	const d = 200 * time.Millisecond
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 100, Burst: 1}})
+	const total = 4
+	enqueue(t, h, inGroup("g", total)...)
+	done := make(chan struct{})
+	var mu sync.Mutex
+	var turnedAway time.Time
+	ran := 0
+	runFor(t, h, done, func(_ context.Context, j *queue.Job) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if turnedAway.IsZero() {
+			turnedAway = time.Now()
+			return fmt.Errorf("wrapped: %w", queue.Throttled(d, errors.New("429")))
+		}
+		// The claim that was under way may have taken one more job.
+		if since := time.Since(turnedAway); ran > 1 && since < d || j.Attempt != 1 {
+			t.Errorf("attempt %d of a job %v after a throttle of %v", j.Attempt, since, d)
+		}
+		if ran++; ran == total {
+			close(done)
+		}
+		return nil
+	})
+	if ran != total {
+		t.Errorf("%d of %d jobs ran", ran, total)
+	}
+}
+
+// testRatesPruned: Prune loses no tokens that are spent.
+func testRatesPruned(t *testing.T, h Harness) {
+	pruner, _ := queue.As[queue.Pruner](h.Queue)
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: aBurst(2)}, queue.Rule{Queue: "q", Group: "fast", GroupRate: queue.Rate{Jobs: 1000, Burst: 2}})
+	enqueue(t, h, slices.Concat(inGroup("a", 5), inGroup("fast", 8))...)
+	wantGroups(t, h, "claim", request(10), map[string]int{"a": 2, "fast": 2})
+	time.Sleep(10 * time.Millisecond)
+	if _, _, err := pruner.Prune(t.Context()); err != nil {
+		t.Fatalf("Prune: %v", err)
+	}
+	wantGroups(t, h, "claim after Prune", request(10), map[string]int{"fast": 2})
+}

@@ -1,0 +1,59 @@
+package memory
+
+import (
+	"maps"
+	"time"
+
+	"github.com/errandhq/errand/backend/internal/limits"
+	"github.com/errandhq/errand/queue"
+)
+
+// meter returns the meter of a claim of that queue. The caller holds q.mu.
+func (q *Queue) meter(name string, rules *limits.Queue, at time.Time) *limits.Meter {
+	return rules.Meter(at, func(bucket string) (limits.Bucket, error) { return q.buckets[ruleKey{name, bucket}], nil })
+}
+
+// spend stores what a claim has spent, and when there are more tokens. The caller holds q.mu.
+func (q *Queue) spend(name string, m *limits.Meter, at time.Time) {
+	for bucket, b := range m.Spent() {
+		q.buckets[ruleKey{name, bucket}] = b
+	}
+	if wait := m.Wait(); wait >= 0 {
+		if next := at.Add(wait); !q.tokens[name].After(at) || next.Before(q.tokens[name]) {
+			q.tokens[name] = next
+		}
+	}
+}
+
+// throttled is an outcome that throttles.
+type throttled struct {
+	queue, group string
+	until        time.Time
+}
+
+// throttle makes a rate stand still after the outcome of a job, if it says so: at once, or when tx
+// commits.
+func (q *Queue) throttle(tx *memTx, o queue.Outcome, at time.Time) {
+	if !o.Throttle {
+		return
+	}
+	rec := q.rows[o.Job.ID].visibleTo(tx)
+	t := throttled{rec.Queue, rec.Group, at.Add(max(o.Delay, 0))}
+	if tx != nil {
+		tx.throttled = append(tx.throttled, t)
+		return
+	}
+	q.applyThrottle(t)
+}
+
+func (q *Queue) applyThrottle(t throttled) {
+	if bucket, ok := q.limits[t.queue].Throttles(t.group); ok {
+		k := ruleKey{t.queue, bucket}
+		q.buckets[k] = q.buckets[k].Throttled(t.until)
+	}
+}
+
+// pruneBuckets forgets the buckets that are full. The caller holds q.mu.
+func (q *Queue) pruneBuckets(at time.Time) {
+	maps.DeleteFunc(q.buckets, func(_ ruleKey, b limits.Bucket) bool { return b.IsFull(at) })
+}
