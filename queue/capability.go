@@ -76,15 +76,16 @@ type Backlogger interface {
 	Backlogs(ctx context.Context) ([]Backlog, error)
 }
 
-// Redriver is a backend that can make dead and cancelled jobs pending again.
+// Redriver is a backend that can make dead, cancelled and held jobs pending again.
 type Redriver interface {
 	// Redrive makes the chosen dead jobs pending and due now, through db: a transaction, whose commit
 	// makes it take effect, or nil for the backend's own handle. If which.Status is
-	// [StatusCancelled], it does so with cancelled jobs instead. They have no attempts used and no
-	// last error, and their Redrives count it. Redrive returns how many there were. A job stays as it
-	// is if a live job holds its Key. A bad Which is an [*InvalidError]; its Status may be
-	// [StatusDead] or [StatusCancelled]. For an ID, 0 means that there is no such job, that it does
-	// not have that status, or that a live job holds its Key: [Inspector].Job tells which.
+	// [StatusCancelled] or [StatusHeld], it does so with cancelled or held jobs instead. They have no
+	// attempts used and no last error, and their Redrives count it. Redrive returns how many there
+	// were. A job stays as it is if another live job holds its Key. A bad Which is an
+	// [*InvalidError]; its Status may be [StatusDead], [StatusCancelled] or [StatusHeld]. For an ID,
+	// 0 means that there is no such job, that it does not have that status, or that a live job holds
+	// its Key: [Inspector].Job tells which.
 	//
 	// Through nil or a pool, Redrive changes a thousand jobs a statement, as [Canceller] does. It may
 	// be called concurrently.

@@ -24,7 +24,7 @@ const (
 	// EventReleased: the job is pending again and has lost no attempt. Its handler has snoozed, or
 	// the worker stops, or has not started it.
 	EventReleased EventType = "released"
-	// EventDead: the job is dead. If the worker has reclaimed the job after a crash in its last
+	// EventDead: the job is dead, or held by a rule ([HoldDead]). If the worker has reclaimed the job after a crash in its last
 	// attempt, errors.Is(Err, [ErrLost]) is true.
 	EventDead EventType = "dead"
 	// EventCancelled: the job is cancelled, as somebody has asked. If the worker has reclaimed it

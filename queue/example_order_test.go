@@ -81,3 +81,46 @@ func ExampleKind_orderedRetry() {
 	// ada 100
 	// ada -30
 }
+
+// With HoldDead the next entry of an account waits for one that has failed for good.
+func ExampleRule_onDead() {
+	ctx := context.Background()
+	q := queuetest.New(queuetest.Options{})
+	err := q.SetRules(ctx, nil, queue.Rule{Queue: "ledger", OnDead: queue.HoldDead})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range []Entry{{"ada", 100}, {"ada", -30}, {"bob", 50}} {
+		if err := q.Enqueue(ctx, nil, Book.New(e)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	mux := queue.NewMux()
+	isClosed := true
+	Book.Handle(mux, func(ctx context.Context, job *queue.Job, e Entry) error {
+		if e.Account == "ada" && isClosed {
+			return queue.Discard(errors.New("the account is closed"))
+		}
+		fmt.Println(e.Account, e.Amount)
+		return nil
+	})
+	if _, err := q.Drain(ctx, mux); err != nil {
+		log.Fatal(err)
+	}
+
+	isClosed = false // a person has opened the account
+	n, err := q.Redrive(ctx, nil, queue.Which{Group: "ada", Status: queue.StatusHeld})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("redriven:", n)
+	if _, err := q.Drain(ctx, mux); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// bob 50
+	// redriven: 1
+	// ada 100
+	// ada -30
+}

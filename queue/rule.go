@@ -3,9 +3,9 @@ package queue
 import "cmp"
 
 // Rule limits which jobs of a queue are claimed, over all its workers. A queue with a rule is a
-// limited queue. Limits count the jobs that run, so a job keeps its place until it is settled or
-// reclaimed. A rule with nothing but its Queue and Group limits nothing: setting it removes the
-// rule.
+// limited queue, unless the rule has only an OnDead. Limits count the jobs that run, so a job keeps
+// its place until it is settled or reclaimed. A rule with nothing but its Queue and Group is none:
+// setting it removes the rule.
 type Rule struct {
 	// Queue is the queue's name; "" means [DefaultQueue].
 	Queue string `json:"queue"`
@@ -30,7 +30,25 @@ type Rule struct {
 	// GroupRate limits how many jobs of each group start in a time. Jobs without a group have no such
 	// limit.
 	GroupRate Rate `json:"group_rate,omitzero"`
+	// OnDead says what becomes of an ordered job of the queue that would be dead. It counts when the
+	// run ends, and changes no job that is dead or held already. It must be empty in the rule of a
+	// group.
+	OnDead OnDead `json:"on_dead,omitempty"`
 }
+
+// OnDead says what becomes of an ordered job that fails its last attempt, is discarded, or crashes
+// in its last attempt.
+type OnDead string
+
+// The values of OnDead.
+const (
+	// PassDead: the job is dead, and the next one of its group may run. This is the default.
+	PassDead OnDead = ""
+	// HoldDead: the job is held, with its Key, its attempts and its LastError, and no other job of
+	// its group runs until somebody edits it with RunNow, redrives it or cancels it. A job that was
+	// asked to be cancelled is not held.
+	HoldDead OnDead = "hold"
+)
 
 // maxRule is the highest limit in a rule.
 const maxRule = 1_000_000
@@ -55,6 +73,12 @@ func (r Rule) Check() error {
 		if r.Rate != (Rate{}) {
 			return invalid("Rate", "in the rule of a group: set GroupRate")
 		}
+		if r.OnDead != "" {
+			return invalid("OnDead", "%q in the rule of a group: set it in the rule of the queue", r.OnDead)
+		}
+	}
+	if r.OnDead != PassDead && r.OnDead != HoldDead {
+		return invalid("OnDead", "%q: one of %q", r.OnDead, []OnDead{PassDead, HoldDead})
 	}
 	for _, f := range []struct {
 		name   string
@@ -68,5 +92,11 @@ func (r Rule) Check() error {
 	return cmp.Or(r.Rate.check("Rate", 0), r.GroupRate.check("GroupRate", lowest))
 }
 
-// IsZero reports whether the rule limits nothing. To set it is to remove the rule.
+// IsZero reports whether the rule says nothing. To set it is to remove the rule.
 func (r Rule) IsZero() bool { return r == Rule{Queue: r.Queue, Group: r.Group} }
+
+// IsLimit reports whether claims have to keep the rule. OnDead concerns only the ends of jobs.
+func (r Rule) IsLimit() bool {
+	r.OnDead = PassDead
+	return !r.IsZero()
+}

@@ -71,7 +71,8 @@ type Worker struct {
 	// OnDead is called for each job that this worker makes dead: after its last failed attempt, if
 	// its handler discards it, if its payload cannot be read, and if the worker reclaims it after a
 	// crash in its last attempt. err is the cause, whose text is the job's LastError. After a crash
-	// errors.Is(err, [ErrLost]) is true. nil means that nothing is called.
+	// errors.Is(err, [ErrLost]) is true. It is also called where a rule holds the job instead
+	// ([HoldDead]). nil means that nothing is called.
 	//
 	// After a run OnDead is called at least once: before the job is settled, in the run's slot,
 	// while the worker settles other jobs. If the process crashes before the job is settled, the

@@ -76,7 +76,7 @@ func wantGroups(t *testing.T, h Harness, what string, req queue.ClaimRequest, wa
 func testRulesList(t *testing.T, h Harness) {
 	wantRules(t, h, "of a new queue")
 	setRules(t, h)
-	limit := queue.Rule{Queue: "q", Running: 5, PerGroup: 2, Share: 3}
+	limit := queue.Rule{Queue: "q", Running: 5, PerGroup: 2, Share: 3, OnDead: queue.HoldDead}
 	acme := queue.Rule{Queue: "q", Group: "acme", PerGroup: -1, Share: 9}
 	group := queue.Rule{Queue: "q", Group: "Zoé 漢", Paused: true}
 	other := queue.Rule{Queue: "a", Paused: true}
@@ -96,6 +96,7 @@ func testBadRules(t *testing.T, h Harness) {
 		"Group":    {{Queue: "q", Group: "a\x00", PerGroup: 1}, {Queue: "q", Group: string(make([]byte, 201)), PerGroup: 1}},
 		"Running":  {{Queue: "q", Running: -1}, {Queue: "q", Running: 1_000_001}, {Queue: "q", Group: "g", Running: 1}},
 		"PerGroup": {{Queue: "q", PerGroup: -1}, {Queue: "q", PerGroup: 1_000_001}, {Queue: "q", Group: "g", PerGroup: -2}},
+		"OnDead":   {{Queue: "q", OnDead: "pass"}, {Queue: "q", Group: "g", OnDead: queue.HoldDead}},
 		"Share":    {{Queue: "q", Share: -1}, {Queue: "q", Share: 1_000_001}},
 	} {
 		for _, r := range rules {

@@ -134,6 +134,7 @@ var themes = []theme{
 	{"key", false, keyCases},
 	{"replace", false, replaceCases},
 	{"order", false, orderCases},
+	{"hold", false, holdCases},
 	{"input", false, inputCases},
 	{"cancel", false, cancelCases},
 	{"tx", false, txCases},

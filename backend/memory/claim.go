@@ -150,7 +150,7 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 		if r == nil {
 			break
 		}
-		q.write(nil, r, expired(r.committed, at))
+		q.write(nil, r, expired(r.committed, q.endOfDead(&r.committed), at))
 		job := copyOf(r.committed.Job)
 		job.Payload, job.Headers = nil, nil
 		jobs = append(jobs, &job)
@@ -158,8 +158,9 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	return jobs, nil
 }
 
-// expired returns the job as it is after its lease has expired.
-func expired(rec queue.Record, at time.Time) queue.Record {
+// expired returns the job as it is after its lease has expired. onDead is its status if it has no
+// attempt left.
+func expired(rec queue.Record, onDead queue.Status, at time.Time) queue.Record {
 	rec.LastError = fmt.Sprintf("errand: the lease of worker %s expired", rec.Worker)
 	rec.History = withFailure(rec, "", at)
 	rec = unheld(rec, at)
@@ -168,7 +169,7 @@ func expired(rec queue.Record, at time.Time) queue.Record {
 		return ended(rec, queue.StatusCancelled, at)
 	}
 	if rec.Attempt >= rec.MaxAttempts {
-		return ended(rec, queue.StatusDead, at)
+		return withoutAttempts(rec, onDead, at)
 	}
 	return waiting(rec)
 }
@@ -201,7 +202,7 @@ func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest
 		q.lastFence++
 		job = q.claim(tx, r, req, at)
 		job.Worker = ""
-		done := settled(*r.draft, queue.Outcome{Action: queue.Done}, at)
+		done := settled(*r.draft, queue.Outcome{Action: queue.Done}, queue.StatusDead, at)
 		done.Worker = ""
 		q.write(tx, r, done)
 		tx.claims[r.id] = job.Fence

@@ -64,7 +64,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n i
 // Redrive implements [queue.Redriver]. It changes all jobs at once. Of jobs with the same key it
 // redrives the oldest.
 func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
-	if err := which.Check(queue.StatusDead, queue.StatusCancelled); err != nil {
+	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, failed("redrive", err)
 	}
 	at := now()

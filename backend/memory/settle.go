@@ -40,7 +40,8 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 			if r := q.held(tx, o.Job); r != nil {
 				q.keepOutput(tx, o)
 				q.throttle(tx, o, at)
-				q.write(tx, r, settled(*r.visibleTo(tx), o, at))
+				was := r.visibleTo(tx)
+				q.write(tx, r, settled(*was, o, q.endOfDead(was), at))
 				if tx != nil {
 					delete(tx.claims, r.id)
 				}
@@ -78,8 +79,9 @@ func (q *Queue) checkKey(tx *memTx, o queue.Outcome) error {
 	return nil
 }
 
-// settled returns the job after the outcome. A completed job keeps its fence and its worker.
-func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
+// settled returns the job after the outcome. A completed job keeps its fence and its worker. onDead
+// is the status of a job that has no attempt left.
+func settled(rec queue.Record, o queue.Outcome, onDead queue.Status, at time.Time) queue.Record {
 	if o.Action == queue.Done {
 		return ended(unleased(rec, at), queue.StatusCompleted, at)
 	}
@@ -94,18 +96,38 @@ func settled(rec queue.Record, o queue.Outcome, at time.Time) queue.Record {
 	switch {
 	case o.Action == queue.Dead:
 		rec.CancelAt = time.Time{}
-		return ended(rec, queue.StatusDead, at)
+		return withoutAttempts(rec, onDead, at)
 	case o.Action == queue.Cancel || !rec.CancelAt.IsZero():
 		if rec.CancelAt.IsZero() {
 			rec.CancelAt = at
 		}
 		return ended(rec, queue.StatusCancelled, at)
 	case o.Action == queue.Retry && rec.Attempt >= rec.MaxAttempts:
-		return ended(rec, queue.StatusDead, at)
+		return withoutAttempts(rec, onDead, at)
 	case o.Action == queue.Retry || o.Delay > 0: // else it keeps its place
 		rec.ScheduledAt = at.Add(max(o.Delay, 0))
 	}
 	return waiting(rec)
+}
+
+// endOfDead returns the status that the job has when it has no attempt left: dead, or held by a
+// rule. The caller holds q.mu.
+func (q *Queue) endOfDead(rec *queue.Record) queue.Status {
+	rule := q.rules[ruleKey{queue: rec.Queue}]
+	if rec.Ordered && rec.CancelAt.IsZero() && rule.OnDead == queue.HoldDead {
+		return queue.StatusHeld
+	}
+	return queue.StatusDead
+}
+
+// withoutAttempts returns the job that has no attempt left, with that status.
+func withoutAttempts(rec queue.Record, status queue.Status, at time.Time) queue.Record {
+	if status != queue.StatusHeld {
+		return ended(rec, status, at)
+	}
+	rec = waiting(rec)
+	rec.Status = status
+	return rec
 }
 
 // withFailure returns the job's history with the run that ends now in LastError. It copies: a

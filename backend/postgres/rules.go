@@ -169,7 +169,7 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	if len(rules) == 0 {
 		return nil
 	}
-	var queues, groups, removed, paused, running, perGroup, share array
+	var queues, groups, removed, paused, running, perGroup, share, holdDead array
 	for _, r := range rules {
 		queues.string(r.Queue)
 		groups.string(r.Group)
@@ -178,10 +178,11 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 		running.int(int64(r.Running))
 		perGroup.int(int64(r.PerGroup))
 		share.int(int64(r.Share))
+		holdDead.bool(r.OnDead == queue.HoldDead)
 	}
 	return b.run(ctx, "set rules", db, func(db queue.DB) error {
 		_, err := db.ExecContext(ctx, b.sql.setRules, queues.String(), groups.String(), removed.String(), paused.String(),
-			running.String(), perGroup.String(), share.String(), !b.options.Silent)
+			running.String(), perGroup.String(), share.String(), holdDead.String(), !b.options.Silent)
 		return err
 	})
 }
@@ -192,7 +193,11 @@ func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
 		rules = nil
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 			var r queue.Rule
-			err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share)
+			var holdsDead bool
+			err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead)
+			if holdsDead {
+				r.OnDead = queue.HoldDead
+			}
 			rules = append(rules, r)
 			return err
 		}, b.sql.rules)

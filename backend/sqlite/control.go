@@ -151,7 +151,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n
 
 // Redrive implements [queue.Redriver] with sql/choose.sql and sql/redrive.sql.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
-	if err := which.Check(queue.StatusDead, queue.StatusCancelled); err != nil {
+	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, fmt.Errorf("sqlite: redrive: %w", err)
 	}
 	return b.changeWaiting(ctx, db, change{operation: "redrive", which: which, statuses: which.Of(queue.StatusDead)}, b.sql.redrive)

@@ -127,7 +127,7 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 			return err
 		}
 		for _, r := range rules {
-			query, args := b.sql.setRule, []any{r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share}
+			query, args := b.sql.setRule, []any{r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead}
 			if r.IsZero() {
 				query, args = b.sql.removeRule, args[:2]
 			}
@@ -156,7 +156,11 @@ func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
 func (b *Backend) readRules(ctx context.Context, db queue.DB) (rules []queue.Rule, err error) {
 	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Rule
-		err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share)
+		var holdsDead bool
+		err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead)
+		if holdsDead {
+			r.OnDead = queue.HoldDead
+		}
 		rules = append(rules, r)
 		return err
 	}, b.sql.rules)

@@ -20,10 +20,13 @@ type Queue struct {
 	groups map[string]queue.Rule
 }
 
-// ByQueue returns the rules of each queue that has any.
+// ByQueue returns the rules of each limited queue.
 func ByQueue(rules []queue.Rule) map[string]*Queue {
 	queues := make(map[string]*Queue)
 	for _, r := range rules {
+		if !r.IsLimit() {
+			continue
+		}
 		name := cmp.Or(r.Queue, queue.DefaultQueue)
 		q := queues[name]
 		if q == nil {

@@ -4,16 +4,29 @@
 -- A job whose last run also ended like this is left for up to half a lease longer, and from the fourth attempt on for
 -- up to three leases; its id and fence determine how long. Otherwise a job that kills its process would be reclaimed
 -- together with the jobs that ran beside it, claimed together with them and kill them again, until all are dead.
--- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error.
+-- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error. An ordered job that
+-- would be dead is held if the rule of its queue says so.
 -- Returns neither payloads nor headers. No time or number in a row makes it fail: one such row would keep all others
 -- from being reclaimed. It wakes the sleeping workers of the queues that jobs return to. While it locks rows it waits
 -- for a millisecond at most, as claim.sql does.
--- Index: jobs_running_idx, sleepers_pkey.
+-- Index: jobs_running_idx, sleepers_pkey, rules_pkey.
 WITH taken AS (
     UPDATE errand.jobs AS j
     SET
-        status = CASE WHEN j.cancel_at IS NOT NULL THEN 'cancelled' WHEN j.attempts >= j.max_attempts THEN 'dead'
-            ELSE 'pending' END::errand.job_status,
+        (status, started_at, finished_at) = (
+            SELECT
+                o.status, CASE WHEN o.status IN ('cancelled', 'dead') THEN j.started_at END,
+                CASE WHEN o.status IN ('cancelled', 'dead') THEN statement_timestamp() END
+            FROM (
+                SELECT CASE
+                    WHEN j.cancel_at IS NOT NULL THEN 'cancelled'
+                    WHEN j.attempts < j.max_attempts THEN 'pending'
+                    WHEN j.ordered IS TRUE AND EXISTS (
+                        SELECT FROM errand.rules r WHERE r.queue = j.queue AND r.job_group = '' AND r.hold_dead) THEN 'held'
+                    ELSE 'dead' END::errand.job_status AS status
+                OFFSET 0
+            ) AS o
+        ),
         last_error = CASE WHEN j.cancel_at IS NOT NULL THEN 'errand: cancelled, and the lease of its worker expired'
             ELSE 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' expired' END,
         fence = 0,
@@ -21,8 +34,6 @@ WITH taken AS (
         locked_by = NULL,
         locked_until = NULL,
         updated_at = statement_timestamp(),
-        started_at = CASE WHEN j.attempts >= j.max_attempts OR j.cancel_at IS NOT NULL THEN j.started_at END,
-        finished_at = CASE WHEN j.attempts >= j.max_attempts OR j.cancel_at IS NOT NULL THEN statement_timestamp() END,
         history = jsonb_path_query_array(coalesce(j.history, '[]'), '$[last - 8 to last]')
             || jsonb_strip_nulls(jsonb_build_array(jsonb_build_object(
                 'at', statement_timestamp(), 'attempt', j.attempts, 'redrives', j.redrives, 'worker', j.locked_by,

@@ -1,2 +1,2 @@
 -- Returns all rules, ordered by queue and group.
-SELECT queue, job_group, paused, running, per_group, share FROM errand.rules ORDER BY queue, job_group;
+SELECT queue, job_group, paused, running, per_group, share, hold_dead FROM errand.rules ORDER BY queue, job_group;

@@ -1,6 +1,6 @@
 -- Sets rules, one for each element of the arrays as text: $1 queues, $2 groups, $3 whether the rule is removed, $4
--- paused, $5 running, $6 per_group, $7 share; $8 whether to wake sleeping workers. See set_rules
--- (migrations/0017_rules.sql).
+-- paused, $5 running, $6 per_group, $7 share, $8 hold_dead; $9 whether to wake sleeping workers. See set_rules
+-- (migrations/0020_on_dead.sql).
 SELECT errand.set_rules(
     $1::text::text[], $2::text::text[], $3::text::boolean[], $4::text::boolean[], $5::text::integer[],
-    $6::text::integer[], $7::text::integer[], $8::boolean);
+    $6::text::integer[], $7::text::integer[], $8::text::boolean[], $9::boolean);

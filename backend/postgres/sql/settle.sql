@@ -5,7 +5,8 @@
 -- for a lock for half a second at most, which is less than the usual deadlock_timeout. Returns the ids of lost jobs. A
 -- job that is released without a delay keeps its place. Of the failures in a job's history, the last nine stay beside
 -- the new one; lax mode reads any JSON as an array.
--- A job that is to be cancelled does not return to its queue.
+-- A job that is to be cancelled does not return to its queue, and is not held. An ordered job that would be dead is held
+-- if the rule of its queue says so.
 -- Only this statement and insert_replacing wait for a locked row. Handlers of the same worker lock such a row, and calls
 -- that replace its key. The other statements skip locked rows, so none deadlocks with these. Rows are locked in the
 -- order of their ids before any is changed. Otherwise two calls that settle the same jobs would deadlock, if one says
@@ -14,7 +15,7 @@
 -- row's fence. (SELECT $1…) is evaluated once, and the planner does not know its length, so the plan is the same for
 -- every length. status BETWEEN with one value keeps the planner from reading jobs_running_idx and filtering it by every
 -- id.
--- Index: jobs_pkey, sleepers_pkey.
+-- Index: jobs_pkey, sleepers_pkey, rules_pkey.
 WITH locked AS MATERIALIZED (
     SELECT id FROM errand.jobs
     WHERE (SELECT CASE WHEN $9::boolean THEN set_config('lock_timeout', '500ms', true) ELSE '' END) <> '0'
@@ -54,14 +55,15 @@ WITH locked AS MATERIALIZED (
         started_at, finished_at, history, cancel_at
     ) = (
         SELECT
-            CASE WHEN o.cancelled THEN 'cancelled' WHEN o.dead THEN 'dead' ELSE 'pending' END::errand.job_status,
+            CASE WHEN o.cancelled THEN 'cancelled' WHEN o.held THEN 'held' WHEN o.dead THEN 'dead'
+                ELSE 'pending' END::errand.job_status,
             CASE WHEN o.action = 'release' THEN greatest(j.attempts, 1) - 1 ELSE j.attempts END,
             CASE WHEN o.dead OR o.cancelled OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at
                 ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.action = 'release' THEN j.last_error ELSE o.error END,
             NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp(),
-            CASE WHEN o.dead OR o.cancelled THEN j.started_at END,
-            CASE WHEN o.dead OR o.cancelled THEN statement_timestamp() END,
+            CASE WHEN o.dead AND NOT o.held OR o.cancelled THEN j.started_at END,
+            CASE WHEN o.dead AND NOT o.held OR o.cancelled THEN statement_timestamp() END,
             CASE WHEN o.action = 'release' THEN j.history
                 ELSE jsonb_path_query_array(coalesce(j.history, '[]'), '$[last - 8 to last]')
                     || jsonb_strip_nulls(jsonb_build_array(jsonb_build_object(
@@ -74,7 +76,11 @@ WITH locked AS MATERIALIZED (
             SELECT
                 v.action, v.delay, v.error, v.stack,
                 v.action = 'cancel' OR v.action <> 'dead' AND j.cancel_at IS NOT NULL AS cancelled,
-                v.action = 'dead' OR v.action = 'retry' AND j.attempts >= j.max_attempts AS dead
+                v.action = 'dead' OR v.action = 'retry' AND j.attempts >= j.max_attempts AS dead,
+                j.ordered IS TRUE AND (v.action = 'dead' OR v.action = 'retry' AND j.attempts >= j.max_attempts)
+                    AND j.cancel_at IS NULL AND EXISTS (
+                        SELECT FROM errand.rules r WHERE r.queue = j.queue AND r.job_group = '' AND r.hold_dead
+                    ) AS held
             FROM (
                 SELECT doc ->> 0 AS action, (doc ->> 1)::bigint AS delay, doc ->> 2 AS error, doc ->> 3 AS stack
                 FROM (SELECT (SELECT $5::text::jsonb) -> j.id::text AS doc) AS d

@@ -1,9 +1,23 @@
 -- Reclaims those jobs of the JSON array of ids ?2 whose leases have expired at ?1. Returns them without
--- payloads and headers. A job that its worker was asked to cancel is cancelled.
+-- payloads and headers. A job that its worker was asked to cancel is cancelled. An ordered job that would be dead is
+-- held if the rule of its queue says so.
 -- Index: errand_jobs_running.
 UPDATE errand_jobs INDEXED BY errand_jobs_running
 SET
-    status = CASE WHEN cancel_at IS NOT NULL THEN 'cancelled' WHEN attempts >= max_attempts THEN 'dead' ELSE 'pending' END,
+    (status, started_at, finished_at) = (
+        SELECT
+            o.status, iif(o.status IN ('dead', 'cancelled'), started_at, NULL),
+            iif(o.status IN ('dead', 'cancelled'), ?1, NULL)
+        FROM (
+            SELECT CASE
+                WHEN cancel_at IS NOT NULL THEN 'cancelled'
+                WHEN attempts < max_attempts THEN 'pending'
+                WHEN priority = 2147483647 AND job_group IS NOT NULL AND EXISTS (
+                    SELECT 1 FROM errand_rules AS r
+                    WHERE r.queue = errand_jobs.queue AND r.job_group = '' AND r.hold_dead) THEN 'held'
+                ELSE 'dead' END AS status
+        ) AS o
+    ),
     last_error = iif(cancel_at IS NOT NULL, 'errand: cancelled, and the lease of its worker expired',
         'errand: the lease of worker ' || coalesce(locked_by, '(none)') || ' expired'),
     fence = 0,
@@ -11,8 +25,6 @@ SET
     locked_until = NULL,
     locked_by = NULL,
     updated_at = ?1,
-    started_at = iif(attempts >= max_attempts OR cancel_at IS NOT NULL, started_at, NULL),
-    finished_at = iif(attempts >= max_attempts OR cancel_at IS NOT NULL, ?1, NULL),
     history = json_insert(
         iif(json_valid(history) AND json_type(history) = 'array',
             iif(json_array_length(history) >= 10, json_remove(history, '$[0]'), history), '[]'),

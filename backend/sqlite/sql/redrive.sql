@@ -1,6 +1,6 @@
 -- Redrives the job with id ?1, if it has queue ?2, kind ?3, group ?4 and key ?5, each NULL for any, and one of the
--- statuses in the JSON array ?6, of which dead and cancelled count. ?7 is now. OR IGNORE leaves the job as it is if a
--- live job has its key. Returns the queue of a job that is pending now.
+-- statuses in the JSON array ?6, of which dead, cancelled and held count. ?7 is now. OR IGNORE leaves the job as it is if
+-- another live job has its key. Returns the queue of a job that is pending now.
 -- Index: the ids are the table's own order; errand_jobs_key.
 UPDATE OR IGNORE errand_jobs NOT INDEXED
 SET
@@ -23,5 +23,5 @@ WHERE id = ?1
     AND (?3 IS NULL OR kind = ?3)
     AND (?4 IS NULL OR job_group = ?4)
     AND (?5 IS NULL OR job_key = ?5)
-    AND status IN ('dead', 'cancelled') AND status IN (SELECT value FROM json_each(?6))
+    AND status IN ('dead', 'cancelled', 'held') AND status IN (SELECT value FROM json_each(?6))
 RETURNING queue;
