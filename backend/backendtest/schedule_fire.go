@@ -314,7 +314,7 @@ func testFireWorker(t *testing.T, h Harness) {
 		Handler: queue.HandlerFunc(func(_ context.Context, j *queue.Job) error { started <- j; return nil }),
 	})
 	defer stop()
-	time.Sleep(2 * promptly) // the worker falls asleep
+	time.Sleep(2 * asleep) // the worker falls asleep
 	setSchedules(t, h, nil, queue.Schedule{Name: "a", Spec: "@every 1s", Job: newJob()})
 	for range 3 {
 		select {

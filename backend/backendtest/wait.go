@@ -10,15 +10,18 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// promptly bounds the time until a sleeping worker is woken, as the median of some tries.
+// promptly bounds the time until a sleeping worker is woken, as the median of some tries. A backend
+// that looks once a second instead takes longer. The benchmarks measure how fast it is.
 const (
-	promptly = 50 * time.Millisecond
+	promptly = 400 * time.Millisecond
 	tries    = 7
+	// asleep is about how long a worker takes to fall asleep.
+	asleep = 50 * time.Millisecond
 )
 
 var waitCases = []testCase{
-	{"enqueue wakes within 50 ms", hasWakeUps, testWakeUp},
-	{"commit wakes within 50 ms", hasWakeUps | hasTx, testWakeUpByCommit},
+	{"enqueue wakes", hasWakeUps, testWakeUp},
+	{"commit wakes", hasWakeUps | hasTx, testWakeUpByCommit},
 	{"redrive wakes", hasWakeUps | hasRedriver, testWakeUpByRedrive},
 	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
 	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
@@ -64,7 +67,7 @@ func listens(t *testing.T, h Harness, name string, queues []string, do func()) *
 	poll(t, "a first wake-up", func() bool {
 		d.sleep(t, h)
 		do()
-		return d.isWoken(promptly)
+		return d.isWoken(asleep)
 	})
 	return d
 }

@@ -113,7 +113,7 @@ func testStartsWhenDue(t *testing.T, h Harness) {
 		{"reclaimed", 0, func(time.Duration) { reclaimOne(t, h) }},
 		{"redriven", 0, func(time.Duration) { redriveOne(t, h, dead[0].ID) }},
 	} {
-		time.Sleep(promptly) // the worker falls asleep
+		time.Sleep(asleep) // the worker falls asleep
 		due := time.Now().Add(way.delay)
 		way.do(way.delay)
 		select {

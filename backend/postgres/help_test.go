@@ -85,7 +85,7 @@ func exec(t testing.TB, db queue.DB, query string, args ...any) {
 // dropChecks makes the table as it was before it had checks: it holds whatever SQL writes.
 func dropChecks(t testing.TB, db queue.DB) {
 	t.Helper()
-	exec(t, db, `ALTER TABLE errand.jobs DROP CONSTRAINT IF EXISTS jobs_values_check`)
+	exec(t, db, `ALTER TABLE errand.jobs DISABLE TRIGGER USER`)
 }
 
 // value reads the one value that a query returns.

@@ -82,7 +82,7 @@ func TestPlans(t *testing.T) {
 			{"backlog", "jobs_pending_idx", nil},
 			{"list", "jobs_running_idx", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "false", "600000000", "true"}},
 			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "true"}},
-			{"prune", "jobs_dead_idx", []string{"0", "0", "0", "false", "1"}},
+			{"prune", "jobs_stopped_idx", []string{"0", "0", "0", "false", "1"}},
 		} {
 			text := postgres.Statement(c.name)
 			if c.name == "list" {

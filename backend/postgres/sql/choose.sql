@@ -1,7 +1,7 @@
 -- Lists at most $7 ids above $6 of the jobs of queue $1, kind $2, group $3 and key $4, each NULL for any, that have one
 -- of the statuses $5, in ascending order. It is one statement, so a job whose status changes meanwhile is listed once.
 -- A status that is not wanted costs nothing. id + 0 keeps the planner from reading jobs_pkey, where ended jobs are.
--- Index: jobs_pending_idx, jobs_running_idx, jobs_held_idx, jobs_dead_idx, jobs_cancelled_idx.
+-- Index: jobs_pending_idx, jobs_running_idx, jobs_stopped_idx.
 SELECT c.id
 FROM (
     SELECT id, queue, kind, job_group, job_key FROM errand.jobs

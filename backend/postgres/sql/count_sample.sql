@@ -1,6 +1,6 @@
 -- Counts the jobs of a long table: live, dead and cancelled jobs along the partial indexes, exactly up to 10,000
 -- a queue; the others by proportion, from a sample of the table's pages that takes $1 bytes.
--- Index: jobs_pending_idx, jobs_running_idx, jobs_dead_idx, jobs_held_idx, jobs_cancelled_idx.
+-- Index: jobs_pending_idx, jobs_running_idx, jobs_stopped_idx.
 WITH RECURSIVE line (queue) AS (
     (SELECT queue FROM errand.jobs WHERE status = 'pending' ORDER BY queue LIMIT 1)
     UNION ALL

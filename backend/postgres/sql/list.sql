@@ -6,7 +6,7 @@
 -- the planner from looking for them along jobs_pkey.
 -- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years, because drivers cannot
 -- read them.
--- Index: jobs_dead_idx, jobs_pending_idx, jobs_running_idx, jobs_held_idx, jobs_cancelled_idx.
+-- Index: jobs_stopped_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
     id, queue, kind, CASE WHEN $8::boolean THEN payload END, priority,
     least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,

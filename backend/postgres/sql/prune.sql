@@ -7,7 +7,7 @@
 -- the table: a job that was deleted by SQL, or by settling, leaves its result.
 -- Completed jobs have no index, because settling would pay for it. Columns are named, because the table may have more
 -- of them than errand knows.
--- Index: jobs_pkey, jobs_dead_idx, jobs_cancelled_idx, results_pkey.
+-- Index: jobs_pkey, jobs_stopped_idx, results_pkey.
 WITH turn AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock($5::bigint) AS mine
 ), slice AS MATERIALIZED (

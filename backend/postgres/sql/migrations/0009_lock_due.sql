@@ -30,12 +30,12 @@ CREATE FUNCTION errand.lock_due(
     last_due         timestamptz[] DEFAULT NULL,
     recent_first     boolean       DEFAULT false
 ) RETURNS tid[] LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET jit = off
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_sort = off SET enable_incremental_sort = off AS $$
 DECLARE
     usual_timeout   CONSTANT text := current_setting('lock_timeout');
     try_every       boolean := CASE WHEN row_lock_timeout IS NULL THEN true
         ELSE pg_try_advisory_xact_lock('errand.jobs'::regclass::integer, hashtext(concat(queues, kinds))) END;
+    now_set         text;
     locked          tid[] := '{}';
     newly_locked    tid[];
     priorities_seen integer;     -- in the span
@@ -46,8 +46,8 @@ DECLARE
     final_priority  integer;     -- the span's last
     final_due       timestamptz; -- the latest due time of jobs in the span
 BEGIN
-    IF row_lock_timeout IS NOT NULL THEN
-        PERFORM set_config('lock_timeout', row_lock_timeout, true);
+    IF row_lock_timeout IS NOT NULL THEN -- := takes half the time of PERFORM
+        now_set := set_config('lock_timeout', row_lock_timeout, true);
     END IF;
     LOOP
         passed_over := false;
@@ -124,7 +124,7 @@ BEGIN
         recent_first := false;
     END LOOP;
     IF row_lock_timeout IS NOT NULL THEN
-        PERFORM set_config('lock_timeout', usual_timeout, true);
+        now_set := set_config('lock_timeout', usual_timeout, true);
     END IF;
     RETURN locked;
 END

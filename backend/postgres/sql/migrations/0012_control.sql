@@ -2,10 +2,10 @@
 ALTER TABLE errand.jobs ADD COLUMN cancel_at timestamptz;
 ALTER TABLE errand.jobs_archive ADD COLUMN cancel_at timestamptz;
 
--- For listing and counting held jobs.
-CREATE INDEX jobs_held_idx ON errand.jobs (id) WHERE status = 'held';
--- For listing and counting cancelled jobs, and for pruning them.
-CREATE INDEX jobs_cancelled_idx ON errand.jobs (updated_at, id) WHERE status = 'cancelled';
+-- For listing and counting the jobs that do not run unless somebody acts, and for pruning those that have ended. One
+-- index, because each costs every statement that writes.
+CREATE INDEX jobs_stopped_idx ON errand.jobs (status, updated_at, id) WHERE status IN ('dead', 'held', 'cancelled');
+DROP INDEX errand.jobs_dead_idx;
 
 -- A held job keeps its key.
 DROP INDEX errand.jobs_key_idx;

@@ -34,8 +34,8 @@ const (
 	hugePayload = `(SELECT jsonb_build_object('number', %d, 'x', jsonb_agg('1e131000'::numeric)) FROM generate_series(1, 9000))`
 )
 
-// withoutChecks removes the table's check, so that the odd rows can be written.
-const withoutChecks = `ALTER TABLE errand.jobs DROP CONSTRAINT jobs_values_check`
+// withoutChecks switches the checks of the table off, so that the odd rows can be written.
+const withoutChecks = `ALTER TABLE errand.jobs DISABLE TRIGGER USER`
 
 func workBesideBadRows(ctx context.Context, h *harness.Harness) error {
 	good, huge := harness.Size(h, 10_000, 500), harness.Size(h, 5, 1)
