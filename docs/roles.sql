@@ -77,10 +77,11 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA errand FROM PUBLIC, errand_enqueuer, erran
 GRANT USAGE ON SCHEMA errand TO errand_enqueuer, errand_worker, errand_observer;
 GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, errand_observer;
 
--- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held, and
--- within the bounds of the table's triggers. It reads no payload, no header and no error. It reads ids, queues, keys and statuses,
--- because keys are compared with those of live jobs. It chooses no id: insert_keyed draws the ids of a batch with keys.
--- insert_replacing does so, too, and puts a new job in the place of a waiting one whose key the caller knows.
+-- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held,
+-- and within the bounds of the table's triggers. It reads no payload, no header and no error. It reads ids, queues,
+-- keys and statuses, because keys are compared with those of live jobs. It chooses no id: insert_keyed draws the ids
+-- of a batch with keys. insert_replacing does so, too, and puts a new job in the place of a waiting one whose key
+-- the caller knows.
 GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers, job_group, ordered)
     ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (id, queue, job_key, status) ON errand.jobs TO errand_enqueuer;
