@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 20 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 20 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 21 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 21 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -82,7 +82,7 @@ GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, e
 -- keys and statuses, because keys are compared with those of live jobs. It chooses no id: insert_keyed draws the ids
 -- of a batch with keys. insert_replacing does so, too, and puts a new job in the place of a waiting one whose key
 -- the caller knows.
-GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers, job_group, ordered)
+GRANT INSERT (queue, kind, payload, priority, scheduled_at, max_attempts, job_key, headers, job_group, ordered, cost)
     ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (id, queue, job_key, status) ON errand.jobs TO errand_enqueuer;
 GRANT SELECT (queue, since) ON errand.sleepers TO errand_enqueuer;
@@ -110,8 +110,9 @@ GRANT SELECT ON errand.paused_kinds TO errand_observer;
 GRANT SELECT, UPDATE (next_at, last_tick, last_job, skipped) ON errand.schedules TO errand_worker;
 -- Rules: to keep them, and to set them.
 GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_group, errand.mark_limited,
-    errand.rules_changed, errand.set_rules TO errand_worker;
-GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues TO errand_worker;
+    errand.rules_changed, errand.set_rules, errand.set_rates, errand.nanoseconds, errand.bucket_full, errand.bucket_wait,
+    errand.spend TO errand_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues, errand.tokens TO errand_worker;
 GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;
 -- The output and progress of jobs.
 GRANT SELECT, INSERT, UPDATE (output, progress, progress_at), DELETE ON errand.results TO errand_worker;
@@ -124,10 +125,10 @@ GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 GRANT SELECT (
     id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at, locked_by,
     locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives, job_group, ordered,
-    cancel_at, history, limited
+    cancel_at, history, limited, cost
 ) ON errand.jobs TO errand_observer;
 GRANT SELECT (
     name, spec, zone, missed, grace, overlap, paused, next_at, last_tick, last_job, skipped, version, release, edited,
     deleted, updated_at
 ) ON errand.schedules TO errand_observer;
-GRANT SELECT ON errand.rules TO errand_observer;
+GRANT SELECT ON errand.rules, errand.tokens TO errand_observer;

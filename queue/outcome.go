@@ -60,7 +60,8 @@ type Outcome struct {
 	// none.
 	Output json.RawMessage
 	// Throttle, with Release, means that a rate stands still for Delay: that of the job's group, or
-	// else that of its queue. See [Throttled].
+	// else that of its queue. See [Throttled]. In a transaction it may do so before the commit, and
+	// even if that fails.
 	Throttle bool
 }
 

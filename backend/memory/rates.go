@@ -25,31 +25,15 @@ func (q *Queue) spend(name string, m *limits.Meter, at time.Time) {
 	}
 }
 
-// throttled is an outcome that throttles.
-type throttled struct {
-	queue, group string
-	until        time.Time
-}
-
-// throttle makes a rate stand still after the outcome of a job, if it says so: at once, or when tx
-// commits.
-func (q *Queue) throttle(tx *memTx, o queue.Outcome, at time.Time) {
+// throttle makes a rate stand still after the outcome of a job, if it says so. The caller holds
+// q.mu.
+func (q *Queue) throttle(rec *queue.Record, o queue.Outcome, at time.Time) {
 	if !o.Throttle {
 		return
 	}
-	rec := q.rows[o.Job.ID].visibleTo(tx)
-	t := throttled{rec.Queue, rec.Group, at.Add(max(o.Delay, 0))}
-	if tx != nil {
-		tx.throttled = append(tx.throttled, t)
-		return
-	}
-	q.applyThrottle(t)
-}
-
-func (q *Queue) applyThrottle(t throttled) {
-	if bucket, ok := q.limits[t.queue].Throttles(t.group); ok {
-		k := ruleKey{t.queue, bucket}
-		q.buckets[k] = q.buckets[k].Throttled(t.until)
+	if bucket, ok := q.limits[rec.Queue].Throttles(rec.Group); ok {
+		k := ruleKey{rec.Queue, bucket}
+		q.buckets[k] = q.buckets[k].Throttled(at.Add(max(o.Delay, 0)))
 	}
 }
 

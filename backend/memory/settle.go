@@ -39,8 +39,8 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 		for _, o := range outcomes {
 			if r := q.held(tx, o.Job); r != nil {
 				q.keepOutput(tx, o)
-				q.throttle(tx, o, at)
 				was := r.visibleTo(tx)
+				q.throttle(was, o, at)
 				q.write(tx, r, settled(*was, o, q.endOfDead(was), at))
 				if tx != nil {
 					delete(tx.claims, r.id)

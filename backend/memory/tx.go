@@ -46,8 +46,7 @@ type memTx struct {
 	rules     []queue.Rule              // what it has set, in that order
 	outputs   map[int64]json.RawMessage // of the jobs that it has settled
 	claims    map[int64]int64           // the fences of what it has claimed and not yet settled, by the jobs' IDs
-	throttled []throttled
-	schedules []*schedule // those that it has locked
+	schedules []*schedule               // those that it has locked
 }
 
 // txOf returns db as a transaction of a Queue, or nil if db is nil or another handle. If db is a
@@ -145,9 +144,6 @@ func (tx *memTx) end(commit bool) error {
 	}
 	if commit {
 		tx.q.applyRules(tx.rules)
-		for _, t := range tx.throttled {
-			tx.q.applyThrottle(t)
-		}
 	}
 	for _, s := range tx.schedules {
 		tx.q.endSchedule(s, commit)

@@ -17,8 +17,8 @@ import (
 )
 
 // Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql or sql/enqueue_plain.sql, or, if a
-// job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Jobs with groups, and jobs that
-// replace, have statements of their own, so that others pay nothing for them. Outside a transaction
+// job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Jobs with groups or costs, and
+// jobs that replace, have statements of their own, so that others pay nothing for them. Outside a transaction
 // its error is [queue.ErrUnknown] if the server has not answered.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	if len(jobs) == 0 {
@@ -71,18 +71,18 @@ type insert struct {
 func (b *Backend) newInsert(jobs []*queue.Job) *insert {
 	in := &insert{jobs: jobs}
 	keyed := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" })
-	grouped := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Group != "" })
+	grouped := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Group != "" || j.Cost > 1 })
 	switch {
 	case slices.ContainsFunc(jobs, replaces):
 		in.query, in.params, in.scan = b.sql.enqueueReplacing, b.replacingColumns(jobs), (*insert).scanReplacing
 	case keyed && len(jobs) == 1 && !grouped:
 		in.query, in.params, in.scan = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key), (*insert).scanKeyed
 	case keyed:
-		in.query, in.params, in.scan = b.sql.enqueue, append(b.columns(jobs, true), groups(jobs), areOrdered(jobs)), (*insert).scanKeyed
+		in.query, in.params, in.scan = b.sql.enqueue, append(b.columns(jobs, true), groups(jobs), areOrdered(jobs), costs(jobs)), (*insert).scanKeyed
 	case len(jobs) == 1 && grouped:
-		in.query, in.params, in.scan = b.sql.enqueueOneGrouped, append(b.values(jobs[0]), jobs[0].Group, isOrdered(jobs[0])), (*insert).scanOne
+		in.query, in.params, in.scan = b.sql.enqueueOneGrouped, append(b.values(jobs[0]), sqlkit.OrNull(jobs[0].Group), isOrdered(jobs[0]), costOf(jobs[0])), (*insert).scanOne
 	case grouped:
-		in.query, in.params, in.scan = b.sql.enqueuePlainGrouped, append(b.columns(jobs, false), groups(jobs), areOrdered(jobs)), (*insert).scanPlain
+		in.query, in.params, in.scan = b.sql.enqueuePlainGrouped, append(b.columns(jobs, false), groups(jobs), areOrdered(jobs), costs(jobs)), (*insert).scanPlain
 	case len(jobs) == 1:
 		in.query, in.params, in.scan = b.sql.enqueueOne, b.values(jobs[0]), (*insert).scanOne
 	default:
@@ -232,7 +232,7 @@ func (b *Backend) replacingColumns(jobs []*queue.Job) []any {
 	return append(b.columns(jobs, true), groups(jobs), areOrdered(jobs),
 		optionalColumn(jobs, replaces, func(a *array, _ *queue.Job) { a.string("true") }),
 		optionalColumn(jobs, func(j *queue.Job) bool { return j.MaxDelay != 0 },
-			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.MaxDelay)) }))
+			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.MaxDelay)) }), costs(jobs))
 }
 
 func replaces(j *queue.Job) bool { return j.OnDuplicate == queue.Replace }
@@ -247,6 +247,20 @@ func groups(jobs []*queue.Job) any {
 func areOrdered(jobs []*queue.Job) any {
 	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Ordered },
 		func(a *array, _ *queue.Job) { a.string("true") })
+}
+
+// costs returns the column of the jobs' costs.
+func costs(jobs []*queue.Job) any {
+	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Cost > 1 },
+		func(a *array, j *queue.Job) { a.int(int64(j.Cost)) })
+}
+
+// costOf returns the job's cost, or nil for 1.
+func costOf(j *queue.Job) any {
+	if j.Cost > 1 {
+		return int64(j.Cost)
+	}
+	return nil
 }
 
 // isOrdered returns true for an ordered job and nil for others.

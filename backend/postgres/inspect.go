@@ -147,7 +147,7 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		err := rows.Scan(&r.ID, &r.Queue, &r.Kind, (*[]byte)(&r.Payload), &r.Priority, &r.ScheduledAt,
 			&r.Attempt, &r.MaxAttempts, &r.Fence, &r.CreatedAt, &r.Key, &headers, &r.LastError, &r.Group,
 			&r.Worker, (*string)(&r.Status), &locked, &until, &r.UpdatedAt,
-			&started, &finished, &redriven, &r.Redrives, &cancel, &history)
+			&started, &finished, &redriven, &r.Redrives, &cancel, &history, &r.Cost)
 		if err != nil {
 			return err
 		}

@@ -241,8 +241,11 @@ func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo
 // Sleep implements [queue.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	now := time.Now()
+	if wait, ok := b.rules.areHeld(queues, now); ok {
+		return wait, nil // too short to register
+	}
 	if next, ok := b.sleepers.stillRegistered(worker, now); ok {
-		return b.rules.bound(queues, b.ordered.bound(queues, next, now)), nil
+		return b.rules.bound(queues, b.ordered.bound(queues, next, now), now), nil
 	}
 	number := b.sleepers.begin(worker, now)
 	next, took, tick, err := b.register(ctx, worker, queues, number)
@@ -256,7 +259,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	}
 	b.sleepers.noteRegistered(worker, number, due, took)
 	b.ticks.NoteAsleep(tick)
-	return b.rules.bound(queues, b.ordered.bound(queues, next, now)), nil
+	return b.rules.bound(queues, b.ordered.bound(queues, next, now), time.Now()), nil
 }
 
 // register registers the worker as asleep, if it would hear a notification. It returns after how

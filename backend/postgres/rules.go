@@ -41,6 +41,9 @@ type turn struct {
 	after        string // the group behind which the next claim begins
 	afterOrdered string // the same for ordered jobs
 	heldBack     bool   // a limit kept jobs from being claimed
+
+	tokens time.Time // when a rate has tokens for the next job; may be over
+	hold   time.Time // when the queue's own rate has; until then no claim finds a job
 }
 
 func (r *rules) known() *knownRules {
@@ -66,10 +69,14 @@ func (r *rules) turnOf(name string) turn {
 	return r.turns[name]
 }
 
-// noteTurn records what a claim of the queue came to.
+// noteTurn records what a claim of the queue came to. A worker that waits for tokens is not told by
+// the claims of others that there is nothing to wait for.
 func (r *rules) noteTurn(name string, t turn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if was := r.turns[name].tokens; was.After(time.Now()) && (t.tokens.IsZero() || was.Before(t.tokens)) {
+		t.tokens = was
+	}
 	if r.turns == nil {
 		r.turns = make(map[string]turn)
 	}
@@ -77,15 +84,51 @@ func (r *rules) noteTurn(name string, t turn) {
 }
 
 // bound returns until when a worker of the queues may sleep although it is not notified: next, or
-// less if a limit kept the last claim of one of them from claiming jobs.
-func (r *rules) bound(queues []string, next time.Duration) time.Duration {
+// less if a limit kept the last claim of one of them from claiming jobs, or if a rate has tokens
+// sooner.
+func (r *rules) bound(queues []string, next time.Duration, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	isHeldBack := slices.ContainsFunc(queues, func(name string) bool { return r.turns[name].heldBack })
-	if isHeldBack && (next < 0 || next > heldBackPoll) {
-		return heldBackPoll
+	for _, name := range queues {
+		t := r.turns[name]
+		if t.heldBack && (next < 0 || next > heldBackPoll) {
+			next = heldBackPoll
+		}
+		if wait := t.tokens.Sub(now); wait > 0 && (next < 0 || wait < next) {
+			next = wait
+		}
 	}
 	return next
+}
+
+// longestHold bounds how long claims of a queue without tokens are left out: the rule may change.
+const longestHold = 50 * time.Millisecond
+
+// isHeld reports whether the queue's own rate has no tokens yet.
+func (r *rules) isHeld(name string, now time.Time) bool { return r.turnOf(name).hold.After(now) }
+
+// areHeld returns how long until one of the queues may have jobs, if they all have rates without
+// tokens now. ok is false otherwise.
+func (r *rules) areHeld(queues []string, now time.Time) (wait time.Duration, ok bool) {
+	wait = longestHold
+	for _, name := range queues {
+		left := r.turnOf(name).hold.Sub(now)
+		if left <= 0 {
+			return 0, false
+		}
+		wait = min(wait, left)
+	}
+	return wait, true
+}
+
+// endHolds makes the next claims look again.
+func (r *rules) endHolds() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, t := range r.turns {
+		t.hold = time.Time{}
+		r.turns[name] = t
+	}
 }
 
 // rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
@@ -107,7 +150,7 @@ func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited,
 // claimLimited claims from a limited queue, for free slots only.
 func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, version int64) ([]*queue.Job, error) {
 	req.Limit = min(req.Limit-req.Ahead, maxLimited)
-	if req.Limit <= 0 {
+	if req.Limit <= 0 || b.rules.isHeld(req.Queues[0], time.Now()) {
 		return nil, nil
 	}
 	jobs, _, err := b.claimWithPayloads(ctx, req, b.limitedClaim(req.Queues[0], version))
@@ -126,7 +169,14 @@ func (b *Backend) limitedClaim(name string, version int64) claimQuery {
 			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered}
 		},
 		last: func(row *queue.Job) {
-			b.rules.noteTurn(name, turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0})
+			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0}, time.Now()
+			if row.Fence > 0 {
+				t.tokens = now.Add(sqlkit.Duration(row.Fence))
+			}
+			if row.MaxAttempts > 0 {
+				t.hold = now.Add(min(sqlkit.Duration(int64(row.MaxAttempts)), longestHold))
+			}
+			b.rules.noteTurn(name, t)
 		},
 	}
 }
@@ -139,6 +189,7 @@ func (b *Backend) refreshRules(ctx context.Context) (known *knownRules, err erro
 	})
 	if err == nil {
 		b.rules.latest.Store(known)
+		b.rules.endHolds()
 	}
 	return known, err
 }
@@ -170,6 +221,7 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 		return nil
 	}
 	var queues, groups, removed, paused, running, perGroup, share, holdDead array
+	var rate, groupRate rateColumns
 	for _, r := range rules {
 		queues.string(r.Queue)
 		groups.string(r.Group)
@@ -179,12 +231,27 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 		perGroup.int(int64(r.PerGroup))
 		share.int(int64(r.Share))
 		holdDead.bool(r.OnDead == queue.HoldDead)
+		rate.add(r.Rate)
+		groupRate.add(r.GroupRate)
 	}
-	return b.run(ctx, "set rules", db, func(db queue.DB) error {
+	err = b.run(ctx, "set rules", db, func(db queue.DB) error {
 		_, err := db.ExecContext(ctx, b.sql.setRules, queues.String(), groups.String(), removed.String(), paused.String(),
-			running.String(), perGroup.String(), share.String(), holdDead.String(), !b.options.Silent)
+			running.String(), perGroup.String(), share.String(), holdDead.String(), !b.options.Silent,
+			rate.jobs.String(), rate.per.String(), rate.burst.String(),
+			groupRate.jobs.String(), groupRate.per.String(), groupRate.burst.String())
 		return err
 	})
+	b.rules.endHolds()
+	return err
+}
+
+// rateColumns are the columns of the rates of rules.
+type rateColumns struct{ jobs, per, burst array }
+
+func (c *rateColumns) add(r queue.Rate) {
+	c.jobs.int(int64(r.Jobs))
+	c.per.int(int64(r.Per))
+	c.burst.int(int64(r.Burst))
 }
 
 // Rules implements [queue.Ruler] with sql/rules.sql.
@@ -194,7 +261,8 @@ func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 			var r queue.Rule
 			var holdsDead bool
-			err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead)
+			err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead,
+				&r.Rate.Jobs, (*int64)(&r.Rate.Per), &r.Rate.Burst, &r.GroupRate.Jobs, (*int64)(&r.GroupRate.Per), &r.GroupRate.Burst)
 			if holdsDead {
 				r.OnDead = queue.HoldDead
 			}

@@ -14,11 +14,16 @@ import (
 
 // Settle implements [queue.Consumer] with sql/settle.sql, or, if all jobs are done, with
 // sql/settle_done.sql or sql/settle_drop.sql. It runs one statement for the jobs of each holder.
+// Outcomes that throttle do so first, on the backend's own handle: a transaction that is open for
+// long would keep the buckets locked.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
 			return nil, fmt.Errorf("postgres: settle: %w", err)
 		}
+	}
+	if err := b.throttle(ctx, outcomes); err != nil {
+		return nil, err
 	}
 	groups, lost := sqlkit.ByWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
 	var locked *queue.LockedError
@@ -37,6 +42,25 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 	}
 	return lost, orNil(locked)
+}
+
+// throttle empties the buckets of the outcomes that throttle, with sql/throttle.sql.
+func (b *Backend) throttle(ctx context.Context, outcomes []queue.Outcome) error {
+	if !slices.ContainsFunc(outcomes, func(o queue.Outcome) bool { return o.Throttle }) {
+		return nil
+	}
+	var queues, groups, delays array
+	for _, o := range outcomes {
+		if o.Throttle {
+			queues.string(queueOf(o.Job))
+			groups.string(o.Job.Group)
+			delays.int(int64(max(o.Delay, 0)))
+		}
+	}
+	return b.run(ctx, "settle", nil, func(db queue.DB) error {
+		_, err := db.ExecContext(ctx, b.sql.throttle, queues.String(), groups.String(), delays.String())
+		return err
+	})
 }
 
 // addLocked adds the jobs of err to those of locked, which may be nil, if err is a

@@ -18,6 +18,7 @@ type statements struct {
 	claim, claimTx, resume, releaseUnanswered                     string
 	claimOrdered, orderedQueues                                   string
 	claimLimited, rulesKnown, rules, setRules                     string
+	throttle, sweepTokens                                         string
 	probe, priorities, transactions, skipped                      string
 	extend, reclaim, settle, settleDone, settleDrop, settleLocked string
 	settleOutput, progress, result                                string
@@ -53,6 +54,8 @@ func loadStatements(schema string) statements {
 		claim:               load("claim"),
 		claimLimited:        load("claim_limited"),
 		rulesKnown:          load("rules_known"),
+		throttle:            load("throttle"),
+		sweepTokens:         load("sweep_tokens"),
 		rules:               load("rules"),
 		setRules:            load("set_rules"),
 		claimTx:             load("claim_tx"),

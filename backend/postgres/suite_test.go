@@ -36,9 +36,8 @@ func TestConformance(t *testing.T) {
 						_, err := d.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)
 						return err
 					},
-					NoRates: true,
-					Queue:   b,
-					Begin:   func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
+					Queue: b,
+					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 					Rewind: func(t *testing.T, by time.Duration) {
 						exec(t, d.db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - interval '%d microseconds'`, by.Microseconds()))
 						postgres.ForgetTick(b)
@@ -91,7 +90,7 @@ func isEmptied(db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var dead int64
-	for _, table := range []string{"sleepers", "schedules", "jobs_archive", "jobs", "rules", "limited_queues", "paused_kinds"} {
+	for _, table := range []string{"sleepers", "schedules", "jobs_archive", "jobs", "rules", "limited_queues", "tokens", "paused_kinds"} {
 		r, err := db.ExecContext(ctx, `DELETE FROM errand.`+table)
 		if err != nil {
 			return false

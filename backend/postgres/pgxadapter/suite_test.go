@@ -26,8 +26,7 @@ func TestConformance(t *testing.T) {
 				pool := openPool(t, mode)
 				db, q := overPool(t, pool)
 				return backendtest.Harness{
-					NoRates: true,
-					Queue:   q,
+					Queue: q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
 						return suiteTx{pgxadapter.Tx(tx), tx}, err

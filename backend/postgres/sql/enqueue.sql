@@ -1,9 +1,9 @@
--- Writes one job or ten thousand, of which some have keys or groups, and wakes sleeping workers. $3 is the payloads, with U+001E
+-- Writes one job or ten thousand, of which some have keys, groups or costs, and wakes sleeping workers. $3 is the payloads, with U+001E
 -- between them, which no JSON text contains. The other parameters $1 to $9 are arrays as text, with one element a job.
 -- $1 and $2, queues and kinds, may have one element for all jobs; the others may be NULL if every job has the default.
--- $10 is the array of the distinct queues, $11 and $12 are
--- the arrays of the groups and of whether they are ordered, as $3 to $9.
--- insert_keyed (migrations/0010_groups.sql) writes the rows. They are returned in the order given. A job is not
+-- $10 is the array of the distinct queues, $11, $12 and $13 are
+-- the arrays of the groups, of whether they are ordered, and of the costs, as $3 to $9.
+-- insert_keyed (migrations/0021_rates.sql) writes the rows. They are returned in the order given. A job is not
 -- written if a live job holds its key, one of the same batch included. Its id is then the live job's id, or NULL if the
 -- statement cannot see that job: run it again for the job.
 -- Index: jobs_key_idx, for jobs that have a key.
@@ -16,6 +16,6 @@ WITH woken AS MATERIALIZED (
 SELECT CASE WHEN w.duplicate THEN w.live_id ELSE w.id END, w.duplicate, (SELECT queues FROM woken) AS woken
 FROM errand.insert_keyed(
     $1::text::text[], $2::text::text[], $3::text, $4::text::integer[], $5::text::bigint[], $6::text::timestamptz[],
-    $7::text::integer[], $8::text::text[], $9::text::text[], $11::text::text[], $12::text::boolean[]
+    $7::text::integer[], $8::text::text[], $9::text::text[], $11::text::text[], $12::text::boolean[], $13::text::integer[]
 ) WITH ORDINALITY AS w (id, duplicate, live_id, ord)
 ORDER BY w.ord;

@@ -1,11 +1,11 @@
--- Writes one job that has a group and no key, and wakes a sleeping worker of its queue. It is enqueue_one.sql with the
--- parameters $10 group and $11 ordered.
+-- Writes one job that has a group or a cost, and no key, and wakes a sleeping worker of its queue. It is enqueue_one.sql with the
+-- parameters $10 group, $11 ordered and $12 cost.
 -- Index: sleepers_pkey.
-INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_group, ordered)
+INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_group, ordered, cost)
 VALUES (
     $1::text, $2::text, $3::text::jsonb, coalesce($4::integer, 0),
     coalesce($6::timestamptz, clock_timestamp() + coalesce($5::bigint, 0) * interval '1 microsecond'),
-    coalesce($7::integer, 5), $8::text::jsonb, $10::text, $11::boolean
+    coalesce($7::integer, 5), $8::text::jsonb, $10::text, $11::boolean, $12::integer
 )
 RETURNING
     id,

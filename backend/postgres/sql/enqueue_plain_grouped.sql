@@ -1,5 +1,5 @@
--- Writes jobs without keys of which some have groups, and wakes sleeping workers. It is enqueue_plain.sql with the
--- arrays $10 groups and $11 ordered.
+-- Writes jobs without keys of which some have groups or costs, and wakes sleeping workers. It is enqueue_plain.sql with the
+-- arrays $10 groups, $11 ordered and $12 costs.
 -- Index: sleepers_pkey.
 WITH woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues
@@ -7,17 +7,17 @@ WITH woken AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM errand.sleepers s WHERE s.queue = q.queue
         AND s.since > statement_timestamp() - interval '1 minute')
 )
-INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_group, ordered)
+INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_group, ordered, cost)
 SELECT
     coalesce(t.queue, (SELECT ($1::text::text[])[1])), coalesce(t.kind, (SELECT ($2::text::text[])[1])),
     t.payload::jsonb, coalesce(t.priority, 0),
     coalesce(t.scheduled_at, (SELECT clock_timestamp()) + coalesce(t.delay, 0) * interval '1 microsecond'),
-    coalesce(t.max_attempts, 5), t.headers::jsonb, t.job_group, t.ordered
+    coalesce(t.max_attempts, 5), t.headers::jsonb, t.job_group, t.ordered, t.cost
 FROM unnest(
     (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT string_to_array($3::text, E'\x1e')),
     (SELECT $4::text::integer[]), (SELECT $5::text::bigint[]), (SELECT $6::text::timestamptz[]),
     (SELECT $7::text::integer[]), (SELECT $8::text::text[]),
-    (SELECT $10::text::text[]), (SELECT $11::text::boolean[])
-) AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, headers, job_group, ordered)
+    (SELECT $10::text::text[]), (SELECT $11::text::boolean[]), (SELECT $12::text::integer[])
+) AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, headers, job_group, ordered, cost)
 WHERE (SELECT queues FROM woken) >= 0
 RETURNING id;

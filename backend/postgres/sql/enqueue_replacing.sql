@@ -1,6 +1,6 @@
 -- Writes one job or ten thousand, of which some replace the live job that has their key, and wakes sleeping workers.
 -- The parameters $1 to $12 are those of enqueue.sql. $13 and $14 are the arrays of whether a job replaces, and of its
--- longest delay in microseconds. insert_replacing (migrations/0014_replace.sql) writes the rows. They are returned in
+-- longest delay in microseconds, and $15 of the costs. insert_replacing (migrations/0014_replace.sql) writes the rows. They are returned in
 -- the order given.
 -- Index: jobs_key_idx.
 WITH woken AS MATERIALIZED (
@@ -13,6 +13,6 @@ SELECT w.id, w.duplicate, w.replaced, (SELECT queues FROM woken) AS woken
 FROM errand.insert_replacing(
     $1::text::text[], $2::text::text[], $3::text, $4::text::integer[], $5::text::bigint[], $6::text::timestamptz[],
     $7::text::integer[], $8::text::text[], $9::text::text[], $11::text::text[], $12::text::boolean[],
-    $13::text::boolean[], $14::text::bigint[]
+    $13::text::boolean[], $14::text::bigint[], $15::text::integer[]
 ) WITH ORDINALITY AS w (id, duplicate, replaced, ord)
 ORDER BY w.ord;

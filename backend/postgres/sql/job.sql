@@ -14,6 +14,6 @@ SELECT
     CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
     coalesce(redrives, 0),
     CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END,
-    history
+    history, coalesce(cost, 0)
 FROM errand.jobs
 WHERE id = $1::bigint;

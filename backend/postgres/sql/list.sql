@@ -21,7 +21,7 @@ SELECT
     CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
     coalesce(redrives, 0),
     CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END,
-    NULL::jsonb
+    NULL::jsonb, coalesce(cost, 0)
 FROM errand.jobs
 WHERE ($1::text IS NULL OR queue = $1::text)
     AND ($2::text IS NULL OR kind = $2::text)

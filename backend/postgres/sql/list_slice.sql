@@ -19,13 +19,13 @@ WITH page AS MATERIALIZED (
         CASE WHEN redriven_at IS NOT NULL THEN least(greatest(redriven_at, '1970-01-01Z'), '9999-12-31Z') END,
         coalesce(redrives, 0),
         CASE WHEN cancel_at IS NOT NULL THEN least(greatest(cancel_at, '1970-01-01Z'), '9999-12-31Z') END,
-        NULL::jsonb
+        NULL::jsonb, coalesce(cost, 0)
     FROM (
         SELECT
             payload, headers,
             id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at,
             locked_by, locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives,
-            job_group, cancel_at
+            job_group, cancel_at, cost
         FROM errand.jobs
         WHERE id < $4::bigint
         ORDER BY id DESC
@@ -42,6 +42,6 @@ SELECT * FROM page
 UNION ALL
 SELECT
     stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', '', NULL, NULL, '1970-01-01Z',
-    NULL, NULL, NULL, 0, NULL, NULL
+    NULL, NULL, NULL, 0, NULL, NULL, 0
 FROM (SELECT id FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC OFFSET 49999 LIMIT 1) AS stop
 WHERE (SELECT count(*) FROM page) < $5::integer;

@@ -51,13 +51,13 @@ WITH turn AS MATERIALIZED (
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until,
         started_at, finished_at, redriven_at, redrives, job_group, ordered,
-        cancel_at, history
+        cancel_at, history, cost
 ), archived AS (
     INSERT INTO errand.jobs_archive (
         id, queue, payload, status, priority, scheduled_at, locked_at, locked_by, attempts, max_attempts, last_error,
         created_at, updated_at, kind, headers, job_key, fence, locked_until,
         started_at, finished_at, redriven_at, redrives, job_group, ordered,
-        cancel_at, history
+        cancel_at, history, cost
     )
     SELECT * FROM removed WHERE $4::boolean
 ), results AS (
