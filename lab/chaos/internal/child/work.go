@@ -12,14 +12,16 @@ import (
 
 // handlers are the handlers of a worker, by name.
 var handlers = map[string]func(ctx context.Context, s *self, run peer.Run) peer.Action{
-	"":       plain,
-	"plain":  plain,
-	"burst":  burst,
-	"clocks": clocks,
-	"frozen": frozen,
-	"inTx":   inTx,
-	"poison": poisoned,
-	"silent": silent,
+	"":        plain,
+	"plain":   plain,
+	"burst":   burst,
+	"clocks":  clocks,
+	"frozen":  frozen,
+	"inTx":    inTx,
+	"ordered": ordered,
+	"poison":  poisoned,
+	"silent":  silent,
+	"waiting": waiting,
 }
 
 func work(ctx context.Context, s *self) error {

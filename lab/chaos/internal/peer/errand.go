@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/middleware"
@@ -70,11 +71,11 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 		return err
 	}
 	e.db.SetConnMaxIdleTime(w.Idle)
-	observed := observed{q, w}
+	observed := observed{q, w, new(sync.Map)}
 	mux := queue.NewMux()
 	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
 		var text string
-		action := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text})
+		action := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text, Claimed: observed.claimed(job)})
 		return toErrorWithDelay(action, text, w)
 	})
 	poison.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
@@ -144,6 +145,14 @@ func toErrorWithDelay(v Action, text string, w Worker) error {
 type observed struct {
 	queue.Queue
 	worker Worker
+	begun  *sync.Map // when the claims of jobs with groups have begun, by job
+}
+
+// claimed returns when the claim of a job with a group began.
+func (w observed) claimed(job *queue.Job) time.Time {
+	at, _ := w.begun.LoadAndDelete(job.ID)
+	begun, _ := at.(time.Time)
+	return begun
 }
 
 // Unwrap lets the worker find the backend's capabilities.
@@ -154,6 +163,11 @@ func (w observed) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	jobs, err := w.Queue.Claim(ctx, req)
 	if w.worker.Claimed != nil && len(jobs) > 0 {
 		w.worker.Claimed(time.Since(begun), len(jobs))
+	}
+	for _, job := range jobs {
+		if job.Group != "" {
+			w.begun.Store(job.ID, begun)
+		}
 	}
 	return jobs, err
 }

@@ -75,6 +75,8 @@ type Run struct {
 	Number  int
 	Attempt int
 	Poison  bool // the job is of the kind Poison
+	// Claimed is when the claim of the job began. Only errand's, for jobs of a group.
+	Claimed time.Time
 	// Text, if not nil, may be set by the handler to the text of the error of Retry or Dead.
 	Text *string
 	// Exec runs a statement in the transaction that settles the job. It is nil unless the job is
