@@ -38,8 +38,6 @@ type Harness struct {
 	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
 	// for so long. nil leaves out the cases of schedules.
 	Rewind func(t *testing.T, by time.Duration)
-	// NoRates says that the backend keeps no rates yet.
-	NoRates bool
 }
 
 // capability is a set of what a backend may have beyond the four operations of a Queue.
@@ -61,7 +59,6 @@ const (
 	hasTxBeginner
 	hasResults
 	hasRuler
-	hasRates
 	hasSchedules
 	isPolling // a Waiter without the means to wake
 	anything  = capability(0)
@@ -73,7 +70,7 @@ var capabilityNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasRates, "rates"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
 	{hasResults, "ResultKeeper"},
 }
 
@@ -100,7 +97,6 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.TxBeginner](h), hasTxBeginner)
 	add(can[queue.ResultKeeper](h), hasResults)
 	add(can[queue.Ruler](h), hasRuler)
-	add(can[queue.Ruler](h) && !h.NoRates, hasRates)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
 	return p
 }

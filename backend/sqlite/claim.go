@@ -92,6 +92,9 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	}
 	at := now()
 	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
+	if err == nil {
+		err = b.spend(ctx, db, found)
+	}
 	return found, known, err
 }
 

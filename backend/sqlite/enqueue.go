@@ -59,7 +59,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 // writeJobs enqueues jobs with the shortest statement that can write them.
 func (b *Backend) writeJobs(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	write := b.writePlain
-	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" }) {
+	if slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Key != "" || j.Cost > 1 }) {
 		write = b.writeKeyed
 	}
 	if slices.ContainsFunc(jobs, replaces) {
@@ -97,7 +97,7 @@ func textSize(job *queue.Job) int {
 	return size
 }
 
-// writePlain enqueues jobs without keys.
+// writePlain enqueues jobs without keys and costs.
 func (b *Backend) writePlain(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	query, args := b.plainStatement(jobs)
 	result, err := exec(ctx, db, query, args...)
@@ -156,8 +156,8 @@ func putPayload(l *list, j *queue.Job) {
 	}
 }
 
-// rows returns the JSON array of the jobs. Each job is an array of its fields; key and group are
-// the last.
+// rows returns the JSON array of the jobs. Each job is an array of its fields; key, group and cost
+// are the last. The cost is left out if it is 1.
 func rows(jobs []*queue.Job, now int64) string {
 	var l list
 	for _, j := range jobs {
@@ -171,6 +171,9 @@ func rows(jobs []*queue.Job, now int64) string {
 		putText(&l, headersText(j.Headers))
 		putText(&l, sqlkit.OrNull(j.Key))
 		putText(&l, sqlkit.OrNull(j.Group))
+		if j.Cost > 1 {
+			l.int(int64(j.Cost))
+		}
 		l.end()
 	}
 	return l.String()
@@ -208,7 +211,7 @@ func dueAt(j *queue.Job, now int64) int64 {
 	return now
 }
 
-// writeKeyed enqueues jobs, some of which have keys. On a handle that is no transaction a key may
+// writeKeyed enqueues jobs, some of which have keys or costs. On a handle that is no transaction a key may
 // be taken by a job that has ended before findLive looks for it. Then it tries again.
 func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	for range sqlkit.KeyRounds {

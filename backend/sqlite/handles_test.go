@@ -30,7 +30,6 @@ func TestConformanceOfSeveral(t *testing.T) {
 			}
 			fourth := open(t, driver, name)
 			return backendtest.Harness{
-				NoRates:   true,
 				Queue:     &s,
 				Begin:     func(ctx context.Context) (backendtest.Tx, error) { return fourth.BeginTx(ctx, nil) },
 				OneWriter: true,

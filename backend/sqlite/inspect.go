@@ -175,7 +175,7 @@ func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (
 		var updated, redrives int64
 		var history []byte
 		err := rows.Scan(r.columns(&rec.Queue, &rec.Fence, &worker, (*string)(&rec.Status), &locked, &until, &updated,
-			&started, &finished, &redriven, &redrives, &cancel, &history)...)
+			&started, &finished, &redriven, &redrives, &cancel, &history, &rec.Cost)...)
 		if err != nil {
 			return err
 		}

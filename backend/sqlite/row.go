@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -65,10 +66,11 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 // claimResult collects the jobs that a claim finds.
 type claimResult struct {
 	jobs     []*queue.Job
-	bytes    int                    // the length of their payloads and headers
-	overflow bool                   // the next job did not fit
-	turns    map[string]turn        // of the queues with ordered jobs
-	limited  map[string]limitedTurn // of the limited queues
+	bytes    int                      // the length of their payloads and headers
+	overflow bool                     // the next job did not fit
+	turns    map[string]turn          // of the queues with ordered jobs
+	limited  map[string]limitedTurn   // of the limited queues
+	meters   map[string]*limits.Meter // of the limited queues with rates
 }
 
 // isFull reports whether the request is satisfied.

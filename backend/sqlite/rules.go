@@ -1,10 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -39,6 +39,8 @@ type knownRules struct {
 type limitedTurn struct {
 	after    string // the group behind which the next claim begins
 	heldBack bool   // a limit may have kept jobs from being claimed
+
+	tokens time.Time // when a rate has tokens for the next job; may be over
 }
 
 func (r *rules) known() *knownRules {
@@ -72,17 +74,30 @@ func (r *rules) noteTurns(turns map[string]limitedTurn) {
 	if r.turns == nil {
 		r.turns = make(map[string]limitedTurn)
 	}
-	maps.Copy(r.turns, turns)
+	for name, t := range turns {
+		// A worker that waits for tokens is not told by others that there is nothing to wait for.
+		if was := r.turns[name].tokens; was.After(time.Now()) && (t.tokens.IsZero() || was.Before(t.tokens)) {
+			t.tokens = was
+		}
+		r.turns[name] = t
+	}
 }
 
 // bound returns until when a worker of the queues may sleep although it is not woken: next, or less
-// if a limit may have kept the last claim of one of them from claiming jobs.
+// if a limit may have kept the last claim of one of them from claiming jobs, or if a rate has tokens
+// sooner.
 func (r *rules) bound(queues []string, next time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	isHeldBack := slices.ContainsFunc(queues, func(name string) bool { return r.turns[name].heldBack })
-	if isHeldBack && (next < 0 || next > heldBackPoll) {
-		return heldBackPoll
+	now := time.Now()
+	for _, name := range queues {
+		t := r.turns[name]
+		if t.heldBack && (next < 0 || next > heldBackPoll) {
+			next = heldBackPoll
+		}
+		if wait := t.tokens.Sub(now); wait > 0 && (next < 0 || wait < next) {
+			next = wait
+		}
 	}
 	return next
 }
@@ -127,7 +142,8 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 			return err
 		}
 		for _, r := range rules {
-			query, args := b.sql.setRule, []any{r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead}
+			query, args := b.sql.setRule, []any{r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead,
+				r.Rate.Jobs, int64(r.Rate.Per), r.Rate.Burst, r.GroupRate.Jobs, int64(r.GroupRate.Per), r.GroupRate.Burst}
 			if r.IsZero() {
 				query, args = b.sql.removeRule, args[:2]
 			}
@@ -157,7 +173,8 @@ func (b *Backend) readRules(ctx context.Context, db queue.DB) (rules []queue.Rul
 	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Rule
 		var holdsDead bool
-		err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead)
+		err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead,
+			&r.Rate.Jobs, (*int64)(&r.Rate.Per), &r.Rate.Burst, &r.GroupRate.Jobs, (*int64)(&r.GroupRate.Per), &r.GroupRate.Burst)
 		if holdsDead {
 			r.OnDead = queue.HoldDead
 		}
@@ -178,21 +195,38 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 	if err != nil {
 		return err
 	}
+	s.meter = q.Meter(time.UnixMicro(at), s.loadBucket)
+	tokens, err := s.meter.Room("")
+	if err != nil {
+		return err
+	}
 	t := b.rules.turnOf(name)
-	t.heldBack = runs > 0
+	t.heldBack, t.tokens = runs > 0, time.Time{}
 	first := len(result.jobs)
-	room = min(room, q.Running()-runs)
+	room = min(room, q.Running()-runs, tokens)
 	upTo := withLimit(req, first+room)
 	if room > 0 && q.HasTurns() {
 		t.after, err = q.Walk(t.after, room, s)
-		if err == nil && !result.isFull(upTo) {
+		if err == nil && !result.isFull(upTo) && !s.meter.IsEmpty() {
+			ordered := len(result.jobs)
 			err = b.findOrdered(ctx, db, name, at, result, upTo, s)
+			err = cmp.Or(err, s.pay(ordered))
 		}
 	} else if room > 0 {
 		err = b.findIn(ctx, db, name, at, result, upTo, true)
+		err = cmp.Or(err, s.pay(first))
 	}
 	if err != nil {
 		return err
+	}
+	if wait := s.wait(); wait >= 0 {
+		t.tokens = time.Now().Add(wait)
+	}
+	if s.meter != nil {
+		if result.meters == nil {
+			result.meters = make(map[string]*limits.Meter)
+		}
+		result.meters[name] = s.meter
 	}
 	for _, job := range result.jobs[first:] {
 		job.Limited = true
@@ -216,7 +250,10 @@ type groups struct {
 	rules   *limits.Queue
 	meter   *limits.Meter
 	running map[string]int
-	ends    map[string]place // of the groups that Take has been called for
+
+	hasRefused bool // pay has dropped jobs
+
+	ends map[string]place // of the groups that Take has been called for
 }
 
 // place is that of a job among the pending jobs of its group.
@@ -271,6 +308,9 @@ func (s *groups) Take(group string, n int) (taken int, err error) {
 			end, more, err = s.nextPriority(group, end)
 		}
 	}
+	if err == nil {
+		err = s.pay(first)
+	}
 	if last := len(s.result.jobs); last > first {
 		job := s.result.jobs[last-1]
 		end = place{int64(job.Priority), job.ScheduledAt.UnixMicro(), job.ID}
@@ -278,7 +318,7 @@ func (s *groups) Take(group string, n int) (taken int, err error) {
 	s.ends[group] = end
 	taken = len(s.result.jobs) - first
 	s.running[group] += taken
-	if err == nil && s.result.overflow {
+	if err == nil && (s.result.overflow || s.meter.IsEmpty()) {
 		err = limits.ErrFull
 	}
 	return taken, err

@@ -69,6 +69,9 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		if err := b.keepOutputs(ctx, db, outcomes, lost); err != nil {
 			return err
 		}
+		if err := b.throttle(ctx, db, outcomes); err != nil {
+			return err
+		}
 		return b.bumpID(ctx, db, &again)
 	}
 	err = b.onHandle(ctx, "settle", db, settle)

@@ -19,6 +19,8 @@ type statements struct {
 	extend, settle, settleDone, settleDrop                string
 	rulesVersion, rulesChanged, rules, setRule            string
 	removeRule, running, nextGroup, groupPriority         string
+	bucket, spend, throttle, costs                        string
+	fullBuckets, sweepTokens                              string
 	dueGroup, dueUngrouped                                string
 	expired, reclaim, complete, resume                    string
 	sleep, lastID, bumpID                                 string
@@ -63,6 +65,12 @@ func loadStatements(prefix string) statements {
 		setRule:          load("set_rule"),
 		removeRule:       load("remove_rule"),
 		running:          load("running"),
+		bucket:           load("bucket"),
+		spend:            load("spend"),
+		throttle:         load("throttle"),
+		costs:            load("costs"),
+		fullBuckets:      load("full_buckets"),
+		sweepTokens:      load("sweep_tokens"),
 		nextGroup:        load("next_group"),
 		groupPriority:    load("next_priority_group"),
 		dueGroup:         load("due_group"),

@@ -37,8 +37,7 @@ func TestConformance(t *testing.T) {
 					migrate(t, db, o)
 					b := backend(t, db, o)
 					return backendtest.Harness{
-						NoRates: true,
-						Queue:   b,
+						Queue: b,
 						Hold: func(ctx context.Context, id int64) error {
 							_, err := db.ExecContext(ctx, `UPDATE errand_jobs SET status = 'held' WHERE id = ?1`, id)
 							return err

@@ -6,10 +6,11 @@
 -- job has is not written.
 -- Index: errand_jobs_key.
 INSERT INTO errand_jobs (
-    id, queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_key, job_group, created_at, updated_at)
+    id, queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_key, job_group, cost, created_at, updated_at)
 SELECT
     (SELECT seq FROM sqlite_sequence WHERE name = 'errand_jobs' COLLATE NOCASE) + 1 + key,
-    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8, ?2, ?2
+    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 9,
+    ?2, ?2
 FROM json_each(?1)
 WHERE true
 ON CONFLICT (queue, job_key) WHERE job_key IS NOT NULL AND status IN ('pending', 'running', 'held') DO UPDATE
@@ -25,6 +26,7 @@ SET
     max_attempts = excluded.max_attempts,
     headers = excluded.headers,
     job_group = excluded.job_group,
+    cost = excluded.cost,
     last_error = NULL,
     created_at = iif(attempts = 0, created_at, ?2),
     updated_at = ?2

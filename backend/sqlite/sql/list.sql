@@ -22,10 +22,10 @@ WITH page AS MATERIALIZED (
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, job_group, queue,
     fence, locked_by, status, locked_at, locked_until, updated_at, started_at, finished_at, redriven_at,
-    coalesce(redrives, 0), cancel_at, NULL
+    coalesce(redrives, 0), cancel_at, NULL, coalesce(cost, 0)
 FROM page CROSS JOIN errand_jobs NOT INDEXED
 WHERE id = number
 UNION ALL
-SELECT number, '', 'null', 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, '', 0, NULL, '', NULL, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL
+SELECT number, '', 'null', 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, '', 0, NULL, '', NULL, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, 0
 FROM stop
 ORDER BY id DESC;

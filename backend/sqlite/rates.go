@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/backend/internal/limits"
+	"github.com/errandhq/errand/queue"
+)
+
+// loadBucket reads a bucket of the claim's queue, with sql/bucket.sql.
+func (s *groups) loadBucket(name string) (b limits.Bucket, err error) {
+	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error {
+		return rows.Scan(&b.At, &b.FullAt, &b.Each, &b.Until)
+	}, s.b.sql.bucket, s.queue, name)
+	return b, err
+}
+
+// pay spends tokens for the jobs of the result from the first-th on, and drops those for which
+// there are none. No job of a group passes one that was dropped.
+func (s *groups) pay(first int) error {
+	found := s.result.jobs[first:]
+	if s.meter == nil || len(found) == 0 {
+		return nil
+	}
+	costs, err := s.costs(found)
+	if err != nil {
+		return err
+	}
+	refused := make(map[string]bool)
+	isOver := false
+	kept := s.result.jobs[:first]
+	for _, job := range found {
+		ok := !isOver && !refused[job.Group]
+		if ok {
+			if ok, err = s.meter.Spend(job.Group, costs[job.ID]); err != nil {
+				return err
+			}
+			isOver = !ok && s.meter.IsEmpty()
+			refused[job.Group] = !ok
+		}
+		if ok {
+			kept = append(kept, job)
+		} else {
+			s.result.bytes -= sizeOf(job)
+			s.hasRefused = true
+		}
+	}
+	clear(s.result.jobs[len(kept):])
+	s.result.jobs = kept
+	return nil
+}
+
+// sizeOf returns about how many bytes of the result the job takes.
+func sizeOf(job *queue.Job) int {
+	size := len(job.Payload)
+	for k, v := range job.Headers {
+		size += len(k) + len(v)
+	}
+	return size
+}
+
+// costs returns the costs of the jobs that cost more than 1, with sql/costs.sql.
+func (s *groups) costs(jobs []*queue.Job) (costs map[int64]int, err error) {
+	var ids list
+	for _, job := range jobs {
+		ids.int(job.ID)
+	}
+	costs = make(map[int64]int)
+	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error {
+		var id int64
+		var cost int
+		err := rows.Scan(&id, &cost)
+		costs[id] = cost
+		return err
+	}, s.b.sql.costs, ids.String())
+	return costs, err
+}
+
+// wait returns how long until there are tokens for another job, or less than 0. If ordered jobs
+// were refused, there may be other groups of them, with tokens.
+func (s *groups) wait() time.Duration {
+	wait := s.meter.Wait()
+	if s.hasRefused && !s.meter.IsEmpty() && s.result.turns[s.queue].hasMore {
+		wait = min(wait, time.Millisecond)
+	}
+	return wait
+}
+
+// spend writes what a claim has spent, with sql/spend.sql.
+func (b *Backend) spend(ctx context.Context, db queue.DB, found claimResult) error {
+	for name, m := range found.meters {
+		for group, bucket := range m.Spent() {
+			if _, err := exec(ctx, db, b.sql.spend, name, group, bucket.At, bucket.FullAt, bucket.Each); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// throttle empties the buckets of the outcomes that throttle, with sql/throttle.sql.
+func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Outcome) error {
+	if !slices.ContainsFunc(outcomes, func(o queue.Outcome) bool { return o.Throttle }) {
+		return nil
+	}
+	rules, err := b.readRules(ctx, db)
+	if err != nil {
+		return err
+	}
+	queues := limits.ByQueue(rules)
+	at := time.Now()
+	for _, o := range outcomes {
+		if !o.Throttle {
+			continue
+		}
+		if bucket, ok := queues[o.Job.Queue].Throttles(o.Job.Group); ok {
+			until := at.Add(max(o.Delay, 0)).UnixNano()
+			if _, err := exec(ctx, db, b.sql.throttle, o.Job.Queue, bucket, until); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweepTokens removes the buckets that are full. If there are none, it only reads.
+func (b *Backend) sweepTokens(ctx context.Context) error {
+	var hasFull bool
+	at := time.Now().UnixNano()
+	err := b.read(ctx, "prune", func(db queue.DB) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hasFull) }, b.sql.fullBuckets, at)
+	})
+	if err != nil || !hasFull {
+		return err
+	}
+	return b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
+		_, err := exec(ctx, db, b.sql.sweepTokens, at)
+		return err
+	})
+}
