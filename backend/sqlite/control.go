@@ -13,18 +13,22 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// change changes chosen jobs. apply changes the job with an id, if it is still chosen, and reports
-// whether it was. Its statement begins with the id and the parameters of filter. On the backend's
-// own handle a transaction changes a thousand jobs. before and after begin and end each
-// transaction; before has to write.
+// change changes chosen jobs. apply changes up to a thousand jobs, those of them that are still
+// chosen, and returns how many. Its statement begins with their ids and the parameters of filter. On
+// the backend's own handle each call has a transaction of its own, and others have their turns in
+// between. before and after begin and end each transaction; before has to write.
 type change struct {
 	operation     string
 	which         queue.Which
 	statuses      []queue.Status
 	before, after func(ctx context.Context, db queue.DB) error
-	apply         func(ctx context.Context, db queue.DB, args []any) (changed bool, err error)
+	apply         func(ctx context.Context, db queue.DB, args []any) (n int, err error)
 	committed     func() // called after each transaction of the backend's own
 }
+
+// maxSpan is how far apart the first and the last id of a statement are at most. With the statistics
+// of a short table SQLite reads all rows in between.
+const maxSpan = 20 * sliceSize
 
 // filter returns the parameters that say which jobs are chosen, but for their ids and statuses.
 func (c change) filter() []any {
@@ -83,15 +87,20 @@ func (c change) applyAll(ctx context.Context, db queue.DB, ids []int64) (n int, 
 		statuses.string(string(s))
 	}
 	args := append(append([]any{nil}, c.filter()...), statuses.String(), now())
-	for _, id := range ids {
-		args[0] = id
+	for len(ids) > 0 {
+		part, _ := slices.BinarySearch(ids, ids[0]+maxSpan)
+		part = max(min(part, sliceSize), 1) // 0 if the id is the highest number that there is
+		var list list
+		for _, id := range ids[:part] {
+			list.int(id)
+		}
+		ids = ids[part:]
+		args[0] = list.String()
 		changed, err := c.apply(ctx, db, args)
 		if err != nil {
 			return 0, err
 		}
-		if changed {
-			n++
-		}
+		n += changed
 	}
 	return n, c.after(ctx, db)
 }
@@ -127,16 +136,17 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n
 			_, err := exec(ctx, db, b.sql.noteCancel, 0)
 			return err
 		},
-		apply: func(ctx context.Context, db queue.DB, args []any) (changed bool, err error) {
+		apply: func(ctx context.Context, db queue.DB, args []any) (n int, err error) {
 			err = queryRows(ctx, db, func(rows *sql.Rows) error {
+				var id int64
 				var worker sql.NullString
-				err := rows.Scan(&worker)
-				if changed = true; worker.Valid {
-					asked[worker.String] = append(asked[worker.String], args[0].(int64))
+				err := rows.Scan(&id, &worker)
+				if n++; worker.Valid {
+					asked[worker.String] = append(asked[worker.String], id)
 				}
 				return err
 			}, b.sql.cancel, args...)
-			return changed, err
+			return n, err
 		},
 		after: func(ctx context.Context, db queue.DB) error {
 			if len(asked) == 0 {
@@ -186,16 +196,16 @@ func (b *Backend) changeWaiting(ctx context.Context, db queue.DB, c change, quer
 		_, err := exec(ctx, db, b.sql.noteCancel, 0)
 		return err
 	}
-	c.apply = func(ctx context.Context, db queue.DB, args []any) (changed bool, err error) {
+	c.apply = func(ctx context.Context, db queue.DB, args []any) (n int, err error) {
 		err = queryRows(ctx, db, func(rows *sql.Rows) error {
 			var name string
 			err := rows.Scan(&name)
-			if changed = true; name != "" {
+			if n++; name != "" {
 				again.add(name)
 			}
 			return err
 		}, query, append(slices.Clone(args), more...)...)
-		return changed, err
+		return n, err
 	}
 	c.after = func(ctx context.Context, db queue.DB) error { return b.bumpID(ctx, db, &again) }
 	c.committed = func() { b.wakeRequeued(true, again) }
