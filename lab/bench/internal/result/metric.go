@@ -34,6 +34,8 @@ var (
 
 	Inversions = Metric{"inversions", "jobs"}
 
+	LargestBurst = Metric{"largest burst", "jobs"}
+
 	TableSize   = Metric{"table", "MB"}
 	IndexSize   = Metric{"indexes", "MB"}
 	DequeueSize = Metric{"dequeue index", "kB"}
