@@ -90,7 +90,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 		job.Fence, job.Worker = fence, req.Worker
 		ids.int(job.ID)
 	}
-	at := now()
+	at := found.at
 	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
 	if err == nil {
 		err = b.spend(ctx, db, found)
@@ -109,6 +109,7 @@ func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence, rules int6
 // the rules allow, with ordered ones or without.
 func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, known *knownRules, ordered bool) (result claimResult, err error) {
 	at := now()
+	result.at = at
 	for i, name := range req.Queues {
 		if slices.Contains(req.Queues[:i], name) {
 			continue

@@ -65,6 +65,7 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 
 // claimResult collects the jobs that a claim finds.
 type claimResult struct {
+	at       int64 // the time of the claim
 	jobs     []*queue.Job
 	bytes    int                      // the length of their payloads and headers
 	overflow bool                     // the next job did not fit

@@ -113,7 +113,7 @@ CREATE FUNCTION errand.spend(
 #variable_conflict use_column
 BEGIN
     WITH jobs AS MATERIALIZED (
-        SELECT p.place, p.nth, coalesce(j.job_group, '') AS bucket, coalesce(j.cost, 1)::numeric AS cost
+        SELECT p.place, p.nth, coalesce(j.job_group, '') AS bucket, greatest(j.cost, 1)::numeric AS cost
         FROM unnest(all_places) WITH ORDINALITY AS p (place, nth)
         CROSS JOIN LATERAL (SELECT x.job_group, x.cost FROM errand.jobs x WHERE x.ctid = p.place OFFSET 0) AS j
     ), buckets AS MATERIALIZED (
@@ -156,7 +156,7 @@ BEGIN
         RETURNING job_group, full_at
     ), waits AS (
         -- the first job that was refused, or the next one, which costs 1 at least
-        SELECT b.bucket, greatest(f.needs, least(20000000, (f.full_at - now_ns) / 2))::bigint AS wait
+        SELECT b.bucket, least(greatest(f.needs, least(20000000, (f.full_at - now_ns) / 2)), 3153600000000000000)::bigint AS wait
         FROM buckets b
         CROSS JOIN LATERAL (
             SELECT a.full_at, coalesce(
@@ -260,7 +260,7 @@ BEGIN
             ) AS s
             CROSS JOIN LATERAL (
                 SELECT
-                    least((now_ns + s.most_tokens * s.each - b.full_at) / s.each, 1000000) AS tokens,
+                    least(greatest(now_ns + s.most_tokens * s.each - b.full_at, 0) / s.each, 1000000) AS tokens,
                     CASE WHEN now_ns + (s.most_tokens - 1) * s.each < b.full_at
                         THEN errand.bucket_wait(b.full_at, s.each, s.most_tokens, now_ns) END AS wait
                 FROM (
@@ -442,7 +442,7 @@ BEGIN
     IF room > 0 AND rule.rate_each IS NOT NULL THEN
         at := clock_timestamp();
         full_at := errand.bucket_full(queue_name, '', rule.rate_each, rule.rate_most, errand.nanoseconds(at));
-        room := least(room, (errand.nanoseconds(at) + rule.rate_most * rule.rate_each - full_at) / rule.rate_each);
+        room := least(room, greatest(errand.nanoseconds(at) + rule.rate_most * rule.rate_each - full_at, 0) / rule.rate_each);
         IF room <= 0 THEN
             hold := errand.bucket_wait(full_at, rule.rate_each, rule.rate_most, errand.nanoseconds(at));
         END IF;

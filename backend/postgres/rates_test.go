@@ -1,0 +1,98 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// claimN claims up to n jobs of the default queue and checks that it gets want.
+func claimN(t *testing.T, b *postgres.Backend, n, want int) {
+	t.Helper()
+	jobs, err := b.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: n, Lease: time.Minute, Worker: "w"})
+	if err != nil || len(jobs) != want {
+		t.Fatalf("claim of %d jobs: got %d, error %v; want %d", n, len(jobs), err, want)
+	}
+}
+
+// TestRatesAcrossBackends: two backends of one database share a rate, and one learns at once what
+// the other has set.
+func TestRatesAcrossBackends(t *testing.T) {
+	db, one := fresh(t, postgres.Options{})
+	other := backend(t, db, postgres.Options{})
+	setRules(t, one, queue.Rule{Rate: queue.Rate{Jobs: 1, Per: time.Hour, Burst: 10}})
+	exec(t, db, `INSERT INTO errand.jobs (kind, payload) SELECT 'test', '1' FROM generate_series(1, 100)`)
+	claimN(t, one, 6, 6)
+	claimN(t, other, 6, 4)
+	claimN(t, one, 6, 0)
+	claimN(t, other, 6, 0)
+	setRules(t, other, queue.Rule{Rate: queue.Rate{Jobs: 1, Per: time.Hour, Burst: 13}})
+	claimN(t, other, 2, 2)
+	time.Sleep(60 * time.Millisecond) // one leaves claims out for 50 ms at most
+	claimN(t, one, 2, 1)
+}
+
+// TestOddCosts: costs that SQL has written, and no Enqueue writes.
+func TestOddCosts(t *testing.T) {
+	db, b := fresh(t, postgres.Options{})
+	setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1, Per: time.Hour, Burst: 3}})
+	exec(t, db, `INSERT INTO errand.jobs (kind, payload, job_group, cost)
+		SELECT 'test', '1', g, c FROM unnest(ARRAY['a', 'b', 'c'], ARRAY[-1000, 0, 2147483647]) AS u (g, c), generate_series(1, 5)`)
+	claimN(t, b, 100, 3+3+1)
+	claimN(t, b, 100, 0)
+	if id := value[int64](t, db, `SELECT errand.enqueue('default', 'test', job_group => 'd', cost => 2)`); id == 0 {
+		t.Error("enqueue: no id")
+	}
+	if cost := value[int](t, db, `SELECT cost FROM errand.jobs WHERE job_group = 'd'`); cost != 2 {
+		t.Errorf("the cost that enqueue has written: %d, want 2", cost)
+	}
+	for _, bad := range []int{-1, 1_000_001} {
+		if _, err := db.ExecContext(t.Context(), fmt.Sprintf(`SELECT errand.enqueue('default', 'test', cost => %d)`, bad)); err == nil {
+			t.Errorf("enqueue with the cost %d: no error", bad)
+		}
+	}
+}
+
+// TestTokensSwept: Prune removes the buckets that are full, and no others.
+func TestTokensSwept(t *testing.T) {
+	db, b := fresh(t, postgres.Options{})
+	setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1000, Burst: 1}},
+		queue.Rule{Group: "slow", GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
+	exec(t, db, `INSERT INTO errand.jobs (kind, payload, job_group) SELECT 'test', '1', CASE i WHEN 0 THEN 'slow' ELSE 'group' || i END FROM generate_series(0, 50) AS i`)
+	claimN(t, b, 100, 51)
+	if n := value[int](t, db, `SELECT count(*) FROM errand.tokens`); n != 51 {
+		t.Fatalf("%d buckets after a claim from 51 groups", n)
+	}
+	time.Sleep(5 * time.Millisecond)
+	if _, _, err := b.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := value[string](t, db, `SELECT string_agg(job_group, ' ') FROM errand.tokens`); left != "slow" {
+		t.Errorf("buckets after Prune: %q, want the one that is not full", left)
+	}
+}
+
+// TestThrottleLocksNoBucket: a transaction that settles with a throttle keeps no bucket locked.
+func TestThrottleLocksNoBucket(t *testing.T) {
+	db, b := fresh(t, postgres.Options{})
+	setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1000, Burst: 5}})
+	exec(t, db, `INSERT INTO errand.jobs (kind, payload, job_group) SELECT 'test', '1', 'g' FROM generate_series(1, 9)`)
+	jobs, err := b.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	o := queue.Outcome{Job: jobs[0], Action: queue.Release, Delay: time.Millisecond, Throttle: true}
+	if lost, err := b.Settle(t.Context(), tx, o); err != nil || len(lost) > 0 {
+		t.Fatalf("Settle: lost %d, error %v", len(lost), err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	claimN(t, b, 3, 3)
+}
