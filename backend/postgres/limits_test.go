@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/queue"
@@ -129,5 +130,30 @@ func TestMarkLimited(t *testing.T) {
 	}
 	if !value[bool](t, db, `SELECT marked FROM errand.limited_queues`) {
 		t.Error("the queue's running jobs are not known to be marked after a minute")
+	}
+}
+
+// TestMarkedSinceCommit: the minute in which claims that know no rules end begins when claims know
+// the rules, not when the transaction that sets them begins.
+func TestMarkedSinceCommit(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := q.SetRules(t.Context(), tx, queue.Rule{Running: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	committed := value[time.Time](t, db, `SELECT clock_timestamp()`)
+	claim(t, q, 10)
+	if since := value[time.Time](t, db, `SELECT since FROM errand.limited_queues`); since.Before(committed) {
+		t.Errorf("the minute began %v before the rules were committed", committed.Sub(since))
+	}
+	if value[bool](t, db, `SELECT marked FROM errand.limited_queues`) {
+		t.Error("after one claim the queue's running jobs are known to be marked")
 	}
 }

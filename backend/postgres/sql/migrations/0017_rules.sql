@@ -13,7 +13,7 @@ CREATE TABLE errand.rules (
 -- true, jobs of the queue may run that were claimed before it had rules, and have no mark yet.
 CREATE TABLE errand.limited_queues (
     queue  text COLLATE "C" PRIMARY KEY,
-    since  timestamptz NOT NULL DEFAULT now(),
+    since  timestamptz, -- when the first claim knew the rules; the transaction that set them may have begun long before
     marked boolean NOT NULL DEFAULT false
 );
 
@@ -291,7 +291,7 @@ $$;
 
 -- mark_limited marks the jobs of a queue that run and were claimed before it had rules, so that jobs_limited_idx has
 -- them. It returns the groups ('' for none) of those that it could not mark, because a transaction has locked them. If
--- there was none for a minute after the first rule, no claim that knows no rules is under way any more, and it is never
+-- there is none, and there was none a minute before, no claim that knows no rules is under way any more, and it is never
 -- called for the queue again.
 -- Index: jobs_running_idx.
 CREATE FUNCTION errand.mark_limited(queue_name text) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -307,10 +307,10 @@ BEGIN
         SELECT coalesce(r.job_group, '') FROM errand.jobs r
         WHERE r.status = 'running' AND r.queue = queue_name AND r.limited IS NULL);
     IF cardinality(unmarked) = 0 THEN
-        UPDATE errand.limited_queues l SET marked = true
+        UPDATE errand.limited_queues l SET marked = l.since IS NOT NULL, since = coalesce(l.since, clock_timestamp())
         WHERE l.ctid = ANY (ARRAY(
             SELECT q.ctid FROM errand.limited_queues q
-            WHERE q.queue = queue_name AND q.since < clock_timestamp() - interval '1 minute'
+            WHERE q.queue = queue_name AND coalesce(q.since < clock_timestamp() - interval '1 minute', true)
             FOR NO KEY UPDATE SKIP LOCKED));
     END IF;
     RETURN unmarked;
