@@ -13,7 +13,8 @@ import (
 // Crew is the worker processes of a drain.
 type Crew []*child.Process
 
-func (h *Harness) startWorkers(ctx context.Context, d Drainage) (Crew, error) {
+// StartWorkers starts the processes that work off the jobs of d. They wait for Begin.
+func (h *Harness) StartWorkers(ctx context.Context, d Drainage) (Crew, error) {
 	spec := d.Spec
 	spec.Part = "work"
 	spec.Concurrency = Concurrency

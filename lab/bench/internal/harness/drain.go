@@ -59,7 +59,7 @@ func (h *Harness) Drain(ctx context.Context, d Drainage) (out Drained, err error
 			return out, err
 		}
 	}
-	workers, err := h.startWorkers(ctx, d)
+	workers, err := h.StartWorkers(ctx, d)
 	defer workers.Kill()
 	if err != nil {
 		return out, err

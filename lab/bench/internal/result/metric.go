@@ -36,6 +36,11 @@ var (
 
 	LargestBurst = Metric{"largest burst", "jobs"}
 
+	Ticks      = Metric{"fired", "ticks"}
+	Twice      = Metric{"twice", "ticks"}
+	Missed     = Metric{"missed", "ticks"}
+	StartedP99 = Metric{"p99 until started", "ms"}
+
 	TableSize   = Metric{"table", "MB"}
 	IndexSize   = Metric{"indexes", "MB"}
 	DequeueSize = Metric{"dequeue index", "kB"}

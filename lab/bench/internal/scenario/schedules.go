@@ -1,0 +1,188 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/lab/bench/internal/harness"
+	"github.com/errandhq/errand/lab/bench/internal/peer"
+	"github.com/errandhq/errand/lab/bench/internal/result"
+	labpeer "github.com/errandhq/errand/lab/internal/peer"
+	"github.com/errandhq/errand/queue"
+)
+
+// A timetable is schedules that have ticks for a minute.
+type timetable struct {
+	name      string
+	processes int
+	every     time.Duration // between two ticks of a schedule
+	over      time.Duration // the schedules' ticks are spread over this time
+}
+
+var timetables = []timetable{
+	{name: "spread over a minute, 8 processes", processes: 8, every: time.Minute, over: time.Minute},
+	{name: "all in one second, 8 processes", processes: 8, every: 6 * time.Second, over: time.Second},
+	{name: "all at one moment, 8 processes", processes: 8, every: 6 * time.Second},
+	{name: "all at one moment, 1 process", processes: 1, every: 6 * time.Second},
+}
+
+const (
+	scheduleCount = 10_000
+	// timetableStart is when the first tick comes, after the schedules are set.
+	timetableStart = 5 * time.Second
+	// killAfter is how long after the full second a process is killed.
+	killAfter = 100 * time.Millisecond
+	// lagTarget is the most that 99 % of the ticks may lag, in milliseconds.
+	lagTarget = 200
+)
+
+var schedules = Scenario{
+	Name:  "schedules",
+	Title: "10,000 schedules have ticks for a minute, while a process is killed each second",
+	Note: "The lag is the time from a tick until the statement that enqueues its job, by the database's clock. Each second the longest-lived " +
+		"process is killed with SIGKILL, 0.1 s after a tick, and replaced; the single process is not killed. \"until started\" is the " +
+		"time from a tick to the start of its job, for jobs whose process was not killed meanwhile. Twice: ticks with two jobs. Missed: " +
+		"ticks without a job.",
+	Cases:   timetableNames(),
+	Systems: []string{"errand"},
+	Rounds:  1,
+	Chart:   []result.Metric{result.P99},
+	Targets: timetableTargets(),
+	Measure: measureSchedules,
+}
+
+func timetableNames() (names []string) {
+	for _, t := range timetables {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+func timetableTargets() (targets []result.Target) {
+	for _, t := range timetables {
+		targets = append(targets, errandAtMost(lagTarget, result.P99, t.name),
+			errandAtMost(0, result.Twice, t.name), errandAtMost(0, result.Missed, t.name))
+	}
+	return targets
+}
+
+func measureSchedules(ctx context.Context, h *harness.Harness, system peer.System, name string) (figures []result.Figure, err error) {
+	var t timetable
+	for _, t = range timetables {
+		if t.name == name {
+			break
+		}
+	}
+	if err := h.Fresh(ctx, system); err != nil {
+		return nil, err
+	}
+	crew, err := h.StartWorkers(ctx, harness.Drainage{System: system, Workers: t.processes})
+	defer func() { crew.Kill() }()
+	if err != nil {
+		return nil, err
+	}
+	if err := crew.Begin(); err != nil {
+		return nil, err
+	}
+	first := time.Now().Truncate(time.Second).Add(timetableStart)
+	if err := t.set(ctx, h, first); err != nil {
+		return nil, err
+	}
+	for second := range int(h.Duration(time.Minute) / time.Second) {
+		time.Sleep(time.Until(first.Add(time.Duration(second)*time.Second + killAfter)))
+		if t.processes == 1 {
+			continue
+		}
+		crew[0].Kill()
+		next, err := h.StartWorkers(ctx, harness.Drainage{System: system})
+		crew = append(crew[1:], next...)
+		if err == nil {
+			err = next.Begin()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := h.Postgres.Exec(ctx, `UPDATE errand.schedules SET next_at = NULL, paused = true WHERE next_at > now()`); err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Second)
+	if _, err := crew.Stop(); err != nil {
+		return nil, err
+	}
+	return t.audit(ctx, h, first)
+}
+
+// set sets the schedules, and commits when their first ticks are known.
+func (t timetable) set(ctx context.Context, h *harness.Harness, first time.Time) (err error) {
+	db, err := labpeer.OpenDB("pgx", h.Postgres.OwnDSN, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	b, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		return err
+	}
+	n := h.Jobs(scheduleCount)
+	var all []queue.Schedule
+	for i := range n {
+		all = append(all, queue.Schedule{
+			Name: strconv.Itoa(i), Spec: "@every " + t.every.String(), Missed: queue.MissedAll,
+			Job: &queue.Job{Kind: "bench.order", Payload: []byte(`{"order": 0, "to": "alice@example.com"}`)},
+		})
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := b.SetSchedules(ctx, tx, all...); err != nil {
+		return err
+	}
+	step := t.over / time.Duration(n)
+	_, err = tx.ExecContext(ctx, `UPDATE errand.schedules SET next_at = $1::timestamptz + name::integer * $2::integer * interval '1 microsecond'`,
+		first, step.Microseconds())
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// audit compares the jobs in the table with the ticks that there were.
+func (t timetable) audit(ctx context.Context, h *harness.Harness, first time.Time) (figures []result.Figure, err error) {
+	const fired = `WITH fired AS (
+		SELECT headers->>'errand-schedule' AS name, (headers->>'errand-tick')::timestamptz AS tick, scheduled_at, started_at, attempts
+		FROM errand.jobs) `
+	lag := func(share float64, until, where string) string {
+		return fmt.Sprintf(`SELECT (percentile_disc(%v) WITHIN GROUP (ORDER BY extract(epoch FROM %s - tick)) * 1000000)::bigint
+			FROM fired WHERE %s`, share, until, where)
+	}
+	for _, q := range []struct {
+		metric result.Metric
+		query  string
+		unit   float64
+	}{
+		{result.P50, lag(0.5, "scheduled_at", "true"), 1000},
+		{result.P99, lag(0.99, "scheduled_at", "true"), 1000},
+		{result.Slowest, lag(1, "scheduled_at", "true"), 1000},
+		{result.StartedP99, lag(0.99, "started_at", "attempts = 1"), 1000},
+		{result.Ticks, `SELECT count(*) FROM fired`, 1},
+		{result.Twice, `SELECT count(*) FROM (SELECT FROM fired GROUP BY name, tick HAVING count(*) > 1) AS t`, 1},
+		{result.Missed, fmt.Sprintf(`SELECT sum(CASE WHEN s.next_at IS NULL AND s.last_tick IS NOT NULL
+				THEN 1 + round(extract(epoch FROM s.last_tick - f.first) / %v) - f.n ELSE 1 END)::bigint
+			FROM errand.schedules s LEFT JOIN (SELECT name, min(tick) AS first, count(DISTINCT tick) AS n FROM fired GROUP BY name) AS f USING (name)`,
+			t.every.Seconds()), 1},
+	} {
+		n, err := h.Postgres.Number(ctx, fired+q.query)
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, result.NewFigure(q.metric, float64(n)/q.unit))
+	}
+	return figures, nil
+}
