@@ -11,6 +11,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/lab/bench/internal/server"
 	labpeer "github.com/errandhq/errand/lab/internal/peer"
 	"github.com/errandhq/errand/queue"
 )
@@ -88,6 +89,10 @@ func measureSchedules(ctx context.Context, h *harness.Harness, system peer.Syste
 	if err := crew.Begin(); err != nil {
 		return nil, err
 	}
+	before, err := h.Read(ctx, system)
+	if err != nil {
+		return nil, err
+	}
 	first := time.Now().Truncate(time.Second).Add(timetableStart)
 	if err := t.set(ctx, h, first); err != nil {
 		return nil, err
@@ -107,14 +112,20 @@ func measureSchedules(ctx context.Context, h *harness.Harness, system peer.Syste
 			return nil, err
 		}
 	}
-	if err := h.Postgres.Exec(ctx, `UPDATE errand.schedules SET next_at = NULL, paused = true WHERE next_at > now()`); err != nil {
+	if err := h.Postgres.Exec(ctx,
+		`DELETE FROM errand.schedules WHERE next_at > now() AND last_tick IS NULL`,
+		`UPDATE errand.schedules SET next_at = NULL, paused = true WHERE next_at > now()`); err != nil {
 		return nil, err
 	}
 	time.Sleep(time.Second)
 	if _, err := crew.Stop(); err != nil {
 		return nil, err
 	}
-	return t.audit(ctx, h, first)
+	after, err := h.ReadLate(ctx, system)
+	if err != nil {
+		return nil, err
+	}
+	return t.audit(ctx, h, before, after)
 }
 
 // set sets the schedules, and commits when their first ticks are known.
@@ -154,7 +165,7 @@ func (t timetable) set(ctx context.Context, h *harness.Harness, first time.Time)
 }
 
 // audit compares the jobs in the table with the ticks that there were.
-func (t timetable) audit(ctx context.Context, h *harness.Harness, first time.Time) (figures []result.Figure, err error) {
+func (t timetable) audit(ctx context.Context, h *harness.Harness, before, after server.Reading) (figures []result.Figure, err error) {
 	const fired = `WITH fired AS (
 		SELECT headers->>'errand-schedule' AS name, (headers->>'errand-tick')::timestamptz AS tick, scheduled_at, started_at, attempts
 		FROM errand.jobs) `
@@ -183,6 +194,11 @@ func (t timetable) audit(ctx context.Context, h *harness.Harness, first time.Tim
 			return nil, err
 		}
 		figures = append(figures, result.NewFigure(q.metric, float64(n)/q.unit))
+		if q.metric == result.Ticks {
+			figures = append(figures,
+				result.NewFigure(result.ServerCPU, float64((after.CPU-before.CPU).Microseconds())/float64(n)),
+				result.NewFigure(result.Commits, float64(after.Commits-before.Commits)/float64(n)))
+		}
 	}
 	return figures, nil
 }
