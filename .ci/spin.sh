@@ -1,15 +1,30 @@
 #!/usr/bin/env bash
-# Checks docs/spec/errand.pml with spin, which it installs on a Debian that has none: each invariant
+# Checks the models in docs/spec with spin, which it installs on a Debian that has none: each invariant
 # in every state that can be reached, and that each mutant breaks the invariant that it is meant to
 # break. Prints a line per check. FULL=1 also checks the liveness of two jobs, which takes minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-model=$PWD/docs/spec/errand.pml
+spec=$PWD/docs/spec
 always=(one_fence one_lease late_changes_nothing ended_stays_ended attempts_bounded gets_its_attempts release_is_free exactly_one_row)
 sometime=(ends_or_claimable ends_unless_given_back)
 
 # What each mutant breaks.
+limit_mutants=(
+	NO_LOCK:never_above_limit
+	SNAPSHOT_FIRST:never_above_limit
+	UNLOCK_EARLY:never_above_limit
+	LOCK_STAYS:no_dead_end
+)
+schedule_mutants=(
+	NEITHER:never_twice
+	NEITHER:edit_holds
+	EDIT_BLIND:never_twice
+	EDIT_FORGETS:never_twice
+	ENQUEUE_ALONE:never_twice
+	MOVE_ALONE:none_missed
+	LOCK_STAYS:no_dead_end
+)
 mutants=(
 	NO_FENCE:late_changes_nothing
 	NO_STATUS:ended_stays_ended
@@ -36,10 +51,10 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 failed=0
 
-# translate FLAG...: makes the verifier's source, pan.c, of the model with these flags.
+# translate MODEL FLAG...: makes the verifier's source, pan.c, of the model with these flags.
 translate() {
 	rm -f always sometime no_dead_end
-	spin -a "$@" "$model" >spin.log || { cat spin.log; return 1; }
+	spin -a "${@:2}" "$spec/$1.pml" >spin.log || { cat spin.log; return 1; }
 }
 
 # search PROPERTY: writes what the verifier finds to pan.log. Fails if it has not seen all it should.
@@ -85,17 +100,33 @@ breaks() {
 	fi
 }
 
-translate -DJOBS=1 -DWORKERS=3
+translate errand -DJOBS=1 -DWORKERS=3
 holds '1 job, 3 workers' no_dead_end "${always[@]}" "${sometime[@]}"
 # With true numbers for fences, and so no more than some claims: it may come to a dead end.
-translate -DJOBS=1 -DWORKERS=2 -DSEQUENCE=8
+translate errand -DJOBS=1 -DWORKERS=2 -DSEQUENCE=8
 holds '1 job, 2 workers, 8 claims' every_state ended_stays_ended
-translate -DJOBS=2 -DWORKERS=2
+translate errand -DJOBS=2 -DWORKERS=2
 holds '2 jobs, 2 workers' no_dead_end every_state ended_stays_ended
 [ -z "${FULL:-}" ] || holds '2 jobs, 2 workers' "${sometime[@]}"
 
 for mutant in "${mutants[@]}"; do
-	translate -DJOBS=1 -DWORKERS=2 "-DMUTANT_${mutant%:*}"
+	translate errand -DJOBS=1 -DWORKERS=2 "-DMUTANT_${mutant%:*}"
 	breaks "${mutant%:*}" "${mutant#*:}"
+done
+
+translate limits
+holds 'limits' no_dead_end never_above_limit
+for mutant in "${limit_mutants[@]}"; do
+	translate limits "-DMUTANT_${mutant%:*}"
+	breaks "limits ${mutant%:*}" "${mutant#*:}"
+done
+
+translate schedules
+holds 'schedules' no_dead_end never_twice none_missed edit_holds
+translate schedules -DNO_LOCK # the comparison alone is enough
+holds 'schedules, NO_LOCK' never_twice none_missed edit_holds
+for mutant in "${schedule_mutants[@]}"; do
+	translate schedules "-DMUTANT_${mutant%:*}"
+	breaks "schedules ${mutant%:*}" "${mutant#*:}"
 done
 exit $failed
