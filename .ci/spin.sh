@@ -123,8 +123,10 @@ done
 
 translate schedules
 holds 'schedules' no_dead_end never_twice none_missed edit_holds
-translate schedules -DNO_LOCK # the comparison alone is enough
-holds 'schedules, NO_LOCK' never_twice none_missed edit_holds
+for half in NO_LOCK NO_COMPARE; do # each of the two is enough
+	translate schedules -D$half
+	holds "schedules, $half" never_twice none_missed edit_holds
+done
 for mutant in "${schedule_mutants[@]}"; do
 	translate schedules "-DMUTANT_${mutant%:*}"
 	breaks "schedules ${mutant%:*}" "${mutant#*:}"
