@@ -47,13 +47,7 @@ func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...str
 // Schedules implements [queue.Scheduler]. A schedule whose job cannot be read has an empty Job.
 func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
 	_, rows, err := b.readSchedules(ctx, "schedules", nil, nil)
-	for _, r := range rows {
-		if !r.Deleted {
-			s, _ := r.State()
-			all = append(all, s.ScheduleRecord)
-		}
-	}
-	return all, err
+	return sqlkit.Records(rows), err
 }
 
 // readSchedules returns the server's clock and the schedules of that text array, or all if it is

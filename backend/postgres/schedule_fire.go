@@ -32,25 +32,9 @@ const lockedTick = 10 * time.Millisecond
 // enqueueing role for that, or else leaves schedules to others. A schedule that cannot be fired is
 // left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
-	if next, ok := b.ticks.UntilNext(); ok {
-		return 0, next, nil
-	}
-	if next, err = b.lookForTick(ctx); err != nil || next != 0 {
-		return 0, next, err
-	}
-	batch := b.ticks.Batch()
-	fired, err = b.fireDue(ctx, batch)
-	if err != nil {
-		return fired, 0, err
-	}
-	b.ticks.Expire()
-	if fired == batch {
-		return fired, 0, nil
-	}
-	if next, err = b.lookForTick(ctx); next == 0 {
-		next = lockedTick
-	}
-	return fired, next, err
+	look := func() (time.Duration, error) { return b.lookForTick(ctx) }
+	fire := func(batch int) (int, error) { return b.fireDue(ctx, batch) }
+	return b.ticks.Fire(look, fire, lockedTick)
 }
 
 // lookForTick asks the server how long until the next tick, with sql/schedule_next.sql. It returns
@@ -71,25 +55,15 @@ func (b *Backend) lookForTick(ctx context.Context) (next time.Duration, err erro
 // fireDue fires at most batch schedules that are due and not locked. It returns how many it has
 // fired, and the errors of those that it could not fire.
 func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error) {
-	var names []string
+	var ready []sqlkit.Firing
 	var broken error
 	err = b.inTx(ctx, "fire schedules", func(tx queue.DB) error {
-		names, broken = nil, nil
+		ready, broken = nil, nil
 		at, rows, err := b.queryScheduleRows(ctx, tx, b.sql.scheduleDue, textArray(b.ticks.Left()), batch)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		var ready []firing
-		for _, r := range rows {
-			s, jobs, next, err := r.FireRow(at, b.options.MaxPayload)
-			if err != nil {
-				b.ticks.Leave(r.Name, schedules.RetryTick)
-				broken = errors.Join(broken, err)
-				continue
-			}
-			names = append(names, r.Name)
-			ready = append(ready, firing{r, s, jobs, next})
-		}
+		ready, broken = b.ticks.FireRows(rows, at, b.options.MaxPayload)
 		return b.enqueueTicks(ctx, tx, ready)
 	})
 	if broken != nil {
@@ -97,32 +71,24 @@ func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error)
 	}
 	switch {
 	case err == nil:
-		return len(names), broken
-	case len(names) == 0 || sqlState(err) == "" || ctx.Err() != nil: // it has to do with the connection
+		return len(ready), broken
+	case len(ready) == 0 || sqlState(err) == "" || ctx.Err() != nil: // it has to do with the connection
 	case sqlState(err) == insufficientPrivilege:
 		b.ticks.Deny(schedules.RetryTick)
-		err = fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(names), err)
-	case len(names) == 1 && lockTimedOut(err): // a transaction holds the key of its job
-		b.ticks.Leave(names[0], time.Second)
+		err = fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(ready), err)
+	case len(ready) == 1 && lockTimedOut(err): // a transaction holds the key of its job
+		b.ticks.Leave(ready[0].Row.Name, time.Second)
 		err = nil
-	case len(names) == 1:
-		b.ticks.Leave(names[0], schedules.RetryTick)
-		err = fmt.Errorf("schedule %q: %w", names[0], err)
+	case len(ready) == 1:
+		b.ticks.Leave(ready[0].Row.Name, schedules.RetryTick)
+		err = fmt.Errorf("schedule %q: %w", ready[0].Row.Name, err)
 	default:
-		b.ticks.FireSingly(len(names))
+		b.ticks.FireSingly(len(ready))
 		if lockTimedOut(err) {
 			err = nil
 		}
 	}
 	return 0, errors.Join(broken, err)
-}
-
-// firing is a locked schedule whose tick has come, with its jobs and the tick that follows.
-type firing struct {
-	row   sqlkit.ScheduleRow
-	state *schedules.State
-	jobs  []*queue.Job
-	next  time.Time
 }
 
 // firedSchedule is an element of the first parameter of sql/schedule_fired.sql.
@@ -137,21 +103,17 @@ type firedSchedule struct {
 }
 
 // enqueueTicks enqueues the jobs of locked schedules and moves the schedules on.
-func (b *Backend) enqueueTicks(ctx context.Context, tx queue.DB, all []firing) error {
-	var jobs []*queue.Job
-	for _, f := range all {
-		jobs = append(jobs, f.jobs...)
-	}
-	if err := b.Enqueue(ctx, tx, jobs...); err != nil {
+func (b *Backend) enqueueTicks(ctx context.Context, tx queue.DB, all []sqlkit.Firing) error {
+	if err := b.Enqueue(ctx, tx, sqlkit.JobsOf(all)...); err != nil {
 		return err
 	}
 	var moved []firedSchedule
 	for _, f := range all {
-		row, err := sqlkit.NewScheduleRow(f.state.Fired(f.jobs, f.next))
+		row, err := f.Fired()
 		if err != nil {
 			return err
 		}
-		moved = append(moved, firedSchedule{row.Name, row.Version, f.row.NextAt, row.NextAt, row.LastTick, row.LastJob, row.Skipped})
+		moved = append(moved, firedSchedule{row.Name, row.Version, f.Row.NextAt, row.NextAt, row.LastTick, row.LastJob, row.Skipped})
 	}
 	if len(moved) == 0 {
 		return nil

@@ -51,13 +51,7 @@ func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, er
 		rows, err = queryScheduleRows(ctx, db, b.sql.scheduleRead, nil)
 		return err
 	})
-	for _, r := range rows {
-		if !r.Deleted {
-			s, _ := r.State()
-			all = append(all, s.ScheduleRecord)
-		}
-	}
-	return all, err
+	return sqlkit.Records(rows), err
 }
 
 func queryScheduleRows(ctx context.Context, db queue.DB, query string, args ...any) (all []sqlkit.ScheduleRow, err error) {
@@ -132,21 +126,9 @@ func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sql
 // sql/schedule_next.sql, which writes nothing, and fires one batch of what is due in one
 // transaction. A schedule that cannot be fired is left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
-	if next, ok := b.ticks.UntilNext(); ok {
-		return 0, next, nil
-	}
-	if next, err = b.lookForTick(ctx); err != nil || next != 0 {
-		return 0, next, err
-	}
-	batch := b.ticks.Batch()
-	if fired, err = b.fireDue(ctx, batch); err != nil {
-		return fired, 0, err
-	}
-	if b.ticks.Expire(); fired == batch {
-		return fired, 0, nil
-	}
-	next, err = b.lookForTick(ctx)
-	return fired, next, err
+	look := func() (time.Duration, error) { return b.lookForTick(ctx) }
+	fire := func(batch int) (int, error) { return b.fireDue(ctx, batch) }
+	return b.ticks.Fire(look, fire, 0)
 }
 
 // lookForTick returns how long until the next tick: 0 if it has come, less than 0 if there is none.
@@ -172,18 +154,10 @@ func untilTick(at sql.NullInt64, now int64) time.Duration {
 	return sqlkit.Duration(max(at.Int64-now, 0))
 }
 
-// firing is a schedule whose tick has come, with its jobs and the tick that follows.
-type firing struct {
-	row   sqlkit.ScheduleRow
-	state *schedules.State
-	jobs  []*queue.Job
-	next  time.Time
-}
-
 // fireDue fires at most batch schedules that are due. It returns how many, and the errors of those
 // that it could not fire.
 func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error) {
-	var ready []firing
+	var ready []sqlkit.Firing
 	var broken error
 	err = b.write(ctx, "fire schedules", func(ctx context.Context, db queue.DB) error {
 		ready, broken = nil, nil
@@ -195,15 +169,7 @@ func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error)
 		if err != nil || len(rows) == 0 {
 			return errors.Join(err, errUndo)
 		}
-		for _, r := range rows {
-			s, jobs, next, err := r.FireRow(time.UnixMicro(at).UTC(), b.options.MaxPayload)
-			if err != nil {
-				b.ticks.Leave(r.Name, schedules.RetryTick)
-				broken = errors.Join(broken, err)
-				continue
-			}
-			ready = append(ready, firing{r, s, jobs, next})
-		}
+		ready, broken = b.ticks.FireRows(rows, time.UnixMicro(at).UTC(), b.options.MaxPayload)
 		return b.enqueueTicks(ctx, db, ready)
 	})
 	if broken != nil {
@@ -211,14 +177,12 @@ func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error)
 	}
 	switch {
 	case err == nil:
-		for _, f := range ready {
-			b.wakeFor(nil, f.jobs)
-		}
+		b.wakeFor(nil, sqlkit.JobsOf(ready))
 		return len(ready), broken
 	case len(ready) == 0 || ctx.Err() != nil || sqliteerr.IsBusy(err):
 	case len(ready) == 1:
-		b.ticks.Leave(ready[0].row.Name, schedules.RetryTick)
-		err = fmt.Errorf("schedule %q: %w", ready[0].row.Name, err)
+		b.ticks.Leave(ready[0].Row.Name, schedules.RetryTick)
+		err = fmt.Errorf("schedule %q: %w", ready[0].Row.Name, err)
 	default:
 		b.ticks.FireSingly(len(ready))
 	}
@@ -226,22 +190,18 @@ func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error)
 }
 
 // enqueueTicks enqueues the jobs of schedules and moves the schedules on.
-func (b *Backend) enqueueTicks(ctx context.Context, db queue.DB, all []firing) error {
-	var jobs []*queue.Job
-	for _, f := range all {
-		jobs = append(jobs, f.jobs...)
-	}
-	if len(jobs) > 0 {
+func (b *Backend) enqueueTicks(ctx context.Context, db queue.DB, all []sqlkit.Firing) error {
+	if jobs := sqlkit.JobsOf(all); len(jobs) > 0 {
 		if err := b.writeJobs(ctx, db, jobs); err != nil {
 			return err
 		}
 	}
 	for _, f := range all {
-		row, err := sqlkit.NewScheduleRow(f.state.Fired(f.jobs, f.next))
+		row, err := f.Fired()
 		if err != nil {
 			return err
 		}
-		_, err = exec(ctx, db, b.sql.scheduleFired, row.Name, row.Version, f.row.NextAt, row.NextAt, row.LastTick, row.LastJob, row.Skipped)
+		_, err = exec(ctx, db, b.sql.scheduleFired, row.Name, row.Version, f.Row.NextAt, row.NextAt, row.LastTick, row.LastJob, row.Skipped)
 		if err != nil {
 			return err
 		}

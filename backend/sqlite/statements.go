@@ -12,108 +12,202 @@ var sqlFiles embed.FS
 
 // statements holds the text of each file in the folder sql, with the prefix filled in.
 type statements struct {
-	enqueueOne, enqueueAlike, enqueue, enqueueKeyed, live string
-	enqueueReplacing, giveUp                              string
-	fence, nextPriority, due, dueBeyond, take             string
-	groups, heads                                         string
-	extend, settle, settleDone, settleDrop                string
-	rulesVersion, rulesChanged, rules, setRule            string
-	removeRule, running, nextGroup, groupPriority         string
-	bucket, spend, throttle, costs                        string
-	fullBuckets, sweepTokens                              string
-	dueGroup, dueUngrouped                                string
-	expired, reclaim, complete, resume                    string
-	sleep, lastID, bumpID                                 string
-	choose, cancel, edit, redrive, noteCancel, cancels    string
-	pauseKind, resumeKind, pausedKinds                    string
-	old, archive, prune                                   string
-	backlog, idRange, countAll, countFew, countSample     string
-	list, listPending, job                                string
-	keepOutput, keepProgress, result                      string
-	orphans, removeResults                                string
-
-	scheduleLock, scheduleRead, scheduleWrite, scheduleDelete string
-	scheduleNext, scheduleDue, scheduleFired                  string
+	enqueueStatements
+	claimStatements
+	ruleStatements
+	settleStatements
+	sleepStatements
+	controlStatements
+	pruneStatements
+	inspectStatements
+	scheduleStatements
 }
+
+// A loader returns the text of a file.
+type loader func(name string) string
 
 func loadStatements(prefix string) statements {
 	load := func(name string) string {
 		return withPrefix(uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")), prefix)
 	}
 	return statements{
-		keepOutput:       load("keep_output"),
-		keepProgress:     load("keep_progress"),
-		result:           load("result"),
-		orphans:          load("orphans"),
-		removeResults:    load("remove_results"),
+		loadEnqueue(load),
+		loadClaim(load),
+		loadRule(load),
+		loadSettle(load),
+		loadSleep(load),
+		loadControl(load),
+		loadPrune(load),
+		loadInspect(load),
+		loadSchedule(load),
+	}
+}
+
+// enqueueStatements write jobs.
+type enqueueStatements struct {
+	enqueueOne, enqueueAlike, enqueue, enqueueKeyed, enqueueReplacing, giveUp, live string
+}
+
+func loadEnqueue(load loader) enqueueStatements {
+	return enqueueStatements{
 		enqueueOne:       load("enqueue_one"),
 		enqueueAlike:     load("enqueue_alike"),
 		enqueue:          load("enqueue"),
 		enqueueKeyed:     load("enqueue_keyed"),
-		live:             load("live"),
 		enqueueReplacing: load("enqueue_replacing"),
 		giveUp:           load("give_up"),
-		fence:            load("fence"),
-		nextPriority:     load("next_priority"),
-		groups:           load("groups"),
-		heads:            load("heads"),
-		due:              load("due"),
-		dueBeyond:        load("due_beyond"),
-		rulesVersion:     load("rules_version"),
-		rulesChanged:     load("rules_changed"),
-		rules:            load("rules"),
-		setRule:          load("set_rule"),
-		removeRule:       load("remove_rule"),
-		running:          load("running"),
-		bucket:           load("bucket"),
-		spend:            load("spend"),
-		throttle:         load("throttle"),
-		costs:            load("costs"),
-		fullBuckets:      load("full_buckets"),
-		sweepTokens:      load("sweep_tokens"),
-		nextGroup:        load("next_group"),
-		groupPriority:    load("next_priority_group"),
-		dueGroup:         load("due_group"),
-		dueUngrouped:     load("due_ungrouped"),
-		take:             load("take"),
-		extend:           load("extend"),
-		settle:           load("settle"),
-		settleDone:       load("settle_done"),
-		settleDrop:       load("settle_drop"),
-		expired:          load("expired"),
-		reclaim:          load("reclaim"),
-		complete:         load("complete"),
-		resume:           load("resume"),
-		sleep:            load("sleep"),
-		lastID:           load("last_id"),
-		bumpID:           load("bump_id"),
-		redrive:          load("redrive"),
-		choose:           load("choose"),
-		cancel:           load("cancel"),
-		edit:             load("edit"),
-		noteCancel:       load("note_cancel"),
-		cancels:          load("cancels"),
-		pauseKind:        load("pause_kind"),
-		resumeKind:       load("resume_kind"),
-		pausedKinds:      load("paused_kinds"),
-		old:              load("old"),
-		archive:          load("archive"),
-		prune:            load("prune"),
-		backlog:          load("backlog"),
-		idRange:          load("id_range"),
-		countAll:         load("count_all"),
-		countFew:         load("count_few"),
-		countSample:      load("count_sample"),
-		list:             load("list"),
-		listPending:      load("list_pending"),
-		scheduleLock:     load("schedule_lock"),
-		scheduleRead:     load("schedule_read"),
-		scheduleWrite:    load("schedule_write"),
-		scheduleDelete:   load("schedule_delete"),
-		scheduleNext:     load("schedule_next"),
-		scheduleDue:      load("schedule_due"),
-		scheduleFired:    load("schedule_fired"),
-		job:              load("job"),
+		live:             load("live"),
+	}
+}
+
+// claimStatements claim jobs, and hold them.
+type claimStatements struct {
+	fence, nextPriority, due, dueBeyond, groups, heads, take, complete, resume string
+	extend, expired, reclaim                                                   string
+}
+
+func loadClaim(load loader) claimStatements {
+	return claimStatements{
+		fence:        load("fence"),
+		nextPriority: load("next_priority"),
+		due:          load("due"),
+		dueBeyond:    load("due_beyond"),
+		groups:       load("groups"),
+		heads:        load("heads"),
+		take:         load("take"),
+		complete:     load("complete"),
+		resume:       load("resume"),
+		extend:       load("extend"),
+		expired:      load("expired"),
+		reclaim:      load("reclaim"),
+	}
+}
+
+// ruleStatements keep rules.
+type ruleStatements struct {
+	rulesVersion, rulesChanged, rules, setRule, removeRule, running, nextGroup string
+	groupPriority, dueGroup, dueUngrouped, bucket, spend, throttle, costs      string
+	fullBuckets, sweepTokens                                                   string
+}
+
+func loadRule(load loader) ruleStatements {
+	return ruleStatements{
+		rulesVersion:  load("rules_version"),
+		rulesChanged:  load("rules_changed"),
+		rules:         load("rules"),
+		setRule:       load("set_rule"),
+		removeRule:    load("remove_rule"),
+		running:       load("running"),
+		nextGroup:     load("next_group"),
+		groupPriority: load("next_priority_group"),
+		dueGroup:      load("due_group"),
+		dueUngrouped:  load("due_ungrouped"),
+		bucket:        load("bucket"),
+		spend:         load("spend"),
+		throttle:      load("throttle"),
+		costs:         load("costs"),
+		fullBuckets:   load("full_buckets"),
+		sweepTokens:   load("sweep_tokens"),
+	}
+}
+
+// settleStatements record what runs came to.
+type settleStatements struct {
+	settle, settleDone, settleDrop, keepOutput, keepProgress, result string
+}
+
+func loadSettle(load loader) settleStatements {
+	return settleStatements{
+		settle:       load("settle"),
+		settleDone:   load("settle_done"),
+		settleDrop:   load("settle_drop"),
+		keepOutput:   load("keep_output"),
+		keepProgress: load("keep_progress"),
+		result:       load("result"),
+	}
+}
+
+// sleepStatements serve workers that sleep.
+type sleepStatements struct {
+	sleep, lastID, bumpID string
+}
+
+func loadSleep(load loader) sleepStatements {
+	return sleepStatements{
+		sleep:  load("sleep"),
+		lastID: load("last_id"),
+		bumpID: load("bump_id"),
+	}
+}
+
+// controlStatements serve people who change jobs.
+type controlStatements struct {
+	choose, cancel, edit, redrive, noteCancel, cancels, pauseKind, resumeKind string
+	pausedKinds                                                               string
+}
+
+func loadControl(load loader) controlStatements {
+	return controlStatements{
+		choose:      load("choose"),
+		cancel:      load("cancel"),
+		edit:        load("edit"),
+		redrive:     load("redrive"),
+		noteCancel:  load("note_cancel"),
+		cancels:     load("cancels"),
+		pauseKind:   load("pause_kind"),
+		resumeKind:  load("resume_kind"),
+		pausedKinds: load("paused_kinds"),
+	}
+}
+
+// pruneStatements delete old jobs.
+type pruneStatements struct {
+	old, archive, prune, orphans, removeResults string
+}
+
+func loadPrune(load loader) pruneStatements {
+	return pruneStatements{
+		old:           load("old"),
+		archive:       load("archive"),
+		prune:         load("prune"),
+		orphans:       load("orphans"),
+		removeResults: load("remove_results"),
+	}
+}
+
+// inspectStatements list and count jobs.
+type inspectStatements struct {
+	backlog, idRange, countAll, countFew, countSample, list, listPending, job string
+}
+
+func loadInspect(load loader) inspectStatements {
+	return inspectStatements{
+		backlog:     load("backlog"),
+		idRange:     load("id_range"),
+		countAll:    load("count_all"),
+		countFew:    load("count_few"),
+		countSample: load("count_sample"),
+		list:        load("list"),
+		listPending: load("list_pending"),
+		job:         load("job"),
+	}
+}
+
+// scheduleStatements keep schedules, and fire them.
+type scheduleStatements struct {
+	scheduleLock, scheduleRead, scheduleWrite, scheduleDelete, scheduleNext string
+	scheduleDue, scheduleFired                                              string
+}
+
+func loadSchedule(load loader) scheduleStatements {
+	return scheduleStatements{
+		scheduleLock:   load("schedule_lock"),
+		scheduleRead:   load("schedule_read"),
+		scheduleWrite:  load("schedule_write"),
+		scheduleDelete: load("schedule_delete"),
+		scheduleNext:   load("schedule_next"),
+		scheduleDue:    load("schedule_due"),
+		scheduleFired:  load("schedule_fired"),
 	}
 }
 

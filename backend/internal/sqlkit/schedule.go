@@ -75,22 +75,6 @@ func (r ScheduleRow) State() (*schedules.State, error) {
 	return s, nil
 }
 
-// FireRow returns the jobs of a row whose tick has come, and the tick that follows.
-func (r ScheduleRow) FireRow(at time.Time, maxPayload int) (s *schedules.State, jobs []*queue.Job, next time.Time, err error) {
-	if s, err = r.State(); err != nil {
-		return nil, nil, next, err
-	}
-	if jobs, next, err = s.Fire(s.Next, at); err != nil {
-		return nil, nil, next, err
-	}
-	for _, j := range jobs {
-		if err := j.Check(maxPayload); err != nil {
-			return nil, nil, next, fmt.Errorf("schedule %q: %w", r.Name, err)
-		}
-	}
-	return s, jobs, next, nil
-}
-
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -1,0 +1,96 @@
+package sqlkit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/internal/schedules"
+	"github.com/errandhq/errand/queue"
+)
+
+// Firing is a schedule whose tick has come.
+type Firing struct {
+	Row   ScheduleRow
+	Jobs  []*queue.Job // the jobs to enqueue
+	state *schedules.State
+	next  time.Time // the tick that follows
+}
+
+// FireRows returns what to do for rows whose tick has come. It leaves schedules that cannot be fired
+// alone for a while, and returns their errors.
+func (t *Ticks) FireRows(rows []ScheduleRow, at time.Time, maxPayload int) (ready []Firing, broken error) {
+	for _, r := range rows {
+		f, err := r.fire(at, maxPayload)
+		if err != nil {
+			t.Leave(r.Name, schedules.RetryTick)
+			broken = errors.Join(broken, err)
+			continue
+		}
+		ready = append(ready, f)
+	}
+	return ready, broken
+}
+
+func (r ScheduleRow) fire(at time.Time, maxPayload int) (f Firing, err error) {
+	f.Row = r
+	if f.state, err = r.State(); err != nil {
+		return f, err
+	}
+	if f.Jobs, f.next, err = f.state.Fire(f.state.Next, at); err != nil {
+		return f, err
+	}
+	for _, j := range f.Jobs {
+		if err := j.Check(maxPayload); err != nil {
+			return f, fmt.Errorf("schedule %q: %w", r.Name, err)
+		}
+	}
+	return f, nil
+}
+
+// Fired returns the row of the schedule after its jobs were enqueued.
+func (f Firing) Fired() (ScheduleRow, error) { return NewScheduleRow(f.state.Fired(f.Jobs, f.next)) }
+
+// JobsOf returns the jobs of all schedules.
+func JobsOf(all []Firing) (jobs []*queue.Job) {
+	for _, f := range all {
+		jobs = append(jobs, f.Jobs...)
+	}
+	return jobs
+}
+
+// Records returns the schedules of rows, without those that were deleted. A schedule whose job
+// cannot be read has an empty Job.
+func Records(rows []ScheduleRow) (all []queue.ScheduleRecord) {
+	for _, r := range rows {
+		if !r.Deleted {
+			s, _ := r.State()
+			all = append(all, s.ScheduleRecord)
+		}
+	}
+	return all
+}
+
+// Fire fires one batch if a tick has come, or if the next tick is not known. look returns how long
+// until the next tick: 0 if it has come, less than 0 for none. fire fires at most batch schedules.
+// Fire returns what [queue.ScheduleRunner] says; busy is how long until it is called again for ticks
+// that fire has not fired, because another process is firing them.
+func (t *Ticks) Fire(look func() (time.Duration, error), fire func(batch int) (int, error), busy time.Duration) (fired int, next time.Duration, err error) {
+	if next, ok := t.UntilNext(); ok {
+		return 0, next, nil
+	}
+	if next, err = look(); err != nil || next != 0 {
+		return 0, next, err
+	}
+	batch := t.Batch()
+	if fired, err = fire(batch); err != nil {
+		return fired, 0, err
+	}
+	if t.Expire(); fired == batch {
+		return fired, 0, nil
+	}
+	if next, err = look(); next == 0 {
+		next = busy
+	}
+	return fired, next, err
+}
