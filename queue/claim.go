@@ -20,6 +20,9 @@ const (
 	// keep the machine busy while jobs trickle in.
 	claimPause = 3 * time.Millisecond
 	pauseShare = 2
+	// groupPrefetch divides Prefetch where jobs have groups: a job of another group should not wait
+	// behind many that were claimed before it came.
+	groupPrefetch = 4
 	// claimBytes bounds the payloads and headers of one claim, and of the jobs that wait besides.
 	// maxShrinkage is how often the worker halves claimBytes, and the number of jobs, at most,
 	// while claims are not answered in time.
@@ -139,7 +142,7 @@ func (r *run) claimOnce(ctx context.Context, n, free int) (got int, full bool, e
 		return 0, false, err
 	}
 	full = isFull(req, jobs)
-	r.noteBacklog(full)
+	r.noteBacklog(full, jobs)
 	r.startJobs(ctx, jobs, before)
 	return len(jobs), full, nil
 }
@@ -197,11 +200,14 @@ func (r *run) roomNow() (n, free int) {
 	return r.freeRoom(), max(r.Concurrency-r.held.unfinished(), 0)
 }
 
-// noteBacklog notes whether the last claim came back full.
-func (r *run) noteBacklog(hasBacklog bool) {
+// noteBacklog notes whether the last claim came back full, and whether its jobs have groups.
+func (r *run) noteBacklog(hasBacklog bool, jobs []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hasBacklog = hasBacklog
+	if len(jobs) > 0 {
+		r.hasGroups = jobs[0].Group != ""
+	}
 	if !hasBacklog {
 		r.lastTries = 0
 	}
@@ -248,7 +254,11 @@ func (r *run) freeRoom() int {
 	fitting := r.sizes.fitting(claimBytes)
 	ahead := 0
 	if r.hasBacklog && r.lastTries == 0 {
-		ahead = min(r.pace.jobsWithin(r.Prefetch, r.Concurrency), fitting, r.mostAhead)
+		prefetch := r.Prefetch
+		if r.hasGroups {
+			prefetch /= groupPrefetch
+		}
+		ahead = min(r.pace.jobsWithin(prefetch, r.Concurrency), fitting, r.mostAhead)
 	}
 	beyond := r.held.unfinished() - r.Concurrency // jobs without a free slot; below 0, free slots
 	if beyond > ahead/2 {

@@ -77,8 +77,9 @@ type Job struct {
 	// [Worker] does not run such a job, but settles it as [Dead] with this error. Filled in by
 	// Claim and by an [Inspector].
 	Unreadable error `json:"-"`
-	// Limited is true if a [Rule] limits the job's queue. Its end leaves a place for another job, so
-	// a [Worker] that has settled it claims at once. Filled in by Claim.
+	// Limited is true if a [Rule] limits how many jobs of the queue run or start. The job's end
+	// leaves a place for another job, so a [Worker] that has settled it claims at once. Filled in by
+	// Claim.
 	Limited bool `json:"limited,omitempty"`
 	// Duplicate is true if the job was not written because a live job of the queue has its Key. ID
 	// is then the live job's. Filled in by Enqueue.

@@ -99,8 +99,9 @@ type ClaimRequest struct {
 	Kinds []string
 	// Limit is how many jobs to claim at most; at least 1.
 	Limit int
-	// Ahead is how many of the Limit would wait for a free slot. Of limited queues (see [Rule]) at
-	// most Limit-Ahead jobs are claimed, because a job that waits would keep others from running.
+	// Ahead is how many of the Limit would wait for a free slot. Where a [Rule] limits how many jobs
+	// of a queue run or start, at most Limit-Ahead are claimed, because a job that waits would keep
+	// others from running.
 	Ahead int
 	// Bytes is about how many bytes the payloads and headers of the jobs may have in total. The
 	// claim ends before the first job that does not fit, but claims the first job whatever its

@@ -48,7 +48,8 @@ type Worker struct {
 	// other workers if handlers are slow. There is a backlog if the last claim returned all the
 	// jobs it asked for. If the worker crashes, the jobs that it has claimed ahead have used an
 	// attempt, too. So jobs in their last attempt are released until there is a slot for them. 0
-	// means 100 ms; below 0 the worker claims nothing ahead.
+	// means 100 ms; below 0 the worker claims nothing ahead. For jobs with a [Job.Group] it is a
+	// quarter of that.
 	Prefetch time.Duration
 	// Timeout is how long a handler may run, with its middleware, before its context ends. The
 	// Timeout of the job's [Kind] replaces it. 0 means no limit; below 0 is an error.
@@ -239,6 +240,7 @@ type run struct {
 	slots      int                  // goroutines that run handlers, busy or not
 	pace       pace                 // how long handlers take
 	hasBacklog bool                 // the last claim came back full: more jobs are due
+	hasGroups  bool                 // the jobs of the last claim have groups
 	mostAhead  int                  // how many jobs to claim ahead at most
 	lastTries  int                  // jobs that releaseLastAttempts has released, about
 	sizes      sizes                // how long jobs are

@@ -112,7 +112,10 @@ func (c *claim) fillLimited(name string, rules *limits.Queue) {
 			running++
 		}
 	}
-	room := min(c.req.Limit-c.req.Ahead-len(c.jobs), rules.Running()-running)
+	room := min(c.req.Limit-len(c.jobs), rules.Running()-running)
+	if rules.IsBounded() {
+		room = min(room, c.req.Limit-c.req.Ahead-len(c.jobs))
+	}
 	if rules.IsPaused() || room <= 0 {
 		return
 	}
@@ -134,7 +137,7 @@ func (c *claim) fillLimited(name string, rules *limits.Queue) {
 		return ok && rules.HasRoom(job.Group, c.q.runningOf(name, job.Group))
 	})
 	for _, job := range c.jobs[first:] {
-		job.Limited = true
+		job.Limited = rules.IsBounded()
 	}
 }
 

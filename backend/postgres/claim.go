@@ -31,7 +31,7 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 		part.Queues = rest[:n]
 		var got []*queue.Job
 		if isLimited {
-			got, err = b.claimLimited(ctx, part, known.version)
+			got, err = b.claimLimited(ctx, part, known)
 		} else {
 			got, err = b.claimPlain(ctx, part, known.version)
 		}

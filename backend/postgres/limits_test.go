@@ -18,8 +18,8 @@ func setRules(t *testing.T, q *postgres.Backend, rules ...queue.Rule) {
 }
 
 // TestLimitedClaimsReadFew: a claim of a limited queue reads few rows more than it claims, behind
-// many jobs of a full group, beside jobs that are scheduled for later, and with the statistics of
-// an empty table and of a full one.
+// many jobs of a full group or a locked one, beside jobs that are scheduled for later, and with the
+// statistics of an empty table and of a full one.
 func TestLimitedClaimsReadFew(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	setRules(t, q, queue.Rule{PerGroup: 2})
@@ -64,6 +64,16 @@ func TestLimitedClaimsReadFew(t *testing.T) {
 	exec(t, db, `ANALYZE errand.jobs`)
 	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'c' || i FROM generate_series(1, 30000) i`)
 	check("old statistics")
+	exec(t, db, `DELETE FROM errand.jobs WHERE status = 'running'`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'a' FROM generate_series(1, 30000)`)
+	exec(t, db, `VACUUM errand.jobs`)
+	other, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback()
+	exec(t, other, `SELECT FROM errand.jobs WHERE job_group = 'a' FOR UPDATE`)
+	check("a group of locked jobs")
 }
 
 // TestLimitsUnderRepeatableRead: limits hold although the database's default isolation level would

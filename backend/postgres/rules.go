@@ -33,7 +33,7 @@ type rules struct {
 // knownRules are the rules of one version, as far as a claim has to know them.
 type knownRules struct {
 	version int64
-	limited map[string]bool // the limited queues
+	limited map[string]bool // the limited queues; true if a rule bounds how many jobs run or start
 }
 
 // turn is what the last claim of a limited queue came to.
@@ -53,9 +53,15 @@ func (r *rules) known() *knownRules {
 	return &knownRules{}
 }
 
+// isLimited reports whether the queue has rules.
+func (k *knownRules) isLimited(name string) bool {
+	_, ok := k.limited[name]
+	return ok
+}
+
 // firstLimited returns the first of the queues that is limited.
 func (k *knownRules) firstLimited(queues []string) (name string, ok bool) {
-	i := slices.IndexFunc(queues, func(name string) bool { return k.limited[name] })
+	i := slices.IndexFunc(queues, k.isLimited)
 	if i < 0 {
 		return "", false
 	}
@@ -137,25 +143,30 @@ const rulesTries = 100
 // firstPart returns how many of the queues, from the first on, one claim serves: a limited queue,
 // or those that are not limited, up to the first with ordered jobs.
 func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited, ordered bool) {
-	if known.limited[queues[0]] {
+	if known.isLimited(queues[0]) {
 		return 1, true, false
 	}
-	for n < len(queues) && !known.limited[queues[n]] {
+	for n < len(queues) && !known.isLimited(queues[n]) {
 		n++
 	}
 	n, ordered = b.ordered.upTo(queues[:n], time.Now())
 	return n, false, ordered
 }
 
-// claimLimited claims from a limited queue, for free slots only.
-func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, version int64) ([]*queue.Job, error) {
-	req.Limit = min(req.Limit-req.Ahead, maxLimited)
+// claimLimited claims from a limited queue. If a rule bounds how many jobs run or start, it claims
+// for free slots only.
+func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules) ([]*queue.Job, error) {
+	isBounded := known.limited[req.Queues[0]]
+	if isBounded {
+		req.Limit -= req.Ahead
+	}
+	req.Limit = min(req.Limit, maxLimited)
 	if req.Limit <= 0 || b.rules.isHeld(req.Queues[0], time.Now()) {
 		return nil, nil
 	}
-	jobs, _, err := b.claimWithPayloads(ctx, req, b.limitedClaim(req.Queues[0], version))
+	jobs, _, err := b.claimWithPayloads(ctx, req, b.limitedClaim(req.Queues[0], known.version))
 	for _, job := range jobs {
-		job.Limited = true
+		job.Limited = isBounded
 	}
 	return jobs, err
 }
@@ -199,9 +210,10 @@ func (b *Backend) readRules(ctx context.Context, db queue.DB) (*knownRules, erro
 	known := &knownRules{limited: make(map[string]bool)}
 	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		var name sql.NullString
-		err := rows.Scan(&known.version, &name)
+		var isBounded bool
+		err := rows.Scan(&known.version, &name, &isBounded)
 		if name.Valid {
-			known.limited[name.String] = true
+			known.limited[name.String] = isBounded
 		}
 		return err
 	}, b.sql.rulesKnown)

@@ -186,7 +186,10 @@ func (b *Backend) readRules(ctx context.Context, db queue.DB) (rules []queue.Rul
 
 // findLimited adds the due jobs of a limited queue to result, as many as its rules allow.
 func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *limits.Queue, at int64, result *claimResult, req queue.ClaimRequest) error {
-	room := req.Limit - req.Ahead - len(result.jobs)
+	room := req.Limit - len(result.jobs)
+	if q.IsBounded() {
+		room -= req.Ahead
+	}
 	if q.IsPaused() || room <= 0 {
 		return nil
 	}
@@ -229,7 +232,7 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 		result.meters[name] = s.meter
 	}
 	for _, job := range result.jobs[first:] {
-		job.Limited = true
+		job.Limited = q.IsBounded()
 	}
 	if result.limited == nil {
 		result.limited = make(map[string]limitedTurn)

@@ -53,6 +53,20 @@ func (q *Queue) HasTurns() bool {
 	return q.rule.PerGroup > 0 || q.rule.Share > 0 || q.rule.GroupRate.Jobs > 0 || len(q.groups) > 0
 }
 
+// IsBounded reports whether a rule bounds how many jobs run or start. If none does, the rules only
+// let groups take turns, or pause them.
+func (q *Queue) IsBounded() bool {
+	isBounded := func(r queue.Rule) bool {
+		return r.Running > 0 || r.PerGroup > 0 || r.Rate.Jobs > 0 || r.GroupRate.Jobs > 0
+	}
+	for _, r := range q.groups {
+		if isBounded(r) {
+			return true
+		}
+	}
+	return isBounded(q.rule)
+}
+
 // perGroup returns how many jobs of the group may run at once, or Unlimited. Jobs without a group
 // have no such limit.
 func (q *Queue) perGroup(group string) int {
