@@ -11,14 +11,14 @@ import (
 // TestExcerpts: the Go code in a page is in the Go file that the page linked last before it: whole
 // lines, in that order. A line "// …" stands for lines that are left out. Indentation may differ.
 func TestExcerpts(t *testing.T) {
-	for _, page := range pages(t) {
+	for _, page := range append(pages(t), "../README.md") {
 		checkExcerpts(t, page)
 	}
 }
 
 func checkExcerpts(t *testing.T, page string) {
 	t.Helper()
-	part := regexp.MustCompile("(?s)\\]\\((\\.\\./[\\w./-]+\\.go)\\)|```go\n(.*?)```")
+	part := regexp.MustCompile("(?s)\\]\\(([\\w./-]+\\.go)\\)|```go\n(.*?)```")
 	file := ""
 	for _, m := range part.FindAllStringSubmatch(read(t, page), -1) {
 		if m[1] != "" {
@@ -29,7 +29,7 @@ func checkExcerpts(t *testing.T, page string) {
 			t.Errorf("%s: no Go file is linked before\n%s", page, m[2])
 			continue
 		}
-		rest := "\n" + unindent(read(t, file))
+		rest := "\n" + unindent(read(t, filepath.Join(filepath.Dir(page), file)))
 		for piece := range strings.SplitSeq(unindent(m[2]), "// …\n") {
 			_, after, found := strings.Cut(rest, "\n"+piece)
 			if !found {
