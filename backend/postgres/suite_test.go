@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 					Queue: b,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 					Rewind: func(t *testing.T, by time.Duration) {
-						exec(t, d.db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - interval '%d microseconds'`, by.Microseconds()))
+						exec(t, d.db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - %d * interval '1 microsecond'`, by.Microseconds()))
 						postgres.ForgetTick(b)
 					},
 				}
