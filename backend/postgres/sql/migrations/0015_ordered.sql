@@ -72,7 +72,8 @@ BEGIN
         FROM heads h;
         has_more := walk.found = max_jobs - cardinality(places) OR walk.groups - walk.found = 1000 - passed_over;
         places := places || ARRAY(
-            SELECT j.ctid FROM errand.jobs j WHERE j.ctid = ANY (walk.due) AND j.status = 'pending'
+            SELECT j.ctid FROM errand.jobs j
+            WHERE j.ctid = ANY (walk.due) AND j.status BETWEEN 'pending' AND 'pending' -- see settle.sql
             FOR UPDATE SKIP LOCKED
         );
         visited := visited + walk.groups;
