@@ -25,6 +25,8 @@ type Spec struct {
 	Rate        int           `json:"rate,omitempty"`        // jobs a second; 0 means as fast as can be
 	Hold        time.Duration `json:"hold,omitempty"`        // how long a transaction stays open after the enqueue; for latency
 	Duration    time.Duration `json:"duration,omitempty"`    // how long to measure
+	Lease       time.Duration `json:"lease,omitempty"`       // of the worker; for cancel
+	Listens     bool          `json:"listens,omitempty"`     // whether the worker is notified; for cancel
 	Schema      string        `json:"schema,omitempty"`      // of the second table; for claims
 	Empty       bool          `json:"empty,omitempty"`       // also measure claims that find nothing; for claims
 	Rehearse    bool          `json:"rehearse,omitempty"`    // run some jobs before being ready, so that statements are prepared

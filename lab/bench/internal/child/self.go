@@ -19,6 +19,7 @@ import (
 // parts are what a child can do. A part prepares itself, calls begin, and then does what is
 // measured. It ends when it is done, or when ctx ends.
 var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
+	"cancel":   withPeer(cancel),
 	"claims":   claims,
 	"enqueue":  withPeer(enqueue),
 	"flow":     withPeer(flow),
