@@ -19,9 +19,9 @@ var cancelCases = []testCase{
 	{"before pruning", hasPruner, testCancelledPrune},
 	{"before reclaiming", hasReclaimer, testCancelledReclaim},
 	{"before claiming in a transaction", hasTxClaimer, testCancelledClaimTx},
-	{"while enqueueing", anything, testCancelEnqueue},
-	{"while settling", anything, testCancelSettle},
-	{"while claiming", anything, testCancelClaim},
+	{"while enqueueing", isFull, testCancelEnqueue},
+	{"while settling", isFull, testCancelSettle},
+	{"while claiming", isFull, testCancelClaim},
 }
 
 func cancelled(t *testing.T) context.Context {

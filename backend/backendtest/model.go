@@ -15,7 +15,7 @@ import (
 )
 
 var modelCases = []testCase{
-	{"operations", anything, testModel},
+	{"operations", isFull, testModel},
 }
 
 // testModel runs random operations on the backend and on a model of it. The model predicts the

@@ -20,7 +20,7 @@ var replaceCases = []testCase{
 	{"a dead job without its key", hasRedriver, testReplaceRedriven},
 	{"within one batch", anything, testReplaceInBatch},
 	{"within one batch, beside a running job", anything, testReplaceInBatchRunning},
-	{"10,000 keys of 500 bytes", anything, testReplaceMany},
+	{"10,000 keys of 500 bytes", isFull, testReplaceMany},
 	{"keeps the place of a due job", anything, testReplacePlace},
 	{"debounces", anything, testDebounce},
 	{"the longest delay", hasInspector, testMaxDelay},
@@ -32,7 +32,7 @@ var replaceCases = []testCase{
 	{"beside an open replacement", hasTx, testReplaceBeside},
 	{"extending beside an open replacement", hasTx, testExtendBesideReplace},
 	{"an ordered job", anything, testReplaceOrdered},
-	{"replacers beside claimers", hasInspector, testReplacersBesideClaimers},
+	{"replacers beside claimers", hasInspector | isFull, testReplacersBesideClaimers},
 }
 
 // replacing returns a job with the key that replaces, and a payload that nothing else has.
@@ -254,72 +254,6 @@ func testReplacePlace(t *testing.T, h Harness) {
 	wantIDs(t, "claim", claimAll(t, h, 2), []*queue.Job{later, second})
 }
 
-func testDebounce(t *testing.T, h Harness) {
-	first, second, third := replacing("a"), replacing("a"), replacing("a")
-	second.Delay, third.ScheduledAt = time.Hour, time.Now().Add(-time.Hour)
-	enqueue(t, h, first)
-	enqueue(t, h, second)
-	wantReplaced(t, "that is due", second, first)
-	claimNone(t, h, "after a job was put off")
-	enqueue(t, h, third)
-	wantReplaced(t, "that is not due", third, first)
-	wantClaimed(t, claimOne(t, h), third)
-}
-
-// scheduled returns how long after its creation the job is due.
-func scheduled(t *testing.T, h Harness, id int64) time.Duration {
-	t.Helper()
-	rec, _ := lookUp(t, h, id)
-	return rec.ScheduledAt.Sub(rec.CreatedAt)
-}
-
-func testMaxDelay(t *testing.T, h Harness) {
-	first, second, third := replacing("a"), replacing("a"), replacing("a")
-	for _, j := range []*queue.Job{first, second, third} {
-		j.Delay, j.MaxDelay = time.Hour, time.Hour
-	}
-	third.MaxDelay = 2 * time.Hour
-	enqueue(t, h, first)
-	before := scheduled(t, h, first.ID)
-	time.Sleep(20 * time.Millisecond)
-	enqueue(t, h, second)
-	wantReplaced(t, "with a MaxDelay", second, first)
-	if got := scheduled(t, h, first.ID); got > before || got < time.Hour-time.Millisecond {
-		t.Errorf("job with a MaxDelay of an hour, replaced: due after %v, want after an hour", got)
-	}
-	enqueue(t, h, third)
-	if got := scheduled(t, h, first.ID); got < time.Hour+20*time.Millisecond || got > time.Hour+patience {
-		t.Errorf("job with a Delay of an hour, replaced within its MaxDelay: due after %v, want an hour and 20 ms to %v", got, patience)
-	}
-}
-
-// testMaxDelayOver: once MaxDelay is over the job is due, and keeps its place from then on. A job
-// that has been tried begins anew.
-func testMaxDelayOver(t *testing.T, h Harness) {
-	debounced := func() *queue.Job {
-		j := replacing("a")
-		j.Delay, j.MaxDelay = 100*time.Millisecond, 100*time.Millisecond
-		return j
-	}
-	first := debounced()
-	enqueue(t, h, first)
-	poll(t, "a job that is replaced again and again to be due", func() bool {
-		next := debounced()
-		enqueue(t, h, next)
-		wantReplaced(t, "with a MaxDelay", next, first)
-		rec, _ := lookUp(t, h, first.ID)
-		return time.Since(rec.CreatedAt) > 300*time.Millisecond
-	})
-	if got := scheduled(t, h, first.ID); got > 150*time.Millisecond {
-		t.Errorf("job with a MaxDelay of 100ms, replaced for 300ms: due after %v", got)
-	}
-	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Retry, Delay: time.Hour})
-	enqueue(t, h, debounced())
-	if got := scheduled(t, h, first.ID); got < 99*time.Millisecond || got > patience {
-		t.Errorf("job that was replaced after its first attempt: due %v after its CreatedAt, want 100ms", got)
-	}
-}
-
 func testReplaceRecord(t *testing.T, h Harness) {
 	first, second := replacing("a"), replacing("a")
 	enqueue(t, h, first)
@@ -339,109 +273,6 @@ func testReplaceRecord(t *testing.T, h Harness) {
 	running.Key = ""
 	wantUnchanged(t, h, "giving the key up", running)
 	wantHeld(t, h, "after giving the key up", held)
-}
-
-func testReplaceRollback(t *testing.T, h Harness) {
-	running, pending := keyed("r"), keyed("p")
-	enqueue(t, h, running)
-	held := claimOne(t, h)
-	enqueue(t, h, pending)
-	before, _ := lookUp(t, h, pending.ID)
-	tx := begin(t, h)
-	next := []*queue.Job{replacing("p"), replacing("r")}
-	enqueueIn(t, h, tx, next...)
-	wantReplaced(t, "in a transaction", next[0], pending)
-	wantNew(t, "that a running job holds, in a transaction", next[1])
-	rollback(t, tx)
-	wantUnchanged(t, h, "a replacement that was rolled back", before)
-	wantHeld(t, h, "after a replacement was rolled back", held)
-	kept := keyed("r")
-	enqueue(t, h, kept)
-	wantDuplicate(t, "whose replacement was rolled back", kept, running)
-	wantClaimed(t, claimOne(t, h), pending)
-	settle(t, h, queue.Outcome{Job: held, Action: queue.Retry})
-	enqueue(t, h, kept)
-	wantDuplicate(t, "of a retried job, whose replacement was rolled back", kept, running)
-}
-
-func testReplaceInTx(t *testing.T, h Harness) {
-	running, pending := keyed("r"), keyed("p")
-	enqueue(t, h, running)
-	held := claimOne(t, h)
-	enqueue(t, h, pending)
-	tx := begin(t, h)
-	jobs := []*queue.Job{replacing("r"), replacing("r"), replacing("p"), replacing("p")}
-	for _, j := range jobs {
-		enqueueIn(t, h, tx, j)
-	}
-	wantNoneBeside(t, h, "beside an open transaction that has replaced")
-	wantNew(t, "that a running job holds", jobs[0])
-	wantReplaced(t, "of the same transaction", jobs[1], jobs[0])
-	wantReplaced(t, "in a transaction", jobs[3], pending)
-	settleIn(t, h, tx, queue.Outcome{Job: held, Action: queue.Retry})
-	commit(t, tx)
-	all := claimAll(t, h, 3)
-	wantSameIDs(t, "claim after commit", all, []*queue.Job{running, jobs[1], pending})
-	for _, j := range all {
-		if j.ID == pending.ID {
-			wantJSON(t, "payload", j.Payload, string(jobs[3].Payload))
-		}
-	}
-}
-
-func testReplaceClaimTx(t *testing.T, h Harness) {
-	first, second := keyed("a"), replacing("a")
-	enqueue(t, h, first)
-	tx := begin(t, h)
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
-	got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}})
-	if err != nil || got == nil {
-		t.Fatalf("ClaimTx: got %v, error %v", got, err)
-	}
-	enqueueIn(t, h, tx, second)
-	wantNew(t, "that the same transaction has claimed", second)
-	commit(t, tx)
-	wantClaimed(t, claimOne(t, h), second)
-}
-
-// testReplaceBeside replaces what an open transaction has replaced or claimed.
-func testReplaceBeside(t *testing.T, h Harness) {
-	for _, commits := range []bool{true, false} {
-		pending, running := keyed("p"), keyed("r")
-		enqueue(t, h, running)
-		held := claimOne(t, h)
-		enqueue(t, h, pending)
-		tx := begin(t, h)
-		enqueueIn(t, h, tx, replacing("p"), replacing("r"))
-		later := []*queue.Job{replacing("r"), newJob(), replacing("p")}
-		var err error
-		endWhile(t, tx, commits, func() { err = h.Queue.Enqueue(t.Context(), nil, later...) })
-		if err != nil {
-			t.Fatalf("Enqueue with Replace beside an open one: %v", err)
-		}
-		wantReplaced(t, "beside an open transaction", later[2], pending)
-		if later[0].Replaced != commits {
-			t.Fatalf("Replace of a running job's key beside an open one, which then ended (committed: %v): got Replaced %v", commits, later[0].Replaced)
-		}
-		all := claimAll(t, h, 3)
-		wantSameIDs(t, "claim", all, later)
-		settle(t, h, outcomes(queue.Done, append(all, held)...)...)
-	}
-}
-
-// testExtendBesideReplace: a job whose key an open transaction is taking is not lost.
-func testExtendBesideReplace(t *testing.T, h Harness) {
-	if h.OneWriter {
-		t.Skip("an open transaction that writes keeps everybody from writing")
-	}
-	enqueue(t, h, keyed("a"), newJob())
-	held := claimAll(t, h, 2)
-	tx := begin(t, h)
-	enqueueIn(t, h, tx, replacing("a"))
-	wantHeld(t, h, "beside an open transaction that takes the key", held...)
-	commit(t, tx)
-	wantHeld(t, h, "after it", held...)
-	settle(t, h, outcomes(queue.Done, held...)...)
 }
 
 func testReplaceWakes(t *testing.T, h Harness) {

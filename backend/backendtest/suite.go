@@ -35,6 +35,9 @@ type Harness struct {
 	// with two writing transactions, the second then waits for the first to end and is tested on
 	// what it finds.
 	OneWriter bool
+	// Brief leaves out the cases that take many jobs, many callers or a second. It is for a second
+	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
+	Brief bool
 	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
 	// for so long. nil leaves out the cases of schedules.
 	Rewind func(t *testing.T, by time.Duration)
@@ -61,6 +64,7 @@ const (
 	hasRuler
 	hasSchedules
 	isPolling // a Waiter without the means to wake
+	isFull    // the harness is not brief
 	anything  = capability(0)
 )
 
@@ -70,7 +74,7 @@ var capabilityNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
 	{hasResults, "ResultKeeper"},
 }
 
@@ -84,6 +88,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	_, waits := queue.As[queue.Waiter](h.Queue)
 	add(waits && !h.Polls, hasWakeUps)
 	add(waits && h.Polls, isPolling)
+	add(!h.Brief, isFull)
 	add(can[queue.Inspector](h), hasInspector)
 	add(can[queue.Backlogger](h), hasBacklogger)
 	add(can[queue.Redriver](h), hasRedriver)

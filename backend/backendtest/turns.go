@@ -17,10 +17,10 @@ var turnsCases = []testCase{
 	{"groups take turns", hasRuler, testTurns},
 	{"a lone group gets all", hasRuler, testLoneGroup},
 	{"one job beside 10,000", hasRuler, testOneBesideMany},
-	{"1,500 full groups hide none", hasRuler, testManyFullGroups},
+	{"1,500 full groups hide none", hasRuler | isFull, testManyFullGroups},
 	{"a place is free after the reclaim, not before", hasRuler | hasReclaimer, testReclaimedPlace},
-	{"8 claimers keep the limits", hasRuler, testClaimersKeepLimits},
-	{"8 claimers beside changes of the rules", hasRuler, testClaimersBesideChanges},
+	{"8 claimers keep the limits", hasRuler | isFull, testClaimersKeepLimits},
+	{"8 claimers beside changes of the rules", hasRuler | isFull, testClaimersBesideChanges},
 	{"resuming wakes", hasRuler | hasWakeUps, testResumeWakes},
 	{"a place that becomes free wakes", hasRuler | hasWakeUps, testFreePlaceWakes},
 }

@@ -23,7 +23,8 @@ var ways = []struct{ name, without string }{
 // young".
 var forever = queue.Retention{Completed: math.MaxInt64, Dead: math.MaxInt64}
 
-// TestConformance runs the suite that every backend passes, with both drivers.
+// TestConformance runs the suite that every backend passes, with both drivers. It runs it in brief
+// where transactions begin without the write lock.
 func TestConformance(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
@@ -44,6 +45,7 @@ func TestConformance(t *testing.T) {
 						},
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
+						Brief:     w.name == "deferred",
 						Rewind: func(t *testing.T, by time.Duration) {
 							execute(t, db, `UPDATE errand_schedules SET next_at = next_at - ?`, by.Microseconds())
 							sqlite.ForgetTick(b)

@@ -50,11 +50,17 @@ func overPool(t testing.TB, pool *pgxpool.Pool) (*sql.DB, *postgres.Backend) {
 	t.Helper()
 	db := stdlib.OpenDBFromPool(pool)
 	t.Cleanup(func() { db.Close() })
+	return db, over(t, db)
+}
+
+// over is a queue on db.
+func over(t testing.TB, db *sql.DB) *postgres.Backend {
+	t.Helper()
 	q, err := postgres.New(db, postgres.Options{Listen: pgxlisten.Listen})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return db, q
+	return q
 }
 
 // begin begins a transaction that is rolled back when the test ends, at the latest.

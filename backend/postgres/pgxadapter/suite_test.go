@@ -2,30 +2,45 @@ package pgxadapter_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/errandhq/errand/backend/backendtest"
+	"github.com/errandhq/errand/backend/internal/reusedb"
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // TestConformance runs the suite that every backend passes on a pool of pgx: what is in a
-// transaction goes through the adapter, all else through the pool's *sql.DB.
+// transaction goes through the adapter, all else through the pool's *sql.DB. It runs it in brief in
+// pgx's simple protocol.
 func TestConformance(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			if mode != "cache_statement" && testing.Short() {
 				t.Skip("-short tests one mode")
 			}
+			suite := t
+			databases := &reusedb.Pool[pooled]{
+				Open: func() (d pooled) {
+					d.pool = openPool(suite, mode)
+					d.db, _ = overPool(suite, d.pool)
+					return d
+				},
+				DB: func(d pooled) *sql.DB { return d.db },
+			}
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-				pool := openPool(t, mode)
-				db, q := overPool(t, pool)
+				d := databases.Take(t)
+				pool, db := d.pool, d.db
+				q := over(t, db)
 				return backendtest.Harness{
+					Brief: mode != "cache_statement",
 					Queue: q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
@@ -41,6 +56,12 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// pooled is a database, as the suite's cases reach it.
+type pooled struct {
+	pool *pgxpool.Pool
+	db   *sql.DB
 }
 
 // suiteTx ends a transaction the way that database/sql's do.

@@ -1,0 +1,69 @@
+// Package reusedb lends the cases of a suite databases that earlier cases have returned: to create
+// one takes the Postgres server longer than most cases do.
+package reusedb
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Pool holds the databases of a suite. D is how the suite's cases reach one. A Pool is safe for
+// concurrent use.
+type Pool[D any] struct {
+	// Open creates a database, which the suite closes at its end.
+	Open func() D
+	// DB returns a handle to delete rows with.
+	DB func(D) *sql.DB
+
+	mu   sync.Mutex
+	free []D
+}
+
+// Take returns a database without rows. It is the case's until the case has ended.
+func (p *Pool[D]) Take(t *testing.T) (d D) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		d, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		d = p.Open()
+	}
+	t.Cleanup(func() {
+		if !t.Failed() && isEmptied(p.DB(d)) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.free = append(p.free, d)
+		}
+	})
+	return d
+}
+
+// isEmptied reports whether db is as it was, which it is not if a case has left a transaction open.
+// VACUUM removes the dead rows: they slow claims and registrations down, and a worker that
+// registers slowly learns of a job later.
+func isEmptied(db *sql.DB) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var dead int64
+	for _, table := range []string{"sleepers", "schedules", "jobs_archive", "jobs", "rules", "limited_queues", "tokens", "paused_kinds"} {
+		r, err := db.ExecContext(ctx, `DELETE FROM errand.`+table)
+		if err != nil {
+			return false
+		}
+		n, err := r.RowsAffected()
+		if err != nil {
+			return false
+		}
+		dead += n
+	}
+	tables := `errand.sleepers`
+	if dead > 1000 {
+		tables += `, errand.jobs`
+	}
+	_, err := db.ExecContext(ctx, `VACUUM `+tables)
+	return err == nil
+}
