@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -75,6 +76,7 @@ func audit(f facts) []finding {
 	}
 	return []finding{
 		{fmt.Sprintf("webhooks of a tenant at once, at most %d", perTenant), fmt.Sprint(f.highest), f.highest <= perTenant},
+		{fmt.Sprintf("webhooks of a tenant beyond %d/s in any time, at most %d", perSecond, atOnce), fmt.Sprintf("%.2f", f.largestBurst()), f.largestBurst() < atOnce+0.01},
 		{"webhooks begun during the pause", fmt.Sprint(inPause), inPause == 0},
 		{"ledger entries out of order or at once", fmt.Sprintf("%d of %d", len(f.mistakes), f.entries), len(f.mistakes) == 0 && f.entries > 0},
 		{"ticks of the schedule missed or doubled", fmt.Sprintf("%d of %d", badTicks(f.ticks), len(f.ticks)), badTicks(f.ticks) == 0 && len(f.ticks) > 1},
@@ -109,6 +111,27 @@ func (f facts) waits() (all []time.Duration) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// largestBurst returns, of all windows of time and of all tenants, how many webhooks began in one
+// beyond perSecond times its length.
+func (f facts) largestBurst() (largest float64) {
+	begun := make(map[string][]time.Time)
+	for _, r := range f.webhooks {
+		if !r.StartedAt.IsZero() {
+			begun[r.Group] = append(begun[r.Group], r.StartedAt)
+		}
+	}
+	for _, times := range begun {
+		slices.SortFunc(times, time.Time.Compare)
+		lowest := math.Inf(1)
+		for i, at := range times {
+			beyond := float64(i) - perSecond*at.Sub(times[0]).Seconds()
+			lowest = min(lowest, beyond)
+			largest = max(largest, beyond-lowest+1)
+		}
+	}
+	return largest
 }
 
 // badTicks counts ticks that are not a second after the one before.

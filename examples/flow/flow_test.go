@@ -51,7 +51,12 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("good facts: %v", err)
 	}
 	for name, spoil := range map[string]func(f *facts){
-		"three at once":           func(f *facts) { f.highest++ },
+		"three at once": func(f *facts) { f.highest++ },
+		"three in 50 ms": func(f *facts) {
+			for i := range 3 {
+				f.webhooks = append(f.webhooks, webhook("tenant-003", at.Add(5*time.Second+time.Duration(i)*25*time.Millisecond)))
+			}
+		},
 		"begun in the pause":      func(f *facts) { f.webhooks[0].StartedAt = at.Add(1500 * time.Millisecond) },
 		"a ledger entry too soon": func(f *facts) { f.mistakes = append(f.mistakes, "account-01: entry 3 after 1") },
 		"a tick missed":           func(f *facts) { f.ticks = append(f.ticks[:1], f.ticks[2]) },

@@ -20,7 +20,9 @@ const (
 	tenants     = 200
 	floodTenant = "tenant-001"
 	floodJobs   = 50_000
-	perTenant   = 2 // webhooks of a tenant that run at once
+	perTenant   = 2  // webhooks of a tenant that run at once
+	perSecond   = 10 // webhooks of a tenant that start in a second, evenly
+	atOnce      = 2  // but for so many after a pause
 
 	accounts  = 40
 	failEvery = 20 // one ledger entry in so many fails at its first attempt
@@ -46,8 +48,9 @@ var (
 
 // limits are the rule of the webhooks' queue. It holds over all workers.
 var limits = queue.Rule{
-	Queue:    TenantWebhook.Queue,
-	PerGroup: perTenant,
+	Queue:     TenantWebhook.Queue,
+	PerGroup:  perTenant,
+	GroupRate: queue.Rate{Jobs: perSecond, Per: time.Second, Burst: atOnce},
 }
 
 // Webhook is the payload of TenantWebhook.
