@@ -96,3 +96,30 @@ func TestThrottleLocksNoBucket(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	claimN(t, b, 3, 3)
 }
+
+// TestRatedClaimsReadFewBuckets: a claim reads the buckets of the groups that it visits, along the
+// index, however many there are.
+func TestRatedClaimsReadFewBuckets(t *testing.T) {
+	db, b := fresh(t, postgres.Options{})
+	setRules(t, b, queue.Rule{Rate: queue.Rate{Jobs: 1, Per: time.Hour, Burst: 100}, GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
+	exec(t, db, `INSERT INTO errand.tokens (queue, job_group, full_at)
+		SELECT 'default', 'spent' || i, errand.nanoseconds(now() + interval '1 day') FROM generate_series(1, 20000) AS i`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, payload, job_group)
+		SELECT 'test', '1', CASE i % 2 WHEN 0 THEN 'new' ELSE 'spent' END || i FROM generate_series(1, 40) AS i`)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	read := func() int {
+		return value[int](t, tx, `SELECT (pg_stat_get_xact_tuples_returned(c.oid) + pg_stat_get_xact_tuples_fetched(i.oid)
+				+ pg_stat_get_xact_tuples_returned(i.oid))::integer
+			FROM pg_class c, pg_class i WHERE c.oid = 'errand.tokens'::regclass AND i.oid = 'errand.tokens_pkey'::regclass`)
+	}
+	before := read()
+	got := value[int](t, tx, `SELECT count(*) - 1 FROM errand.claim_limited('default', NULL, 50, 60000000, 'w', 65536,
+		(SELECT version FROM errand.rules_version), '', '')`)
+	if n := read() - before; got != 20 || n > 200 {
+		t.Errorf("a claim of %d jobs (want 20) has read %d buckets", got, n)
+	}
+}
