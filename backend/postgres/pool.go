@@ -1,10 +1,15 @@
 package postgres
 
 import (
+	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/errandhq/errand/internal/handle"
 )
 
 // Reserve implements [queue.Pooled]. With Options.Listen one connection counts as the listener's,
@@ -23,4 +28,22 @@ func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 		most--
 	}
 	return most - int(held), release
+}
+
+// explainNoConn returns err, the error of a call that got no connection of the pool. If the call ran
+// out of time, the error says how many connections are in use. A pool of pgx with a limit of its own
+// counts those that wait for that limit as being opened.
+func explainNoConn(pool handle.Connector, err error) error {
+	counted, ok := pool.(interface{ Stats() sql.DBStats })
+	if !ok || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	stats := counted.Stats()
+	switch {
+	case stats.MaxOpenConnections == 0:
+		return fmt.Errorf("no connection of the pool was free in time, %d are in use or being opened: %w", stats.InUse, err)
+	case stats.InUse == stats.MaxOpenConnections:
+		return fmt.Errorf("all %d connections of the pool are in use: %w", stats.InUse, err)
+	}
+	return err
 }

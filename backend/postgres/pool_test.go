@@ -7,6 +7,10 @@ import (
 	"log/slog"
 	"math"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
@@ -72,6 +76,57 @@ func TestReserve(t *testing.T) {
 			}
 			release()
 			release() // changes nothing
+		}
+	}
+}
+
+// TestExtendNamesThePool: if handlers hold all connections of the pool, the error of Extend says so.
+// A pool of pgx has a limit that database/sql does not know; there it says how many are in use.
+func TestExtendNamesThePool(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	limited, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer limited.Close()
+	limited.SetMaxOpenConns(2)
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 2
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	unlimited := stdlib.OpenDBFromPool(pool)
+	defer unlimited.Close()
+	for _, c := range []struct {
+		db   *sql.DB
+		want string
+	}{
+		{limited, "postgres: extend: all 2 connections of the pool are in use: context deadline exceeded"},
+		{unlimited, "postgres: extend: no connection of the pool was free in time, 3 are in use or being opened: context deadline exceeded"},
+	} {
+		q := backend(t, c.db, postgres.Options{})
+		enqueue(t, q, &queue.Job{Kind: "test"})
+		jobs, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "w"})
+		if err != nil || len(jobs) != 1 {
+			t.Fatal(jobs, err)
+		}
+		for range 2 {
+			tx, err := c.db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, _, err = q.Extend(ctx, time.Minute, jobs...)
+		cancel()
+		if err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func shouldRetry(err error) bool {
 func (b *Backend) onOneConn(ctx context.Context, pool handle.Connector, f func(queue.DB) error) error {
 	conn, err := pool.Conn(ctx)
 	if err != nil {
-		return err
+		return explainNoConn(pool, err)
 	}
 	defer conn.Close()
 	if err := ctx.Err(); err != nil {

@@ -37,6 +37,7 @@ func open(dsn string) (demo.Shop, error) {
 		return nil, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
+	db.SetMaxOpenConns(int(pool.Config().MaxConns)) // so that a worker can check its share at start
 	q, err := postgres.New(db, postgres.Options{Listen: pgxlisten.Listen})
 	return &shop{pool, db, q}, err
 }

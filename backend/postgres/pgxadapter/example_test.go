@@ -39,6 +39,7 @@ func Example() {
 	}
 	defer pool.Close()
 	db := stdlib.OpenDBFromPool(pool)
+	db.SetMaxOpenConns(int(pool.Config().MaxConns)) // so that a worker can check its share at start
 	if err := postgres.Migrate(ctx, db, postgres.Options{}); err != nil {
 		log.Fatal(err)
 	}
