@@ -107,7 +107,7 @@ func TestExtendNamesThePool(t *testing.T) {
 		want string
 	}{
 		{limited, "postgres: extend: all 2 connections of the pool are in use: context deadline exceeded"},
-		{unlimited, "postgres: extend: no connection of the pool was free in time, 3 are in use or being opened: context deadline exceeded"},
+		{unlimited, "postgres: extend: no connection of the pool was free in time, 2 are in use or being opened: context deadline exceeded"},
 	} {
 		q := backend(t, c.db, postgres.Options{})
 		enqueue(t, q, &queue.Job{Kind: "test"})
