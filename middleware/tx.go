@@ -32,8 +32,10 @@ type TxOptions struct {
 // handler ([InTx], [TxFrom]), settles the job as done behind its fence, commits, and returns
 // [queue.Settled]. Jobs that the handler enqueues in the transaction appear when it commits.
 //
-// If the handler returns an error or panics, Tx rolls back and passes the error or panic on. If the
-// worker no longer holds the job, Tx rolls back and returns [queue.ErrLost]. A handler that returns
+// If the handler returns an error or panics, Tx rolls back and passes the error or panic on. If
+// somebody has cancelled the job meanwhile, Tx rolls back, whatever the handler returns, and the
+// error contains [queue.ErrCancelled]. If the worker no longer holds the job, Tx rolls back and
+// returns [queue.ErrLost]. A handler that returns
 // [queue.Settled] has settled the job itself in this transaction: Tx commits. A commit whose
 // connection broke may have happened; then the job is completed, and the worker's retry changes
 // nothing. A process that freezes inside the transaction keeps its job until the server ends the
@@ -80,7 +82,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 				return err
 			}
 			if err := awaitAnswer(tx.abandon, tx.Commit); err != nil {
-				return fmt.Errorf("middleware: Tx: commit: %w", err)
+				return txError(ctx, "commit", err)
 			}
 			return queue.Settled
 		})}
@@ -225,12 +227,21 @@ func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) e
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("middleware: Tx: settle: %w", err)
+		return txError(ctx, "settle", err)
 	}
 	if len(lost) > 0 {
 		return fmt.Errorf("middleware: Tx: rolled back: %w", queue.ErrLost)
 	}
 	return nil
+}
+
+// txError returns the error of a step of Tx. It contains [queue.ErrCancelled] if somebody has
+// cancelled the job: then the handler's context has ended, and with it the transaction.
+func txError(ctx context.Context, step string, err error) error {
+	if errors.Is(context.Cause(ctx), queue.ErrCancelled) {
+		return fmt.Errorf("middleware: Tx: %s: %w: %w", step, queue.ErrCancelled, err)
+	}
+	return fmt.Errorf("middleware: Tx: %s: %w", step, err)
 }
 
 type txKey struct{}

@@ -162,6 +162,23 @@ func TestTxEndsWithItsContext(t *testing.T) {
 	b.want(0, queue.StatusRunning, 1)
 }
 
+// TestTxCancelled: if somebody cancels the job and its handler returns nil, Tx rolls back, and the
+// error says that the job was cancelled.
+func TestTxCancelled(t *testing.T) {
+	b := openBank(t)
+	b.enqueue(1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	h := queue.Chain(handler(func(ctx context.Context, tx *sql.Tx, job *queue.Job) error {
+		err := handle(ctx, tx, job)
+		cancel(queue.ErrCancelled) // as the worker does
+		return err
+	}), middleware.Tx(b.db, b.q, middleware.TxOptions{}))
+	if err := h.HandleJob(ctx, b.claimOne()); !errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.Settled) {
+		t.Errorf("got %v, want queue.ErrCancelled", err)
+	}
+	b.want(0, queue.StatusRunning, 1)
+}
+
 // TestTxSettledByHandler: what the handler has settled in the transaction is committed as it said.
 func TestTxSettledByHandler(t *testing.T) {
 	b := openBank(t)

@@ -65,8 +65,8 @@ type Inspector interface {
 
 // Backlog is the state of a queue with due jobs that wait.
 type Backlog struct {
-	Queue string
-	Age   time.Duration // how long ago the job that has waited longest became due
+	Queue string        `json:"queue"`
+	Age   time.Duration `json:"age_ns"` // how long ago the job that has waited longest became due
 }
 
 // Backlogger is a backend that reports how far its workers are behind.
@@ -108,9 +108,9 @@ type Editor interface {
 // Canceller is a backend that can cancel jobs. Its methods may be called concurrently.
 type Canceller interface {
 	// Cancel cancels the chosen jobs that are live, through db: a transaction, whose commit makes it
-	// take effect, or nil for the backend's own handle. It returns how many there were. Pending and
-	// held jobs are cancelled at once. Running ones are asked: their workers are told, and the
-	// contexts of their handlers end with [ErrCancelled]. Until its handler has returned, such a job
+	// take effect, or nil for the backend's own handle. It returns how many it has cancelled or
+	// asked. Pending and held jobs are cancelled at once. Running ones are asked: their workers are
+	// told, and the contexts of their handlers end with [ErrCancelled]. Until its handler has returned, such a job
 	// stays running, with its Key and its Fence. Then it is completed if the handler has returned
 	// nil, dead if it has returned [Discard], and cancelled otherwise. If its worker crashes, Reclaim
 	// cancels it.

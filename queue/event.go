@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"time"
@@ -24,11 +25,12 @@ const (
 	// EventReleased: the job is pending again and has lost no attempt. Its handler has snoozed, or
 	// the worker stops, or has not started it.
 	EventReleased EventType = "released"
-	// EventDead: the job is dead, or held by a rule ([HoldDead]). If the worker has reclaimed the job after a crash in its last
-	// attempt, errors.Is(Err, [ErrLost]) is true.
+	// EventDead: the job is dead, or held by a rule ([HoldDead]). If the worker has reclaimed the
+	// job after a crash in its last attempt, errors.Is(Err, [ErrLost]) is true.
 	EventDead EventType = "dead"
 	// EventCancelled: the job is cancelled, as somebody has asked. If the worker has reclaimed it
-	// after a crash, errors.Is(Err, [ErrLost]) is true.
+	// after a crash, errors.Is(Err, [ErrLost]) is true. A job that is cancelled before a worker has
+	// claimed it has no event.
 	EventCancelled EventType = "cancelled"
 	// EventLost: the worker no longer holds the job. What the run came to is not recorded, unless
 	// an earlier Settle that seemed to have failed has recorded it.
@@ -37,16 +39,25 @@ const (
 
 // Event is something that has happened to a job in this process. See [Worker].Observe.
 type Event struct {
-	Type EventType
+	Type EventType `json:"type"`
 	// Job is the job as its handler had it. It must not be changed. A reclaimed job has neither
 	// Payload nor Headers.
-	Job *Job
+	Job *Job `json:"job"`
 	// Err is why the job was retried, released or cancelled, or is dead; nil if there is no reason.
-	Err error
+	Err error `json:"-"`
 	// Delay is how long after the event a retried or released job is due again.
-	Delay time.Duration
+	Delay time.Duration `json:"delay_ns,omitempty"`
 	// Took is how long the handler ran, with its middleware; 0 if it did not.
-	Took time.Duration
+	Took time.Duration `json:"took_ns,omitempty"`
+}
+
+// MarshalJSON returns the event as JSON. The text of Err is in "error".
+func (e Event) MarshalJSON() ([]byte, error) {
+	type fields Event // without this method
+	return json.Marshal(struct {
+		fields
+		Error string `json:"error,omitempty"`
+	}{fields(e), ErrorText(e.Err)})
 }
 
 // eventOf returns the event of a recorded outcome.

@@ -52,10 +52,10 @@ type Record struct {
 // Count is the number of jobs of a queue that have a status. Exact is false if the backend has
 // estimated it, which it may for counts above 10,000.
 type Count struct {
-	Queue  string
-	Status Status
-	Jobs   int64
-	Exact  bool
+	Queue  string `json:"queue"`
+	Status Status `json:"status"`
+	Jobs   int64  `json:"jobs"`
+	Exact  bool   `json:"exact"`
 }
 
 // Filter chooses jobs to list. A zero field chooses all jobs, so the zero value lists the newest

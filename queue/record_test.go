@@ -67,6 +67,24 @@ func TestRecordJSON(t *testing.T) {
 	}
 }
 
+// TestAdminJSON: the names in the JSON of what an admin page shows are part of the API, too.
+func TestAdminJSON(t *testing.T) {
+	for _, c := range []struct {
+		value any
+		want  string
+	}{
+		{queue.Count{Queue: "q", Status: queue.StatusDead, Jobs: 2, Exact: true}, `{"queue":"q","status":"dead","jobs":2,"exact":true}`},
+		{queue.Backlog{Queue: "q", Age: time.Second}, `{"queue":"q","age_ns":1000000000}`},
+		{queue.Event{Type: queue.EventStarted}, `{"type":"started","job":null}`},
+		{queue.Event{Type: queue.EventRetried, Err: errors.New("boom"), Delay: 1, Took: 2},
+			`{"type":"retried","job":null,"delay_ns":1,"took_ns":2,"error":"boom"}`},
+	} {
+		if got, err := json.Marshal(c.value); err != nil || string(got) != c.want {
+			t.Errorf("got  %s (%v)\nwant %s", got, err, c.want)
+		}
+	}
+}
+
 // TestFilterRunningFor: a filter by the length of a run is one for running jobs.
 func TestFilterRunningFor(t *testing.T) {
 	for _, status := range []queue.Status{"", queue.StatusRunning} {
