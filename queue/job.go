@@ -63,7 +63,8 @@ type Job struct {
 	// means none.
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// Attempt is the number of this run, from 1. Released runs do not count. Filled in by Claim.
+	// Attempt is the number of this run, from 1. Released runs do not count. In a [Record] of a job
+	// that does not run it is the number of runs so far. Filled in by Claim.
 	Attempt int `json:"attempt"`
 	// Fence is the number that the claim drew. Extend and Settle present it. Filled in by Claim.
 	Fence int64 `json:"fence,omitempty"`
