@@ -133,7 +133,7 @@ type Canceller interface {
 }
 
 // Pauser is a backend that keeps which kinds are paused. Its methods may be called concurrently. To
-// pause a queue or a group, use a [Rule].
+// pause a queue or a group, see [Ruler].
 type Pauser interface {
 	// PauseKinds makes workers claim no more jobs of these kinds, in all queues, through db: a
 	// transaction, whose commit makes it take effect, or nil for the backend's own handle. Jobs that
@@ -250,7 +250,7 @@ type ScheduleRunner interface {
 	FireSchedules(ctx context.Context) (fired int, next time.Duration, err error)
 }
 
-// Ruler is a backend that keeps rules. Its methods may be called concurrently.
+// Ruler is a backend that keeps [Rule]s. Its methods may be called concurrently.
 type Ruler interface {
 	// SetRules sets the rules of the queues and groups that are named, through db: a transaction,
 	// whose commit makes them valid, or nil for the backend's own handle. Other rules stay as they
@@ -258,9 +258,18 @@ type Ruler interface {
 	// new rules; jobs that run beyond a lower limit go on. SetRules wakes sleeping workers of the
 	// queues. It waits for a transaction that sets rules, until that ends. A bad rule (see
 	// [Rule.Check]) is an [*InvalidError], and then nothing is changed.
+	//
+	// SetRules can begin a pause and ends none, so a program may set its rules at each start.
 	SetRules(ctx context.Context, db DB, rules ...Rule) error
 	// Rules returns all rules, ordered by queue and group.
 	Rules(ctx context.Context) ([]Rule, error)
+	// PauseQueue makes workers claim no more jobs of the queue, or resumes it if paused is false. It
+	// changes nothing else of the queue's rule, and works through db as SetRules does. It does not
+	// resume groups that are paused. Jobs that run go on, and jobs can be enqueued. A bad name is an
+	// [*InvalidError], also "".
+	PauseQueue(ctx context.Context, db DB, queue string, paused bool) error
+	// PauseGroup does the same for one group of the queue.
+	PauseGroup(ctx context.Context, db DB, queue, group string, paused bool) error
 }
 
 // ResultKeeper is a backend that keeps the output and the progress of jobs, in a place of their

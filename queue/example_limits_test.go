@@ -24,8 +24,11 @@ func ExampleRuler() {
 
 	err := q.SetRules(ctx, nil,
 		queue.Rule{Queue: "webhooks", Running: 40, PerGroup: 2},
-		queue.Rule{Queue: "webhooks", Group: "initech", Paused: true},
 	)
+	if err != nil {
+		fmt.Println(err)
+	}
+	err = q.PauseGroup(ctx, nil, "webhooks", "initech", true)
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -5,7 +5,7 @@ import "cmp"
 // Rule limits which jobs of a queue are claimed, over all its workers. A queue with a rule is a
 // limited queue, unless the rule has only an OnDead. Limits count the jobs that run, so a job keeps
 // its place until it is settled or reclaimed. A rule with nothing but its Queue and Group is none:
-// setting it removes the rule.
+// setting it removes the rule, but ends no pause.
 type Rule struct {
 	// Queue is the queue's name; "" means [DefaultQueue].
 	Queue string `json:"queue"`
@@ -13,7 +13,8 @@ type Rule struct {
 	// rule of a group replaces PerGroup, Share and GroupRate of the queue's rule for that group: 0
 	// means the queue's value.
 	Group string `json:"group,omitempty"`
-	// Paused means that no job of the queue or the group is claimed. Jobs that run go on.
+	// Paused means that no job of the queue or the group is claimed. Jobs that run go on. SetRules
+	// can begin a pause. Only PauseQueue and PauseGroup end it.
 	Paused bool `json:"paused,omitempty"`
 	// Running is how many jobs of the queue may run at once. 0 means any number. It must be 0 in
 	// the rule of a group.
@@ -90,6 +91,21 @@ func (r Rule) Check() error {
 		}
 	}
 	return cmp.Or(r.Rate.check("Rate", 0), r.GroupRate.check("GroupRate", lowest))
+}
+
+// CheckQueue returns an [*InvalidError] if no queue can have that name, for backends. "" is not the
+// default queue here: an empty field of a form must not pause it.
+func CheckQueue(name string) error { return checkName("Queue", name) }
+
+// CheckGroup returns an [*InvalidError] if the queue can have no group of that name, for backends.
+func CheckGroup(queue, group string) error {
+	if err := CheckQueue(queue); err != nil {
+		return err
+	}
+	if group == "" {
+		return invalid("Group", "empty: PauseQueue pauses the whole queue")
+	}
+	return checkGroup(group)
 }
 
 // IsZero reports whether the rule says nothing. To set it is to remove the rule.

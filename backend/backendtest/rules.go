@@ -75,15 +75,15 @@ func testRulesList(t *testing.T, h Harness) {
 	setRules(t, h)
 	limit := queue.Rule{Queue: "q", Running: 5, PerGroup: 2, Share: 3, OnDead: queue.HoldDead}
 	acme := queue.Rule{Queue: "q", Group: "acme", PerGroup: -1, Share: 9}
-	group := queue.Rule{Queue: "q", Group: "Zoé 漢", Paused: true}
-	other := queue.Rule{Queue: "a", Paused: true}
+	group := queue.Rule{Queue: "q", Group: "Zoé 漢", Share: 1}
+	other := queue.Rule{Queue: "a", Share: 1}
 	setRules(t, h, group, acme, limit, other)
 	wantRules(t, h, "after SetRules", other, limit, group, acme)
 	limit.Running = 7
 	setRules(t, h, queue.Rule{Queue: "q", Running: 1}, limit, queue.Rule{Queue: "q", Group: "acme"}, queue.Rule{Queue: "none"})
 	wantRules(t, h, "after a change", other, limit, group)
-	setRules(t, h, queue.Rule{Queue: "q"}, queue.Rule{Queue: "q", Group: group.Group}, queue.Rule{Queue: "a"}, queue.Rule{Paused: true})
-	wantRules(t, h, "of the default queue", queue.Rule{Queue: queue.DefaultQueue, Paused: true})
+	setRules(t, h, queue.Rule{Queue: "q"}, queue.Rule{Queue: "q", Group: group.Group}, queue.Rule{Queue: "a"}, queue.Rule{Running: 1})
+	wantRules(t, h, "of the default queue", queue.Rule{Queue: queue.DefaultQueue, Running: 1})
 }
 
 func testBadRules(t *testing.T, h Harness) {
@@ -206,13 +206,15 @@ func testPaused(t *testing.T, h Harness) {
 	setRules(t, h, queue.Rule{Queue: "q", Paused: true})
 	enqueue(t, h, append(inGroup("a", 2), inGroup("b", 2)...)...)
 	claimNone(t, h, "of a paused queue")
-	setRules(t, h, queue.Rule{Queue: "q"}, queue.Rule{Queue: "q", Group: "a", Paused: true})
+	pauseQueue(t, h, nil, false)
+	pauseGroup(t, h, "a", true)
 	held := wantGroups(t, h, "claim beside a paused group", request(20), map[string]int{"b": 2})
 	claimNone(t, h, "of a paused group")
-	setRules(t, h, queue.Rule{Queue: "q", Group: "a"}, queue.Rule{Queue: "q", Paused: true, Running: 3})
+	pauseGroup(t, h, "a", false)
+	setRules(t, h, queue.Rule{Queue: "q", Paused: true, Running: 3})
 	claimNone(t, h, "of a queue that is paused again")
 	wantHeld(t, h, "in a paused queue", held...)
-	setRules(t, h, queue.Rule{Queue: "q", Running: 3})
+	pauseQueue(t, h, nil, false)
 	wantGroups(t, h, "claim of a resumed queue", request(20), map[string]int{"a": 1})
 }
 

@@ -199,8 +199,8 @@ func testClaimersBesideChanges(t *testing.T, h Harness) {
 
 func testResumeWakes(t *testing.T, h Harness) {
 	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
-	setRules(t, h, queue.Rule{Queue: "q", Paused: true})
-	wantPrompt(t, h, d, "resuming", func() { setRules(t, h, queue.Rule{Queue: "q"}) })
+	pauseQueue(t, h, nil, true)
+	wantPrompt(t, h, d, "resuming", func() { pauseQueue(t, h, nil, false) })
 }
 
 // testFreePlaceWakes: two workers with one place between them both work. The one that has settled

@@ -14,39 +14,76 @@ import (
 // ruleKey is what a rule is for. group is "" for the rule of the queue.
 type ruleKey struct{ queue, group string }
 
+// ruleChange sets a rule, or only its Paused.
+type ruleChange struct {
+	queue.Rule
+	isPause bool
+}
+
 // SetRules implements [queue.Ruler]. It does not wait: of two transactions that set one rule, the
 // commit of the second counts.
 func (q *Queue) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
-	rules = slices.Clone(rules)
-	for i := range rules {
-		if err := rules[i].Check(); err != nil {
+	var changes []ruleChange
+	for i, r := range rules {
+		if err := r.Check(); err != nil {
 			return failed("set rules", err)
 		}
-		rules[i].Queue = cmp.Or(rules[i].Queue, queue.DefaultQueue)
+		r.Queue = cmp.Or(r.Queue, queue.DefaultQueue)
+		isLast := !slices.ContainsFunc(rules[i+1:], func(later queue.Rule) bool {
+			return cmp.Or(later.Queue, queue.DefaultQueue) == r.Queue && later.Group == r.Group
+		})
+		if isLast {
+			changes = append(changes, ruleChange{Rule: r})
+		}
 	}
+	return q.changeRules(ctx, "set rules", db, changes...)
+}
+
+// PauseQueue implements [queue.Ruler].
+func (q *Queue) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
+	if err := queue.CheckQueue(name); err != nil {
+		return failed("pause", err)
+	}
+	return q.changeRules(ctx, "pause", db, ruleChange{queue.Rule{Queue: name, Paused: paused}, true})
+}
+
+// PauseGroup implements [queue.Ruler].
+func (q *Queue) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
+	if err := queue.CheckGroup(name, group); err != nil {
+		return failed("pause", err)
+	}
+	return q.changeRules(ctx, "pause", db, ruleChange{queue.Rule{Queue: name, Group: group, Paused: paused}, true})
+}
+
+func (q *Queue) changeRules(ctx context.Context, operation string, db queue.DB, changes ...ruleChange) error {
 	tx, err := txOf(db)
 	if err != nil {
-		return failed("set rules", err)
+		return failed(operation, err)
 	}
-	return q.do(ctx, "set rules", tx, func() *memTx {
+	return q.do(ctx, operation, tx, func() *memTx {
 		if tx != nil {
-			tx.rules = append(tx.rules, rules...)
+			tx.rules = append(tx.rules, changes...)
 		} else {
-			q.applyRules(rules)
+			q.applyRules(changes)
 		}
 		return nil
 	})
 }
 
-// applyRules makes the rules valid. The caller holds q.mu.
-func (q *Queue) applyRules(rules []queue.Rule) {
-	if len(rules) == 0 {
+// applyRules makes the changes valid. The caller holds q.mu.
+func (q *Queue) applyRules(changes []ruleChange) {
+	if len(changes) == 0 {
 		return
 	}
 	changed := make(map[string]bool)
-	for _, r := range rules {
+	for _, c := range changes {
+		k := ruleKey{c.Queue, c.Group}
+		r, was := c.Rule, q.rules[k]
+		if r.Paused = c.Paused || was.Paused; c.isPause {
+			r, r.Queue, r.Group, r.Paused = was, c.Queue, c.Group, c.Paused
+		}
 		changed[r.Queue] = true
-		if k := (ruleKey{r.Queue, r.Group}); r.IsZero() {
+		if r.IsZero() {
 			delete(q.rules, k)
 		} else {
 			q.rules[k] = r

@@ -43,7 +43,7 @@ type memTx struct {
 	kinds map[string]bool // the kinds that it pauses, or resumes
 	done  chan struct{}   // closed when it has ended, under q.mu
 
-	rules     []queue.Rule              // what it has set, in that order
+	rules     []ruleChange              // what it has set, in that order
 	outputs   map[int64]json.RawMessage // of the jobs that it has settled
 	claims    map[int64]int64           // the fences of what it has claimed and not yet settled, by the jobs' IDs
 	schedules []*schedule               // those that it has locked

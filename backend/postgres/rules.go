@@ -257,6 +257,31 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	return err
 }
 
+// PauseQueue implements [queue.Ruler] with sql/pause_rule.sql.
+func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
+	if err := queue.CheckQueue(name); err != nil {
+		return fmt.Errorf("postgres: pause: %w", err)
+	}
+	return b.pauseRule(ctx, db, name, "", paused)
+}
+
+// PauseGroup implements [queue.Ruler] with sql/pause_rule.sql.
+func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
+	if err := queue.CheckGroup(name, group); err != nil {
+		return fmt.Errorf("postgres: pause: %w", err)
+	}
+	return b.pauseRule(ctx, db, name, group, paused)
+}
+
+func (b *Backend) pauseRule(ctx context.Context, db queue.DB, name, group string, paused bool) error {
+	err := b.run(ctx, "pause", db, func(db queue.DB) error {
+		_, err := db.ExecContext(ctx, b.sql.pauseRule, name, group, paused, !b.options.Silent)
+		return err
+	})
+	b.rules.endHolds()
+	return err
+}
+
 // rateColumns are the columns of the rates of rules.
 type rateColumns struct{ jobs, per, burst array }
 

@@ -17,7 +17,7 @@ type statements struct {
 	enqueueReplacing                                              string
 	claim, claimTx, resume, releaseUnanswered                     string
 	claimOrdered, orderedQueues                                   string
-	claimLimited, rulesKnown, rules, setRules                     string
+	claimLimited, rulesKnown, rules, setRules, pauseRule          string
 	throttle, sweepTokens                                         string
 	probe, priorities, transactions, skipped                      string
 	extend, reclaim, settle, settleDone, settleDrop, settleLocked string
@@ -58,6 +58,7 @@ func loadStatements(schema string) statements {
 		sweepTokens:         load("sweep_tokens"),
 		rules:               load("rules"),
 		setRules:            load("set_rules"),
+		pauseRule:           load("pause_rule"),
 		claimTx:             load("claim_tx"),
 		claimOrdered:        load("claim_ordered"),
 		orderedQueues:       load("ordered_queues"),

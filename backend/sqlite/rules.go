@@ -135,19 +135,52 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	if len(rules) == 0 {
 		return nil
 	}
+	return b.changeRules(ctx, "set rules", db, rules, func(ctx context.Context, db queue.DB, r queue.Rule) error {
+		_, err := exec(ctx, db, b.sql.setRule, r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead,
+			r.Rate.Jobs, int64(r.Rate.Per), r.Rate.Burst, r.GroupRate.Jobs, int64(r.GroupRate.Per), r.GroupRate.Burst)
+		return err
+	})
+}
+
+// PauseQueue implements [queue.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
+func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
+	if err := queue.CheckQueue(name); err != nil {
+		return fmt.Errorf("sqlite: pause: %w", err)
+	}
+	return b.pauseRule(ctx, db, queue.Rule{Queue: name, Paused: paused})
+}
+
+// PauseGroup implements [queue.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
+func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
+	if err := queue.CheckGroup(name, group); err != nil {
+		return fmt.Errorf("sqlite: pause: %w", err)
+	}
+	return b.pauseRule(ctx, db, queue.Rule{Queue: name, Group: group, Paused: paused})
+}
+
+func (b *Backend) pauseRule(ctx context.Context, db queue.DB, rule queue.Rule) error {
+	return b.changeRules(ctx, "pause", db, []queue.Rule{rule}, func(ctx context.Context, db queue.DB, r queue.Rule) error {
+		_, err := exec(ctx, db, b.sql.pauseRule, r.Queue, r.Group, r.Paused)
+		return err
+	})
+}
+
+// changeRules calls change for each of the rules, and removes the ones that then say nothing.
+func (b *Backend) changeRules(
+	ctx context.Context, operation string, db queue.DB, rules []queue.Rule,
+	change func(ctx context.Context, db queue.DB, r queue.Rule) error,
+) error {
 	var changed requeued
-	err = b.onHandle(ctx, "set rules", db, func(ctx context.Context, db queue.DB) error {
+	err := b.onHandle(ctx, operation, db, func(ctx context.Context, db queue.DB) error {
 		changed = requeued{}
 		if _, err := exec(ctx, db, b.sql.rulesChanged); err != nil {
 			return err
 		}
 		for _, r := range rules {
-			query, args := b.sql.setRule, []any{r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead,
-				r.Rate.Jobs, int64(r.Rate.Per), r.Rate.Burst, r.GroupRate.Jobs, int64(r.GroupRate.Per), r.GroupRate.Burst}
-			if r.IsZero() {
-				query, args = b.sql.removeRule, args[:2]
+			if err := change(ctx, db, r); err != nil {
+				return err
 			}
-			if _, err := exec(ctx, db, query, args...); err != nil {
+			if _, err := exec(ctx, db, b.sql.removeRule, r.Queue, r.Group); err != nil {
 				return err
 			}
 			changed.add(r.Queue)

@@ -85,9 +85,9 @@ func loadClaim(load loader) claimStatements {
 
 // ruleStatements keep rules.
 type ruleStatements struct {
-	rulesVersion, rulesChanged, rules, setRule, removeRule, running, nextGroup string
-	groupPriority, dueGroup, dueUngrouped, bucket, spend, throttle, costs      string
-	fullBuckets, sweepTokens                                                   string
+	rulesVersion, rulesChanged, rules, setRule, pauseRule, removeRule, running string
+	nextGroup, groupPriority, dueGroup, dueUngrouped, bucket, spend, throttle  string
+	costs, fullBuckets, sweepTokens                                            string
 }
 
 func loadRule(load loader) ruleStatements {
@@ -96,6 +96,7 @@ func loadRule(load loader) ruleStatements {
 		rulesChanged:  load("rules_changed"),
 		rules:         load("rules"),
 		setRule:       load("set_rule"),
+		pauseRule:     load("pause_rule"),
 		removeRule:    load("remove_rule"),
 		running:       load("running"),
 		nextGroup:     load("next_group"),

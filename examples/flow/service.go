@@ -235,9 +235,7 @@ func (s *service) send(ctx context.Context, lasting time.Duration) error {
 // pauseWebhooks stops claims of webhooks. It returns when the last claim has ended that began
 // before: each claim keeps the rules of its beginning.
 func (s *service) pauseWebhooks(ctx context.Context) (paused time.Time, err error) {
-	rule := limits
-	rule.Paused = true
-	if err := s.backend.SetRules(ctx, nil, rule); err != nil {
+	if err := s.backend.PauseQueue(ctx, nil, limits.Queue, true); err != nil {
 		return paused, err
 	}
 	s.backend.claims.Lock()
@@ -247,7 +245,7 @@ func (s *service) pauseWebhooks(ctx context.Context) (paused time.Time, err erro
 
 // resumeWebhooks lets claims of webhooks go on.
 func (s *service) resumeWebhooks(ctx context.Context) error {
-	return s.backend.SetRules(ctx, nil, limits)
+	return s.backend.PauseQueue(ctx, nil, limits.Queue, false)
 }
 
 // cancelFlood cancels what is left of the flood. It returns how many jobs that were.
