@@ -22,8 +22,8 @@ const (
 	// EventRetried: the run has failed, and the job is pending again. If the worker has reclaimed
 	// the job after a crash, errors.Is(Err, [ErrLost]) is true.
 	EventRetried EventType = "retried"
-	// EventReleased: the job is pending again and has lost no attempt. Its handler has snoozed, or
-	// the worker stops, or has not started it.
+	// EventReleased: the job is pending again, and the run costs no attempt. Its handler has snoozed
+	// or was throttled, or the worker stops, or has not started it.
 	EventReleased EventType = "released"
 	// EventDead: the job is dead, or held by a rule ([HoldDead]). If the worker has reclaimed the
 	// job after a crash in its last attempt, errors.Is(Err, [ErrLost]) is true.
