@@ -18,6 +18,7 @@ var turnsCases = []testCase{
 	{"a lone group gets all", hasRuler, testLoneGroup},
 	{"one job beside 10,000", hasRuler, testOneBesideMany},
 	{"1,500 full groups hide none", hasRuler | isFull, testManyFullGroups},
+	{"3,000 groups without a job for the worker hide none", hasRuler | hasWakeUps | isFull, testManyBlockedGroups},
 	{"a place is free after the reclaim, not before", hasRuler | hasReclaimer, testReclaimedPlace},
 	{"8 claimers keep the limits", hasRuler | isFull, testClaimersKeepLimits},
 	{"8 claimers beside changes of the rules", hasRuler | isFull, testClaimersBesideChanges},
@@ -81,6 +82,38 @@ func testManyFullGroups(t *testing.T, h Harness) {
 		}
 		if found != 1 {
 			t.Fatalf("3 claims beside %d full groups: got %d jobs, want the one of group %s", groups, found, name)
+		}
+	}
+}
+
+// testManyBlockedGroups: a worker that is asleep runs a new job soon, though the jobs of thousands of
+// other groups are not due, or of a kind that it does not handle.
+func testManyBlockedGroups(t *testing.T, h Harness) {
+	const groups = 3000
+	setRules(t, h, queue.Rule{Queue: "q", PerGroup: 1})
+	enqueue(t, h, newJobs(groups, func(i int, j *queue.Job) {
+		j.Group, j.Kind, j.Delay = fmt.Sprintf("%04d", i), "unhandled", time.Duration(i%2)*time.Hour
+	})...)
+	done := make(chan string, groups)
+	mux := queue.NewMux()
+	mux.Handle("k", queue.HandlerFunc(func(_ context.Context, j *queue.Job) error { done <- j.Group; return nil }))
+	ctx, cancel := context.WithCancel(t.Context())
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		w := queue.Worker{Backend: h.Queue, Handler: mux, Queues: []string{"q"}, Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	defer worker.Wait()
+	defer cancel()
+	for _, name := range []string{"z", "1500a", "0"} {
+		time.Sleep(100 * time.Millisecond) // the worker has fallen asleep, or is about to
+		enqueue(t, h, inGroup(name, 1)...)
+		select {
+		case <-done:
+		case <-time.After(patience):
+			t.Fatalf("beside %d groups without a job for the worker, the one of group %s did not run within %v", groups, name, patience)
 		}
 	}
 }

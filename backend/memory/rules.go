@@ -165,7 +165,13 @@ func (c *claim) fillLimited(name string, rules *limits.Queue) {
 	first := len(c.jobs)
 	if rules.HasTurns() {
 		s := newTurns(c, name)
-		c.q.turns[name], _ = rules.Walk(c.q.turns[name], room, s) // s fails only if the claim is full
+		for range 1 + len(s.groups)/limits.MaxGroups {
+			var hasMore bool
+			c.q.turns[name], hasMore, _ = rules.Walk(c.q.turns[name], room, s) // s fails only if the claim is full
+			if !hasMore || len(c.jobs) > first {
+				break
+			}
+		}
 	} else {
 		c.fill(c.q.advanced(name, c.req.Kinds, c.at), room)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -199,6 +200,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 		return
 	}
 	b.ticks.Expire() // a change of schedules notifies, too
+	b.rules.setPace(name, (*limits.Pace).Hurry)
 	all := b.subscribersOf(l, name)
 	workers := make([]string, len(all))
 	for i, s := range all {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -20,7 +21,7 @@ import (
 // jobs reads it. claim_ordered leaps from group to group along an index. A claim calls it for the
 // queues that are known to have ordered jobs, after their other jobs. A queue becomes known when
 // claim.sql fails because it comes to such jobs, which costs other queues nothing.
-// Bounds: one more statement a claim for ten minutes after the last ordered job; walkTime.
+// Bounds: one more statement a claim for ten minutes after the last ordered job; limits.WalkTime.
 // Shown by: the conformance suite's theme order, TestOrderedClaims, TestPlans.
 
 const (
@@ -30,8 +31,6 @@ const (
 	foundOrdered = "EORD1"
 	// forgetOrdered is how long after its last ordered job a queue is known to have some.
 	forgetOrdered = 10 * time.Minute
-	// walkTime bounds how long a claim walks over groups that are blocked. The next one goes on there.
-	walkTime = 30 * time.Millisecond
 	// orderedPoll is how often to look for jobs that could follow one that runs elsewhere. Its end
 	// wakes no worker but its own.
 	orderedPoll = time.Second
@@ -88,7 +87,7 @@ func (o *orderedQueues) bound(queues []string, next time.Duration, now time.Time
 		limit := time.Duration(-1)
 		switch q, ok := o.get(name, now); {
 		case ok && q.hasMore:
-			limit = walkTime
+			limit = limits.WalkTime
 		case ok && now.Sub(q.seen) < 2*orderedPoll:
 			limit = orderedPoll
 		}
@@ -142,7 +141,7 @@ func isFull(req queue.ClaimRequest, jobs []*queue.Job) bool {
 }
 
 // claimOrdered claims ordered jobs of a queue. While it comes only to groups that are blocked, it
-// walks on for walkTime.
+// walks on for limits.WalkTime. The next claim goes on there.
 func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, name string, version int64) (jobs []*queue.Job, err error) {
 	req.Queues = []string{name}
 	for begun := time.Now(); ; {
@@ -152,7 +151,7 @@ func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, name
 			return jobs, err
 		}
 		b.ordered.set(name, q)
-		if len(jobs) > 0 || !q.hasMore || time.Since(begun) > walkTime {
+		if len(jobs) > 0 || !q.hasMore || time.Since(begun) > limits.WalkTime {
 			return jobs, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -41,6 +42,8 @@ type turn struct {
 	after        string // the group behind which the next claim begins
 	afterOrdered string // the same for ordered jobs
 	heldBack     bool   // a limit kept jobs from being claimed
+	hasMore      bool   // there are groups that it has not looked at
+	pace         limits.Pace
 
 	tokens time.Time // when a rate has tokens for the next job; may be over
 	hold   time.Time // when the queue's own rate has; until then no claim finds a job
@@ -86,17 +89,29 @@ func (r *rules) noteTurn(name string, t turn) {
 	if r.turns == nil {
 		r.turns = make(map[string]turn)
 	}
+	t.pace = r.turns[name].pace
 	r.turns[name] = t
 }
 
+// setPace changes when workers of the queue look at more groups.
+func (r *rules) setPace(name string, change func(*limits.Pace)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t, ok := r.turns[name]; ok {
+		change(&t.pace)
+		r.turns[name] = t
+	}
+}
+
 // bound returns until when a worker of the queues may sleep although it is not notified: next, or
-// less if a limit kept the last claim of one of them from claiming jobs, or if a rate has tokens
-// sooner.
+// less if a limit kept the last claim of one of them from claiming jobs, if it has not looked at all
+// groups, or if a rate has tokens sooner.
 func (r *rules) bound(queues []string, next time.Duration, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range queues {
 		t := r.turns[name]
+		next = t.pace.Bound(next)
 		if t.heldBack && (next < 0 || next > heldBackPoll) {
 			next = heldBackPoll
 		}
@@ -154,21 +169,29 @@ func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited,
 }
 
 // claimLimited claims from a limited queue. If a rule bounds how many jobs run or start, it claims
-// for free slots only.
-func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules) ([]*queue.Job, error) {
-	isBounded := known.limited[req.Queues[0]]
+// for free slots only. While it comes only to groups without jobs that it may claim, it walks on for
+// limits.WalkTime.
+func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, err error) {
+	name, hasMore := req.Queues[0], true
+	isBounded := known.limited[name]
 	if isBounded {
 		req.Limit -= req.Ahead
 	}
 	req.Limit = min(req.Limit, maxLimited)
-	if req.Limit <= 0 || b.rules.isHeld(req.Queues[0], time.Now()) {
+	if req.Limit <= 0 || b.rules.isHeld(name, time.Now()) {
 		return nil, nil
 	}
-	jobs, _, err := b.claimWithPayloads(ctx, req, b.limitedClaim(req.Queues[0], known.version))
+	for begun := time.Now(); hasMore && len(jobs) == 0 && time.Since(begun) < limits.WalkTime; {
+		if jobs, _, err = b.claimWithPayloads(ctx, req, b.limitedClaim(name, known.version)); err != nil {
+			return jobs, err
+		}
+		hasMore = b.rules.turnOf(name).hasMore
+	}
+	b.rules.setPace(name, func(p *limits.Pace) { p.Note(len(jobs) > 0, hasMore) })
 	for _, job := range jobs {
 		job.Limited = isBounded
 	}
-	return jobs, err
+	return jobs, nil
 }
 
 // limitedClaim returns the statement that claims from a limited queue, sql/claim_limited.sql.
@@ -180,7 +203,7 @@ func (b *Backend) limitedClaim(name string, version int64) claimQuery {
 			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered}
 		},
 		last: func(row *queue.Job) {
-			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0}, time.Now()
+			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0, hasMore: row.Priority > 0}, time.Now()
 			if row.Fence > 0 {
 				t.tokens = now.Add(sqlkit.Duration(row.Fence))
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -28,16 +29,8 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
 	}
-	var found claimResult
-	err = b.read(ctx, "claim", func(db queue.DB) error {
-		known, err := b.committedRules(ctx, db, req.Queues)
-		if err == nil {
-			found, err = b.find(ctx, db, oneOf(req), known, true)
-		}
-		return err
-	})
+	found, err := b.look(ctx, req)
 	if err != nil || len(found.jobs) == 0 {
-		b.noteTurns(found)
 		return nil, err
 	}
 	var known *knownRules
@@ -46,11 +39,38 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 		return err
 	})
 	b.noteTurns(found)
+	b.notePace(req, found)
 	if err != nil {
 		return nil, err
 	}
 	b.rules.latest.Store(known)
 	return found.jobs, nil
+}
+
+// look returns the first job that is due, if there is one. While it comes only to groups of limited
+// queues without jobs that it may claim, it goes on for limits.WalkTime.
+func (b *Backend) look(ctx context.Context, req queue.ClaimRequest) (found claimResult, err error) {
+	for begun, hasMore := time.Now(), true; hasMore && err == nil && time.Since(begun) < limits.WalkTime; {
+		err = b.read(ctx, "claim", func(db queue.DB) error {
+			known, err := b.committedRules(ctx, db, req.Queues)
+			if err == nil {
+				found, err = b.find(ctx, db, oneOf(req), known, true)
+			}
+			return err
+		})
+		if len(found.jobs) > 0 {
+			break // the claim that follows begins where this one did
+		}
+		b.noteTurns(found)
+		hasMore = slices.ContainsFunc(req.Queues, func(name string) bool { return found.limited[name].hasMore })
+	}
+	b.notePace(req, found)
+	return found, err
+}
+
+// notePace records how soon to look at more groups of the request's queues.
+func (b *Backend) notePace(req queue.ClaimRequest, found claimResult) {
+	b.rules.setPace(req.Queues, func(name string, p *limits.Pace) { p.Note(len(found.jobs) > 0, found.limited[name].hasMore) })
 }
 
 // noteTurns records where the next claims begin.

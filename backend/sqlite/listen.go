@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -52,6 +53,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 		case <-ctx.Done():
 			return nil
 		case <-s.woken:
+			b.rules.setPace(queues, func(_ string, p *limits.Pace) { p.Hurry() })
 			wake()
 		case <-s.pauseChanged:
 		case <-timer.C:

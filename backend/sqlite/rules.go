@@ -39,6 +39,8 @@ type knownRules struct {
 type limitedTurn struct {
 	after    string // the group behind which the next claim begins
 	heldBack bool   // a limit may have kept jobs from being claimed
+	hasMore  bool   // there are groups that it has not looked at
+	pace     limits.Pace
 
 	tokens time.Time // when a rate has tokens for the next job; may be over
 }
@@ -79,19 +81,33 @@ func (r *rules) noteTurns(turns map[string]limitedTurn) {
 		if was := r.turns[name].tokens; was.After(time.Now()) && (t.tokens.IsZero() || was.Before(t.tokens)) {
 			t.tokens = was
 		}
+		t.pace = r.turns[name].pace
 		r.turns[name] = t
 	}
 }
 
+// setPace changes when workers of the queues look at more groups.
+func (r *rules) setPace(queues []string, change func(name string, p *limits.Pace)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range queues {
+		if t, ok := r.turns[name]; ok {
+			change(name, &t.pace)
+			r.turns[name] = t
+		}
+	}
+}
+
 // bound returns until when a worker of the queues may sleep although it is not woken: next, or less
-// if a limit may have kept the last claim of one of them from claiming jobs, or if a rate has tokens
-// sooner.
+// if a limit may have kept the last claim of one of them from claiming jobs, if it has not looked at
+// all groups, or if a rate has tokens sooner.
 func (r *rules) bound(queues []string, next time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for _, name := range queues {
 		t := r.turns[name]
+		next = t.pace.Bound(next)
 		if t.heldBack && (next < 0 || next > heldBackPoll) {
 			next = heldBackPoll
 		}
@@ -237,12 +253,12 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 		return err
 	}
 	t := b.rules.turnOf(name)
-	t.heldBack, t.tokens = runs > 0, time.Time{}
+	t.heldBack, t.hasMore, t.tokens = runs > 0, false, time.Time{}
 	first := len(result.jobs)
 	room = min(room, q.Running()-runs, tokens)
 	upTo := withLimit(req, first+room)
 	if room > 0 && q.HasTurns() {
-		t.after, err = q.Walk(t.after, room, s)
+		t.after, t.hasMore, err = q.Walk(t.after, room, s)
 		if err == nil && !result.isFull(upTo) && !s.meter.IsEmpty() {
 			ordered := len(result.jobs)
 			err = b.findOrdered(ctx, db, name, at, result, upTo, s)

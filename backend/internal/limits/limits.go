@@ -102,8 +102,8 @@ type Source interface {
 	Meter() *Meter
 }
 
-// maxGroups is how many groups one walk visits at most. The next walk goes on behind them.
-const maxGroups = 1000
+// MaxGroups is how many groups one walk visits at most.
+const MaxGroups = 1000
 
 // maxJobs is how many jobs one walk claims at most.
 const maxJobs = 1_000_000
@@ -111,8 +111,9 @@ const maxJobs = 1_000_000
 // Walk claims up to room jobs. The groups take turns from the first one behind after, in the order
 // of their names, and jobs without a group have theirs behind the last. If all groups have had a
 // turn and there is room left, the groups with more jobs share it in longer turns. Walk returns the
-// group behind which the next walk begins.
-func (q *Queue) Walk(after string, room int, s Source) (last string, err error) {
+// group behind which the next walk begins. It looks at a thousand groups at most; hasMore tells that
+// there may be others, and room for their jobs.
+func (q *Queue) Walk(after string, room int, s Source) (last string, hasMore bool, err error) {
 	w := walk{q: q, s: s, room: min(room, maxJobs), last: after}
 	open, err := w.firstRound(after)
 	for err == nil && w.room > 0 && len(open) > 0 {
@@ -121,7 +122,7 @@ func (q *Queue) Walk(after string, room int, s Source) (last string, err error) 
 	if errors.Is(err, ErrFull) {
 		err = nil
 	}
-	return w.last, err
+	return w.last, w.isCut && w.room > 0, err
 }
 
 type walk struct {
@@ -129,12 +130,14 @@ type walk struct {
 	s    Source
 	room int
 	last string
+
+	isCut bool // it has not looked at all groups
 }
 
 // firstRound gives each group a turn. It returns the groups that may have more jobs.
 func (w *walk) firstRound(after string) (open []string, err error) {
 	name, wrapped := after, false
-	for range maxGroups {
+	for range MaxGroups {
 		group, ok, err := w.s.Next(name)
 		if err != nil || ok && wrapped && group > after {
 			return open, err
@@ -154,6 +157,7 @@ func (w *walk) firstRound(after string) (open []string, err error) {
 			open = append(open, group)
 		}
 	}
+	w.isCut = true
 	return open, nil
 }
 

@@ -180,7 +180,7 @@ $$;
 -- lock_turns locks due jobs, at most room, in the turns of their groups. The first turn is that of the first group
 -- behind after_group, by name; jobs without a group have theirs behind the last group. Each turn is as long as the
 -- share of the group. If all groups have had a turn and there is room left, the groups with more jobs share it. It
--- looks at a thousand groups at most.
+-- looks at a thousand groups at most; has_more tells that there may be others.
 -- per_group and share are the queue's rule. unmarked has the group of each job that runs and is not in
 -- jobs_limited_idx. last_group is the group behind which the next claim begins. held_back tells that a group was full.
 -- each and most are the rate of each group in the queue's rule (see bucket_full), NULL for none. A group gets no more
@@ -189,7 +189,6 @@ $$;
 -- One query goes from group to group, with a look-up each. It locks jobs of the group's first priority only; where that
 -- is not enough, lock_group looks at the others.
 -- Index: jobs_group_idx, jobs_limited_idx.
-DROP FUNCTION errand.lock_turns;
 CREATE FUNCTION errand.lock_turns(
     queue_name  text,
     kinds       text[],
@@ -204,6 +203,7 @@ CREATE FUNCTION errand.lock_turns(
     OUT places     tid[],
     OUT last_group text,
     OUT held_back  boolean,
+    OUT has_more   boolean,
     OUT wait       bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -358,9 +358,7 @@ BEGIN
         FROM unnest(again, taken, free, shares) WITH ORDINALITY AS a (job_group, taken, free, share, nth)
         WHERE a.share > 0;
     END LOOP;
-    IF visited >= 1000 AND room > 0 AND wait IS NOT NULL THEN
-        wait := least(wait, 1000000); -- there may be groups with tokens behind those
-    END IF;
+    has_more := visited >= 1000 AND room > 0;
 END
 $$;
 
@@ -369,11 +367,12 @@ $$;
 -- In one plain statement the snapshot would be older than the lock, and limits would be exceeded.
 -- Parameters and columns are those of claim.sql. after_group is the group behind which the turns begin. The last row is
 -- no job: its id is 0, its job_group is where the turns of the next claim begin, its job_key where those of ordered jobs
--- do, and its attempts are 1 if a limit kept jobs from being claimed. Its fence is how many microseconds pass until there
+-- do, its attempts are 1 if a limit kept jobs from being claimed, and its priority is 1 if there are groups that the
+-- claim has not looked at. Its fence is how many microseconds pass until there
 -- are tokens for the next job, 0 if there are, and its max_attempts how many of them pass until the queue's own rate
 -- lets any job start. Ordered jobs come after the others.
 -- The settings are those of lock_due, for the same reasons.
-CREATE OR REPLACE FUNCTION errand.claim_limited(
+CREATE FUNCTION errand.claim_limited(
     queue_name    text,
     kinds         text[],
     max_jobs      integer,
@@ -403,7 +402,7 @@ DECLARE
     places        tid[] := '{}';
     held_back     boolean := false;
     has_rates     boolean;
-    has_more      boolean := false; -- ordered jobs
+    has_more      boolean := false;
     full_at       bigint;
     paid          record;
     wait          bigint; -- until a group has tokens for its next job
@@ -454,6 +453,7 @@ BEGIN
         places := found_jobs.places;
         after_group := found_jobs.last_group;
         held_back := found_jobs.held_back;
+        has_more := found_jobs.has_more;
         wait := found_jobs.wait;
     ELSIF room > 0 THEN
         places := errand.lock_due(ARRAY[queue_name], kinds, room, '1ms', last_priority => ARRAY[2147483646]);
@@ -464,7 +464,7 @@ BEGIN
     ) THEN
         SELECT * INTO found_jobs FROM errand.lock_ordered(queue_name, kinds, room, after_ordered, '1ms');
         after_ordered := found_jobs.last_group;
-        has_more := found_jobs.has_more;
+        has_more := has_more OR found_jobs.has_more;
         held_back := true; -- the end of an ordered job wakes no worker but its own
         places := places || ARRAY(
             SELECT j.ctid
@@ -487,9 +487,6 @@ BEGIN
             rule.group_rate_each, rule.group_rate_most);
         wait := least(wait, paid.wait);
         hold := paid.hold;
-        IF has_more AND cardinality(paid.places) < cardinality(places) THEN
-            wait := least(wait, 1000000); -- there may be other groups of ordered jobs, with tokens
-        END IF;
         places := paid.places;
     END IF;
     PERFORM set_config('lock_timeout', usual_timeout, true);
@@ -519,7 +516,8 @@ BEGIN
             coalesce(j.job_group, '');
     END IF;
     RETURN QUERY SELECT
-        0::bigint, '', '', 'null'::jsonb, 0, at, held_back::integer, (least(coalesce(hold, 0), 1000000000000) / 1000)::integer,
+        0::bigint, '', '', 'null'::jsonb, (has_more AND hold IS NULL)::integer, at, held_back::integer,
+        (least(coalesce(hold, 0), 1000000000000) / 1000)::integer,
         (coalesce(hold, wait, 0) + 999) / 1000, at, after_ordered, NULL::jsonb, '',
         after_group
     FROM (SELECT clock_timestamp() AS at) AS now;

@@ -1,0 +1,39 @@
+package limits
+
+import "time"
+
+// WalkTime bounds how long a claim goes on while it comes only to jobs that it may not claim.
+const WalkTime = 30 * time.Millisecond
+
+// longestPause is how long a worker sleeps at most while there are jobs that no claim has looked
+// at. A million groups that are blocked so take a tenth of a worker's time.
+const longestPause = 10 * WalkTime
+
+// Pace tells how soon to look behind the jobs that the last claims of a queue have looked at. The
+// zero value is that of a queue whose last claim has looked at all.
+type Pace struct {
+	hasMore bool
+	empty   int // how many claims in turn have found nothing, and had more to look at
+}
+
+// Note records a claim: whether it has found jobs, and whether there are others that it has not
+// looked at.
+func (p *Pace) Note(found, hasMore bool) {
+	p.hasMore = hasMore
+	if p.empty = min(p.empty+1, 10); found || !hasMore {
+		p.empty = 0
+	}
+}
+
+// Hurry makes the next pauses short: there may be a new job.
+func (p *Pace) Hurry() { p.empty = 0 }
+
+// Bound returns until when a worker may sleep: next, where less than 0 means forever, or less. The
+// first pause is WalkTime. Each further one is twice as long.
+func (p *Pace) Bound(next time.Duration) time.Duration {
+	limit := min(WalkTime<<p.empty, longestPause)
+	if p.hasMore && (next < 0 || next > limit) {
+		return limit
+	}
+	return next
+}
