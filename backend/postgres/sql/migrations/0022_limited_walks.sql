@@ -1,6 +1,4 @@
--- Claims of limited queues read less. For each group whose first job could not be locked, lock_group read the whole
--- index, because of a collation. Beside a large Cancel or Edit that has not been committed, they tried to lock each of
--- its rows.
+-- How claim_limited finds jobs.
 
 -- lock_group locks due jobs of one group, at most max_jobs, and returns their places in order. Like lock_due it reads
 -- priority by priority, so jobs that are scheduled for later cost nothing. kinds is NULL for all. Of each priority it
@@ -10,7 +8,7 @@
 -- '' is the group of the jobs that have none. They have no index of their own, so it finds them only among the first
 -- thousand jobs of the queue.
 -- Index: jobs_group_idx, jobs_pending_idx.
-CREATE OR REPLACE FUNCTION errand.lock_group(queue_name text, group_name text, kinds text[], max_jobs integer) RETURNS tid[]
+CREATE FUNCTION errand.lock_group(queue_name text, group_name text, kinds text[], max_jobs integer) RETURNS tid[]
 LANGUAGE plpgsql AS $$
 DECLARE
     lock_queue CONSTANT text COLLATE "default" := queue_name;
@@ -78,7 +76,7 @@ $$;
 -- lock_turns locks due jobs, at most room, in the turns of their groups. The first turn is that of the first group
 -- behind after_group, by name; jobs without a group have theirs behind the last group. Each turn is as long as the
 -- share of the group. If all groups have had a turn and there is room left, the groups with more jobs share it. It
--- looks at a thousand groups at most.
+-- looks at a thousand groups at most; has_more tells that there may be others.
 -- per_group and share are the queue's rule. unmarked has the group of each job that runs and is not in
 -- jobs_limited_idx. last_group is the group behind which the next claim begins. held_back tells that a group was full.
 -- each and most are the rate of each group in the queue's rule (see bucket_full), NULL for none. A group gets no more
@@ -88,7 +86,7 @@ $$;
 -- the first job may be locked. Then, or if that is not enough and the group has other priorities, lock_group looks at
 -- the group.
 -- Index: jobs_group_idx, jobs_limited_idx.
-CREATE OR REPLACE FUNCTION errand.lock_turns(
+CREATE FUNCTION errand.lock_turns(
     queue_name  text,
     kinds       text[],
     room        integer,
@@ -102,6 +100,7 @@ CREATE OR REPLACE FUNCTION errand.lock_turns(
     OUT places     tid[],
     OUT last_group text,
     OUT held_back  boolean,
+    OUT has_more   boolean,
     OUT wait       bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -261,8 +260,6 @@ BEGIN
         FROM unnest(again, taken, free, shares) WITH ORDINALITY AS a (job_group, taken, free, share, nth)
         WHERE a.share > 0;
     END LOOP;
-    IF visited >= 1000 AND room > 0 AND wait IS NOT NULL THEN
-        wait := least(wait, 1000000); -- there may be groups with tokens behind those
-    END IF;
+    has_more := visited >= 1000 AND room > 0;
 END
 $$;
