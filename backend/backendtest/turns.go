@@ -19,6 +19,7 @@ var turnsCases = []testCase{
 	{"one job beside 10,000", hasRuler, testOneBesideMany},
 	{"1,500 full groups hide none", hasRuler | isFull, testManyFullGroups},
 	{"3,000 groups without a job for the worker hide none", hasRuler | hasWakeUps | isFull, testManyBlockedGroups},
+	{"jobs without a group behind 1,000 that are not due", hasRuler, testUngroupedBehind},
 	{"a place is free after the reclaim, not before", hasRuler | hasReclaimer, testReclaimedPlace},
 	{"8 claimers keep the limits", hasRuler | isFull, testClaimersKeepLimits},
 	{"8 claimers beside changes of the rules", hasRuler | isFull, testClaimersBesideChanges},
@@ -114,6 +115,18 @@ func testManyBlockedGroups(t *testing.T, h Harness) {
 		case <-done:
 		case <-time.After(patience):
 			t.Fatalf("beside %d groups without a job for the worker, the one of group %s did not run within %v", groups, name, patience)
+		}
+	}
+}
+
+func testUngroupedBehind(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", PerGroup: 2})
+	enqueue(t, h, newJobs(1001, func(i int, j *queue.Job) { j.Priority, j.Delay = int32(-1-i%2), time.Hour })...)
+	claimNone(t, h, "before the due jobs")
+	enqueue(t, h, newJobs(20, func(i int, j *queue.Job) { j.Priority = int32(i%3) - 1 })...)
+	for _, n := range []int{15, 5} {
+		if got := claim(t, h, request(15)); len(got) != n {
+			t.Fatalf("claim of 15 of 20 due jobs without a group: got %d jobs, want %d", len(got), n)
 		}
 	}
 }

@@ -349,12 +349,11 @@ func (s *groups) Take(group string, n int) (taken int, err error) {
 		end = place{priority: math.MinInt64, due: math.MinInt64}
 	}
 	first := len(s.result.jobs)
-	if group == "" {
-		err = s.fill(n, s.b.sql.dueUngrouped, end, end.due, end.id)
-	}
-	for more := group != ""; more && err == nil; {
-		if end.id > 0 {
-			err = s.fill(n-(len(s.result.jobs)-first), s.b.sql.dueGroup, end, group, end.due, end.id)
+	for more := true; more && err == nil; {
+		if room := n - (len(s.result.jobs) - first); end.id > 0 && group == "" {
+			err = s.fill(room, s.b.sql.dueUngrouped, end, end.due, end.id)
+		} else if end.id > 0 {
+			err = s.fill(room, s.b.sql.dueGroup, end, group, end.due, end.id)
 		}
 		if more = len(s.result.jobs)-first < n && !s.result.overflow; more && err == nil {
 			end, more, err = s.nextPriority(group, end)
@@ -385,7 +384,11 @@ func (s *groups) fill(n int, query string, end place, more ...any) error {
 // nextPriority returns the place before the first job of the group's next priority.
 func (s *groups) nextPriority(group string, end place) (next place, ok bool, err error) {
 	var priority sql.NullInt64
-	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error { return rows.Scan(&priority) }, s.b.sql.groupPriority,
-		s.queue, group, end.priority)
-	return place{priority: priority.Int64, due: math.MinInt64, id: 1}, priority.Valid, err
+	query, args := s.b.sql.groupPriority, []any{s.queue, group, end.priority}
+	if group == "" {
+		query, args = s.b.sql.nextPriority, []any{s.queue, end.priority}
+	}
+	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error { return rows.Scan(&priority) }, query, args...)
+	ok = priority.Valid && priority.Int64 != orderedPriority
+	return place{priority: priority.Int64, due: math.MinInt64, id: 1}, ok, err
 }

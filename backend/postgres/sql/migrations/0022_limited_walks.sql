@@ -6,7 +6,7 @@
 -- PL/pgSQL gives all text parameters the collation of the argument that has one. With the collation of job_group, the
 -- comparison with queue would not match the index, so each call would read the whole index.
 -- '' is the group of the jobs that have none. They have no index of their own, so it finds them only among the first
--- thousand jobs of the queue.
+-- thousand due jobs of each priority.
 -- Index: jobs_group_idx, jobs_pending_idx.
 CREATE FUNCTION errand.lock_group(queue_name text, group_name text, kinds text[], max_jobs integer) RETURNS tid[]
 LANGUAGE plpgsql AS $$
@@ -17,21 +17,40 @@ DECLARE
     head       record; -- the first job of one priority
 BEGIN
     IF lock_name = '' THEN
-        RETURN ARRAY(
-            SELECT l.ctid
-            FROM (
-                SELECT p.ctid AS place, p.job_group, p.kind, p.scheduled_at
-                FROM errand.jobs p
-                WHERE p.queue = lock_queue AND p.status = 'pending'
-                ORDER BY p.priority, p.scheduled_at, p.id
-                LIMIT 1000
-            ) AS f
-            CROSS JOIN LATERAL (
-                SELECT j.ctid FROM errand.jobs j WHERE j.ctid = f.place AND j.status = 'pending' FOR UPDATE SKIP LOCKED
-            ) AS l
-            WHERE f.job_group IS NULL AND f.scheduled_at <= clock_timestamp() AND (kinds IS NULL OR f.kind = ANY (kinds))
-            LIMIT max_jobs
-        );
+        SELECT p.priority, p.scheduled_at INTO head
+        FROM errand.jobs p
+        WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority < 2147483647
+        ORDER BY p.priority, p.scheduled_at, p.id
+        LIMIT 1;
+        WHILE FOUND LOOP
+            IF head.scheduled_at <= clock_timestamp() THEN
+                locked := locked || ARRAY(
+                    SELECT l.ctid
+                    FROM (
+                        SELECT p.ctid AS place, p.job_group, p.kind
+                        FROM errand.jobs p
+                        WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority = head.priority
+                            AND p.scheduled_at <= clock_timestamp()
+                        ORDER BY p.priority, p.scheduled_at, p.id
+                        LIMIT 1000
+                    ) AS f
+                    CROSS JOIN LATERAL (
+                        SELECT j.ctid FROM errand.jobs j
+                        WHERE j.ctid = f.place AND j.status = 'pending'
+                        FOR UPDATE SKIP LOCKED
+                    ) AS l
+                    WHERE f.job_group IS NULL AND (kinds IS NULL OR f.kind = ANY (kinds))
+                    LIMIT max_jobs - cardinality(locked)
+                );
+                EXIT WHEN cardinality(locked) = max_jobs;
+            END IF;
+            SELECT p.priority, p.scheduled_at INTO head
+            FROM errand.jobs p
+            WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority > head.priority AND p.priority < 2147483647
+            ORDER BY p.priority, p.scheduled_at, p.id
+            LIMIT 1;
+        END LOOP;
+        RETURN locked;
     END IF;
     SELECT p.priority, p.scheduled_at, p.id INTO head
     FROM errand.jobs p
