@@ -3,7 +3,8 @@ package queue
 import "slices"
 
 // Which chooses jobs for [Canceller], [Editor] and [Redriver]. A job has to match all fields that
-// are set. At least one must be set: the zero value is an error.
+// are set. At least one besides Status must be set: Status narrows the choice. For all jobs of the
+// database make a call for each queue.
 type Which struct {
 	// IDs are the jobs' IDs, in any order and any number. nil means any ID. An empty slice that is
 	// not nil is an error: a program that has found no job must not act on all jobs.
@@ -17,11 +18,11 @@ type Which struct {
 	Status Status
 }
 
-// Check returns an [*InvalidError] if no field is set, if a field is no text that a database can
+// Check returns an [*InvalidError] if no field besides Status is set, if a field is no text that a database can
 // store, or if Status is none of those that the call acts on. Backends call it first.
 func (w Which) Check(statuses ...Status) error {
-	if w.IDs == nil && w.Queue == "" && w.Kind == "" && w.Group == "" && w.Key == "" && w.Status == "" {
-		return invalid("Which", "empty: set at least one field")
+	if w.IDs == nil && w.Queue == "" && w.Kind == "" && w.Group == "" && w.Key == "" {
+		return invalid("Which", "chooses no jobs: set IDs, Queue, Kind, Group or Key; for all jobs of a queue set Queue")
 	}
 	if w.IDs != nil && len(w.IDs) == 0 {
 		return invalid("Which.IDs", "empty, but not nil: nil chooses any job")

@@ -85,8 +85,8 @@ func testCancelFields(t *testing.T, h Harness) {
 		{queue.Which{Key: "a"}, []int{0, 3}},
 		{queue.Which{Key: "a", Queue: "q"}, []int{0}},
 		{queue.Which{Group: "g", Kind: "k", Queue: "p"}, []int{3}},
-		{queue.Which{Status: queue.StatusPending}, []int{0, 1, 2, 3}},
-		{queue.Which{Status: queue.StatusHeld}, nil},
+		{queue.Which{Queue: "q", Status: queue.StatusPending}, []int{0, 2}},
+		{queue.Which{Queue: "q", Status: queue.StatusHeld}, nil},
 		{queue.Which{Queue: "none"}, nil},
 		{queue.Which{IDs: []int64{0, -1, 1 << 60}}, nil},
 	} {
@@ -301,10 +301,15 @@ func testCancelMany(t *testing.T, h Harness) {
 func testCancelBad(t *testing.T, h Harness) {
 	canceller, _ := queue.As[queue.Canceller](h.Queue)
 	enqueue(t, h, newJob())
+	n, err := canceller.Cancel(t.Context(), nil, queue.Which{Status: queue.StatusPending})
+	wantInvalid(t, "Cancel of a status", err, "Which")
+	if n != 0 {
+		t.Errorf("Cancel of a status: got %d, want 0", n)
+	}
 	for field, which := range map[string]queue.Which{
 		"Which":        {},
 		"Which.IDs":    {IDs: []int64{}, Queue: "q"},
-		"Which.Status": {Status: queue.StatusDead},
+		"Which.Status": {Queue: "q", Status: queue.StatusDead},
 		"Queue":        {Queue: "\x00"},
 		"Kind":         {Kind: "\xff"},
 		"Which.Group":  {Group: "\x00"},
@@ -316,7 +321,7 @@ func testCancelBad(t *testing.T, h Harness) {
 			t.Errorf("Cancel(%+v): got %d, want 0", which, n)
 		}
 	}
-	_, err := canceller.Cancel(cancelled(t), nil, queue.Which{Queue: "q"})
+	_, err = canceller.Cancel(cancelled(t), nil, queue.Which{Queue: "q"})
 	wantCanceled(t, "Cancel", err)
 	claimOne(t, h)
 }

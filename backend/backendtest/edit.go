@@ -98,8 +98,8 @@ func testEditHeld(t *testing.T, h Harness) {
 	again := keyed("a")
 	enqueue(t, h, again)
 	wantDuplicate(t, "that a held job holds", again, j)
-	edit(t, h, nil, queue.Which{Status: queue.StatusPending}, queue.Change{MaxAttempts: 8}, 0)
-	edit(t, h, nil, queue.Which{Status: queue.StatusHeld}, queue.Change{MaxAttempts: 7, ScheduledAt: time.Now()}, 1)
+	edit(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusPending}, queue.Change{MaxAttempts: 8}, 0)
+	edit(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusHeld}, queue.Change{MaxAttempts: 7, ScheduledAt: time.Now()}, 1)
 	wantStatus(t, h, "after an Edit without RunNow", j.ID, queue.StatusHeld)
 	edit(t, h, nil, byID(j), queue.Change{RunNow: true}, 1)
 	if got := claimOne(t, h); got.MaxAttempts != 7 {
@@ -111,7 +111,7 @@ func testCancelHeld(t *testing.T, h Harness) {
 	j := keyed("a")
 	enqueue(t, h, j)
 	hold(t, h, j)
-	cancelJobs(t, h, queue.Which{Status: queue.StatusPending}, 0)
+	cancelJobs(t, h, queue.Which{Queue: "q", Status: queue.StatusPending}, 0)
 	cancelJobs(t, h, queue.Which{Queue: "q"}, 1)
 	wantStatus(t, h, "that was held, after Cancel", j.ID, queue.StatusCancelled)
 	again := keyed("a")
@@ -134,7 +134,8 @@ func testEditFilter(t *testing.T, h Harness) {
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[:1])
 	edit(t, h, nil, queue.Which{Key: "a"}, queue.Change{RunNow: true, Queue: "q"}, 1) // 5
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[5:])
-	edit(t, h, nil, queue.Which{Status: queue.StatusPending}, now, 3)
+	edit(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusPending}, now, 1)
+	edit(t, h, nil, queue.Which{Queue: "p", Status: queue.StatusPending}, now, 2)
 }
 
 // testEditKeyTaken: a job does not move to a queue in which a live job has its key, and leaves its
@@ -228,9 +229,11 @@ func testEditBad(t *testing.T, h Harness) {
 		_, err := editor.Edit(t.Context(), nil, byID(j), c)
 		wantInvalid(t, fmt.Sprintf("Edit with %+v", c), err, field)
 	}
-	_, err := editor.Edit(t.Context(), nil, queue.Which{}, queue.Change{RunNow: true})
-	wantInvalid(t, "Edit of nothing in particular", err, "Which")
-	_, err = editor.Edit(t.Context(), nil, queue.Which{Status: queue.StatusRunning}, queue.Change{RunNow: true})
+	for _, which := range []queue.Which{{}, {Status: queue.StatusPending}} {
+		_, err := editor.Edit(t.Context(), nil, which, queue.Change{RunNow: true})
+		wantInvalid(t, fmt.Sprintf("Edit of %+v", which), err, "Which")
+	}
+	_, err := editor.Edit(t.Context(), nil, queue.Which{Queue: "q", Status: queue.StatusRunning}, queue.Change{RunNow: true})
 	wantInvalid(t, "Edit of what runs", err, "Which.Status")
 	_, err = editor.Edit(cancelled(t), nil, byID(j), queue.Change{Queue: "p"})
 	wantCanceled(t, "Edit", err)
