@@ -14,7 +14,8 @@ const drainLease = 30 * 24 * time.Hour
 
 // Drain runs all due jobs, one at a time in the caller's goroutine, until none is due; that
 // includes jobs that become due meanwhile, such as those that a handler enqueues. It takes the jobs
-// of all queues in the order of claims, and does not keep rules. It settles each job as a worker
+// of all queues in the order of claims. It leaves what is paused, and keeps no limits and no rates.
+// As with a worker, only a [queue.Mux] can leave paused kinds. It settles each job as a worker
 // would ([queue.OutcomeOf]; a panic becomes a [queue.PanicError]), so a failed job waits for its
 // back-off and is left. If h is a [queue.Mux], or a chain around one, jobs of kinds that it does
 // not handle are left too.
@@ -53,14 +54,25 @@ func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
+	if len(kinds) > 0 {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return q.paused[kind] })
+		if len(kinds) == 0 {
+			return nil, nil
+		}
+	}
 	var pending []*laneRows
-	for name := range q.pending {
-		pending = append(pending, q.advanced(name, kinds, at)...)
+	for name, lanes := range q.pending {
+		for l, rows := range lanes {
+			if (len(kinds) == 0 || slices.Contains(kinds, l.kind)) && !q.isPaused(name, l.group) {
+				rows.advance(at)
+				pending = append(pending, rows)
+			}
+		}
 	}
 	r := firstToClaim(pending)
 	for _, name := range slices.Sorted(maps.Keys(q.ordered)) {
 		if r == nil {
-			r = q.nextHead(name, kinds, at, nil)
+			r = q.nextHead(name, kinds, at, func(job *queue.Job) bool { return !q.isPaused(name, job.Group) })
 		}
 	}
 	if r == nil {
@@ -68,6 +80,11 @@ func (q *Queue) next(ctx context.Context, kinds []string) (*queue.Job, error) {
 	}
 	q.lastFence++
 	return q.claim(nil, r, queue.ClaimRequest{Worker: "Drain", Lease: drainLease}, at), nil
+}
+
+// isPaused reports whether the queue or that group of it is paused. The caller holds q.mu.
+func (q *Queue) isPaused(name, group string) bool {
+	return q.rules[ruleKey{name, ""}].Paused || q.rules[ruleKey{name, group}].Paused
 }
 
 // run calls the handler. It returns a panic of the handler as an error.

@@ -35,6 +35,35 @@ func statuses(t *testing.T, q *memory.Queue) string {
 	return strings.Join(all, ", ")
 }
 
+// TestDrainLeavesPaused: Drain leaves paused kinds, queues and groups, also of ordered jobs.
+func TestDrainLeavesPaused(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		q := memory.New(memory.Options{})
+		mux := queue.NewMux()
+		for _, kind := range []string{"k", "l"} {
+			mux.Handle(kind, queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
+		}
+		pause := func(paused bool) {
+			change := q.ResumeKinds
+			if paused {
+				change = q.PauseKinds
+			}
+			err := errors.Join(change(t.Context(), nil, "l"), q.PauseQueue(t.Context(), nil, "p", paused),
+				q.PauseGroup(t.Context(), nil, "q", "a", paused))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		pause(true)
+		enqueue(t, q, nil, &queue.Job{Kind: "k", Queue: "p", Group: "a", Ordered: ordered},
+			&queue.Job{Kind: "k", Queue: "q", Group: "a", Ordered: ordered}, &queue.Job{Kind: "l", Queue: "q", Group: "b", Ordered: ordered},
+			&queue.Job{Kind: "k", Queue: "q", Group: "c", Ordered: ordered})
+		drain(t, q, mux, 1)
+		pause(false)
+		drain(t, q, mux, 3)
+	}
+}
+
 func TestDrainRunsWhatHandlersEnqueue(t *testing.T) {
 	q := memory.New(memory.Options{})
 	enqueue(t, q, nil, &queue.Job{Kind: "b", Queue: "z"}, &queue.Job{Kind: "c", Priority: 1}, &queue.Job{Kind: "a", Queue: "y", Priority: -1})
