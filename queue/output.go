@@ -198,6 +198,9 @@ func Output[T any](r Result) (v T, err error) {
 // committed, or it has been pruned.
 var ErrNoJob = errors.New("queue: no such job")
 
+// ErrHeld is the error of [Await] for a job that is held: it waits for a person.
+var ErrHeld = errors.New("queue: the job is held")
+
 const (
 	firstAwaitPause   = 10 * time.Millisecond
 	longestAwaitPause = time.Second
@@ -206,7 +209,8 @@ const (
 // Await waits until the job has ended, and returns its result. The caller looks at its Status, or
 // calls [Output]. Await asks the backend, at first after 10 ms, then less and less often, and each
 // second in the end. A job that the backend deletes when it is completed (see [Retention]) is
-// [ErrNoJob]. q is a [ResultKeeper], or wraps one; otherwise the error is an [*InvalidError]. Await
+// [ErrNoJob]. A job that is held (see [HoldDead]) runs again only if a person edits or redrives it:
+// the error is then [ErrHeld], with its LastError in the Result. q is a [ResultKeeper], or wraps one; otherwise the error is an [*InvalidError]. Await
 // returns ctx's error when ctx ends.
 //
 // A handler that awaits other jobs keeps its slot meanwhile. If all slots do so, nothing runs.
@@ -224,6 +228,8 @@ func Await(ctx context.Context, q Enqueuer, id int64) (Result, error) {
 			return r, fmt.Errorf("%w: %d", ErrNoJob, id)
 		case r.HasEnded():
 			return r, nil
+		case r.Status == StatusHeld:
+			return r, fmt.Errorf("%w: %d", ErrHeld, id)
 		}
 		if !sleep(ctx, pause) {
 			return r, context.Cause(ctx)

@@ -24,6 +24,19 @@ var resultsCases = []testCase{
 	{"progress", hasResults, testProgress},
 	{"bad progress", hasResults, testBadProgress},
 	{"a worker and a caller who awaits", hasResults, testAwait},
+	{"a held job", hasResults | holds, testAwaitHeld},
+}
+
+// testAwaitHeld: Await does not wait for a job that needs a person.
+func testAwaitHeld(t *testing.T, h Harness) {
+	j := newJob()
+	enqueue(t, h, j)
+	hold(t, h, j)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if r, err := queue.Await(ctx, h.Queue, j.ID); !errors.Is(err, queue.ErrHeld) || r.Status != queue.StatusHeld {
+		t.Errorf("Await of a held job: got %+v, error %v; want ErrHeld", r, err)
+	}
 }
 
 func keeper(h Harness) queue.ResultKeeper {
