@@ -242,11 +242,13 @@ type ScheduleRunner interface {
 	// release leaves alone what a higher Release has declared. It returns how many schedules it has
 	// changed. Otherwise it is like SetSchedules.
 	DeclareSchedules(ctx context.Context, db DB, d Declaration) (n int, err error)
-	// FireSchedules enqueues the jobs of the schedules whose next tick has come. It returns how many
-	// it has fired, and how long until the next tick, or less than 0 if the backend knows of none. A
-	// worker calls it at that time, after each call of Sleep, and every few seconds. Sleep can look
-	// for schedules, too, so that FireSchedules can answer from memory. A schedule that cannot be
-	// fired does not keep others from being fired. The error names it.
+	// FireSchedules enqueues the jobs of the schedules whose next tick has come. It may leave some
+	// of the schedules, or some of the missed ticks of one, to the next call, and then returns a
+	// next of 0. It returns how many it has fired, and how long until the next tick, or less than 0
+	// if the backend knows of none. A worker calls it at that time, after each call of Sleep, and
+	// every few seconds. Sleep can look for schedules, too, so that FireSchedules can answer from
+	// memory. A schedule that cannot be fired does not keep others from being fired. The error names
+	// it.
 	FireSchedules(ctx context.Context) (fired int, next time.Duration, err error)
 }
 

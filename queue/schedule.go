@@ -236,8 +236,8 @@ func (s Schedule) NextTick(now, last time.Time) (time.Time, error) {
 
 // Fire returns the jobs to enqueue at the time now for a schedule whose next tick is first, in the
 // order of their ticks, and the tick that follows. There are no jobs if first is after now, or if
-// the ticks were missed and Missed and Grace say that they are not made up for. The error is an
-// [*InvalidError].
+// the ticks were missed and Missed and Grace say that they are not made up for. The jobs share their
+// Payload with s. The error is an [*InvalidError].
 func (s Schedule) Fire(first, now time.Time) (jobs []*Job, next time.Time, err error) {
 	t, err := s.parse()
 	if err != nil {
@@ -261,11 +261,10 @@ func (s Schedule) Fire(first, now time.Time) (jobs []*Job, next time.Time, err e
 
 // jobAt returns the job of a tick.
 func (s Schedule) jobAt(tick time.Time) *Job {
-	job := s.template()
+	job := s.bareJob()
 	at := tick.UTC().Format(tickFormat)
-	if job.Headers == nil {
-		job.Headers = make(map[string]string, 2)
-	}
+	job.Headers = make(map[string]string, len(s.Job.Headers)+2)
+	maps.Copy(job.Headers, s.Job.Headers)
 	job.Headers[ScheduleHeader], job.Headers[TickHeader] = s.Name, at
 	if job.Key == "" {
 		job.Key = keyPrefix + s.Name
@@ -278,10 +277,16 @@ func (s Schedule) jobAt(tick time.Time) *Job {
 
 // template returns a copy of Job, without what Enqueue and Claim fill in.
 func (s Schedule) template() *Job {
+	job := s.bareJob()
+	job.Payload, job.Headers = bytes.Clone(job.Payload), maps.Clone(job.Headers)
+	return job
+}
+
+// bareJob returns Job without what Enqueue and Claim fill in. It shares the payload and the headers.
+func (s Schedule) bareJob() *Job {
 	job := *s.Job
 	job.ID, job.Duplicate, job.Replaced = 0, false, false
 	job.Attempt, job.Fence, job.Worker, job.CreatedAt, job.LastError, job.Unreadable = 0, 0, "", time.Time{}, "", nil
-	job.Payload, job.Headers = bytes.Clone(job.Payload), maps.Clone(job.Headers)
 	return &job
 }
 

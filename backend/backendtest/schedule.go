@@ -25,6 +25,7 @@ var scheduleCases = []testCase{
 	{"eight callers fire each tick once", hasSchedules | isFull, testFireTogether},
 	{"callers that crash", hasSchedules | isFull, testFireCrash},
 	{"missed ticks", hasSchedules, testMissed},
+	{"missed ticks with long payloads", hasSchedules, testMissedMany},
 	{"runs do not pile up", hasSchedules, testFirePileUp},
 	{"changes beside ticks", hasSchedules | isFull, testFireEdited},
 	{"beside an open transaction", hasSchedules | hasTx, testFireBeside},

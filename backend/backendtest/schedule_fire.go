@@ -2,10 +2,12 @@ package backendtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -206,6 +208,47 @@ func testMissed(t *testing.T, h Harness) {
 	fire(t, h, 1)
 	if jobs := claim(t, h, request(200)); len(jobs) != 100 {
 		t.Errorf("180 missed ticks: got %d jobs, want the last 100", len(jobs))
+	}
+}
+
+// testMissedMany: ticks that were missed are all fired, each once and in order, also where their
+// payloads are too long for one batch.
+func testMissedMany(t *testing.T, h Harness) {
+	job := newJob()
+	job.Payload = json.RawMessage(`"` + strings.Repeat("x", 150_000) + `"`)
+	setSchedules(t, h, nil, queue.Schedule{Name: "a", Spec: "* * * * *", Missed: queue.MissedAll, Job: job})
+	h.Rewind(t, 3*time.Hour)
+	last := listSchedules(t, h, 1)[0].Next
+	for fired := 1; fired > 0; {
+		var err error
+		if fired, _, err = runner(h).FireSchedules(t.Context()); err != nil {
+			t.Fatalf("FireSchedules: %v", err)
+		}
+		next := listSchedules(t, h, 1)[0].Next
+		if fired > 0 && !next.After(last) {
+			t.Fatalf("after a batch: next tick is %v, before it %v", next, last)
+		}
+		last = next
+	}
+	var ticks []time.Time
+	for {
+		jobs := claim(t, h, request(200))
+		for _, j := range jobs {
+			_, tick, _ := queue.TickOf(j)
+			ticks = append(ticks, tick)
+		}
+		if len(jobs) == 0 {
+			break
+		}
+		settle(t, h, outcomes(queue.Done, jobs...)...)
+	}
+	for i, tick := range ticks {
+		if i > 0 && tick.Sub(ticks[i-1]) != time.Minute {
+			t.Errorf("tick %d is %v, and the one before it %v; want a minute between them", i, tick, ticks[i-1])
+		}
+	}
+	if len(ticks) != 100 || !ticks[99].Equal(last.Add(-time.Minute)) {
+		t.Errorf("180 missed ticks: got %d jobs, want the last 100 before %v", len(ticks), last)
 	}
 }
 

@@ -205,10 +205,10 @@ func (q *Queue) fire(s *schedule, at time.Time) (isBusy bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := schedules.CheckJobs(jobs, q.opts.MaxPayload); err != nil {
+		return false, err
+	}
 	for _, j := range jobs {
-		if err := j.Check(q.opts.MaxPayload); err != nil {
-			return false, err
-		}
 		if _, busy := q.holder(nil, keyOf(j)); busy != nil {
 			return true, nil
 		}

@@ -33,7 +33,7 @@ const lockedTick = 10 * time.Millisecond
 // left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
 	look := func() (time.Duration, error) { return b.lookForTick(ctx) }
-	fire := func(batch int) (int, error) { return b.fireDue(ctx, batch) }
+	fire := func() (int, bool, error) { return b.fireDue(ctx) }
 	return b.ticks.Fire(look, fire, lockedTick)
 }
 
@@ -52,43 +52,51 @@ func (b *Backend) lookForTick(ctx context.Context) (next time.Duration, err erro
 	return next, nil
 }
 
-// fireDue fires at most batch schedules that are due and not locked. It returns how many it has
-// fired, and the errors of those that it could not fire.
-func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error) {
-	var ready []sqlkit.Firing
-	var broken error
+// fireDue fires a batch of the schedules that are due and not locked. It returns how many it has
+// fired, whether more may be due, and the errors of those that it could not fire. Each run of the
+// transaction that fails makes the next batch half as large.
+func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err error) {
+	var batch *sqlkit.Batch
 	err = b.inTx(ctx, "fire schedules", func(tx queue.DB) error {
-		ready, broken = nil, nil
-		at, rows, err := b.queryScheduleRows(ctx, tx, b.sql.scheduleDue, textArray(b.ticks.Left()), batch)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		ready, broken = b.ticks.FireRows(rows, at, b.options.MaxPayload)
-		return b.enqueueTicks(ctx, tx, ready)
+		batch = b.ticks.Batch(b.options.MaxPayload)
+		err := b.fireBatch(ctx, tx, batch)
+		b.ticks.NoteBatch(err != nil)
+		return err
 	})
-	if broken != nil {
-		broken = fmt.Errorf("postgres: fire schedules: %w", broken)
+	if batch == nil {
+		return 0, false, err
 	}
+	fired, hasMore = len(batch.Ready), batch.HasMore
+	if err != nil {
+		fired, err = 0, b.leaveFailed(ctx, batch.Ready, err)
+	}
+	if batch.Broken != nil {
+		err = errors.Join(fmt.Errorf("postgres: fire schedules: %w", batch.Broken), err)
+	}
+	return fired, hasMore, err
+}
+
+// leaveFailed decides what to leave alone after err, with which the transaction of these schedules
+// has failed. It returns err, or nil if a transaction has locked the key of a job.
+func (b *Backend) leaveFailed(ctx context.Context, all []sqlkit.Firing, err error) error {
 	switch {
-	case err == nil:
-		return len(ready), broken
-	case len(ready) == 0 || sqlState(err) == "" || ctx.Err() != nil: // it has to do with the connection
+	case len(all) == 0 || sqlState(err) == "" || sqlState(err) == idleTooLong || ctx.Err() != nil:
+		return err // it has to do with the connection
 	case sqlState(err) == insufficientPrivilege:
 		b.ticks.Deny(schedules.RetryTick)
-		err = fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(ready), err)
-	case len(ready) == 1 && lockTimedOut(err): // a transaction holds the key of its job
-		b.ticks.Leave(ready[0].Row.Name, time.Second)
-		err = nil
-	case len(ready) == 1:
-		b.ticks.Leave(ready[0].Row.Name, schedules.RetryTick)
-		err = fmt.Errorf("schedule %q: %w", ready[0].Row.Name, err)
+		return fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(all), err)
+	case len(all) > 1:
+		b.ticks.FireSingly(len(all))
+	case lockTimedOut(err):
+		b.ticks.Leave(all[0].Row.Name, time.Second)
 	default:
-		b.ticks.FireSingly(len(ready))
-		if lockTimedOut(err) {
-			err = nil
-		}
+		b.ticks.Leave(all[0].Row.Name, schedules.RetryTick)
+		return fmt.Errorf("schedule %q: %w", all[0].Row.Name, err)
 	}
-	return 0, errors.Join(broken, err)
+	if lockTimedOut(err) {
+		return nil
+	}
+	return err
 }
 
 // firedSchedule is an element of the first parameter of sql/schedule_fired.sql.
@@ -102,11 +110,22 @@ type firedSchedule struct {
 	Skipped  int64  `json:"skipped"`
 }
 
-// enqueueTicks enqueues the jobs of locked schedules and moves the schedules on.
-func (b *Backend) enqueueTicks(ctx context.Context, tx queue.DB, all []sqlkit.Firing) error {
-	if err := b.Enqueue(ctx, tx, sqlkit.JobsOf(all)...); err != nil {
+// fireBatch fills the batch with schedules that are due and not locked. It enqueues their jobs and
+// moves them on.
+func (b *Backend) fireBatch(ctx context.Context, tx queue.DB, batch *sqlkit.Batch) error {
+	at, rows, err := b.queryScheduleRows(ctx, tx, b.sql.scheduleDue, textArray(b.ticks.Left()), batch.Schedules, batch.Bytes)
+	if err != nil || len(rows) == 0 {
 		return err
 	}
+	batch.Fire(rows, at)
+	if err := b.Enqueue(ctx, tx, batch.Jobs()...); err != nil {
+		return err
+	}
+	return b.moveOn(ctx, tx, batch.Ready)
+}
+
+// moveOn writes the next ticks of schedules whose jobs are enqueued, with sql/schedule_fired.sql.
+func (b *Backend) moveOn(ctx context.Context, tx queue.DB, all []sqlkit.Firing) error {
 	var moved []firedSchedule
 	for _, f := range all {
 		row, err := f.Fired()

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -183,4 +185,94 @@ func TestScheduleBesideKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	fired(1)
+}
+
+// missAll sets n schedules each of which has missed a hundred ticks, with a payload of that many
+// bytes.
+func missAll(t *testing.T, db *sql.DB, b *postgres.Backend, n, bytes int) {
+	t.Helper()
+	payload := json.RawMessage(`"` + strings.Repeat("x", bytes) + `"`)
+	for i := range n {
+		s := queue.Schedule{Name: fmt.Sprintf("s%d", i), Spec: "* * * * *", Missed: queue.MissedAll, Job: &queue.Job{Queue: "q", Kind: "k", Payload: payload}}
+		if err := b.SetSchedules(t.Context(), nil, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, db, `UPDATE errand.schedules SET next_at = next_at - interval '3 hours'`)
+}
+
+// fireMissed fires until nothing is due, and returns how many jobs and bytes of jobs there are after
+// each call.
+func fireMissed(t *testing.T, db *sql.DB, b *postgres.Backend) (jobs, bytes []int) {
+	t.Helper()
+	for range 100 {
+		_, next, err := b.FireSchedules(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n, size int
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*), coalesce(sum(octet_length(payload::text)), 0) FROM errand.jobs`).Scan(&n, &size); err != nil {
+			t.Fatal(err)
+		}
+		jobs, bytes = append(jobs, n), append(bytes, size)
+		if next > 0 {
+			return jobs, bytes
+		}
+	}
+	t.Fatalf("a hundred calls of FireSchedules: more is due; jobs %v", jobs)
+	return nil, nil
+}
+
+// wantMissed checks that each of n schedules has fired its last hundred ticks, each once.
+func wantMissed(t *testing.T, db *sql.DB, n int) {
+	t.Helper()
+	var good int
+	if err := db.QueryRowContext(t.Context(), `
+		SELECT count(*) FROM (
+			SELECT FROM errand.jobs
+			GROUP BY headers ->> 'errand-schedule'
+			HAVING count(*) = 100 AND count(DISTINCT headers ->> 'errand-tick') = 100
+				AND max((headers ->> 'errand-tick')::timestamptz) - min((headers ->> 'errand-tick')::timestamptz) = interval '99 minutes'
+		) AS good`).Scan(&good); err != nil || good != n {
+		t.Errorf("schedules that have fired their last hundred ticks, each once: got %d, error %v; want %d", good, err, n)
+	}
+}
+
+// TestManyMissedTicks: however many ticks were missed, and however long their payloads are, one
+// transaction enqueues at most a thousand jobs and eight megabytes. What is left stays due.
+func TestManyMissedTicks(t *testing.T) {
+	for _, c := range []struct{ schedules, bytes, calls int }{{25, 0, 3}, {3, 100_000, 4}} {
+		db := postgrestest.Open(t)
+		b := backend(t, db, postgres.Options{})
+		missAll(t, db, b, c.schedules, c.bytes)
+		jobs, bytes := fireMissed(t, db, b)
+		for i := range jobs {
+			newJobs, newBytes := jobs[i], bytes[i]
+			if i > 0 {
+				newJobs, newBytes = newJobs-jobs[i-1], newBytes-bytes[i-1]
+			}
+			if newJobs > 1000 || newBytes > 8<<20 {
+				t.Errorf("call %d: got %d jobs with %d bytes, want at most 1000 with %d", i, newJobs, newBytes, 8<<20)
+			}
+		}
+		if len(jobs) > c.calls {
+			t.Errorf("%d schedules with %d bytes: took %d calls, want %d", c.schedules, c.bytes, len(jobs), c.calls)
+		}
+		wantMissed(t, db, c.schedules)
+	}
+}
+
+// TestFiringShrinks: a batch that takes too long is halved, and not tried again as it is.
+func TestFiringShrinks(t *testing.T) {
+	db := postgrestest.Open(t)
+	b := backend(t, db, postgres.Options{})
+	exec(t, db, `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF (SELECT count(*) FROM added) > 100 THEN RAISE EXCEPTION 'idle for too long' USING ERRCODE = '25P03'; END IF;
+			RETURN NULL;
+		END $$`)
+	exec(t, db, `CREATE TRIGGER slow AFTER INSERT ON errand.jobs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION slow()`)
+	missAll(t, db, b, 5, 0)
+	fireMissed(t, db, b)
+	wantMissed(t, db, 5)
 }

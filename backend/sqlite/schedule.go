@@ -127,7 +127,7 @@ func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sql
 // transaction. A schedule that cannot be fired is left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
 	look := func() (time.Duration, error) { return b.lookForTick(ctx) }
-	fire := func(batch int) (int, error) { return b.fireDue(ctx, batch) }
+	fire := func() (int, bool, error) { return b.fireDue(ctx) }
 	return b.ticks.Fire(look, fire, 0)
 }
 
@@ -154,49 +154,62 @@ func untilTick(at sql.NullInt64, now int64) time.Duration {
 	return sqlkit.Duration(max(at.Int64-now, 0))
 }
 
-// fireDue fires at most batch schedules that are due. It returns how many, and the errors of those
-// that it could not fire.
-func (b *Backend) fireDue(ctx context.Context, batch int) (fired int, err error) {
-	var ready []sqlkit.Firing
-	var broken error
+// errEnough ends the reading of rows.
+var errEnough = errors.New("enough rows")
+
+// fireDue fires a batch of the schedules that are due. It returns how many, whether more may be
+// due, and the errors of those that it could not fire. If it fails, the next batch is half as large.
+func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err error) {
+	var batch *sqlkit.Batch
 	err = b.write(ctx, "fire schedules", func(ctx context.Context, db queue.DB) error {
-		ready, broken = nil, nil
-		if _, err := exec(ctx, db, b.sql.scheduleLock); err != nil {
-			return err
-		}
-		at := now()
-		rows, err := queryScheduleRows(ctx, db, b.sql.scheduleDue, stringList(b.ticks.Left()), at, batch)
-		if err != nil || len(rows) == 0 {
-			return errors.Join(err, errUndo)
-		}
-		ready, broken = b.ticks.FireRows(rows, time.UnixMicro(at).UTC(), b.options.MaxPayload)
-		return b.enqueueTicks(ctx, db, ready)
+		batch = b.ticks.Batch(b.options.MaxPayload)
+		err := b.fireBatch(ctx, db, batch)
+		b.ticks.NoteBatch(err != nil && !errors.Is(err, errUndo))
+		return err
 	})
-	if broken != nil {
-		broken = fmt.Errorf("sqlite: fire schedules: %w", broken)
+	if batch == nil {
+		return 0, false, err
 	}
-	switch {
+	switch fired = len(batch.Ready); {
 	case err == nil:
-		b.wakeFor(nil, sqlkit.JobsOf(ready))
-		return len(ready), broken
-	case len(ready) == 0 || ctx.Err() != nil || sqliteerr.IsBusy(err):
-	case len(ready) == 1:
-		b.ticks.Leave(ready[0].Row.Name, schedules.RetryTick)
-		err = fmt.Errorf("schedule %q: %w", ready[0].Row.Name, err)
+		b.wakeFor(nil, batch.Jobs())
+	case fired == 0 || ctx.Err() != nil || sqliteerr.IsBusy(err):
+	case fired == 1:
+		name := batch.Ready[0].Row.Name
+		b.ticks.Leave(name, schedules.RetryTick)
+		err = fmt.Errorf("schedule %q: %w", name, err)
 	default:
-		b.ticks.FireSingly(len(ready))
+		b.ticks.FireSingly(fired)
 	}
-	return 0, errors.Join(broken, err)
+	if err != nil {
+		fired = 0
+	}
+	if batch.Broken != nil {
+		err = errors.Join(fmt.Errorf("sqlite: fire schedules: %w", batch.Broken), err)
+	}
+	return fired, batch.HasMore, err
 }
 
-// enqueueTicks enqueues the jobs of schedules and moves the schedules on.
-func (b *Backend) enqueueTicks(ctx context.Context, db queue.DB, all []sqlkit.Firing) error {
-	if jobs := sqlkit.JobsOf(all); len(jobs) > 0 {
+// fireBatch fills the batch with schedules that are due, enqueues their jobs and moves them on.
+func (b *Backend) fireBatch(ctx context.Context, db queue.DB, batch *sqlkit.Batch) error {
+	if _, err := exec(ctx, db, b.sql.scheduleLock); err != nil {
+		return err
+	}
+	at := now()
+	rows, err := b.queryDue(ctx, db, at, batch)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return errUndo
+	}
+	batch.Fire(rows, time.UnixMicro(at).UTC())
+	if jobs := batch.Jobs(); len(jobs) > 0 {
 		if err := b.writeJobs(ctx, db, jobs); err != nil {
 			return err
 		}
 	}
-	for _, f := range all {
+	for _, f := range batch.Ready {
 		row, err := f.Fired()
 		if err != nil {
 			return err
@@ -207,4 +220,24 @@ func (b *Backend) enqueueTicks(ctx context.Context, db queue.DB, all []sqlkit.Fi
 		}
 	}
 	return nil
+}
+
+// queryDue returns the schedules that are due at that time, up to the bounds of the batch.
+func (b *Backend) queryDue(ctx context.Context, db queue.DB, at int64, batch *sqlkit.Batch) (due []sqlkit.ScheduleRow, err error) {
+	left := batch.Bytes
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+		var r sqlkit.ScheduleRow
+		if err := rows.Scan(r.Targets()...); err != nil {
+			return err
+		}
+		due = append(due, r)
+		if left -= len(r.Job); left <= 0 {
+			return errEnough
+		}
+		return nil
+	}, b.sql.scheduleDue, stringList(b.ticks.Left()), at, batch.Schedules)
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return due, err
 }

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,6 +50,42 @@ func TestBrokenSchedules(t *testing.T) {
 		}
 		if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5"); n != 5 || err != nil {
 			t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
+		}
+	})
+}
+
+// TestManyMissedTicks: however many ticks were missed, and however long their payloads are, the
+// write lock is held for at most a thousand jobs and eight megabytes. What is left stays due.
+func TestManyMissedTicks(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		for _, c := range []struct{ schedules, bytes, calls int }{{25, 0, 3}, {3, 100_000, 4}} {
+			db, b := fresh(t, driver, sqlite.Options{})
+			payload := json.RawMessage(`"` + strings.Repeat("x", c.bytes) + `"`)
+			for i := range c.schedules {
+				s := queue.Schedule{Name: fmt.Sprintf("s%d", i), Spec: "* * * * *", Missed: queue.MissedAll, Job: &queue.Job{Queue: "q", Kind: "k", Payload: payload}}
+				if err := b.SetSchedules(t.Context(), nil, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			execute(t, db, `UPDATE errand_schedules SET next_at = next_at - 10800000000`)
+			calls, jobs, bytes := 0, 0, 0
+			for next := time.Duration(0); next == 0; calls++ {
+				var err error
+				if _, next, err = b.FireSchedules(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				var n, size int
+				if err := db.QueryRowContext(t.Context(), `SELECT count(*), coalesce(sum(length(payload)), 0) FROM errand_jobs`).Scan(&n, &size); err != nil {
+					t.Fatal(err)
+				}
+				if n-jobs > 1000 || size-bytes > 8<<20 {
+					t.Errorf("call %d: got %d jobs with %d bytes, want at most 1000 with %d", calls, n-jobs, size-bytes, 8<<20)
+				}
+				jobs, bytes = n, size
+			}
+			if jobs != 100*c.schedules || calls > c.calls {
+				t.Errorf("%d schedules with %d bytes: got %d jobs in %d calls, want %d in %d", c.schedules, c.bytes, jobs, calls, 100*c.schedules, c.calls)
+			}
 		}
 	})
 }

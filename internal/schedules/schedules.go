@@ -121,6 +121,22 @@ func (s *State) Fired(jobs []*queue.Job, next time.Time) *State {
 	return &after
 }
 
+// CheckJobs checks the jobs of a schedule's ticks as [queue.Job.Check] does, and their payload, which
+// is the same for all, once.
+func CheckJobs(jobs []*queue.Job, maxPayload int) error {
+	for i, j := range jobs {
+		if i > 0 {
+			bare := *j
+			bare.Payload = nil
+			j = &bare
+		}
+		if err := j.Check(maxPayload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func namesOf(schedules []queue.Schedule) (names []string) {
 	for _, s := range schedules {
 		names = append(names, s.Name)

@@ -1,7 +1,6 @@
 package sqlkit
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,21 +16,7 @@ type Firing struct {
 	next  time.Time // the tick that follows
 }
 
-// FireRows returns what to do for rows whose tick has come. It leaves schedules that cannot be fired
-// alone for a while, and returns their errors.
-func (t *Ticks) FireRows(rows []ScheduleRow, at time.Time, maxPayload int) (ready []Firing, broken error) {
-	for _, r := range rows {
-		f, err := r.fire(at, maxPayload)
-		if err != nil {
-			t.Leave(r.Name, schedules.RetryTick)
-			broken = errors.Join(broken, err)
-			continue
-		}
-		ready = append(ready, f)
-	}
-	return ready, broken
-}
-
+// fire returns the jobs of a row whose tick has come, and the tick that follows.
 func (r ScheduleRow) fire(at time.Time, maxPayload int) (f Firing, err error) {
 	f.Row = r
 	if f.state, err = r.State(); err != nil {
@@ -40,24 +25,14 @@ func (r ScheduleRow) fire(at time.Time, maxPayload int) (f Firing, err error) {
 	if f.Jobs, f.next, err = f.state.Fire(f.state.Next, at); err != nil {
 		return f, err
 	}
-	for _, j := range f.Jobs {
-		if err := j.Check(maxPayload); err != nil {
-			return f, fmt.Errorf("schedule %q: %w", r.Name, err)
-		}
+	if err := schedules.CheckJobs(f.Jobs, maxPayload); err != nil {
+		return f, fmt.Errorf("schedule %q: %w", r.Name, err)
 	}
 	return f, nil
 }
 
 // Fired returns the row of the schedule after its jobs were enqueued.
 func (f Firing) Fired() (ScheduleRow, error) { return NewScheduleRow(f.state.Fired(f.Jobs, f.next)) }
-
-// JobsOf returns the jobs of all schedules.
-func JobsOf(all []Firing) (jobs []*queue.Job) {
-	for _, f := range all {
-		jobs = append(jobs, f.Jobs...)
-	}
-	return jobs
-}
 
 // Records returns the schedules of rows, without those that were deleted. A schedule whose job
 // cannot be read has an empty Job.
@@ -72,21 +47,22 @@ func Records(rows []ScheduleRow) (all []queue.ScheduleRecord) {
 }
 
 // Fire fires one batch if a tick has come, or if the next tick is not known. look returns how long
-// until the next tick: 0 if it has come, less than 0 for none. fire fires at most batch schedules.
+// until the next tick: 0 if it has come, less than 0 for none. fire fires a batch, and reports whether
+// more may be due.
 // Fire returns what [queue.ScheduleRunner] says; busy is how long until it is called again for ticks
 // that fire has not fired, because another process is firing them.
-func (t *Ticks) Fire(look func() (time.Duration, error), fire func(batch int) (int, error), busy time.Duration) (fired int, next time.Duration, err error) {
+func (t *Ticks) Fire(look func() (time.Duration, error), fire func() (int, bool, error), busy time.Duration) (fired int, next time.Duration, err error) {
 	if next, ok := t.UntilNext(); ok {
 		return 0, next, nil
 	}
 	if next, err = look(); err != nil || next != 0 {
 		return 0, next, err
 	}
-	batch := t.Batch()
-	if fired, err = fire(batch); err != nil {
+	fired, hasMore, err := fire()
+	if err != nil {
 		return fired, 0, err
 	}
-	if t.Expire(); fired == batch {
+	if t.Expire(); hasMore {
 		return fired, 0, nil
 	}
 	if next, err = look(); next == 0 {

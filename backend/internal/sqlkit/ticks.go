@@ -6,8 +6,14 @@ import (
 )
 
 const (
-	// fireBatch is how many schedules are fired in one transaction.
+	// fireBatch, fireJobs and fireBytes bound how many schedules are fired in one transaction, and
+	// how many jobs with how many bytes it enqueues.
 	fireBatch = 500
+	fireJobs  = 1000
+	fireBytes = 8 << 20
+	// fireTime is how long a transaction computes jobs before it enqueues those that it has. The
+	// server waits for a second for its next statement.
+	fireTime = 200 * time.Millisecond
 	// knownAsleep is how long the next tick is known after a worker has fallen asleep.
 	knownAsleep = 35 * time.Second
 	// knownBusy is how long it is known after this process has asked for it. Workers call
@@ -23,6 +29,7 @@ type Ticks struct {
 	next    time.Time            // zero if there is none
 	left    map[string]time.Time // schedules that could not be fired, and until when to leave them alone
 	singles int                  // how many schedules to fire one by one, because a batch has failed
+	halved  int                  // how often the bounds of a batch are halved, because batches have failed
 	denied  time.Time            // until then this process fires nothing, because it lacks a right
 }
 
@@ -99,20 +106,36 @@ func (t *Ticks) Deny(d time.Duration) {
 	t.denied = time.Now().Add(d)
 }
 
-// Batch returns how many schedules to fire at once.
-func (t *Ticks) Batch() int {
+// Batch returns an empty batch with the bounds that the next transaction keeps.
+func (t *Ticks) Batch(maxPayload int) *Batch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	b := &Batch{
+		ticks: t, maxPayload: maxPayload, until: time.Now().Add(fireTime),
+		Schedules: max(fireBatch>>t.halved, 1), Bytes: fireBytes >> t.halved, jobs: max(fireJobs>>t.halved, 1),
+	}
 	if t.singles > 0 {
 		t.singles--
-		return 1
+		b.Schedules = 1
 	}
-	return fireBatch
+	return b
 }
 
-// FireSingly makes the next calls of Batch return 1, because a batch of that size has failed.
+// FireSingly makes the next batches have one schedule, because a batch of that size has failed.
 func (t *Ticks) FireSingly(size int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.singles = size
+}
+
+// NoteBatch halves the bounds of the next batch if a batch has failed, and else doubles them again.
+func (t *Ticks) NoteBatch(failed bool) {
+	const most = 9 // fireBatch and fireJobs are 1 then
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if failed {
+		t.halved = min(t.halved+1, most)
+	} else {
+		t.halved = max(t.halved-1, 0)
+	}
 }
