@@ -47,10 +47,9 @@ func Records(rows []ScheduleRow) (all []queue.ScheduleRecord) {
 }
 
 // Fire fires one batch if a tick has come, or if the next tick is not known. look returns how long
-// until the next tick: 0 if it has come, less than 0 for none. fire fires a batch, and reports whether
-// more may be due.
-// Fire returns what [queue.ScheduleRunner] says; busy is how long until it is called again for ticks
-// that fire has not fired, because another process is firing them.
+// until the next tick: 0 if it has come, less than 0 for none. fire fires a batch, and reports
+// whether more may be due. Fire returns what [queue.ScheduleRunner] says; busy is how long until it
+// is called again for ticks that fire has not fired, because another process is firing them.
 func (t *Ticks) Fire(look func() (time.Duration, error), fire func() (int, bool, error), busy time.Duration) (fired int, next time.Duration, err error) {
 	if next, ok := t.UntilNext(); ok {
 		return 0, next, nil
