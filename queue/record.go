@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Status is the state of a job in its table. In a [Filter] "" means any status.
 type Status string
@@ -61,11 +64,19 @@ type Count struct {
 // Filter chooses jobs to list. A zero field chooses all jobs, so the zero value lists the newest
 // 100. Jobs are listed newest first, by ID. For the next page, set Before to the value that Jobs
 // returned.
+//
+// Some choices have no index: completed jobs, jobs of any status, and pending ones by Group or
+// MinAttempts. For them a call on a database reads the 50,000 newest jobs below Before. So a page
+// may be short, or empty, although others follow: list on until Jobs returns 0 as the next Before.
 type Filter struct {
 	Queue  string
 	Kind   string
 	Status Status
 	Key    string
+	Group  string
+	// MinAttempts chooses only jobs that have been run at least so often, as Attempt counts. With
+	// [StatusPending] and 2 it lists the jobs that fail again and again. 0 means any job.
+	MinAttempts int
 	// Expired chooses only running jobs whose lease has expired by the backend's clock: their
 	// workers have died or hang, and no worker has reclaimed them yet. Status is then "" or
 	// [StatusRunning].
@@ -86,6 +97,18 @@ func (f Filter) Next(page []Record) int64 {
 	return page[len(page)-1].ID
 }
 
+// IsIndexed reports whether a backend has an index for the jobs that f chooses: few jobs have the
+// other statuses, and pending ones are found by their queue.
+func (f Filter) IsIndexed() bool {
+	switch f.Status {
+	case StatusRunning, StatusDead, StatusHeld, StatusCancelled:
+		return true
+	case StatusPending:
+		return f.Group == "" && f.MinAttempts == 0
+	}
+	return false
+}
+
 // Checked returns f with the default Limit filled in, and with the Status that Expired and
 // RunningFor imply. If a field is out of range, it returns an [*InvalidError]. Backends call it
 // first in Jobs.
@@ -93,6 +116,12 @@ func (f Filter) Checked() (Filter, error) {
 	const usual, most = 100, 1000
 	if err := checkTexts(f.Queue, f.Kind, f.Key); err != nil {
 		return f, err
+	}
+	if err := checkText("Group", f.Group); err != nil {
+		return f, err
+	}
+	if f.MinAttempts < 0 || f.MinAttempts > math.MaxInt32 {
+		return f, invalid("MinAttempts", "%d: between 0 and %d", f.MinAttempts, math.MaxInt32)
 	}
 	if f.Limit < 0 || f.Limit > most {
 		return f, invalid("Limit", "%d: between 0 (for %d) and %d", f.Limit, usual, most)

@@ -264,10 +264,14 @@ func testBadFilter(t *testing.T, h Harness) {
 		_, _, err := inspector.Jobs(t.Context(), queue.Filter{Limit: limit})
 		wantInvalid(t, fmt.Sprintf("Jobs with Limit %d", limit), err, "Limit")
 	}
+	for _, attempts := range []int{-1, math.MaxInt} {
+		_, _, err := inspector.Jobs(t.Context(), queue.Filter{MinAttempts: attempts})
+		wantInvalid(t, fmt.Sprintf("Jobs with MinAttempts %d", attempts), err, "MinAttempts")
+	}
 	_, _, err := inspector.Jobs(t.Context(), queue.Filter{Status: "asleep' OR true --"})
 	wantInvalid(t, "Jobs with a Status that there is not", err, "Status")
 	for _, text := range []string{"a\x00", "\xff"} {
-		for field, f := range map[string]queue.Filter{"Queue": {Queue: text}, "Kind": {Kind: text}, "Key": {Key: text}} {
+		for field, f := range map[string]queue.Filter{"Queue": {Queue: text}, "Kind": {Kind: text}, "Key": {Key: text}, "Group": {Group: text}} {
 			_, _, err := inspector.Jobs(t.Context(), f)
 			wantInvalid(t, fmt.Sprintf("Jobs with %s %q", field, text), err, field)
 		}

@@ -118,10 +118,12 @@ func testFilters(t *testing.T, h Harness) {
 	jobs := newJobs(8, func(i int, j *queue.Job) {
 		j.Queue, j.Kind = []string{"q", "p"}[i%2], []string{"k", "k", "l", "l"}[i%4]
 		j.Key = []string{"", "", "", "", "a", "a", "b", "c"}[i]
+		j.Group = []string{"", "", "", "g"}[i%4]
 	})
 	enqueue(t, h, jobs...)
-	held := claim(t, h, request(2)) // 0 and 2
-	settle(t, h, queue.Outcome{Job: held[1], Action: queue.Dead, Err: errors.New("boom")})
+	held := claim(t, h, request(3)) // 0, 2 and 4
+	settle(t, h, queue.Outcome{Job: held[1], Action: queue.Dead, Err: errors.New("boom")},
+		queue.Outcome{Job: held[2], Action: queue.Retry, Err: errors.New("boom")})
 	for _, c := range []struct {
 		filter queue.Filter
 		want   []int
@@ -137,6 +139,15 @@ func testFilters(t *testing.T, h Harness) {
 		{queue.Filter{Key: "a"}, []int{5, 4}},
 		{queue.Filter{Key: "a", Queue: "q"}, []int{4}},
 		{queue.Filter{Key: "none"}, nil},
+		{queue.Filter{Group: "g"}, []int{7, 3}},
+		{queue.Filter{Group: "g", Status: queue.StatusPending, Key: "c"}, []int{7}},
+		{queue.Filter{Group: "g", Status: queue.StatusRunning}, nil},
+		{queue.Filter{Group: "none", Status: queue.StatusPending}, nil},
+		{queue.Filter{MinAttempts: 1}, []int{4, 2, 0}},
+		{queue.Filter{MinAttempts: 1, Status: queue.StatusPending}, []int{4}},
+		{queue.Filter{MinAttempts: 1, Status: queue.StatusDead}, []int{2}},
+		{queue.Filter{MinAttempts: 2, Status: queue.StatusRunning}, nil},
+		{queue.Filter{MinAttempts: 2, Status: queue.StatusPending}, nil},
 		{queue.Filter{Limit: 3}, []int{7, 6, 5}},
 		{queue.Filter{Before: jobs[5].ID}, []int{4, 3, 2, 1, 0}},
 		{queue.Filter{Before: jobs[5].ID, Queue: "p", Limit: 1}, []int{3}},

@@ -65,6 +65,8 @@ func matches(f queue.Filter, r *queue.Record, at time.Time) bool {
 		(f.Kind == "" || f.Kind == r.Kind) &&
 		(f.Status == "" || f.Status == r.Status) &&
 		(f.Key == "" || f.Key == r.Key) &&
+		(f.Group == "" || f.Group == r.Group) &&
+		r.Attempt >= f.MinAttempts &&
 		(!f.Expired || r.LeaseEnds.Before(at)) &&
 		(f.RunningFor == 0 || at.Sub(r.StartedAt) >= f.RunningFor) &&
 		(f.Before == 0 || r.ID < f.Before)

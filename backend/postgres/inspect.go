@@ -39,7 +39,7 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list.sql for a status that has an index, and with
+// Jobs implements [queue.Inspector] with sql/list.sql for a filter that has an index, and with
 // sql/list_slice.sql otherwise. For the observing role of docs/roles.sql the records have neither
 // Payload nor Headers, and their Unreadable says so.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
@@ -49,13 +49,13 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	}
 	before := cmp.Or(f.Before, math.MaxInt64)
 	query, args := b.sql.listSlice, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
-	switch f.Status {
-	case queue.StatusPending, queue.StatusRunning, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled:
+	if f.IsIndexed() {
 		query = withStatus(b.sql.list, f.Status)
 		args = append(args, f.Expired, sqlkit.OrNull(sqlkit.Microseconds(f.RunningFor)))
-	default:
+	} else {
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
+	args = append(args, sqlkit.OrNull(f.Group), f.MinAttempts)
 	page, err = b.readRecords(ctx, "list", query, args...)
 	if err != nil {
 		return nil, 0, err

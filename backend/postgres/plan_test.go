@@ -80,8 +80,8 @@ func TestPlans(t *testing.T) {
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},
 			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1", "true"}},
 			{"backlog", "jobs_pending_idx", nil},
-			{"list", "jobs_running_idx", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "false", "600000000", "true"}},
-			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "true"}},
+			{"list", "jobs_running_idx", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "false", "600000000", "NULL", "0", "true"}},
+			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "true"}},
 			{"prune", "jobs_stopped_idx", []string{"0", "0", "0", "false", "1"}},
 		} {
 			text := postgres.Statement(c.name)

@@ -108,7 +108,7 @@ func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (c
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list.sql, or with sql/list_pending.sql for a status
+// Jobs implements [queue.Inspector] with sql/list.sql, or with sql/list_pending.sql for a filter
 // that has an index.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
@@ -117,11 +117,11 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	}
 	before := cmp.Or(f.Before, math.MaxInt64)
 	query, args := b.sql.list, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), before, f.Limit}
-	switch f.Status {
-	case queue.StatusPending, queue.StatusRunning, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled:
+	if f.IsIndexed() {
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
+	args = append(args, sqlkit.OrNull(f.Group), f.MinAttempts)
 	err = b.read(ctx, "list", func(db queue.DB) error {
 		page, err = queryRecords(ctx, db, query, args...)
 		return err

@@ -1,17 +1,17 @@
 -- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids
 -- below $4, $5 at most, only those whose lease has expired if $6, only those that have been running for $7 microseconds
--- unless $7 is NULL, with payloads and headers if $8. A lease has expired where reclaim.sql says so. When a run began
--- is as in sqlkit.RunTimes. The program replaces AND true by AND status = '...': only a literal lets the planner use the
--- partial indexes, which matters if few jobs of many have the status. For running jobs it orders by id + 0, which keeps
--- the planner from looking for them along jobs_pkey.
+-- unless $7 is NULL, of group $8 unless it is NULL, with $9 attempts at least, with payloads and headers if $10. A
+-- lease has expired where reclaim.sql says so. When a run began is as in sqlkit.RunTimes. The program replaces AND true
+-- by AND status = '...': only a literal lets the planner use the partial indexes, which matters if few jobs of many
+-- have the status. For running jobs it orders by id + 0, which keeps the planner from looking for them along jobs_pkey.
 -- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years, because drivers cannot
 -- read them.
 -- Index: jobs_stopped_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
-    id, queue, kind, CASE WHEN $8::boolean THEN payload END, priority,
+    id, queue, kind, CASE WHEN $10::boolean THEN payload END, priority,
     least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
     fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
-    CASE WHEN $8::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
+    CASE WHEN $10::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
     coalesce(locked_by, ''), status::text,
     CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
     CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
@@ -27,6 +27,8 @@ WHERE ($1::text IS NULL OR queue = $1::text)
     AND ($2::text IS NULL OR kind = $2::text)
     AND true
     AND ($3::text IS NULL OR job_key = $3::text)
+    AND ($8::text IS NULL OR job_group = $8::text)
+    AND attempts >= $9::integer
     AND (NOT $6::boolean
         OR CASE WHEN locked_until > locked_at THEN locked_until
             ELSE least(locked_at, '9999-12-31Z') + interval '10 minutes' END < statement_timestamp())

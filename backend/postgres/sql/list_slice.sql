@@ -1,15 +1,15 @@
--- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, each NULL for any,
--- with ids below $4, $5 at most, with payloads and headers if $7. It looks at the 50,000 newest jobs below $4. If fewer
--- than $5 of them match and other jobs follow, the last row tells the id at which it stopped. That row's queue is '',
--- which no job has, and its other columns mean nothing.
+-- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, $7 group, each
+-- NULL for any, with ids below $4, $5 at most, with $8 attempts at least, with payloads and headers if $9. It looks at
+-- the 50,000 newest jobs below $4. If fewer than $5 of them match and other jobs follow, the last row tells the id at
+-- which it stopped. That row's queue is '', which no job has, and its other columns mean nothing.
 -- Times are shown as in list.sql.
 -- Index: jobs_pkey.
 WITH page AS MATERIALIZED (
     SELECT
-        id, queue, kind, CASE WHEN $7::boolean THEN payload END, priority,
+        id, queue, kind, CASE WHEN $9::boolean THEN payload END, priority,
         least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
         fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
-        CASE WHEN $7::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
+        CASE WHEN $9::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
         coalesce(locked_by, ''), status::text,
         CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
         CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
@@ -35,6 +35,8 @@ WITH page AS MATERIALIZED (
         AND ($2::text IS NULL OR kind = $2::text)
         AND ($3::text IS NULL OR job_key = $3::text)
         AND ($6::text IS NULL OR status::text = $6::text)
+        AND ($7::text IS NULL OR job_group = $7::text)
+        AND attempts >= $8::integer
     ORDER BY id DESC
     LIMIT $5::integer
 )

@@ -1,17 +1,21 @@
--- Lists at most ?6 jobs with ids below ?5, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, each NULL for
--- any. It reads the 50,000 newest jobs below ?5. If fewer than ?6 of these match, and older jobs
--- follow, it returns one more row, whose id tells how far it has read. The queue of that row is '', which no
--- job has, and its other columns mean nothing.
+-- Lists at most ?6 jobs with ids below ?5, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, ?7 group, each NULL for
+-- any, with ?8 attempts at least. It reads the 50,000 newest jobs below ?5. If fewer than ?6 of these match, and older
+-- jobs follow, it returns one more row, whose id tells how far it has read. The queue of that row is '', which no job
+-- has, and its other columns mean nothing.
 -- Index: the ids are the table's own order.
 WITH page AS MATERIALIZED (
     SELECT id AS number
     FROM (
-        SELECT id, queue, kind, job_key, status FROM errand_jobs NOT INDEXED WHERE id < ?5 ORDER BY id DESC LIMIT 50000
+        SELECT id, queue, kind, job_key, status, job_group, attempts
+        FROM errand_jobs NOT INDEXED
+        WHERE id < ?5 ORDER BY id DESC LIMIT 50000
     )
     WHERE (?1 IS NULL OR queue = ?1)
         AND (?2 IS NULL OR kind = ?2)
         AND (?3 IS NULL OR job_key = ?3)
         AND (?4 IS NULL OR status = ?4)
+        AND (?7 IS NULL OR job_group = ?7)
+        AND attempts >= ?8
     ORDER BY id DESC
     LIMIT ?6 + 0
 ), stop AS MATERIALIZED (

@@ -1,7 +1,8 @@
 -- Lists at most ?5 pending jobs with ids below ?4, newest first, as list.sql does, but without its parameter for the
 -- status. For another status that has an index, Jobs replaces the word pending by its name. It reads only jobs of that
 -- status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6. If ?7 is not NULL, it lists only jobs
--- whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes.
+-- whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes. ?8 is the group, NULL for any, and ?9 the
+-- number of attempts at least.
 -- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead, errand_jobs_held, errand_jobs_cancelled.
 WITH page AS MATERIALIZED (
     SELECT id AS number
@@ -10,6 +11,8 @@ WITH page AS MATERIALIZED (
         AND (?1 IS NULL OR queue = ?1)
         AND (?2 IS NULL OR kind = ?2)
         AND (?3 IS NULL OR job_key = ?3)
+        AND (?8 IS NULL OR job_group = ?8)
+        AND attempts >= ?9
         AND (?6 IS NULL OR locked_until < ?6)
         AND id < ?4
         AND (?7 IS NULL OR iif(locked_until > locked_at AND started_at IS NOT NULL, started_at, updated_at) <= ?7)

@@ -1,7 +1,7 @@
 -- A pause lasts until somebody ends it. See queue.Ruler.
 
--- set_rules ends no pause: a program that sets its rules at each start resumes nothing. It removes a rule that is paused
--- but for its pause.
+-- set_rules ends no pause: a program that sets its rules at each start resumes nothing. It removes a rule that is
+-- paused but for its pause.
 CREATE OR REPLACE FUNCTION errand.set_rules(
     queues    text[],
     groups    text[],
@@ -23,7 +23,7 @@ BEGIN
     FROM unnest(queues, groups, removed, set_rules.paused, set_rules.running, set_rules.per_group, set_rules.share,
         set_rules.hold_dead) AS n (queue, job_group, removed, paused, running, per_group, share, hold_dead)
     WHERE NOT n.removed
-        OR EXISTS (SELECT FROM errand.rules p WHERE p.queue = n.queue AND p.job_group = n.job_group) -- a pause
+        OR EXISTS (SELECT FROM errand.rules p WHERE p.queue = n.queue AND p.job_group = n.job_group)
     ON CONFLICT (queue, job_group) DO UPDATE
     SET paused = r.paused OR excluded.paused, running = excluded.running, per_group = excluded.per_group, share = excluded.share,
         hold_dead = excluded.hold_dead;
