@@ -5,7 +5,7 @@
 -- are read; the claim is empty only if no job is due. $13 is
 -- the version of the rules that the caller knows: if there is a later one, the queues may be limited by now, and the
 -- statement fails.
--- lock_due (migrations/0009_lock_due.sql) finds the jobs and locks them. It runs once, and only rows that are returned
+-- lock_due (migrations/0003_claim.sql) finds the jobs and locks them. It runs once, and only rows that are returned
 -- get locked. ctid is safe, because this statement has locked the rows: one that moved before that is not returned.
 -- lock_timeout is a millisecond while rows are being locked, and not when they are changed, because that may have to
 -- wait while another transaction makes the table longer.

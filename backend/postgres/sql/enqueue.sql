@@ -3,7 +3,7 @@
 -- $1 and $2, queues and kinds, may have one element for all jobs; the others may be NULL if every job has the default.
 -- $10 is the array of the distinct queues, $11, $12 and $13 are
 -- the arrays of the groups, of whether they are ordered, and of the costs, as $3 to $9.
--- insert_keyed (migrations/0021_rates.sql) writes the rows. They are returned in the order given. A job is not
+-- insert_keyed (migrations/0002_enqueue.sql) writes the rows. They are returned in the order given. A job is not
 -- written if a live job holds its key, one of the same batch included. Its id is then the live job's id, or NULL if the
 -- statement cannot see that job: run it again for the job.
 -- Index: jobs_key_idx, for jobs that have a key.

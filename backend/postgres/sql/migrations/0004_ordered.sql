@@ -1,14 +1,9 @@
 -- Ordered jobs: of each group one job at a time, in the order of ids. Their priority is 2147483647, which no other job
 -- has. So they are behind all others in jobs_pending_idx, where no other claim reads them.
 
--- For finding the first job of each group. Running jobs are not in it: each heartbeat would add an entry.
-CREATE INDEX jobs_ordered_idx ON errand.jobs (queue, job_group, id) WHERE ordered AND status IN ('pending', 'held');
--- One running job a group, whatever statement makes it run.
-CREATE UNIQUE INDEX jobs_ordered_one_idx ON errand.jobs (queue, job_group) WHERE ordered AND status = 'running';
-
 -- lock_ordered locks the first jobs of groups that are due, at most max_jobs, and returns their places. The first job of
--- a group is the one with the lowest id. It is passed over if it is held, not due, of other kinds, or locked, or if a
--- job of the group runs. A job that commits late, or is redriven, may come first while one with a higher id runs.
+-- a group is the one with the lowest id. It is passed over if it is held, not due, of other kinds, or locked, if a
+-- job of the group runs, or if a rule pauses the group. A job that commits late, or is redriven, may come first while one with a higher id runs.
 -- The turns begin behind after_group, in the order of the groups' names, and end where they began. It passes over a
 -- thousand groups at most. last_group is the last group that it has looked at, visited how many they were, and has_more
 -- tells that there are others.
@@ -56,6 +51,10 @@ BEGIN
                         AND NOT EXISTS (
                             SELECT FROM errand.jobs r
                             WHERE r.queue = queue_name AND r.job_group = p.job_group AND r.ordered AND r.status = 'running'
+                        )
+                        AND NOT EXISTS (
+                            SELECT FROM errand.rules x
+                            WHERE x.queue = queue_name AND x.job_group = p.job_group AND x.paused
                         ) AS is_due
                 FROM errand.jobs p
                 WHERE p.queue = queue_name AND p.job_group > h.job_group AND p.ordered AND p.status IN ('pending', 'held')
@@ -140,56 +139,5 @@ BEGIN
     RETURN QUERY SELECT
         0::bigint, '', '', 'null'::jsonb, 0, at, found_jobs.has_more::integer, found_jobs.visited, 0::bigint, at, '', NULL::jsonb,
         '', found_jobs.last_group;
-END
-$$;
-
--- lock_due fails if it comes to ordered jobs and its caller has not excluded them by last_priority. So a claim learns at
--- no cost that it has to call claim_ordered, too.
-DO $$
-DECLARE
-    definition text := pg_get_functiondef('errand.lock_due'::regproc);
-BEGIN
-    definition := replace(definition, 'coalesce(last_priority[i], 2147483647)', 'coalesce(last_priority[i], 2147483646)');
-    definition := replace(definition, 'WHILE FOUND AND priorities_seen < 1000 LOOP', 'WHILE FOUND AND priorities_seen < 1000 LOOP
-                IF head.priority = 2147483647 THEN
-                    RAISE EXCEPTION ''errand: the queue has ordered jobs, the claim is repeated'' USING ERRCODE = ''EORD1'';
-                END IF;');
-    definition := replace(definition, 'j.priority <= final_priority
-                        AND j.scheduled_at <= final_due', 'j.priority <= least(final_priority, 2147483646)
-                        AND j.scheduled_at <= final_due');
-    IF position('EORD1' IN definition) = 0 OR position('least(final_priority' IN definition) = 0 THEN
-        RAISE EXCEPTION 'errand: lock_due is not as migration 9 has made it';
-    END IF;
-    EXECUTE definition;
-END
-$$;
-
--- enqueue takes ordered, too. A function with other parameters is another function.
-DO $$
-DECLARE
-    definition text := pg_get_functiondef('errand.enqueue'::regproc);
-BEGIN
-    definition := replace(definition, 'max_delay interval DEFAULT NULL::interval)',
-        'max_delay interval DEFAULT NULL::interval, ordered boolean DEFAULT false)');
-    definition := replace(definition, '    ELSIF on_duplicate NOT IN', '    ELSIF ordered AND job_group IS NULL THEN
-        RAISE EXCEPTION ''errand: invalid ordered: without a job_group'' USING ERRCODE = ''invalid_parameter_value'';
-    ELSIF ordered AND priority <> 0 THEN
-        RAISE EXCEPTION ''errand: invalid priority: % of an ordered job: must be 0'', priority USING ERRCODE = ''invalid_parameter_value'';
-    ELSIF priority = 2147483647 THEN
-        RAISE EXCEPTION ''errand: invalid priority: %: at most 2147483646'', priority USING ERRCODE = ''invalid_parameter_value'';
-    ELSIF on_duplicate NOT IN');
-    definition := replace(definition, '    IF on_duplicate = ''replace'' THEN', '    ordered := nullif(ordered, false);
-    IF ordered THEN
-        priority := 2147483647;
-    END IF;
-    IF on_duplicate = ''replace'' THEN');
-    definition := replace(definition, 'ARRAY[job_group], NULL, ARRAY[true]', 'ARRAY[job_group], ARRAY[ordered], ARRAY[true]');
-    definition := replace(definition, 'headers, job_group)', 'headers, job_group, ordered)');
-    IF position('ordered boolean' IN definition) = 0 OR position('nullif(ordered' IN definition) = 0
-        OR position('ARRAY[ordered]' IN definition) = 0 OR position('headers, job_group, ordered)' IN definition) = 0 THEN
-        RAISE EXCEPTION 'errand: enqueue is not as migration 14 has made it';
-    END IF;
-    DROP FUNCTION errand.enqueue;
-    EXECUTE definition;
 END
 $$;

@@ -15,6 +15,8 @@
 -- If row_lock_timeout is NULL, the caller's transaction may be long: it tries every row, without the advisory lock.
 -- SKIP LOCKED waits in one case (heap_lock_updated_tuple): another transaction is just updating the row, and a third
 -- has locked the row's new version. The third may be a Settle that waits for a row that this statement has locked.
+-- It fails if it comes to ordered jobs (see lock_ordered) and its caller has not excluded them by last_priority. So a
+-- claim learns at no cost that it has to call claim_ordered, too.
 -- The settings make every plan read the index in its order, whatever the statistics say. A planner that expects one
 -- pending job or none may read and sort all of them. The settings hold for this function only.
 -- Index: jobs_pending_idx.
@@ -54,7 +56,7 @@ BEGIN
         <<spans>>
         FOR i IN 1 .. cardinality(queues) LOOP
             priorities_seen := 1;
-            final_priority := coalesce(last_priority[i], 2147483647);
+            final_priority := coalesce(last_priority[i], 2147483646);
             final_due := least(statement_timestamp(), last_due[i]);
             SELECT j.priority, j.scheduled_at, j.id, j.kind INTO head
             FROM errand.jobs j
@@ -66,6 +68,9 @@ BEGIN
             ORDER BY j.priority, j.scheduled_at, j.id
             LIMIT 1;
             WHILE FOUND AND priorities_seen < 1000 LOOP
+                IF head.priority = 2147483647 THEN
+                    RAISE EXCEPTION 'errand: the queue has ordered jobs, the claim is repeated' USING ERRCODE = 'EORD1';
+                END IF;
                 IF head.scheduled_at <= statement_timestamp() THEN
                     start_due := head.scheduled_at;
                     start_id := head.id;
@@ -107,7 +112,7 @@ BEGIN
                 newly_locked := ARRAY(
                     SELECT j.ctid
                     FROM errand.jobs j
-                    WHERE j.queue = queues[i] AND j.status = 'pending' AND j.priority <= final_priority
+                    WHERE j.queue = queues[i] AND j.status = 'pending' AND j.priority <= least(final_priority, 2147483646)
                         AND j.scheduled_at <= final_due
                         AND (j.priority, j.scheduled_at, j.id) >= (head.priority, head.scheduled_at, head.id)
                         AND (kinds IS NULL OR j.kind = ANY (kinds)) AND (try_every OR j.xmax = '0')
