@@ -223,10 +223,12 @@ type Scheduler interface {
 	// [*InvalidError], and nothing is changed.
 	SetSchedules(ctx context.Context, db DB, schedules ...Schedule) error
 	// PauseSchedules pauses the named schedules, or resumes them if paused is false. A resumed
-	// schedule goes on with the first tick after now. It returns how many it has changed.
+	// schedule goes on with the first tick after now. It returns how many it has changed. A name that
+	// no schedule can have is an [*InvalidError].
 	PauseSchedules(ctx context.Context, db DB, paused bool, names ...string) (n int, err error)
 	// DeleteSchedules deletes the named schedules and returns how many there were. Jobs that they
 	// have enqueued stay. A schedule that code has declared stays deleted until the code changes.
+	// Bad names are an error as with PauseSchedules.
 	DeleteSchedules(ctx context.Context, db DB, names ...string) (n int, err error)
 	// Schedules returns all schedules, ordered by name.
 	Schedules(ctx context.Context) ([]ScheduleRecord, error)

@@ -37,7 +37,7 @@ type Schedule struct {
 	// Missed says what happens to the ticks of a time in which no worker ran. "" means [MissedLast].
 	Missed Missed `json:"missed,omitempty"`
 	// Grace is how late a tick may be fired. 0 means a minute for [MissedSkip], and no limit
-	// otherwise. Below 0 is an error.
+	// otherwise. Below a second is an error: ticks would be dropped that no worker has missed.
 	Grace time.Duration `json:"grace_ns,omitempty"`
 	// Overlap lets a tick enqueue its job while the job of an earlier tick is live: the default Key
 	// then ends with the time of the tick. It is also so with [MissedAll].
@@ -64,6 +64,7 @@ const (
 	keyPrefix       = "cron:"
 	mostMissed      = 100
 	skipGrace       = time.Minute
+	leastGrace      = time.Second
 	maxSpec         = 1000
 	tickFormat      = time.RFC3339Nano
 	smallClockSteps = time.Hour
@@ -155,6 +156,17 @@ func CheckSchedules(maxPayload int, schedules ...Schedule) error {
 	return nil
 }
 
+// CheckScheduleNames returns an [*InvalidError] for the first name that no schedule can have.
+// Backends call it first when they pause or delete schedules.
+func CheckScheduleNames(names ...string) error {
+	for _, name := range names {
+		if err := checkName("Schedule.Name", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s Schedule) check(maxPayload int) error {
 	if err := checkName("Schedule.Name", s.Name); err != nil {
 		return err
@@ -179,8 +191,8 @@ func (s Schedule) check(maxPayload int) error {
 	default:
 		return invalid("Schedule.Missed", "of %q: %q: last, skip or all", s.Name, s.Missed)
 	}
-	if s.Grace < 0 {
-		return invalid("Schedule.Grace", "of %q: %v: at least 0", s.Name, s.Grace)
+	if s.Grace < 0 || s.Grace > 0 && s.Grace < leastGrace {
+		return invalid("Schedule.Grace", "of %q: %v: at least %v, or 0 for the default", s.Name, s.Grace, leastGrace)
 	}
 	return nil
 }

@@ -142,6 +142,15 @@ func testScheduleInput(t *testing.T, h Harness) {
 	wantInvalid(t, "SetSchedules with a zone of the machine",
 		scheduler(h).SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@daily", Zone: "Local", Job: newJob()}), "Schedule.Zone")
 	wantInvalid(t, "SetSchedules of one name twice", scheduler(h).SetSchedules(t.Context(), nil, schedule("a"), schedule("a")), "Schedule.Name")
+	tiny := schedule("a")
+	tiny.Grace = time.Second - 1
+	wantInvalid(t, "SetSchedules with a Grace below a second", scheduler(h).SetSchedules(t.Context(), nil, tiny), "Schedule.Grace")
+	for _, name := range []string{"", "a\x00b", "ä"} {
+		_, err := scheduler(h).PauseSchedules(t.Context(), nil, true, "a", name)
+		wantInvalid(t, "PauseSchedules of a bad name", err, "Schedule.Name")
+		_, err = scheduler(h).DeleteSchedules(t.Context(), nil, "a", name)
+		wantInvalid(t, "DeleteSchedules of a bad name", err, "Schedule.Name")
+	}
 	_, err := runner(h).DeclareSchedules(t.Context(), nil, queue.Declaration{Release: -1})
 	wantInvalid(t, "DeclareSchedules", err, "Declaration.Release")
 	listSchedules(t, h, 0)

@@ -118,12 +118,18 @@ func (q *Queue) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Decla
 
 // PauseSchedules implements [queue.Scheduler].
 func (q *Queue) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
+	if err := queue.CheckScheduleNames(names...); err != nil {
+		return 0, err
+	}
 	names, pause := schedules.Pause(paused, names)
 	return q.change(ctx, "pause schedules", db, names, pause)
 }
 
 // DeleteSchedules implements [queue.Scheduler].
 func (q *Queue) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
+	if err := queue.CheckScheduleNames(names...); err != nil {
+		return 0, err
+	}
 	names, remove := schedules.Delete(names)
 	return q.change(ctx, "delete schedules", db, names, remove)
 }

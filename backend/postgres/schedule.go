@@ -34,12 +34,18 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 
 // PauseSchedules implements [queue.Scheduler].
 func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
+	if err := queue.CheckScheduleNames(names...); err != nil {
+		return 0, fmt.Errorf("postgres: pause schedules: %w", err)
+	}
 	names, pause := schedules.Pause(paused, names)
 	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
 }
 
 // DeleteSchedules implements [queue.Scheduler].
 func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
+	if err := queue.CheckScheduleNames(names...); err != nil {
+		return 0, fmt.Errorf("postgres: delete schedules: %w", err)
+	}
 	names, remove := schedules.Delete(names)
 	return b.changeSchedules(ctx, "delete schedules", db, names, remove)
 }
@@ -77,13 +83,20 @@ func (b *Backend) queryScheduleRows(ctx context.Context, db queue.DB, query stri
 
 // changeSchedules makes a change to the named schedules. It returns how many have a new version.
 func (b *Backend) changeSchedules(ctx context.Context, operation string, db queue.DB, names []string, f schedules.Change) (n int, err error) {
-	read := func(names []string) (time.Time, []sqlkit.ScheduleRow, error) {
-		return b.readSchedules(ctx, operation, db, textArray(names))
+	isNamed := false // a statement's error names the operation
+	read := func(names []string) (at time.Time, rows []sqlkit.ScheduleRow, err error) {
+		at, rows, err = b.readSchedules(ctx, operation, db, textArray(names))
+		isNamed = err != nil
+		return at, rows, err
 	}
 	write := func(changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
-		return b.writeSchedules(ctx, operation, db, changes)
+		written, err = b.writeSchedules(ctx, operation, db, changes)
+		isNamed = err != nil
+		return written, err
 	}
-	n, err = sqlkit.ChangeSchedules(names, f, read, write)
+	if n, err = sqlkit.ChangeSchedules(names, f, read, write); isNamed {
+		return n, err
+	}
 	return n, sqlkit.Wrap(ctx, "postgres", operation, err)
 }
 

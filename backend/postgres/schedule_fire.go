@@ -24,25 +24,22 @@ import (
 // Bounds: a process whose workers have not slept hears of a change within five seconds. Shown by:
 // TestIdleWorkersDoNotAskForSchedules, TestBrokenSchedules; the suite's cases of schedules.
 
-// lockedTick is how long until a process asks again for a tick that another one is firing.
-const lockedTick = 10 * time.Millisecond
-
 // FireSchedules implements [queue.ScheduleRunner]. It fires one batch, in one transaction:
 // sql/schedule_due.sql, an Enqueue and sql/schedule_fired.sql. The process needs the rights of the
 // enqueueing role for that, or else leaves schedules to others. A schedule that cannot be fired is
 // left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
-	look := func() (time.Duration, error) { return b.lookForTick(ctx) }
+	look := func(later bool) (time.Duration, error) { return b.lookForTick(ctx, later) }
 	fire := func() (int, bool, error) { return b.fireDue(ctx) }
-	return b.ticks.Fire(look, fire, lockedTick)
+	return b.ticks.Fire(look, fire)
 }
 
 // lookForTick asks the server how long until the next tick, with sql/schedule_next.sql. It returns
-// 0 if a tick has come, and less than 0 if there is none.
-func (b *Backend) lookForTick(ctx context.Context) (next time.Duration, err error) {
+// 0 if a tick has come, and less than 0 if there is none. With later it leaves out what has come.
+func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Duration, err error) {
 	var micros sql.NullInt64
 	err = b.run(ctx, "next tick", nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&micros) }, b.sql.scheduleNext, textArray(b.ticks.Left()))
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&micros) }, b.sql.scheduleNext, textArray(b.ticks.Left()), later)
 	})
 	if err != nil {
 		return 0, err

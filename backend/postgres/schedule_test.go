@@ -276,3 +276,67 @@ func TestFiringShrinks(t *testing.T) {
 	fireMissed(t, db, b)
 	wantMissed(t, db, 5)
 }
+
+// TestLockedSchedule: while a transaction has locked a schedule whose tick has come, a process asks
+// for it less and less often, once a second in the end, and fires others in time.
+func TestLockedSchedule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	db := postgrestest.Open(t)
+	b := backend(t, db, postgres.Options{})
+	job := &queue.Job{Queue: "q", Kind: "k"}
+	locked := queue.Schedule{Name: "a", Spec: "@hourly", Job: job}
+	often := queue.Schedule{Name: "b", Spec: "@every 1s", Overlap: true, Job: job}
+	if err := b.SetSchedules(t.Context(), nil, locked, often); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `UPDATE errand.schedules SET next_at = now() WHERE name = 'a'`)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), `SELECT FROM errand.schedules WHERE name = 'a' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	call := func(end time.Time) (calls, fired int) {
+		t.Helper()
+		postgres.ForgetTick(b)
+		for ; time.Now().Before(end); calls++ {
+			n, next, err := b.FireSchedules(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fired += n
+			time.Sleep(min(next, time.Until(end)))
+		}
+		return calls, fired
+	}
+	if calls, fired := call(time.Now().Add(5 * time.Second)); calls > 60 || fired < 4 {
+		t.Errorf("beside a locked schedule: got %d calls and %d ticks in 5 s, want at most 60, and 5", calls, fired)
+	}
+	if n, err := b.DeleteSchedules(t.Context(), nil, "b"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if calls, _ := call(time.Now().Add(4 * time.Second)); calls > 12 {
+		t.Errorf("beside nothing but a locked schedule: got %d calls in 4 s, want at most 12", calls)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, fired := call(time.Now().Add(1500 * time.Millisecond)); fired != 1 {
+		t.Errorf("after the lock: got %d ticks, want 1", fired)
+	}
+}
+
+// TestScheduleErrorsNameOnce: an error names the operation once.
+func TestScheduleErrorsNameOnce(t *testing.T) {
+	db := postgrestest.Open(t)
+	b := backend(t, db, postgres.Options{})
+	exec(t, db, `ALTER TABLE errand.schedules RENAME TO hidden`)
+	err := b.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@hourly", Job: &queue.Job{Kind: "k"}})
+	if err == nil || strings.Count(err.Error(), "postgres: set schedules: ") != 1 {
+		t.Errorf("SetSchedules without a table: got error %v, want one that names the operation once", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
@@ -34,12 +35,18 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 
 // PauseSchedules implements [queue.Scheduler].
 func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
+	if err := queue.CheckScheduleNames(names...); err != nil {
+		return 0, fmt.Errorf("sqlite: pause schedules: %w", err)
+	}
 	names, pause := schedules.Pause(paused, names)
 	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
 }
 
 // DeleteSchedules implements [queue.Scheduler].
 func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
+	if err := queue.CheckScheduleNames(names...); err != nil {
+		return 0, fmt.Errorf("sqlite: delete schedules: %w", err)
+	}
 	names, remove := schedules.Delete(names)
 	return b.changeSchedules(ctx, "delete schedules", db, names, remove)
 }
@@ -126,16 +133,21 @@ func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sql
 // sql/schedule_next.sql, which writes nothing, and fires one batch of what is due in one
 // transaction. A schedule that cannot be fired is left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
-	look := func() (time.Duration, error) { return b.lookForTick(ctx) }
+	look := func(later bool) (time.Duration, error) { return b.lookForTick(ctx, later) }
 	fire := func() (int, bool, error) { return b.fireDue(ctx) }
-	return b.ticks.Fire(look, fire, 0)
+	return b.ticks.Fire(look, fire)
 }
 
 // lookForTick returns how long until the next tick: 0 if it has come, less than 0 if there is none.
-func (b *Backend) lookForTick(ctx context.Context) (next time.Duration, err error) {
+// With later it leaves out what has come.
+func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Duration, err error) {
 	var at sql.NullInt64
+	laterThan := int64(math.MinInt64)
+	if later {
+		laterThan = now()
+	}
 	err = b.read(ctx, "next tick", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&at) }, b.sql.scheduleNext, stringList(b.ticks.Left()))
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&at) }, b.sql.scheduleNext, stringList(b.ticks.Left()), laterThan)
 	})
 	if err != nil {
 		return 0, err

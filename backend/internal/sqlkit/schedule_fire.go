@@ -47,25 +47,32 @@ func Records(rows []ScheduleRow) (all []queue.ScheduleRecord) {
 }
 
 // Fire fires one batch if a tick has come, or if the next tick is not known. look returns how long
-// until the next tick: 0 if it has come, less than 0 for none. fire fires a batch, and reports
-// whether more may be due. Fire returns what [queue.ScheduleRunner] says; busy is how long until it
-// is called again for ticks that fire has not fired, because another process is firing them.
-func (t *Ticks) Fire(look func() (time.Duration, error), fire func() (int, bool, error), busy time.Duration) (fired int, next time.Duration, err error) {
+// until the next tick: 0 if it has come, less than 0 for none; with later it leaves out those that
+// have come. fire fires a batch, and reports whether more may be due. Fire returns what
+// [queue.ScheduleRunner] says. While others have locked what is due, its answers are some time
+// apart.
+func (t *Ticks) Fire(look func(later bool) (time.Duration, error), fire func() (int, bool, error)) (fired int, next time.Duration, err error) {
 	if next, ok := t.UntilNext(); ok {
 		return 0, next, nil
 	}
-	if next, err = look(); err != nil || next != 0 {
+	if next, err = look(false); err != nil || next != 0 {
 		return 0, next, err
 	}
 	fired, hasMore, err := fire()
 	if err != nil {
 		return fired, 0, err
 	}
+	if fired > 0 {
+		t.noteFree()
+	}
 	if t.Expire(); hasMore {
 		return fired, 0, nil
 	}
-	if next, err = look(); next == 0 {
-		next = busy
+	if next, err = look(false); err != nil || next != 0 {
+		return fired, next, err
 	}
-	return fired, next, err
+	if next, err = look(true); err != nil {
+		return fired, 0, err
+	}
+	return fired, t.noteBusy(next), nil
 }

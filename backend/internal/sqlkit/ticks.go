@@ -30,6 +30,7 @@ type Ticks struct {
 	left    map[string]time.Time // schedules that could not be fired, and until when to leave them alone
 	singles int                  // how many schedules to fire one by one, because a batch has failed
 	halved  int                  // how often the bounds of a batch are halved, because batches have failed
+	busy    time.Duration        // the last pause before ticks that others have locked; 0 if there were none
 	denied  time.Time            // until then this process fires nothing, because it lacks a right
 }
 
@@ -49,6 +50,33 @@ func (t *Ticks) note(next, known time.Duration) {
 	if next >= 0 {
 		t.next = now.Add(next)
 	}
+}
+
+// firstBusy and longestBusy are the pauses before ticks that others have locked.
+const (
+	firstBusy   = 10 * time.Millisecond
+	longestBusy = time.Second
+)
+
+// noteBusy returns when to ask again, because others have locked what is due, or may have fired it
+// meanwhile: at the tick that follows, and after a pause that doubles with each call.
+func (t *Ticks) noteBusy(following time.Duration) (next time.Duration) {
+	t.mu.Lock()
+	t.busy = min(max(2*t.busy, firstBusy), longestBusy)
+	next = t.busy
+	t.mu.Unlock()
+	if following >= 0 {
+		next = min(next, following)
+	}
+	t.note(next, knownBusy)
+	return next
+}
+
+// noteFree notes that ticks are not locked.
+func (t *Ticks) noteFree() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy = 0
 }
 
 // Expire forgets the next tick.
