@@ -23,6 +23,9 @@ const (
 	// groupPrefetch divides Prefetch where jobs have groups: a job of another group should not wait
 	// behind many that were claimed before it came.
 	groupPrefetch = 4
+	// lastTriesEach is how many jobs in their last attempt start without a claim ahead, for each one
+	// that was released. With 1, a worker that has only such jobs released each of them once.
+	lastTriesEach = 4
 	// claimBytes bounds the payloads and headers of one claim, and of the jobs that wait besides.
 	// maxShrinkage is how often the worker halves claimBytes, and the number of jobs, at most,
 	// while claims are not answered in time.
@@ -215,9 +218,10 @@ func (r *run) noteBacklog(hasBacklog bool, jobs []*Job) {
 
 // releaseLastAttempts releases those of the claimed jobs that are in their last attempt and would
 // wait for a slot: after a crash they would be dead and have never run. free is how many of the
-// jobs have a slot. The next claims are for free slots only, until as many jobs have come back, or
-// until claims bring none because other workers have them. If they were many, later claims go only
-// as far ahead as this one went with the other jobs, and then further. The caller holds r.mu.
+// jobs have a slot. The next claims are for free slots only, until lastTriesEach times as many such
+// jobs have started, or until claims bring none because other workers have them. If they were many,
+// later claims go only as far ahead as this one went with the other jobs, and then further. The
+// caller holds r.mu.
 func (r *run) releaseLastAttempts(claimed []heldJob, free int) {
 	free = min(max(free, 0), len(claimed))
 	started, released := 0, 0
@@ -234,7 +238,7 @@ func (r *run) releaseLastAttempts(claimed []heldJob, free int) {
 	if started == 0 {
 		r.lastTries /= 2
 	}
-	r.lastTries = max(r.lastTries-started, 0) + released
+	r.lastTries = max(r.lastTries-started, 0) + lastTriesEach*released
 	switch ahead := len(claimed) - free; {
 	case released > ahead/10:
 		r.mostAhead = max(ahead-released, 1)

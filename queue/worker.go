@@ -242,7 +242,7 @@ type run struct {
 	hasBacklog bool                 // the last claim came back full: more jobs are due
 	hasGroups  bool                 // the jobs of the last claim have groups
 	mostAhead  int                  // how many jobs to claim ahead at most
-	lastTries  int                  // jobs that releaseLastAttempts has released, about
+	lastTries  int                  // jobs in their last attempt to start before the next claim ahead
 	sizes      sizes                // how long jobs are
 	isClaiming bool                 // the claim loop runs
 	idle       chan struct{}        // set by whenIdle, closed by noteIdle
