@@ -110,10 +110,10 @@ type Canceller interface {
 	// Cancel cancels the chosen jobs that are live, through db: a transaction, whose commit makes it
 	// take effect, or nil for the backend's own handle. It returns how many it has cancelled or
 	// asked. Pending and held jobs are cancelled at once. Running ones are asked: their workers are
-	// told, and the contexts of their handlers end with [ErrCancelled]. Until its handler has returned, such a job
-	// stays running, with its Key and its Fence. Then it is completed if the handler has returned
-	// nil, dead if it has returned [Discard], and cancelled otherwise. If its worker crashes, Reclaim
-	// cancels it.
+	// told, and the contexts of their handlers end with [ErrCancelled]. Until its handler has
+	// returned, such a job stays running, with its Key and its Fence. Then it is completed if the
+	// handler has returned nil, dead if it has returned [Discard], and cancelled otherwise. If its
+	// worker crashes, Reclaim cancels it.
 	//
 	// A worker learns of it at once if the backend notifies it, and otherwise with its next
 	// heartbeat, within a third of its lease. A job that is cancelled frees its Key, and Redrive can

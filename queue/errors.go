@@ -167,9 +167,9 @@ func Snooze(d time.Duration) error { return snooze(d, nil) }
 
 // Throttled is the answer of a handler whose job was turned away because too many have come, as
 // with HTTP status 429: the job is released for d, and the run costs no attempt. If the job's group
-// has a [Rate], no job of the group is claimed for d, and then one at a time at that rate. If it has
-// none, but its queue has, that is so for the queue. Otherwise Throttled is like [Snooze]. err may be
-// nil; its text is not stored.
+// has a [Rate], no job of the group is claimed for d, and then one at a time at that rate. If it
+// has none, but its queue has, that is so for the queue. Otherwise Throttled is like [Snooze]. err
+// may be nil; its text is not stored.
 func Throttled(d time.Duration, err error) error {
 	return &answer{action: Release, delay: d, err: err, throttles: true}
 }

@@ -102,10 +102,10 @@ const (
 	// Replace makes the new job take the place of the live one.
 	//
 	// A pending or held job keeps its ID, status and CreatedAt. It gets everything else from the
-	// new job: Kind, Payload, Priority, due time, MaxAttempts, Group, Cost and Headers. It has no attempts
-	// used and no last error. If it has been tried before, its CreatedAt is the time of the call.
-	// The new job is marked Replaced. If the new job has no ScheduledAt and no Delay, or if MaxDelay
-	// is over, a job that is due keeps its due time, and so its place in the queue.
+	// new job: Kind, Payload, Priority, due time, MaxAttempts, Group, Cost and Headers. It has no
+	// attempts used and no last error. If it has been tried before, its CreatedAt is the time of the
+	// call. The new job is marked Replaced. If the new job has no ScheduledAt and no Delay, or if
+	// MaxDelay is over, a job that is due keeps its due time, and so its place in the queue.
 	//
 	// A running job gives its Key up and is otherwise left alone: what was enqueued while it runs
 	// is not lost. The new job is written beside it with an ID of its own, and may run before the

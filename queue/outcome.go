@@ -66,7 +66,8 @@ type Outcome struct {
 }
 
 // Check returns an [*InvalidError] if Job is nil, Action is unknown, Delay is above 100 years,
-// Throttle is set without Release, or Output is bad. Backends check all outcomes of a call before they settle any.
+// Throttle is set without Release, or Output is bad. Backends check all outcomes of a call before
+// they settle any.
 func (o Outcome) Check() error {
 	if o.Job == nil {
 		return invalid("Outcome.Job", "nil")
@@ -142,9 +143,10 @@ func backoffOf(job *Job, err error) time.Duration {
 }
 
 // ActionOf returns the action that a handler's error asks for: Done for nil and [Settled], Retry
-// for [RetryAfter], Dead for [Discard], Release for [Snooze] and [Throttled]. It finds them with errors.Is and
-// errors.As. For any other error it returns Retry and ok is false. Then [OutcomeOf] decides, and
-// middleware may replace the error. Middleware should pass on errors for which ok is true.
+// for [RetryAfter], Dead for [Discard], Release for [Snooze] and [Throttled]. It finds them with
+// errors.Is and errors.As. For any other error it returns Retry and ok is false. Then [OutcomeOf]
+// decides, and middleware may replace the error. Middleware should pass on errors for which ok is
+// true.
 func ActionOf(err error) (action Action, ok bool) {
 	a, _ := answerIn(err)
 	return a.action, a != plain

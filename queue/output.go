@@ -210,8 +210,8 @@ const (
 // calls [Output]. Await asks the backend, at first after 10 ms, then less and less often, and each
 // second in the end. A job that the backend deletes when it is completed (see [Retention]) is
 // [ErrNoJob]. A job that is held (see [HoldDead]) runs again only if a person edits or redrives it:
-// the error is then [ErrHeld], with its LastError in the Result. q is a [ResultKeeper], or wraps one; otherwise the error is an [*InvalidError]. Await
-// returns ctx's error when ctx ends.
+// the error is then [ErrHeld], with its LastError in the Result. q is a [ResultKeeper], or wraps
+// one; otherwise the error is an [*InvalidError]. Await returns ctx's error when ctx ends.
 //
 // A handler that awaits other jobs keeps its slot meanwhile. If all slots do so, nothing runs.
 func Await(ctx context.Context, q Enqueuer, id int64) (Result, error) {

@@ -248,8 +248,8 @@ func (s Schedule) NextTick(now, last time.Time) (time.Time, error) {
 
 // Fire returns the jobs to enqueue at the time now for a schedule whose next tick is first, in the
 // order of their ticks, and the tick that follows. There are no jobs if first is after now, or if
-// the ticks were missed and Missed and Grace say that they are not made up for. The jobs share their
-// Payload with s. The error is an [*InvalidError].
+// the ticks were missed and Missed and Grace say that they are not made up for. The jobs share
+// their Payload with s. The error is an [*InvalidError].
 func (s Schedule) Fire(first, now time.Time) (jobs []*Job, next time.Time, err error) {
 	t, err := s.parse()
 	if err != nil {
@@ -294,7 +294,8 @@ func (s Schedule) template() *Job {
 	return job
 }
 
-// bareJob returns Job without what Enqueue and Claim fill in. It shares the payload and the headers.
+// bareJob returns Job without what Enqueue and Claim fill in. It shares the payload and the
+// headers.
 func (s Schedule) bareJob() *Job {
 	job := *s.Job
 	job.ID, job.Duplicate, job.Replaced = 0, false, false

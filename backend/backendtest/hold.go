@@ -303,7 +303,8 @@ func testHoldLimited(t *testing.T, h Harness) {
 	wantNext(t, h, "after Cancel", a[1])
 }
 
-// testHoldLateCommit: a lower ID than that of the held job comes first, and does not free the group.
+// testHoldLateCommit: a lower ID than that of the held job comes first, and does not free the
+// group.
 func testHoldLateCommit(t *testing.T, h Harness) {
 	if h.OneWriter {
 		return // the second enqueue waits for the first

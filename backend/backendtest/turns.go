@@ -87,8 +87,8 @@ func testManyFullGroups(t *testing.T, h Harness) {
 	}
 }
 
-// testManyBlockedGroups: a worker that is asleep runs a new job soon, though the jobs of thousands of
-// other groups are not due, or of a kind that it does not handle.
+// testManyBlockedGroups: a worker that is asleep runs a new job soon, though the jobs of thousands
+// of other groups are not due, or of a kind that it does not handle.
 func testManyBlockedGroups(t *testing.T, h Harness) {
 	const groups = 3000
 	setRules(t, h, queue.Rule{Queue: "q", PerGroup: 1})

@@ -50,9 +50,9 @@ func BenchmarkCancelRunning(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
 }
 
-// BenchmarkCancelBesideClaims cancels 50,000 jobs of a group, while a claimer of the same queue goes
-// on. It reports how long Cancel takes, and how long claims take meanwhile. The queue has no rules,
-// or a limit for each group.
+// BenchmarkCancelBesideClaims cancels 50,000 jobs of a group, while a claimer of the same queue
+// goes on. It reports how long Cancel takes, and how long claims take meanwhile. The queue has no
+// rules, or a limit for each group.
 func BenchmarkCancelBesideClaims(b *testing.B) {
 	for name, rule := range map[string]queue.Rule{"plain": {}, "limited": {PerGroup: 2}} {
 		b.Run(name, func(b *testing.B) {

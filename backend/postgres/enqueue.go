@@ -18,8 +18,8 @@ import (
 
 // Enqueue implements [queue.Enqueuer] with sql/enqueue_one.sql or sql/enqueue_plain.sql, or, if a
 // job has a key, with sql/enqueue_one_keyed.sql or sql/enqueue.sql. Jobs with groups or costs, and
-// jobs that replace, have statements of their own, so that others pay nothing for them. Outside a transaction
-// its error is [queue.ErrUnknown] if the server has not answered.
+// jobs that replace, have statements of their own, so that others pay nothing for them. Outside a
+// transaction its error is [queue.ErrUnknown] if the server has not answered.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	if len(jobs) == 0 {
 		return nil

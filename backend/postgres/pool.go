@@ -30,9 +30,9 @@ func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 	return most - int(held), release
 }
 
-// explainNoConn returns err, the error of a call that got no connection of the pool. If the call ran
-// out of time, the error says how many connections are in use. A pool of pgx with a limit of its own
-// counts those that wait for that limit as being opened.
+// explainNoConn returns err, the error of a call that got no connection of the pool. If the call
+// ran out of time, the error says how many connections are in use. A pool of pgx with a limit of
+// its own counts those that wait for that limit as being opened.
 func explainNoConn(pool handle.Connector, err error) error {
 	counted, ok := pool.(interface{ Stats() sql.DBStats })
 	if !ok || !errors.Is(err, context.DeadlineExceeded) {

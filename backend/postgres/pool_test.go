@@ -80,8 +80,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestExtendNamesThePool: if handlers hold all connections of the pool, the error of Extend says so.
-// A pool of pgx has a limit that database/sql does not know; there it says how many are in use.
+// TestExtendNamesThePool: if handlers hold all connections of the pool, the error of Extend says
+// so. A pool of pgx has a limit that database/sql does not know; there it says how many are in use.
 func TestExtendNamesThePool(t *testing.T) {
 	dsn := postgrestest.DSN(t)
 	limited, err := sql.Open("pgx", dsn)

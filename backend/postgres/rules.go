@@ -104,8 +104,8 @@ func (r *rules) setPace(name string, change func(*limits.Pace)) {
 }
 
 // bound returns until when a worker of the queues may sleep although it is not notified: next, or
-// less if a limit kept the last claim of one of them from claiming jobs, if it has not looked at all
-// groups, or if a rate has tokens sooner.
+// less if a limit kept the last claim of one of them from claiming jobs, if it has not looked at
+// all groups, or if a rate has tokens sooner.
 func (r *rules) bound(queues []string, next time.Duration, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +169,8 @@ func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited,
 }
 
 // claimLimited claims from a limited queue. If a rule bounds how many jobs run or start, it claims
-// for free slots only. While it comes only to groups without jobs that it may claim, it walks on for
-// limits.WalkTime.
+// for free slots only. While it comes only to groups without jobs that it may claim, it walks on
+// for limits.WalkTime.
 func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, err error) {
 	name, hasMore := req.Queues[0], true
 	isBounded := known.limited[name]

@@ -201,8 +201,8 @@ func missAll(t *testing.T, db *sql.DB, b *postgres.Backend, n, bytes int) {
 	exec(t, db, `UPDATE errand.schedules SET next_at = next_at - interval '3 hours'`)
 }
 
-// fireMissed fires until nothing is due, and returns how many jobs and bytes of jobs there are after
-// each call.
+// fireMissed fires until nothing is due, and returns how many jobs and bytes of jobs there are
+// after each call.
 func fireMissed(t *testing.T, db *sql.DB, b *postgres.Backend) (jobs, bytes []int) {
 	t.Helper()
 	for range 100 {

@@ -14,9 +14,9 @@ import (
 )
 
 // change changes chosen jobs. apply changes up to a thousand jobs, those of them that are still
-// chosen, and returns how many. Its statement begins with their ids and the parameters of filter. On
-// the backend's own handle each call has a transaction of its own, and others have their turns in
-// between. before and after begin and end each transaction; before has to write.
+// chosen, and returns how many. Its statement begins with their ids and the parameters of filter.
+// On the backend's own handle each call has a transaction of its own, and others have their turns
+// in between. before and after begin and end each transaction; before has to write.
 type change struct {
 	operation     string
 	which         queue.Which
@@ -26,8 +26,8 @@ type change struct {
 	committed     func() // called after each transaction of the backend's own
 }
 
-// maxSpan is how far apart the first and the last id of a statement are at most. With the statistics
-// of a short table SQLite reads all rows in between.
+// maxSpan is how far apart the first and the last id of a statement are at most. With the
+// statistics of a short table SQLite reads all rows in between.
 const maxSpan = 20 * sliceSize
 
 // filter returns the parameters that say which jobs are chosen, but for their ids and statuses.

@@ -211,8 +211,8 @@ func dueAt(j *queue.Job, now int64) int64 {
 	return now
 }
 
-// writeKeyed enqueues jobs, some of which have keys or costs. On a handle that is no transaction a key may
-// be taken by a job that has ended before findLive looks for it. Then it tries again.
+// writeKeyed enqueues jobs, some of which have keys or costs. On a handle that is no transaction a
+// key may be taken by a job that has ended before findLive looks for it. Then it tries again.
 func (b *Backend) writeKeyed(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	for range sqlkit.KeyRounds {
 		taken, err := b.writeFree(ctx, db, jobs)

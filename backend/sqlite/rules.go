@@ -99,8 +99,8 @@ func (r *rules) setPace(queues []string, change func(name string, p *limits.Pace
 }
 
 // bound returns until when a worker of the queues may sleep although it is not woken: next, or less
-// if a limit may have kept the last claim of one of them from claiming jobs, if it has not looked at
-// all groups, or if a rate has tokens sooner.
+// if a limit may have kept the last claim of one of them from claiming jobs, if it has not looked
+// at all groups, or if a rate has tokens sooner.
 func (r *rules) bound(queues []string, next time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

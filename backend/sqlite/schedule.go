@@ -170,7 +170,8 @@ func untilTick(at sql.NullInt64, now int64) time.Duration {
 var errEnough = errors.New("enough rows")
 
 // fireDue fires a batch of the schedules that are due. It returns how many, whether more may be
-// due, and the errors of those that it could not fire. If it fails, the next batch is half as large.
+// due, and the errors of those that it could not fire. If it fails, the next batch is half as
+// large.
 func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err error) {
 	var batch *sqlkit.Batch
 	err = b.write(ctx, "fire schedules", func(ctx context.Context, db queue.DB) error {

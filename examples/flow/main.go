@@ -4,13 +4,13 @@
 //	go run ./examples/flow
 //	go run ./examples/flow -svg flow.svg   keeps the picture
 //
-// Each of 200 tenants sends webhooks, two at once and ten a second at most. One of them sends 50,000
-// at the start. Accounts get their ledger entries one by one and in order, though one entry in
-// twenty fails at first. A schedule ticks every second. In the middle all webhooks are paused for a
-// while, and then the flood is cancelled. The program draws how many webhooks ran at each moment, and
-// ends with an audit of what the handlers and the database have seen: no limit and no rate was
-// exceeded, no entry came out of order, no tick was missed and no job is left. It prints how long the
-// other tenants' webhooks waited. The exit status is 1 if the audit finds a mistake.
+// Each of 200 tenants sends webhooks, two at once and ten a second at most. One of them sends
+// 50,000 at the start. Accounts get their ledger entries one by one and in order, though one entry
+// in twenty fails at first. A schedule ticks every second. In the middle all webhooks are paused
+// for a while, and then the flood is cancelled. The program draws how many webhooks ran at each
+// moment, and ends with an audit of what the handlers and the database have seen: no limit and no
+// rate was exceeded, no entry came out of order, no tick was missed and no job is left. It prints
+// how long the other tenants' webhooks waited. The exit status is 1 if the audit finds a mistake.
 //
 // Where to read: service.go has the kinds, the rules and the handlers; main.go says what happens
 // when; audit.go checks it; receiver.go, tally.go and chart.go are props.

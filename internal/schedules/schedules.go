@@ -121,8 +121,8 @@ func (s *State) Fired(jobs []*queue.Job, next time.Time) *State {
 	return &after
 }
 
-// CheckJobs checks the jobs of a schedule's ticks as [queue.Job.Check] does, and their payload, which
-// is the same for all, once.
+// CheckJobs checks the jobs of a schedule's ticks as [queue.Job.Check] does, and their payload,
+// which is the same for all, once.
 func CheckJobs(jobs []*queue.Job, maxPayload int) error {
 	for i, j := range jobs {
 		if i > 0 {

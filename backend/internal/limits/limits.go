@@ -111,8 +111,8 @@ const maxJobs = 1_000_000
 // Walk claims up to room jobs. The groups take turns from the first one behind after, in the order
 // of their names, and jobs without a group have theirs behind the last. If all groups have had a
 // turn and there is room left, the groups with more jobs share it in longer turns. Walk returns the
-// group behind which the next walk begins. It looks at a thousand groups at most; hasMore tells that
-// there may be others, and room for their jobs.
+// group behind which the next walk begins. It looks at a thousand groups at most; hasMore tells
+// that there may be others, and room for their jobs.
 func (q *Queue) Walk(after string, room int, s Source) (last string, hasMore bool, err error) {
 	w := walk{q: q, s: s, room: min(room, maxJobs), last: after}
 	open, err := w.firstRound(after)

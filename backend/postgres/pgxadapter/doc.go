@@ -13,6 +13,6 @@
 //	q, err := postgres.New(db, postgres.Options{Listen: pgxlisten.Listen})
 //
 // Both then share the pool's connections. A worker that listens keeps one of them to itself, so the
-// pool needs at least two, and another for each handler that has a transaction open. A worker checks
-// only the limit of SetMaxOpenConns when it starts. The example shows a whole program.
+// pool needs at least two, and another for each handler that has a transaction open. A worker
+// checks only the limit of SetMaxOpenConns when it starts. The example shows a whole program.
 package pgxadapter

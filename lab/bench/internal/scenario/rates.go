@@ -94,7 +94,8 @@ func measureRate(ctx context.Context, h *harness.Harness, system peer.System, na
 	if err != nil {
 		return nil, err
 	}
-	// x grows with each job and falls with the rate, so a window's burst is the difference between its ends, and one more.
+	// x grows with each job and falls with the rate, so a window's burst is the difference between its
+	// ends, and one more.
 	burst, err := h.Postgres.Number(ctx, fmt.Sprintf(`SELECT ceil(max(x - lowest) + 0.999)::bigint
 		FROM (
 			SELECT job_group, x, min(x) OVER (PARTITION BY job_group ORDER BY started_at, id) AS lowest

@@ -213,8 +213,8 @@ func (c *cancelling) awaitCancelled(ctx context.Context) error {
 	return nil
 }
 
-// awaitCause waits until the contexts of all handlers of the worker have ended, and notes the causes
-// that are not the wanted one.
+// awaitCause waits until the contexts of all handlers of the worker have ended, and notes the
+// causes that are not the wanted one.
 func (c *cancelling) awaitCause(ctx context.Context, worker string, cause error) error {
 	causes, n := make(map[string]int), 0
 	err := c.h.WaitUntil(ctx, 30*time.Second, func() (bool, error) {
