@@ -55,7 +55,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	} else {
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
-	args = append(args, sqlkit.OrNull(f.Group), f.MinAttempts)
+	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts))
 	page, err = b.readRecords(ctx, "list", query, args...)
 	if err != nil {
 		return nil, 0, err

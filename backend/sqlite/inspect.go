@@ -121,7 +121,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
-	args = append(args, sqlkit.OrNull(f.Group), f.MinAttempts)
+	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts))
 	err = b.read(ctx, "list", func(db queue.DB) error {
 		page, err = queryRecords(ctx, db, query, args...)
 		return err

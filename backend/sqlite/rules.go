@@ -111,9 +111,7 @@ func (r *rules) bound(queues []string, next time.Duration) time.Duration {
 		if t.heldBack && (next < 0 || next > heldBackPoll) {
 			next = heldBackPoll
 		}
-		if wait := t.tokens.Sub(now); wait > 0 && (next < 0 || wait < next) {
-			next = wait
-		}
+		next = limits.UntilTokens(next, t.tokens.Sub(now))
 	}
 	return next
 }

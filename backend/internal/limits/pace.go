@@ -37,3 +37,26 @@ func (p *Pace) Bound(next time.Duration) time.Duration {
 	}
 	return next
 }
+
+const (
+	// lateTokens is how long a worker counts on tokens that have come, and soonest how soon it then
+	// claims.
+	lateTokens = time.Second
+	soonest    = 5 * time.Millisecond
+)
+
+// UntilTokens returns until when a worker may sleep if a rate has tokens after wait: next, where
+// less than 0 means forever, or less. Below 0 the tokens have come since the last claim: the worker
+// may just have been too late to count on them, and the claim that follows may have spent them.
+func UntilTokens(next, wait time.Duration) time.Duration {
+	switch {
+	case wait < -lateTokens:
+		return next
+	case wait <= 0:
+		wait = soonest
+	}
+	if next < 0 || wait < next {
+		return wait
+	}
+	return next
+}

@@ -1,6 +1,6 @@
 -- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids
 -- below $4, $5 at most, only those whose lease has expired if $6, only those that have been running for $7 microseconds
--- unless $7 is NULL, of group $8 unless it is NULL, with $9 attempts at least, with payloads and headers if $10. A
+-- unless $7 is NULL, of group $8 unless it is NULL, with $9 attempts at least unless it is NULL, with payloads and headers if $10. A
 -- lease has expired where reclaim.sql says so. When a run began is as in sqlkit.RunTimes. The program replaces AND true
 -- by AND status = '...': only a literal lets the planner use the partial indexes, which matters if few jobs of many
 -- have the status. For running jobs it orders by id + 0, which keeps the planner from looking for them along jobs_pkey.
@@ -28,7 +28,7 @@ WHERE ($1::text IS NULL OR queue = $1::text)
     AND true
     AND ($3::text IS NULL OR job_key = $3::text)
     AND ($8::text IS NULL OR job_group = $8::text)
-    AND attempts >= $9::integer
+    AND ($9::integer IS NULL OR attempts >= $9::integer)
     AND (NOT $6::boolean
         OR CASE WHEN locked_until > locked_at THEN locked_until
             ELSE least(locked_at, '9999-12-31Z') + interval '10 minutes' END < statement_timestamp())

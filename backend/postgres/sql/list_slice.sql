@@ -1,5 +1,5 @@
 -- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, $7 group, each
--- NULL for any, with ids below $4, $5 at most, with $8 attempts at least, with payloads and headers if $9. It looks at
+-- NULL for any, with ids below $4, $5 at most, with $8 attempts at least unless it is NULL, with payloads and headers if $9. It looks at
 -- the 50,000 newest jobs below $4. If fewer than $5 of them match and other jobs follow, the last row tells the id at
 -- which it stopped. That row's queue is '', which no job has, and its other columns mean nothing.
 -- Times are shown as in list.sql.
@@ -36,7 +36,7 @@ WITH page AS MATERIALIZED (
         AND ($3::text IS NULL OR job_key = $3::text)
         AND ($6::text IS NULL OR status::text = $6::text)
         AND ($7::text IS NULL OR job_group = $7::text)
-        AND attempts >= $8::integer
+        AND ($8::integer IS NULL OR attempts >= $8::integer)
     ORDER BY id DESC
     LIMIT $5::integer
 )

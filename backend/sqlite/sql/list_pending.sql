@@ -12,7 +12,7 @@ WITH page AS MATERIALIZED (
         AND (?2 IS NULL OR kind = ?2)
         AND (?3 IS NULL OR job_key = ?3)
         AND (?8 IS NULL OR job_group = ?8)
-        AND attempts >= ?9
+        AND (?9 IS NULL OR attempts >= ?9)
         AND (?6 IS NULL OR locked_until < ?6)
         AND id < ?4
         AND (?7 IS NULL OR iif(locked_until > locked_at AND started_at IS NOT NULL, started_at, updated_at) <= ?7)

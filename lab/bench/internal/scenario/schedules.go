@@ -97,7 +97,7 @@ func measureSchedules(ctx context.Context, h *harness.Harness, system peer.Syste
 	if err := t.set(ctx, h, first); err != nil {
 		return nil, err
 	}
-	for second := range int(h.Duration(time.Minute) / time.Second) {
+	for second := range max(int(h.Duration(time.Minute)/time.Second), 1) {
 		time.Sleep(time.Until(first.Add(time.Duration(second)*time.Second + killAfter)))
 		if t.processes == 1 {
 			continue
