@@ -1,11 +1,11 @@
 -- Lists jobs of one status that has an index, newest first: $1 queue, $2 kind, $3 key, each NULL for any, with ids
--- below $4, $5 at most, only those whose lease has expired if $6, only those that have been running for $7 microseconds
--- unless $7 is NULL, of group $8 unless it is NULL, with $9 attempts at least unless it is NULL, with payloads and headers if $10. A
--- lease has expired where reclaim.sql says so. When a run began is as in sqlkit.RunTimes. The program replaces AND true
--- by AND status = '...': only a literal lets the planner use the partial indexes, which matters if few jobs of many
--- have the status. For running jobs it orders by id + 0, which keeps the planner from looking for them along jobs_pkey.
--- Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years, because drivers cannot
--- read them.
+-- below $4, $5 at most, only those whose lease has expired if $6, only those that have been running for $7
+-- microseconds unless $7 is NULL, of group $8 unless it is NULL, with $9 attempts at least unless it is NULL, with
+-- payloads and headers if $10. A lease has expired where reclaim.sql says so. When a run began is as in
+-- sqlkit.RunTimes. The program replaces AND true by AND status = '...': only a literal lets the planner use the
+-- partial indexes, which matters if few jobs of many have the status. For running jobs it orders by id + 0, which
+-- keeps the planner from looking for them along jobs_pkey. Times before 1970 and after 9999, such as -infinity and
+-- infinity, are shown as those years, because drivers cannot read them.
 -- Index: jobs_stopped_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
     id, queue, kind, CASE WHEN $10::boolean THEN payload END, priority,

@@ -1,8 +1,8 @@
 -- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, $7 group, each
--- NULL for any, with ids below $4, $5 at most, with $8 attempts at least unless it is NULL, with payloads and headers if $9. It looks at
--- the 50,000 newest jobs below $4. If fewer than $5 of them match and other jobs follow, the last row tells the id at
--- which it stopped. That row's queue is '', which no job has, and its other columns mean nothing.
--- Times are shown as in list.sql.
+-- NULL for any, with ids below $4, $5 at most, with $8 attempts at least unless it is NULL, with payloads and
+-- headers if $9. It looks at the 50,000 newest jobs below $4. If fewer than $5 of them match and other jobs follow,
+-- the last row tells the id at which it stopped. That row's queue is '', which no job has, and its other columns
+-- mean nothing. Times are shown as in list.sql.
 -- Index: jobs_pkey.
 WITH page AS MATERIALIZED (
     SELECT

@@ -1,7 +1,7 @@
--- Lists at most ?6 jobs with ids below ?5, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, ?7 group, each NULL for
--- any, with ?8 attempts at least unless it is NULL. It reads the 50,000 newest jobs below ?5. If fewer than ?6 of these match, and older
--- jobs follow, it returns one more row, whose id tells how far it has read. The queue of that row is '', which no job
--- has, and its other columns mean nothing.
+-- Lists at most ?6 jobs with ids below ?5, newest first: ?1 queue, ?2 kind, ?3 key, ?4 status, ?7 group, each NULL
+-- for any, with ?8 attempts at least unless it is NULL. It reads the 50,000 newest jobs below ?5. If fewer than ?6
+-- of these match, and older jobs follow, it returns one more row, whose id tells how far it has read. The queue of
+-- that row is '', which no job has, and its other columns mean nothing.
 -- Index: the ids are the table's own order.
 WITH page AS MATERIALIZED (
     SELECT id AS number
