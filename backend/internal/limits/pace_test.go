@@ -15,7 +15,7 @@ func TestUntilTokens(t *testing.T) {
 		{time.Second, time.Millisecond, time.Millisecond},
 		{-1, -time.Millisecond, 5 * time.Millisecond},
 		{time.Millisecond, -time.Millisecond, time.Millisecond},
-		{-1, time.Time{}.Sub(time.Now()), -1},
+		{-1, time.Until(time.Time{}), -1},
 		{time.Minute, -2 * time.Second, time.Minute},
 	} {
 		if got := limits.UntilTokens(c.next, c.wait); got != c.want {
