@@ -117,7 +117,9 @@ func measureSchedules(ctx context.Context, h *harness.Harness, system peer.Syste
 		`UPDATE errand.schedules SET next_at = NULL, paused = true WHERE next_at > now()`); err != nil {
 		return nil, err
 	}
-	time.Sleep(time.Second)
+	if err := awaitTicks(ctx, h); err != nil {
+		return nil, err
+	}
 	if _, err := crew.Stop(); err != nil {
 		return nil, err
 	}
@@ -126,6 +128,21 @@ func measureSchedules(ctx context.Context, h *harness.Harness, system peer.Syste
 		return nil, err
 	}
 	return t.audit(ctx, h, before, after)
+}
+
+// awaitTicks waits a second, and then until every tick is fired and every job has run, but no longer
+// than ten seconds: a worker that was killed leaves jobs.
+func awaitTicks(ctx context.Context, h *harness.Harness) error {
+	const left = `SELECT (SELECT count(*) FROM errand.schedules WHERE next_at <= now())
+		+ (SELECT count(*) FROM errand.jobs WHERE status IN ('pending', 'running'))`
+	for range 10 {
+		time.Sleep(time.Second)
+		n, err := h.Postgres.Number(ctx, left)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+	return nil
 }
 
 // set sets the schedules, and commits when their first ticks are known.
