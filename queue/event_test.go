@@ -111,13 +111,12 @@ func TestObserveLost(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		var held []*queue.Job
-		b := &meddled{Queue: q, before: func(context.Context, call) error { return nil }}
-		w := start(t, queue.Worker{Backend: &claimed{b, &held}, Observe: seen.add, Concurrency: 1, Prefetch: time.Minute,
+		b := &claimed{meddled: &meddled{Queue: q, before: func(context.Context, call) error { return nil }}}
+		w := start(t, queue.Worker{Backend: b, Observe: seen.add, Concurrency: 1, Prefetch: time.Minute,
 			Handler: queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 				switch job.ID {
 				case running.ID:
-					for _, j := range held {
+					for _, j := range b.held() {
 						if j.ID != settled.ID {
 							thief(j)
 						}
@@ -142,13 +141,22 @@ func TestObserveLost(t *testing.T) {
 // claimed notes the jobs that a backend claims.
 type claimed struct {
 	*meddled
-	held *[]*queue.Job
+	mu   sync.Mutex
+	jobs []*queue.Job
 }
 
 func (c *claimed) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	jobs, err := c.meddled.Claim(ctx, req)
-	*c.held = append(*c.held, jobs...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.jobs = append(c.jobs, jobs...)
 	return jobs, err
+}
+
+func (c *claimed) held() []*queue.Job {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.jobs)
 }
 
 // TestObserveCrash: a reclaimed job is retried, or dead after its last attempt, because of ErrLost.
