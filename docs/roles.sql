@@ -54,7 +54,8 @@ BEGIN
             FROM pg_class c
             WHERE relkind IN ('r', 'S')
                 -- a sequence goes with its table
-                AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.objsubid = 0 AND d.deptype IN ('a', 'i'))
+                AND NOT EXISTS (
+                    SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.objsubid = 0 AND d.deptype IN ('a', 'i'))
             UNION ALL
             SELECT 2, 'TYPE', oid::regtype::text, typowner, typnamespace FROM pg_type WHERE typtype = 'e'
             UNION ALL
