@@ -217,6 +217,7 @@ func testMissedMany(t *testing.T, h Harness) {
 	job := newJob()
 	job.Payload = json.RawMessage(`"` + strings.Repeat("x", 150_000) + `"`)
 	setSchedules(t, h, nil, queue.Schedule{Name: "a", Spec: "* * * * *", Missed: queue.MissedAll, Job: job})
+	began := time.Now().Truncate(time.Minute)
 	h.Rewind(t, 3*time.Hour)
 	last := listSchedules(t, h, 1)[0].Next
 	for fired := 1; fired > 0; {
@@ -247,8 +248,9 @@ func testMissedMany(t *testing.T, h Harness) {
 			t.Errorf("tick %d is %v, and the one before it %v; want a minute between them", i, tick, ticks[i-1])
 		}
 	}
-	if len(ticks) != 100 || !ticks[99].Equal(last.Add(-time.Minute)) {
-		t.Errorf("180 missed ticks: got %d jobs, want the last 100 before %v", len(ticks), last)
+	most := 100 + int(time.Now().Truncate(time.Minute).Sub(began)/time.Minute) // with those that came meanwhile
+	if n := len(ticks); n < 100 || n > most || !ticks[n-1].Equal(last.Add(-time.Minute)) {
+		t.Errorf("180 missed ticks: got %d jobs, want the last 100 before %v", n, last)
 	}
 }
 
