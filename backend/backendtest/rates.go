@@ -333,9 +333,13 @@ func claimersAt(t *testing.T, h Harness, d time.Duration) map[string][][2]time.T
 func wantRate(t *testing.T, what string, times [][2]time.Time, rate queue.Rate) {
 	t.Helper()
 	slices.SortFunc(times, func(a, b [2]time.Time) int { return a[1].Compare(b[1]) })
-	for i, from := range times {
+	for i, first := range times {
+		from := first[0]
 		for j := i; j < len(times); j++ {
-			window := times[j][1].Sub(from[0]) + 2*time.Millisecond
+			if times[j][0].Before(from) { // a claim whose answer took longer
+				from = times[j][0]
+			}
+			window := times[j][1].Sub(from) + 2*time.Millisecond
 			if most := float64(rate.Burst) + float64(rate.Jobs)*window.Seconds(); float64(j-i+1) > most {
 				t.Fatalf("%s: %d jobs within %v: at most %.1f", what, j-i+1, window, most)
 			}
@@ -349,8 +353,8 @@ func testClaimersKeepRate(t *testing.T, h Harness) {
 	enqueue(t, h, newJobs(1000, nil)...)
 	times := claimersAt(t, h, time.Second)[""]
 	wantRate(t, "8 claimers", times, rate)
-	if len(times) <= 20 {
-		t.Errorf("8 claimers: got %d jobs in a second at 200/s and a burst of 20: no more tokens have come", len(times))
+	if len(times) < 100 {
+		t.Errorf("8 claimers: got %d jobs in a second at 200/s and a burst of 20", len(times))
 	}
 }
 
@@ -364,8 +368,8 @@ func testClaimersKeepGroupRates(t *testing.T, h Harness) {
 	for i := range 6 {
 		group := fmt.Sprint("g", i)
 		wantRate(t, "group "+group, times[group], rate)
-		if len(times[group]) <= 5 {
-			t.Errorf("group %s: got %d jobs in a second at 50/s and a burst of 5: no more tokens have come", group, len(times[group]))
+		if len(times[group]) < 25 {
+			t.Errorf("group %s: got %d jobs in a second at 50/s and a burst of 5", group, len(times[group]))
 		}
 	}
 }
