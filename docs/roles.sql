@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 6 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 6 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 7 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 7 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -111,7 +111,7 @@ GRANT SELECT ON errand.paused_kinds TO errand_observer;
 GRANT SELECT, UPDATE (next_at, last_tick, last_job, skipped) ON errand.schedules TO errand_worker;
 -- Rules: to keep them, and to set them.
 GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_group, errand.mark_limited,
-    errand.rules_changed, errand.set_rules, errand.set_rates, errand.pause_rule, errand.nanoseconds, errand.bucket_full,
+    errand.rules_changed, errand.set_rules, errand.pause_rule, errand.apply_rules, errand.nanoseconds, errand.bucket_full,
     errand.bucket_wait, errand.spend TO errand_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues, errand.tokens TO errand_worker;
 GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;

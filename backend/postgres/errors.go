@@ -19,7 +19,7 @@ const (
 	idleTooLong          = "25P03" // see limitIdleTx
 	sequenceExhausted    = "2200H"
 	internalError        = "XX000"
-	rulesChanged         = "ERUL1" // see sql/migrations/0005_rules.sql
+	rulesChanged         = "ERUL1" // see sql/migrations/0006_limited.sql
 )
 
 // sqlState returns the SQLSTATE code of err, which both drivers' errors tell, or "".

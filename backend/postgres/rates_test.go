@@ -123,3 +123,20 @@ func TestRatedClaimsReadFewBuckets(t *testing.T) {
 		t.Errorf("a claim of %d jobs (want 20) has read %d buckets", got, n)
 	}
 }
+
+// TestMarkedStays: to change the rates of a queue that has nothing else in its rule does not make its
+// claims look for unmarked jobs again.
+func TestMarkedStays(t *testing.T) {
+	db, q := fresh(t, postgres.Options{})
+	for _, jobs := range []int{10, 20} {
+		if err := q.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: jobs}}); err != nil {
+			t.Fatal(err)
+		}
+		if jobs == 10 {
+			exec(t, db, `UPDATE errand.limited_queues SET marked = true`)
+		}
+	}
+	if !value[bool](t, db, `SELECT marked FROM errand.limited_queues WHERE queue = 'q'`) {
+		t.Error("the queue is not marked any more")
+	}
+}

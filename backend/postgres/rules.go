@@ -253,12 +253,11 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	if len(rules) == 0 {
 		return nil
 	}
-	var queues, groups, removed, paused, running, perGroup, share, holdDead array
+	var queues, groups, paused, running, perGroup, share, holdDead array
 	var rate, groupRate rateColumns
 	for _, r := range rules {
 		queues.string(r.Queue)
 		groups.string(r.Group)
-		removed.bool(r.IsZero())
 		paused.bool(r.Paused)
 		running.int(int64(r.Running))
 		perGroup.int(int64(r.PerGroup))
@@ -268,10 +267,10 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 		groupRate.add(r.GroupRate)
 	}
 	err = b.run(ctx, "set rules", db, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.setRules, queues.String(), groups.String(), removed.String(), paused.String(),
-			running.String(), perGroup.String(), share.String(), holdDead.String(), !b.options.Silent,
+		_, err := db.ExecContext(ctx, b.sql.setRules, queues.String(), groups.String(), paused.String(),
+			running.String(), perGroup.String(), share.String(), holdDead.String(),
 			rate.jobs.String(), rate.per.String(), rate.burst.String(),
-			groupRate.jobs.String(), groupRate.per.String(), groupRate.burst.String())
+			groupRate.jobs.String(), groupRate.per.String(), groupRate.burst.String(), !b.options.Silent)
 		return err
 	})
 	b.rules.endHolds()

@@ -26,10 +26,14 @@ CREATE TABLE errand.rules (
     group_rate_most bigint GENERATED ALWAYS AS (CASE WHEN group_rate_jobs > 0
         THEN coalesce(nullif(group_rate_burst, 0),
             greatest(group_rate_jobs * 100000000::bigint / coalesce(nullif(group_rate_per, 0), 1000000000), 1)) END) STORED,
+    -- Whether claims have to keep it. A queue is limited if one of its rules is a limit. See queue.Rule.IsLimit.
+    is_limit boolean GENERATED ALWAYS AS (
+        paused OR running > 0 OR per_group <> 0 OR share > 0 OR rate_jobs <> 0 OR group_rate_jobs <> 0) STORED,
     PRIMARY KEY (queue, job_group)
 );
+CREATE INDEX rules_rates_idx ON errand.rules (queue) WHERE rate_jobs > 0 OR group_rate_jobs > 0;
 
--- One row for each queue that has rules. Jobs that a claim takes under rules are marked as limited. Until marked is
+-- One row for each limited queue. Jobs that a claim takes under rules are marked as limited. Until marked is
 -- true, jobs of the queue may run that were claimed before it had rules, and have no mark yet.
 CREATE TABLE errand.limited_queues (
     queue  text COLLATE "C" PRIMARY KEY,
@@ -40,8 +44,6 @@ CREATE TABLE errand.limited_queues (
 -- Every change of the rules counts it up. Claims name the version that they know.
 CREATE TABLE errand.rules_version (version bigint NOT NULL);
 INSERT INTO errand.rules_version (version) VALUES (0);
-
-CREATE INDEX rules_rates_idx ON errand.rules (queue) WHERE rate_jobs > 0 OR group_rate_jobs > 0;
 
 -- The bucket of each rate that is not full: that of a group, or of the queue for ''. Times are nanoseconds since 1970.
 -- Claims of the queue move them, one claim at a time, and queue.Throttled does. No index has a column that changes.
@@ -61,50 +63,16 @@ CREATE TABLE errand.paused_kinds (
     since timestamptz NOT NULL DEFAULT now()
 );
 
--- rules_changed makes a claim fail that does not know the latest rules.
-CREATE FUNCTION errand.rules_changed() RETURNS tid[] LANGUAGE plpgsql AS $$
+-- apply_rules is the end of each change of rules of these queues. It removes the rules that say nothing, notes which of
+-- the queues are limited and, if wake, wakes sleeping workers of the queues.
+CREATE FUNCTION errand.apply_rules(queues text[], wake boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'errand: the rules have changed, the claim is repeated' USING ERRCODE = 'ERUL1';
-END
-$$;
-
--- set_rules sets one rule for each element of the arrays, or removes it where removed is true. No queue and group may
--- occur twice. It waits for other transactions that set rules, and then sees what they have done. If wake, it wakes
--- sleeping workers of the queues. It ends no pause: a program that sets its rules at each start resumes nothing. It
--- removes a rule that is paused but for its pause. See queue.Ruler.
-CREATE FUNCTION errand.set_rules(
-    queues    text[],
-    groups    text[],
-    removed   boolean[],
-    paused    boolean[],
-    running   integer[],
-    per_group integer[],
-    share     integer[],
-    hold_dead boolean[],
-    wake      boolean
-) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-BEGIN
-    UPDATE errand.rules_version SET version = version + 1;
-    DELETE FROM errand.rules r USING unnest(queues, groups, removed) AS n (queue, job_group, removed)
-    WHERE n.removed AND r.queue = n.queue AND r.job_group = n.job_group AND NOT r.paused;
-    INSERT INTO errand.rules AS r (queue, job_group, paused, running, per_group, share, hold_dead)
-    SELECT n.queue, n.job_group, n.paused, n.running, n.per_group, n.share, n.hold_dead
-    FROM unnest(queues, groups, removed, set_rules.paused, set_rules.running, set_rules.per_group, set_rules.share,
-        set_rules.hold_dead) AS n (queue, job_group, removed, paused, running, per_group, share, hold_dead)
-    WHERE NOT n.removed
-        OR EXISTS (SELECT FROM errand.rules p WHERE p.queue = n.queue AND p.job_group = n.job_group)
-    ON CONFLICT (queue, job_group) DO UPDATE
-    SET paused = r.paused OR excluded.paused, running = excluded.running, per_group = excluded.per_group, share = excluded.share,
-        hold_dead = excluded.hold_dead;
-    WITH limits AS MATERIALIZED (
-        SELECT DISTINCT r.queue FROM errand.rules r
-        WHERE r.queue = ANY (queues)
-            AND (r.job_group > '' OR r.paused OR r.running > 0 OR r.per_group > 0 OR r.share > 0)
-    ), unlimited AS (
-        DELETE FROM errand.limited_queues l WHERE l.queue = ANY (queues) AND l.queue NOT IN (SELECT queue FROM limits)
-    )
-    INSERT INTO errand.limited_queues (queue) SELECT queue FROM limits ON CONFLICT DO NOTHING;
+    DELETE FROM errand.rules r WHERE r.queue = ANY (queues) AND NOT r.is_limit AND NOT r.hold_dead;
+    DELETE FROM errand.limited_queues l
+    WHERE l.queue = ANY (queues) AND NOT EXISTS (SELECT FROM errand.rules r WHERE r.queue = l.queue AND r.is_limit);
+    INSERT INTO errand.limited_queues (queue)
+    SELECT DISTINCT r.queue FROM errand.rules r WHERE r.queue = ANY (queues) AND r.is_limit
+    ON CONFLICT DO NOTHING;
     PERFORM pg_notify('errand', q.queue)
     FROM (SELECT DISTINCT u.queue FROM unnest(queues) AS u (queue)) AS q
     WHERE wake AND EXISTS (
@@ -112,36 +80,46 @@ BEGIN
 END
 $$;
 
--- set_rates sets the rates of rules that set_rules has just set.
-CREATE FUNCTION errand.set_rates(
+-- set_rules sets one rule for each element of the arrays. No queue and group may occur twice. It waits for other
+-- transactions that change rules, and then sees what they have done. It ends no pause: a program that sets its rules at
+-- each start resumes nothing. If wake, it wakes sleeping workers of the queues. See queue.Ruler.
+CREATE FUNCTION errand.set_rules(
     queues           text[],
     groups           text[],
+    paused           boolean[],
+    running          integer[],
+    per_group        integer[],
+    share            integer[],
+    hold_dead        boolean[],
     rate_jobs        integer[],
     rate_per         bigint[],
     rate_burst       integer[],
     group_rate_jobs  integer[],
     group_rate_per   bigint[],
-    group_rate_burst integer[]
+    group_rate_burst integer[],
+    wake             boolean
 ) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    UPDATE errand.rules r
-    SET
-        rate_jobs = n.rate_jobs, rate_per = n.rate_per, rate_burst = n.rate_burst, group_rate_jobs = n.group_rate_jobs,
-        group_rate_per = n.group_rate_per, group_rate_burst = n.group_rate_burst
-    FROM unnest(queues, groups, set_rates.rate_jobs, set_rates.rate_per, set_rates.rate_burst, set_rates.group_rate_jobs,
-        set_rates.group_rate_per, set_rates.group_rate_burst)
-        AS n (queue, job_group, rate_jobs, rate_per, rate_burst, group_rate_jobs, group_rate_per, group_rate_burst)
-    WHERE r.queue = n.queue AND r.job_group = n.job_group;
-    INSERT INTO errand.limited_queues (queue)
-    SELECT DISTINCT r.queue FROM errand.rules r
-    WHERE r.queue = ANY (queues) AND (r.rate_jobs > 0 OR r.group_rate_jobs > 0)
-    ON CONFLICT DO NOTHING;
+    UPDATE errand.rules_version SET version = version + 1;
+    INSERT INTO errand.rules AS r (
+        queue, job_group, paused, running, per_group, share, hold_dead, rate_jobs, rate_per, rate_burst, group_rate_jobs,
+        group_rate_per, group_rate_burst)
+    SELECT * FROM unnest(
+        queues, groups, set_rules.paused, set_rules.running, set_rules.per_group, set_rules.share, set_rules.hold_dead,
+        set_rules.rate_jobs, set_rules.rate_per, set_rules.rate_burst, set_rules.group_rate_jobs,
+        set_rules.group_rate_per, set_rules.group_rate_burst)
+    ON CONFLICT (queue, job_group) DO UPDATE
+    SET paused = r.paused OR excluded.paused, running = excluded.running, per_group = excluded.per_group,
+        share = excluded.share, hold_dead = excluded.hold_dead, rate_jobs = excluded.rate_jobs,
+        rate_per = excluded.rate_per, rate_burst = excluded.rate_burst, group_rate_jobs = excluded.group_rate_jobs,
+        group_rate_per = excluded.group_rate_per, group_rate_burst = excluded.group_rate_burst;
+    PERFORM errand.apply_rules(queues, wake);
 END
 $$;
 
 -- pause_rule pauses a queue, or a group of it if job_group is not '', or resumes it, and changes nothing else of its
--- rule. It waits for other transactions that set rules. If wake, it wakes sleeping workers of the queue.
+-- rule. It waits for other transactions that change rules. If wake, it wakes sleeping workers of the queue.
 CREATE FUNCTION errand.pause_rule(queue text, job_group text, paused boolean, wake boolean) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -150,608 +128,6 @@ BEGIN
     INSERT INTO errand.rules (queue, job_group, paused, running, per_group, share)
     VALUES (pause_rule.queue, pause_rule.job_group, pause_rule.paused, 0, 0, 0)
     ON CONFLICT (queue, job_group) DO UPDATE SET paused = excluded.paused;
-    DELETE FROM errand.rules r -- if it says nothing more
-    WHERE r.queue = pause_rule.queue AND r.job_group = pause_rule.job_group AND NOT r.paused AND r.running = 0
-        AND r.per_group = 0 AND r.share = 0 AND NOT r.hold_dead AND r.rate_jobs = 0 AND r.group_rate_jobs = 0;
-    IF EXISTS (
-        SELECT FROM errand.rules r
-        WHERE r.queue = pause_rule.queue
-            AND (r.job_group > '' OR r.paused OR r.running > 0 OR r.per_group > 0 OR r.share > 0 OR r.rate_jobs > 0
-                OR r.group_rate_jobs > 0)
-    ) THEN
-        INSERT INTO errand.limited_queues (queue) VALUES (pause_rule.queue) ON CONFLICT DO NOTHING;
-    ELSE
-        DELETE FROM errand.limited_queues l WHERE l.queue = pause_rule.queue;
-    END IF;
-    IF pause_rule.wake AND EXISTS (
-        SELECT FROM errand.sleepers s
-        WHERE s.queue = pause_rule.queue AND s.since > statement_timestamp() - interval '1 minute'
-    ) THEN
-        PERFORM pg_notify('errand', pause_rule.queue);
-    END IF;
-END
-$$;
-
--- lock_group locks due jobs of one group, at most max_jobs, and returns their places in order. Like lock_due it reads
--- priority by priority, so jobs that are scheduled for later cost nothing. kinds is NULL for all. Of each priority it
--- passes over at most a hundred jobs that others have locked: to try a row takes ten times as long as to read it.
--- PL/pgSQL gives all text parameters the collation of the argument that has one. With the collation of job_group, the
--- comparison with queue would not match the index, so each call would read the whole index.
--- '' is the group of the jobs that have none. They have no index of their own, so it finds them only among the first
--- thousand due jobs of each priority.
--- Index: jobs_group_idx, jobs_pending_idx.
-CREATE FUNCTION errand.lock_group(queue_name text, group_name text, kinds text[], max_jobs integer) RETURNS tid[]
-LANGUAGE plpgsql AS $$
-DECLARE
-    lock_queue CONSTANT text COLLATE "default" := queue_name;
-    lock_name  CONSTANT text COLLATE "C" := group_name;
-    locked     tid[] := '{}';
-    head       record; -- the first job of one priority
-BEGIN
-    IF lock_name = '' THEN
-        SELECT p.priority, p.scheduled_at INTO head
-        FROM errand.jobs p
-        WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority < 2147483647
-        ORDER BY p.priority, p.scheduled_at, p.id
-        LIMIT 1;
-        WHILE FOUND LOOP
-            IF head.scheduled_at <= clock_timestamp() THEN
-                locked := locked || ARRAY(
-                    SELECT l.ctid
-                    FROM (
-                        SELECT p.ctid AS place, p.job_group, p.kind
-                        FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority = head.priority
-                            AND p.scheduled_at <= clock_timestamp()
-                        ORDER BY p.priority, p.scheduled_at, p.id
-                        LIMIT 1000
-                    ) AS f
-                    CROSS JOIN LATERAL (
-                        SELECT j.ctid FROM errand.jobs j
-                        WHERE j.ctid = f.place AND j.status = 'pending'
-                        FOR UPDATE SKIP LOCKED
-                    ) AS l
-                    WHERE f.job_group IS NULL AND (kinds IS NULL OR f.kind = ANY (kinds))
-                    LIMIT max_jobs - cardinality(locked)
-                );
-                EXIT WHEN cardinality(locked) = max_jobs;
-            END IF;
-            SELECT p.priority, p.scheduled_at INTO head
-            FROM errand.jobs p
-            WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority > head.priority AND p.priority < 2147483647
-            ORDER BY p.priority, p.scheduled_at, p.id
-            LIMIT 1;
-        END LOOP;
-        RETURN locked;
-    END IF;
-    SELECT p.priority, p.scheduled_at, p.id INTO head
-    FROM errand.jobs p
-    WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
-    ORDER BY p.priority, p.scheduled_at, p.id
-    LIMIT 1;
-    WHILE FOUND LOOP
-        IF head.scheduled_at <= clock_timestamp() THEN
-            locked := locked || ARRAY(
-                SELECT l.ctid
-                FROM (
-                    SELECT p.ctid AS place
-                    FROM errand.jobs p
-                    WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
-                        AND p.priority = head.priority AND p.scheduled_at <= clock_timestamp()
-                        AND (kinds IS NULL OR p.kind = ANY (kinds))
-                    ORDER BY p.priority, p.scheduled_at, p.id
-                    LIMIT max_jobs - cardinality(locked) + 100
-                ) AS f
-                CROSS JOIN LATERAL (
-                    SELECT j.ctid
-                    FROM errand.jobs j
-                    WHERE j.ctid = f.place AND j.status = 'pending' AND j.scheduled_at <= clock_timestamp()
-                        AND (j.queue, j.job_group) IS NOT DISTINCT FROM (lock_queue, lock_name)
-                    FOR UPDATE SKIP LOCKED
-                ) AS l
-                LIMIT max_jobs - cardinality(locked)
-            );
-            EXIT WHEN cardinality(locked) = max_jobs;
-        END IF;
-        SELECT p.priority, p.scheduled_at, p.id INTO head
-        FROM errand.jobs p
-        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
-            AND p.priority > head.priority
-        ORDER BY p.priority, p.scheduled_at, p.id
-        LIMIT 1;
-    END LOOP;
-    RETURN locked;
-END
-$$;
-
--- nanoseconds returns a time as nanoseconds since 1970.
-CREATE FUNCTION errand.nanoseconds(at timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT (extract(epoch FROM at) * 1000000)::bigint * 1000
-$$;
-
--- bucket_full returns when a bucket is full, at a rate of a token in each nanoseconds and most tokens at most: now_ns or
--- later. If the rate has changed since the bucket was last spent from, the new one counts from then on.
--- Index: tokens_pkey.
-CREATE FUNCTION errand.bucket_full(queue_name text, bucket text, each bigint, most bigint, now_ns bigint) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-    SELECT greatest(now_ns, (
-        SELECT greatest(
-            CASE WHEN t.each IN (0, bucket_full.each) THEN t.full_at
-                ELSE t.at + least((t.full_at - t.at)::double precision / t.each * bucket_full.each, 3153600000000000000)::bigint
-            END,
-            CASE WHEN t.until > 0 THEN t.until + (bucket_full.most - 1) * bucket_full.each END)
-        FROM errand.tokens t
-        WHERE t.queue = queue_name AND t.job_group = bucket))
-$$;
-
--- bucket_wait returns how long until the bucket has a token. If waiting for a little longer loses no token, it is longer,
--- so that a claim finds several.
-CREATE FUNCTION errand.bucket_wait(full_at bigint, each bigint, most bigint, now_ns bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT greatest(full_at - now_ns - (most - 1) * each, least(20000000, (full_at - now_ns) / 2), 1)
-$$;
-
--- spend spends the tokens of jobs of a queue that are about to be claimed, in that order, and returns the places of those
--- for which there are enough. A job that costs more than a bucket holds needs a full one. queue_each and queue_most are
--- the rate of the queue, group_each and group_most that of each group in the queue's rule; NULL for none. hold is how
--- long until the queue's bucket has tokens for the next job, and wait the same for the first group; NULL if they have.
--- The caller has locked the queue's claims, so no other claim spends from these buckets.
-CREATE FUNCTION errand.spend(
-    queue_name text,
-    all_places tid[],
-    now_ns     bigint,
-    queue_each bigint,
-    queue_most bigint,
-    group_each bigint,
-    group_most bigint,
-    OUT places tid[],
-    OUT hold   bigint,
-    OUT wait   bigint
-) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET jit = off AS $$
-#variable_conflict use_column
-BEGIN
-    WITH jobs AS MATERIALIZED (
-        SELECT p.place, p.nth, coalesce(j.job_group, '') AS bucket, greatest(j.cost, 1)::numeric AS cost
-        FROM unnest(all_places) WITH ORDINALITY AS p (place, nth)
-        CROSS JOIN LATERAL (SELECT x.job_group, x.cost FROM errand.jobs x WHERE x.ctid = p.place OFFSET 0) AS j
-    ), buckets AS MATERIALIZED (
-        SELECT g.bucket, r.each, r.most, errand.bucket_full(queue_name, g.bucket, r.each, r.most, now_ns) AS full_at
-        FROM (SELECT DISTINCT bucket FROM jobs WHERE bucket > '') AS g
-        CROSS JOIN LATERAL (
-            SELECT
-                CASE WHEN coalesce(max(x.group_rate_jobs), 0) = 0 THEN group_each ELSE max(x.group_rate_each) END AS each,
-                CASE WHEN coalesce(max(x.group_rate_jobs), 0) = 0 THEN group_most ELSE max(x.group_rate_most) END AS most
-            FROM errand.rules x
-            WHERE x.queue = queue_name AND x.job_group = g.bucket
-        ) AS r
-        WHERE r.each IS NOT NULL
-        UNION ALL
-        SELECT '', queue_each, queue_most, errand.bucket_full(queue_name, '', queue_each, queue_most, now_ns)
-        WHERE queue_each IS NOT NULL
-    ), by_group AS (
-        SELECT j.*, coalesce(b.full_at - now_ns + (
-                sum(j.cost) OVER (PARTITION BY j.bucket ORDER BY j.nth) - j.cost - b.most + least(j.cost, b.most)
-            ) * b.each, 0) AS group_wait
-        FROM jobs j LEFT JOIN buckets b ON b.bucket = j.bucket AND j.bucket > ''
-    ), by_queue AS MATERIALIZED (
-        SELECT g.*, coalesce(q.full_at - now_ns + (
-                sum(g.cost) OVER (ORDER BY g.nth) - g.cost - q.most + least(g.cost, q.most)
-            ) * q.each, 0) AS queue_wait
-        FROM by_group g LEFT JOIN buckets q ON q.bucket = ''
-        WHERE g.group_wait <= 0
-    ), spent AS (
-        INSERT INTO errand.tokens (queue, job_group, at, full_at, each)
-        SELECT
-            queue_name, b.bucket, now_ns, least(b.full_at + c.cost * b.each, now_ns + 3153600000000000000)::bigint, b.each
-        FROM buckets b
-        CROSS JOIN LATERAL (
-            SELECT sum(p.cost) AS cost FROM by_queue p WHERE p.queue_wait <= 0 AND b.bucket IN ('', p.bucket)
-        ) AS c
-        WHERE c.cost > 0
-        ORDER BY b.bucket COLLATE "C"
-        ON CONFLICT (queue, job_group) DO UPDATE
-        SET at = excluded.at, full_at = excluded.full_at, each = excluded.each
-        RETURNING job_group, full_at
-    ), waits AS (
-        -- the first job that was refused, or the next one, which costs 1 at least
-        SELECT b.bucket, least(greatest(f.needs, least(20000000, (f.full_at - now_ns) / 2)), 3153600000000000000)::bigint AS wait
-        FROM buckets b
-        CROSS JOIN LATERAL (
-            SELECT a.full_at, coalesce(
-                CASE b.bucket WHEN '' THEN (SELECT min(r.queue_wait) FROM by_queue r WHERE r.queue_wait > 0)
-                    ELSE (SELECT min(r.group_wait) FROM by_group r WHERE r.bucket = b.bucket AND r.group_wait > 0) END,
-                a.full_at - now_ns - (b.most - 1) * b.each) AS needs
-            FROM (
-                SELECT coalesce((SELECT s.full_at FROM spent s WHERE s.job_group = b.bucket), b.full_at) AS full_at
-            ) AS a
-        ) AS f
-        WHERE f.needs > 0
-    )
-    SELECT
-        ARRAY(SELECT p.place FROM by_queue p WHERE p.queue_wait <= 0 ORDER BY p.nth),
-        (SELECT w.wait FROM waits w WHERE w.bucket = ''),
-        (SELECT min(w.wait) FROM waits w WHERE w.bucket > '')
-    INTO places, hold, wait;
-END
-$$;
-
--- lock_turns locks due jobs, at most room, in the turns of their groups. The first turn is that of the first group
--- behind after_group, by name; jobs without a group have theirs behind the last group. Each turn is as long as the
--- share of the group. If all groups have had a turn and there is room left, the groups with more jobs share it. It
--- looks at a thousand groups at most; has_more tells that there may be others.
--- per_group and share are the queue's rule. unmarked has the group of each job that runs and is not in
--- jobs_limited_idx. last_group is the group behind which the next claim begins. held_back tells that a group was full.
--- each and most are the rate of each group in the queue's rule (see bucket_full), NULL for none. A group gets no more
--- jobs than it has tokens at now_ns; spend sees to those that cost more than one. wait is how long until the first group
--- without tokens has some, NULL if all have.
--- One query goes from group to group, with a look-up each. It locks jobs of the group's first priority only, and none if
--- the first job may be locked. Then, or if that is not enough and the group has other priorities, lock_group looks at
--- the group.
--- Index: jobs_group_idx, jobs_limited_idx.
-CREATE FUNCTION errand.lock_turns(
-    queue_name  text,
-    kinds       text[],
-    room        integer,
-    per_group   integer,
-    share       integer,
-    unmarked    text[],
-    after_group text,
-    each        bigint,
-    most_tokens bigint,
-    now_ns      bigint,
-    OUT places     tid[],
-    OUT last_group text,
-    OUT held_back  boolean,
-    OUT has_more   boolean,
-    OUT wait       bigint
-) LANGUAGE plpgsql AS $$
-DECLARE
-    has_rules  CONSTANT boolean := EXISTS (SELECT FROM errand.rules r WHERE r.queue = queue_name AND r.job_group > '');
-    visited    integer := 0;
-    turn       record;
-    got        tid[];
-    again      text[] := '{}';    -- the groups that may have more jobs
-    taken      integer[] := '{}'; -- how many were locked of each
-    free       integer[] := '{}'; -- how many more of each may run
-    shares     integer[] := '{}';
-    all_shares bigint;
-    most       integer;
-BEGIN
-    places := '{}';
-    last_group := after_group;
-    held_back := false;
-    FOR part IN 1 .. 2 LOOP -- behind after_group, and up to it
-        FOR turn IN
-            WITH RECURSIVE heads (job_group, priority, due, was_locked, nth) AS (
-                (
-                    SELECT p.job_group, p.priority, p.scheduled_at, p.xmax <> '0', 1
-                    FROM errand.jobs p
-                    WHERE p.queue = queue_name AND p.job_group > CASE part WHEN 1 THEN after_group ELSE '' END
-                        AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status = 'pending'
-                    ORDER BY p.job_group, p.priority, p.scheduled_at, p.id
-                    LIMIT 1
-                )
-                UNION ALL
-                SELECT n.job_group, n.priority, n.scheduled_at, n.was_locked, h.nth + 1
-                FROM heads h
-                CROSS JOIN LATERAL (
-                    SELECT p.job_group, p.priority, p.scheduled_at, p.xmax <> '0' AS was_locked
-                    FROM errand.jobs p
-                    WHERE p.queue = queue_name AND p.job_group > h.job_group
-                        AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status = 'pending'
-                    ORDER BY p.job_group, p.priority, p.scheduled_at, p.id
-                    LIMIT 1
-                ) AS n
-                WHERE h.nth < 1000
-            )
-            SELECT h.job_group, h.priority, h.was_locked, f.free, s.share, d.places, t.wait
-            FROM heads h
-            CROSS JOIN LATERAL (
-                SELECT
-                    coalesce(bool_or(r.paused), false) AS paused,
-                    coalesce(nullif(max(r.per_group), 0), lock_turns.per_group) AS most,
-                    greatest(coalesce(nullif(max(r.share), 0), lock_turns.share), 1) AS share,
-                    CASE WHEN coalesce(max(r.group_rate_jobs), 0) = 0 THEN lock_turns.each
-                        ELSE max(r.group_rate_each) END AS each,
-                    CASE WHEN coalesce(max(r.group_rate_jobs), 0) = 0 THEN lock_turns.most_tokens
-                        ELSE max(r.group_rate_most) END AS most_tokens
-                FROM errand.rules r
-                WHERE has_rules AND r.queue = queue_name AND r.job_group = h.job_group
-            ) AS s
-            CROSS JOIN LATERAL (
-                SELECT
-                    least(greatest(now_ns + s.most_tokens * s.each - b.full_at, 0) / s.each, 1000000) AS tokens,
-                    CASE WHEN now_ns + (s.most_tokens - 1) * s.each < b.full_at
-                        THEN errand.bucket_wait(b.full_at, s.each, s.most_tokens, now_ns) END AS wait
-                FROM (
-                    SELECT CASE WHEN s.each IS NOT NULL
-                        THEN errand.bucket_full(queue_name, h.job_group, s.each, s.most_tokens, now_ns) END AS full_at
-                    OFFSET 0
-                ) AS b
-            ) AS t
-            CROSS JOIN LATERAL (
-                SELECT least(t.tokens, CASE
-                    WHEN s.paused THEN 0
-                    WHEN s.most <= 0 OR t.tokens <= 0 THEN 1000000
-                    ELSE s.most - (SELECT count(*) FROM unnest(unmarked) AS u (job_group) WHERE u.job_group = h.job_group) - (
-                        SELECT count(*) FROM (
-                            SELECT FROM errand.jobs r
-                            WHERE r.queue = queue_name AND r.job_group = h.job_group AND r.limited AND r.status = 'running'
-                            LIMIT s.most
-                        ) AS runs)
-                    END)::integer AS free
-            ) AS f
-            CROSS JOIN LATERAL (
-                SELECT CASE WHEN f.free > 0 AND h.due <= clock_timestamp() AND NOT h.was_locked THEN ARRAY(
-                    SELECT p.ctid
-                    FROM errand.jobs p
-                    WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL AND p.status = 'pending'
-                        AND p.priority = h.priority AND p.scheduled_at <= clock_timestamp()
-                        AND (kinds IS NULL OR p.kind = ANY (kinds))
-                    ORDER BY p.priority, p.scheduled_at, p.id
-                    LIMIT least(f.free, s.share)
-                    FOR UPDATE SKIP LOCKED
-                ) ELSE '{}' END AS places
-            ) AS d
-            WHERE part = 1 OR h.job_group <= after_group
-        LOOP
-            visited := visited + 1;
-            last_group := turn.job_group;
-            most := least(turn.free, turn.share, room);
-            IF turn.wait IS NOT NULL THEN
-                wait := least(wait, turn.wait);
-            ELSIF most <= 0 THEN
-                held_back := true;
-            ELSE
-                got := turn.places[1:most];
-                IF cardinality(got) < most AND (turn.was_locked OR EXISTS (
-                    SELECT FROM errand.jobs p
-                    WHERE p.queue = queue_name AND p.job_group = turn.job_group AND p.ordered IS NULL AND p.status = 'pending'
-                        AND p.priority > turn.priority
-                )) THEN
-                    got := errand.lock_group(queue_name, turn.job_group, kinds, most);
-                END IF;
-                places := places || got;
-                room := room - cardinality(got);
-                IF cardinality(got) = most AND turn.free > most THEN
-                    again := again || turn.job_group::text;
-                    taken := taken || most;
-                    free := free || turn.free;
-                    shares := shares || turn.share;
-                END IF;
-            END IF;
-            EXIT WHEN room = 0 OR visited >= 1000 OR part = 2 AND turn.job_group >= after_group;
-        END LOOP;
-        EXIT WHEN room = 0 OR visited >= 1000;
-        IF part = 1 THEN
-            visited := visited + 1;
-            last_group := '';
-            most := least(share, room);
-            got := errand.lock_group(queue_name, '', kinds, most);
-            places := places || got;
-            room := room - cardinality(got);
-            IF cardinality(got) = most THEN
-                again := again || ''::text;
-                taken := taken || most;
-                free := free || 1000000;
-                shares := shares || share;
-            END IF;
-            EXIT WHEN room = 0 OR after_group = '';
-        END IF;
-    END LOOP;
-    WHILE room > 0 AND cardinality(again) > 0 LOOP
-        SELECT sum(s) INTO all_shares FROM unnest(shares) AS s;
-        most := room;
-        FOR i IN 1 .. cardinality(again) LOOP
-            -- The jobs that were locked before come first again: only the others are new.
-            got := errand.lock_group(queue_name, again[i], kinds,
-                least(free[i], taken[i] + least(greatest(most * shares[i]::bigint / all_shares, shares[i]), room)::integer));
-            places := places || got[taken[i] + 1:];
-            room := room - greatest(cardinality(got) - taken[i], 0);
-            EXIT WHEN room = 0;
-            IF cardinality(got) > taken[i] AND cardinality(got) < free[i] THEN
-                taken[i] := cardinality(got);
-            ELSE
-                shares[i] := 0; -- the group has no more jobs for this claim
-            END IF;
-        END LOOP;
-        SELECT
-            array_agg(a.job_group ORDER BY a.nth), array_agg(a.taken ORDER BY a.nth), array_agg(a.free ORDER BY a.nth),
-            array_agg(a.share ORDER BY a.nth)
-        INTO again, taken, free, shares
-        FROM unnest(again, taken, free, shares) WITH ORDINALITY AS a (job_group, taken, free, share, nth)
-        WHERE a.share > 0;
-    END LOOP;
-    has_more := visited >= 1000 AND room > 0;
-END
-$$;
-
--- mark_limited marks the jobs of a queue that run and were claimed before it had rules, so that jobs_limited_idx has
--- them. It returns the groups ('' for none) of those that it could not mark, because a transaction has locked them. If
--- there is none, and there was none a minute before, no claim that knows no rules is under way any more, and it is never
--- called for the queue again.
--- Index: jobs_running_idx.
-CREATE FUNCTION errand.mark_limited(queue_name text) RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE
-    unmarked text[];
-BEGIN
-    UPDATE errand.jobs j SET limited = true
-    WHERE j.ctid = ANY (ARRAY(
-        SELECT r.ctid FROM errand.jobs r
-        WHERE r.status = 'running' AND r.queue = queue_name AND r.limited IS NULL
-        FOR NO KEY UPDATE SKIP LOCKED));
-    unmarked := ARRAY(
-        SELECT coalesce(r.job_group, '') FROM errand.jobs r
-        WHERE r.status = 'running' AND r.queue = queue_name AND r.limited IS NULL);
-    IF cardinality(unmarked) = 0 THEN
-        UPDATE errand.limited_queues l SET marked = l.since IS NOT NULL, since = coalesce(l.since, clock_timestamp())
-        WHERE l.ctid = ANY (ARRAY(
-            SELECT q.ctid FROM errand.limited_queues q
-            WHERE q.queue = queue_name AND coalesce(q.since < clock_timestamp() - interval '1 minute', true)
-            FOR NO KEY UPDATE SKIP LOCKED));
-    END IF;
-    RETURN unmarked;
-END
-$$;
-
--- claim_limited claims due jobs of one limited queue, and keeps its rules. Claims of a queue go one at a time: each
--- waits for the advisory lock, and then looks with a snapshot of its own, which shows what the claim before has taken.
--- In one plain statement the snapshot would be older than the lock, and limits would be exceeded.
--- Parameters and columns are those of claim.sql. after_group is the group behind which the turns begin. The last row is
--- no job: its id is 0, its job_group is where the turns of the next claim begin, its job_key where those of ordered jobs
--- do, its attempts are 1 if a limit kept jobs from being claimed, and its priority is 1 if there are groups that the
--- claim has not looked at. Its fence is how many microseconds pass until there
--- are tokens for the next job, 0 if there are, and its max_attempts how many of them pass until the queue's own rate
--- lets any job start. Ordered jobs come after the others.
--- The settings are those of lock_due, for the same reasons.
-CREATE FUNCTION errand.claim_limited(
-    queue_name    text,
-    kinds         text[],
-    max_jobs      integer,
-    lease         bigint,
-    worker        text,
-    longest       bigint,
-    known_version bigint,
-    after_group   text,
-    after_ordered text
-) RETURNS TABLE (
-    id bigint, queue text, kind text, payload jsonb, priority integer, scheduled_at timestamptz, attempts integer,
-    max_attempts integer, fence bigint, created_at timestamptz, job_key text, headers jsonb, last_error text, job_group text
-) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET jit = off
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off AS $$
-#variable_conflict use_column
-DECLARE
-    usual_timeout CONSTANT text := current_setting('lock_timeout');
-    rule          record;
-    has_turns     boolean;
-    unmarked      text[] := '{}';
-    runs          integer;
-    room          integer := max_jobs;
-    drawn         bigint;
-    at            timestamptz;
-    found_jobs    record;
-    places        tid[] := '{}';
-    held_back     boolean := false;
-    has_rates     boolean;
-    has_more      boolean := false;
-    full_at       bigint;
-    paid          record;
-    wait          bigint; -- until a group has tokens for its next job
-    hold          bigint; -- until the queue has
-BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN -- one snapshot for all: limits would not hold
-        RAISE EXCEPTION 'errand: a claim under rules needs READ COMMITTED' USING ERRCODE = 'serialization_failure';
-    END IF;
-    PERFORM set_config('lock_timeout', '1s', true);
-    PERFORM pg_advisory_xact_lock('errand.rules'::regclass::integer, hashtext(queue_name));
-    PERFORM set_config('lock_timeout', '1ms', true);
-    IF (SELECT v.version FROM errand.rules_version v) <> known_version THEN
-        PERFORM errand.rules_changed();
-    END IF;
-    SELECT
-        r.paused, r.running, r.per_group, r.share, r.rate_each, r.rate_most, r.group_rate_each, r.group_rate_most INTO rule
-    FROM errand.rules r WHERE r.queue = queue_name AND r.job_group = '';
-    has_rates := EXISTS (
-        SELECT FROM errand.rules r WHERE r.queue = queue_name AND (r.rate_jobs > 0 OR r.group_rate_jobs > 0));
-    has_turns := coalesce(rule.per_group > 0 OR rule.share > 0 OR rule.group_rate_each > 0, false)
-        OR EXISTS (SELECT FROM errand.rules r WHERE r.queue = queue_name AND r.job_group > '');
-    IF EXISTS (SELECT FROM errand.limited_queues l WHERE l.queue = queue_name AND NOT l.marked) THEN
-        unmarked := errand.mark_limited(queue_name);
-    END IF;
-    IF rule.running > 0 THEN
-        SELECT count(*) INTO runs FROM (
-            SELECT FROM errand.jobs j WHERE j.queue = queue_name AND j.limited AND j.status = 'running' LIMIT rule.running
-        ) AS r;
-        room := least(room, rule.running - runs - cardinality(unmarked));
-        held_back := room <= 0;
-    END IF;
-    IF coalesce(rule.paused, false) THEN
-        room := 0;
-        held_back := false; -- until the rule changes, which wakes workers
-    END IF;
-    IF room > 0 AND rule.rate_each IS NOT NULL THEN
-        at := clock_timestamp();
-        full_at := errand.bucket_full(queue_name, '', rule.rate_each, rule.rate_most, errand.nanoseconds(at));
-        room := least(room, greatest(errand.nanoseconds(at) + rule.rate_most * rule.rate_each - full_at, 0) / rule.rate_each);
-        IF room <= 0 THEN
-            hold := errand.bucket_wait(full_at, rule.rate_each, rule.rate_most, errand.nanoseconds(at));
-        END IF;
-    END IF;
-    IF room > 0 AND has_turns THEN
-        SELECT * INTO found_jobs FROM errand.lock_turns(queue_name, kinds, room, coalesce(rule.per_group, 0),
-            greatest(rule.share, 1), unmarked, after_group, rule.group_rate_each, rule.group_rate_most,
-            CASE WHEN has_rates THEN errand.nanoseconds(clock_timestamp()) END);
-        places := found_jobs.places;
-        after_group := found_jobs.last_group;
-        held_back := found_jobs.held_back;
-        has_more := found_jobs.has_more;
-        wait := found_jobs.wait;
-    ELSIF room > 0 THEN
-        places := errand.lock_due(ARRAY[queue_name], kinds, room, '1ms', last_priority => ARRAY[2147483646]);
-    END IF;
-    room := room - cardinality(places);
-    IF room > 0 AND EXISTS (
-        SELECT FROM errand.jobs j WHERE j.queue = queue_name AND j.ordered AND j.status IN ('pending', 'held')
-    ) THEN
-        SELECT * INTO found_jobs FROM errand.lock_ordered(queue_name, kinds, room, after_ordered, '1ms');
-        after_ordered := found_jobs.last_group;
-        has_more := has_more OR found_jobs.has_more;
-        held_back := true; -- the end of an ordered job wakes no worker but its own
-        places := places || ARRAY(
-            SELECT j.ctid
-            FROM errand.jobs j
-            CROSS JOIN LATERAL (
-                SELECT coalesce(nullif(max(r.per_group), 0), rule.per_group, 0) AS most
-                FROM errand.rules r
-                WHERE r.queue = queue_name AND r.job_group = j.job_group
-            ) AS s
-            WHERE j.ctid = ANY (found_jobs.places) AND (s.most <= 0 OR s.most > (
-                SELECT count(*) FROM errand.jobs r
-                WHERE r.queue = queue_name AND r.job_group = j.job_group AND r.limited AND r.status = 'running'
-            ) + (SELECT count(*) FROM unnest(unmarked) AS u (job_group) WHERE u.job_group = j.job_group)
-            + (SELECT count(*) FROM errand.jobs l WHERE l.ctid = ANY (places) AND l.job_group = j.job_group))
-        );
-    END IF;
-    at := clock_timestamp();
-    IF has_rates AND cardinality(places) > 0 THEN
-        SELECT * INTO paid FROM errand.spend(queue_name, places, errand.nanoseconds(at), rule.rate_each, rule.rate_most,
-            rule.group_rate_each, rule.group_rate_most);
-        wait := least(wait, paid.wait);
-        hold := paid.hold;
-        places := paid.places;
-    END IF;
-    PERFORM set_config('lock_timeout', usual_timeout, true);
-    IF cardinality(places) > 0 THEN
-        drawn := nextval('errand.fences');
-        RETURN QUERY
-        UPDATE errand.jobs AS j
-        SET
-            status = 'running',
-            attempts = least(j.attempts, 1999999999) + 1,
-            fence = drawn,
-            locked_at = at,
-            locked_by = worker,
-            locked_until = at + lease * interval '1 microsecond',
-            updated_at = at,
-            started_at = at,
-            finished_at = NULL,
-            limited = true
-        WHERE j.ctid = ANY (places)
-        RETURNING
-            j.id, j.queue, j.kind,
-            CASE WHEN pg_column_size(j.payload) <= longest AND coalesce(pg_column_size(j.headers) <= longest, true)
-                THEN j.payload END,
-            j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts, j.fence,
-            least(greatest(j.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(j.job_key, ''),
-            CASE WHEN pg_column_size(j.headers) <= longest THEN j.headers END, coalesce(left(j.last_error, 8192), ''),
-            coalesce(j.job_group, '');
-    END IF;
-    RETURN QUERY SELECT
-        0::bigint, '', '', 'null'::jsonb, (has_more AND hold IS NULL)::integer, at, held_back::integer,
-        (least(coalesce(hold, 0), 1000000000000) / 1000)::integer,
-        (coalesce(hold, wait, 0) + 999) / 1000, at, after_ordered, NULL::jsonb, '',
-        after_group
-    FROM (SELECT clock_timestamp() AS at) AS now;
+    PERFORM errand.apply_rules(ARRAY[pause_rule.queue], pause_rule.wake);
 END
 $$;
