@@ -237,8 +237,12 @@ func Await(ctx context.Context, q Enqueuer, id int64) (Result, error) {
 	}
 }
 
-// progressInterval is how often the worker records progress.
-const progressInterval = time.Second
+const (
+	// progressInterval is how often the worker records progress.
+	progressInterval = time.Second
+	// progressBytes bounds the progress of one call, unless it is that of one job.
+	progressBytes = 8 << 20
+)
 
 // noteProgress notes that a job has new progress.
 func (r *run) noteProgress(c *handlerContext) {
@@ -252,7 +256,6 @@ func (r *run) noteProgress(c *handlerContext) {
 }
 
 // progressLoop records the progress of jobs about once a second while there is any, until ctx ends.
-// What could not be recorded is dropped, because the handler will set newer progress.
 func (r *run) progressLoop(ctx context.Context) {
 	if r.results == nil {
 		return
@@ -265,7 +268,7 @@ func (r *run) progressLoop(ctx context.Context) {
 		case <-r.hasProgress:
 		}
 		if progress := r.takeProgress(); len(progress) > 0 {
-			log.report(r.callProgress(ctx, progress))
+			log.report(r.keepProgress(ctx, progress))
 		}
 		if !sleep(ctx, progressInterval) {
 			return
@@ -273,15 +276,55 @@ func (r *run) progressLoop(ctx context.Context) {
 	}
 }
 
+// newProgress is progress that is not yet recorded.
+type newProgress struct {
+	Progress
+	of *handlerContext
+}
+
+// keepProgress records progress in parts, each with a time of its own. It keeps what could not be
+// recorded for the next time, unless the handler sets newer progress. The error is the last one.
+func (r *run) keepProgress(ctx context.Context, progress []newProgress) (err error) {
+	for len(progress) > 0 {
+		n, size := 0, 0
+		for n < len(progress) && (n == 0 || size+len(progress[n].Value) <= progressBytes) {
+			size += len(progress[n].Value)
+			n++
+		}
+		if failed := r.callProgress(ctx, progress[:n]); failed != nil {
+			err = failed
+			r.putBackProgress(progress[:n])
+		}
+		progress = progress[n:]
+	}
+	return err
+}
+
 // callProgress calls KeepProgress.
-func (r *run) callProgress(ctx context.Context, progress []Progress) error {
+func (r *run) callProgress(ctx context.Context, part []newProgress) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return r.results.KeepProgress(ctx, progress...)
+	values := make([]Progress, len(part))
+	for i, p := range part {
+		values[i] = p.Progress
+	}
+	return r.results.KeepProgress(ctx, values...)
+}
+
+// putBackProgress makes takeProgress return the progress of these jobs again.
+func (r *run) putBackProgress(part []newProgress) {
+	for _, p := range part {
+		if result := p.of.result.Load(); result != nil { // else the handler has returned
+			result.mu.Lock()
+			result.isNew = true
+			result.mu.Unlock()
+			r.noteProgress(p.of)
+		}
+	}
 }
 
 // takeProgress returns the progress that is not yet recorded.
-func (r *run) takeProgress() (progress []Progress) {
+func (r *run) takeProgress() (progress []newProgress) {
 	r.progressMu.Lock()
 	waiting := r.progress
 	r.progress = nil
@@ -292,7 +335,7 @@ func (r *run) takeProgress() (progress []Progress) {
 			continue // the handler has returned
 		}
 		result.mu.Lock()
-		progress = append(progress, Progress{Job: job, Value: result.progress})
+		progress = append(progress, newProgress{Progress{Job: job, Value: result.progress}, c})
 		result.isNew = false
 		result.mu.Unlock()
 	}

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,50 @@ type progressed struct {
 func (p *progressed) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
 	p.calls = append(p.calls, len(progress))
 	return p.Queue.KeepProgress(ctx, progress...)
+}
+
+// refusing fails the first calls of KeepProgress, and notes how many bytes each call has.
+type refusing struct {
+	*queuetest.Queue
+	fails int
+	bytes []int
+}
+
+func (p *refusing) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
+	n := 0
+	for _, v := range progress {
+		n += len(v.Value)
+	}
+	if p.bytes = append(p.bytes, n); len(p.bytes) <= p.fails {
+		return errors.New("out of order")
+	}
+	return p.Queue.KeepProgress(ctx, progress...)
+}
+
+// TestProgressInParts: much progress at once is recorded in several calls, and what a call could not
+// record comes again, although the handlers set nothing newer.
+func TestProgressInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, long = 20, 1 << 20
+		q := &refusing{Queue: newQueue(t, jobs), fails: 2}
+		w := start(t, queue.Worker{Backend: q, Concurrency: jobs, Handler: queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+			if err := queue.SetProgress(ctx, strings.Repeat("x", long-2)); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Second)
+			return nil
+		})})
+		time.Sleep(5 * time.Second)
+		for id := range int64(jobs) {
+			if r, _, err := q.Result(t.Context(), id+1); err != nil || len(r.Progress) != long {
+				t.Errorf("job %d: progress of %d bytes, error %v; want %d", id+1, len(r.Progress), err, long)
+			}
+		}
+		w.stop()
+		if slices.Max(q.bytes) > 8*long || len(q.bytes) != 5 {
+			t.Errorf("calls of KeepProgress: got %v bytes, want three calls of 8 MiB at most, and two for what failed", q.bytes)
+		}
+	})
 }
 
 // TestProgressOnceASecond: progress that is set a thousand times a second is recorded once a
