@@ -9,6 +9,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/queue"
 )
 
 // A confine is jobs of a queue with a rule.
@@ -68,14 +69,12 @@ func measureConfine(ctx context.Context, h *harness.Harness, system peer.System,
 	d := harness.Drainage{
 		System: system, Jobs: c.jobs, Workers: c.workers, Spec: child.Spec{Handler: c.takes, TimeClaims: c.workers == 1},
 		Fill: func(ctx context.Context, jobs int) error {
-			statements := []string{fmt.Sprintf(`INSERT INTO errand.jobs (kind, payload, job_group)
-				SELECT 'bench.order', jsonb_build_object('order', i, 'to', 'alice@example.com'), 'tenant-' || i %% %d
-				FROM generate_series(0, %d) AS i`, c.groups, jobs-1), `ANALYZE`}
-			if c.running > 0 || c.share > 0 {
-				statements = append(statements, fmt.Sprintf(`SELECT errand.set_rules(ARRAY['default'], ARRAY[''], ARRAY[false],
-					ARRAY[false], ARRAY[%d], ARRAY[0], ARRAY[%d], ARRAY[false], true)`, c.running, c.share))
+			if err := setRule(ctx, h, queue.Rule{Running: c.running, Share: c.share}); err != nil {
+				return err
 			}
-			return h.Postgres.Exec(ctx, statements...)
+			return h.Postgres.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, payload, job_group)
+				SELECT 'bench.order', jsonb_build_object('order', i, 'to', 'alice@example.com'), 'tenant-' || i %% %d
+				FROM generate_series(0, %d) AS i`, c.groups, jobs-1), `ANALYZE`)
 		},
 	}
 	if c.isPinned {

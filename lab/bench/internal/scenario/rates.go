@@ -7,6 +7,7 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
+	"github.com/errandhq/errand/queue"
 )
 
 // A faucet is jobs that a rate lets start.
@@ -68,22 +69,21 @@ func measureRate(ctx context.Context, h *harness.Harness, system peer.System, na
 			break
 		}
 	}
-	groups, set, group := max(f.groups, 1), "%[1]d, 0, %[2]d, 0, 0, 0", "NULL"
+	rate := queue.Rate{Jobs: f.rate, Burst: f.burst}
+	groups, rule, group := max(f.groups, 1), queue.Rule{Rate: rate}, "NULL"
 	if f.groups > 0 {
-		set, group = "0, 0, 0, %[1]d, 0, %[2]d", fmt.Sprintf("'tenant-' || i %% %d", groups)
+		rule, group = queue.Rule{GroupRate: rate}, fmt.Sprintf("'tenant-' || i %% %d", groups)
 	}
-	set = fmt.Sprintf("ARRAY["+set+"]", f.rate, f.burst)
 	out, err := h.Drain(ctx, harness.Drainage{
 		System: system, Jobs: (f.rate*(rateSeconds+2) + f.burst) * groups, Workers: 8,
 		Fill: func(ctx context.Context, jobs int) error {
+			if err := setRule(ctx, h, rule); err != nil {
+				return err
+			}
 			return h.Postgres.Exec(ctx,
 				fmt.Sprintf(`INSERT INTO errand.jobs (kind, payload, job_group)
 					SELECT 'bench.order', jsonb_build_object('order', i, 'to', 'alice@example.com'), %s
-					FROM generate_series(0, %d) AS i`, group, jobs-1),
-				fmt.Sprintf(`SELECT errand.set_rules(ARRAY['default'], ARRAY[''], ARRAY[false], ARRAY[false], ARRAY[0], ARRAY[0],
-						ARRAY[0], ARRAY[false], true),
-					errand.set_rates(ARRAY['default'], ARRAY[''], r[1:1], r[2:2], r[3:3], r[4:4], r[5:5], r[6:6])
-					FROM (SELECT %s AS r) AS r`, set), `ANALYZE`)
+					FROM generate_series(0, %d) AS i`, group, jobs-1), `ANALYZE`)
 		},
 	})
 	if err != nil {

@@ -2,7 +2,7 @@ package scenario
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,7 +12,6 @@ import (
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
 	"github.com/errandhq/errand/lab/bench/internal/server"
-	labpeer "github.com/errandhq/errand/lab/internal/peer"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -146,16 +145,7 @@ func awaitTicks(ctx context.Context, h *harness.Harness) error {
 }
 
 // set sets the schedules, and commits when their first ticks are known.
-func (t timetable) set(ctx context.Context, h *harness.Harness, first time.Time) (err error) {
-	db, err := labpeer.OpenDB("pgx", h.Postgres.OwnDSN, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	b, err := postgres.New(db, postgres.Options{})
-	if err != nil {
-		return err
-	}
+func (t timetable) set(ctx context.Context, h *harness.Harness, first time.Time) error {
 	n := h.Jobs(scheduleCount)
 	var all []queue.Schedule
 	for i := range n {
@@ -164,21 +154,23 @@ func (t timetable) set(ctx context.Context, h *harness.Harness, first time.Time)
 			Job: &queue.Job{Kind: "bench.order", Payload: []byte(`{"order": 0, "to": "alice@example.com"}`)},
 		})
 	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := b.SetSchedules(ctx, tx, all...); err != nil {
-		return err
-	}
-	step := t.over / time.Duration(n)
-	_, err = tx.ExecContext(ctx, `UPDATE errand.schedules SET next_at = $1::timestamptz + name::integer * $2::integer * interval '1 microsecond'`,
-		first, step.Microseconds())
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
+	return onBackend(h, func(db *sql.DB, b *postgres.Backend) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := b.SetSchedules(ctx, tx, all...); err != nil {
+			return err
+		}
+		step := t.over / time.Duration(n)
+		_, err = tx.ExecContext(ctx, `UPDATE errand.schedules SET next_at = $1::timestamptz + name::integer * $2::integer * interval '1 microsecond'`,
+			first, step.Microseconds())
+		if err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
 }
 
 // audit compares the jobs in the table with the ticks that there were.
