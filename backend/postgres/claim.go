@@ -70,7 +70,7 @@ func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, versio
 	started := time.Now()
 	jobs, _, err = b.claimWithPayloads(ctx, req, b.spansClaim(wholeQueues(req.Queues), true, version))
 	if err == nil {
-		b.rationIfCostly(ctx, req, r, time.Since(started), len(jobs))
+		b.rationIfCostly(ctx, req, r, time.Since(started), jobs)
 	}
 	return jobs, err
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,6 +131,7 @@ type ration struct {
 	rationed   bool
 	probed     time.Time   // when the server was last asked what claims scan
 	claimTimes recentTimes // of claims from the head
+	claimed    []mark      // the heads of the priorities that the last claim that found jobs took them from
 
 	claiming chan struct{} // a lock that a rationed claim holds; it guards progress
 	progress progress
@@ -154,12 +156,31 @@ func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
 	return true
 }
 
+// noteClaimed records the priorities that a claim from the head has taken jobs from. Dead rows lie
+// there, when no job does any more.
+func (r *ration) noteClaimed(queues []string, jobs []*queue.Job) {
+	if len(jobs) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claimed = r.claimed[:0]
+	for i, job := range jobs {
+		if i == 0 || job.Priority != jobs[i-1].Priority || job.Queue != jobs[i-1].Queue {
+			r.claimed = append(r.claimed, mark{slices.Index(queues, job.Queue), headOf(job.Priority)})
+		}
+	}
+}
+
 // start makes claims rationed, because of jobs of other kinds (foreign) or of dead rows. The caller
 // has called lockClaims.
 func (r *ration) start(marks []mark, foreign bool) {
-	r.progress = newProgress(marks, foreign)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.progress = newProgress(marks, foreign)
+	for _, m := range r.claimed {
+		r.progress.add(m)
+	}
 	r.rationed = true
 }
 

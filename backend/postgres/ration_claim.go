@@ -14,8 +14,9 @@ import (
 
 // rationIfCostly records a claim from the head, and rations the claims if the server says that they
 // scan much that they cannot use. An error is ignored: the next slow claim tries again.
-func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r *ration, took time.Duration, jobs int) {
-	if !r.shouldProbe(took, jobs) {
+func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r *ration, took time.Duration, jobs []*queue.Job) {
+	r.noteClaimed(req.Queues, jobs)
+	if !r.shouldProbe(took, len(jobs)) {
 		return
 	}
 	dead, foreign := b.probe(ctx, req)
@@ -24,7 +25,7 @@ func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r 
 	}
 	defer r.unlockClaims()
 	if marks, err := b.headMarks(ctx, req); err == nil && !r.isRationed() {
-		r.start(marks, foreign)
+			r.start(marks, foreign)
 	}
 }
 
@@ -122,16 +123,20 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 // claimSpans claims due jobs in spans that hold all jobs that can be due: whole queues if
 // fromHeads, and otherwise the spans that start at the marks. It moves the marks forward.
 func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *progress, open snapshot, fromHeads bool, version int64) ([]*queue.Job, error) {
-	p.skipped.claims++
 	all := wholeQueues(req.Queues)
 	if !fromHeads {
 		all = p.spans(req.Queues)
 	}
 	started := time.Now()
 	jobs, exhausted, err := b.claimWithPayloads(ctx, req, b.spansClaim(all, false, version))
+	if d := time.Since(started); d > 8*time.Millisecond {
+		}
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err
+	}
+	if len(jobs) > 0 {
+		p.skipped.claims++
 	}
 	// A job may be in knownClaimable and behind its mark. It counts twice against the limit.
 	exhausted = exhausted && (p.knownClaimable == nil || len(jobs) == 0)
@@ -145,10 +150,12 @@ func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *pro
 // addMarks adds marks for priorities that have none. An error is ignored: the next slow claim tries
 // again.
 func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progress) {
+	started := time.Now()
 	marks, err := b.headMarks(ctx, req)
 	if err != nil {
 		return
 	}
+	p.wasSlowToList = time.Since(started) >= slowScan
 	for _, m := range marks {
 		p.add(m)
 	}
@@ -189,9 +196,9 @@ func (b *Backend) scanSkipped(ctx context.Context, req queue.ClaimRequest, r *ra
 // another scan makes sense now. An error is ignored: the next claim tries again.
 func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ration, next skippedSpan) bool {
 	started := time.Now()
-	seen := scanResult{last: position{priority: next.mark.priority}}
+	seen := scanResult{last: headOf(next.mark.priority), claimable: headOf(next.mark.priority)}
 	scan := func(rows *sql.Rows) error {
-		return rows.Scan(&seen.jobs, &seen.last.due, &seen.last.id, &seen.claimable)
+		return rows.Scan(&seen.jobs, &seen.last.due, &seen.last.id, &seen.claimable.due, &seen.claimable.id)
 	}
 	err := sqlkit.QueryRows(ctx, b.db, scan, b.sql.skipped,
 		next.span.queue, kinds(req), next.mark.priority, timeText(next.span.from.due, "-infinity"), next.span.from.id,
@@ -199,7 +206,7 @@ func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ratio
 	if err != nil {
 		return false
 	}
-	r.progress.skipped.account(time.Since(started))
+	r.progress.skipped.account(time.Since(started), seen.jobs)
 	switch r.progress.moveOn(next, seen) {
 	case roundIsCheap:
 		r.stop()

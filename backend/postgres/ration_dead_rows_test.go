@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -81,5 +82,33 @@ func TestClaimsBesideDeadRows(t *testing.T) {
 		if time.Since(start) > 20*time.Second {
 			t.Fatal("claims still start at marks, though no dead rows are left")
 		}
+	}
+}
+
+// TestMarkAfterTheLastJob: if claims become rationed when the queue is empty, they do not scan the
+// dead rows of the jobs that were claimed last.
+func TestMarkAfterTheLastJob(t *testing.T) {
+	const dead, claims = 20_000, 100
+	dsn := postgrestest.DSN(t)
+	db, _ := ways[0].open(t, dsn)
+	closing, _ := ways[0].open(t, dsn)
+	unpin := pin(t, db)
+	defer unpin()
+	exec(t, db, "INSERT INTO errand.jobs (kind) SELECT 'test' FROM generate_series(1, $1::integer)", dead)
+	exec(t, db, "DELETE FROM errand.jobs")
+	q := backend(t, closing, postgres.Options{})
+	enqueue(t, q, jobs(1)...)
+	wantClaimed(t, q, request(10), 1)
+	eventually(t, "claims are rationed", func() bool {
+		wantClaimed(t, q, request(10), 0)
+		return q.Rationed(request(10))
+	})
+	wantClaimed(t, q, request(10), 0)
+	before := entriesRead(t, db, closing)
+	for range claims {
+		wantClaimed(t, q, request(10), 0)
+	}
+	if each := (entriesRead(t, db, closing) - before) / claims; each > dead/10 {
+		t.Errorf("a claim reads %d entries, want at most a tenth of the %d dead ones", each, dead)
 	}
 }

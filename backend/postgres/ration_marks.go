@@ -45,8 +45,8 @@ const (
 	notifiedShare = 10
 	// fullShare bounds the share of a full round while claims find jobs.
 	fullShare = 2
-	// claimsBetween is how many claims come between two slow scans of jobs before the marks, unless
-	// that takes longer than longestUnseen. So fewer than one claim in a hundred is slow.
+	// claimsBetween is how many claims that find jobs come between two slow scans of jobs before the
+	// marks, unless that takes longer than longestUnseen. So fewer than one claim in a hundred is slow.
 	claimsBetween = 200
 	longestUnseen = 5 * time.Second
 	slowScan      = 5 * time.Millisecond
@@ -91,6 +91,7 @@ type progress struct {
 	roundTrips     recentTimes // of the statement that lists the transactions: what any statement takes
 	claimTimes     recentTimes // of claims that start at the marks
 	listed         time.Time   // the last time a slow claim listed the priorities
+	wasSlowToList  bool        // that took as long as a slow scan
 	scannedUpTo    int64       // up to this notification all jobs were scanned, or some were claimed
 	skipped        skipped
 	knownClaimable *skippedSpan // has jobs that workers can run; nil if no such span is known
@@ -104,9 +105,9 @@ type skipped struct {
 	fullCredit     time.Duration // what they may take in a full round while claims find jobs
 	isFull         bool          // this round is a full one
 	counted        time.Time     // until when both have been counted
-	took           time.Duration // what the last scan took
+	excess         time.Duration // what the last scan took, without timePerJob for each job
 	ended          time.Time     // when it ended
-	claims         int           // since then
+	claims         int           // that found jobs since then
 	notifications  int64         // how many there were before the first scan of this round
 	roundTook      time.Duration // what the scans of this round took
 	scans          int           // how many there were in this round
@@ -123,7 +124,7 @@ type skippedSpan struct {
 type scanResult struct {
 	jobs      int      // how many jobs
 	last      position // of the last of them
-	claimable bool     // this ration's workers can run some of them
+	claimable position // of the first that this ration's workers can run; its id is 0 if there is none
 }
 
 func newProgress(marks []mark, inParts bool) progress {
@@ -236,7 +237,11 @@ func (p *progress) add(m mark) {
 // shouldListPriorities records a claim that started at the marks. It reports whether to list the
 // priorities again, because the claim was slow and one of them may have no mark.
 func (p *progress) shouldListPriorities(took time.Duration, jobs int) bool {
-	if p.claimTimes.add(took, jobs) < slowClaim || time.Since(p.listed) < probeEvery {
+	wait := probeEvery
+	if p.wasSlowToList {
+		wait = longestUnseen
+	}
+	if p.claimTimes.add(took, jobs) < slowClaim || time.Since(p.listed) < wait {
 		return false
 	}
 	p.listed = time.Now()
@@ -252,9 +257,10 @@ func (p *progress) nextSkipped(queues []string, notifications int64, idle bool) 
 	s.credit = min(s.credit+now.Sub(s.counted)/skippedShare, maxCredit)
 	s.notifiedCredit = min(s.notifiedCredit+now.Sub(s.counted)/notifiedShare, maxNotifiedCredit)
 	s.counted = now
-	isSeldom := s.took < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
+	isSeldom := s.excess < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
+	isNotified := notifications > p.scannedUpTo
 	mayScan := s.isFull && (idle || s.fullCredit >= 0) ||
-		s.credit >= 0 && isSeldom || notifications > p.scannedUpTo && s.notifiedCredit >= 0
+		isSeldom && (s.credit >= 0 || isNotified && s.notifiedCredit >= 0)
 	if p.knownClaimable != nil || !mayScan {
 		return skippedSpan{}, false
 	}
@@ -282,8 +288,8 @@ const (
 )
 
 // account subtracts what a scan took from the shares of time, and adds it to its round.
-func (s *skipped) account(took time.Duration) {
-	s.ended, s.took, s.claims = time.Now(), took, 0
+func (s *skipped) account(took time.Duration, jobs int) {
+	s.ended, s.excess, s.claims = time.Now(), took-time.Duration(jobs)*timePerJob, 0
 	s.credit -= took
 	s.notifiedCredit -= took
 	s.fullCredit -= took
@@ -294,7 +300,11 @@ func (s *skipped) account(took time.Duration) {
 // moveOn sets where the next scan begins, after a scan of that span.
 func (p *progress) moveOn(scanned skippedSpan, seen scanResult) roundState {
 	s := &p.skipped
-	if seen.claimable {
+	if seen.claimable.id != 0 {
+		if seen.claimable.due.Unix() > 0 { // else it may be due at any time before
+			scanned.span.from = seen.claimable
+			scanned.span.from.id--
+		}
 		scanned.span.until = seen.last.due
 		p.knownClaimable = &scanned
 	}

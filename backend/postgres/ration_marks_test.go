@@ -37,3 +37,46 @@ func TestSpansDoNotOverlap(t *testing.T) {
 		t.Errorf("a mark at the head: %d spans, want 3: before, in and behind its priority", n)
 	}
 }
+
+// TestSlowScansAreSeldom: after a scan that took long, of dead rows and not of jobs, the next one
+// waits until enough claims have found jobs, or until longestUnseen, also after a notification.
+func TestSlowScansAreSeldom(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(s *skipped)
+		want bool
+	}{
+		"at once":                 {func(*skipped) {}, false},
+		"after fewer claims":      {func(s *skipped) { s.claims = claimsBetween - 1 }, false},
+		"after enough claims":     {func(s *skipped) { s.claims = claimsBetween }, true},
+		"after some time":         {func(s *skipped) { s.ended = s.ended.Add(-longestUnseen) }, true},
+		"if jobs took the time":   {func(s *skipped) { s.account(slowScan, skippedAtOnce) }, true},
+		"if it was not that slow": {func(s *skipped) { s.account(slowScan-1, 0) }, true},
+	} {
+		p := newProgress([]mark{{position: headOf(0)}}, false)
+		p.skipped.account(slowScan, 0)
+		c.then(&p.skipped)
+		for _, credit := range []*time.Duration{&p.skipped.credit, &p.skipped.notifiedCredit} {
+			p.skipped.credit, p.skipped.notifiedCredit = -time.Hour, -time.Hour
+			*credit = 0
+			if _, ok := p.nextSkipped([]string{"default"}, 1, true); ok != c.want {
+				t.Errorf("%s: it may scan: %v, want %v", name, ok, c.want)
+			}
+		}
+	}
+}
+
+// TestSlowListIsSeldom: slow claims list the priorities each second, but a list that takes long is
+// made as seldom as slow scans.
+func TestSlowListIsSeldom(t *testing.T) {
+	var p progress
+	for _, c := range []struct {
+		wasSlow bool
+		ago     time.Duration
+		want    bool
+	}{{false, probeEvery, true}, {true, probeEvery, false}, {true, longestUnseen, true}} {
+		p.wasSlowToList, p.listed = c.wasSlow, time.Now().Add(-c.ago)
+		if got := p.shouldListPriorities(slowClaim, 0); got != c.want {
+			t.Errorf("%v after a list, which was slow: %v: %v, want %v", c.ago, c.wasSlow, got, c.want)
+		}
+	}
+}

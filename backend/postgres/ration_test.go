@@ -234,6 +234,19 @@ func TestRationedKeyWait(t *testing.T) {
 	}
 }
 
+// entriesRead returns how many entries of the index of pending jobs the connections of closing have
+// read. It closes them, because the server counts what a connection has read when that ends.
+func entriesRead(t *testing.T, db, closing *sql.DB) int {
+	t.Helper()
+	others := value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`) - closing.Stats().OpenConnections
+	closing.SetMaxIdleConns(0)
+	eventually(t, "the connections have ended", func() bool {
+		return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`) == others
+	})
+	closing.SetMaxIdleConns(2)
+	return value[int](t, db, `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'jobs_pending_idx'`)
+}
+
 // TestRationedClaimsReadLittle: claims do not scan the jobs at the head of the queue.
 func TestRationedClaimsReadLittle(t *testing.T) {
 	const claims = 100
@@ -242,20 +255,12 @@ func TestRationedClaimsReadLittle(t *testing.T) {
 	closing, _ := ways[0].open(t, dsn)
 	q, req := behindForeign(t, closing)
 	wantClaimed(t, q, req, 0)
-	read := func() int {
-		closing.SetMaxIdleConns(0) // what a connection has counted is told when it ends
-		eventually(t, "the connections have ended", func() bool {
-			return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`) == 1
-		})
-		closing.SetMaxIdleConns(2)
-		return value[int](t, db, `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'jobs_pending_idx'`)
-	}
-	before := read()
+	before := entriesRead(t, db, closing)
 	for range claims {
 		enqueue(t, q, jobs(1)...)
 		wantClaimed(t, q, req, 1)
 	}
-	if each := (read() - before) / claims; each > foreignJobs/10 {
+	if each := (entriesRead(t, db, closing) - before) / claims; each > foreignJobs/10 {
 		t.Errorf("a claim reads %d entries, want at most a tenth of the %d that claims pass over", each, foreignJobs)
 	}
 }
