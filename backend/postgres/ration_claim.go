@@ -25,7 +25,7 @@ func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r 
 	}
 	defer r.unlockClaims()
 	if marks, err := b.headMarks(ctx, req); err == nil && !r.isRationed() {
-			r.start(marks, foreign)
+		r.start(marks, foreign)
 	}
 }
 
@@ -130,7 +130,7 @@ func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *pro
 	started := time.Now()
 	jobs, exhausted, err := b.claimWithPayloads(ctx, req, b.spansClaim(all, false, version))
 	if d := time.Since(started); d > 8*time.Millisecond {
-		}
+	}
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
 		return nil, err
