@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 7 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 7 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 8 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 8 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -117,6 +117,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues, err
 GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;
 -- The output and progress of jobs.
 GRANT SELECT, INSERT, UPDATE (output, progress, progress_at), DELETE ON errand.results TO errand_worker;
+-- The records of live workers.
+GRANT SELECT, INSERT, UPDATE, DELETE ON errand.workers TO errand_worker;
+GRANT SELECT ON errand.workers TO errand_observer;
 -- The keys of middleware.SQLDedup.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 

@@ -286,3 +286,22 @@ type ResultKeeper interface {
 	// job: it was never committed, or it has been pruned.
 	Result(ctx context.Context, id int64) (r Result, ok bool, err error)
 }
+
+// Fleet is a backend that knows its workers. A [Worker] reports itself a second after it has
+// started, and then every [ReportInterval]. So what Fleet returns is up to ten seconds old. Its
+// methods may be called concurrently.
+type Fleet interface {
+	// ReportWorker records what a worker tells about itself, in the place of its last report. If
+	// r.Stopped is true, it removes the worker's record instead. It costs one statement. A bad
+	// report (see [WorkerReport.Check]) is an [*InvalidError].
+	ReportWorker(ctx context.Context, r WorkerReport) error
+	// Workers returns all workers that have reported themselves and have not stopped, ordered by
+	// name, also the vanished ones. A worker that has been silent for [ForgottenAfter] may be left
+	// out: [Pruner].Prune removes it.
+	Workers(ctx context.Context) ([]WorkerRecord, error)
+	// Runs returns the jobs that the named workers hold, or those of all workers if none is named:
+	// at most most of each worker, the ones that were claimed first. They are ordered by worker,
+	// Since and ID. A holder that never reports itself counts as well. Runs reads the rows of all
+	// jobs that run. If most is below 1 or above [MaxRuns], the error is an [*InvalidError].
+	Runs(ctx context.Context, most int, workers ...string) ([]Run, error)
+}

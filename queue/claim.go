@@ -74,6 +74,7 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 		before := time.Now()
 		got, isFull, err := r.claimOnce(claims, n, free)
 		took := time.Since(before)
+		r.noteClaim(before, err)
 		var setup *SetupError
 		if !hasClaimed && errors.As(err, &setup) {
 			r.quit(fmt.Errorf("queue: worker %s cannot claim: %w", r.Name, err))

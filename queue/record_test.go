@@ -78,6 +78,21 @@ func TestAdminJSON(t *testing.T) {
 		{queue.Event{Type: queue.EventStarted}, `{"type":"started","job":null}`},
 		{queue.Event{Type: queue.EventRetried, Err: errors.New("boom"), Delay: 1, Took: 2},
 			`{"type":"retried","job":null,"delay_ns":1,"took_ns":2,"error":"boom"}`},
+		{queue.WorkerRecord{WorkerInfo: queue.WorkerInfo{Queues: []string{"q"}}}, `{"name":"","host":"","pid":0,"version":"","queues":["q"],` +
+			`"concurrency":0,"busy":0,"waiting":0,"lease_ns":0,"grace_ns":0,"listens":false,"poll_ns":0,"started_at":"0001-01-01T00:00:00Z",` +
+			`"seen_at":"0001-01-01T00:00:00Z","silent_ns":0}`},
+		{queue.WorkerRecord{
+			WorkerInfo: queue.WorkerInfo{
+				Name: "w", Host: "h", PID: 1, Version: "v1.0.0", Queues: []string{"q"}, Kinds: []string{"k"}, Concurrency: 2, Busy: 3, Waiting: 4,
+				Lease: 5, Grace: 6, Listens: true, Poll: 7, ClaimError: "boom",
+			},
+			ClaimedAt: time.Unix(0, 0).UTC(), DrainingAt: time.Unix(1, 0).UTC(), Silent: 8, Vanished: true,
+		}, `{"name":"w","host":"h","pid":1,"version":"v1.0.0","queues":["q"],"kinds":["k"],"concurrency":2,"busy":3,"waiting":4,` +
+			`"lease_ns":5,"grace_ns":6,"listens":true,"poll_ns":7,"claim_error":"boom","started_at":"0001-01-01T00:00:00Z",` +
+			`"claimed_at":"1970-01-01T00:00:00Z","draining_at":"1970-01-01T00:00:01Z","seen_at":"0001-01-01T00:00:00Z","silent_ns":8,` +
+			`"vanished":true}`},
+		{queue.Run{Worker: "w", ID: 1, Queue: "q", Kind: "k", Attempt: 2, Took: 3},
+			`{"worker":"w","id":1,"queue":"q","kind":"k","attempt":2,"since":"0001-01-01T00:00:00Z","took_ns":3}`},
 	} {
 		if got, err := json.Marshal(c.value); err != nil || string(got) != c.want {
 			t.Errorf("got  %s (%v)\nwant %s", got, err, c.want)

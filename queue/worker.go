@@ -196,14 +196,20 @@ func (w Worker) request(kinds []string, limit int) ClaimRequest {
 
 // uniqueName returns a name that no other worker has and that shows a person which process it is.
 func uniqueName() string {
-	host, _ := os.Hostname()
+	host, pid := process()
+	return fmt.Sprintf("%.100s:%d:%s", host, pid, rand.Text()[:8])
+}
+
+// process returns the names of this host and process. That of the host is printable ASCII.
+func process() (host string, pid int) {
+	host, _ = os.Hostname()
 	clean := []byte(host)
 	for i, c := range clean {
 		if c <= 0x20 || c > 0x7e {
 			clean[i] = '-'
 		}
 	}
-	return fmt.Sprintf("%.100s:%d:%s", clean, os.Getpid(), rand.Text()[:8])
+	return string(clean), os.Getpid()
 }
 
 // run is one call of Worker.Run: its state, and the goroutines that share it.
@@ -236,17 +242,18 @@ type run struct {
 	slowUntil time.Time     // until then it is more than claimTimeout, because a payload was slow
 
 	mu         sync.Mutex
-	held       heldJobs             // claimed and not yet settled
-	slots      int                  // goroutines that run handlers, busy or not
-	pace       pace                 // how long handlers take
-	hasBacklog bool                 // the last claim came back full: more jobs are due
-	hasGroups  bool                 // the jobs of the last claim have groups
-	mostAhead  int                  // how many jobs to claim ahead at most
-	lastTries  int                  // jobs in their last attempt to start before the next claim ahead
-	sizes      sizes                // how long jobs are
-	isClaiming bool                 // the claim loop runs
-	idle       chan struct{}        // set by whenIdle, closed by noteIdle
-	outage     time.Time            // when a call last failed because of the database
+	held       heldJobs      // claimed and not yet settled
+	slots      int           // goroutines that run handlers, busy or not
+	pace       pace          // how long handlers take
+	hasBacklog bool          // the last claim came back full: more jobs are due
+	hasGroups  bool          // the jobs of the last claim have groups
+	mostAhead  int           // how many jobs to claim ahead at most
+	lastTries  int           // jobs in their last attempt to start before the next claim ahead
+	sizes      sizes         // how long jobs are
+	isClaiming bool          // the claim loop runs
+	idle       chan struct{} // set by whenIdle, closed by noteIdle
+	outage     time.Time     // when a call last failed because of the database
+	lastClaim  lastClaim
 	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
 	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
 	paused     []string             // the kinds that are paused
@@ -339,6 +346,7 @@ func (r *run) run(ctx context.Context) error {
 	upkeep.Go(func() { r.announceLoop(announcing, settling) })
 	upkeep.Go(func() { r.pruneLoop(ctx) })
 	leases.Go(func() { r.progressLoop(extending) })
+	leases.Go(func() { r.reportLoop(extending, settling) })
 	upkeep.Go(func() { r.tickLoop(ctx) })
 
 	if pauser, ok := As[Pauser](r.Backend); ok && r.kinds != nil {

@@ -38,8 +38,9 @@ type Harness struct {
 	// Brief leaves out the cases that take many jobs, many callers or a second. It is for a second
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
 	Brief bool
-	// Rewind makes the next tick of each schedule due by that much sooner, as if no worker had run
-	// for so long. nil leaves out the cases of schedules.
+	// Rewind makes the next tick of each schedule due by that much sooner, and the last report of each
+	// worker older, as if no worker had run for so long. nil leaves out the cases of schedules, and
+	// some of the fleet.
 	Rewind func(t *testing.T, by time.Duration)
 }
 
@@ -63,6 +64,8 @@ const (
 	hasResults
 	hasRuler
 	hasSchedules
+	hasFleet
+	canRewind
 	isPolling // a Waiter without the means to wake
 	isFull    // the harness is not brief
 	anything  = capability(0)
@@ -75,7 +78,7 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
-	{hasResults, "ResultKeeper"},
+	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {canRewind, "Rewind"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -103,6 +106,8 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.ResultKeeper](h), hasResults)
 	add(can[queue.Ruler](h), hasRuler)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
+	add(can[queue.Fleet](h), hasFleet)
+	add(h.Rewind != nil, canRewind)
 	return p
 }
 
@@ -154,6 +159,7 @@ var themes = []theme{
 	{"edit", false, editCases},
 	{"pause", false, pauseCases},
 	{"results", false, resultsCases},
+	{"fleet", false, fleetCases},
 	{"model", false, modelCases},
 }
 

@@ -7,10 +7,15 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Rewind makes the next tick of each schedule due by that much sooner.
+// Rewind makes the next tick of each schedule due by that much sooner, and workers silent for that
+// much longer.
 func (q *Queue) Rewind(by time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for name, w := range q.workers {
+		w.SeenAt = w.SeenAt.Add(-by)
+		q.workers[name] = w
+	}
 	for _, s := range q.schedules {
 		if s.committed != nil && !s.committed.Next.IsZero() {
 			next := *s.committed

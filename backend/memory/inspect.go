@@ -124,5 +124,6 @@ func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 		removed++
 	}
 	q.pruneBuckets(at)
+	q.pruneWorkers(at)
 	return removed, q.ended.firstDue(at) != nil, nil
 }

@@ -30,8 +30,8 @@ type Options struct {
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
 // capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
 // [queue.Canceller], [queue.Editor], [queue.Pauser], [queue.Pruner], [queue.Reclaimer],
-// [queue.TxClaimer], [queue.Ruler], [queue.Scheduler], [queue.ScheduleRunner] and
-// [queue.ResultKeeper]. [New] makes one.
+// [queue.TxClaimer], [queue.Ruler], [queue.Scheduler], [queue.ScheduleRunner], [queue.ResultKeeper]
+// and [queue.Fleet]. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -65,6 +65,7 @@ type Queue struct {
 	cancellers map[string][]*canceller // by worker
 	paused     map[string]bool         // kinds
 	pauses     map[chan struct{}]bool  // of those that listen for changes of paused
+	workers    map[string]queue.WorkerRecord
 }
 
 var _ interface {
@@ -83,6 +84,7 @@ var _ interface {
 	queue.Ruler
 	queue.Scheduler
 	queue.ScheduleRunner
+	queue.Fleet
 } = (*Queue)(nil)
 
 // New returns an empty queue.
@@ -106,6 +108,7 @@ func New(opts Options) *Queue {
 		cancellers: make(map[string][]*canceller),
 		paused:     make(map[string]bool),
 		pauses:     make(map[chan struct{}]bool),
+		workers:    make(map[string]queue.WorkerRecord),
 	}
 }
 

@@ -47,6 +47,7 @@ var _ interface {
 	queue.Scheduler
 	queue.ScheduleRunner
 	queue.Ruler
+	queue.Fleet
 } = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options

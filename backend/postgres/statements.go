@@ -28,6 +28,7 @@ type statements struct {
 	scheduleDue, scheduleFired                                    string
 	list, listSlice, job, payload, readable                       string
 	choose, pauseKinds, pausedKinds                               string
+	reportWorker, workers, runs, sweepWorkers                     string
 	cancel, edit, redrive                                         lockingChange
 }
 
@@ -94,6 +95,10 @@ func loadStatements(schema string) statements {
 		scheduleNext:        load("schedule_next"),
 		scheduleDue:         load("schedule_due"),
 		scheduleFired:       load("schedule_fired"),
+		reportWorker:        load("report_worker"),
+		workers:             load("workers"),
+		runs:                load("runs"),
+		sweepWorkers:        load("sweep_workers"),
 	}
 }
 

@@ -49,6 +49,7 @@ var _ interface {
 	queue.Scheduler
 	queue.ScheduleRunner
 	queue.Ruler
+	queue.Fleet
 } = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.

@@ -21,6 +21,7 @@ type statements struct {
 	pruneStatements
 	inspectStatements
 	scheduleStatements
+	fleetStatements
 }
 
 // A loader returns the text of a file.
@@ -40,6 +41,7 @@ func loadStatements(prefix string) statements {
 		loadPrune(load),
 		loadInspect(load),
 		loadSchedule(load),
+		loadFleet(load),
 	}
 }
 
@@ -209,6 +211,22 @@ func loadSchedule(load loader) scheduleStatements {
 		scheduleNext:   load("schedule_next"),
 		scheduleDue:    load("schedule_due"),
 		scheduleFired:  load("schedule_fired"),
+	}
+}
+
+// fleetStatements keep which workers live.
+type fleetStatements struct {
+	reportWorker, removeWorker, workers, runs, forgottenWorkers, sweepWorkers string
+}
+
+func loadFleet(load loader) fleetStatements {
+	return fleetStatements{
+		reportWorker:     load("report_worker"),
+		removeWorker:     load("remove_worker"),
+		workers:          load("workers"),
+		runs:             load("runs"),
+		forgottenWorkers: load("forgotten_workers"),
+		sweepWorkers:     load("sweep_workers"),
 	}
 }
 

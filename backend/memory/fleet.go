@@ -1,0 +1,110 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// ReportWorker implements [queue.Fleet].
+func (q *Queue) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
+	const operation = "report a worker"
+	if err := r.Check(); err != nil {
+		return failed(operation, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return failed(operation, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.Stopped {
+		delete(q.workers, r.Name)
+		return nil
+	}
+	at := now()
+	ago := func(age time.Duration) time.Time {
+		if age == 0 {
+			return time.Time{}
+		}
+		return at.Add(-age)
+	}
+	q.workers[r.Name] = queue.WorkerRecord{
+		WorkerInfo: cloned(r.WorkerInfo), StartedAt: at.Add(-r.Age), ClaimedAt: ago(r.ClaimAge), DrainingAt: ago(r.DrainAge), SeenAt: at,
+	}
+	return nil
+}
+
+// cloned returns a copy that shares no memory with info.
+func cloned(info queue.WorkerInfo) queue.WorkerInfo {
+	info.Queues, info.Kinds = slices.Clone(info.Queues), slices.Clone(info.Kinds)
+	return info
+}
+
+// Workers implements [queue.Fleet].
+func (q *Queue) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("list workers", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	all := make([]queue.WorkerRecord, 0, len(q.workers))
+	for _, w := range q.workers {
+		w.WorkerInfo = cloned(w.WorkerInfo)
+		w.Silent = at.Sub(w.SeenAt)
+		w.Vanished = w.Silent > queue.VanishedAfter
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b queue.WorkerRecord) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Runs implements [queue.Fleet].
+func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
+	const operation = "list runs"
+	if err := queue.CheckRuns(most, workers); err != nil {
+		return nil, failed(operation, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed(operation, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := now()
+	var all []queue.Run
+	for _, row := range q.running {
+		r := &row.committed
+		if r.Status == queue.StatusRunning && (len(workers) == 0 || slices.Contains(workers, r.Worker)) {
+			all = append(all, queue.Run{
+				Worker: r.Worker, ID: r.ID, Queue: r.Queue, Kind: r.Kind, Attempt: r.Attempt, Since: r.StartedAt, Took: at.Sub(r.StartedAt),
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b queue.Run) int {
+		return cmp.Or(strings.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	})
+	first := all[:0] // most of each worker
+	worker, n := "", 0
+	for _, run := range all {
+		if run.Worker != worker {
+			worker, n = run.Worker, 0
+		}
+		if n++; n <= most {
+			first = append(first, run)
+		}
+	}
+	return first, nil
+}
+
+// pruneWorkers removes the workers that have vanished long ago. The caller holds q.mu.
+func (q *Queue) pruneWorkers(at time.Time) {
+	for name, w := range q.workers {
+		if at.Sub(w.SeenAt) > queue.ForgottenAfter {
+			delete(q.workers, name)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Reporting the worker to a backend that is a [Fleet].
+//
+//   - Problem: a person wants to know which workers are alive and what they do, and nothing may
+//     become slower or fail by that.
+//   - Rule: one goroutine sends one report in [ReportInterval]. A report that fails is not repeated
+//     before that. A worker that stops has its record removed.
+//   - Bounds: a report takes reportTimeout at most, and holds one connection meanwhile. A worker
+//     that stops within firstReport of its start or of its order to stop does not report that.
+//   - Test: TestReports, TestReportsFail, TestReportHangs.
+
+const (
+	// firstReport is how long after its start, and after it was told to stop, a worker reports
+	// itself, on average.
+	firstReport = time.Second
+	// reportTimeout bounds a report whose answer never arrives, and stoppedTimeout the one that
+	// removes the worker's record.
+	reportTimeout  = 3 * time.Second
+	stoppedTimeout = time.Second
+	// maxClaimError is how many bytes of a claim's error a report has.
+	maxClaimError = 500
+)
+
+// lastClaim is what the last claims of a worker came to.
+type lastClaim struct {
+	at  time.Time // when the last one that succeeded was made; zero if none has
+	err error     // of the last one
+}
+
+// noteClaim notes what a claim came to.
+func (r *run) noteClaim(at time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastClaim.err = err
+	if err == nil {
+		r.lastClaim.at = at
+	}
+}
+
+// reportLoop reports the worker until ctx ends, and then removes its record, unless patience has
+// ended.
+func (r *run) reportLoop(ctx, patience context.Context) {
+	fleet, ok := As[Fleet](r.Backend)
+	if !ok {
+		return
+	}
+	log := r.watchCalls("report of the worker")
+	started, draining := time.Now(), time.Time{}
+	hasReported := false
+	told := r.serving.Done()
+	timer := time.NewTimer(jitter(firstReport))
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			continue
+		case <-told:
+			told, draining = nil, time.Now()
+			timer.Reset(firstReport)
+			continue
+		case <-timer.C:
+		}
+		hasReported = true
+		err := sendReport(ctx, reportTimeout, fleet, r.newReport(started, draining))
+		if ctx.Err() == nil {
+			log.report(err)
+		}
+		timer.Reset(ReportInterval)
+	}
+	if !hasReported {
+		return
+	}
+	if err := sendReport(patience, stoppedTimeout, fleet, WorkerReport{WorkerInfo: WorkerInfo{Name: r.Name}, Stopped: true}); err != nil {
+		r.Logger.Warn("errand: the worker's record was not removed, it will be shown as vanished", "error", err)
+	}
+}
+
+func sendReport(ctx context.Context, timeout time.Duration, fleet Fleet, report WorkerReport) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return fleet.ReportWorker(ctx, report)
+}
+
+// newReport returns what there is to report of a worker that was started, and told to stop, at
+// these times. The second is zero if it was not.
+func (r *run) newReport(started, draining time.Time) WorkerReport {
+	host, pid := process()
+	report := WorkerReport{WorkerInfo: WorkerInfo{
+		Name: r.Name, Host: host, PID: pid, Version: version(),
+		Queues: slices.Clone(r.Queues), Kinds: slices.Clone(r.kinds), Concurrency: r.Concurrency,
+		Lease: min(r.Lease, maxDelay), Grace: min(r.Grace, maxDelay), Listens: r.canWake.Load(), Poll: r.poll(),
+	}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	report.Busy, report.Waiting = r.held.busy, r.held.count[stateWaiting]
+	report.ClaimError = ErrorText(r.lastClaim.err)
+	report.ClaimError = strings.ToValidUTF8(report.ClaimError[:min(len(report.ClaimError), maxClaimError)], "")
+	report.Age, report.ClaimAge, report.DrainAge = ageOf(started), ageOf(r.lastClaim.at), ageOf(draining)
+	return report
+}
+
+// ageOf returns how long ago at was: at least a nanosecond, or 0 if at is zero.
+func ageOf(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(time.Since(at), 1)
+}
+
+// version returns the version of errand that this program was built with: "(devel)" for a checkout,
+// "" if it is not known.
+var version = sync.OnceValue(func() string {
+	const path = "github.com/errandhq/errand"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != path {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		return cmp.Or(m.Version, "(devel)")
+	}
+	return ""
+})
