@@ -50,6 +50,15 @@ type Waiter interface {
 	Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error)
 }
 
+// Checker is a backend that can tell whether it is able to serve.
+type Checker interface {
+	// Check asks the database for the version of its schema. It changes nothing. It returns an error
+	// if the database does not answer until ctx ends, and a [*SetupError] if the schema is missing,
+	// older than this program needs, or newer than it knows ([ErrNewer]). It may be called
+	// concurrently.
+	Check(ctx context.Context) error
+}
+
 // Inspector is a backend whose jobs a program can list. Its methods may be called concurrently.
 type Inspector interface {
 	// Counts returns the number of jobs of each queue and status, ordered by queue and then by

@@ -20,6 +20,16 @@ var inspectCases = []testCase{
 	{"expired leases", hasInspector | hasReclaimer, testExpired},
 	{"pages", hasInspector, testPages},
 	{"pruning leaves what is young", hasPruner, testPruneYoung},
+	{"check", hasChecker, testCheck},
+}
+
+// testCheck: a backend that has been set up is able to serve.
+func testCheck(t *testing.T, h Harness) {
+	checker, _ := queue.As[queue.Checker](h.Queue)
+	if err := checker.Check(t.Context()); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+	wantCanceled(t, "Check", checker.Check(cancelled(t)))
 }
 
 func testCounts(t *testing.T, h Harness) {

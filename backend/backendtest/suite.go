@@ -51,6 +51,7 @@ const (
 	hasTx capability = 1 << iota
 	hasWakeUps
 	hasInspector
+	hasChecker
 	hasBacklogger
 	hasRedriver
 	hasCanceller
@@ -75,7 +76,7 @@ var capabilityNames = []struct {
 	capability capability
 	name       string
 }{
-	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasBacklogger, "Backlogger"},
+	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {canRewind, "Rewind"},
@@ -93,6 +94,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(waits && h.Polls, isPolling)
 	add(!h.Brief, isFull)
 	add(can[queue.Inspector](h), hasInspector)
+	add(can[queue.Checker](h), hasChecker)
 	add(can[queue.Backlogger](h), hasBacklogger)
 	add(can[queue.Redriver](h), hasRedriver)
 	add(can[queue.Canceller](h), hasCanceller)

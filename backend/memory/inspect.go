@@ -12,6 +12,14 @@ import (
 // slice is the most jobs that one call of Prune, or Drain's Reclaim, ends.
 const slice = 1000
 
+// Check implements [queue.Checker]. A queue in memory is always able to serve.
+func (q *Queue) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return failed("check", err)
+	}
+	return nil
+}
+
 // Counts implements [queue.Inspector]. All its counts are exact.
 func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 	if err := ctx.Err(); err != nil {

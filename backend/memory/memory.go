@@ -27,11 +27,9 @@ type Options struct {
 	Inline queue.Handler
 }
 
-// Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has these optional
-// capabilities: [queue.Waiter], [queue.Inspector], [queue.Backlogger], [queue.Redriver],
-// [queue.Canceller], [queue.Editor], [queue.Pauser], [queue.Pruner], [queue.Reclaimer],
-// [queue.TxClaimer], [queue.Ruler], [queue.Scheduler], [queue.ScheduleRunner], [queue.ResultKeeper]
-// and [queue.Fleet]. [New] makes one.
+// Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It has every optional
+// capability that package queue names but [queue.Pooled] and [queue.TxBeginner], which are for
+// databases. [New] makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or
@@ -71,6 +69,7 @@ type Queue struct {
 var _ interface {
 	queue.Queue
 	queue.Waiter
+	queue.Checker
 	queue.Inspector
 	queue.Backlogger
 	queue.Redriver

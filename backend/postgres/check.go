@@ -16,20 +16,23 @@ import (
 // with [queue.ErrNewer] in it where it is newer. Any role of docs/roles.sql may call it. It does
 // not matter whether [Migrate] or a migration tool has run the steps.
 func Check(ctx context.Context, db *sql.DB, o Options) error {
-	steps, err := Migrations(o)
+	o, err := o.withDefaults()
 	if err != nil {
 		return err
 	}
-	if o, err = o.withDefaults(); err != nil {
-		return err
-	}
-	if err := check(ctx, db, o.Schema, steps[len(steps)-1].Version); err != nil {
+	if err := check(ctx, db, o.Schema); err != nil {
 		return fmt.Errorf("postgres: check schema %q: %w", o.Schema, notSetUp(err, o.Schema))
 	}
 	return nil
 }
 
-func check(ctx context.Context, db *sql.DB, schema string, known int) error {
+// Check implements [queue.Checker] as the function [Check] does, on a connection of the pool. While
+// handlers hold all of them, it waits for one.
+func (b *Backend) Check(ctx context.Context) error {
+	return b.run(ctx, "check", nil, func(db queue.DB) error { return check(ctx, db, b.options.Schema) })
+}
+
+func check(ctx context.Context, db queue.DB, schema string) error {
 	version, hasJobs, err := readVersion(ctx, db, schema)
 	switch {
 	case err != nil:
@@ -39,7 +42,7 @@ func check(ctx context.Context, db *sql.DB, schema string, known int) error {
 	case version == 0:
 		return unrecorded(schema)
 	}
-	return sqlkit.CheckVersion(version, known, "postgres.Migrate")
+	return sqlkit.CheckVersion(version, lastVersion(), "postgres.Migrate")
 }
 
 const insufficientPrivilege = "42501"

@@ -117,6 +117,12 @@ func takeStep(ctx context.Context, tx *sql.Tx, step Migration) error {
 	return nil
 }
 
+// lastVersion returns the version of the last step.
+func lastVersion() int {
+	steps := sqlkit.Migrations(sqlFiles, "sql/migrations")
+	return steps[len(steps)-1].Version
+}
+
 // readVersion returns the version of the last step that has run, 0 for none, and whether the table
 // of jobs is there.
 func readVersion(ctx context.Context, db queue.DB, schema string) (version int, hasJobs bool, err error) {

@@ -34,6 +34,7 @@ type Backend struct {
 var _ interface {
 	queue.Queue
 	queue.Waiter
+	queue.Checker
 	queue.Inspector
 	queue.Backlogger
 	queue.Redriver

@@ -17,21 +17,28 @@ import (
 // with [queue.ErrNewer] in it where they are newer. It does not matter whether [Migrate] or a
 // migration tool has run the steps.
 func Check(ctx context.Context, db *sql.DB, o Options) error {
-	steps, err := Migrations(o)
+	o, err := o.withDefaults()
 	if err != nil {
 		return err
 	}
-	if o, err = o.withDefaults(); err != nil {
-		return err
-	}
-	err = writelock.RetryBusy(ctx, o.LockTimeout, func() error { return check(ctx, db, o.Prefix, steps[len(steps)-1].Version) })
+	err = writelock.RetryBusy(ctx, o.LockTimeout, func() error { return check(ctx, db, o.Prefix) })
 	if err != nil {
 		return fmt.Errorf("sqlite: check tables %s*: %w", o.Prefix, err)
 	}
 	return nil
 }
 
-func check(ctx context.Context, db *sql.DB, prefix string, known int) error {
+// Check implements [queue.Checker] as the function [Check] does. It also returns an error if the
+// file at the path is not the one that was opened.
+func (b *Backend) Check(ctx context.Context) error {
+	err := b.id.check()
+	if err == nil {
+		err = writelock.RetryBusy(ctx, b.options.LockTimeout, func() error { return check(ctx, b.db, b.options.Prefix) })
+	}
+	return wrap(ctx, "check", err)
+}
+
+func check(ctx context.Context, db queue.DB, prefix string) error {
 	version, hasJobs, err := readVersion(ctx, db, prefix)
 	switch {
 	case err != nil:
@@ -41,7 +48,7 @@ func check(ctx context.Context, db *sql.DB, prefix string, known int) error {
 	case version == 0:
 		return unrecorded(prefix)
 	}
-	return sqlkit.CheckVersion(version, known, "sqlite.Migrate")
+	return sqlkit.CheckVersion(version, lastVersion(), "sqlite.Migrate")
 }
 
 // unrecorded returns the error for tables that were created without a record of their version.

@@ -114,6 +114,12 @@ func runSteps(ctx context.Context, conn *sql.Conn, prefix string, steps []Migrat
 	return err
 }
 
+// lastVersion returns the version of the last step.
+func lastVersion() int {
+	steps := sqlkit.Migrations(sqlFiles, "sql/migrations")
+	return steps[len(steps)-1].Version
+}
+
 // readVersion returns the version of the last step that has run, or 0 for none. hasJobs reports
 // whether the jobs table exists.
 func readVersion(ctx context.Context, db queue.DB, prefix string) (version int, hasJobs bool, err error) {

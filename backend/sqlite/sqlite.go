@@ -35,6 +35,7 @@ type Backend struct {
 var _ interface {
 	queue.Queue
 	queue.Waiter
+	queue.Checker
 	queue.Inspector
 	queue.Backlogger
 	queue.Redriver
