@@ -114,6 +114,21 @@ type Editor interface {
 	Edit(ctx context.Context, db DB, which Which, change Change) (n int, err error)
 }
 
+// Deleter is a backend that can delete jobs that do not run.
+type Deleter interface {
+	// Delete deletes the chosen jobs that do not run, with their results, through db: a transaction,
+	// whose commit makes it take effect, or nil for the backend's own handle. It returns how many
+	// there were. Nothing is left of them, not in an archive either. Their Keys are free, and the
+	// ordered jobs behind them go on. A running job stays: cancel it first. A bad Which is an
+	// [*InvalidError]; its Status may be any but [StatusRunning]. "" means all of these, pending and
+	// completed jobs among them.
+	//
+	// Through nil or a pool, Delete deletes a thousand jobs a statement, as [Canceller] changes them,
+	// and at last waits for the jobs that other transactions have locked. Without IDs it finds
+	// completed jobs by reading the whole table. It may be called concurrently.
+	Delete(ctx context.Context, db DB, which Which) (n int, err error)
+}
+
 // Canceller is a backend that can cancel jobs. Its methods may be called concurrently.
 type Canceller interface {
 	// Cancel cancels the chosen jobs that are live, through db: a transaction, whose commit makes it

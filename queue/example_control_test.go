@@ -74,6 +74,28 @@ func ExampleEditor() {
 	// true -10
 }
 
+func ExampleDeleter() {
+	ctx := context.Background()
+	q := queuetest.New(queuetest.Options{})
+	if err := q.Enqueue(ctx, nil, queue.NewKind[string]("report.build").New("2026")); err != nil {
+		panic(err)
+	}
+	job, err := q.Claim(ctx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "w"})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := q.Settle(ctx, nil, queue.Outcome{Job: job[0], Action: queue.Dead}); err != nil {
+		panic(err)
+	}
+	n, err := q.Delete(ctx, nil, queue.Which{Kind: "report.build", Status: queue.StatusDead})
+	fmt.Println(n, err)
+	_, ok, _ := q.Job(ctx, job[0].ID)
+	fmt.Println(ok)
+	// Output:
+	// 1 <nil>
+	// false
+}
+
 // During an incident a kind is paused, and later goes on.
 func ExamplePauser() {
 	ctx := context.Background()

@@ -56,6 +56,7 @@ const (
 	hasRedriver
 	hasCanceller
 	hasEditor
+	hasDeleter
 	hasPauser
 	holds // the harness can hold a job
 	hasPruner
@@ -77,7 +78,7 @@ var capabilityNames = []struct {
 	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
+	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {canRewind, "Rewind"},
 }
@@ -99,6 +100,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Redriver](h), hasRedriver)
 	add(can[queue.Canceller](h), hasCanceller)
 	add(can[queue.Editor](h), hasEditor)
+	add(can[queue.Deleter](h), hasDeleter)
 	add(can[queue.Pauser](h), hasPauser)
 	add(h.Hold != nil, holds)
 	add(can[queue.Pruner](h), hasPruner)
@@ -159,6 +161,7 @@ var themes = []theme{
 	{"history", false, historyCases},
 	{"control", false, controlCases},
 	{"edit", false, editCases},
+	{"delete", false, deleteCases},
 	{"pause", false, pauseCases},
 	{"results", false, resultsCases},
 	{"fleet", false, fleetCases},

@@ -89,6 +89,39 @@ func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queu
 	})
 }
 
+// Delete implements [queue.Deleter]. It deletes all jobs at once.
+func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	if err := which.Check(deletable...); err != nil {
+		return 0, failed("delete", err)
+	}
+	tx, err := txOf(db)
+	if err != nil {
+		return 0, failed("delete", err)
+	}
+	err = q.do(ctx, "delete", tx, func() *memTx {
+		rows, busy := q.chosen(tx, which, deletable...)
+		if busy != nil {
+			return busy
+		}
+		for _, r := range rows {
+			next := *r.visibleTo(tx)
+			next.Status = "" // index removes the row
+			q.write(tx, r, next)
+			if tx != nil {
+				delete(tx.claims, r.id)
+			}
+		}
+		n = len(rows)
+		return nil
+	})
+	return n, err
+}
+
+// deletable are the statuses of jobs that do not run.
+var deletable = []queue.Status{
+	queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
+}
+
 // edited returns the job after the change.
 func edited(rec queue.Record, c queue.Change, at time.Time) queue.Record {
 	switch {

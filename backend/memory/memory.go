@@ -75,6 +75,7 @@ var _ interface {
 	queue.Redriver
 	queue.Canceller
 	queue.Editor
+	queue.Deleter
 	queue.Pauser
 	queue.Pruner
 	queue.Reclaimer
@@ -228,7 +229,7 @@ func (q *Queue) index(r *row) {
 	case queue.StatusHeld: // in no heap: no claim finds it
 	case queue.StatusDead, queue.StatusCancelled:
 		q.ended.add(r, rec.UpdatedAt.Add(max(q.opts.Retention.Dead, 0)))
-	default: // its insertion was rolled back
+	default: // its insertion was rolled back, or it is deleted
 		q.remove(r)
 	}
 }

@@ -29,7 +29,7 @@ func (b *Backend) change(ctx context.Context, operation string, db queue.DB, whi
 	many, one := append(slices.Clone(filter), false), append(slices.Clone(filter), true)
 	many, one = append(many, args...), append(one, args...)
 	var singly []int64
-	err = b.chosen(ctx, operation, db, which, filter, func(ids []int64) error {
+	err = b.chosen(ctx, operation, db, which, statuses, filter, func(ids []int64) error {
 		for part := range slices.Chunk(ids, slice) {
 			changed, others, err := b.changeSlice(ctx, operation, db, statement.many, part, many)
 			if n += changed; err != nil {
@@ -50,8 +50,9 @@ func (b *Backend) change(ctx context.Context, operation string, db queue.DB, whi
 	return n, err
 }
 
-// chosen calls do with the ids of the chosen jobs, in ascending order.
-func (b *Backend) chosen(ctx context.Context, operation string, db queue.DB, which queue.Which, filter []any, do func(ids []int64) error) error {
+// chosen calls do with the ids of the chosen jobs, in ascending order: those of statuses with an
+// index first.
+func (b *Backend) chosen(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, filter []any, do func(ids []int64) error) error {
 	if which.IDs != nil {
 		ids := slices.Clone(which.IDs)
 		slices.Sort(ids)
@@ -59,13 +60,49 @@ func (b *Backend) chosen(ctx context.Context, operation string, db queue.DB, whi
 	}
 	for last, more := int64(0), true; more; {
 		ids, err := b.queryIDs(ctx, operation, db, b.sql.choose, append(slices.Clone(filter), last, choosePage)...)
-		if err != nil || len(ids) == 0 {
+		if err != nil {
 			return err
 		}
 		if err := do(ids); err != nil {
 			return err
 		}
-		last, more = ids[len(ids)-1], len(ids) == choosePage
+		if more = len(ids) == choosePage; more {
+			last = ids[len(ids)-1]
+		}
+	}
+	if slices.Contains(statuses, queue.StatusCompleted) || slices.Contains(statuses, queue.StatusFailed) {
+		return b.chosenEnded(ctx, operation, db, filter, do)
+	}
+	return nil
+}
+
+// chosenEnded calls do with the ids of the chosen jobs whose status has no index. It looks at the
+// whole table, a part at a time.
+func (b *Backend) chosenEnded(ctx context.Context, operation string, db queue.DB, filter []any, do func(ids []int64) error) error {
+	for last, more := int64(0), true; more; {
+		var ids []int64
+		args := append(slices.Clone(filter), last, choosePage)
+		err := b.run(ctx, operation, db, func(db queue.DB) error {
+			ids, more = nil, false
+			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+				var id int64
+				var isLast bool
+				err := rows.Scan(&id, &isLast)
+				if isLast {
+					last, more = id, true
+				} else {
+					ids = append(ids, id)
+				}
+				return err
+			}, b.sql.chooseEnded, args...)
+		})
+		if err != nil {
+			return err
+		}
+		slices.Sort(ids)
+		if err := do(ids); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -146,6 +183,17 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 	}
 	return b.change(ctx, "edit", db, which, which.Of(statuses...), b.sql.edit, c.RunNow, due,
 		sqlkit.OrNull(sqlkit.Microseconds(c.Delay)), c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
+}
+
+// Delete implements [queue.Deleter] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.
+func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	statuses := []queue.Status{
+		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
+	}
+	if err := which.Check(statuses...); err != nil {
+		return 0, fmt.Errorf("postgres: delete: %w", err)
+	}
+	return b.change(ctx, "delete", db, which, which.Of(statuses...), b.sql.delete)
 }
 
 // ListenCancels implements [queue.Canceller], on the connection of Listen.

@@ -82,6 +82,8 @@ func TestPlans(t *testing.T) {
 			{"backlog", "jobs_pending_idx", nil},
 			{"list", "jobs_running_idx", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "false", "600000000", "NULL", "0", "true"}},
 			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "true"}},
+			{"delete", "jobs_pkey", []string{"'{1,2}'", "NULL", "'k'", "NULL", "NULL", "'{dead}'", "false"}},
+			{"choose_ended", "jobs_pkey", []string{"NULL", "'k'", "NULL", "NULL", "'{completed}'", "0", "100000"}},
 			{"prune", "jobs_stopped_idx", []string{"0", "0", "0", "false", "1"}},
 		} {
 			text := postgres.Statement(c.name)

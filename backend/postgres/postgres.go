@@ -40,6 +40,7 @@ var _ interface {
 	queue.Redriver
 	queue.Canceller
 	queue.Editor
+	queue.Deleter
 	queue.Pauser
 	queue.Pruner
 	queue.Reclaimer

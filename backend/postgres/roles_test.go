@@ -273,6 +273,9 @@ func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
 	if n, err := q.Redrive(t.Context(), nil, queue.Which{Kind: "test"}); err != nil || n != 1 {
 		t.Errorf("Redrive: got %d, error %v; want 1", n, err)
 	}
+	if n, err := q.Delete(t.Context(), nil, queue.Which{IDs: []int64{held[0].ID}}); err != nil || n != 1 {
+		t.Errorf("Delete: got %d, error %v; want 1", n, err)
+	}
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -27,9 +27,9 @@ type statements struct {
 	scheduleRead, scheduleWrite, scheduleNext                     string
 	scheduleDue, scheduleFired                                    string
 	list, listSlice, job, payload, readable                       string
-	choose, pauseKinds, pausedKinds                               string
+	choose, chooseEnded, pauseKinds, pausedKinds                  string
 	reportWorker, workers, runs, sweepWorkers                     string
-	cancel, edit, redrive                                         lockingChange
+	cancel, edit, redrive, delete                                 lockingChange
 }
 
 func loadStatements(schema string) statements {
@@ -40,11 +40,13 @@ func loadStatements(schema string) statements {
 	}
 	return statements{
 		choose:              load("choose"),
+		chooseEnded:         load("choose_ended"),
 		pauseKinds:          load("pause_kinds"),
 		pausedKinds:         load("paused_kinds"),
 		cancel:              loadChange("cancel"),
 		edit:                loadChange("edit"),
 		redrive:             loadChange("redrive"),
+		delete:              loadChange("delete"),
 		enqueue:             load("enqueue"),
 		enqueueOne:          load("enqueue_one"),
 		enqueueKeyed:        load("enqueue_one_keyed"),

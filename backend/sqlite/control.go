@@ -23,6 +23,7 @@ type change struct {
 	statuses      []queue.Status
 	before, after func(ctx context.Context, db queue.DB) error
 	apply         func(ctx context.Context, db queue.DB, args []any) (n int, err error)
+	afterEach     string // a statement to run after each call of apply, with its ids; "" for none
 	committed     func() // called after each transaction of the backend's own
 }
 
@@ -101,12 +102,19 @@ func (c change) applyAll(ctx context.Context, db queue.DB, ids []int64) (n int, 
 			return 0, err
 		}
 		n += changed
+		if c.afterEach == "" {
+			continue
+		}
+		if _, err := exec(ctx, db, c.afterEach, args[0]); err != nil {
+			return 0, err
+		}
 	}
 	return n, c.after(ctx, db)
 }
 
-// choose returns the ids of the chosen jobs in ascending order, with sql/choose.sql. A job whose
-// status changes between two statements is chosen twice, and changed once.
+// choose returns the ids of the chosen jobs in ascending order, with sql/choose.sql, and
+// sql/choose_ended.sql for statuses without an index. A job whose status changes between two
+// statements is chosen twice, and changed once.
 func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, error) {
 	if c.which.IDs != nil {
 		ids := slices.Clone(c.which.IDs)
@@ -115,7 +123,11 @@ func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, e
 	}
 	var parts []string
 	for _, status := range c.statuses {
-		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(strings.TrimRight(b.sql.choose, "; \n"), string(queue.StatusPending), string(status))+")")
+		query := b.sql.choose
+		if status == queue.StatusCompleted || status == queue.StatusFailed {
+			query = b.sql.chooseEnded
+		}
+		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(strings.TrimRight(query, "; \n"), string(queue.StatusPending), string(status))+")")
 	}
 	ids, err := queryIDs(ctx, db, strings.Join(parts, " UNION "), append(c.filter(), 0, int64(math.MaxInt64))...)
 	slices.Sort(ids)
@@ -187,8 +199,22 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 		c.RunNow, due, c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
 }
 
-// changeWaiting makes a change whose statement returns the queue of each job that is pending now,
-// and wakes the workers of these queues.
+// Delete implements [queue.Deleter] with sql/choose.sql, sql/choose_ended.sql, sql/delete.sql and
+// sql/remove_results.sql.
+func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	statuses := []queue.Status{
+		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
+	}
+	if err := which.Check(statuses...); err != nil {
+		return 0, fmt.Errorf("sqlite: delete: %w", err)
+	}
+	return b.changeWaiting(ctx, db, change{
+		operation: "delete", which: which, statuses: which.Of(statuses...), afterEach: b.sql.removeResults,
+	}, b.sql.delete)
+}
+
+// changeWaiting makes a change whose statement returns for each job the queue whose workers to wake,
+// or "", and wakes them.
 func (b *Backend) changeWaiting(ctx context.Context, db queue.DB, c change, query string, more ...any) (n int, err error) {
 	var again requeued
 	c.before = func(ctx context.Context, db queue.DB) error {

@@ -145,16 +145,18 @@ func loadSleep(load loader) sleepStatements {
 
 // controlStatements serve people who change jobs.
 type controlStatements struct {
-	choose, cancel, edit, redrive, noteCancel, cancels, pauseKind, resumeKind string
-	pausedKinds                                                               string
+	choose, chooseEnded, cancel, edit, redrive, delete, noteCancel, cancels string
+	pauseKind, resumeKind, pausedKinds                                      string
 }
 
 func loadControl(load loader) controlStatements {
 	return controlStatements{
 		choose:      load("choose"),
+		chooseEnded: load("choose_ended"),
 		cancel:      load("cancel"),
 		edit:        load("edit"),
 		redrive:     load("redrive"),
+		delete:      load("delete"),
 		noteCancel:  load("note_cancel"),
 		cancels:     load("cancels"),
 		pauseKind:   load("pause_kind"),

@@ -1,0 +1,390 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+var deleteCases = []testCase{
+	{"each status", hasDeleter | hasCanceller, testDeleteStatuses},
+	{"a held job", hasDeleter | holds, testDeleteHeld},
+	{"never what runs", hasDeleter, testDeleteRunning},
+	{"by each field", hasDeleter, testDeleteFields},
+	{"a key is free", hasDeleter, testDeleteKey},
+	{"the next job of a group", hasDeleter, testDeleteOrdered},
+	{"the next job of a group, awaited", hasDeleter | hasWakeUps, testDeleteWakes},
+	{"a limited queue", hasDeleter | hasRuler, testDeleteLimited},
+	{"results", hasDeleter | hasResults, testDeleteResults},
+	{"in a transaction", hasDeleter | hasTx, testDeleteInTx},
+	{"what another transaction has claimed", hasDeleter | hasTxClaimer, testDeleteBesideClaimTx},
+	{"what the transaction has claimed", hasDeleter | hasTxClaimer, testDeleteOwnClaimTx},
+	{"beside claims", hasDeleter, testDeleteBesideClaims},
+	{"2,500 jobs", hasDeleter, testDeleteMany},
+	{"a bad filter", hasDeleter, testDeleteBad},
+}
+
+// deleteJobs deletes and checks how many jobs there were.
+func deleteJobs(t *testing.T, h Harness, db queue.DB, which queue.Which, want int) {
+	t.Helper()
+	deleter, _ := queue.As[queue.Deleter](h.Queue)
+	n, err := deleter.Delete(t.Context(), db, which)
+	if err != nil || n != want {
+		t.Fatalf("Delete(%+v): got %d, error %v; want %d", which, n, err, want)
+	}
+}
+
+// wantGone checks that there is no such job.
+func wantGone(t *testing.T, h Harness, when string, jobs ...*queue.Job) {
+	t.Helper()
+	for _, j := range jobs {
+		if r, ok := lookUp(t, h, j.ID); ok {
+			t.Errorf("job %d %s: got %+v, want none", j.ID, when, r)
+		}
+	}
+}
+
+// testDeleteStatuses deletes jobs of one status after the other, and no others.
+func testDeleteStatuses(t *testing.T, h Harness) {
+	jobs := newJobs(5, nil)
+	enqueue(t, h, jobs...)
+	held := claim(t, h, request(3))
+	settle(t, h, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Dead, Err: errors.New("boom")})
+	cancelJobs(t, h, byID(jobs[3]), 1)
+	statuses := []queue.Status{queue.StatusCompleted, queue.StatusDead, queue.StatusRunning, queue.StatusCancelled, queue.StatusPending}
+	if !can[queue.Inspector](h) {
+		statuses[0] = "" // it may not be kept
+	}
+	for i, status := range statuses {
+		if status == queue.StatusRunning || status == "" {
+			continue
+		}
+		wantStatus(t, h, "before Delete", jobs[i].ID, status)
+		deleteJobs(t, h, nil, queue.Which{Queue: "q", Status: status}, 1)
+		wantGone(t, h, fmt.Sprintf("that was %s, after Delete", status), jobs[i])
+		deleteJobs(t, h, nil, queue.Which{IDs: []int64{jobs[i].ID}}, 0)
+	}
+	deleteJobs(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusFailed}, 0)
+	wantHeld(t, h, "beside deleted jobs", held[2])
+	claimNone(t, h, "after Delete")
+	next := newJob()
+	enqueue(t, h, next)
+	if next.ID <= jobs[4].ID {
+		t.Errorf("ID after a Delete: got %d, want more than %d, the last one before", next.ID, jobs[4].ID)
+	}
+}
+
+func testDeleteHeld(t *testing.T, h Harness) {
+	first, second := ordered("g"), ordered("g")
+	enqueue(t, h, first, second)
+	hold(t, h, first)
+	claimNone(t, h, "behind a held job")
+	deleteJobs(t, h, nil, queue.Which{Group: "g", Status: queue.StatusHeld}, 1)
+	wantGone(t, h, "that was held, after Delete", first)
+	wantIDs(t, "claim after the held job was deleted", claimAll(t, h, 1), []*queue.Job{second})
+}
+
+// testDeleteRunning: a job that runs is left to its worker, whatever chooses it. Once it has been
+// given back, it can be deleted, and its worker has lost it.
+func testDeleteRunning(t *testing.T, h Harness) {
+	j := keyed("a")
+	enqueue(t, h, j)
+	held := claimOne(t, h)
+	before, _ := lookUp(t, h, j.ID)
+	for _, which := range []queue.Which{byID(j), {Queue: "q"}, {Kind: "k"}, {Key: "a"}} {
+		deleteJobs(t, h, nil, which, 0)
+	}
+	wantUnchanged(t, h, "Delete", before)
+	wantHeld(t, h, "after Delete", held)
+	settle(t, h, queue.Outcome{Job: held, Action: queue.Release})
+	deleteJobs(t, h, nil, byID(j), 1)
+	for _, action := range []queue.Action{queue.Done, queue.Retry} {
+		lost, err := h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: held, Action: action})
+		if err != nil || len(lost) != 1 {
+			t.Errorf("Settle of a deleted job: lost %v, error %v; want it lost", ids(lost), err)
+		}
+	}
+	if lost, _, err := h.Queue.Extend(t.Context(), longLease, held); err != nil || len(lost) != 1 {
+		t.Errorf("Extend of a deleted job: lost %v, error %v; want it lost", ids(lost), err)
+	}
+	wantGone(t, h, "after Settle", j)
+}
+
+func testDeleteFields(t *testing.T, h Harness) {
+	for _, c := range []struct {
+		which queue.Which
+		want  []int
+	}{
+		{queue.Which{Queue: "p"}, []int{1, 3}},
+		{queue.Which{Kind: "l"}, []int{1}},
+		{queue.Which{Group: "g"}, []int{2, 3}},
+		{queue.Which{Key: "a"}, []int{0, 3}},
+		{queue.Which{Key: "a", Queue: "q"}, []int{0}},
+		{queue.Which{Group: "g", Kind: "k", Queue: "p"}, []int{3}},
+		{queue.Which{Queue: "q", Status: queue.StatusPending}, []int{0, 2}},
+		{queue.Which{Queue: "q", Status: queue.StatusCompleted}, nil},
+		{queue.Which{Queue: "none"}, nil},
+		{queue.Which{IDs: []int64{0, -1, 1 << 60}}, nil},
+	} {
+		jobs := newJobs(4, nil)
+		jobs[1].Queue, jobs[1].Kind = "p", "l"
+		jobs[2].Group = "g"
+		jobs[3].Queue, jobs[3].Group, jobs[3].Key = "p", "g", "a"
+		jobs[0].Key = "a"
+		enqueue(t, h, jobs...)
+		deleteJobs(t, h, nil, c.which, len(c.want))
+		for i, j := range jobs {
+			if slices.Contains(c.want, i) {
+				wantGone(t, h, fmt.Sprintf("after Delete(%+v)", c.which), j)
+			} else {
+				wantStatus(t, h, fmt.Sprintf("after Delete(%+v)", c.which), j.ID, queue.StatusPending)
+			}
+		}
+		all := ids(jobs)
+		deleteJobs(t, h, nil, queue.Which{IDs: append(all, all...)}, 4-len(c.want)) // each of them twice
+	}
+}
+
+func testDeleteKey(t *testing.T, h Harness) {
+	j := keyed("a")
+	enqueue(t, h, j)
+	deleteJobs(t, h, nil, queue.Which{Key: "a"}, 1)
+	again := keyed("a")
+	enqueue(t, h, again)
+	if again.Duplicate || again.ID == j.ID {
+		t.Errorf("the key of a deleted job: got Duplicate %v, ID %d; want a new job", again.Duplicate, again.ID)
+	}
+	wantIDs(t, "claim after Delete", claimAll(t, h, 1), []*queue.Job{again})
+}
+
+// testDeleteOrdered: the first job, one in the middle and the last one of a group.
+func testDeleteOrdered(t *testing.T, h Harness) {
+	jobs := line("g", 5)
+	enqueue(t, h, jobs...)
+	deleteJobs(t, h, nil, byID(jobs[0], jobs[2], jobs[4]), 3)
+	for _, want := range []*queue.Job{jobs[1], jobs[3]} {
+		held := wantNext(t, h, "of a group with gaps", want)
+		deleteJobs(t, h, nil, byID(held...), 0)
+		settle(t, h, outcomes(queue.Done, held...)...)
+	}
+	claimNone(t, h, "after the last job of a group")
+	enqueue(t, h, line("g", 1)...)
+	claimOne(t, h)
+}
+
+// testDeleteWakes: a scheduled job keeps its group waiting. When it is deleted, a sleeping worker
+// learns that the next one is due.
+func testDeleteWakes(t *testing.T, h Harness) {
+	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
+	var first []*queue.Job
+	for i := range tries {
+		jobs := line(fmt.Sprint(i), 2)
+		jobs[0].Delay = time.Hour
+		enqueue(t, h, jobs...)
+		first = append(first, jobs[0])
+	}
+	wantPrompt(t, h, d, "Delete", func() {
+		deleteJobs(t, h, nil, byID(first[0]), 1)
+		first = first[1:]
+	})
+}
+
+// testDeleteLimited: what is deleted takes no place under a limit.
+func testDeleteLimited(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Running: 1, Share: 1})
+	jobs := newJobs(3, func(i int, j *queue.Job) { j.Group = []string{"a", "b", "b"}[i] })
+	enqueue(t, h, jobs...)
+	held := claim(t, h, request(3))
+	if len(held) != 1 {
+		t.Fatalf("claim with a limit of 1: got %v", ids(held))
+	}
+	deleteJobs(t, h, nil, queue.Which{Queue: "q"}, 2)
+	settle(t, h, outcomes(queue.Done, held...)...)
+	next := newJob()
+	enqueue(t, h, next)
+	wantIDs(t, "claim after Delete", claim(t, h, request(3)), []*queue.Job{next})
+}
+
+func testDeleteResults(t *testing.T, h Harness) {
+	jobs := newJobs(2, nil)
+	enqueue(t, h, jobs...)
+	held := claimAll(t, h, 2)
+	if err := keeper(h).KeepProgress(t.Context(), queue.Progress{Job: held[0], Value: json.RawMessage(`1`)}); err != nil {
+		t.Fatalf("KeepProgress: %v", err)
+	}
+	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Dead}, queue.Outcome{Job: held[1], Output: json.RawMessage(`2`)})
+	for _, j := range jobs {
+		if _, ok := result(t, h, j.ID); !ok {
+			continue // a completed job is not kept
+		}
+		deleteJobs(t, h, nil, byID(j), 1)
+		if r, ok := result(t, h, j.ID); ok {
+			t.Errorf("result of a deleted job: got %+v, want none", r)
+		}
+	}
+}
+
+func testDeleteInTx(t *testing.T, h Harness) {
+	jobs := []*queue.Job{keyed("a"), newJob()}
+	enqueue(t, h, jobs...)
+	tx := begin(t, h)
+	deleteJobs(t, h, tx, queue.Which{Queue: "q"}, 2)
+	deleteJobs(t, h, tx, queue.Which{Queue: "q"}, 0)
+	wantNoneBeside(t, h, "beside an open Delete")
+	rollback(t, tx)
+	wantStatus(t, h, "after a rollback", jobs[0].ID, queue.StatusPending)
+	again := keyed("a")
+	enqueue(t, h, again)
+	wantDuplicate(t, "that a job holds whose Delete was rolled back", again, jobs[0])
+	wantIDs(t, "claim after a rollback", claimAll(t, h, 2), jobs)
+
+	jobs = []*queue.Job{keyed("b"), newJob()}
+	enqueue(t, h, jobs...)
+	tx = begin(t, h)
+	own, next := newJob(), keyed("b")
+	enqueueIn(t, h, tx, own)
+	deleteJobs(t, h, tx, byID(jobs[0], jobs[1], own), 3)
+	enqueueIn(t, h, tx, next)
+	if next.Duplicate {
+		t.Error("the key of a job that the transaction has deleted is not free within it")
+	}
+	commit(t, tx)
+	wantGone(t, h, "after the commit", jobs[0], jobs[1], own)
+	wantIDs(t, "claim after the commit", claimAll(t, h, 1), []*queue.Job{next})
+}
+
+// testDeleteBesideClaimTx: Delete waits for a transaction that works on a job, and deletes the job
+// if the transaction rolls back.
+func testDeleteBesideClaimTx(t *testing.T, h Harness) {
+	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	deleter, _ := queue.As[queue.Deleter](h.Queue)
+	for _, end := range []struct {
+		name string
+		do   func(t *testing.T, tx Tx)
+		n    int
+	}{{"commit", commit, 0}, {"rollback", rollback, 1}} {
+		j := newJob()
+		enqueue(t, h, j)
+		tx := begin(t, h)
+		if got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}}); err != nil || got == nil {
+			t.Fatalf("ClaimTx: got %v, error %v", got, err)
+		}
+		done := make(chan error, 1)
+		var n int
+		go func() {
+			var err error
+			n, err = deleter.Delete(t.Context(), nil, queue.Which{Queue: "q", Status: queue.StatusPending})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			t.Fatalf("Delete beside an open ClaimTx: got %d, error %v, want it to wait", n, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		end.do(t, tx)
+		if err := <-done; err != nil || n != end.n {
+			t.Errorf("Delete after the %s of a ClaimTx: got %d, error %v; want %d", end.name, n, err, end.n)
+		}
+		if end.n == 1 {
+			wantGone(t, h, "after the "+end.name, j)
+		} else {
+			wantStatus(t, h, "after the "+end.name, j.ID, queue.StatusCompleted)
+		}
+	}
+}
+
+// testDeleteOwnClaimTx: a job that a transaction has claimed and deleted cannot be settled in it.
+func testDeleteOwnClaimTx(t *testing.T, h Harness) {
+	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	j := newJob()
+	enqueue(t, h, j)
+	tx := begin(t, h)
+	held, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}})
+	if err != nil || held == nil {
+		t.Fatalf("ClaimTx: got %v, error %v", held, err)
+	}
+	deleteJobs(t, h, tx, byID(j), 1)
+	lost, err := h.Queue.Settle(t.Context(), tx, queue.Outcome{Job: held, Action: queue.Retry})
+	if err != nil || len(lost) != 1 {
+		t.Errorf("Settle of a job that the transaction has deleted: lost %v, error %v; want it lost", ids(lost), err)
+	}
+	commit(t, tx)
+	wantGone(t, h, "after the commit", j)
+	claimNone(t, h, "after the commit")
+}
+
+// testDeleteBesideClaims: whatever claims do meanwhile, each job is either deleted or held by the
+// worker that has claimed it, and Delete misses none that waits.
+func testDeleteBesideClaims(t *testing.T, h Harness) {
+	deleter, _ := queue.As[queue.Deleter](h.Queue)
+	jobs := newJobs(400, nil)
+	enqueue(t, h, jobs...)
+	var held [4][]*queue.Job
+	var wg sync.WaitGroup
+	for i := range held {
+		wg.Go(func() {
+			req := request(7)
+			req.Worker = fmt.Sprint("w", i)
+			for range 10 {
+				more, err := h.Queue.Claim(t.Context(), req)
+				if err != nil {
+					t.Errorf("Claim: %v", err)
+					return
+				}
+				held[i] = append(held[i], more...)
+			}
+		})
+	}
+	n, err := deleter.Delete(t.Context(), nil, queue.Which{Queue: "q"})
+	wg.Wait()
+	if err != nil {
+		t.Fatalf("Delete beside claims: %v", err)
+	}
+	claimed := 0
+	for _, mine := range held {
+		wantHeld(t, h, "beside a Delete", mine...)
+		claimed += len(mine)
+	}
+	if n+claimed != len(jobs) {
+		t.Errorf("beside claims: %d jobs were deleted and %d claimed, want %d together", n, claimed, len(jobs))
+	}
+	claimNone(t, h, "after all jobs were deleted or claimed")
+}
+
+func testDeleteMany(t *testing.T, h Harness) {
+	jobs := newJobs(2500, func(i int, j *queue.Job) { j.Priority, j.Kind = int32(i%3), []string{"k", "l"}[i%2] })
+	enqueue(t, h, jobs...)
+	held := claim(t, h, request(10))
+	deleteJobs(t, h, nil, queue.Which{Queue: "q"}, len(jobs)-len(held))
+	wantHeld(t, h, "after Delete of many", held...)
+	claimNone(t, h, "after Delete of all")
+}
+
+func testDeleteBad(t *testing.T, h Harness) {
+	deleter, _ := queue.As[queue.Deleter](h.Queue)
+	enqueue(t, h, newJob())
+	for field, which := range map[string]queue.Which{
+		"Which":        {Status: queue.StatusDead},
+		"Which.IDs":    {IDs: []int64{}, Queue: "q"},
+		"Which.Status": {Queue: "q", Status: queue.StatusRunning},
+		"Queue":        {Queue: "\x00"},
+		"Kind":         {Kind: "\xff"},
+		"Which.Group":  {Group: "\x00"},
+		"Key":          {Key: "\xff"},
+	} {
+		n, err := deleter.Delete(t.Context(), nil, which)
+		wantInvalid(t, fmt.Sprintf("Delete(%+v)", which), err, field)
+		if n != 0 {
+			t.Errorf("Delete(%+v): got %d, want 0", which, n)
+		}
+	}
+	_, err := deleter.Delete(cancelled(t), nil, queue.Which{Queue: "q"})
+	wantCanceled(t, "Delete", err)
+	claimOne(t, h)
+}
