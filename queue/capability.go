@@ -329,3 +329,24 @@ type Fleet interface {
 	// jobs that run. If most is below 1 or above [MaxRuns], the error is an [*InvalidError].
 	Runs(ctx context.Context, most int, workers ...string) ([]Run, error)
 }
+
+// Tabled is a backend whose jobs are in tables of a SQL database. Package ops asks that database
+// what no other interface tells: locks, settings, the state of the server.
+type Tabled interface {
+	// Tables says where the tables are. It does not touch the database.
+	Tables() Tables
+}
+
+// Tables says where the tables of a backend are.
+type Tables struct {
+	// DB is the backend's own handle. The caller of the backend's New closes it.
+	DB *sql.DB
+	// Dialect is "postgres" or "sqlite".
+	Dialect string
+	// Schema is the schema of the tables on PostgreSQL. On SQLite it is what their names begin with.
+	Schema string
+	// Version is the number of the newest migration that the program knows.
+	Version int
+	// Retention says how long ended jobs are kept, with its defaults.
+	Retention Retention
+}

@@ -50,6 +50,7 @@ var _ interface {
 	queue.ScheduleRunner
 	queue.Ruler
 	queue.Fleet
+	queue.Tabled
 } = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options
@@ -64,4 +65,13 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 		return nil, err
 	}
 	return &Backend{db: db, options: o, sql: loadStatements(o.Schema)}, nil
+}
+
+// Tables implements [queue.Tabled].
+func (b *Backend) Tables() queue.Tables {
+	steps := sqlkit.Migrations(sqlFiles, "sql/migrations")
+	return queue.Tables{
+		DB: b.db, Dialect: "postgres", Schema: b.options.Schema, Retention: b.options.Retention,
+		Version: steps[len(steps)-1].Version,
+	}
 }

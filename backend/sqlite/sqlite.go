@@ -52,6 +52,7 @@ var _ interface {
 	queue.ScheduleRunner
 	queue.Ruler
 	queue.Fleet
+	queue.Tabled
 } = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.
@@ -142,3 +143,12 @@ func wrap(ctx context.Context, operation string, err error) error {
 // now returns the host's time, truncated to microseconds. So a time that must lie in the future is
 // now plus at least one microsecond.
 func now() int64 { return time.Now().UnixMicro() }
+
+// Tables implements [queue.Tabled].
+func (b *Backend) Tables() queue.Tables {
+	steps := sqlkit.Migrations(sqlFiles, "sql/migrations")
+	return queue.Tables{
+		DB: b.db, Dialect: "sqlite", Schema: b.options.Prefix, Retention: b.options.Retention,
+		Version: steps[len(steps)-1].Version,
+	}
+}

@@ -1,0 +1,215 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// onPostgres are the checks of PostgreSQL, in the order of docs/doctor.md, without those of
+// everywhere.
+var onPostgres = []check{
+	{"version", version},
+	{"writable", writable},
+	{"schema", schema},
+	{"table", table},
+	{"horizon", horizon},
+	{"dead-rows", deadRows},
+	{"autovacuum", autovacuum},
+	{"stale-leases", staleLeases},
+	{"clock", clock},
+	{"connections", connections},
+	{"durability", durability},
+	{"timeouts", timeouts},
+	{"planner", planner},
+}
+
+// facts of the server that several checks need.
+type identity struct {
+	version        int // such as 180001
+	isStandby      bool
+	isReadOnly     bool
+	clock          time.Time
+	asked, replied time.Time // by the local clock
+}
+
+// reach connects to the server, and finds out what other checks need to know.
+func reach(ctx context.Context, d *doctor) (finding, error) {
+	if err := d.server.identify(ctx); err != nil {
+		return finding{Fail, "the database cannot be reached: " + err.Error(), "look at the URL, the network, and whether the server runs"}, nil
+	}
+	return finding{value: d.server.name + " as " + d.server.role}, nil
+}
+
+// identify asks the server who it is.
+func (s *server) identify(ctx context.Context) error {
+	var name string
+	i := identity{asked: time.Now()}
+	err := s.row(ctx, "server", &name, &i.version, &i.isStandby, &i.isReadOnly, &s.role, &s.seesAll, &i.clock)
+	i.replied = time.Now()
+	name, _, _ = strings.Cut(name, " ") // without the packager's own
+	s.name, s.identity = "PostgreSQL "+name, i
+	return err
+}
+
+// oldest is the lowest major version that errand works with.
+const oldest = 13
+
+func version(_ context.Context, d *doctor) (finding, error) {
+	major := d.server.identity.version / 10000
+	end := endOfLife(major)
+	f := finding{value: fmt.Sprintf("%s, maintained until %s", d.server.name, end.Format("January 2006"))}
+	switch {
+	case major < oldest:
+		f.level, f.advice = Fail, fmt.Sprintf("errand needs PostgreSQL %d or newer", oldest)
+	case time.Now().After(end):
+		f.level, f.advice = Warn, "it gets no more fixes: upgrade the server"
+	}
+	return f, nil
+}
+
+// endOfLife returns when a major version gets its last minor release: five years after the first
+// one, in November.
+func endOfLife(major int) time.Time {
+	return time.Date(2012+major, time.November, 15, 0, 0, 0, 0, time.UTC)
+}
+
+func writable(_ context.Context, d *doctor) (finding, error) {
+	switch i := d.server.identity; {
+	case i.isStandby:
+		return finding{Fail, "the server is a standby, which only reads",
+			"connect to the primary: with several hosts in the URL, add target_session_attrs=read-write"}, nil
+	case i.isReadOnly:
+		return finding{Fail, "default_transaction_read_only is on",
+			"ALTER ROLE " + d.server.role + " RESET default_transaction_read_only, or of the database, or of the server"}, nil
+	}
+	return finding{value: "yes"}, nil
+}
+
+// clock compares the server's clock with the local one, which may be off by half a round trip.
+func clock(_ context.Context, d *doctor) (finding, error) {
+	i := d.server.identity
+	trip := i.replied.Sub(i.asked)
+	off := i.clock.Sub(i.asked.Add(trip / 2))
+	f := finding{value: fmt.Sprintf("the server is %v ahead of this host, ± %v", short(off), short(trip/2)),
+		advice: "synchronize both clocks (NTP). Jobs are due by the server's clock, handlers' deadlines go by the workers'"}
+	if off < 0 {
+		f.value = fmt.Sprintf("the server is %v behind this host, ± %v", short(-off), short(trip/2))
+	}
+	if beyond := off.Abs() - trip/2; beyond > 0 {
+		f.level = levelOf(beyond, time.Second, 30*time.Second)
+	}
+	return f, nil
+}
+
+func connections(ctx context.Context, d *doctor) (finding, error) {
+	var most, used, roleMost, roleUsed, baseMost, baseUsed int
+	if err := d.server.row(ctx, "connections", &most, &used, &roleMost, &roleUsed, &baseMost, &baseUsed); err != nil {
+		return finding{}, err
+	}
+	var f finding
+	highest := -1.0
+	for _, l := range []struct {
+		of         string
+		used, most int
+		advice     string
+	}{
+		{"the server", used, most, "raise max_connections, or lower the pools of the programs"},
+		{"the role " + d.server.role, roleUsed, roleMost, "ALTER ROLE " + d.server.role + " CONNECTION LIMIT, or lower the pools of the programs"},
+		{"the database", baseUsed, baseMost, "ALTER DATABASE … CONNECTION LIMIT, or lower the pools of the programs"},
+	} {
+		if l.most < 0 {
+			continue
+		}
+		share := float64(l.used) / float64(max(l.most, 1))
+		if share > highest {
+			highest = share
+			f = finding{levelOf(share, 0.8, 0.95), fmt.Sprintf("%d of %d connections of %s are in use", l.used, l.most, l.of), l.advice}
+		}
+	}
+	return f, nil
+}
+
+// settings reads settings, by their names.
+func (s *server) settings(ctx context.Context) (map[string]string, error) {
+	values := make(map[string]string)
+	err := s.rows(ctx, "settings", func(r *sql.Rows) error {
+		var name, value string
+		err := r.Scan(&name, &value)
+		values[name] = value
+		return err
+	})
+	return values, err
+}
+
+func durability(ctx context.Context, d *doctor) (finding, error) {
+	values, err := d.server.settings(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	var off []string
+	f := finding{value: "a commit is on disk when it returns"}
+	for _, name := range []string{"fsync", "full_page_writes"} {
+		if values[name] == "off" {
+			f.level = Fail
+			off = append(off, name+" is off: a crash of the host may ruin the database")
+		}
+	}
+	if values["synchronous_commit"] == "off" {
+		f.level = cmp.Or(f.level, Warn)
+		off = append(off, "synchronous_commit is off: a crash of the server loses the last commits, and their jobs run again or never")
+	}
+	if len(off) > 0 {
+		f.value, f.advice = strings.Join(off, "; "), "set them to on, unless the data may be lost"
+	}
+	return f, nil
+}
+
+func timeouts(ctx context.Context, d *doctor) (finding, error) {
+	values, err := d.server.settings(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	const shortest = 5 * time.Second
+	var low []string
+	for _, name := range []string{"statement_timeout", "transaction_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
+		var ms int64
+		if _, err := fmt.Sscan(values[name], &ms); err != nil {
+			continue // the server does not know it
+		}
+		if t := time.Duration(ms) * time.Millisecond; t > 0 && t < shortest {
+			low = append(low, fmt.Sprintf("%s is %v", name, t))
+		}
+	}
+	if len(low) == 0 {
+		return finding{value: "none is below " + shortest.String()}, nil
+	}
+	return finding{Warn, strings.Join(low, ", "),
+		"workers' statements of a busy server may be ended: raise it to 5 s at least for the role or the database"}, nil
+}
+
+func planner(ctx context.Context, d *doctor) (finding, error) {
+	values, err := d.server.settings(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	var off []string
+	for name, value := range values {
+		// The enable_partitionwise settings are off by default, and not about errand's statements.
+		if strings.HasPrefix(name, "enable_") && value == "off" && !strings.HasPrefix(name, "enable_partitionwise") {
+			off = append(off, name+" is off")
+		}
+	}
+	slices.Sort(off)
+	if mode := values["plan_cache_mode"]; mode != "auto" {
+		off = append(off, "plan_cache_mode is "+mode)
+	}
+	if len(off) == 0 {
+		return finding{value: "as the server has it by default"}, nil
+	}
+	return finding{Warn, strings.Join(off, ", "), "claims may read the whole table: RESET it for the role, the database and the server"}, nil
+}

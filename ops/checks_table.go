@@ -1,0 +1,246 @@
+package ops
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+func schema(ctx context.Context, d *doctor) (finding, error) {
+	var found int
+	const advice = "run postgres.Migrate with the same Options, or your migration tool"
+	err := d.server.row(ctx, "schema", &found)
+	if code := sqlState(err); code == undefinedTable || code == invalidSchema {
+		return finding{Fail, fmt.Sprintf("the schema %s is not in this database", d.server.tables.Schema), advice}, nil
+	}
+	if err != nil {
+		return finding{}, err
+	}
+	f := finding{value: fmt.Sprintf("migration %d of %d", found, d.server.tables.Version)}
+	switch known := d.server.tables.Version; {
+	case found < known:
+		f.level, f.advice = Fail, advice
+	case found > known:
+		f.level, f.advice = Warn, "a newer program has migrated it: update this one"
+	}
+	return f, nil
+}
+
+// table looks at what the table of jobs should not have.
+func table(ctx context.Context, d *doctor) (finding, error) {
+	s, err := d.server.stats(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	const shortest, wraps = 2 << 20, 1_000_000_000
+	f := finding{value: fmt.Sprintf("%d MB, no triggers but errand's, no row security", s.bytes>>20)}
+	switch {
+	case s.age >= wraps:
+		return finding{levelOf(s.age, wraps, wraps*8/5), fmt.Sprintf("its oldest row is %d million transactions old", s.age/1_000_000),
+			"the server stops writing at 2.1 billion: see the check horizon, then VACUUM (FREEZE) " + d.server.tables.Schema + ".jobs"}, nil
+	case s.hasRowSecurity:
+		return finding{Warn, "it has row security", "workers may not see all jobs: ALTER TABLE " + d.server.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"}, nil
+	case s.triggers != "":
+		return finding{Warn, "it has triggers that are not errand's: " + s.triggers, "each slows every call down, and may change jobs: DROP TRIGGER, unless you need it"}, nil
+	case s.bytes < shortest:
+		return finding{Warn, fmt.Sprintf("it has only %d kB", s.bytes>>10),
+			"TRUNCATE has undone its padding, so plans may flip when it grows: INSERT and DELETE 600 rows, as the first migration does"}, nil
+	}
+	return f, nil
+}
+
+// tableStats is what sql/postgres/table.sql returns.
+type tableStats struct {
+	bytes          int64
+	hasRowSecurity bool
+	tuples         float64
+	age            int64
+	triggers       string
+	noAutovacuum   bool
+}
+
+func (s *server) stats(ctx context.Context) (t tableStats, err error) {
+	err = s.row(ctx, "table", &t.bytes, &t.hasRowSecurity, &t.tuples, &t.age, &t.triggers, &t.noAutovacuum)
+	return t, err
+}
+
+// holder keeps VACUUM from removing dead rows.
+type holder struct {
+	kind, name               string
+	xids                     int64
+	held                     sql.NullFloat64
+	application, role, state string
+}
+
+func (s *server) holders(ctx context.Context) (list []holder, err error) {
+	err = s.rows(ctx, "horizon", func(r *sql.Rows) error {
+		var h holder
+		err := r.Scan(&h.kind, &h.name, &h.xids, &h.held, &h.application, &h.role, &h.state)
+		list = append(list, h)
+		return err
+	})
+	return list, err
+}
+
+// Slots and standbys do not tell since when they hold the horizon, only how many transactions ago
+// that began.
+const (
+	manyXids    = 100_000
+	tooManyXids = 10_000_000
+)
+
+func horizon(ctx context.Context, d *doctor) (finding, error) {
+	list, err := d.server.holders(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	worst := finding{value: "nothing keeps VACUUM from removing dead rows for long"}
+	for _, h := range list {
+		level := levelOf(h.xids, manyXids, tooManyXids)
+		if h.held.Valid {
+			level = d.options.Horizon.level(seconds(h.held.Float64))
+		}
+		if level == Fail && worst.level != Fail || level == Warn && worst.level == "" {
+			worst = finding{level, h.String(), h.remedy()}
+		}
+	}
+	if worst.level == "" && !d.server.seesAll {
+		return d.server.needsStats("no holder found"), nil
+	}
+	return worst, nil
+}
+
+// String says what the holder is.
+func (h holder) String() string {
+	var b strings.Builder
+	switch h.kind {
+	case "session":
+		fmt.Fprintf(&b, "session %s", h.name)
+	case "prepared":
+		fmt.Fprintf(&b, "the prepared transaction %q", h.name)
+	case "slot":
+		fmt.Fprintf(&b, "the replication slot %q", h.name)
+	default:
+		fmt.Fprintf(&b, "the standby %q", h.name)
+	}
+	var about []string
+	for _, part := range []struct{ what, value string }{{"application", h.application}, {"role", h.role}, {"", h.state}} {
+		if part.value != "" {
+			about = append(about, strings.TrimSpace(part.what+" "+part.value))
+		}
+	}
+	if len(about) > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(about, ", "))
+	}
+	b.WriteString(" keeps VACUUM from removing dead rows")
+	if h.held.Valid {
+		fmt.Fprintf(&b, ", for %v", short(seconds(h.held.Float64)))
+	} else {
+		fmt.Fprintf(&b, ", for %d transactions", h.xids)
+	}
+	return b.String()
+}
+
+// remedy returns the statement that ends it.
+func (h holder) remedy() string {
+	switch h.kind {
+	case "session":
+		return "end its transaction, or: SELECT pg_terminate_backend(" + h.name + ")"
+	case "prepared":
+		return "COMMIT PREPARED or ROLLBACK PREPARED " + literal(h.name)
+	case "slot":
+		return "let its standby catch up, or: SELECT pg_drop_replication_slot(" + literal(h.name) + ")"
+	}
+	return "end the long query on the standby, or set its hot_standby_feedback to off"
+}
+
+// literal quotes a text for SQL.
+func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+func deadRows(ctx context.Context, d *doctor) (finding, error) {
+	var dead, live int64
+	var since sql.NullFloat64
+	var isRunning bool
+	if err := d.server.row(ctx, "dead_rows", &dead, &live, &since, &isRunning); err != nil {
+		return finding{}, err
+	}
+	f := finding{value: fmt.Sprintf("%d dead rows beside %d, never vacuumed", dead, live),
+		advice: "see the checks horizon and autovacuum. With neither, VACUUM " + d.server.tables.Schema + ".jobs"}
+	if since.Valid {
+		f.value = fmt.Sprintf("%d dead rows beside %d, vacuumed %v ago", dead, live, short(seconds(since.Float64)))
+	}
+	if isRunning {
+		f.value += ", VACUUM is running"
+	}
+	isLate := !since.Valid || seconds(since.Float64) > 10*time.Minute
+	switch {
+	case dead > 1_000_000 && isLate && !isRunning:
+		f.level = Fail
+	case dead > 100_000:
+		f.level = Warn
+	}
+	return f, nil
+}
+
+func autovacuum(ctx context.Context, d *doctor) (finding, error) {
+	values, err := d.server.settings(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	t, err := d.server.stats(ctx)
+	switch {
+	case err != nil:
+		return finding{}, err
+	case values["autovacuum"] == "off":
+		return finding{Fail, "autovacuum is off", "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()"}, nil
+	case values["track_counts"] == "off":
+		return finding{Fail, "track_counts is off, so autovacuum does nothing", "ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf()"}, nil
+	case t.noAutovacuum:
+		return finding{Fail, "autovacuum is off for the table of jobs", "ALTER TABLE " + d.server.tables.Schema + ".jobs RESET (autovacuum_enabled)"}, nil
+	}
+	return finding{value: "on"}, nil
+}
+
+func staleLeases(ctx context.Context, d *doctor) (finding, error) {
+	var jobs, workers int
+	if err := d.server.row(ctx, "stale_leases", &jobs, &workers); err != nil {
+		return finding{}, err
+	}
+	if jobs == 0 {
+		return finding{value: "none"}, nil
+	}
+	return finding{levelOf(jobs, 1, 1000),
+		fmt.Sprintf("the leases of %d running jobs of %d workers expired long ago, and no worker has reclaimed them", jobs, workers),
+		"start a worker: each one reclaims, whatever queues it serves"}, nil
+}
+
+var errNoCapability = errors.New("the backend cannot tell")
+
+// backlog finds the queue whose oldest due job has waited longest.
+func backlog(ctx context.Context, d *doctor) (finding, error) {
+	b, ok := queue.As[queue.Backlogger](d.queue)
+	if !ok {
+		return finding{level: Skipped, value: errNoCapability.Error()}, nil
+	}
+	list, err := b.Backlogs(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	var worst queue.Backlog
+	for _, l := range list {
+		if l.Age > worst.Age {
+			worst = l
+		}
+	}
+	if worst.Queue == "" {
+		return finding{value: "no due job waits"}, nil
+	}
+	return finding{d.options.Backlog.level(worst.Age),
+		fmt.Sprintf("a job of the queue %s has been due for %v, %d queues have due jobs", worst.Queue, short(worst.Age), len(list)),
+		"errand explain --queue " + worst.Queue}, nil
+}

@@ -1,0 +1,76 @@
+package ops_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/ops"
+)
+
+// TestDocs: docs/doctor.md lists the checks and the reasons that there are, and no others.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, q := fresh(t)
+	report, err := ops.Doctor(t.Context(), q, ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := make(map[string]bool)
+	for _, c := range report.Checks {
+		checks[c.ID] = true
+		if c.SQL == "" && c.ID != "version" && c.ID != "writable" && c.ID != "clock" && c.ID != "backlog" {
+			t.Errorf("the check %s shows no SQL", c.ID)
+		}
+	}
+	compare(t, string(page), "checks", checks)
+	compare(t, string(page), "reasons", reasons(t))
+}
+
+// reasons are the IDs of reasons in the code.
+func reasons(t *testing.T) map[string]bool {
+	t.Helper()
+	ids := make(map[string]bool)
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			for _, m := range regexp.MustCompile(`(?:Reason\{ID: |\{\{ID: |r\.ID(?:, r\.\w+)* = )"([a-z-]+)"`).FindAllStringSubmatch(string(text), -1) {
+				ids[m[1]] = true
+			}
+		}
+	}
+	return ids
+}
+
+// compare compares the IDs in the first column of a table of the page with those of the code.
+func compare(t *testing.T, page, table string, code map[string]bool) {
+	t.Helper()
+	_, text, _ := strings.Cut(page, "<!-- "+table+" -->")
+	text, _, _ = strings.Cut(text, "\n\n")
+	listed := make(map[string]bool)
+	for row := range strings.Lines(text) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
+		for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(first, -1) {
+			listed[m[1]] = true
+		}
+	}
+	got, want := slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(code))
+	if !slices.Equal(got, want) {
+		t.Errorf("the table of %s lists\n%v, the code has\n%v", table, got, want)
+	}
+}

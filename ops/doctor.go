@@ -1,0 +1,181 @@
+package ops
+
+import (
+	"context"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Level says how bad it is what a [Check] or a [Reason] tells.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"      // as it should be
+	Warn    Level = "warn"    // look at it soon
+	Fail    Level = "fail"    // jobs do not run, are not safe, or will soon not run
+	Skipped Level = "skipped" // not known; the Value of the check says why
+)
+
+// Check is what [Doctor] has found out about one thing.
+type Check struct {
+	// ID is the name of the check, such as "horizon". It will not change. docs/doctor.md lists them.
+	ID string `json:"id"`
+	// Level is [Skipped] if a right is missing, if the check does not apply, or if it took too long.
+	Level Level `json:"level"`
+	// Value is what the check has found, in one line.
+	Value string `json:"value"`
+	// Advice is what to do about it; "" if Level is [OK].
+	Advice string `json:"advice,omitempty"`
+	// SQL is the statements that the check has run, "" if none.
+	SQL string `json:"sql,omitempty"`
+	// Took is how long the check took.
+	Took time.Duration `json:"took_ns"`
+}
+
+// Report is the answer of [Doctor].
+type Report struct {
+	// At is when the report was made, by the local clock.
+	At time.Time `json:"at"`
+	// Backend names the database: "PostgreSQL 18.1", "SQLite", or "" if its backend does not say.
+	Backend string `json:"backend,omitempty"`
+	// Checks are in the order in which docs/doctor.md lists them.
+	Checks []Check `json:"checks"`
+}
+
+// Level returns the worst level of the checks: [Fail], [Warn] or [OK]. A skipped check counts as
+// [OK].
+func (r Report) Level() Level {
+	worst := OK
+	for _, c := range r.Checks {
+		if c.Level == Fail || c.Level == Warn && worst == OK {
+			worst = c.Level
+		}
+	}
+	return worst
+}
+
+// Bounds are how long something may last before a check warns, and before it fails.
+type Bounds struct {
+	Warn time.Duration
+	Fail time.Duration
+}
+
+// Options are the bounds of [Doctor]. The zero value is what docs/doctor.md says.
+type Options struct {
+	// Backlog bounds how long a due job may have waited. A zero field means 1 or 15 minutes.
+	Backlog Bounds
+	// Horizon bounds how long a transaction may keep VACUUM from removing dead rows. A zero field
+	// means 1 or 10 minutes.
+	Horizon Bounds
+}
+
+func (o Options) withDefaults() Options {
+	o.Backlog = o.Backlog.or(time.Minute, 15*time.Minute)
+	o.Horizon = o.Horizon.or(time.Minute, 10*time.Minute)
+	return o
+}
+
+func (b Bounds) or(warn, fail time.Duration) Bounds {
+	if b.Warn == 0 {
+		b.Warn = warn
+	}
+	if b.Fail == 0 {
+		b.Fail = fail
+	}
+	return b
+}
+
+// level returns the level of something that has lasted for d.
+func (b Bounds) level(d time.Duration) Level { return levelOf(d, b.Warn, b.Fail) }
+
+// levelOf returns [Warn] from warn on, and [Fail] from fail on.
+func levelOf[T int | int64 | float64 | time.Duration](value, warn, fail T) Level {
+	switch {
+	case value >= fail:
+		return Fail
+	case value >= warn:
+		return Warn
+	}
+	return OK
+}
+
+// checkTimeout is how long one check may take.
+const checkTimeout = 2 * time.Second
+
+// Doctor looks for what is wrong with q: with its server, its tables, its workers. It changes
+// nothing. It runs one check after the other, and each takes two seconds at most. If the database
+// cannot be reached, the check "reach" fails and is the only one. The error is ctx's.
+func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
+	r := Report{At: time.Now()}
+	d := &doctor{queue: q, options: o.withDefaults()}
+	checks := everywhere
+	if tabled, ok := queue.As[queue.Tabled](q); ok && tabled.Tables().Dialect == postgresDialect {
+		d.server = &server{tables: tabled.Tables()}
+		reach := d.run(ctx, check{"reach", reach})
+		r.Backend = d.server.name
+		r.Checks = append(r.Checks, reach)
+		if reach.Level == Fail {
+			return r, ctx.Err()
+		}
+		checks = append(onPostgres[:len(onPostgres):len(onPostgres)], everywhere...)
+	}
+	for _, c := range checks {
+		r.Checks = append(r.Checks, d.run(ctx, c))
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// doctor is one call of Doctor.
+type doctor struct {
+	queue   queue.Queue
+	options Options
+	server  *server // nil unless the jobs are in PostgreSQL
+}
+
+// check is something that Doctor looks at.
+type check struct {
+	id string
+	// look returns the level, the value and the advice.
+	look func(ctx context.Context, d *doctor) (finding, error)
+}
+
+// finding is what a check has found. A zero level is OK.
+type finding struct {
+	level         Level
+	value, advice string
+}
+
+// everywhere are the checks of all backends.
+var everywhere = []check{
+	{"backlog", backlog},
+}
+
+// run runs a check. An error of it is a finding, too.
+func (d *doctor) run(ctx context.Context, c check) Check {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if d.server != nil {
+		d.server.ran = nil
+	}
+	f, err := c.look(ctx, d)
+	if err != nil {
+		f = failed(ctx, err)
+	}
+	result := Check{ID: c.id, Level: f.level, Value: f.value, Took: time.Since(began)}
+	if result.Level == "" {
+		result.Level = OK
+	}
+	if result.Level != OK {
+		result.Advice = f.advice
+	}
+	if d.server != nil {
+		result.SQL = d.server.texts()
+	}
+	return result
+}

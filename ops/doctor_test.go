@@ -1,0 +1,196 @@
+package ops_test
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestHealthy: Doctor finds nothing on a fresh server, nor beside jobs that run and wait.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	if found := examine(t, q, ops.Options{}); len(found) > 0 {
+		t.Errorf("an empty queue: found %v", found)
+	}
+	exec(t, db, `INSERT INTO errand.jobs (queue) SELECT 'q' FROM generate_series(1, 1000)`)
+	claim(t, q, "q", time.Minute)
+	if found := examine(t, q, ops.Options{}); len(found) > 0 {
+		t.Errorf("1,000 jobs: found %v", found)
+	}
+	if found := examine(t, memory.New(memory.Options{}), ops.Options{}); len(found) > 0 {
+		t.Errorf("in memory: found %v", found)
+	}
+}
+
+// TestFaults: Doctor finds each fault, and only that.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct {
+		id    string
+		name  string
+		level ops.Level
+		make  func(t *testing.T, db *sql.DB, q *postgres.Backend)
+		says  string // is in the check's value or its advice
+	}{
+		{"horizon", "a snapshot", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			tx := begin(t, db)
+			exec(t, tx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
+			exec(t, tx, `SELECT 1 FROM errand.jobs`)
+			time.Sleep(short.Warn)
+		}, "pg_terminate_backend("},
+		{"horizon", "a prepared transaction", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			prepare(t, db, `INSERT INTO errand.jobs (queue) VALUES ('q')`)
+			time.Sleep(short.Warn)
+		}, "ROLLBACK PREPARED 'ops_test_"},
+		{"schema", "none", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `DROP SCHEMA errand CASCADE`)
+		}, "postgres.Migrate"},
+		{"schema", "old", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `DELETE FROM errand.migrations WHERE version = (SELECT max(version) FROM errand.migrations)`)
+		}, "postgres.Migrate"},
+		{"schema", "new", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `INSERT INTO errand.migrations (version, name) VALUES (9999, 'later')`)
+		}, "newer"},
+		{"table", "truncated", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `TRUNCATE errand.jobs`)
+		}, "TRUNCATE"},
+		{"table", "a trigger", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `CREATE TRIGGER mine BEFORE UPDATE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()`)
+		}, "mine"},
+		{"table", "row security", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `ALTER TABLE errand.jobs ENABLE ROW LEVEL SECURITY`)
+		}, "ROW LEVEL SECURITY"},
+		{"autovacuum", "off", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `ALTER TABLE errand.jobs SET (autovacuum_enabled = off)`)
+		}, "RESET (autovacuum_enabled)"},
+		{"stale-leases", "nobody reclaims", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			enqueue(t, q, queue.Job{})
+			claim(t, q, "", 10*time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
+		}, "start a worker"},
+		{"backlog", "nobody works", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			enqueue(t, q, queue.Job{Queue: "slow"})
+			time.Sleep(short.Warn)
+		}, "the queue slow"},
+		{"connections", "the database's limit", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			db.SetMaxOpenConns(2)
+			exec(t, db, fmt.Sprintf(`ALTER DATABASE %s CONNECTION LIMIT 1`, database(t, db)))
+		}, "1 of 1 connections of the database"},
+		{"timeouts", "of the database", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			setDefault(t, db, "statement_timeout", "'1s'")
+		}, "statement_timeout is 1s"},
+		{"planner", "a setting", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			setDefault(t, db, "enable_indexscan", "off")
+		}, "enable_indexscan is off"},
+		{"writable", "by default not", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			setDefault(t, db, "default_transaction_read_only", "on")
+		}, "RESET default_transaction_read_only"},
+	} {
+		t.Run(f.id+"/"+f.name, func(t *testing.T) {
+			t.Parallel()
+			db, q := fresh(t)
+			f.make(t, db, q)
+			found := examine(t, q, ops.Options{Backlog: short, Horizon: short})
+			c, ok := found[f.id]
+			if !ok || len(found) > 1 {
+				t.Fatalf("found %v, want only %s", slices.Collect(maps.Keys(found)), f.id)
+			}
+			if c.Level != f.level || !strings.Contains(c.Value+" "+c.Advice, f.says) || c.Advice == "" {
+				t.Errorf("%s: %s → %s, want %s with %q", c.Level, c.Value, c.Advice, f.level, f.says)
+			}
+		})
+	}
+}
+
+// short are bounds for tests. The failing one is out of their reach.
+var short = ops.Bounds{Warn: time.Second, Fail: time.Hour}
+
+// setDefault changes a setting of the database, and makes the sessions of db begin with it.
+func setDefault(t *testing.T, db *sql.DB, name, value string) {
+	t.Helper()
+	exec(t, db, fmt.Sprintf("ALTER DATABASE %s SET %s = %s", database(t, db), name, value))
+	db.SetMaxIdleConns(0) // closes them
+	db.SetMaxIdleConns(2)
+}
+
+func database(t *testing.T, db *sql.DB) (name string) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), `SELECT quote_ident(current_database())`).Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// prepare prepares a transaction that has run a statement, until the end of the test.
+func prepare(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	gid := "ops_" + database(t, db)
+	tx := begin(t, db)
+	exec(t, tx, statement)
+	gid = strings.ReplaceAll(gid, "errand_", "")
+	exec(t, tx, `PREPARE TRANSACTION '`+gid+`'`)
+	_ = tx.Rollback() // nothing is left of it in this session
+	t.Cleanup(func() {
+		if _, err := db.Exec(`ROLLBACK PREPARED '` + gid + `'`); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestUnreachable: Doctor says that there is no server.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("pgx", "postgres://nobody:secret@127.0.0.1:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	report, err := ops.Doctor(t.Context(), backend(t, db, postgres.Options{}), ops.Options{})
+	if err != nil || len(report.Checks) != 1 || report.Checks[0].ID != "reach" || report.Level() != ops.Fail {
+		t.Fatalf("report %v, error %v", report, err)
+	}
+	if strings.Contains(report.Checks[0].Value, "secret") {
+		t.Errorf("the value has the password: %s", report.Checks[0].Value)
+	}
+}
+
+// TestFewRights: a role that may do nothing gets a check for each right that is missing, and no
+// finding.
+func TestFewRights(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.Open(t)
+	role := "stranger_" + strings.ReplaceAll(database(t, db), "errand_test_", "")
+	exec(t, db, "CREATE ROLE "+role)
+	t.Cleanup(func() { _, _ = db.Exec("DROP OWNED BY " + role + "; DROP ROLE " + role) })
+	db.SetMaxOpenConns(1)
+	exec(t, db, "SET ROLE "+role)
+	defer func() { _, _ = db.Exec("RESET ROLE") }()
+	report, err := ops.Doctor(t.Context(), backend(t, db, postgres.Options{}), ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skipped := 0
+	for _, c := range report.Checks {
+		t.Logf("%-13s %-7s %s", c.ID, c.Level, c.Value)
+		if c.Level == ops.Skipped {
+			skipped++
+			if !strings.Contains(c.Value, "permission denied") && !strings.Contains(c.Advice, "pg_read_all_stats") {
+				t.Errorf("%s: names no right: %s → %s", c.ID, c.Value, c.Advice)
+			}
+		}
+	}
+	if skipped < 4 {
+		t.Errorf("%d checks are skipped, want more", skipped)
+	}
+}

@@ -1,0 +1,40 @@
+package ops_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// A person asks what is wrong with a queue, and why a job does not run.
+func Example() {
+	ctx := context.Background()
+	q := memory.New(memory.Options{})
+	if err := q.PauseQueue(ctx, nil, "emails", true); err != nil {
+		log.Fatal(err)
+	}
+	job := &queue.Job{Queue: "emails", Kind: "email.welcome"}
+	if err := q.Enqueue(ctx, nil, job); err != nil {
+		log.Fatal(err)
+	}
+
+	report, err := ops.Doctor(ctx, q, ops.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("doctor:", report.Level())
+	answer, err := ops.Explain(ctx, q, ops.Question{ID: job.ID})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range answer.Reasons {
+		fmt.Println(r.ID+":", r.Verdict)
+	}
+	// Output:
+	// doctor: ok
+	// queue-paused: The queue emails is paused.
+}

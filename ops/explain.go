@@ -1,0 +1,181 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Question says which job [Explain] is asked about: the one with that ID, or with that Key, or the
+// due job of the Queue or the Kind that has waited longest. Queue narrows Key and Kind. One of ID,
+// Key, Queue and Kind is required.
+type Question struct {
+	ID    int64  `json:"id,omitempty"`
+	Key   string `json:"key,omitempty"`
+	Queue string `json:"queue,omitempty"`
+	Kind  string `json:"kind,omitempty"`
+}
+
+func (q Question) check() error {
+	switch {
+	case q.ID < 0:
+		return &queue.InvalidError{Field: "ID", Problem: fmt.Sprintf("%d: at least 1", q.ID)}
+	case q == Question{}:
+		return &queue.InvalidError{Field: "Question", Problem: "empty: set ID, Key, Queue or Kind"}
+	case q.ID > 0 && (q != Question{ID: q.ID}):
+		return &queue.InvalidError{Field: "ID", Problem: "beside Key, Queue or Kind: set it alone"}
+	case q.Key != "" && q.Kind != "":
+		return &queue.InvalidError{Field: "Kind", Problem: "beside Key: a key belongs to a queue, not to a kind"}
+	}
+	return nil
+}
+
+// Reason is one cause why a job does not run, or what it does instead.
+type Reason struct {
+	// ID is the name of the reason, such as "queue-paused". It will not change. docs/doctor.md lists
+	// them.
+	ID string `json:"id"`
+	// Level is [OK] for what is as it should be, such as a job that runs or waits for its time.
+	Level Level `json:"level"`
+	// Verdict says in one sentence what is the matter.
+	Verdict string `json:"verdict"`
+	// Evidence are the facts that show it. They hold no payload and no text of an error: that is in
+	// the Job of the answer.
+	Evidence []string `json:"evidence,omitempty"`
+	// Remedy is what to do about it; "" if there is nothing to do.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Answer is what [Explain] has found out.
+type Answer struct {
+	Question Question `json:"question"`
+	// At is when the facts were read, by the backend's clock if it is known.
+	At time.Time `json:"at"`
+	// Job is the job that the reasons are about, without its Payload and Headers. nil if there is
+	// none.
+	Job *queue.Record `json:"job,omitempty"`
+	// Reasons has at least one. The first is the verdict. The others also keep the job from running,
+	// or would once the first is mended, the most certain ones first.
+	Reasons []Reason `json:"reasons"`
+	// Unknown is what could not be found out, and why, such as a missing right.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// Level returns the worst level of the reasons.
+func (a Answer) Level() Level {
+	worst := OK
+	for _, r := range a.Reasons {
+		if r.Level == Fail || r.Level == Warn && worst == OK {
+			worst = r.Level
+		}
+	}
+	return worst
+}
+
+// maxLooks is how often Explain reads the facts if the job changes meanwhile.
+const maxLooks = 3
+
+// Explain says why a job does not run, or what has become of it. It changes nothing. The backend
+// has to be a [queue.Inspector]. A bad question is a [*queue.InvalidError].
+//
+// Facts are read one after the other. If the job has changed meanwhile, Explain reads them again,
+// three times at most. It takes a second or two on a database that is slow to answer; each
+// statement is ended after two.
+func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, error) {
+	if err := question.check(); err != nil {
+		return Answer{}, err
+	}
+	inspector, ok := queue.As[queue.Inspector](q)
+	if !ok {
+		return Answer{}, fmt.Errorf("ops: explain: the backend is no queue.Inspector: %w", errors.ErrUnsupported)
+	}
+	for look := 1; ; look++ {
+		f := &facts{queue: q, inspector: inspector, question: question, at: time.Now()}
+		if tabled, ok := queue.As[queue.Tabled](q); ok && tabled.Tables().Dialect == postgresDialect {
+			f.server = &server{tables: tabled.Tables()}
+		}
+		reasons, err := f.explain(ctx)
+		if err != nil {
+			return Answer{}, fmt.Errorf("ops: explain: %w", err)
+		}
+		if f.job != nil && look < maxLooks {
+			hasChanged, err := f.hasChanged(ctx)
+			if err != nil {
+				return Answer{}, fmt.Errorf("ops: explain: %w", err)
+			}
+			if hasChanged {
+				continue
+			}
+		}
+		a := Answer{Question: question, At: f.at, Reasons: reasons, Unknown: f.unknown}
+		if f.job != nil {
+			shown := *f.job
+			shown.Payload, shown.Headers = nil, nil
+			a.Job = &shown
+		}
+		return a, nil
+	}
+}
+
+// facts is what one look of Explain has read.
+type facts struct {
+	queue     queue.Queue
+	inspector queue.Inspector
+	server    *server // nil unless the jobs are in PostgreSQL
+	question  Question
+	at        time.Time     // now, by the backend's clock
+	job       *queue.Record // nil if there is none
+	rules     []queue.Rule
+	unknown   []string
+}
+
+// hasChanged reports whether the job is no longer as it was read.
+func (f *facts) hasChanged(ctx context.Context) (bool, error) {
+	now, ok, err := f.inspector.Job(ctx, f.job.ID)
+	if err != nil {
+		return false, err
+	}
+	return !ok || now.Status != f.job.Status || now.Fence != f.job.Fence || !now.UpdatedAt.Equal(f.job.UpdatedAt), nil
+}
+
+// explain reads the facts and returns the reasons, of which there is at least one.
+func (f *facts) explain(ctx context.Context) ([]Reason, error) {
+	if f.server != nil {
+		if err := f.server.identify(ctx); err != nil {
+			return nil, err
+		}
+		f.at = f.server.identity.clock
+	}
+	reasons, err := f.find(ctx)
+	if err != nil || f.job == nil {
+		return reasons, err
+	}
+	switch f.job.Status {
+	case queue.StatusRunning:
+		return append(reasons, f.running()...), nil
+	case queue.StatusPending:
+		waiting, err := f.pending(ctx)
+		return append(reasons, waiting...), err
+	}
+	return append(reasons, f.ended()...), nil
+}
+
+// tryOrNote reports whether err is nil. It notes a missing right and a time-out as something that is
+// not known, and returns every other error.
+func (f *facts) tryOrNote(ctx context.Context, what string, err error) (bool, error) {
+	if err == nil {
+		return true, nil
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	switch sqlState(err) {
+	case insufficientPrivilege, queryCanceled, lockNotAvailable, undefinedTable, undefinedColumn, undefinedFunction:
+		f.unknown = append(f.unknown, what+": "+err.Error())
+		return false, nil
+	}
+	return false, err
+}

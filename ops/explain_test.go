@@ -1,0 +1,326 @@
+package ops_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// cases are faults that every backend can have. make returns what to ask.
+var cases = []struct {
+	reason string
+	level  ops.Level
+	make   func(t *testing.T, q backends) ops.Question
+}{
+	{"completed", ops.OK, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
+		return ops.Question{ID: id}
+	}},
+	{"dead", ops.Fail, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{MaxAttempts: 1})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Retry, Err: errors.New("no")})
+		return ops.Question{ID: id}
+	}},
+	{"dead-discarded", ops.Fail, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Dead, Err: errors.New("no")})
+		return ops.Question{ID: id}
+	}},
+	{"dead-crashed", ops.Fail, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{MaxAttempts: 1})
+		claim(t, q, "", time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		if jobs, err := q.Reclaim(t.Context(), 10); err != nil || len(jobs) != 1 {
+			t.Fatalf("reclaimed %d, error %v", len(jobs), err)
+		}
+		return ops.Question{ID: id}
+	}},
+	{"cancelled", ops.OK, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		cancel(t, q, id)
+		return ops.Question{ID: id}
+	}},
+	{"held", ops.Fail, func(t *testing.T, q backends) ops.Question {
+		return ops.Question{ID: held(t, q)}
+	}},
+	{"behind-held", ops.Fail, func(t *testing.T, q backends) ops.Question {
+		held(t, q)
+		return ops.Question{ID: enqueue(t, q, queue.Job{Group: "g", Ordered: true})}
+	}},
+	{"behind-running", ops.OK, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Group: "g", Ordered: true})
+		id := enqueue(t, q, queue.Job{Group: "g", Ordered: true})
+		claim(t, q, "", time.Minute)
+		return ops.Question{ID: id}
+	}},
+	{"behind-back-off", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Group: "g", Ordered: true})
+		id := enqueue(t, q, queue.Job{Group: "g", Ordered: true})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Retry, Delay: time.Hour, Err: errors.New("no")})
+		return ops.Question{ID: id}
+	}},
+	{"behind-pending", ops.OK, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Group: "g", Ordered: true, Delay: time.Hour})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Group: "g", Ordered: true})}
+	}},
+	{"running", ops.OK, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		claim(t, q, "", time.Minute)
+		return ops.Question{ID: id}
+	}},
+	{"cancel-asked", ops.OK, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		claim(t, q, "", time.Minute)
+		cancel(t, q, id)
+		return ops.Question{ID: id}
+	}},
+	{"lease-expired", ops.Fail, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		claim(t, q, "", time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		return ops.Question{ID: id}
+	}},
+	{"delayed", ops.OK, func(t *testing.T, q backends) ops.Question {
+		return ops.Question{ID: enqueue(t, q, queue.Job{Delay: time.Hour})}
+	}},
+	{"back-off", ops.OK, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Retry, Delay: time.Hour, Err: errors.New("no")})
+		return ops.Question{ID: id}
+	}},
+	{"put-off", ops.OK, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		time.Sleep(1100 * time.Millisecond)
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release, Delay: time.Hour})
+		return ops.Question{ID: id}
+	}},
+	{"queue-paused", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		if err := q.PauseQueue(t.Context(), nil, "q", true); err != nil {
+			t.Fatal(err)
+		}
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
+	}},
+	{"group-paused", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		if err := q.PauseGroup(t.Context(), nil, "q", "g", true); err != nil {
+			t.Fatal(err)
+		}
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
+	}},
+	{"kind-paused", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		if err := q.PauseKinds(t.Context(), nil, "k"); err != nil {
+			t.Fatal(err)
+		}
+		return ops.Question{ID: enqueue(t, q, queue.Job{Kind: "k"})}
+	}},
+	{"queue-limit", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		setRules(t, q, queue.Rule{Queue: "q", Running: 1})
+		enqueue(t, q, queue.Job{Queue: "q"})
+		claim(t, q, "q", time.Minute)
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
+	}},
+	{"group-limit", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		setRules(t, q, queue.Rule{Queue: "q", PerGroup: 5}, queue.Rule{Queue: "q", Group: "g", PerGroup: 1})
+		enqueue(t, q, queue.Job{Queue: "q", Group: "g"})
+		claim(t, q, "q", time.Minute)
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
+	}},
+	{"jobs-ahead", ops.OK, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Priority: -1})
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"just-due", ops.OK, func(t *testing.T, q backends) ops.Question {
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"unexplained", ops.Fail, func(t *testing.T, q backends) ops.Question {
+		return ops.Question{ID: enqueue(t, q, queue.Job{ScheduledAt: time.Now().Add(-time.Minute)})}
+	}},
+	{"just-due", ops.OK, func(t *testing.T, q backends) ops.Question { // by its key, in spite of an ended job
+		enqueue(t, q, queue.Job{Key: "a key"})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
+		enqueue(t, q, queue.Job{Key: "a key"})
+		return ops.Question{Key: "a key"}
+	}},
+	{"completed", ops.OK, func(t *testing.T, q backends) ops.Question { // by its key
+		enqueue(t, q, queue.Job{Key: "a key"})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
+		return ops.Question{Key: "a key", Queue: queue.DefaultQueue}
+	}},
+	{"no-such-key", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Key: "a key", Queue: "q"})
+		return ops.Question{Key: "a key", Queue: queue.DefaultQueue}
+	}},
+	{"delayed", ops.OK, func(t *testing.T, q backends) ops.Question { // by its kind: the next one
+		enqueue(t, q, queue.Job{Kind: "k", Delay: time.Hour})
+		enqueue(t, q, queue.Job{Kind: "other"})
+		return ops.Question{Kind: "k"}
+	}},
+	{"nothing-waits", ops.OK, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Queue: "q"})
+		claim(t, q, "q", time.Minute)
+		return ops.Question{Queue: "q"}
+	}},
+	{"empty-queue", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Queue: "emails"})
+		return ops.Question{Queue: "email"}
+	}},
+}
+
+// backends is what the cases need of a backend.
+type backends interface {
+	queue.Queue
+	queue.Inspector
+	queue.Canceller
+	queue.Pauser
+	queue.Ruler
+	queue.Reclaimer
+}
+
+func cancel(t *testing.T, q queue.Canceller, id int64) {
+	t.Helper()
+	if n, err := q.Cancel(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+		t.Fatalf("cancelled %d, error %v", n, err)
+	}
+}
+
+func setRules(t *testing.T, q queue.Ruler, rules ...queue.Rule) {
+	t.Helper()
+	if err := q.SetRules(t.Context(), nil, rules...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// held makes an ordered job of group g that is held, and returns its ID.
+func held(t *testing.T, q backends) int64 {
+	t.Helper()
+	setRules(t, q, queue.Rule{OnDead: queue.HoldDead})
+	id := enqueue(t, q, queue.Job{Group: "g", Ordered: true})
+	settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Dead, Err: errors.New("no")})
+	return id
+}
+
+// TestExplain: Explain names each cause, and no other, on every backend.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for _, b := range []struct {
+		name string
+		open func(t *testing.T) backends
+	}{
+		{"memory", func(*testing.T) backends { return memory.New(memory.Options{}) }},
+		{"postgres", func(t *testing.T) backends { _, q := fresh(t); return q }},
+	} {
+		for _, c := range cases {
+			t.Run(b.name+"/"+c.reason, func(t *testing.T) {
+				t.Parallel()
+				q := b.open(t)
+				a := explain(t, q, c.make(t, q))
+				if len(a.Reasons) != 1 || a.Reasons[0].ID != c.reason || a.Level() != c.level {
+					t.Errorf("level %s, want %s for %s alone", a.Level(), c.level, c.reason)
+				}
+				if len(a.Unknown) > 0 {
+					t.Errorf("not known: %q", a.Unknown)
+				}
+			})
+		}
+	}
+}
+
+// TestExplainPostgres: Explain names the causes that only the server knows.
+func TestExplainPostgres(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reason string
+		also   string // a further reason
+		make   func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question
+	}{
+		{"row-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, begin(t, db), `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, id)
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"row-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			prepare(t, db, `UPDATE errand.jobs SET priority = 1`)
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"table-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, begin(t, db), `LOCK TABLE errand.jobs IN SHARE ROW EXCLUSIVE MODE`)
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"never-due", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, db, `ALTER TABLE errand.jobs DISABLE TRIGGER jobs_values_check_update`)
+			exec(t, db, `UPDATE errand.jobs SET scheduled_at = 'infinity'`)
+			return ops.Question{ID: id}
+		}},
+		{"foreign-status", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, db, `UPDATE errand.jobs SET status = 'failed'`)
+			return ops.Question{ID: id}
+		}},
+		{"never-existed", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			return ops.Question{ID: enqueue(t, q, queue.Job{}) + 1}
+		}},
+		{"gone", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // rolled back
+			job := queue.Job{Kind: "test"}
+			tx := begin(t, db)
+			if err := q.Enqueue(t.Context(), tx, &job); err != nil {
+				t.Fatal(err)
+			}
+			_ = tx.Rollback()
+			return ops.Question{ID: job.ID}
+		}},
+		{"uncommitted", "gone", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			job := queue.Job{Kind: "test"}
+			if err := q.Enqueue(context.Background(), begin(t, db), &job); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: job.ID}
+		}},
+		{"archived", "", func(t *testing.T, db *sql.DB, _ *postgres.Backend) ops.Question {
+			q := backend(t, db, postgres.Options{Retention: queue.Retention{Completed: -1, Archive: true}})
+			id := enqueue(t, q, queue.Job{})
+			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
+			if n, _, err := q.Prune(t.Context()); err != nil || n != 1 {
+				t.Fatalf("pruned %d, error %v", n, err)
+			}
+			return ops.Question{ID: id}
+		}},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			t.Parallel()
+			db, q := fresh(t)
+			var got []string
+			for _, r := range explain(t, q, c.make(t, db, q)).Reasons {
+				got = append(got, r.ID)
+			}
+			if want := strings.TrimSpace(c.reason + " " + c.also); strings.Join(got, " ") != want {
+				t.Errorf("reasons %v, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestQuestions: a bad question is an error that names its field.
+func TestQuestions(t *testing.T) {
+	q := memory.New(memory.Options{})
+	for _, question := range []ops.Question{{}, {ID: -1}, {ID: 1, Queue: "q"}, {Key: "k", Kind: "k"}} {
+		_, err := ops.Explain(t.Context(), q, question)
+		if _, ok := errors.AsType[*queue.InvalidError](err); !ok {
+			t.Errorf("%+v: error %v", question, err)
+		}
+	}
+}

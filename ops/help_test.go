@@ -1,0 +1,113 @@
+package ops_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// fresh is a queue in a PostgreSQL database of its own.
+func fresh(t *testing.T) (*sql.DB, *postgres.Backend) {
+	t.Helper()
+	db := postgrestest.Open(t)
+	return db, backend(t, db, postgres.Options{})
+}
+
+func backend(t *testing.T, db *sql.DB, o postgres.Options) *postgres.Backend {
+	t.Helper()
+	q, err := postgres.New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func exec(t *testing.T, db queue.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// enqueue enqueues a job and returns its ID.
+func enqueue(t *testing.T, q queue.Enqueuer, job queue.Job) int64 {
+	t.Helper()
+	if job.Kind == "" {
+		job.Kind = "test"
+	}
+	if err := q.Enqueue(t.Context(), nil, &job); err != nil {
+		t.Fatal(err)
+	}
+	return job.ID
+}
+
+// claim claims the due jobs of a queue, "" for the default one, as worker "w".
+func claim(t *testing.T, q queue.Consumer, name string, lease time.Duration) []*queue.Job {
+	t.Helper()
+	if name == "" {
+		name = queue.DefaultQueue
+	}
+	jobs, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{name}, Limit: 100, Lease: lease, Worker: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
+func settle(t *testing.T, q queue.Consumer, outcomes ...queue.Outcome) {
+	t.Helper()
+	if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 {
+		t.Fatalf("Settle: %d lost, error %v", len(lost), err)
+	}
+}
+
+// begin begins a transaction that the end of the test rolls back.
+func begin(t *testing.T, db *sql.DB) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(context.WithoutCancel(t.Context()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// examine returns the findings of Doctor that are neither ok nor skipped, by their IDs.
+func examine(t *testing.T, q queue.Queue, o ops.Options) map[string]ops.Check {
+	t.Helper()
+	report, err := ops.Doctor(t.Context(), q, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]ops.Check)
+	for _, c := range report.Checks {
+		t.Logf("%-13s %-7s %s", c.ID, c.Level, c.Value)
+		switch {
+		case c.Level == ops.OK || c.Level == ops.Skipped:
+		case c.ID == "durability" || c.ID == "version":
+			// Servers for tests do not sync, and may be of an old version.
+		default:
+			found[c.ID] = c
+		}
+	}
+	return found
+}
+
+// explain returns the answer to a question.
+func explain(t *testing.T, q queue.Queue, question ops.Question) ops.Answer {
+	t.Helper()
+	a, err := ops.Explain(t.Context(), q, question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range a.Reasons {
+		t.Logf("%s (%s): %s %q %s", r.ID, r.Level, r.Verdict, r.Evidence, r.Remedy)
+	}
+	return a
+}

@@ -1,0 +1,157 @@
+package ops
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+const postgresDialect = "postgres"
+
+//go:embed sql
+var sqlFiles embed.FS
+
+// server is a PostgreSQL server as Doctor and Explain ask it. It is for one call of them.
+type server struct {
+	tables queue.Tables
+	name   string // such as "PostgreSQL 18.1"
+	// seesAll is whether the role may see what sessions of other roles do.
+	seesAll  bool
+	role     string
+	ran      []string // the statements since ran was last reset
+	identity identity
+}
+
+// texts returns the statements that have run, each once.
+func (s *server) texts() string { return strings.Join(s.ran, "\n") }
+
+// load returns the text of sql/postgres/name.sql, with the backend's schema in place.
+func (s *server) load(name string) string {
+	text, err := sqlFiles.ReadFile("sql/postgres/" + name + ".sql")
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	schema := s.tables.Schema
+	return strings.NewReplacer("'errand'", "'"+schema+"'", "errand.", `"`+schema+`".`).Replace(string(text))
+}
+
+// rows runs sql/postgres/name.sql in a read-only transaction of its own, and calls scan for each
+// row. The server ends the statement after checkTimeout, also if this process is killed.
+func (s *server) rows(ctx context.Context, name string, scan func(*sql.Rows) error, args ...any) error {
+	tx, err := s.tables.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return s.rowsIn(ctx, tx, name, scan, args...)
+}
+
+// rowsIn does the same in tx.
+func (s *server) rowsIn(ctx context.Context, tx *sql.Tx, name string, scan func(*sql.Rows) error, args ...any) error {
+	if _, err := tx.ExecContext(ctx, limitTime); err != nil {
+		return err
+	}
+	text := s.load(name)
+	s.note(text)
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// note remembers a statement for the Check that runs.
+func (s *server) note(text string) {
+	text = strings.TrimSpace(text)
+	for _, ran := range s.ran {
+		if ran == text {
+			return
+		}
+	}
+	s.ran = append(s.ran, text)
+}
+
+// limitTime bounds each statement of the transaction. Statements wait for no lock for long: an
+// ALTER TABLE that waits would otherwise keep all claims waiting behind them.
+var limitTime = fmt.Sprintf("SELECT set_config('statement_timeout', '%d', true), set_config('lock_timeout', '500', true)",
+	checkTimeout.Milliseconds())
+
+// row runs sql/postgres/name.sql, which returns one row.
+func (s *server) row(ctx context.Context, name string, targets ...any) error {
+	found := false
+	err := s.rows(ctx, name, func(r *sql.Rows) error {
+		found = true
+		return r.Scan(targets...)
+	})
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
+}
+
+// The codes of errors that mean more than that the statement has failed.
+const (
+	insufficientPrivilege = "42501"
+	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
+	undefinedFunction     = "42883"
+	invalidSchema         = "3F000"
+	queryCanceled         = "57014"
+	lockNotAvailable      = "55P03"
+)
+
+// sqlState returns the SQLSTATE code of err, which the errors of pgx and lib/pq tell, or "".
+func sqlState(err error) string {
+	var s interface{ SQLState() string }
+	if errors.As(err, &s) {
+		return s.SQLState()
+	}
+	return ""
+}
+
+// failed returns the finding of a check that has returned an error.
+func failed(ctx context.Context, err error) finding {
+	switch code := sqlState(err); {
+	case code == insufficientPrivilege:
+		return finding{Skipped, "a right is missing: " + err.Error(), "grant it, as docs/roles.sql does, or run this as a role that has it"}
+	case code == undefinedTable, code == undefinedColumn, code == undefinedFunction, code == invalidSchema:
+		return finding{Skipped, "something in the schema is missing: " + err.Error(), "see the check schema"}
+	case code == lockNotAvailable:
+		return finding{Warn, "the statement waits for a lock on a table: " + err.Error(), "see the check waits for the session that has locked the table"}
+	case code == queryCanceled, errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil:
+		return finding{Skipped, fmt.Sprintf("not known within %v", checkTimeout), "the server is busy, or its pool has no free connection: run it again, or the SQL by hand"}
+	}
+	return finding{Warn, "the check has failed: " + err.Error(), "run its SQL by hand"}
+}
+
+// needsStats returns the finding of a check that has found nothing, but may not see the sessions of
+// other roles.
+func (s *server) needsStats(what string) finding {
+	return finding{Skipped, what + ", but this role sees only its own sessions", "GRANT pg_read_all_stats TO " + s.role}
+}
+
+// seconds makes a duration of what a statement returns as seconds.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// short rounds a duration for people.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Minute:
+		return d.Round(time.Minute)
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}
