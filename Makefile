@@ -1,10 +1,10 @@
 # Everything here needs Go alone: the tests find or start their own Postgres
 # (DATABASE_URL, Docker, or local binaries) and say which in one line.
 
-# examples/ and lab/ are modules of their own, so that errand's go.mod is free of the ORMs and of
-# errand's peers. Each is checked by its own go.mod. go.work lets go run ./examples/quickstart work
-# from here.
-MODULES = . examples lab
+# cmd/errand, examples/ and lab/ are modules of their own, so that errand's go.mod is free of what a
+# command line needs, of the ORMs and of errand's peers. Each is checked by its own go.mod. go.work
+# lets go run ./cmd/errand and ./examples/quickstart work from here.
+MODULES = . cmd/errand examples lab
 EACH = set -e; for module in $(MODULES); do cd $(CURDIR)/$$module;
 
 export GOWORK = off
@@ -49,6 +49,7 @@ test-root:
 	$(GOTEST)
 
 test-others:
+	cd cmd/errand && $(GOTEST)
 	cd examples && $(GOTEST)
 	cd lab && $(GOTEST)
 

@@ -32,6 +32,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/errandhq/errand/backend/memory"
@@ -62,10 +63,23 @@ type Database struct {
 	migrate func(context.Context) error
 }
 
-// Options are those that all backends have. They are the same for every process that uses a queue.
+// Options are those that all backends have, and those of a tool's handle. Retention is the same for
+// every process that uses a queue.
 type Options struct {
 	// Retention says how long ended jobs are kept.
 	Retention queue.Retention
+	// ReadOnly makes every statement fail that would write, for tools that only look. In memory it
+	// has no effect.
+	ReadOnly bool
+	// MustExist makes Open return an error that wraps [fs.ErrNotExist] if a SQLite file does not
+	// exist. False means that Open creates it.
+	MustExist bool
+	// Application is the application_name on PostgreSQL, whatever the URL says. "" means the URL's.
+	Application string
+	// StatementTimeout is how long a statement may run on PostgreSQL before the server ends it, in
+	// whole milliseconds. 0 means what the URL or the server says. A PgBouncer refuses connections
+	// that set it, or ReadOnly, unless its ignore_startup_parameters names the settings.
+	StatementTimeout time.Duration
 }
 
 // connections is how many a handle may have. Each of a worker's handlers, 10 by default, may have a
@@ -74,8 +88,8 @@ const connections = 20
 
 // Open opens the database that url names. This process or another must have called
 // [Database.Migrate] before the queue is used. Open does not connect to a server. It looks at a
-// SQLite file, which it creates if there is none, and waits for up to 30 s while another process
-// has the file locked.
+// SQLite file, which it creates if there is none and [Options].MustExist is false, and waits for up
+// to 30 s while another process has the file locked.
 //
 // A URL that cannot be used is a [*queue.InvalidError]. No error contains the URL or a password.
 func Open(url string, o Options) (*Database, error) {

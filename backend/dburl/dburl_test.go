@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
@@ -201,5 +202,60 @@ func TestUnusableFile(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+// TestReadOnly: a handle that only reads can list jobs, and cannot write any.
+func TestReadOnly(t *testing.T) {
+	for _, b := range backends {
+		if b.scheme == dburl.Memory {
+			continue
+		}
+		t.Run(b.scheme, func(t *testing.T) {
+			url := b.url(t)
+			writer := open(t, url)
+			if err := writer.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			enqueue(t, writer, greeting.New("hello"))
+			reader, err := dburl.Open(url, dburl.Options{ReadOnly: true, MustExist: true, StatementTimeout: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reader.Close()
+			inspector, _ := queue.As[queue.Inspector](reader.Queue)
+			if page, _, err := inspector.Jobs(t.Context(), queue.Filter{}); err != nil || len(page) != 1 {
+				t.Errorf("got %d jobs, %v, want 1", len(page), err)
+			}
+			if err := reader.Queue.Enqueue(t.Context(), nil, greeting.New("hello")); err == nil {
+				t.Error("the handle has written a job")
+			}
+		})
+	}
+}
+
+// TestMustExist: a missing file stays missing.
+func TestMustExist(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "missing.db")
+	d, err := dburl.Open("sqlite:"+path, dburl.Options{MustExist: true})
+	if d != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, %v, want %v", d, err, fs.ErrNotExist)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+// TestApplication: the server knows the connection by the name of the option, and has its limits.
+func TestApplication(t *testing.T) {
+	d, err := dburl.Open(backends[0].url(t)+"&application_name=shop", dburl.Options{Application: "errand-cli", StatementTimeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var name, timeout string
+	err = d.DB.QueryRowContext(t.Context(), `SELECT current_setting('application_name'), current_setting('statement_timeout')`).Scan(&name, &timeout)
+	if err != nil || name != "errand-cli" || timeout != "5s" {
+		t.Errorf("got %s, %s, %v, want errand-cli, 5s", name, timeout, err)
 	}
 }

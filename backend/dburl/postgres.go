@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,7 @@ func openPostgres(rest string, o Options) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.setParams(config.RuntimeParams)
 	options := postgres.Options{
 		Listen:    pgxlisten.Listen,
 		Retention: o.Retention,
@@ -39,6 +41,19 @@ func openPostgres(rest string, o Options) (*Database, error) {
 		DB:          db,
 		migrate:     func(ctx context.Context) error { return postgres.Migrate(ctx, db, options) },
 	}, nil
+}
+
+// setParams sets what the server is told at the start of each connection.
+func (o Options) setParams(params map[string]string) {
+	if o.ReadOnly {
+		params["default_transaction_read_only"] = "on"
+	}
+	if o.Application != "" {
+		params["application_name"] = o.Application
+	}
+	if o.StatementTimeout > 0 {
+		params["statement_timeout"] = strconv.FormatInt(max(o.StatementTimeout.Milliseconds(), 1), 10)
+	}
 }
 
 // parsePostgres reads what follows "postgres:". No error or description may contain the password,

@@ -2,8 +2,10 @@ package dburl
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -18,8 +20,17 @@ func openSQLite(rest string, o Options) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.MustExist {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("dburl: %w", err)
+		}
+	}
 	options := sqlite.Options{Retention: o.Retention}
-	db, err := sqlite.Open("sqlite", path)
+	dsn := sqlite.DSN(path)
+	if o.ReadOnly {
+		dsn += "&_pragma=query_only(1)"
+	}
+	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, fmt.Errorf("dburl: %s: %w", path, err)
 	}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// app is one run of the program: its streams and its global flags.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+
+	url     string
+	format  string
+	timeout time.Duration
+	quiet   bool
+
+	started bool // the command line was accepted
+}
+
+// run runs the command that args name, and returns the exit code.
+func run(ctx context.Context, a *app, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	cmd, err := root.ExecuteContextC(ctx)
+	code := exitCode(ctx, err, a.started)
+	switch code {
+	case exitDone:
+	case exitInterrupted:
+		a.notef("interrupted")
+	case exitUsage:
+		a.notef("%v", err)
+		a.notef("%s --help tells how it is used", cmd.CommandPath())
+	default:
+		a.notef("%v", advise(err))
+	}
+	return code
+}
+
+// advise adds what to do about an error that the library cannot know the remedy of here.
+func advise(err error) error {
+	var setup *queue.SetupError
+	if errors.As(err, &setup) && strings.Contains(setup.Problem, ".Migrate") && !errors.Is(err, queue.ErrNewer) {
+		return fmt.Errorf("%w (errand migrate up does so)", err)
+	}
+	return err
+}
+
+// notef writes a line to standard error. What it quotes from a database is escaped.
+func (a *app) notef(format string, args ...any) {
+	fmt.Fprintf(a.err, "errand: %s\n", escape(fmt.Sprintf(format, args...)))
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "errand",
+		Short: "Look at a job queue and operate it",
+		Long: `errand looks at a job queue and operates it, on PostgreSQL or in a SQLite file.
+
+The database is that of --url, or else of ERRAND_DATABASE_URL, or else of
+DATABASE_URL: postgres://user:password@host:port/database or sqlite:path.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
+130 interrupted.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.url, "url", "", "the database's `URL`")
+	flags.StringVarP(&a.format, "output", "o", "table", "`format`: table, wide, json or jsonl")
+	flags.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one read may take")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not name the database on standard error")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
+	group(root, a.versionCommand(), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
+		a.kindsCommand(), a.schedulesCommand(), a.statsCommand())
+	return root
+}
+
+// group adds commands to parent, which does nothing by itself.
+func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	parent.AddCommand(commands...)
+	parent.Args = cobra.ArbitraryArgs
+	parent.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("a command is missing: %s", strings.Join(names(cmd), ", "))
+		}
+		if near := nearest(names(cmd), args[0]); near != "" {
+			return usagef("no command %q: did you mean %s?", args[0], near)
+		}
+		return usagef("no command %q: there are %s", args[0], strings.Join(names(cmd), ", "))
+	}
+	return parent
+}
+
+func names(cmd *cobra.Command) (list []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			list = append(list, c.Name())
+		}
+	}
+	return list
+}
+
+// action is what a command does with a database.
+type action func(ctx context.Context, d *dburl.Database, args []string) error
+
+// reading makes the RunE of a command that only reads: the database refuses its writes.
+func (a *app) reading(f action) func(*cobra.Command, []string) error {
+	return a.on(dburl.Options{ReadOnly: true, MustExist: true}, f)
+}
+
+// writing makes the RunE of a command that changes something.
+func (a *app) writing(f action) func(*cobra.Command, []string) error {
+	return a.on(dburl.Options{MustExist: true}, f)
+}
+
+func (a *app) on(o dburl.Options, f action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := a.begin(); err != nil {
+			return err
+		}
+		if o.ReadOnly {
+			o.StatementTimeout = a.timeout
+		}
+		d, err := a.open(cmd.Context(), o)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if !a.quiet {
+			a.notef("%s", d.Description)
+		}
+		return f(cmd.Context(), d, args)
+	}
+}
+
+// begin checks the global flags, and notes that the command line was accepted.
+func (a *app) begin() error {
+	switch a.format {
+	case "table", "wide", "json", "jsonl":
+	default:
+		return usagef("--output %s: table, wide, json or jsonl", a.format)
+	}
+	if a.timeout < time.Millisecond {
+		return usagef("--timeout %v: at least 1ms", a.timeout)
+	}
+	a.started = true
+	return nil
+}
+
+// databaseURL returns the URL of the database and where it comes from.
+func (a *app) databaseURL() (url, from string) {
+	if a.url != "" {
+		return a.url, "--url"
+	}
+	for _, name := range []string{"ERRAND_DATABASE_URL", "DATABASE_URL"} {
+		if url := a.getenv(name); url != "" {
+			return url, name
+		}
+	}
+	return "", ""
+}
+
+// open opens the database and connects to it.
+func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error) {
+	url, from := a.databaseURL()
+	if url == "" {
+		return nil, usagef("no database: give --url, or set ERRAND_DATABASE_URL or DATABASE_URL")
+	}
+	o.Application = "errand-cli"
+	d, err := dial(ctx, url, o, a.timeout)
+	if err != nil && strings.Contains(err.Error(), "unsupported startup parameter") {
+		a.notef("the pooler before the server takes no settings: it does not keep this command from writing, nor ends its slow statements")
+		o.ReadOnly, o.StatementTimeout = false, 0
+		d, err = dial(ctx, url, o, a.timeout)
+	}
+	var bad *queue.InvalidError
+	switch {
+	case errors.As(err, &bad):
+		return nil, usagef("the URL of %s: %s", from, bad.Problem)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: the file of %s does not exist (errand migrate up --create makes one)", err, from)
+	}
+	return d, err
+}
+
+// dial opens the database that url names, and waits for its first answer.
+func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duration) (*dburl.Database, error) {
+	d, err := dburl.Open(url, o)
+	if err != nil {
+		return nil, err
+	}
+	if d.DB == nil {
+		return nil, usagef("memory: is a queue of one process, which no other can see")
+	}
+	d.DB.SetMaxOpenConns(2)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := d.DB.PingContext(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// need returns the queue's capability T.
+func need[T any](d *dburl.Database) (T, error) {
+	t, ok := queue.As[T](d.Queue)
+	if !ok {
+		return t, refusedf("%s cannot do that", d.Description)
+	}
+	return t, nil
+}
+
+// terminal returns the file descriptor of a stream that is a terminal.
+func terminal(stream any) (fd int, ok bool) {
+	f, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	return int(f.Fd()), true
+}

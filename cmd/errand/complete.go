@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// completionTime is how long completion may ask the database.
+const completionTime = time.Second
+
+type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+// firstArg completes only the first argument.
+func firstArg(f completer) completer {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return f(cmd, args, typed)
+	}
+}
+
+func (a *app) completeQueues(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, queueNames)
+}
+
+func (a *app) completeKinds(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, kindNames)
+}
+
+func (a *app) completeSchedules(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, scheduleNames)
+}
+
+// complete returns names from the database. Without it, or where it is slow, there are none.
+func (a *app) complete(cmd *cobra.Command, names func(context.Context, *dburl.Database) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	a.timeout = completionTime
+	d, err := a.open(ctx, dburl.Options{ReadOnly: true, MustExist: true, StatementTimeout: completionTime})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer d.Close()
+	list, err := names(ctx, d)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(list, func(name string) bool { return name != escape(name) }), cobra.ShellCompDirectiveNoFileComp
+}
+
+// queueNames returns the queues that have jobs or rules.
+func queueNames(ctx context.Context, d *dburl.Database) ([]string, error) {
+	all := make(map[string]bool)
+	inspector, err := need[queue.Inspector](d)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := inspector.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range counts {
+		all[c.Queue] = true
+	}
+	if ruler, ok := queue.As[queue.Ruler](d.Queue); ok {
+		rules, err := ruler.Rules(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rules {
+			all[r.Queue] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// kindNames returns the kinds of the newest jobs, and those that are paused.
+func kindNames(ctx context.Context, d *dburl.Database) ([]string, error) {
+	list, _, err := seenKinds(ctx, d)
+	var all []string
+	for _, k := range list {
+		all = append(all, k.Kind)
+	}
+	return all, err
+}
+
+func scheduleNames(ctx context.Context, d *dburl.Database) ([]string, error) {
+	scheduler, err := need[queue.Scheduler](d)
+	if err != nil {
+		return nil, err
+	}
+	records, err := scheduler.Schedules(ctx)
+	var all []string
+	for _, r := range records {
+		all = append(all, r.Name)
+	}
+	return all, err
+}

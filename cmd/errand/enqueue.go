@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// enqueued is what errand enqueue tells.
+type enqueued struct {
+	ID        int64  `json:"id"`
+	Queue     string `json:"queue"`
+	Kind      string `json:"kind"`
+	Duplicate bool   `json:"duplicate,omitempty"`
+	Replaced  bool   `json:"replaced,omitempty"`
+}
+
+func (a *app) enqueueCommand() *cobra.Command {
+	job := &queue.Job{}
+	var at, payload string
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "enqueue KIND [JSON|-|@FILE]",
+		Short: "Enqueue a job",
+		Long: `enqueue writes one job. Its payload is the JSON of the second argument, or of a
+file, or of standard input for -. Without it the payload is null. It prints the
+job's ID. If a live job of the queue has the --key, nothing is written, and the
+ID is that job's.`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: firstArg(a.completeKinds),
+		Example: `  errand enqueue email.welcome '{"user": 42}' --key user-42 --delay 10m
+  errand enqueue report.build @args.json --queue slow`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		job.Kind = args[0]
+		if len(args) == 2 {
+			payload = args[1]
+		}
+		if err := a.fill(job, payload, at, replace); err != nil {
+			return err
+		}
+		return a.writing(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.enqueue(ctx, d, job) })(cmd, args)
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&job.Queue, "queue", queue.DefaultQueue, "the job's queue")
+	flags.Int32Var(&job.Priority, "priority", 0, "lower runs first")
+	flags.DurationVar(&job.Delay, "delay", 0, "how long until the job is due")
+	flags.StringVar(&at, "at", "", "when the job is due, as RFC 3339 `time`")
+	flags.IntVar(&job.MaxAttempts, "max-attempts", queue.DefaultMaxAttempts, "how many attempts the job has")
+	flags.StringVar(&job.Key, "key", "", "unique among the live jobs of the queue")
+	flags.BoolVar(&replace, "replace", false, "take the place of the live job that has the key")
+	flags.StringVar(&job.Group, "group", "", "what the job shares with others, such as its tenant")
+	flags.BoolVar(&job.Ordered, "ordered", false, "run the jobs of the group one at a time")
+	flags.IntVar(&job.Cost, "cost", 0, "how many tokens of a rate the job takes")
+	flags.StringToStringVar(&job.Headers, "header", nil, "a header, as `name=value`; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("queue", a.completeQueues)
+	return cmd
+}
+
+// fill completes the job, and checks it.
+func (a *app) fill(job *queue.Job, payload, at string, replace bool) (err error) {
+	if job.Payload, err = a.payload(payload); err != nil {
+		return err
+	}
+	if job.ScheduledAt, err = parseTime("--at", at); err != nil {
+		return err
+	}
+	if replace {
+		job.OnDuplicate = queue.Replace
+	}
+	return job.Check(0)
+}
+
+// payload returns the JSON that an argument names.
+func (a *app) payload(arg string) (json.RawMessage, error) {
+	switch {
+	case arg == "":
+		return nil, nil
+	case arg == "-":
+		text, err := io.ReadAll(io.LimitReader(a.in, maxInput))
+		return text, err
+	case strings.HasPrefix(arg, "@"):
+		f, err := os.Open(arg[1:])
+		if err != nil {
+			return nil, usagef("the payload: %v", err)
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxInput))
+		return text, err
+	}
+	return json.RawMessage(arg), nil
+}
+
+// maxInput is more than any payload may have. Job.Check refuses what is longer.
+const maxInput = queue.DefaultMaxPayload + 1
+
+// parseTime reads the time of a flag; "" is the zero time.
+func parseTime(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, usagef("%s %q: not RFC 3339, such as 2026-01-31T15:00:00Z", flag, text)
+	}
+	return t, nil
+}
+
+func (a *app) enqueue(ctx context.Context, d *dburl.Database, job *queue.Job) error {
+	if err := d.Queue.Enqueue(ctx, nil, job); err != nil {
+		return err
+	}
+	if job.Duplicate {
+		a.notef("nothing written: job %d has the key %s", job.ID, escape(job.Key))
+	}
+	return a.writeOne(enqueued{job.ID, job.Queue, job.Kind, job.Duplicate, job.Replaced}, fmt.Sprint(job.ID))
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// The exit codes. Scripts rely on them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNothing     = 3 // nothing matched
+	exitRefused     = 4 // a conflict, a right is missing, or not confirmed
+	exitInterrupted = 130
+)
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+func nothingf(format string, args ...any) error {
+	return &exitError{exitNothing, fmt.Errorf(format, args...)}
+}
+
+func refusedf(format string, args ...any) error {
+	return &exitError{exitRefused, fmt.Errorf(format, args...)}
+}
+
+// exitCode returns the exit code for the error of a command. started is false if the command line
+// itself was refused.
+func exitCode(ctx context.Context, err error, started bool) int {
+	var own *exitError
+	var bad *queue.InvalidError
+	var sql interface{ SQLState() string }
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, &own):
+		return own.code
+	case !started || errors.As(err, &bad):
+		return exitUsage
+	case errors.As(err, &sql) && sql.SQLState() == insufficientPrivilege:
+		return exitRefused
+	}
+	return exitFailed
+}
+
+const insufficientPrivilege = "42501"

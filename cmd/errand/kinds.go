@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// kind is a kind among the jobs that were looked at.
+type kind struct {
+	Kind   string               `json:"kind"`
+	Paused bool                 `json:"paused"`
+	Seen   map[queue.Status]int `json:"seen"` // how many of the jobs looked at have the status
+}
+
+func (a *app) kindsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kinds",
+		Short: "List, pause and resume kinds of jobs",
+	}
+	return group(cmd,
+		&cobra.Command{
+			Use:   "list",
+			Short: "List the kinds of the newest jobs, and the paused ones",
+			Long: `kinds list looks at the newest jobs of each status, a thousand at most. It
+counts those by kind and status, and says so if there are more.`,
+			Args: cobra.NoArgs,
+			RunE: a.reading(a.listKinds),
+		},
+		a.pauseKindCommand("pause", "Let workers claim no more jobs of these kinds, in all queues", true),
+		a.pauseKindCommand("resume", "End the pause of these kinds", false))
+}
+
+func (a *app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
+	unseen := false
+	cmd := &cobra.Command{
+		Use:               name + " KIND...",
+		Short:             short,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeKinds,
+		RunE: a.writing(func(ctx context.Context, d *dburl.Database, args []string) error {
+			return a.pauseKinds(ctx, d, args, paused, unseen)
+		}),
+	}
+	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a kind that has no job")
+	return cmd
+}
+
+// statuses are those that jobs have, in the order in which tables show them.
+var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusHeld, queue.StatusDead, queue.StatusCancelled, queue.StatusCompleted}
+
+const maxSeen = 1000
+
+// seenKinds looks at the newest jobs of each status, and returns their kinds and the paused ones.
+// isAll is false if there are more jobs than it has looked at.
+func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, isAll bool, err error) {
+	inspector, err := need[queue.Inspector](d)
+	if err != nil {
+		return nil, false, err
+	}
+	kinds := make(map[string]*kind)
+	find := func(name string) *kind {
+		if kinds[name] == nil {
+			kinds[name] = &kind{Kind: name, Seen: make(map[queue.Status]int)}
+		}
+		return kinds[name]
+	}
+	isAll = true
+	for _, status := range statuses {
+		page, next, err := inspector.Jobs(ctx, queue.Filter{Status: status, Limit: maxSeen})
+		if err != nil {
+			return nil, false, err
+		}
+		isAll = isAll && next == 0
+		for _, r := range page {
+			find(r.Kind).Seen[status]++
+		}
+	}
+	if pauser, ok := queue.As[queue.Pauser](d.Queue); ok {
+		paused, err := pauser.PausedKinds(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, name := range paused {
+			find(name).Paused = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, *kinds[name])
+	}
+	return list, isAll, nil
+}
+
+func (a *app) listKinds(ctx context.Context, d *dburl.Database, _ []string) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	list, isAll, err := seenKinds(ctx, d)
+	if err != nil {
+		return err
+	}
+	if !isAll {
+		a.notef("there are more jobs: the counts are of the newest %d of each status", maxSeen)
+	}
+	return write(a, list, func() table {
+		t := table{columns: columns("KIND PAUSED PENDING RUNNING HELD DEAD CANCELLED COMPLETED")}
+		for _, k := range list {
+			row := []string{k.Kind, yes(k.Paused)}
+			for _, status := range statuses {
+				row = append(row, strconv.Itoa(k.Seen[status]))
+			}
+			t.add(row...)
+		}
+		return t
+	})
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func (a *app) pauseKinds(ctx context.Context, d *dburl.Database, names []string, paused, unseen bool) error {
+	pauser, err := need[queue.Pauser](d)
+	if err != nil {
+		return err
+	}
+	seen, err := kindNames(ctx, d)
+	if err == nil {
+		err = checkSeen("kind", seen, names, unseen)
+	}
+	if err != nil {
+		return err
+	}
+	before, err := pauser.PausedKinds(ctx)
+	if err != nil {
+		return err
+	}
+	if paused {
+		err = pauser.PauseKinds(ctx, nil, names...)
+	} else {
+		err = pauser.ResumeKinds(ctx, nil, names...)
+	}
+	if err != nil {
+		return err
+	}
+	var list []changed
+	for _, name := range names {
+		list = append(list, changed{Name: name, Paused: paused, Changed: slices.Contains(before, name) != paused})
+	}
+	return a.writeChanged("KIND", list)
+}
+
+// changed is something that was paused or resumed.
+type changed struct {
+	Name    string `json:"name"`
+	Paused  bool   `json:"paused"`
+	Changed bool   `json:"changed"` // false if it was so before
+}
+
+// writeChanged writes what has been paused or resumed.
+func (a *app) writeChanged(column string, list []changed) error {
+	return write(a, list, func() table {
+		t := table{columns: columns(column + " PAUSED CHANGED")}
+		for _, c := range list {
+			t.add(c.Name, yes(c.Paused), yes(c.Changed))
+		}
+		return t
+	})
+}

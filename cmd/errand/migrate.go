@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/sqlite"
+)
+
+// step is a migration and whether it has run.
+type step struct {
+	Version int    `json:"version"`
+	Name    string `json:"name"`
+	State   string `json:"state"` // applied, missing, or unknown to this program
+	sql     string
+}
+
+func (a *app) migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Create the tables, bring them up to date, or print the SQL that does",
+		Long: `migrate up does what postgres.Migrate and sqlite.Migrate do: any number of
+processes may do so at once, beside running workers. There are no steps back.`,
+	}
+	create := false
+	up := &cobra.Command{
+		Use:   "up",
+		Short: "Run the migrations that are missing",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.on(dburl.Options{MustExist: !create}, a.migrateUp)(cmd, args)
+		},
+	}
+	up.Flags().BoolVar(&create, "create", false, "create the SQLite file if it does not exist")
+	return group(cmd, up,
+		&cobra.Command{
+			Use:   "status",
+			Short: "List the migrations, and which have run",
+			Args:  cobra.NoArgs,
+			RunE:  a.reading(a.migrateStatus),
+		},
+		a.migratePrintCommand())
+}
+
+func (a *app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) error {
+	before, err := steps(ctx, d)
+	if err != nil {
+		return err
+	}
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	ran := []step{}
+	for _, s := range before {
+		if s.State == "missing" {
+			s.State = "applied"
+			ran = append(ran, s)
+		}
+	}
+	if len(ran) == 0 {
+		a.notef("nothing to do")
+	}
+	return write(a, ran, func() table { return stepTable(ran) })
+}
+
+func (a *app) migrateStatus(ctx context.Context, d *dburl.Database, _ []string) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	list, err := steps(ctx, d)
+	if err != nil {
+		return err
+	}
+	return write(a, list, func() table { return stepTable(list) })
+}
+
+func stepTable(list []step) table {
+	t := table{columns: columns("VERSION NAME STATE")}
+	for _, s := range list {
+		t.add(strconv.Itoa(s.Version), s.Name, s.State)
+	}
+	return t
+}
+
+func (a *app) migratePrintCommand() *cobra.Command {
+	after := 0
+	cmd := &cobra.Command{
+		Use:   "print postgres|sqlite",
+		Short: "Print the SQL of the migrations, for a migration tool",
+		Long: `migrate print prints the SQL of each migration, in order. Each is to be run in
+one transaction. It needs no database.`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := a.begin(); err != nil {
+				return err
+			}
+			list, err := known(args[0])
+			if err != nil {
+				return err
+			}
+			for _, s := range list {
+				if s.Version > after {
+					fmt.Fprintf(a.out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&after, "after", 0, "leave out the migrations up to this `version`")
+	return cmd
+}
+
+// known returns the migrations that this program knows for a scheme.
+func known(scheme string) (list []step, err error) {
+	if scheme == dburl.Postgres {
+		migrations, err := postgres.Migrations(postgres.Options{})
+		for _, m := range migrations {
+			list = append(list, step{Version: m.Version, Name: m.Name, State: "missing", sql: m.SQL})
+		}
+		return list, err
+	}
+	migrations, err := sqlite.Migrations(sqlite.Options{})
+	for _, m := range migrations {
+		list = append(list, step{Version: m.Version, Name: m.Name, State: "missing", sql: m.SQL})
+	}
+	return list, err
+}
+
+// steps returns the migrations that this program knows, and those that have run.
+func steps(ctx context.Context, d *dburl.Database) ([]step, error) {
+	list, err := known(d.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	exists, versions := `SELECT to_regclass('errand.migrations') IS NOT NULL`, `SELECT version FROM errand.migrations ORDER BY version`
+	if d.Scheme == dburl.SQLite {
+		exists, versions = `SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'errand_migrations'`, `SELECT version FROM errand_migrations ORDER BY version`
+	}
+	var isThere bool
+	if err := d.DB.QueryRowContext(ctx, exists).Scan(&isThere); err != nil || !isThere {
+		return list, err
+	}
+	applied, err := readInts(ctx, d.DB, versions)
+	for _, v := range applied {
+		if v <= len(list) {
+			list[v-1].State = "applied"
+		} else {
+			list = append(list, step{Version: v, State: "unknown"})
+		}
+	}
+	return list, err
+}
+
+func readInts(ctx context.Context, db *sql.DB, query string) (list []int, err error) {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var v int
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+func (a *app) schedulesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedules",
+		Short: "List, pause and resume schedules",
+	}
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the schedules, with their next ticks",
+		Args:  cobra.NoArgs,
+	}
+	payload := list.Flags().Bool("payload", false, "with the payloads and headers of the jobs, in JSON")
+	list.RunE = a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error {
+		return a.listSchedules(ctx, d, *payload)
+	})
+	return group(cmd, list,
+		a.pauseScheduleCommand("pause", "Let these schedules fire no more", true),
+		a.pauseScheduleCommand("resume", "Let these schedules go on with their next ticks", false))
+}
+
+func (a *app) listSchedules(ctx context.Context, d *dburl.Database, payload bool) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	scheduler, err := need[queue.Scheduler](d)
+	if err != nil {
+		return err
+	}
+	list, err := scheduler.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	items := make([]scheduleJSON, len(list))
+	for i, s := range list {
+		s.Next, s.LastTick, s.UpdatedAt = s.Next.UTC(), s.LastTick.UTC(), s.UpdatedAt.UTC()
+		items[i] = scheduleJSON{ScheduleRecord: s, Job: newScheduledJob(s.Job, payload)}
+	}
+	return write(a, items, func() table {
+		t := table{columns: columns("NAME SPEC ZONE PAUSED NEXT KIND QUEUE | LAST_TICK MISSED DECLARED EDITED UPDATED")}
+		for _, s := range list {
+			t.add(s.Name, s.Spec, s.Zone, yes(s.Paused), timeText(s.Next), s.Job.Kind, s.Job.Queue,
+				timeText(s.LastTick), string(s.Missed), yes(s.Declared), yes(s.Edited), timeText(s.UpdatedAt))
+		}
+		return t
+	})
+}
+
+// scheduleJSON is a schedule in the JSON of this program.
+type scheduleJSON struct {
+	queue.ScheduleRecord
+	Job scheduledJob `json:"job"`
+}
+
+// scheduledJob is what a tick enqueues: the payload and the headers only if asked for.
+type scheduledJob struct {
+	queue.Job
+	Payload *json.RawMessage  `json:"payload,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+func newScheduledJob(job *queue.Job, payload bool) scheduledJob {
+	s := scheduledJob{Job: *job}
+	if payload {
+		s.Payload, s.Headers = &job.Payload, job.Headers
+	}
+	return s
+}
+
+func (a *app) pauseScheduleCommand(name, short string, paused bool) *cobra.Command {
+	return &cobra.Command{
+		Use:               name + " NAME...",
+		Short:             short,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeSchedules,
+		RunE: a.writing(func(ctx context.Context, d *dburl.Database, args []string) error {
+			return a.pauseSchedules(ctx, d, args, paused)
+		}),
+	}
+}
+
+func (a *app) pauseSchedules(ctx context.Context, d *dburl.Database, names []string, paused bool) error {
+	scheduler, err := need[queue.Scheduler](d)
+	if err != nil {
+		return err
+	}
+	before, err := scheduler.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	was, seen := make(map[string]bool), []string{}
+	for _, s := range before {
+		was[s.Name], seen = s.Paused, append(seen, s.Name)
+	}
+	for _, name := range names {
+		if _, ok := was[name]; !ok {
+			hint := ""
+			if near := nearest(seen, name); near != "" {
+				hint = ": did you mean " + near + "?"
+			}
+			return nothingf("no schedule %s%s", name, hint)
+		}
+	}
+	if _, err := scheduler.PauseSchedules(ctx, nil, paused, names...); err != nil {
+		return err
+	}
+	var list []changed
+	for _, name := range names {
+		list = append(list, changed{Name: name, Paused: paused, Changed: was[name] != paused})
+	}
+	return a.writeChanged("NAME", list)
+}

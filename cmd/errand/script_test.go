@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/errandhq/errand/backend/postgrestest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"errand": main})
+}
+
+// backends make an empty database for a script, and return its URL.
+var backends = []struct {
+	name string
+	url  func(t testing.TB, dir string) string
+}{
+	{"sqlite", func(_ testing.TB, dir string) string {
+		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "queue.db"))
+	}},
+	{"postgres", func(t testing.TB, _ string) string { return postgrestest.EmptyDSN(t) }},
+}
+
+// TestScripts runs the scripts in testdata on each backend: they answer alike. go test -update
+// writes what they answer into the scripts.
+func TestScripts(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			testscript.Run(t, testscript.Params{
+				Dir:                 "testdata",
+				RequireExplicitExec: true,
+				UpdateScripts:       os.Getenv("UPDATE") != "" && b.name == "sqlite",
+				Setup: func(env *testscript.Env) error {
+					env.Setenv("DATABASE_URL", b.url(env.T().(testing.TB), env.WorkDir))
+					env.Setenv("EVIL", evil)
+					return nil
+				},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"exits": exits,
+					"plain": plain,
+					"seed":  seed,
+
+					"harmless": harmless,
+				},
+			})
+		})
+	}
+}
+
+// exits runs a program, and checks its exit code: exits CODE PROGRAM ARG...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// plain writes a stream of the last command to the file plain, with everything replaced that
+// differs between runs: plain stdout|stderr
+func plain(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: plain stdout|stderr")
+	}
+	text := ts.ReadFile(args[0])
+	for _, r := range []struct{ pattern, with string }{
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, "TIME"},
+		{`"([a-z_]+_ns)": ?\d+`, `"$1": N`},
+		{`\b\d+(\.\d+)?m?s\b`, "AGE"},
+		{`(SQLite file|PostgreSQL database) .*`, "DATABASE"},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("plain"), []byte(text), 0o600))
+}
+
+// harmless runs a program, and checks that it prints nothing on which a terminal acts: harmless
+// PROGRAM ARG...
+func harmless(ts *testscript.TestScript, _ bool, args []string) {
+	_ = ts.Exec(args[0], args[1:]...)
+	for _, stream := range []string{"stdout", "stderr"} {
+		text := ts.ReadFile(stream)
+		for i, r := range text {
+			if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r)) {
+				ts.Fatalf("%s has %U: %q", stream, r, text[max(i-40, 0):min(i+40, len(text))])
+			}
+		}
+		if strings.Contains(text, "\nnext") {
+			ts.Fatalf("%s has a line of the stored text: %q", stream, text)
+		}
+	}
+}
