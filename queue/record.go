@@ -84,8 +84,12 @@ type Filter struct {
 	// RunningFor chooses only running jobs whose StartedAt is at least this long ago by the
 	// backend's clock. 0 means any job. Otherwise Status is "" or [StatusRunning].
 	RunningFor time.Duration
-	Before     int64 // only jobs with a lower ID; 0 means from the newest on
-	Limit      int   // how many jobs to return at most, up to 1,000; 0 means 100
+	// Bare lists jobs without Payload, Headers, Key, LastError and Unreadable: what handlers and
+	// enqueuers have put into them. The backend does not read these from its database, so a role
+	// without the right to read them can list. Key is then "".
+	Bare   bool
+	Before int64 // only jobs with a lower ID; 0 means from the newest on
+	Limit  int   // how many jobs to return at most, up to 1,000; 0 means 100
 }
 
 // Next returns the Before of the page that follows page: the ID of its last job, or 0 if page is
@@ -119,6 +123,9 @@ func (f Filter) Checked() (Filter, error) {
 	}
 	if err := checkText("Group", f.Group); err != nil {
 		return f, err
+	}
+	if f.Bare && f.Key != "" {
+		return f, invalid("Key", "beside Bare: who may not see keys may not search for them")
 	}
 	if f.MinAttempts < 0 || f.MinAttempts > math.MaxInt32 {
 		return f, invalid("MinAttempts", "%d: between 0 and %d", f.MinAttempts, math.MaxInt32)

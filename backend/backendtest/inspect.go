@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ var inspectCases = []testCase{
 	{"expired leases", hasInspector | hasReclaimer, testExpired},
 	{"pages", hasInspector, testPages},
 	{"pruning leaves what is young", hasPruner, testPruneYoung},
+	{"bare", hasInspector, testBare},
 	{"check", hasChecker, testCheck},
 }
 
@@ -174,6 +176,40 @@ func testFilters(t *testing.T, h Harness) {
 			t.Errorf("Jobs(%+v): got %d as the next Before, want the last job's ID after a full page, else 0", c.filter, next)
 		}
 	}
+}
+
+// testBare: a bare list has every job, and of each all but what enqueuers and handlers have put into
+// it.
+func testBare(t *testing.T, h Harness) {
+	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	enqueue(t, h, newJobs(4, func(i int, j *queue.Job) {
+		j.Key, j.Group, j.Headers = fmt.Sprint("secret", i), "g", map[string]string{"secret": "secret"}
+	})...)
+	held := claim(t, h, request(3))
+	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Dead, Err: errors.New("secret")},
+		queue.Outcome{Job: held[1], Action: queue.Retry, Err: errors.New("secret"), Delay: time.Hour})
+	for _, f := range []queue.Filter{
+		{}, {Kind: "k"}, {Status: queue.StatusDead}, {Status: queue.StatusPending}, {RunningFor: 1}, {Group: "g", Status: queue.StatusPending},
+	} {
+		want, _, err := inspector.Jobs(t.Context(), f)
+		if err != nil || len(want) == 0 {
+			t.Fatalf("Jobs(%+v): got %d jobs, error %v; want some", f, len(want), err)
+		}
+		for i := range want {
+			w := &want[i]
+			if w.Payload == nil || w.Headers == nil || w.Key == "" {
+				t.Errorf("Jobs(%+v): got %+v, want its payload, headers and key", f, *w)
+			}
+			w.Payload, w.Headers, w.Key, w.LastError = nil, nil, "", ""
+		}
+		f.Bare = true
+		got, _, err := inspector.Jobs(t.Context(), f)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("Jobs(%+v): got\n%+v, error %v; want\n%+v", f, got, err, want)
+		}
+	}
+	_, _, err := inspector.Jobs(t.Context(), queue.Filter{Bare: true, Key: "secret0"})
+	wantInvalid(t, "a bare list by key", err, "Key")
 }
 
 // testExpired: a job is listed as expired from the end of its lease until it is reclaimed.

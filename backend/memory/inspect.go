@@ -63,7 +63,11 @@ func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, 
 	slices.Reverse(found)
 	page = make([]queue.Record, 0, min(len(found), f.Limit))
 	for _, r := range found[:cap(page)] {
-		page = append(page, shown(r))
+		rec := shown(r)
+		if f.Bare {
+			rec.Payload, rec.Headers, rec.Key, rec.LastError = nil, nil, "", ""
+		}
+		page = append(page, rec)
 	}
 	return page, f.Next(page), nil
 }

@@ -56,7 +56,11 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
 	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts))
-	page, err = b.readRecords(ctx, "list", query, args...)
+	if f.Bare {
+		page, err = b.readWithPayloads(ctx, "list", bare.Replace(withoutPayload.Replace(query)), args...)
+	} else {
+		page, err = b.readRecords(ctx, "list", query, args...)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -113,6 +117,10 @@ func (b *Backend) readRecords(ctx context.Context, operation, query string, args
 // column that the statement names, even if it returns none.
 var withoutPayload = strings.NewReplacer("THEN payload END", "THEN NULL::jsonb END", "THEN headers END", "THEN NULL::jsonb END",
 	"payload, headers,\n", "\n")
+
+// bare changes sql/list.sql and sql/list_slice.sql further, for queue.Filter.Bare.
+var bare = strings.NewReplacer("coalesce(job_key, '')", "''", "coalesce(left(last_error, 8192), '')", "''",
+	"($3::text IS NULL OR job_key = $3::text)", "$3::text IS NULL", "job_key, last_error, locked_at,\n", "locked_at,\n")
 
 // readWithPayloads runs a statement like sql/list.sql. The statement's last parameter says whether
 // it returns payloads and headers. If one cannot be read, readWithPayloads reads them job by job.

@@ -432,6 +432,7 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 		t.Fatalf("Job: got %v, error %v; want the job", ok, err)
 	}
 	wantObserved(t, record, job)
+	r.testBare(t, q, job)
 	r.testDocumentedQueries(t, db)
 	denied(t, "Enqueue", q.Enqueue(t.Context(), nil, jobs(1)...))
 	_, err = q.Claim(t.Context(), request(1))
@@ -444,6 +445,27 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 	if _, err := q.Rules(t.Context()); err != nil {
 		t.Errorf("Rules: %v", err)
 	}
+}
+
+// testBare: a bare list needs no right to what enqueuers and handlers have put into jobs, and says
+// nothing of rights.
+func (r *roles) testBare(t *testing.T, observer *postgres.Backend, job *queue.Job) {
+	exec(t, r.admin, fmt.Sprintf(`CREATE ROLE %sbare_user LOGIN PASSWORD 'p'`, r.prefix))
+	exec(t, r.admin, fmt.Sprintf(`GRANT USAGE ON SCHEMA "Select_1" TO %sbare_user`, r.prefix))
+	exec(t, r.admin, fmt.Sprintf(`GRANT SELECT (id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, locked_at,
+		locked_by, locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives, job_group, cancel_at, cost)
+		ON "Select_1".jobs TO %sbare_user`, r.prefix))
+	strict := r.backend(t, r.login(t, "bare_user", ""), postgres.Options{})
+	for _, q := range []*postgres.Backend{observer, strict} {
+		for _, f := range []queue.Filter{{Kind: "seen", Bare: true}, {Kind: "seen", Bare: true, Status: queue.StatusPending}} {
+			page, _, err := q.Jobs(t.Context(), f)
+			if err != nil || len(page) != 1 || page[0].ID != job.ID || page[0].Key != "" || page[0].Payload != nil || page[0].Unreadable != nil {
+				t.Errorf("Jobs(%+v): got %+v, error %v; want job %d, bare and not Unreadable", f, page, err, job.ID)
+			}
+		}
+	}
+	_, _, err := strict.Jobs(t.Context(), queue.Filter{Kind: "seen"})
+	denied(t, "a list that is not bare", err)
 }
 
 // wantObserved checks that an observer sees all of the job but what it carries, and is told so.

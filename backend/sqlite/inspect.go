@@ -122,6 +122,9 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
 	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts))
+	if f.Bare {
+		query = bare.Replace(query)
+	}
 	err = b.read(ctx, "list", func(db queue.DB) error {
 		page, err = queryRecords(ctx, db, query, args...)
 		return err
@@ -134,6 +137,9 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	}
 	return page, f.Next(page), nil
 }
+
+// bare changes sql/list.sql and sql/list_pending.sql for queue.Filter.Bare.
+var bare = strings.NewReplacer("kind, payload, priority", "kind, NULL, priority", "job_key, headers, last_error,", "NULL, NULL, NULL,")
 
 // expiredAt returns the time before which the leases of the wanted jobs have ended, or nil for any
 // job.
