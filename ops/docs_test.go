@@ -27,9 +27,6 @@ func TestDocs(t *testing.T) {
 	checks := make(map[string]bool)
 	for _, c := range report.Checks {
 		checks[c.ID] = true
-		if c.SQL == "" && c.ID != "version" && c.ID != "writable" && c.ID != "clock" && c.ID != "backlog" {
-			t.Errorf("the check %s shows no SQL", c.ID)
-		}
 	}
 	compare(t, string(page), "checks", checks)
 	compare(t, string(page), "reasons", reasons(t))

@@ -153,6 +153,8 @@ type finding struct {
 // everywhere are the checks of all backends.
 var everywhere = []check{
 	{"backlog", backlog},
+	{"nobody-serves", nobodyServes},
+	{"fleet", fleet},
 }
 
 // run runs a check. An error of it is a finding, too.

@@ -93,6 +93,31 @@ func TestFaults(t *testing.T) {
 		{"planner", "a setting", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			setDefault(t, db, "enable_indexscan", "off")
 		}, "enable_indexscan is off"},
+		{"nobody-serves", "a queue", ops.Fail, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			report(t, q, idle)
+			enqueue(t, q, queue.Job{Queue: "defaults", ScheduledAt: time.Now().Add(-15 * time.Second)})
+		}, "similar names: default"},
+		{"nobody-serves", "a kind", ops.Fail, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			w := idle
+			w.Kinds = []string{"emails"}
+			report(t, q, w)
+			enqueue(t, q, queue.Job{Kind: "email", ScheduledAt: time.Now().Add(-15 * time.Second)})
+		}, "similar names: emails"},
+		{"fleet", "claims fail", ops.Fail, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			w := idle
+			w.ClaimError = "no connection"
+			report(t, q, w)
+		}, "no connection"},
+		{"fleet", "two versions", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			report(t, q, queue.WorkerInfo{Name: "a", Version: "v1.0.0"})
+			report(t, q, queue.WorkerInfo{Name: "b", Version: "v1.1.0"})
+		}, "v1.0.0, v1.1.0"},
+		{"fleet", "does not stop", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			w := queue.WorkerInfo{Name: "a", Grace: time.Second}
+			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, DrainAge: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+		}, "its Grace is 1s"},
 		{"writable", "by default not", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			setDefault(t, db, "default_transaction_read_only", "on")
 		}, "RESET default_transaction_read_only"},
@@ -102,6 +127,9 @@ func TestFaults(t *testing.T) {
 			db, q := fresh(t)
 			f.make(t, db, q)
 			found := examine(t, q, ops.Options{Backlog: short, Horizon: short})
+			if f.id == "nobody-serves" { // its job waits, too
+				delete(found, "backlog")
+			}
 			c, ok := found[f.id]
 			if !ok || len(found) > 1 {
 				t.Fatalf("found %v, want only %s", slices.Collect(maps.Keys(found)), f.id)

@@ -37,4 +37,5 @@ func Example() {
 	// Output:
 	// doctor: ok
 	// queue-paused: The queue emails is paused.
+	// no-worker: No worker is alive.
 }

@@ -130,6 +130,10 @@ type facts struct {
 	job       *queue.Record // nil if there is none
 	rules     []queue.Rule
 	unknown   []string
+
+	knowsWorkers bool
+	workers      []queue.WorkerRecord
+	idle         []string // workers that could run the job
 }
 
 // hasChanged reports whether the job is no longer as it was read.
@@ -152,6 +156,11 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	reasons, err := f.find(ctx)
 	if err != nil || f.job == nil {
 		return reasons, err
+	}
+	if f.job.Status == queue.StatusRunning || f.job.Status == queue.StatusPending {
+		if err := f.readWorkers(ctx); err != nil {
+			return nil, err
+		}
 	}
 	switch f.job.Status {
 	case queue.StatusRunning:

@@ -83,7 +83,7 @@ var cases = []struct {
 		cancel(t, q, id)
 		return ops.Question{ID: id}
 	}},
-	{"lease-expired", ops.Fail, func(t *testing.T, q backends) ops.Question {
+	{"lease-expired", ops.Warn, func(t *testing.T, q backends) ops.Question {
 		id := enqueue(t, q, queue.Job{})
 		claim(t, q, "", time.Millisecond)
 		time.Sleep(50 * time.Millisecond)
@@ -174,6 +174,58 @@ var cases = []struct {
 	}},
 }
 
+// idle is a worker that serves the queues of all cases, and does nothing.
+var idle = queue.WorkerInfo{Name: "idle", Queues: []string{queue.DefaultQueue, "q"}}
+
+// workerCases are faults of workers. In them there is no idle worker.
+var workerCases = []struct {
+	reason string
+	make   func(t *testing.T, q backends) ops.Question
+}{
+	{"no-worker", func(t *testing.T, q backends) ops.Question {
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"queue-not-served", func(t *testing.T, q backends) ops.Question {
+		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"emails"}})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "email"})}
+	}},
+	{"kind-not-handled", func(t *testing.T, q backends) ops.Question {
+		mux := queue.NewMux()
+		mux.Handle("email.send", blocks)
+		run(t, queue.Worker{Backend: q, Handler: mux})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Kind: "emails.send"})}
+	}},
+	{"workers-busy", func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{})
+		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"workers-draining", func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{})
+		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})()
+		eventually(t, "it has reported that it stops", func() bool { return !workers(t, q)[0].DrainingAt.IsZero() })
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"claims-fail", func(t *testing.T, q backends) ops.Question {
+		w := idle
+		w.ClaimError = "no connection"
+		report(t, q, w)
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"starved", func(t *testing.T, q backends) ops.Question {
+		ago := time.Now().Add(-time.Minute)
+		report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
+		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
+	}},
+}
+
+// blocks is a handler that returns when its context ends.
+var blocks = queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+	<-ctx.Done()
+	return ctx.Err()
+})
+
 // backends is what the cases need of a backend.
 type backends interface {
 	queue.Queue
@@ -182,6 +234,7 @@ type backends interface {
 	queue.Pauser
 	queue.Ruler
 	queue.Reclaimer
+	queue.Fleet
 }
 
 func cancel(t *testing.T, q queue.Canceller, id int64) {
@@ -210,17 +263,12 @@ func held(t *testing.T, q backends) int64 {
 // TestExplain: Explain names each cause, and no other, on every backend.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	for _, b := range []struct {
-		name string
-		open func(t *testing.T) backends
-	}{
-		{"memory", func(*testing.T) backends { return memory.New(memory.Options{}) }},
-		{"postgres", func(t *testing.T) backends { _, q := fresh(t); return q }},
-	} {
+	for name, open := range everyBackend {
 		for _, c := range cases {
-			t.Run(b.name+"/"+c.reason, func(t *testing.T) {
+			t.Run(name+"/"+c.reason, func(t *testing.T) {
 				t.Parallel()
-				q := b.open(t)
+				q := open(t)
+				report(t, q, idle)
 				a := explain(t, q, c.make(t, q))
 				if len(a.Reasons) != 1 || a.Reasons[0].ID != c.reason || a.Level() != c.level {
 					t.Errorf("level %s, want %s for %s alone", a.Level(), c.level, c.reason)
@@ -231,6 +279,29 @@ func TestExplain(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestExplainWorkers: Explain names what is wrong with the workers, and nothing else.
+func TestExplainWorkers(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		for _, c := range workerCases {
+			t.Run(name+"/"+c.reason, func(t *testing.T) {
+				t.Parallel()
+				q := open(t)
+				a := explain(t, q, c.make(t, q))
+				if len(a.Reasons) != 1 || a.Reasons[0].ID != c.reason || a.Level() == ops.OK {
+					t.Errorf("want %s alone, and not ok", c.reason)
+				}
+			})
+		}
+	}
+}
+
+// everyBackend opens a queue of each backend.
+var everyBackend = map[string]func(t *testing.T) backends{
+	"memory":   func(*testing.T) backends { return memory.New(memory.Options{}) },
+	"postgres": func(t *testing.T) backends { _, q := fresh(t); return q },
 }
 
 // TestExplainPostgres: Explain names the causes that only the server knows.
@@ -257,6 +328,18 @@ func TestExplainPostgres(t *testing.T) {
 			id := enqueue(t, q, queue.Job{})
 			exec(t, begin(t, db), `LOCK TABLE errand.jobs IN SHARE ROW EXCLUSIVE MODE`)
 			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"holder-vanished", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}})
+			exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute' WHERE worker = 'w'`)
+			return ops.Question{ID: id}
+		}},
+		{"no-lease", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // the guide's claim
+			id := enqueue(t, q, queue.Job{})
+			exec(t, db, `UPDATE errand.jobs SET status = 'running', locked_at = now(), locked_by = 'guide', attempts = 1`)
 			return ops.Question{ID: id}
 		}},
 		{"never-due", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
@@ -303,6 +386,7 @@ func TestExplainPostgres(t *testing.T) {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
 			db, q := fresh(t)
+			report(t, q, idle)
 			var got []string
 			for _, r := range explain(t, q, c.make(t, db, q)).Reasons {
 				got = append(got, r.ID)

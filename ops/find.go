@@ -137,6 +137,16 @@ func (f *facts) findKey(ctx context.Context) ([]Reason, error) {
 // findOldest reads the due job of the queue or the kind that has waited longest, or the next one
 // that will be due.
 func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
+	if f.server != nil {
+		id, ok, err := f.oldest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if ok && id > 0 {
+			return nil, f.read(ctx, id)
+		}
+		return f.nothingWaits(ctx)
+	}
 	filter := queue.Filter{Queue: f.question.Queue, Kind: f.question.Kind, Status: queue.StatusPending}
 	var oldest *queue.Record
 	isAll, err := f.list(ctx, filter, func(r queue.Record) bool {
@@ -155,6 +165,37 @@ func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
 		return nil, f.read(ctx, oldest.ID)
 	}
 	return f.nothingWaits(ctx)
+}
+
+// maxQueues is how many queues Explain looks into for a job of a kind.
+const maxQueues = 50
+
+// oldest returns the pending job in PostgreSQL that is due first.
+func (f *facts) oldest(ctx context.Context) (id int64, ok bool, err error) {
+	queues := []string{f.question.Queue}
+	if f.question.Queue == "" {
+		queues = nil
+		counts, err := f.inspector.Counts(ctx)
+		if err != nil {
+			return 0, false, err
+		}
+		for _, c := range counts {
+			if c.Status == queue.StatusPending {
+				queues = append(queues, c.Queue)
+			}
+		}
+		if len(queues) > maxQueues {
+			f.unknown = append(f.unknown, fmt.Sprintf("whether queues behind the first %d have jobs of the kind", maxQueues))
+			queues = queues[:maxQueues]
+		}
+	}
+	for _, name := range queues {
+		err := f.server.rows(ctx, "oldest", func(r *sql.Rows) error { return r.Scan(&id) }, name, f.question.Kind)
+		if ok, err := f.tryOrNote(ctx, "which job of the queue "+name+" waits", err); !ok || id > 0 {
+			return id, ok, err
+		}
+	}
+	return 0, true, nil
 }
 
 // nothingWaits returns the reason for a queue or a kind of which no job is pending.

@@ -111,3 +111,59 @@ func explain(t *testing.T, q queue.Queue, question ops.Question) ops.Answer {
 	}
 	return a
 }
+
+// report makes a worker report itself, with queues and without kinds.
+func report(t *testing.T, q queue.Fleet, w queue.WorkerInfo) {
+	t.Helper()
+	if w.Concurrency == 0 {
+		w.Concurrency = 1
+	}
+	if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Minute, ClaimAge: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a worker until the end of the test, and waits until it has reported itself. The
+// function that it returns tells the worker to stop.
+func run(t *testing.T, w queue.Worker) (stop func()) {
+	t.Helper()
+	fleet, _ := queue.As[queue.Fleet](w.Backend)
+	w.Grace = time.Minute
+	halt := make(chan struct{})
+	w.Halt = halt
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		close(halt)
+		<-done
+	})
+	eventually(t, "the worker has reported itself", func() bool { return len(workers(t, fleet)) > 0 })
+	return stop
+}
+
+func workers(t *testing.T, fleet queue.Fleet) []queue.WorkerRecord {
+	t.Helper()
+	list, err := fleet.Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// eventually waits until ok, which is asked every few milliseconds.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never came true: %s", what)
+		case <-tick.C:
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -18,8 +17,8 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 		reasons = append(reasons, f.notDue())
 	}
 	looks := []func(context.Context) ([]Reason, error){f.paused, f.tableLocked, f.rowLocked, f.ordered, f.limited}
-	if isDue && !f.job.Ordered { // lines take turns
-		looks = append(looks, f.ahead)
+	if isDue {
+		looks = append(looks, f.served, f.ahead)
 	}
 	for _, look := range looks {
 		more, err := look(ctx)
@@ -320,6 +319,9 @@ const manyAhead = 1000
 // ahead returns how many due jobs come before the job.
 func (f *facts) ahead(ctx context.Context) ([]Reason, error) {
 	j := f.job
+	if j.Ordered { // the groups take turns
+		return nil, nil
+	}
 	n := 0
 	if f.server != nil {
 		err := f.server.rows(ctx, "ahead", func(r *sql.Rows) error { return r.Scan(&n) }, j.ID)
@@ -372,8 +374,11 @@ func (f *facts) unexplained() Reason {
 		return Reason{ID: "just-due", Level: OK, Verdict: fmt.Sprintf("Job %d has been due for %v: the next claim takes it.", j.ID, short(waits)), Evidence: []string{due},
 			Remedy: "ask again in ten seconds"}
 	}
-	return Reason{ID: "unexplained", Level: Fail, Verdict: fmt.Sprintf("Job %d has been due for %v, and nothing in the database keeps it from running.", j.ID, short(waits)),
-		Evidence: []string{due, "it is neither paused, locked, limited nor behind other jobs"},
-		Remedy: strings.Join([]string{"look whether a worker runs that serves the queue " + j.Queue + " and handles the kind " + j.Kind,
-			"and whether its log has errors of claims"}, ", ")}
+	r := Reason{ID: "unexplained", Level: Fail, Verdict: fmt.Sprintf("Job %d has been due for %v, and nothing that is known keeps it from running.", j.ID, short(waits)),
+		Evidence: append([]string{due, "it is neither paused, locked, limited nor behind other jobs"}, f.idle...),
+		Remedy:   "ask again in ten seconds. If it says the same, look at the workers' logs, and report a bug of errand with this answer"}
+	if !f.knowsWorkers {
+		r.Remedy = "look whether a worker runs that serves the queue " + j.Queue + " and handles the kind " + j.Kind + ", and whether its log has errors of claims"
+	}
+	return r
 }
