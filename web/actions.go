@@ -1,0 +1,124 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// maxReason is how many characters of a reason are logged.
+const maxReason = 500
+
+// act runs an action, logs it, and sends the browser to a page that says what it came to. change
+// returns how many jobs or other things it has changed.
+func (q *request) act(name, target, page string, change func(context.Context) (int, error)) error {
+	ctx, cancel := context.WithTimeout(q.Context(), actionTimeout)
+	defer cancel()
+	n, err := change(ctx)
+	q.h.actions.Add(1)
+	q.log(name, target, n, err)
+	if err != nil {
+		return err
+	}
+	q.redirect(page, url.Values{"did": {name}, "n": {strconv.Itoa(n)}})
+	return nil
+}
+
+// log writes who has done what, and why.
+func (q *request) log(action, target string, n int, err error) {
+	attrs := []any{"actor", q.access.Actor, "action", action, "target", target, "changed", n,
+		"reason", cut(strings.TrimSpace(q.PostFormValue("reason")), maxReason)}
+	level, text := slog.LevelInfo, "errand: dashboard: action"
+	if err != nil {
+		level, text = slog.LevelError, "errand: dashboard: action failed"
+		attrs = append(attrs, "error", err)
+	}
+	q.h.options.Logger.Log(q.Context(), level, text, attrs...)
+}
+
+// notices are what a page says after an action, by its name: for none, one and several.
+var notices = map[string][3]string{
+	"retry":           {"Nothing was changed: the job has changed meanwhile, or a live job has its key.", "The job is pending again.", "%s jobs are pending again."},
+	"cancel":          {"Nothing was changed: the job has ended meanwhile.", "The job is cancelled, or its worker has been asked to end it.", "%s jobs are cancelled, or their workers have been asked."},
+	"run":             {"Nothing was changed: the job waits no more.", "The job is due now.", "%s jobs are due now."},
+	"pause-queue":     {"", "The queue is paused. Jobs that run go on.", ""},
+	"resume-queue":    {"", "The queue is resumed.", ""},
+	"limit-queue":     {"", "The limits are changed.", ""},
+	"pause-kind":      {"", "The kind is paused. Jobs that run go on.", ""},
+	"resume-kind":     {"", "The kind is resumed.", ""},
+	"pause-schedule":  {"Nothing was changed: there is no such schedule.", "The schedule is paused.", ""},
+	"resume-schedule": {"Nothing was changed: there is no such schedule.", "The schedule is resumed.", ""},
+}
+
+// noticeOf returns what a page says of the action that has led to it, or "".
+func noticeOf(query url.Values) string {
+	texts, ok := notices[query.Get("did")]
+	if !ok {
+		return ""
+	}
+	n, err := strconv.ParseInt(query.Get("n"), 10, 64)
+	switch {
+	case err != nil || n < 0:
+		return ""
+	case n < 2:
+		return texts[n]
+	}
+	return strings.Replace(texts[2], "%s", number(n), 1)
+}
+
+func retryJob(q *request) error {
+	if q.h.source.redriver == nil {
+		return errNotFound
+	}
+	return q.actOnJob("retry", func(ctx context.Context, id int64) (int, error) {
+		r, ok, err := q.h.source.inspector.Job(ctx, id)
+		if err != nil || !ok || !canRetry(r.Status) {
+			return 0, err
+		}
+		return q.h.source.redriver.Redrive(ctx, nil, queue.Which{IDs: []int64{id}, Status: r.Status})
+	})
+}
+
+func cancelJob(q *request) error {
+	if q.h.source.canceller == nil {
+		return errNotFound
+	}
+	return q.actOnJob("cancel", func(ctx context.Context, id int64) (int, error) {
+		return q.h.source.canceller.Cancel(ctx, nil, queue.Which{IDs: []int64{id}})
+	})
+}
+
+func runJob(q *request) error {
+	if q.h.source.editor == nil {
+		return errNotFound
+	}
+	return q.actOnJob("run", func(ctx context.Context, id int64) (int, error) {
+		which := queue.Which{IDs: []int64{id}, Status: queue.StatusPending}
+		return q.h.source.editor.Edit(ctx, nil, which, queue.Change{RunNow: true})
+	})
+}
+
+// actOnJob runs an action on the job that the path names.
+func (q *request) actOnJob(name string, change func(context.Context, int64) (int, error)) error {
+	id, err := q.id()
+	if err != nil {
+		return err
+	}
+	page := "jobs/" + strconv.FormatInt(id, 10)
+	return q.act(name, page, page, func(ctx context.Context) (int, error) { return change(ctx, id) })
+}
+
+// wantsPause returns what a form asks for, and the name of the action.
+func (q *request) wantsPause(what string) (paused bool, action string, err error) {
+	switch q.PostFormValue("paused") {
+	case "true":
+		return true, "pause-" + what, nil
+	case "false":
+		return false, "resume-" + what, nil
+	}
+	return false, "", &queue.InvalidError{Field: "paused", Problem: "neither true nor false"}
+}

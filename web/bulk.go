@@ -1,0 +1,275 @@
+package web
+
+import (
+	"context"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Acting on many jobs.
+//
+//   - Problem: between the moment when a person looks at a list and the moment when the form
+//     arrives, jobs come, end and change. The action must not reach jobs that the person has not
+//     been shown, nor only those of one page.
+//   - Rule: the preview freezes what was shown. Up to maxListed jobs it names them: the form has
+//     their IDs. Above that it has the filter and the highest ID that matched, and the person types
+//     how many there were. Each step lists the next jobs of the frozen filter and acts on their IDs
+//     with the status of the filter: what has changed meanwhile is skipped and counted.
+//   - Bounds: bulkBatch jobs a statement, bulkTime a request. The answer then is a page with a button
+//     that goes on from there.
+
+const (
+	maxListed  = 1000
+	bulkBatch  = 1000
+	bulkTime   = 2 * time.Second
+	maxCounted = 10_000 // jobs that a preview counts
+	examples   = 10
+)
+
+// bulkAction is something that can be done to many jobs.
+type bulkAction struct {
+	name, title, button string
+	statuses            []queue.Status // on which it acts
+	isThere             func(source) bool
+	do                  func(context.Context, source, queue.Which) (int, error)
+}
+
+var bulkActions = []bulkAction{
+	{
+		name: "retry", title: "Retry all", button: "Retry",
+		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
+		isThere:  func(s source) bool { return s.redriver != nil },
+		do: func(ctx context.Context, s source, which queue.Which) (int, error) {
+			return s.redriver.Redrive(ctx, nil, which)
+		},
+	},
+	{
+		name: "cancel", title: "Cancel all", button: "Cancel",
+		statuses: []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning},
+		isThere:  func(s source) bool { return s.canceller != nil },
+		do: func(ctx context.Context, s source, which queue.Which) (int, error) {
+			return s.canceller.Cancel(ctx, nil, which)
+		},
+	},
+	{
+		name: "run", title: "Run all now", button: "Run now",
+		statuses: []queue.Status{queue.StatusPending},
+		isThere:  func(s source) bool { return s.editor != nil },
+		do: func(ctx context.Context, s source, which queue.Which) (int, error) {
+			return s.editor.Edit(ctx, nil, which, queue.Change{RunNow: true})
+		},
+	},
+}
+
+// bulkPage is what the preview of an action, and its progress, show.
+type bulkPage struct {
+	Title    string
+	Action   string // its name
+	Button   string
+	Filter   []filterPart
+	Fields   []field // hidden: the filter
+	Count    int
+	IsMore   bool // there are more than Count
+	Examples []jobRow
+	IDs      string       // of all jobs, if there are few; otherwise ""
+	Max      int64        // the highest ID
+	Back     template.URL // the query of the list
+
+	Changed, Skipped int   // so far
+	Before           int64 // where to go on; 0: it is done
+	IsProgress       bool
+}
+
+// filterPart is a part of a filter in words.
+type filterPart struct{ Name, Value string }
+
+// field is a hidden field of a form.
+type field struct{ Name, Value string }
+
+// bulkOf returns the action that a form or an address names, and its filter.
+func (q *request) bulkOf(query url.Values) (bulkAction, queue.Filter, error) {
+	i := slices.IndexFunc(bulkActions, func(a bulkAction) bool { return a.name == query.Get("action") })
+	if i < 0 || !bulkActions[i].isThere(q.h.source) {
+		return bulkAction{}, queue.Filter{}, &queue.InvalidError{Field: "action", Problem: "there is no such action"}
+	}
+	f, err := filterOf(query)
+	if err != nil {
+		return bulkAction{}, f, err
+	}
+	if !slices.Contains(bulkActions[i].statuses, f.Status) {
+		return bulkAction{}, f, &queue.InvalidError{Field: "status", Problem: "the action does not act on jobs of this status"}
+	}
+	return bulkActions[i], f, nil
+}
+
+// newBulkPage returns what the preview and the progress have in common.
+func newBulkPage(a bulkAction, f queue.Filter) *bulkPage {
+	f.Before = 0
+	fields := fieldsOf(f)
+	page := &bulkPage{Title: a.title, Action: a.name, Button: a.button, Back: template.URL(fields.Encode())}
+	for _, name := range []string{"status", "queue", "kind", "group", "key", "attempts", "expired", "for"} {
+		if value := fields.Get(name); value != "" {
+			page.Filter = append(page.Filter, filterPart{name, value})
+			page.Fields = append(page.Fields, field{name, value})
+		}
+	}
+	return page
+}
+
+// bulkPreview shows what an action would act on.
+func bulkPreview(q *request) error {
+	query := q.URL.Query()
+	a, f, err := q.bulkOf(query)
+	if err != nil {
+		return err
+	}
+	page := newBulkPage(a, f)
+	err = q.h.call(q.Context(), func(ctx context.Context) error { return q.count(ctx, f, page) })
+	if err != nil {
+		return err
+	}
+	v := q.view(a.title, page)
+	v.Every = 0
+	return q.render("bulk", v)
+}
+
+// count counts the jobs of the filter, up to maxCounted.
+func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) error {
+	var ids []string
+	f.Before, f.Limit = 0, maxListed
+	for began := time.Now(); ; {
+		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			page.Max = max(page.Max, jobs[i].ID)
+			ids = append(ids, strconv.FormatInt(jobs[i].ID, 10))
+		}
+		if len(page.Examples) < examples {
+			page.Examples = append(page.Examples, q.jobRows(jobs[:min(len(jobs), examples-len(page.Examples))])...)
+		}
+		page.Count += len(jobs)
+		if next == 0 {
+			break
+		}
+		if page.Count >= maxCounted || time.Since(began) > callTimeout/2 {
+			page.IsMore = true
+			break
+		}
+		f.Before = next
+	}
+	if page.Count <= maxListed && !page.IsMore {
+		page.IDs = strings.Join(ids, ",")
+	}
+	return nil
+}
+
+// bulk acts on the jobs that a preview has shown, for bulkTime at most.
+func bulk(q *request) error {
+	if err := q.ParseForm(); err != nil {
+		return err
+	}
+	a, f, err := q.bulkOf(q.PostForm)
+	if err != nil {
+		return err
+	}
+	page := newBulkPage(a, f)
+	page.IsProgress = true
+	if page.Max, err = numberIn[int64](q.PostForm, "max"); err != nil {
+		return err
+	}
+	if page.Changed, err = numberIn[int](q.PostForm, "changed"); err != nil {
+		return err
+	}
+	if page.Skipped, err = numberIn[int](q.PostForm, "skipped"); err != nil {
+		return err
+	}
+	if page.Count, err = numberIn[int](q.PostForm, "count"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), actionTimeout)
+	defer cancel()
+	ids := q.PostForm.Get("ids")
+	if ids != "" {
+		err = q.bulkListed(ctx, page, a, f, ids)
+	} else {
+		err = q.bulkFrozen(ctx, page, a, f)
+	}
+	q.h.actions.Add(1)
+	q.log("bulk-"+a.name, fieldsOf(f).Encode()+" id<="+strconv.FormatInt(page.Max, 10), page.Changed, err)
+	if err != nil {
+		return err
+	}
+	v := q.view(a.title, page)
+	v.Every = 0
+	return q.render("bulk", v)
+}
+
+// bulkListed acts on the jobs that the form names.
+func (q *request) bulkListed(ctx context.Context, page *bulkPage, a bulkAction, f queue.Filter, list string) error {
+	var ids []int64
+	for text := range strings.SplitSeq(list, ",") {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id < 1 || len(ids) == maxListed {
+			return &queue.InvalidError{Field: "ids", Problem: "not a list of at most " + strconv.Itoa(maxListed) + " IDs"}
+		}
+		ids = append(ids, id)
+	}
+	n, err := a.do(ctx, q.h.source, which(f, ids))
+	page.Changed += n
+	page.Skipped += len(ids) - n
+	return err
+}
+
+// which chooses jobs by ID that still have what the filter says.
+func which(f queue.Filter, ids []int64) queue.Which {
+	return queue.Which{IDs: ids, Queue: f.Queue, Kind: f.Kind, Group: f.Group, Key: f.Key, Status: f.Status}
+}
+
+// bulkFrozen acts on the jobs of the filter up to the highest ID that was shown, the newest first.
+func (q *request) bulkFrozen(ctx context.Context, page *bulkPage, a bulkAction, f queue.Filter) error {
+	if page.Max == 0 {
+		return &queue.InvalidError{Field: "max", Problem: "empty"}
+	}
+	before, err := numberIn[int64](q.PostForm, "before")
+	if err != nil {
+		return err
+	}
+	if before == 0 {
+		if typed := strings.NewReplacer(",", "", " ", "", "+", "").Replace(q.PostForm.Get("typed")); typed != strconv.Itoa(page.Count) {
+			return &queue.InvalidError{Field: "the number of jobs", Problem: "not the number that the page has shown; nothing was changed"}
+		}
+		before = page.Max + 1
+	}
+	f.Limit = bulkBatch
+	for began := time.Now(); ; {
+		f.Before = min(before, page.Max+1)
+		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
+		if err != nil {
+			return err
+		}
+		if len(jobs) > 0 {
+			ids := make([]int64, len(jobs))
+			for i := range jobs {
+				ids[i] = jobs[i].ID
+			}
+			n, err := a.do(ctx, q.h.source, which(f, ids))
+			page.Changed += n
+			page.Skipped += len(ids) - n
+			if err != nil {
+				return err
+			}
+		}
+		before, page.Before = next, next
+		if next == 0 || time.Since(began) > bulkTime {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package web_test
+
+import (
+	"fmt"
+	"html"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/web"
+)
+
+// formOn returns the fields of the form on a page that changes something.
+func formOn(t *testing.T, page string) url.Values {
+	t.Helper()
+	_, form, found := strings.Cut(page, `<form method="post"`)
+	if !found {
+		t.Fatalf("no form on the page:\n%s", page)
+	}
+	form, _, _ = strings.Cut(form, "</form>")
+	fields := make(url.Values)
+	for _, m := range regexp.MustCompile(`name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
+		fields.Set(m[1], html.UnescapeString(m[2]))
+	}
+	return fields
+}
+
+// bulkJobs enqueues n jobs.
+func bulkJobs(s *site, n int, job queue.Job) {
+	jobs := make([]*queue.Job, n)
+	for i := range jobs {
+		jobs[i] = new(queue.Job)
+		*jobs[i] = job
+	}
+	s.enqueue(jobs...)
+}
+
+// TestBulkListed: an action on few jobs reaches exactly the jobs that the preview has shown.
+func TestBulkListed(t *testing.T) {
+	s := newSite(t, web.Options{})
+	bulkJobs(s, 120, queue.Job{Kind: "a"})
+	bulkJobs(s, 5, queue.Job{Kind: "b"})
+	page := s.want("bulk?action=cancel&status=pending&kind=a", "<strong>120 jobs.", "exactly these jobs", "Cancel 120 jobs")
+	bulkJobs(s, 3, queue.Job{Kind: "a"})
+	s.post("jobs/7/cancel", "")
+	a := s.post("bulk", formOn(t, page.body).Encode())
+	if !strings.Contains(a.body, "119 jobs changed, 1 left alone") {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	for id, want := range map[int64]queue.Status{1: queue.StatusCancelled, 120: queue.StatusCancelled, 121: queue.StatusPending, 126: queue.StatusPending} {
+		if got := s.status(id); got != want {
+			t.Errorf("job %d: %s", id, got)
+		}
+	}
+}
+
+// TestBulkFrozen: an action on many jobs reaches all of the filter up to the newest one that the
+// preview has shown, only after the person has typed how many there are, and can be resumed.
+func TestBulkFrozen(t *testing.T) {
+	s := newSite(t, web.Options{})
+	bulkJobs(s, 2500, queue.Job{Kind: "a", Queue: "x"})
+	page := s.want("bulk?action=cancel&status=pending&queue=x", "<strong>2,500 jobs.", "up to #2500", "Type 2500 to confirm")
+	bulkJobs(s, 10, queue.Job{Kind: "a", Queue: "x"})
+	form := formOn(t, page.body)
+	if a := s.post("bulk", form.Encode()); a.status != 400 || s.status(1) != queue.StatusPending {
+		t.Errorf("without the number: %d", a.status)
+	}
+	form.Set("typed", "2,500")
+	if a := s.post("bulk", form.Encode()); !strings.Contains(a.body, "2,500 jobs changed, 0 left alone") || !strings.Contains(a.body, "Done.") {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	// The same form again, as after a reload, and a step that goes on from the middle.
+	if a := s.post("bulk", form.Encode()); !strings.Contains(a.body, "0 jobs changed") {
+		t.Errorf("again: %d: %s", a.status, a.body)
+	}
+	form.Set("before", "1000")
+	form.Set("changed", "1501")
+	if a := s.post("bulk", form.Encode()); !strings.Contains(a.body, "1,501 jobs changed") {
+		t.Errorf("further: %d: %s", a.status, a.body)
+	}
+	for id, want := range map[int64]queue.Status{1: queue.StatusCancelled, 2500: queue.StatusCancelled, 2501: queue.StatusPending} {
+		if got := s.status(id); got != want {
+			t.Errorf("job %d: %s", id, got)
+		}
+	}
+}
+
+// TestBulkRefused: what is not an action on a filter is refused, and changes nothing.
+func TestBulkRefused(t *testing.T) {
+	s := newSite(t, web.Options{})
+	bulkJobs(s, 3, queue.Job{Kind: "a"})
+	for _, form := range []string{"", "action=cancel", "action=cancel&status=dead&ids=1", "action=drop&status=pending&ids=1",
+		"action=cancel&status=pending", "action=cancel&status=pending&ids=1,x", "action=cancel&status=pending&ids=-1",
+		"action=cancel&status=pending&max=3&count=3&typed=4", "action=cancel&status=pending&max=-3"} {
+		if a := s.post("bulk", form); a.status != 400 {
+			t.Errorf("%s: %d", form, a.status)
+		}
+	}
+	for id := range int64(3) {
+		if got := s.status(id + 1); got != queue.StatusPending {
+			t.Errorf("job %d: %s", id+1, got)
+		}
+	}
+	if a := s.get("bulk?" + fmt.Sprint("action=cancel&status=completed")); a.status != 400 {
+		t.Errorf("preview: %d", a.status)
+	}
+}

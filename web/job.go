@@ -1,0 +1,240 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// maxShown is how many bytes of a payload a page shows. The rest is a download.
+const maxShown = 64 << 10
+
+// jobPage is what the page of a job shows.
+type jobPage struct {
+	queue.Record
+	Error      string
+	Unreadable string
+	Timeline   []event
+	Values     []shownValue
+	CanRetry   bool
+	CanCancel  bool
+	CanRun     bool
+	IsAsked    bool // it runs, and somebody has cancelled it
+	IsShown    bool // values are shown
+	Schedule   string
+	Tick       time.Time
+}
+
+// event is a line of a job's timeline.
+type event struct {
+	At    time.Time
+	Title string
+	Text  string
+	Error string
+	Stack string
+	Level string
+}
+
+// shownValue is a payload, a header or an output as the person may see it.
+type shownValue struct {
+	Title    string
+	Text     string
+	IsShape  bool
+	Download bool // the page shows a part only
+}
+
+func job(q *request) error {
+	id, err := q.id()
+	if err != nil {
+		return err
+	}
+	r, result, err := q.h.readJob(q.Context(), id)
+	if err != nil {
+		return err
+	}
+	asksValues := q.URL.Query().Get("values") != ""
+	page := jobPage{
+		Record:    r,
+		Error:     q.shown(Value{Kind: r.Kind, Field: FieldError, Text: r.LastError}),
+		Timeline:  q.timeline(&r),
+		CanRetry:  q.may(Operate) && q.h.source.redriver != nil && canRetry(r.Status),
+		CanCancel: q.may(Operate) && q.h.source.canceller != nil && canCancel(&r),
+		CanRun:    q.may(Operate) && q.h.source.editor != nil && canRun(&r, q.now),
+		IsAsked:   r.Status == queue.StatusRunning && !r.CancelAt.IsZero(),
+		IsShown:   asksValues && q.may(Payload),
+	}
+	page.Schedule, page.Tick, _ = queue.TickOf(&r.Job)
+	if r.Unreadable != nil {
+		page.Unreadable = plain(r.Unreadable.Error())
+	}
+	if page.IsShown {
+		q.h.options.Logger.Info("errand: dashboard: values shown", "actor", q.access.Actor, "job", r.ID, "kind", r.Kind)
+	}
+	page.Values = q.values(&r, result, page.IsShown)
+	v := q.view(fmt.Sprintf("Job %d", r.ID), page)
+	if page.IsShown || result.HasEnded() && r.Status != queue.StatusDead {
+		v.Every = 0
+	}
+	return q.render("job", v)
+}
+
+// readJob returns the job and what it has set as output and progress.
+func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, result queue.Result, err error) {
+	err = h.call(ctx, func(ctx context.Context) error {
+		var ok bool
+		if r, ok, err = h.source.inspector.Job(ctx, id); err != nil {
+			return err
+		} else if !ok {
+			return errNotFound
+		}
+		if h.source.results != nil {
+			result, _, err = h.source.results.Result(ctx, id)
+		}
+		return err
+	})
+	return r, result, err
+}
+
+// id returns the ID in the request's path.
+func (q *request) id() (int64, error) {
+	id, err := strconv.ParseInt(q.PathValue("id"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, errNotFound
+	}
+	return id, nil
+}
+
+func canRetry(s queue.Status) bool {
+	return s == queue.StatusDead || s == queue.StatusCancelled || s == queue.StatusHeld
+}
+
+func canCancel(r *queue.Record) bool {
+	switch r.Status {
+	case queue.StatusPending, queue.StatusHeld:
+		return true
+	case queue.StatusRunning:
+		return r.CancelAt.IsZero()
+	}
+	return false
+}
+
+// canRun reports whether the job waits for its time.
+func canRun(r *queue.Record, now time.Time) bool {
+	return r.Status == queue.StatusPending && r.ScheduledAt.After(now)
+}
+
+// timeline returns what is known of the job's life, the oldest first.
+func (q *request) timeline(r *queue.Record) []event {
+	events := []event{{At: r.CreatedAt, Title: "Enqueued"}}
+	for _, f := range r.History {
+		e := event{At: f.At, Title: fmt.Sprintf("Attempt %d failed", f.Attempt), Level: "fail",
+			Text:  fmt.Sprintf("after %s on %s", duration(f.Took), f.Worker),
+			Error: q.shown(Value{Kind: r.Kind, Field: FieldError, Text: f.Error}),
+			Stack: q.shown(Value{Kind: r.Kind, Field: FieldStack, Text: f.Stack}),
+		}
+		if f.Redrives > 0 {
+			e.Text += fmt.Sprintf(", after redrive %d", f.Redrives)
+		}
+		events = append(events, e)
+	}
+	add := func(at time.Time, title, text, level string) {
+		if !at.IsZero() {
+			events = append(events, event{At: at, Title: title, Text: text, Level: level})
+		}
+	}
+	redrives := ""
+	if r.Redrives > 1 {
+		redrives = fmt.Sprintf("for the %d. time", r.Redrives)
+	}
+	add(r.RedrivenAt, "Retried by a person", redrives, "")
+	add(r.CancelAt, "Cancelled", "", "warn")
+	if r.Status != queue.StatusPending {
+		add(r.StartedAt, fmt.Sprintf("Attempt %d started", r.Attempt), onWorker(r.Worker), "")
+	}
+	switch r.Status {
+	case queue.StatusCompleted:
+		add(r.FinishedAt, "Completed", "", "ok")
+	case queue.StatusDead:
+		add(r.FinishedAt, "Dead", fmt.Sprintf("after %d of %d attempts", r.Attempt, r.MaxAttempts), "fail")
+	case queue.StatusPending:
+		if r.ScheduledAt.After(q.now) {
+			add(r.ScheduledAt, "Due", fmt.Sprintf("for attempt %d of %d", r.Attempt+1, r.MaxAttempts), "")
+		} else {
+			add(r.ScheduledAt, "Due since", "it waits for a worker", "")
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return a.At.Compare(b.At) })
+	return events
+}
+
+func onWorker(worker string) string {
+	if worker == "" {
+		return ""
+	}
+	return "on " + worker
+}
+
+// values returns payload, headers, output and progress as the person may see them. Values are shown
+// to people with the permission who have asked for them; otherwise the page shows what the redaction
+// leaves.
+func (q *request) values(r *queue.Record, result queue.Result, isShown bool) (all []shownValue) {
+	add := func(title string, field Field, name string, text []byte) {
+		if len(text) == 0 {
+			return
+		}
+		v := shownValue{Title: title, IsShape: !isShown}
+		if isShown {
+			v.Text, v.Download = pretty(text)
+			v.Download = v.Download && field == FieldPayload
+		} else {
+			v.Text = plain(cut(q.h.options.Redact(Value{Kind: r.Kind, Field: field, Name: name, Text: string(text)}), maxShown))
+		}
+		all = append(all, v)
+	}
+	if r.Unreadable == nil {
+		add("Payload", FieldPayload, "", r.Payload)
+	}
+	add("Progress", FieldProgress, "", result.Progress)
+	add("Output", FieldOutput, "", result.Output)
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		add("Header "+plain(name), FieldHeader, name, []byte(r.Headers[name]))
+	}
+	return all
+}
+
+// pretty returns a stored text with its JSON indented, and whether it is only the first part.
+// json.Indent keeps the digits of numbers.
+func pretty(text []byte) (shown string, isPart bool) {
+	if len(text) > maxShown {
+		return plain(string(text[:maxShown])) + "…", true
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil || b.Len() > 2*maxShown {
+		return plain(string(text)), false
+	}
+	return plain(b.String()), false
+}
+
+// payload answers with the whole payload, as a download.
+func payload(q *request) error {
+	id, err := q.id()
+	if err != nil {
+		return err
+	}
+	r, _, err := q.h.readJob(q.Context(), id)
+	if err != nil {
+		return err
+	}
+	q.h.options.Logger.Info("errand: dashboard: payload downloaded", "actor", q.access.Actor, "job", r.ID, "kind", r.Kind)
+	q.w.Header().Set("Content-Type", "application/json")
+	q.w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d.json"`, r.ID))
+	fmt.Fprint(q.w, string(r.Payload))
+	return nil
+}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// kindsPage is what the page of kinds shows.
+type kindsPage struct {
+	Kinds    []kindRow
+	Jobs     int // how many jobs were looked at
+	CanPause bool
+}
+
+// kindRow is a kind in a table, with how many of the newest jobs have which status.
+type kindRow struct {
+	Name     string
+	Total    int
+	Jobs     []statusCount
+	IsPaused bool
+
+	counts map[queue.Status]int
+}
+
+// kinds shows the kinds of the newest jobs: no index leads to all kinds of a long table.
+func kinds(q *request) error {
+	newest := q.h.samples.list(queue.Filter{Limit: newestJobs}).get(q.Context())
+	paused := q.h.samples.paused.get(q.Context())
+	byName := make(map[string]*kindRow)
+	row := func(name string) *kindRow {
+		if byName[name] == nil {
+			byName[name] = &kindRow{Name: name, counts: make(map[queue.Status]int)}
+		}
+		return byName[name]
+	}
+	for i := range newest.Value.Jobs {
+		r := &newest.Value.Jobs[i]
+		row(r.Kind).counts[r.Status]++
+		row(r.Kind).Total++
+	}
+	for _, kind := range paused.Value {
+		row(kind).IsPaused = true
+	}
+	page := kindsPage{Jobs: len(newest.Value.Jobs), CanPause: q.h.source.pauser != nil}
+	for _, k := range byName {
+		for _, status := range statuses {
+			text := ""
+			if n := k.counts[status]; n > 0 {
+				text = number(n)
+			}
+			k.Jobs = append(k.Jobs, statusCount{status, text})
+		}
+		page.Kinds = append(page.Kinds, *k)
+	}
+	slices.SortFunc(page.Kinds, func(a, b kindRow) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
+	v := q.view("Kinds", page)
+	v.Late = lateText(q.now, []lateness{{"Kinds", newest.At, newest.Err}, {"Paused kinds", paused.At, paused.Err}})
+	return q.render("kinds", v)
+}
+
+func pauseKind(q *request) error {
+	name, err := nameIn(q.PathValue("kind"))
+	if err != nil || q.h.source.pauser == nil {
+		return errNotFound
+	}
+	paused, action, err := q.wantsPause("kind")
+	if err != nil {
+		return err
+	}
+	return q.act(action, "kinds/"+segment(name), "kinds", func(ctx context.Context) (int, error) {
+		if paused {
+			return 1, q.h.source.pauser.PauseKinds(ctx, nil, name)
+		}
+		return 1, q.h.source.pauser.ResumeKinds(ctx, nil, name)
+	})
+}

@@ -1,0 +1,57 @@
+package web_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/web"
+)
+
+// TestPostgres: pages and actions work on PostgreSQL, too.
+func TestPostgres(t *testing.T) {
+	q, err := postgres.New(postgrestest.Open(t), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := siteOf(t, q, web.Options{})
+	s.want("", "All well", "No queue has jobs yet")
+	err = q.Enqueue(t.Context(), nil, &queue.Job{Kind: "email.welcome", Queue: "mail", Payload: json.RawMessage(`{"to":"ann@example.com"}`), MaxAttempts: 1},
+		&queue.Job{Kind: "report", Queue: "slow", Delay: time.Hour}, &queue.Job{Kind: "report", Queue: "slow", Delay: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail(t, q, "mail", "550 mailbox full")
+	schedule := queue.Schedule{Name: "nightly", Spec: "@daily", Job: &queue.Job{Kind: "report"}}
+	if err := q.SetSchedules(t.Context(), nil, schedule); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.post("queues/mail/limits", "running=2"); a.status != 303 {
+		t.Errorf("limits: %d: %s", a.status, a.body)
+	}
+	if a := s.post("kinds/report/pause", "paused=true"); a.status != 303 {
+		t.Errorf("pause a kind: %d: %s", a.status, a.body)
+	}
+	if a := s.post("schedules/nightly/pause", "paused=true"); a.status != 303 {
+		t.Errorf("pause a schedule: %d: %s", a.status, a.body)
+	}
+	s.want("", "mail", "slow", "550 mailbox full", "Kind report is paused", "2 at once")
+	s.want("jobs?status=dead&queue=mail", "email.welcome")
+	s.want("jobs/1?values=1", "ann@example.com", "Attempt 1 failed", "test-worker")
+	s.want("queues/slow", "pending")
+	s.want("kinds", "Of the newest 3 jobs", "Resume report")
+	s.want("schedules", "nightly", "Resume nightly")
+	crawl(t, s)
+
+	if a := s.post("jobs/1/retry", ""); a.header.Get("Location") != "../../jobs/1?did=retry&n=1" {
+		t.Errorf("retry: %d to %q", a.status, a.header.Get("Location"))
+	}
+	page := s.want("bulk?action=cancel&status=pending&kind=report", "<strong>2 jobs.")
+	if a := s.post("bulk", formOn(t, page.body).Encode()); a.status != 200 {
+		t.Errorf("bulk: %d: %s", a.status, a.body)
+	}
+	s.want("jobs?status=cancelled", "#2", "#3")
+}

@@ -1,0 +1,163 @@
+package web
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// queuesPage is what the list of queues shows.
+type queuesPage struct{ Queues []queueRow }
+
+func queues(q *request) error {
+	all := q.readAll()
+	v := q.view("Queues", queuesPage{all.rows()})
+	v.Late = lateText(q.now, all.errs())
+	return q.render("queues", v)
+}
+
+// queueView is what the page of a queue shows.
+type queueView struct {
+	queueRow
+	Rule     queue.Rule
+	Rate     rateForm
+	PerGroup rateForm
+	Groups   []groupRow
+	Running  []jobRow
+	CanPause bool
+}
+
+// rateForm is a rate as a form has it.
+type rateForm struct {
+	Jobs  int
+	Per   string
+	Burst int
+}
+
+// groupRow is a group that has a rule.
+type groupRow struct {
+	Name     string
+	IsPaused bool
+	Limits   string
+}
+
+// maxGroups is how many groups with rules the page of a queue lists.
+const maxGroups = 200
+
+func queuePage(q *request) error {
+	name, err := nameIn(q.PathValue("queue"))
+	if err != nil {
+		return err
+	}
+	if queue.CheckQueue(name) != nil {
+		return errNotFound
+	}
+	all := q.readAll()
+	page := queueView{queueRow: queueRow{Name: name, Age: -1}, Rule: queue.Rule{Queue: name}, CanPause: q.h.source.ruler != nil}
+	for _, row := range all.rows() {
+		if row.Name == name {
+			page.queueRow = row
+		}
+	}
+	for _, rule := range all.rules.Value {
+		switch {
+		case rule.Queue != name:
+		case rule.Group == "":
+			page.Rule = rule
+		case len(page.Groups) < maxGroups:
+			page.Groups = append(page.Groups, groupRow{rule.Group, rule.Paused, limitsText(rule)})
+		}
+	}
+	page.Rate, page.PerGroup = formOf(page.Rule.Rate), formOf(page.Rule.GroupRate)
+	live := q.h.samples.list(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20}).get(q.Context())
+	page.Running = q.jobRows(live.Value.Jobs)
+	v := q.view("Queue "+name, page)
+	v.Late = lateText(q.now, all.errs())
+	return q.render("queue", v)
+}
+
+func formOf(r queue.Rate) rateForm {
+	if r.Jobs == 0 {
+		return rateForm{Per: time.Second.String()}
+	}
+	per := r.Per
+	if per == 0 {
+		per = time.Second
+	}
+	return rateForm{r.Jobs, per.String(), r.Burst}
+}
+
+func pauseQueue(q *request) error {
+	name, err := nameIn(q.PathValue("queue"))
+	if err != nil || q.h.source.ruler == nil {
+		return errNotFound
+	}
+	paused, action, err := q.wantsPause("queue")
+	if err != nil {
+		return err
+	}
+	page := "queues/" + segment(name)
+	return q.act(action, page, page, func(ctx context.Context) (int, error) {
+		return 1, q.h.source.ruler.PauseQueue(ctx, nil, name, paused)
+	})
+}
+
+// setLimits sets the limits of a queue. What the form does not have, such as Share, stays.
+func setLimits(q *request) error {
+	name, err := nameIn(q.PathValue("queue"))
+	if err != nil || q.h.source.ruler == nil {
+		return errNotFound
+	}
+	if err := q.ParseForm(); err != nil {
+		return err
+	}
+	page := "queues/" + segment(name)
+	return q.act("limit-queue", page, page, func(ctx context.Context) (int, error) {
+		rules, err := q.h.source.ruler.Rules(ctx)
+		if err != nil {
+			return 0, err
+		}
+		rule := queue.Rule{Queue: name}
+		if i := slices.IndexFunc(rules, func(r queue.Rule) bool { return r.Queue == name && r.Group == "" }); i >= 0 {
+			rule = rules[i]
+		}
+		rule.Paused = false // only PauseQueue changes it
+		if rule, err = q.limitsIn(rule); err != nil {
+			return 0, err
+		}
+		return 1, q.h.source.ruler.SetRules(ctx, nil, rule)
+	})
+}
+
+// limitsIn returns rule with the limits of the request's form.
+func (q *request) limitsIn(rule queue.Rule) (queue.Rule, error) {
+	var err error
+	if rule.Running, err = numberIn[int](q.PostForm, "running"); err != nil {
+		return rule, err
+	}
+	if rule.PerGroup, err = numberIn[int](q.PostForm, "per_group"); err != nil {
+		return rule, err
+	}
+	if rule.Rate, err = q.rateIn("rate"); err != nil {
+		return rule, err
+	}
+	rule.GroupRate, err = q.rateIn("group_rate")
+	return rule, err
+}
+
+// rateIn returns the rate of three fields of the form.
+func (q *request) rateIn(name string) (r queue.Rate, err error) {
+	if r.Jobs, err = numberIn[int](q.PostForm, name); err != nil || r.Jobs == 0 {
+		return queue.Rate{}, err
+	}
+	if text := strings.TrimSpace(q.PostForm.Get(name + "_per")); text != "" {
+		if r.Per, err = time.ParseDuration(text); err != nil {
+			return r, &queue.InvalidError{Field: name + "_per", Problem: "not a time such as 1s, 10m or 24h"}
+		}
+	}
+	r.Burst, err = numberIn[int](q.PostForm, name+"_burst")
+	return r, err
+}

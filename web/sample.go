@@ -1,0 +1,115 @@
+package web
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// minInterval is the shortest time between two readings of one thing. The time is at least
+	// restFactor times as long as the last reading took.
+	minInterval = 2 * time.Second
+	restFactor  = 20
+	// patience is how long a page waits for a new reading before it shows the last one.
+	patience = 300 * time.Millisecond
+)
+
+// sampled is something that the handler reads from the backend for all sessions. Nothing is read
+// while nobody asks.
+type sampled[T any] struct {
+	h    *Handler
+	name string
+	read func(context.Context) (T, error)
+
+	mu      sync.Mutex
+	last    reading[T]
+	next    time.Time     // before it nothing is read, unless there was an action
+	actions int64         // how many actions there had been when last was read
+	running chan struct{} // closed when the reading that is under way ends; nil if none is
+}
+
+// reading is what was read, and when.
+type reading[T any] struct {
+	Value T
+	At    time.Time // zero if nothing could be read yet
+	Err   error     // why the last reading failed; nil if it did not
+}
+
+// Age returns how old the reading is if the last one failed or is late, and 0 otherwise.
+func (r reading[T]) Age(now time.Time) time.Duration {
+	if age := now.Sub(r.At); !r.At.IsZero() && (r.Err != nil || age > 2*minInterval) {
+		return age
+	}
+	return 0
+}
+
+// get returns the last reading, and reads again if it is time. It waits for patience at most, and
+// longer if there is no reading, or none since the last action.
+func (s *sampled[T]) get(ctx context.Context) reading[T] {
+	deadline := time.NewTimer(callTimeout + time.Second)
+	defer deadline.Stop()
+	short := time.NewTimer(patience)
+	defer short.Stop()
+	for {
+		last, running, isCurrent := s.look()
+		if running == nil {
+			return last
+		}
+		impatient := short.C
+		if !isCurrent {
+			impatient = nil
+		}
+		select {
+		case <-running:
+		case <-impatient:
+			return last
+		case <-deadline.C:
+			return last
+		case <-ctx.Done():
+			return last
+		}
+	}
+}
+
+// look returns the last reading. If it is time for another, look begins it and returns a channel
+// that is closed at its end. isCurrent is false if there was an action since the last reading.
+func (s *sampled[T]) look() (last reading[T], running <-chan struct{}, isCurrent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	actions := s.h.actions.Load()
+	isCurrent = s.actions == actions && !s.next.IsZero()
+	if isCurrent && time.Now().Before(s.next) {
+		return s.last, nil, true
+	}
+	if s.running == nil {
+		s.running = make(chan struct{})
+		go s.readOnce(actions)
+	}
+	return s.last, s.running, isCurrent
+}
+
+// readOnce reads and notes the result.
+func (s *sampled[T]) readOnce(actions int64) {
+	began := time.Now()
+	var value T
+	err := s.h.call(s.h.ctx, func(ctx context.Context) (err error) {
+		value, err = s.read(ctx)
+		return err
+	})
+	took := time.Since(began)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.last = reading[T]{Value: value, At: time.Now()}
+	} else {
+		if s.last.Err == nil {
+			s.h.options.Logger.Error("errand: dashboard: read failed, will retry", "what", s.name, "error", err)
+		}
+		s.last.Err = err
+	}
+	s.actions = actions
+	s.next = time.Now().Add(max(minInterval, restFactor*took))
+	close(s.running)
+	s.running = nil
+}

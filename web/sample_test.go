@@ -1,0 +1,145 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/web"
+)
+
+// slow is a queue whose counts take a while, or fail.
+type slow struct {
+	*memory.Queue
+	calls atomic.Int64
+	takes atomic.Int64
+	fails atomic.Bool
+}
+
+func (q *slow) Counts(ctx context.Context) ([]queue.Count, error) {
+	q.calls.Add(1)
+	select {
+	case <-time.After(time.Duration(q.takes.Load())):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if q.fails.Load() {
+		return nil, errors.New("broken, with a secret")
+	}
+	return q.Queue.Counts(ctx)
+}
+
+// page gets a page without a server, so that it works in a bubble.
+func page(h http.Handler, path string) string {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w.Body.String()
+}
+
+// TestShared: twenty sessions read the database as often as one, at most each two seconds and not
+// longer than a twentieth of the time, and nobody reads while nobody watches.
+func TestShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		h := newHandler(t, q)
+		watch := func(sessions int, takes, length time.Duration) int64 {
+			q.takes.Store(int64(takes))
+			before := q.calls.Load()
+			var all sync.WaitGroup
+			for i := range sessions {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+					for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Second) {
+						page(h, "/")
+					}
+				})
+			}
+			all.Wait()
+			synctest.Wait()
+			return q.calls.Load() - before
+		}
+		if n := watch(20, time.Millisecond, time.Minute); n < 20 || n > 31 {
+			t.Errorf("%d readings in a minute", n)
+		}
+		if n := watch(20, time.Second, time.Minute); n < 2 || n > 4 {
+			t.Errorf("%d readings that take a second, in a minute", n)
+		}
+		time.Sleep(time.Hour)
+		if n := watch(0, 0, 0); n != 0 {
+			t.Errorf("%d readings without a session", n)
+		}
+	})
+}
+
+// newHandler returns a dashboard that everybody may use.
+func newHandler(t *testing.T, q queue.Enqueuer) *web.Handler {
+	t.Helper()
+	h, err := web.New(q, web.Options{Authorize: web.Everyone(web.Admin), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// TestLate: a database that does not answer leaves the last values, with their age.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		h := newHandler(t, q)
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "a", Queue: "mail"}); err != nil {
+			t.Fatal(err)
+		}
+		q.fails.Store(true)
+		if got := page(h, "/"); !strings.Contains(got, "has answered with an error") || strings.Contains(got, "secret") {
+			t.Errorf("at first: %s", got)
+		}
+		q.fails.Store(false)
+		time.Sleep(3 * time.Second)
+		if got := page(h, "/"); !strings.Contains(got, "mail") || strings.Contains(got, "as of") {
+			t.Errorf("it answers: %s", got)
+		}
+		q.takes.Store(int64(time.Hour))
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		page(h, "/")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a page waits for %v", took)
+		}
+		time.Sleep(5 * time.Second)
+		if got := page(h, "/"); !strings.Contains(got, "mail") || !strings.Contains(got, "Counts: as of 15 s ago") {
+			t.Errorf("it hangs: %s", got)
+		}
+		q.takes.Store(0)
+		time.Sleep(time.Minute)
+		if got := page(h, "/"); strings.Contains(got, "as of") {
+			t.Errorf("it answers again: %s", got)
+		}
+	})
+}
+
+// TestNotModified: a page that has not changed is not sent again.
+func TestNotModified(t *testing.T) {
+	s := newSite(t, web.Options{})
+	first := s.want("")
+	again := s.do("GET", "", "", map[string]string{"If-None-Match": first.header.Get("ETag")})
+	if again.status != http.StatusNotModified || again.body != "" {
+		t.Errorf("status %d", again.status)
+	}
+	s.enqueue(&queue.Job{Kind: "a"})
+	s.post("jobs/1/cancel", "")
+	if a := s.do("GET", "", "", map[string]string{"If-None-Match": first.header.Get("ETag")}); a.status != http.StatusOK {
+		t.Errorf("changed: status %d", a.status)
+	}
+}

@@ -1,0 +1,233 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/web"
+)
+
+// site is a dashboard on a server of its own, beneath /errand/.
+type site struct {
+	t   *testing.T
+	q   *memory.Queue
+	h   *web.Handler
+	url string
+	log *strings.Builder
+}
+
+// newSite returns a dashboard of a queue in memory.
+func newSite(t *testing.T, o web.Options) *site {
+	t.Helper()
+	q := memory.New(memory.Options{})
+	s := siteOf(t, q, o)
+	s.q = q
+	return s
+}
+
+func siteOf(t *testing.T, q queue.Queue, o web.Options) *site {
+	t.Helper()
+	s := &site{t: t, log: new(strings.Builder)}
+	if o.Authorize == nil {
+		o.Authorize = web.Everyone(web.Admin)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(s.log, nil))
+	}
+	h, err := web.New(q, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/errand/", http.StripPrefix("/errand", h))
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() { server.Close(); h.Close() })
+	s.h, s.url = h, server.URL+"/errand/"
+	return s
+}
+
+// enqueue enqueues jobs.
+func (s *site) enqueue(jobs ...*queue.Job) {
+	s.t.Helper()
+	if err := s.q.Enqueue(s.t.Context(), nil, jobs...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fail makes the next job of the queue dead.
+func fail(t *testing.T, q queue.Consumer, name, text string) *queue.Job {
+	t.Helper()
+	jobs, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{name}, Limit: 1, Lease: time.Minute, Worker: "test-worker"})
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("claim: %d jobs, %v", len(jobs), err)
+	}
+	if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: jobs[0], Action: queue.Dead, Err: errors.New(text)}); err != nil {
+		t.Fatal(err)
+	}
+	return jobs[0]
+}
+
+// answer is what a page has answered.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// get gets a page.
+func (s *site) get(page string) answer { return s.do("GET", page, "", nil) }
+
+// post sends a form, as a browser does from a page of the dashboard.
+func (s *site) post(page, form string) answer {
+	return s.do("POST", page, form, map[string]string{"Sec-Fetch-Site": "same-origin"})
+}
+
+func (s *site) do(method, page, form string, headers map[string]string) answer {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+page, strings.NewReader(form))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if form != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(body)}
+}
+
+// want fails the test unless the page has all texts.
+func (s *site) want(page string, texts ...string) answer {
+	s.t.Helper()
+	a := s.get(page)
+	if a.status != http.StatusOK {
+		s.t.Errorf("%s: status %d", page, a.status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(a.body, text) {
+			s.t.Errorf("%s lacks %q:\n%s", page, text, a.body)
+		}
+	}
+	return a
+}
+
+// status returns the status of a job.
+func (s *site) status(id int64) queue.Status {
+	s.t.Helper()
+	r, _, err := s.q.Job(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.Status
+}
+
+func TestNewNeedsAuthorize(t *testing.T) {
+	q := memory.New(memory.Options{})
+	for name, test := range map[string]struct {
+		q queue.Enqueuer
+		o web.Options
+	}{
+		"Authorize":      {q, web.Options{}},
+		"Queue":          {enqueuer{}, web.Options{Authorize: web.Everyone(web.Viewer)}},
+		"TrustedOrigins": {q, web.Options{Authorize: web.Everyone(web.Viewer), TrustedOrigins: []string{"ops.example.com"}}},
+	} {
+		_, err := web.New(test.q, test.o)
+		if i, ok := errors.AsType[*queue.InvalidError](err); !ok || !strings.HasSuffix(i.Field, name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// enqueuer is no Inspector.
+type enqueuer struct{}
+
+func (enqueuer) Enqueue(context.Context, queue.DB, ...*queue.Job) error { return nil }
+
+// TestPages: each page shows what there is.
+func TestPages(t *testing.T) {
+	s := newSite(t, web.Options{})
+	s.want("", "All well", "No queue has jobs yet", "No job is dead")
+	s.want("jobs", "There are no jobs yet")
+	s.want("queues", "No queue has jobs")
+	s.want("kinds", "There are no jobs yet")
+	s.want("schedules", "There are no schedules")
+
+	s = newSite(t, web.Options{})
+	s.enqueue(&queue.Job{Kind: "email.welcome", Queue: "mail", Payload: json.RawMessage(`{"to":"ann@example.com"}`), Group: "acme"},
+		&queue.Job{Kind: "report", Queue: "slow", Delay: time.Hour})
+	fail(t, s.q, "mail", "550 mailbox full")
+	s.want("", "mail", "slow", "550 mailbox full", "jobs?status=dead", "1</span> <span class=\"status dead\"")
+	s.want("jobs", "email.welcome", "report", "group <bdi>acme")
+	if page := s.want("jobs?status=dead", "email.welcome", "550 mailbox full", "Retry all"); strings.Contains(page.body, ">report<") {
+		t.Error("the filter lets a pending job pass")
+	}
+	s.want("jobs/1", "email.welcome", "550 mailbox full", "Attempt 1 failed", "test-worker", "acme", "Retry", "&#34;to&#34;: string")
+	s.want("jobs/1?values=1", "ann@example.com")
+	s.want("jobs/2", "Run now", "Cancel the job", "in 59 min")
+	s.want("queues", "mail", "none due")
+	s.want("queues/mail", "Pause the queue", "No limits", "Change the limits")
+	s.want("kinds", "email.welcome", "report", "Of the newest 2 jobs")
+}
+
+// TestActions: each action changes what it says, logs who did it and why, and says what it came to.
+func TestActions(t *testing.T) {
+	s := newSite(t, web.Options{Authorize: func(*http.Request) web.Access { return web.Access{Actor: "ann", May: web.Admin} }})
+	s.enqueue(&queue.Job{Kind: "a"}, &queue.Job{Kind: "a", Delay: time.Hour})
+	fail(t, s.q, queue.DefaultQueue, "no")
+	act := func(page, form, location string) {
+		t.Helper()
+		a := s.post(page, form)
+		if a.status != http.StatusSeeOther || a.header.Get("Location") != location {
+			t.Errorf("%s: status %d, to %q", page, a.status, a.header.Get("Location"))
+		}
+	}
+	act("jobs/1/retry", "reason=mailbox+emptied", "../../jobs/1?did=retry&n=1")
+	if got := s.status(1); got != queue.StatusPending {
+		t.Errorf("retried: %s", got)
+	}
+	act("jobs/1/retry", "", "../../jobs/1?did=retry&n=0")
+	act("jobs/2/run", "", "../../jobs/2?did=run&n=1")
+	act("jobs/2/cancel", "", "../../jobs/2?did=cancel&n=1")
+	if got := s.status(2); got != queue.StatusCancelled {
+		t.Errorf("cancelled: %s", got)
+	}
+	act("queues/default/pause", "paused=true", "../../queues/default?did=pause-queue&n=1")
+	s.want("queues/default?did=pause-queue&n=1", "The queue is paused", "Resume the queue")
+	s.want("", "Queue default is paused")
+	act("queues/default/limits", "running=5&rate=10&rate_per=1m", "../../queues/default?did=limit-queue&n=1")
+	s.want("queues/default", "5 at once, 10 in 1 min", `class="status paused"`)
+	act("queues/default/pause", "paused=false", "../../queues/default?did=resume-queue&n=1")
+	act("kinds/a/pause", "paused=true", "../../kinds?did=pause-kind&n=1")
+	s.want("kinds", "Resume a")
+	act("kinds/a/pause", "paused=false", "../../kinds?did=resume-kind&n=1")
+	if log := s.log.String(); !strings.Contains(log, `actor=ann action=retry target=jobs/1 changed=1 reason="mailbox emptied"`) {
+		t.Errorf("the log lacks the action:\n%s", log)
+	}
+	if a := s.post("queues/default/pause", ""); a.status != http.StatusBadRequest {
+		t.Errorf("pause without a value: %d", a.status)
+	}
+	if a := s.post("queues/default/limits", "running=-1"); a.status != http.StatusBadRequest {
+		t.Errorf("a limit below 0: %d", a.status)
+	}
+}
