@@ -25,8 +25,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 8 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 8 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 9 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 9 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -115,6 +115,9 @@ GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_g
     errand.bucket_wait, errand.spend TO errand_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues, errand.tokens TO errand_worker;
 GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;
+-- The audit log: this role appends to it, and an observer reads it. Neither may change it, or choose a time.
+GRANT INSERT (actor, action, selection, count, reason, job_id) ON errand.audit TO errand_worker;
+GRANT SELECT ON errand.audit TO errand_observer;
 -- The output and progress of jobs.
 GRANT SELECT, INSERT, UPDATE (output, progress, progress_at), DELETE ON errand.results TO errand_worker;
 -- The records of live workers.

@@ -129,6 +129,18 @@ type Deleter interface {
 	Delete(ctx context.Context, db DB, which Which) (n int, err error)
 }
 
+// Auditor is a backend that keeps what people and programs have done to jobs. It only appends: the
+// log is never changed or pruned. Its methods may be called concurrently.
+type Auditor interface {
+	// Audit appends entries in their order, through db: a transaction, whose commit makes them valid
+	// together with the action, or nil for the backend's own handle. A bad entry (see
+	// [AuditEntry.Check]) is an [*InvalidError], and then nothing is written.
+	Audit(ctx context.Context, db DB, entries ...AuditEntry) error
+	// AuditLog returns a page of entries, newest first. next is the Before of the next page, or 0 for
+	// the last page. A bad filter is an [*InvalidError].
+	AuditLog(ctx context.Context, f AuditFilter) (page []AuditEntry, next int64, err error)
+}
+
 // Canceller is a backend that can cancel jobs. Its methods may be called concurrently.
 type Canceller interface {
 	// Cancel cancels the chosen jobs that are live, through db: a transaction, whose commit makes it

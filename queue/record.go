@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -117,7 +118,6 @@ func (f Filter) IsIndexed() bool {
 // RunningFor imply. If a field is out of range, it returns an [*InvalidError]. Backends call it
 // first in Jobs.
 func (f Filter) Checked() (Filter, error) {
-	const usual, most = 100, 1000
 	if err := checkTexts(f.Queue, f.Kind, f.Key); err != nil {
 		return f, err
 	}
@@ -130,11 +130,9 @@ func (f Filter) Checked() (Filter, error) {
 	if f.MinAttempts < 0 || f.MinAttempts > math.MaxInt32 {
 		return f, invalid("MinAttempts", "%d: between 0 and %d", f.MinAttempts, math.MaxInt32)
 	}
-	if f.Limit < 0 || f.Limit > most {
-		return f, invalid("Limit", "%d: between 0 (for %d) and %d", f.Limit, usual, most)
-	}
-	if f.Limit == 0 {
-		f.Limit = usual
+	var err error
+	if f.Limit, err = pageLimit(f.Limit); err != nil {
+		return f, err
 	}
 	if f.Expired {
 		if f.Status != "" && f.Status != StatusRunning {
@@ -156,4 +154,13 @@ func (f Filter) Checked() (Filter, error) {
 		return f, nil
 	}
 	return f, invalid("Status", "%q: not a status", f.Status)
+}
+
+// pageLimit returns how many rows a page has at most, for the Limit of a filter.
+func pageLimit(limit int) (int, error) {
+	const usual, most = 100, 1000
+	if limit < 0 || limit > most {
+		return limit, invalid("Limit", "%d: between 0 (for %d) and %d", limit, usual, most)
+	}
+	return cmp.Or(limit, usual), nil
 }

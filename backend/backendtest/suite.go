@@ -57,6 +57,7 @@ const (
 	hasCanceller
 	hasEditor
 	hasDeleter
+	hasAuditor
 	hasPauser
 	holds // the harness can hold a job
 	hasPruner
@@ -78,7 +79,7 @@ var capabilityNames = []struct {
 	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
+	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {canRewind, "Rewind"},
 }
@@ -101,6 +102,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Canceller](h), hasCanceller)
 	add(can[queue.Editor](h), hasEditor)
 	add(can[queue.Deleter](h), hasDeleter)
+	add(can[queue.Auditor](h), hasAuditor)
 	add(can[queue.Pauser](h), hasPauser)
 	add(h.Hold != nil, holds)
 	add(can[queue.Pruner](h), hasPruner)
@@ -162,6 +164,7 @@ var themes = []theme{
 	{"control", false, controlCases},
 	{"edit", false, editCases},
 	{"delete", false, deleteCases},
+	{"audit", false, auditCases},
 	{"pause", false, pauseCases},
 	{"results", false, resultsCases},
 	{"fleet", false, fleetCases},

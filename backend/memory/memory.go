@@ -64,6 +64,7 @@ type Queue struct {
 	paused     map[string]bool         // kinds
 	pauses     map[chan struct{}]bool  // of those that listen for changes of paused
 	workers    map[string]queue.WorkerRecord
+	audit      []queue.AuditEntry // in the order of their IDs
 }
 
 var _ interface {
@@ -85,6 +86,7 @@ var _ interface {
 	queue.Scheduler
 	queue.ScheduleRunner
 	queue.Fleet
+	queue.Auditor
 } = (*Queue)(nil)
 
 // New returns an empty queue.

@@ -47,6 +47,7 @@ type memTx struct {
 	outputs   map[int64]json.RawMessage // of the jobs that it has settled
 	claims    map[int64]int64           // the fences of what it has claimed and not yet settled, by the jobs' IDs
 	schedules []*schedule               // those that it has locked
+	audit     []queue.AuditEntry
 }
 
 // txOf returns db as a transaction of a Queue, or nil if db is nil or another handle. If db is a
@@ -144,6 +145,7 @@ func (tx *memTx) end(commit bool) error {
 	}
 	if commit {
 		tx.q.applyRules(tx.rules)
+		tx.q.appendAudit(tx.audit)
 	}
 	for _, s := range tx.schedules {
 		tx.q.endSchedule(s, commit)

@@ -41,6 +41,7 @@ var _ interface {
 	queue.Canceller
 	queue.Editor
 	queue.Deleter
+	queue.Auditor
 	queue.Pauser
 	queue.Pruner
 	queue.Reclaimer

@@ -176,6 +176,7 @@ func TestRoles(t *testing.T) {
 	t.Run("retention", func(t *testing.T) { r.testRetention(t, worker, enqueuer) })
 	t.Run("dedup", func(t *testing.T) { r.testDedup(t, worker) })
 	t.Run("schedules", func(t *testing.T) { r.testSchedules(t, worker, enqueuer, observer) })
+	t.Run("audit", func(t *testing.T) { r.testAudit(t, worker, observer) })
 	t.Run("observer", func(t *testing.T) { r.testObserver(t, observer, enqueuer) })
 	t.Run("denied", func(t *testing.T) {
 		r.testDenied(t, map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer})
@@ -447,6 +448,22 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 	}
 }
 
+// testAudit: who acts appends to the audit log, and an observer reads it.
+func (r *roles) testAudit(t *testing.T, actor, observer *sql.DB) {
+	q := r.backend(t, actor, postgres.Options{})
+	if err := q.Audit(t.Context(), nil, queue.AuditEntry{Actor: "ada", Action: "cancel", JobID: 1}); err != nil {
+		t.Errorf("Audit: %v", err)
+	}
+	_, _, err := q.AuditLog(t.Context(), queue.AuditFilter{})
+	denied(t, "AuditLog", err)
+	q = r.backend(t, observer, postgres.Options{})
+	for _, f := range []queue.AuditFilter{{}, {JobID: 1}} {
+		if page, _, err := q.AuditLog(t.Context(), f); err != nil || len(page) == 0 || page[0].Actor != "ada" {
+			t.Errorf("AuditLog(%+v): got %+v, error %v; want the entry", f, page, err)
+		}
+	}
+}
+
 // testBare: a bare list needs no right to what enqueuers and handlers have put into jobs, and says
 // nothing of rights.
 func (r *roles) testBare(t *testing.T, observer *postgres.Backend, job *queue.Job) {
@@ -547,6 +564,13 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{[]string{"worker"}, `UPDATE jobs SET kind = 'other'`},
 		{[]string{"worker"}, `UPDATE jobs SET headers = NULL`},
 		{[]string{"worker"}, `UPDATE jobs SET max_attempts = 1000000`},
+		{all, `UPDATE audit SET actor = 'x'`},
+		{all, `DELETE FROM audit`},
+		{all, `TRUNCATE audit`},
+		{all, `INSERT INTO audit (at, actor, action, count) VALUES ('2000-01-01', 'x', 'x', 0)`},
+		{all, `INSERT INTO audit (id, actor, action, count) OVERRIDING SYSTEM VALUE VALUES (1, 'x', 'x', 0)`},
+		{[]string{"enqueuer", "observer"}, `INSERT INTO audit (actor, action, count) VALUES ('x', 'x', 0)`},
+		{[]string{"enqueuer", "worker"}, `SELECT actor FROM audit`},
 		{all, `SELECT setval('jobs_id_seq', 1)`},
 		{all, `SELECT setval('fences', 1)`},
 		{all, `SELECT * FROM jobs_archive`},

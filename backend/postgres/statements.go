@@ -29,6 +29,7 @@ type statements struct {
 	list, listSlice, job, payload, readable                       string
 	choose, chooseEnded, pauseKinds, pausedKinds                  string
 	reportWorker, workers, runs, sweepWorkers                     string
+	audit, auditLog                                               string
 	cancel, edit, redrive, delete                                 lockingChange
 }
 
@@ -41,6 +42,8 @@ func loadStatements(schema string) statements {
 	return statements{
 		choose:              load("choose"),
 		chooseEnded:         load("choose_ended"),
+		audit:               load("audit"),
+		auditLog:            load("audit_log"),
 		pauseKinds:          load("pause_kinds"),
 		pausedKinds:         load("paused_kinds"),
 		cancel:              loadChange("cancel"),

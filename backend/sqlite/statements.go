@@ -146,7 +146,7 @@ func loadSleep(load loader) sleepStatements {
 // controlStatements serve people who change jobs.
 type controlStatements struct {
 	choose, chooseEnded, cancel, edit, redrive, delete, noteCancel, cancels string
-	pauseKind, resumeKind, pausedKinds                                      string
+	pauseKind, resumeKind, pausedKinds, audit, auditLog                     string
 }
 
 func loadControl(load loader) controlStatements {
@@ -162,6 +162,8 @@ func loadControl(load loader) controlStatements {
 		pauseKind:   load("pause_kind"),
 		resumeKind:  load("resume_kind"),
 		pausedKinds: load("paused_kinds"),
+		audit:       load("audit"),
+		auditLog:    load("audit_log"),
 	}
 }
 
