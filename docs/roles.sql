@@ -57,7 +57,7 @@ BEGIN
                 AND NOT EXISTS (
                     SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.objsubid = 0 AND d.deptype IN ('a', 'i'))
             UNION ALL
-            SELECT 2, 'TYPE', oid::regtype::text, typowner, typnamespace FROM pg_type WHERE typtype = 'e'
+            SELECT 2, 'TYPE', oid::regtype::text, typowner, typnamespace FROM pg_type WHERE typtype IN ('e', 'd')
             UNION ALL
             SELECT 2, 'ROUTINE', oid::regprocedure::text, proowner, pronamespace FROM pg_proc
         ) AS owned (step, kind, name, owner, namespace)

@@ -128,10 +128,10 @@ BEGIN
             finished_at = NULL
         WHERE j.ctid = ANY (found_jobs.places)
         RETURNING
-            j.id, j.queue, j.kind,
+            j.id, j.queue::text, j.kind::text,
             CASE WHEN pg_column_size(j.payload) <= longest AND coalesce(pg_column_size(j.headers) <= longest, true)
                 THEN j.payload END,
-            j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts, j.fence,
+            j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts::integer, j.fence,
             least(greatest(j.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(j.job_key, ''),
             CASE WHEN pg_column_size(j.headers) <= longest THEN j.headers END, coalesce(left(j.last_error, 8192), ''),
             coalesce(j.job_group, '');
