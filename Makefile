@@ -4,7 +4,7 @@
 # cmd/errand, examples/ and lab/ are modules of their own, so that errand's go.mod is free of what a
 # command line needs, of the ORMs and of errand's peers. Each is checked by its own go.mod. go.work
 # lets go run ./cmd/errand and ./examples/quickstart work from here.
-MODULES = . cmd/errand examples lab
+MODULES = . cmd/errand examples lab web/browsertest
 EACH = set -e; for module in $(MODULES); do cd $(CURDIR)/$$module;
 
 export GOWORK = off
@@ -18,7 +18,7 @@ FUZZGO = GOTOOLCHAIN=go1.27.4
 # One Postgres for all packages of a run: see internal/withpostgres.
 WITHPOSTGRES = go run ./internal/withpostgres
 
-.PHONY: help check fmt lint platforms test test-root test-others race cover fuzz bench chaos microbench quickstart examples
+.PHONY: help check fmt lint platforms test test-root test-others race browser cover fuzz bench chaos microbench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -59,6 +59,10 @@ RACE = -race -gcflags=modernc.org/...=-race=0
 
 race: ## run every test under the race detector
 	$(EACH) go test $(RACE) -timeout 30m ./...; done
+
+# Not part of make test, because it needs a Chromium.
+browser: ## test the dashboard in Chromium (three minutes)
+	cd web/browsertest && go test -vet=off -timeout 20m ./...
 
 cover: ## run every test and show the coverage of each function
 	go test -timeout 20m -coverpkg=./queue/...,./middleware/...,./backend/... -coverprofile=coverage.out ./...

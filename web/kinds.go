@@ -56,6 +56,7 @@ func kinds(q *request) error {
 		page.Kinds = append(page.Kinds, *k)
 	}
 	slices.SortFunc(page.Kinds, func(a, b kindRow) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
+	dropEmpty(page.Kinds, func(row *kindRow) *[]statusCount { return &row.Jobs })
 	v := q.view("Kinds", page)
 	v.Late = lateText(q.now, []lateness{{"Kinds", newest.At, newest.Err}, {"Paused kinds", paused.At, paused.Err}})
 	return q.render("kinds", v)

@@ -143,14 +143,13 @@ func (r readings) verdict(expired reading[listing], now time.Time) verdict {
 	}
 	isPaused := r.pausedQueues()
 	for _, b := range slices.SortedFunc(slices.Values(r.backlogs.Value), func(a, b queue.Backlog) int { return cmp.Compare(b.Age, a.Age) }) {
-		waits := fmt.Sprintf("a job of queue %s has been due for %s", b.Queue, duration(b.Age))
 		switch {
 		case isPaused[b.Queue]:
-			note("warn", "Paused", "Queue %s is paused, and %s.", b.Queue, waits)
+			note("warn", "Paused", "Queue %s is paused. Its oldest due job has waited for %s.", b.Queue, duration(b.Age))
 		case b.Age >= tooLateAfter:
-			note("fail", "Stuck", "%s.", upper(waits))
+			note("fail", "Stuck", "The oldest due job of queue %s has waited for %s.", b.Queue, duration(b.Age))
 		case b.Age >= lateAfter:
-			note("warn", "Behind", "%s.", upper(waits))
+			note("warn", "Behind", "The oldest due job of queue %s has waited for %s.", b.Queue, duration(b.Age))
 		}
 	}
 	if n := len(expired.Value.Jobs); n > 0 {
@@ -273,7 +272,22 @@ func (r readings) rows() []queueRow {
 		all = append(all, *q)
 	}
 	slices.SortFunc(all, func(a, b queueRow) int { return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.Name, b.Name)) })
+	dropEmpty(all, func(row *queueRow) *[]statusCount { return &row.Jobs })
 	return all
+}
+
+// dropEmpty drops the columns of rare statuses that no row has.
+func dropEmpty[T any](rows []T, countsOf func(*T) *[]statusCount) {
+	seen := map[queue.Status]bool{queue.StatusPending: true, queue.StatusRunning: true, queue.StatusDead: true, queue.StatusCompleted: true}
+	for i := range rows {
+		for _, c := range *countsOf(&rows[i]) {
+			seen[c.Status] = seen[c.Status] || c.Jobs != ""
+		}
+	}
+	for i := range rows {
+		counts := countsOf(&rows[i])
+		*counts = slices.DeleteFunc(*counts, func(c statusCount) bool { return !seen[c.Status] })
+	}
 }
 
 // setAge sets the age of the oldest due job. The bar grows with the logarithm: a second is short,

@@ -150,7 +150,7 @@ func writeArray(b *strings.Builder, d *json.Decoder, depth int) error {
 		if n > 0 {
 			into = new(strings.Builder)
 		}
-		if err := writeShape(into, d, depth+1); err != nil {
+		if err := writeShape(into, d, depth); err != nil {
 			return err
 		}
 	}

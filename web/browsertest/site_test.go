@@ -1,0 +1,119 @@
+package browsertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/web"
+)
+
+// site is a dashboard beneath a prefix.
+type site struct {
+	t   *testing.T
+	q   *memory.Queue
+	url string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	q := memory.New(memory.Options{})
+	h, err := web.New(q, web.Options{
+		Authorize: func(*http.Request) web.Access { return web.Access{Actor: "ann", May: web.Admin} },
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/errand/", http.StripPrefix("/errand", h))
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() { server.Close(); h.Close() })
+	return &site{t, q, server.URL + "/errand/"}
+}
+
+func (s *site) enqueue(jobs ...*queue.Job) {
+	s.t.Helper()
+	if err := s.q.Enqueue(s.t.Context(), nil, jobs...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// claim claims the jobs of a queue.
+func (s *site) claim(name string, limit int) []*queue.Job {
+	s.t.Helper()
+	jobs, err := s.q.Claim(s.t.Context(), queue.ClaimRequest{Queues: []string{name}, Limit: limit, Lease: time.Minute, Worker: "app-7f9c-1"})
+	if err != nil || len(jobs) == 0 {
+		s.t.Fatalf("claim of %s: %d jobs, %v", name, len(jobs), err)
+	}
+	return jobs
+}
+
+// settle ends the runs of jobs.
+func (s *site) settle(action queue.Action, err error, delay time.Duration, jobs ...*queue.Job) {
+	s.t.Helper()
+	for _, job := range jobs {
+		if _, err := s.q.Settle(s.t.Context(), nil, queue.Outcome{Job: job, Action: action, Err: err, Delay: delay}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// stock fills the shop with jobs of all statuses. The job of the page is the second one: dead, with
+// a history.
+func (s *site) stock() {
+	s.t.Helper()
+	payload := json.RawMessage(`{"order":1274,"to":"ann@example.com","items":[{"sku":"TEA-7","count":2},{"sku":"CUP-1","count":1}],"gift":false}`)
+	s.enqueue(&queue.Job{Kind: "webhook.send", Queue: "webhooks", Payload: payload, MaxAttempts: 2, Group: "acme", Headers: map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00"}},
+		&queue.Job{Kind: "email.welcome", Queue: "mail", Payload: payload, MaxAttempts: 2, Key: "user:1274"})
+	s.settle(queue.Done, nil, 0, s.claim("webhooks", 1)...)
+	s.settle(queue.Retry, queue.RecoveredPanic("index out of range [3] with length 3"), time.Millisecond, s.claim("mail", 1)...)
+	time.Sleep(5 * time.Millisecond)
+	s.settle(queue.Dead, errors.New("smtp: 550 mailbox of <ann@example.com> is full, giving up after the 2nd attempt"), 0, s.claim("mail", 1)...)
+	for i := range 40 {
+		group := fmt.Sprintf("tenant-%02d", i%7)
+		s.enqueue(&queue.Job{Kind: "webhook.send", Queue: "webhooks", Payload: payload, Group: group}, &queue.Job{Kind: "report.monthly", Queue: "reports", Payload: payload, Delay: time.Duration(i) * time.Hour})
+	}
+	s.settle(queue.Done, nil, 0, s.claim("webhooks", 12)...)
+	s.settle(queue.Retry, errors.New("POST https://hooks.example.com/v1/orders: 503 Service Unavailable"), time.Minute, s.claim("webhooks", 2)...)
+	s.settle(queue.Dead, errors.New("POST https://hooks.example.com/v1/orders: 410 Gone"), 0, s.claim("webhooks", 1)...)
+	s.claim("webhooks", 3) // these run
+	if _, err := s.q.Cancel(s.t.Context(), nil, queue.Which{IDs: []int64{40, 42}}); err != nil {
+		s.t.Fatal(err)
+	}
+	rules := []queue.Rule{{Queue: "webhooks", Running: 20, PerGroup: 2, GroupRate: queue.Rate{Jobs: 10}}, {Queue: "webhooks", Group: "tenant-03", PerGroup: 5}}
+	if err := s.q.SetRules(s.t.Context(), nil, rules...); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.q.PauseQueue(s.t.Context(), nil, "reports", true); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.q.PauseKinds(s.t.Context(), nil, "report.monthly"); err != nil {
+		s.t.Fatal(err)
+	}
+	err := s.q.SetSchedules(s.t.Context(), nil,
+		queue.Schedule{Name: "monthly-reports", Spec: "0 6 1 * *", Zone: "Europe/Berlin", Job: &queue.Job{Kind: "report.monthly", Queue: "reports"}},
+		queue.Schedule{Name: "stock-sync", Spec: "@every 90s", Job: &queue.Job{Kind: "stock.sync"}},
+		queue.Schedule{Name: "cleanup", Spec: "@daily", Job: &queue.Job{Kind: "cleanup"}, Paused: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// pages are the pages of a stocked shop; those of an empty one are without the last four.
+var pages = map[string]string{
+	"overview": "", "jobs": "jobs", "jobs-filtered": "jobs?status=pending&queue=webhooks&group=tenant-03", "queues": "queues",
+	"kinds": "kinds", "schedules": "schedules", "none": "no-such-page", "no-match": "jobs?kind=x", "bad-filter": "jobs?for=x",
+	"queue": "queues/webhooks", "job": "jobs/2", "job-values": "jobs/2?values=1", "job-running": "jobs/33",
+	"bulk": "bulk?action=cancel&status=pending&queue=webhooks",
+}
+
+// needsJobs are the pages that an empty shop does not have.
+var needsJobs = map[string]bool{"job": true, "job-values": true, "job-running": true}
