@@ -16,19 +16,28 @@ var onPostgres = []check{
 	{"version", version},
 	{"writable", writable},
 	{"schema", schema},
+	{"drift", drift},
 	{"table", table},
 	{"horizon", horizon},
 	{"dead-rows", deadRows},
+	{"claim-cost", claimCost},
 	{"autovacuum", autovacuum},
 	{"stale-leases", staleLeases},
+	{"retention", retained},
+	{"waits", waits},
 	{"clock", clock},
 	{"connections", connections},
+	{"pooler", pooler},
+	{"listen", listen},
+	{"notify-queue", notifyQueue},
 	{"durability", durability},
 	{"timeouts", timeouts},
 	{"planner", planner},
+	{"collation", collation},
+	{"rights", rights},
 }
 
-// facts of the server that several checks need.
+// identity is what several checks need to know of the server.
 type identity struct {
 	version        int // such as 180001
 	isStandby      bool

@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"testing"
 	"time"
 
@@ -11,6 +12,15 @@ import (
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
+
+// TestMain lets more tests run at once: nearly all of their time they wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // fresh is a queue in a PostgreSQL database of its own.
 func fresh(t *testing.T) (*sql.DB, *postgres.Backend) {

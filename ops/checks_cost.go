@@ -1,0 +1,272 @@
+package ops
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// The numbers of pages from which on claims are slow.
+const (
+	manyPages    = 250
+	tooManyPages = 5_000
+	// costQueues is how many queues claimCost looks into.
+	costQueues = 20
+)
+
+// claimCost finds the queue whose claims read most pages. Entries of dead rows in the index cost
+// claims most.
+func claimCost(ctx context.Context, d *doctor) (finding, error) {
+	inspector, ok := queue.As[queue.Inspector](d.queue)
+	if !ok {
+		return finding{level: Skipped, value: errNoCapability.Error()}, nil
+	}
+	counts, err := inspector.Counts(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	var names []string
+	for _, c := range counts {
+		if !slices.Contains(names, c.Queue) && len(names) < costQueues {
+			names = append(names, c.Queue)
+		}
+	}
+	worst, most := "", 0
+	for _, name := range names {
+		pages, err := d.server.pages(ctx, name)
+		if err != nil {
+			return finding{}, err
+		}
+		if pages > most {
+			worst, most = name, pages
+		}
+	}
+	if worst == "" {
+		return finding{value: "no jobs to claim"}, nil
+	}
+	return finding{levelOf(most, manyPages, tooManyPages), fmt.Sprintf("a claim of the queue %s reads %d pages", worst, most),
+		"free the horizon (see the check horizon), let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.server.tables.Schema + ".jobs_pending_idx"}, nil
+}
+
+// pages returns how many pages a claim of the queue reads.
+func (s *server) pages(ctx context.Context, name string) (n int, err error) {
+	var text []byte
+	err = s.rows(ctx, "claim_cost", func(r *sql.Rows) error { return r.Scan(&text) }, name)
+	if err != nil {
+		return 0, err
+	}
+	var plans []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	if err := json.Unmarshal(text, &plans); err != nil || len(plans) != 1 {
+		return 0, fmt.Errorf("the plan of a claim cannot be read: %w", err)
+	}
+	return plans[0].Plan.Hit + plans[0].Plan.Read, nil
+}
+
+func notifyQueue(ctx context.Context, d *doctor) (finding, error) {
+	var used float64
+	if err := d.server.row(ctx, "notify_queue", &used); err != nil {
+		return finding{}, err
+	}
+	return finding{levelOf(used, 0.1, 0.5), fmt.Sprintf("%.0f %% of the server's queue of notifications are in use", used*100),
+		"a session that listens has kept a transaction open: end it. When the queue is full, commits that notify fail"}, nil
+}
+
+// waits looks for sessions that wait for a transaction which has locked jobs.
+func waits(ctx context.Context, d *doctor) (finding, error) {
+	var worst finding
+	err := d.server.rows(ctx, "waits", func(r *sql.Rows) error {
+		var l locker
+		var waiting int
+		if err := r.Scan(append(l.targets(), &waiting)...); err != nil {
+			return err
+		}
+		// Statements of errand wait for each other for milliseconds.
+		if worst.level == "" && seconds(l.open) >= briefly {
+			worst = finding{Warn, fmt.Sprintf("%s; %d sessions wait for it", l.evidence(), waiting), l.remedy()}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return finding{}, err
+	case worst.level != "":
+		return worst, nil
+	case !d.server.seesAll:
+		return d.server.needsStats("nobody waits"), nil
+	}
+	return finding{value: "no session waits long for a lock on jobs"}, nil
+}
+
+func collation(ctx context.Context, d *doctor) (finding, error) {
+	if d.server.identity.version < 150000 {
+		return finding{level: Skipped, value: "the server does not tell before version 15"}, nil
+	}
+	var made, now string
+	if err := d.server.row(ctx, "collation", &made, &now); err != nil {
+		return finding{}, err
+	}
+	if made != now && made != "" {
+		return finding{Warn, fmt.Sprintf("the database was made with collation version %s, the host has %s", made, now),
+			"indexes of texts may be in a wrong order: REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION"}, nil
+	}
+	return finding{value: "as the database was made"}, nil
+}
+
+// rights looks for what everybody may do. What a role lacks, the other checks say.
+func rights(ctx context.Context, d *doctor) (finding, error) {
+	var mayUse bool
+	var tables string
+	if err := d.server.row(ctx, "public_rights", &mayUse, &tables); err != nil {
+		return finding{}, err
+	}
+	const advice = "run docs/roles.sql, which takes these rights away"
+	switch {
+	case mayUse && tables != "":
+		return finding{Fail, "every role may read or change " + tables, advice}, nil
+	case mayUse:
+		return finding{Warn, "every role may use the schema, and call its functions", advice}, nil
+	}
+	return finding{value: "PUBLIC has none"}, nil
+}
+
+// retained looks for jobs that should have been pruned.
+func retained(ctx context.Context, d *doctor) (finding, error) {
+	var completed, dead sql.NullFloat64
+	if err := d.server.row(ctx, "retention", &completed, &dead); err != nil {
+		return finding{}, err
+	}
+	worst := finding{value: "no ended job is older than its retention"}
+	for _, l := range []struct {
+		what string
+		age  sql.NullFloat64
+		keep time.Duration
+	}{{"completed", completed, d.server.tables.Retention.Completed}, {"dead or cancelled", dead, d.server.tables.Retention.Dead}} {
+		keep := max(l.keep, time.Hour)
+		level := levelOf(seconds(l.age.Float64)/2, keep/4*3, keep/2*3) // halves, because 3 × keep may overflow
+		if l.age.Valid && level != OK && worst.level != Fail {
+			worst = finding{level, fmt.Sprintf("a %s job ended %v ago, the retention is %v", l.what, short(seconds(l.age.Float64)), l.keep),
+				"no worker prunes: see the check fleet; or the workers have a longer Retention than this program"}
+		}
+	}
+	return worst, nil
+}
+
+// pooler finds out whether a pooler gives each transaction a different connection to the server.
+// It lets two connections swap theirs.
+func pooler(ctx context.Context, d *doctor) (finding, error) {
+	a, err := d.server.tables.DB.Conn(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	defer a.Close()
+	b, err := d.server.tables.DB.Conn(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	defer b.Close()
+	seen := make(map[*sql.Conn]int)
+	for round := range 5 {
+		first, second := a, b
+		if round%2 == 1 {
+			first, second = b, a
+		}
+		pids, err := d.server.heldPids(ctx, first, second)
+		if err != nil {
+			return finding{}, err
+		}
+		for conn, pid := range pids {
+			if old, ok := seen[conn]; ok && old != pid {
+				return finding{Warn, "a pooler in transaction mode is between this program and the server",
+					"workers cannot listen through it: leave Options.Listen nil, or give them a URL of the server itself (docs/operations.md)"}, nil
+			}
+			seen[conn] = pid
+		}
+	}
+	return finding{value: "none in transaction mode"}, nil
+}
+
+const backendPid = "SELECT pg_backend_pid()"
+
+// heldPids returns which process of the server each of two connections has while both are in a
+// transaction, which first begins first.
+func (s *server) heldPids(ctx context.Context, first, second *sql.Conn) (map[*sql.Conn]int, error) {
+	s.note(backendPid)
+	pids := make(map[*sql.Conn]int)
+	for _, conn := range []*sql.Conn{first, second} {
+		tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = tx.Rollback() }()
+		var pid int
+		if err := tx.QueryRowContext(ctx, backendPid).Scan(&pid); err != nil {
+			return nil, err
+		}
+		pids[conn] = pid
+	}
+	return pids, nil
+}
+
+// listen finds out whether a notification arrives that a different connection sends.
+func listen(ctx context.Context, d *doctor) (finding, error) {
+	waiter, ok := queue.As[queue.Waiter](d.queue)
+	if !ok {
+		return finding{level: Skipped, value: errNoCapability.Error()}, nil
+	}
+	const name = "errand.doctor"
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	woken, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		ended <- waiter.Listen(ctx, name, []string{name}, func() {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	defer func() { cancel(); <-ended }()
+	isListening, began := false, time.Now()
+	for {
+		select {
+		case err := <-ended:
+			ended <- err
+			if ctx.Err() != nil {
+				return finding{}, ctx.Err()
+			}
+			return finding{level: Skipped, value: "this program does not listen: " + fmt.Sprint(err)}, nil
+		case <-woken:
+			if isListening {
+				took := time.Since(began)
+				return finding{levelOf(took, time.Second, time.Hour), fmt.Sprintf("a notification took %v", short(took)), "the server is busy, or the network slow"}, nil
+			}
+			isListening, began = true, time.Now()
+			if err := d.server.notify(ctx, name); err != nil {
+				return finding{}, err
+			}
+		case <-ctx.Done():
+			if !isListening {
+				return finding{}, ctx.Err()
+			}
+			return finding{Fail, "no notification arrives", "workers only poll: give them a URL of the server itself instead of a pooler's, or leave Options.Listen nil (docs/operations.md)"}, nil
+		}
+	}
+}
+
+// notify notifies the listeners of a queue.
+func (s *server) notify(ctx context.Context, name string) error {
+	const text = "SELECT pg_notify($1, $2)"
+	s.note(text)
+	_, err := s.tables.DB.ExecContext(ctx, text, s.tables.Schema, name)
+	return err
+}

@@ -1,0 +1,123 @@
+package ops
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// golden is what the migrations make, an object a line: its kind, its name and its definition.
+// TestGolden says how to write it again after a new migration. The first line is the version.
+//
+//go:embed sql/postgres/golden.txt
+var golden string
+
+// object is something in the schema.
+type object struct {
+	kind, name, definition string
+	isUsable               bool
+}
+
+func (o object) String() string { return o.kind + " " + o.name }
+
+// objects returns what is in the schema, with the schema named errand.
+func (s *server) objects(ctx context.Context) (list []object, err error) {
+	err = s.rows(ctx, "drift", func(r *sql.Rows) error {
+		var o object
+		var definition sql.NullString
+		err := r.Scan(&o.kind, &o.name, &definition, &o.isUsable)
+		schema := s.tables.Schema
+		o.definition = strings.NewReplacer(`"`+schema+`".`, "errand.", schema+".", "errand.", "'"+schema+"'", "'errand'").Replace(definition.String)
+		if o.kind == "function" {
+			sum := sha256.Sum256([]byte(o.definition))
+			o.definition = hex.EncodeToString(sum[:8])
+		}
+		o.definition = strings.Join(strings.Fields(o.definition), " ")
+		list = append(list, o)
+		return err
+	})
+	return list, err
+}
+
+// goldenObjects returns the objects that the migrations make, and their version.
+func goldenObjects() (version int, list []object) {
+	head, rest, _ := strings.Cut(golden, "\n")
+	_, _ = fmt.Sscanf(head, "version %d", &version)
+	for line := range strings.Lines(rest) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
+		if len(parts) == 3 {
+			list = append(list, object{parts[0], parts[1], parts[2], true})
+		}
+	}
+	return version, list
+}
+
+// drift compares the schema with what the migrations make.
+func drift(ctx context.Context, d *doctor) (finding, error) {
+	var found int
+	if err := d.server.row(ctx, "schema", &found); err != nil {
+		return finding{}, err
+	}
+	version, wanted := goldenObjects()
+	if found != version {
+		return finding{level: Skipped, value: fmt.Sprintf("only known for migration %d, the schema has %d", version, found)}, nil
+	}
+	list, err := d.server.objects(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	there := make(map[string][]object)
+	for _, o := range list {
+		there[o.String()] = append(there[o.String()], o)
+	}
+	worst := finding{value: "as the migrations make it"}
+	known := make(map[string]bool)
+	for _, w := range wanted {
+		known[w.String()] = true
+		if f := compare(w, there[w.String()], d.server.tables.Schema); f.level == Fail || f.level == Warn && worst.level == "" {
+			worst = f
+		}
+	}
+	for _, o := range list {
+		if isCostly := o.kind == "index" || o.kind == "column"; worst.level == "" && isCostly && !known[o.String()] {
+			worst = finding{Warn, fmt.Sprintf("the %s is not errand's", o), "an index slows every call down, a column none: drop it, unless you need it"}
+		}
+	}
+	return worst, nil
+}
+
+// compare compares an object with what there is of its name.
+func compare(want object, there []object, schema string) finding {
+	inSchema := func(text string) string { return strings.ReplaceAll(text, "errand.", `"`+schema+`".`) }
+	again := "run the statement of the migration that makes it"
+	if want.kind == "index" {
+		again = inSchema(strings.Replace(want.definition, "INDEX ", "INDEX CONCURRENTLY ", 1))
+	}
+	if len(there) == 0 {
+		return finding{Fail, fmt.Sprintf("the %s is missing", want), again}
+	}
+	for _, o := range there {
+		switch {
+		case o.definition == want.definition && o.isUsable:
+			return finding{}
+		case o.definition == want.definition:
+			return broken(want, inSchema, again)
+		}
+	}
+	return finding{Warn, fmt.Sprintf("the %s is different: %.200s", want, there[0].definition), fmt.Sprintf("make it what the migrations say: %.200s", want.definition)}
+}
+
+// broken returns the finding for an object that is there and is not in use.
+func broken(o object, inSchema func(string) string, again string) finding {
+	switch o.kind {
+	case "index":
+		return finding{Fail, fmt.Sprintf("the %s is INVALID", o), inSchema("DROP INDEX CONCURRENTLY errand." + o.name + "; " + again)}
+	case "trigger":
+		return finding{Warn, fmt.Sprintf("the %s is disabled", o), "ALTER TABLE " + inSchema("errand.jobs") + " ENABLE TRIGGER ALL"}
+	}
+	return finding{Warn, fmt.Sprintf("the %s is not validated", o), "ALTER TABLE … VALIDATE CONSTRAINT"}
+}

@@ -1,0 +1,45 @@
+package ops
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+)
+
+var update = flag.Bool("update", false, "write sql/postgres/golden.txt again")
+
+// TestGolden: golden.txt is what the migrations make. After a new migration run
+// go test ./ops -run TestGolden -update.
+func TestGolden(t *testing.T) {
+	q, err := postgres.New(postgrestest.Open(t), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{tables: q.Tables()}
+	list, err := s.objects(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "version %d\n", q.Tables().Version)
+	for _, o := range list {
+		if !o.isUsable {
+			t.Errorf("the %s cannot be used", o)
+		}
+		fmt.Fprintf(&b, "%s\t%s\t%s\n", o.kind, o.name, o.definition)
+	}
+	if *update {
+		if err := os.WriteFile("sql/postgres/golden.txt", []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if b.String() != golden {
+		t.Error("the migrations make a different schema: run go test ./ops -run TestGolden -update")
+	}
+}

@@ -1,0 +1,14 @@
+-- The transactions that have locked the table of jobs, or rows of it, while other sessions wait for them: pid, '',
+-- application, role, state, for how many seconds it is open, and how many sessions wait.
+SELECT
+    a.pid, '', coalesce(a.application_name, ''), coalesce(a.usename::text, ''), coalesce(a.state, ''),
+    coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), 0)::float8,
+    (SELECT count(*) FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND a.pid = ANY (pg_blocking_pids(w.pid)))
+FROM pg_stat_activity a
+WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL
+    AND EXISTS (
+        SELECT FROM pg_locks l
+        WHERE l.pid = a.pid AND l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass AND l.granted
+            AND l.mode <> 'AccessShareLock')
+    AND EXISTS (SELECT FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND a.pid = ANY (pg_blocking_pids(w.pid)))
+ORDER BY 6 DESC LIMIT 5
