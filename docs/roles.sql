@@ -11,7 +11,8 @@
 -- The text may run any number of times. It takes away rights in the schema that it does not grant.
 --
 -- For other names, replace these words wherever they stand: errand_migrator, errand_enqueuer, errand_worker,
--- errand_observer, and errand alone, which is the schema. A name that needs quotes is replaced with its quotes.
+-- errand_observer, errand_operator, and errand alone, which is the schema. A name that needs quotes is replaced with
+-- its quotes.
 --
 -- The user that runs this needs CREATEROLE, unless the roles exist, and owns the schema, or is a superuser. It becomes
 -- a member of the migrating role, so it can run later migrations. If the user of your migration tool is to stay the
@@ -25,8 +26,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 9 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 9 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 10 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 10 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -36,6 +37,7 @@ BEGIN
     IF to_regrole('errand_enqueuer') IS NULL THEN CREATE ROLE errand_enqueuer NOLOGIN; END IF;
     IF to_regrole('errand_worker')   IS NULL THEN CREATE ROLE errand_worker   NOLOGIN; END IF;
     IF to_regrole('errand_observer') IS NULL THEN CREATE ROLE errand_observer NOLOGIN; END IF;
+    IF to_regrole('errand_operator') IS NULL THEN CREATE ROLE errand_operator NOLOGIN; END IF;
     IF NOT pg_has_role('errand_migrator'::regrole, 'USAGE') THEN GRANT errand_migrator TO CURRENT_USER; END IF;
 END
 $$;
@@ -69,14 +71,14 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
-REVOKE ALL ON ALL TABLES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer;
+REVOKE ALL ON SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer, errand_operator;
+REVOKE ALL ON ALL TABLES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer, errand_operator;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer, errand_operator;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer, errand_operator;
 
 -- Every role may ask for the schema's version, as postgres.Check does.
-GRANT USAGE ON SCHEMA errand TO errand_enqueuer, errand_worker, errand_observer;
-GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, errand_observer;
+GRANT USAGE ON SCHEMA errand TO errand_enqueuer, errand_worker, errand_observer, errand_operator;
+GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, errand_observer, errand_operator;
 
 -- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held,
 -- and within the bounds of the table's triggers. It reads no payload, no header and no error. It reads ids, queues,
@@ -139,3 +141,21 @@ GRANT SELECT (
     deleted, updated_at
 ) ON errand.schedules TO errand_observer;
 GRANT SELECT ON errand.rules, errand.tokens TO errand_observer;
+
+-- Operating: what a dashboard or a command line needs to act. Cancel, Redrive, Edit, Delete, pauses, and the audit log.
+-- This role changes jobs that others have made. It reads of them by what they are chosen, and no payload, header, error
+-- or result. To list, grant its users errand_observer as well.
+GRANT SELECT (
+    id, queue, kind, status, priority, scheduled_at, max_attempts, job_key, job_group, ordered, locked_by, updated_at,
+    finished_at, redrives
+) ON errand.jobs TO errand_operator;
+GRANT UPDATE (
+    status, queue, payload, priority, scheduled_at, attempts, max_attempts, last_error, locked_at, locked_by,
+    locked_until, fence, updated_at, started_at, finished_at, cancel_at, redriven_at, redrives
+) ON errand.jobs TO errand_operator;
+GRANT DELETE ON errand.jobs TO errand_operator;
+GRANT SELECT (job_id), DELETE ON errand.results TO errand_operator;
+GRANT SELECT (queue, since) ON errand.sleepers TO errand_operator;
+GRANT SELECT, INSERT (kind), DELETE ON errand.paused_kinds TO errand_operator;
+GRANT EXECUTE ON FUNCTION errand.pause_rule TO errand_operator;
+GRANT INSERT (actor, action, selection, count, reason, job_id) ON errand.audit TO errand_operator;

@@ -173,16 +173,16 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
 		return 0, fmt.Errorf("postgres: edit: %w", err)
 	}
-	var payload any
-	if c.Payload != nil {
-		payload = string(c.Payload)
-	}
 	var due any
 	if !c.ScheduledAt.IsZero() {
 		due = c.ScheduledAt
 	}
-	return b.change(ctx, "edit", db, which, which.Of(statuses...), b.sql.edit, c.RunNow, due,
-		sqlkit.OrNull(sqlkit.Microseconds(c.Delay)), c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
+	statement, args := b.sql.edit, []any{c.RunNow, due, sqlkit.OrNull(sqlkit.Microseconds(c.Delay)), c.Priority,
+		sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts)}
+	if c.Payload != nil {
+		statement, args = b.sql.editPayload, append(args, string(c.Payload))
+	}
+	return b.change(ctx, "edit", db, which, which.Of(statuses...), statement, args...)
 }
 
 // Delete implements [queue.Deleter] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.

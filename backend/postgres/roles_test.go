@@ -83,7 +83,7 @@ func (r *roles) script(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`\berrand_(migrator|enqueuer|worker|observer)\b`).ReplaceAllString(string(text), r.prefix+"$1")
+	named := regexp.MustCompile(`\berrand_(migrator|enqueuer|worker|observer|operator)\b`).ReplaceAllString(string(text), r.prefix+"$1")
 	return regexp.MustCompile(`\berrand\b`).ReplaceAllString(named, `"`+r.o.Schema+`"`)
 }
 
@@ -169,7 +169,8 @@ func (r *roles) backend(t *testing.T, db *sql.DB, o postgres.Options) *postgres.
 // TestRoles: each role can do its work through errand, and nothing else.
 func TestRoles(t *testing.T) {
 	r := ready(t)
-	enqueuer, worker, observer := r.user(t, "enqueuer"), r.user(t, "worker"), r.user(t, "observer")
+	enqueuer, worker, observer, operator := r.user(t, "enqueuer"), r.user(t, "worker"), r.user(t, "observer"), r.user(t, "operator")
+	users := map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer, "operator": operator}
 	t.Run("enqueuer", func(t *testing.T) { r.testEnqueuer(t, enqueuer) })
 	t.Run("worker", func(t *testing.T) { r.testWorker(t, worker, enqueuer) })
 	t.Run("notify", func(t *testing.T) { r.testNotify(t, worker, enqueuer) })
@@ -178,12 +179,11 @@ func TestRoles(t *testing.T) {
 	t.Run("schedules", func(t *testing.T) { r.testSchedules(t, worker, enqueuer, observer) })
 	t.Run("audit", func(t *testing.T) { r.testAudit(t, worker, observer) })
 	t.Run("observer", func(t *testing.T) { r.testObserver(t, observer, enqueuer) })
-	t.Run("denied", func(t *testing.T) {
-		r.testDenied(t, map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer})
-	})
+	t.Run("operator", func(t *testing.T) { r.testOperator(t, operator, worker, enqueuer) })
+	t.Run("denied", func(t *testing.T) { r.testDenied(t, users) })
 	t.Run("refused", func(t *testing.T) { r.testRefused(t, enqueuer) })
 	t.Run("columns", r.testColumns)
-	for name, db := range map[string]*sql.DB{"enqueuer": enqueuer, "worker": worker, "observer": observer} {
+	for name, db := range users {
 		if err := postgres.Check(t.Context(), db, r.o); err != nil {
 			t.Errorf("Check as %s: %v", name, err)
 		}
@@ -521,7 +521,7 @@ func (r *roles) testDocumentedQueries(t *testing.T, db *sql.DB) {
 
 // testDenied is what each role tries beside errand.
 func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
-	all := []string{"enqueuer", "worker", "observer"}
+	all := []string{"enqueuer", "worker", "observer", "operator"}
 	for _, c := range []struct {
 		roles     []string
 		statement string
@@ -570,7 +570,36 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{all, `INSERT INTO audit (at, actor, action, count) VALUES ('2000-01-01', 'x', 'x', 0)`},
 		{all, `INSERT INTO audit (id, actor, action, count) OVERRIDING SYSTEM VALUE VALUES (1, 'x', 'x', 0)`},
 		{[]string{"enqueuer", "observer"}, `INSERT INTO audit (actor, action, count) VALUES ('x', 'x', 0)`},
-		{[]string{"enqueuer", "worker"}, `SELECT actor FROM audit`},
+		{[]string{"enqueuer", "worker", "operator"}, `SELECT actor FROM audit`},
+		{[]string{"operator"}, `SELECT payload FROM jobs`},
+		{[]string{"operator"}, `UPDATE jobs SET payload = payload`},
+		{[]string{"operator"}, `UPDATE jobs SET payload = 'null' RETURNING payload`},
+		{[]string{"operator"}, `DELETE FROM jobs RETURNING payload`},
+		{[]string{"operator"}, `DELETE FROM jobs WHERE payload = '1'`},
+		{[]string{"operator"}, `SELECT headers FROM jobs`},
+		{[]string{"operator"}, `SELECT last_error FROM jobs`},
+		{[]string{"operator"}, `SELECT history FROM jobs`},
+		{[]string{"operator"}, `COPY jobs TO STDOUT`},
+		{[]string{"operator"}, `UPDATE jobs SET kind = 'other'`},
+		{[]string{"operator"}, `UPDATE jobs SET headers = NULL`},
+		{[]string{"operator"}, `UPDATE jobs SET job_key = 'other'`},
+		{[]string{"operator"}, `UPDATE jobs SET id = 1`},
+		{[]string{"operator"}, `INSERT INTO jobs (kind) VALUES ('test')`},
+		{[]string{"operator"}, `SELECT enqueue('default', 'test')`},
+		{[]string{"operator"}, `SELECT lock_due('{default}', NULL, 1, '1ms')`},
+		{[]string{"operator"}, `SELECT nextval('fences')`},
+		{[]string{"operator"}, `SELECT output FROM results`},
+		{[]string{"operator"}, `UPDATE results SET output = '1'`},
+		{[]string{"operator"}, `SELECT paused FROM rules`},
+		{[]string{"operator"}, `INSERT INTO rules (queue, job_group, paused, running, per_group, share) VALUES ('q', '', false, 1, 0, 0)`},
+		{[]string{"operator"}, `UPDATE rules SET running = 0`},
+		{[]string{"operator"}, `DELETE FROM rules`},
+		{[]string{"operator"}, `UPDATE rules_version SET version = 0`},
+		{[]string{"operator"}, `INSERT INTO paused_kinds (kind, since) VALUES ('k', '2000-01-01')`},
+		{[]string{"operator"}, `DELETE FROM sleepers`},
+		{[]string{"operator"}, `SELECT name FROM schedules`},
+		{[]string{"operator"}, `SELECT key FROM dedup`},
+		{[]string{"enqueuer", "observer"}, `SELECT pause_rule('q', '', true, true)`},
 		{all, `SELECT setval('jobs_id_seq', 1)`},
 		{all, `SELECT setval('fences', 1)`},
 		{all, `SELECT * FROM jobs_archive`},
@@ -637,7 +666,7 @@ func (r *roles) testColumns(t *testing.T) {
 			FROM unnest(ARRAY['payload', 'headers', 'last_error', 'job_key']) AS c, pg_roles
 			WHERE starts_with(rolname, $1) AND rolname !~ '_(user|admin)$' AND has_column_privilege(rolname, '"Select_1".jobs', c, 'SELECT')
 			GROUP BY c) AS lines`, r.prefix, len(r.prefix)+1)
-	const want = "headers: migrator, worker; job_key: enqueuer, migrator, observer, worker; " +
+	const want = "headers: migrator, worker; job_key: enqueuer, migrator, observer, operator, worker; " +
 		"last_error: migrator, observer, worker; payload: migrator, worker"
 	if got != want {
 		t.Errorf("readable:\ngot  %s\nwant %s", got, want)
@@ -711,7 +740,7 @@ func TestRolesMadeBeforehand(t *testing.T) {
 	if _, err := r.admin.ExecContext(t.Context(), r.script(t)); err == nil || !strings.Contains(err.Error(), "migrations first") {
 		t.Errorf("before there are tables: error %v, want one that says so", err)
 	}
-	for _, role := range []string{"migrator", "enqueuer", "worker", "observer"} {
+	for _, role := range []string{"migrator", "enqueuer", "worker", "observer", "operator"} {
 		exec(t, r.admin, `CREATE ROLE `+r.prefix+role)
 	}
 	exec(t, r.admin, `GRANT `+r.prefix+`migrator TO CURRENT_USER`)

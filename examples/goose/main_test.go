@@ -117,7 +117,7 @@ func TestRoles(t *testing.T) {
 	}
 	// Roles belong to the whole server, so this test has names of its own for them.
 	prefix := query[string](t, db, `SELECT current_database()`) + "_"
-	roles := regexp.MustCompile(`\berrand_(migrator|enqueuer|worker|observer)\b`).ReplaceAllString(string(text), prefix+"$1")
+	roles := regexp.MustCompile(`\berrand_(migrator|enqueuer|worker|observer|operator)\b`).ReplaceAllString(string(text), prefix+"$1")
 	t.Cleanup(func() { dropRoles(t, db, prefix) })
 	for _, text := range []string{roles, roles + "-- of a later release\n", roles} {
 		if err := writeRoles(dir, text); err != nil {
@@ -139,7 +139,7 @@ func TestRoles(t *testing.T) {
 // dropRoles removes the roles of TestRoles, and what they own.
 func dropRoles(t *testing.T, db *sql.DB, prefix string) {
 	t.Helper()
-	names := strings.NewReplacer("$", prefix).Replace("$migrator, $enqueuer, $worker, $observer")
+	names := strings.NewReplacer("$", prefix).Replace("$migrator, $enqueuer, $worker, $observer, $operator")
 	for _, statement := range []string{"DROP OWNED BY " + names + " CASCADE", "DROP ROLE " + names} {
 		if _, err := db.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
 			t.Error(err)

@@ -2,7 +2,8 @@
 -- the statuses $6, of which pending and held count. It returns ids as redrive.sql does, and $7 is as there: a job with a
 -- key that moves to another queue is changed alone, and stays where it is if a live job of that queue has its key.
 -- What becomes of the jobs: due now if $8, and then pending; else due at $9, or $10 microseconds from now; $11 priority,
--- $12 payload, $13 queue, $14 max_attempts. Each may be NULL, and then stays as it is.
+-- $12 queue, $13 max_attempts. Each may be NULL, and then stays as it is. $14 is the payload. Where it stays, the program
+-- removes that line: a role that may write payloads need not be able to read them.
 -- The transaction draws its number before the clock is read: rationed claims (ration_marks.go) need the two to be close.
 -- Index: jobs_pkey, jobs_key_idx.
 WITH found AS MATERIALIZED (
@@ -21,7 +22,7 @@ WITH found AS MATERIALIZED (
         AND ($4::text IS NULL OR job_group = $4::text)
         AND ($5::text IS NULL OR job_key = $5::text)
         AND status IN ('pending', 'held') AND status::text = ANY ($6::text::text[])
-        AND ($7::boolean OR job_key IS NULL OR $13::text IS NULL OR queue = $13::text)
+        AND ($7::boolean OR job_key IS NULL OR $12::text IS NULL OR queue = $12::text)
     ORDER BY id
     FOR UPDATE SKIP LOCKED
 ), changed AS (
@@ -33,15 +34,15 @@ WITH found AS MATERIALIZED (
             WHEN $10::bigint IS NOT NULL THEN (SELECT clock_timestamp()) + $10::bigint * interval '1 microsecond'
             ELSE coalesce($9::timestamptz, j.scheduled_at) END,
         priority = CASE WHEN j.ordered THEN j.priority ELSE coalesce($11::integer, j.priority) END,
-        payload = coalesce($12::text::jsonb, j.payload),
-        queue = coalesce($13::text, j.queue),
-        max_attempts = coalesce($14::integer, j.max_attempts),
+        queue = coalesce($12::text, j.queue),
+        max_attempts = coalesce($13::integer, j.max_attempts),
+        payload = $14::text::jsonb,
         updated_at = statement_timestamp()
     WHERE id = ANY (ARRAY(
         SELECT l.id FROM locked l
-        WHERE l.job_key IS NULL OR $13::text IS NULL OR l.queue = $13::text OR NOT EXISTS (
+        WHERE l.job_key IS NULL OR $12::text IS NULL OR l.queue = $12::text OR NOT EXISTS (
             SELECT FROM errand.jobs live
-            WHERE live.queue = $13::text AND live.job_key = l.job_key AND live.status IN ('pending', 'running', 'held'))))
+            WHERE live.queue = $12::text AND live.job_key = l.job_key AND live.status IN ('pending', 'running', 'held'))))
     RETURNING id, queue, status
 ), woken AS (
     SELECT pg_notify('errand', c.queue)

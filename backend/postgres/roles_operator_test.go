@@ -1,0 +1,100 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/queue"
+)
+
+// testOperator: this role can do all that control.md describes, in one transaction with its audit
+// entry, and nothing else.
+func (r *roles) testOperator(t *testing.T, db, worker, enqueuer *sql.DB) {
+	q, w, e := r.backend(t, db, postgres.Options{}), r.backend(t, worker, postgres.Options{}), r.backend(t, enqueuer, postgres.Options{})
+	var all []*queue.Job
+	for range 5 {
+		all = append(all, &queue.Job{Queue: "operated", Kind: "operated", Group: "g"})
+	}
+	all[0].Key = "k"
+	all[4].Ordered, all[4].Delay = true, time.Hour
+	enqueue(t, e, all...)
+	one := func(i int) queue.Which { return queue.Which{IDs: []int64{all[i].ID}} }
+	req := request(1)
+	req.Queues = []string{"operated"}
+	running, err := w.Claim(t.Context(), req)
+	if err != nil || len(running) != 1 {
+		t.Fatalf("Claim: got %d, error %v; want 1", len(running), err)
+	}
+
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	want := func(what string, n int, err error, want int) {
+		t.Helper()
+		if err != nil || n != want {
+			t.Errorf("%s: got %d, error %v; want %d", what, n, err, want)
+		}
+	}
+	n, err := q.Cancel(t.Context(), tx, queue.Which{Group: "g", Queue: "operated"})
+	want("Cancel", n, err, 5)
+	n, err = q.Redrive(t.Context(), tx, queue.Which{Kind: "operated", Status: queue.StatusCancelled})
+	want("Redrive", n, err, 4)
+	n, err = q.Edit(t.Context(), tx, one(1), queue.Change{RunNow: true, Priority: new(int32), MaxAttempts: 3})
+	want("Edit", n, err, 1)
+	n, err = q.Edit(t.Context(), tx, one(2), queue.Change{Payload: json.RawMessage(`{"a": 1}`), Queue: "moved", Delay: time.Minute})
+	want("Edit of a payload", n, err, 1)
+	n, err = q.Delete(t.Context(), tx, queue.Which{IDs: []int64{all[3].ID, all[4].ID, running[0].ID}})
+	want("Delete", n, err, 2)
+	for what, err := range map[string]error{
+		"PauseKinds":  q.PauseKinds(t.Context(), tx, "operated"),
+		"ResumeKinds": q.ResumeKinds(t.Context(), tx, "operated"),
+		"PauseQueue":  q.PauseQueue(t.Context(), tx, "operated", true),
+		"PauseGroup":  q.PauseGroup(t.Context(), tx, "operated", "g", true),
+		"Audit":       q.Audit(t.Context(), tx, queue.AuditEntry{Actor: "ada", Action: "tidy", Reason: "incident 7", JobID: all[0].ID}),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	n, err = q.Delete(t.Context(), nil, queue.Which{Queue: "operated", Status: queue.StatusCompleted})
+	want("Delete of completed jobs", n, err, 0)
+	for what, err := range map[string]error{
+		"PauseQueue to resume": q.PauseQueue(t.Context(), nil, "operated", false),
+		"PauseGroup to resume": q.PauseGroup(t.Context(), nil, "operated", "g", false),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	r.testOperatorDenied(t, q, running[0])
+	_, asked, err := w.Extend(t.Context(), time.Minute, running...)
+	want("Extend asks to cancel", len(asked), err, 1)
+}
+
+func (r *roles) testOperatorDenied(t *testing.T, q *postgres.Backend, running *queue.Job) {
+	denied(t, "Enqueue", q.Enqueue(t.Context(), nil, jobs(1)...))
+	_, err := q.Claim(t.Context(), request(1))
+	denied(t, "Claim", err)
+	_, err = q.Settle(t.Context(), nil, queue.Outcome{Job: running, Action: queue.Dead, Err: sql.ErrNoRows})
+	denied(t, "Settle", err)
+	_, _, err = q.Jobs(t.Context(), queue.Filter{})
+	denied(t, "Jobs", err)
+	_, _, err = q.Job(t.Context(), running.ID)
+	denied(t, "Job", err)
+	_, _, err = q.Result(t.Context(), running.ID)
+	denied(t, "Result", err)
+	_, _, err = q.Prune(t.Context())
+	denied(t, "Prune", err)
+	_, _, err = q.AuditLog(t.Context(), queue.AuditFilter{})
+	denied(t, "AuditLog", err)
+	denied(t, "SetRules", q.SetRules(t.Context(), nil, queue.Rule{Queue: "operated", Running: 1}))
+	denied(t, "SetSchedules", q.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@hourly", Job: &queue.Job{Kind: "test"}}))
+}
