@@ -13,9 +13,15 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// BenchmarkTurns runs no-op jobs of 10,000 groups that take turns, without a limit. An operation is
-// one job.
+// BenchmarkTurns runs no-op jobs of 10,000 groups that take turns, without a limit. The jobs of a
+// group are of one kind, or of three. An operation is one job.
 func BenchmarkTurns(b *testing.B) {
+	for _, kinds := range []int{1, 3} {
+		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) { benchmarkTurns(b, kinds) })
+	}
+}
+
+func benchmarkTurns(b *testing.B, kinds int) {
 	_, q := fresh(b, postgres.Options{})
 	if err := q.SetRules(b.Context(), nil, queue.Rule{Share: 1}); err != nil {
 		b.Fatal(err)
@@ -24,6 +30,7 @@ func BenchmarkTurns(b *testing.B) {
 		list := payloads(min(left, 5000))
 		for i, j := range list {
 			j.Group = fmt.Sprint((left + i) % 10_000)
+			j.Kind = fmt.Sprint("kind", (left+i)/10_000%kinds)
 		}
 		enqueue(b, q, list...)
 	}

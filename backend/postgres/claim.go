@@ -63,9 +63,9 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 
 // claimPlain claims jobs that are not ordered from queues that have no rules in that version.
 func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, version int64) (jobs []*queue.Job, err error) {
-	r := b.rations.of(req)
+	r := b.rations.of(req, false)
 	if r.isRationed() {
-		return b.claimRationed(ctx, req, r, version)
+		return b.claimRationed(ctx, req, r, func(all []span) claimQuery { return b.spansClaim(all, false, version) })
 	}
 	started := time.Now()
 	jobs, _, err = b.claimWithPayloads(ctx, req, b.spansClaim(wholeQueues(req.Queues), true, version))
@@ -77,11 +77,13 @@ func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, versio
 
 // claimQuery is a statement that claims jobs. args returns its arguments: it returns jobs without
 // their payload and headers if one of them takes more than longest bytes in the table. If last is
-// not nil, the last row is no job, and last gets it.
+// not nil, the last row is no job, and last gets it. limited is what a claim of a limited queue came
+// to, and nil for others.
 type claimQuery struct {
-	text string
-	args func(req queue.ClaimRequest, longest int64) []any
-	last func(row *queue.Job)
+	text    string
+	args    func(req queue.ClaimRequest, longest int64) []any
+	last    func(row *queue.Job)
+	limited *limitedEnd
 }
 
 // spansClaim returns the statement that claims the jobs that are due in the spans, sql/claim.sql.

@@ -20,7 +20,7 @@ var TextArray = textArray
 var Payloads = payloads
 
 // Rationed reports whether claims like the request are rationed.
-func (b *Backend) Rationed(req queue.ClaimRequest) bool { return b.rations.of(req).isRationed() }
+func (b *Backend) Rationed(req queue.ClaimRequest) bool { return b.rations.of(req, false).isRationed() }
 
 // Strict makes b behave as if the database's default isolation level had made a statement fail.
 func (b *Backend) Strict() { b.strict.Store(true) }

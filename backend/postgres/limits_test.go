@@ -41,7 +41,7 @@ func TestLimitedClaimsReadFew(t *testing.T) {
 		}
 		scansBefore, rowsBefore := read()
 		got := value[int](t, tx, `SELECT count(*) - 1 FROM errand.claim_limited('default', NULL, 20, 60000000, 'w', 65536,
-			(SELECT version FROM errand.rules_version), '', '')`)
+			(SELECT version FROM errand.rules_version), '', '', NULL)`)
 		scans, rows := read()
 		// Each job is found, locked and changed; each group is found and its running jobs are counted.
 		if scans -= scansBefore; got != 20 || scans != 0 || rows-rowsBefore > 12*got {

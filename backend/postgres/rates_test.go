@@ -118,7 +118,7 @@ func TestRatedClaimsReadFewBuckets(t *testing.T) {
 	}
 	before := read()
 	got := value[int](t, tx, `SELECT count(*) - 1 FROM errand.claim_limited('default', NULL, 50, 60000000, 'w', 65536,
-		(SELECT version FROM errand.rules_version), '', '')`)
+		(SELECT version FROM errand.rules_version), '', '', NULL)`)
 	if n := read() - before; got != 20 || n > 200 {
 		t.Errorf("a claim of %d jobs (want 20) has read %d buckets", got, n)
 	}

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ import (
 // Rule: when claims are slow, the backend asks the server what they scan (sql/probe.sql). From
 // manyPages pages or manyForeign jobs on, claims of these queues and kinds are rationed: they start
 // at marks, and the jobs before the marks are scanned now and then (ration_marks.go).
+// A claim of a limited queue holds a lock that other claims wait for. It stops where it has read
+// 2,500 due jobs of a priority (lock_spans), and is rationed from then on, without a probe.
 // Ends: when one scan of all jobs before the marks takes under half a millisecond beyond its round
 // trips.
 // Bounds: one probe in probeEvery, maxMarks marks, maxRations combinations of queues and kinds;
@@ -79,6 +83,16 @@ func wholeQueues(queues []string) []span {
 	return all
 }
 
+// spanJSON returns the spans of one queue as the function lock_spans reads them.
+func spanJSON(all []span) string {
+	objects := make([]string, len(all))
+	for i, s := range all {
+		objects[i] = fmt.Sprintf(`{"priority":%d,"due":"%s","id":%d,"last":%d,"until":"%s"}`,
+			s.from.priority, timeText(s.from.due, "-infinity"), s.from.id, s.last, timeText(s.until, "infinity"))
+	}
+	return "[" + strings.Join(objects, ",") + "]"
+}
+
 // spanArrays returns the parameters of sql/claim.sql that name the spans.
 func spanArrays(all []span) (queues, priorities, dues, ids, lasts, untils string) {
 	var name, priority, due, id, last, until array
@@ -107,11 +121,15 @@ type rations struct {
 	all map[rationKey]*ration
 }
 
-type rationKey struct{ queues, kinds string }
+type rationKey struct {
+	queues, kinds string
+	ungrouped     bool
+}
 
-// of returns the ration of the request's queues and kinds.
-func (s *rations) of(req queue.ClaimRequest) *ration {
-	key := rationKey{textArray(req.Queues), textArray(req.Kinds)}
+// of returns the ration of the request's queues and kinds. If ungrouped, it is that of a queue whose
+// groups take turns: it is about the jobs without a group.
+func (s *rations) of(req queue.ClaimRequest, ungrouped bool) *ration {
+	key := rationKey{textArray(req.Queues), textArray(req.Kinds), ungrouped}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.all[key]
@@ -119,7 +137,7 @@ func (s *rations) of(req queue.ClaimRequest) *ration {
 		if s.all == nil || len(s.all) >= maxRations {
 			s.all = make(map[rationKey]*ration)
 		}
-		r = &ration{claiming: make(chan struct{}, 1)}
+		r = &ration{ungrouped: ungrouped, claiming: make(chan struct{}, 1)}
 		s.all[key] = r
 	}
 	return r
@@ -127,6 +145,8 @@ func (s *rations) of(req queue.ClaimRequest) *ration {
 
 // ration is what a backend knows about the claims of the same queues and kinds.
 type ration struct {
+	ungrouped bool // jobs with a group are not its own
+
 	mu         sync.Mutex
 	rationed   bool
 	probed     time.Time   // when the server was last asked what claims scan

@@ -19,8 +19,15 @@ func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r 
 	if !r.shouldProbe(took, len(jobs)) {
 		return
 	}
-	dead, foreign := b.probe(ctx, req)
-	if !dead && !foreign || r.lockClaims(ctx) != nil {
+	if dead, foreign := b.probe(ctx, req); dead || foreign {
+		b.startRation(ctx, req, r, foreign)
+	}
+}
+
+// startRation makes the claims rationed, because of jobs of other kinds (foreign) or of dead rows.
+// An error is ignored: the next claim tries again.
+func (b *Backend) startRation(ctx context.Context, req queue.ClaimRequest, r *ration, foreign bool) {
+	if r.lockClaims(ctx) != nil {
 		return
 	}
 	defer r.unlockClaims()
@@ -82,9 +89,10 @@ func (b *Backend) headMarks(ctx context.Context, req queue.ClaimRequest) (all []
 	return all, err
 }
 
-// claimRationed claims from the marks on, as ration_marks.go explains. Claims of one ration run one
-// after the other, because each begins where the last has stopped.
-func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *ration, version int64) ([]*queue.Job, error) {
+// claimRationed claims from the marks on, as ration_marks.go explains, with the statements that
+// claimIn returns. Claims of one ration run one after the other, because each begins where the last
+// has stopped.
+func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *ration, claimIn func(all []span) claimQuery) ([]*queue.Job, error) {
 	if err := r.lockClaims(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
@@ -103,8 +111,8 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 		// Move the marks back to the jobs of transactions that have ended. Claim from the marks on,
 		// and move the marks forward to where the claim stopped.
 		fromHeads := p.moveBack(open)
-		jobs, err := b.claimSpans(ctx, req, p, open, fromHeads, version)
-		if err != nil {
+		jobs, heldBack, err := b.claimSpans(ctx, req, r, open, fromHeads, claimIn)
+		if err != nil || heldBack {
 			return nil, err
 		}
 		if len(jobs) > 0 {
@@ -121,30 +129,46 @@ func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *
 }
 
 // claimSpans claims due jobs in spans that hold all jobs that can be due: whole queues if
-// fromHeads, and otherwise the spans that start at the marks. It moves the marks forward.
-func (b *Backend) claimSpans(ctx context.Context, req queue.ClaimRequest, p *progress, open snapshot, fromHeads bool, version int64) ([]*queue.Job, error) {
+// fromHeads, and otherwise the spans that start at the marks. It moves the marks forward. heldBack
+// tells that a rule let it claim none.
+func (b *Backend) claimSpans(
+	ctx context.Context, req queue.ClaimRequest, r *ration, open snapshot, fromHeads bool, claimIn func(all []span) claimQuery,
+) (jobs []*queue.Job, heldBack bool, err error) {
+	p := &r.progress
 	all := wholeQueues(req.Queues)
 	if !fromHeads {
 		all = p.spans(req.Queues)
 	}
 	started := time.Now()
-	jobs, exhausted, err := b.claimWithPayloads(ctx, req, b.spansClaim(all, false, version))
-	if d := time.Since(started); d > 8*time.Millisecond {
-	}
+	q := claimIn(all)
+	jobs, exhausted, err := b.claimWithPayloads(ctx, req, q)
 	if err != nil {
 		p.transactions.forget() // the next claim starts at the heads
-		return nil, err
+		return nil, false, err
+	}
+	found := jobs
+	if q.limited != nil {
+		exhausted = exhausted && q.limited.sawAll
+		heldBack = len(jobs) == 0 && !exhausted
+		found = r.own(jobs)
 	}
 	if len(jobs) > 0 {
 		p.skipped.claims++
 	}
 	// A job may be in knownClaimable and behind its mark. It counts twice against the limit.
-	exhausted = exhausted && (p.knownClaimable == nil || len(jobs) == 0)
-	p.advance(open.at, req.Queues, jobs, exhausted)
+	exhausted = exhausted && (p.knownClaimable == nil || len(found) == 0)
+	p.advance(open.at, req.Queues, found, exhausted)
 	if !fromHeads && p.shouldListPriorities(time.Since(started), len(jobs)) {
 		b.addMarks(ctx, req, p)
 	}
-	return jobs, nil
+	return jobs, heldBack, nil
+}
+
+// own returns the jobs that a claim of a limited queue has found in its spans.
+func (r *ration) own(jobs []*queue.Job) []*queue.Job {
+	return slices.DeleteFunc(slices.Clone(jobs), func(job *queue.Job) bool {
+		return job.Ordered || r.ungrouped && job.Group != ""
+	})
 }
 
 // addMarks adds marks for priorities that have none. An error is ignored: the next slow claim tries
@@ -202,7 +226,7 @@ func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ratio
 	}
 	err := sqlkit.QueryRows(ctx, b.db, scan, b.sql.skipped,
 		next.span.queue, kinds(req), next.mark.priority, timeText(next.span.from.due, "-infinity"), next.span.from.id,
-		timeText(next.mark.due, "-infinity"), next.mark.id, skippedAtOnce)
+		timeText(next.mark.due, "-infinity"), next.mark.id, skippedAtOnce, r.ungrouped)
 	if err != nil {
 		return false
 	}

@@ -34,7 +34,13 @@ type rules struct {
 // knownRules are the rules of one version, as far as a claim has to know them.
 type knownRules struct {
 	version int64
-	limited map[string]bool // the limited queues; true if a rule bounds how many jobs run or start
+	limited map[string]limitedQueue
+}
+
+// limitedQueue is what a claim has to know of a queue's rules.
+type limitedQueue struct {
+	isBounded bool // a rule bounds how many jobs run or start
+	hasTurns  bool // groups take turns
 }
 
 // turn is what the last claim of a limited queue came to.
@@ -42,7 +48,6 @@ type turn struct {
 	after        string // the group behind which the next claim begins
 	afterOrdered string // the same for ordered jobs
 	heldBack     bool   // a limit kept jobs from being claimed
-	hasMore      bool   // there are groups that it has not looked at
 	pace         limits.Pace
 
 	tokens time.Time // when a rate has tokens for the next job; may be over
@@ -166,13 +171,20 @@ func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited,
 	return n, false, ordered
 }
 
+// limitedEnd is what a claim of a limited queue came to, beside its jobs.
+type limitedEnd struct {
+	isCut   bool // it has stopped at jobs that it could not use, and others may be behind them (lock_spans)
+	sawAll  bool // no other job in its spans can be claimed
+	hasMore bool // there are groups that it has not looked at
+}
+
 // claimLimited claims from a limited queue. If a rule bounds how many jobs run or start, it claims
-// for free slots only. While it comes only to groups without jobs that it may claim, it walks on
-// for limits.WalkTime.
+// for free slots only. While it comes only to jobs that it may not claim, it goes on for
+// limits.WalkTime.
 func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, err error) {
 	name, hasMore := req.Queues[0], true
-	isBounded := known.limited[name]
-	if isBounded {
+	rules := known.limited[name]
+	if rules.isBounded {
 		req.Limit -= req.Ahead
 	}
 	req.Limit = min(req.Limit, maxLimited)
@@ -180,28 +192,51 @@ func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, know
 		return nil, nil
 	}
 	for begun := time.Now(); hasMore && len(jobs) == 0 && time.Since(begun) < limits.WalkTime; {
-		if jobs, _, err = b.claimWithPayloads(ctx, req, b.limitedClaim(name, known.version)); err != nil {
+		if jobs, hasMore, err = b.claimLimitedOnce(ctx, req, known); err != nil {
 			return jobs, err
 		}
-		hasMore = b.rules.turnOf(name).hasMore
 	}
 	b.rules.setPace(name, func(p *limits.Pace) { p.Note(len(jobs) > 0, hasMore) })
 	for _, job := range jobs {
-		job.Limited = isBounded
+		job.Limited = rules.isBounded
 	}
 	return jobs, nil
 }
 
-// limitedClaim returns the statement that claims from a limited queue, sql/claim_limited.sql.
-func (b *Backend) limitedClaim(name string, version int64) claimQuery {
+// claimLimitedOnce claims from a limited queue. hasMore tells that there are jobs that it has not
+// looked at.
+func (b *Backend) claimLimitedOnce(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, hasMore bool, err error) {
+	name, end := req.Queues[0], new(limitedEnd)
+	claimIn := func(all []span) claimQuery { return b.limitedClaim(name, known.version, all, end) }
+	r := b.rations.of(req, known.limited[name].hasTurns)
+	if r.isRationed() {
+		jobs, err = b.claimRationed(ctx, req, r, claimIn)
+	} else {
+		jobs, _, err = b.claimWithPayloads(ctx, req, claimIn(nil))
+	}
+	if err == nil && end.isCut {
+		b.startRation(ctx, req, r, true)
+	}
+	return jobs, end.hasMore || end.isCut, err
+}
+
+// limitedClaim returns the statement that claims from a limited queue, sql/claim_limited.sql. Without
+// spans it reads from the heads on, until it is cut.
+func (b *Backend) limitedClaim(name string, version int64, all []span, end *limitedEnd) claimQuery {
+	var spans any
+	if all != nil {
+		spans = spanJSON(all)
+	}
 	return claimQuery{
 		text: b.sql.claimLimited,
 		args: func(req queue.ClaimRequest, longest int64) []any {
 			t := b.rules.turnOf(name)
-			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered}
+			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered, spans}
 		},
+		limited: end,
 		last: func(row *queue.Job) {
-			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0, hasMore: row.Priority > 0}, time.Now()
+			*end = limitedEnd{isCut: row.Kind == "cut", sawAll: row.Kind == "all", hasMore: row.Priority > 0}
+			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0}, time.Now()
 			if row.Fence > 0 {
 				t.tokens = now.Add(sqlkit.Duration(row.Fence))
 			}
@@ -228,13 +263,13 @@ func (b *Backend) refreshRules(ctx context.Context) (known *knownRules, err erro
 
 // readRules reads through db, with sql/rules_known.sql, what claims have to know.
 func (b *Backend) readRules(ctx context.Context, db queue.DB) (*knownRules, error) {
-	known := &knownRules{limited: make(map[string]bool)}
+	known := &knownRules{limited: make(map[string]limitedQueue)}
 	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		var name sql.NullString
-		var isBounded bool
-		err := rows.Scan(&known.version, &name, &isBounded)
+		var rules limitedQueue
+		err := rows.Scan(&known.version, &name, &rules.isBounded, &rules.hasTurns)
 		if name.Valid {
-			known.limited[name.String] = isBounded
+			known.limited[name.String] = rules
 		}
 		return err
 	}, b.sql.rulesKnown)

@@ -1,6 +1,6 @@
 -- Scans up to $8 pending jobs of queue $1 and priority $3 that rationed claims skip: behind the due time $4 and id $5,
 -- before the due time $6 and id $7. Returns how many there were, the due time and id of the last, and those of the first
--- of the kinds $2, NULL for all; id 0 if there is none.
+-- of the kinds $2, NULL for all, and if $9 without a group; id 0 if there is none.
 -- many is as in sleep.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
@@ -12,7 +12,9 @@ SELECT
     coalesce(greatest((array_agg(s.scheduled_at) FILTER (WHERE s.ours))[1], '1970-01-01Z'), '1970-01-01Z'),
     coalesce((array_agg(s.id) FILTER (WHERE s.ours))[1], 0)
 FROM (
-    SELECT p.scheduled_at, p.id, $2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[]) AS ours
+    SELECT
+        p.scheduled_at, p.id,
+        ($2::text IS NULL OR p.kind = ANY ((SELECT $2::text::text[])::text[])) AND (p.job_group IS NULL OR NOT $9::boolean) AS ours
     FROM errand.jobs p CROSS JOIN many
     WHERE p.queue = $1::text
         AND p.status = 'pending'

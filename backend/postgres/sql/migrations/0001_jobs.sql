@@ -76,7 +76,8 @@ CREATE INDEX jobs_stopped_idx ON errand.jobs (status, updated_at, id) WHERE stat
 CREATE UNIQUE INDEX jobs_key_idx ON errand.jobs (queue, job_key)
     WHERE job_key IS NOT NULL AND status IN ('pending', 'running', 'held');
 -- For claims that go from group to group. Jobs without a group are not in it and cost nothing more.
-CREATE INDEX jobs_group_idx ON errand.jobs (queue, job_group, priority, scheduled_at, id)
+-- Claims leap over the kinds that their worker does not handle.
+CREATE INDEX jobs_group_idx ON errand.jobs (queue, job_group, priority, kind COLLATE "C", scheduled_at, id)
     WHERE job_group IS NOT NULL AND ordered IS NULL AND status = 'pending';
 -- For counting what runs in limited queues. Other jobs are not in it and cost nothing more.
 CREATE INDEX jobs_limited_idx ON errand.jobs (queue, job_group) WHERE limited AND status = 'running';

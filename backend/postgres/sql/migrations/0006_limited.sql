@@ -7,75 +7,73 @@ BEGIN
 END
 $$;
 
--- lock_group locks due jobs of one group, at most max_jobs, and returns their places in order. Like lock_due it reads
--- priority by priority, so jobs that are scheduled for later cost nothing. kinds is NULL for all. Of each priority it
--- passes over at most a hundred jobs that others have locked: to try a row takes ten times as long as to read it.
+-- lock_group locks due jobs of one group, at most max_jobs, and returns their places in order. It reads priority by
+-- priority and kind by kind, so jobs that are scheduled for later, or of kinds that are not in kinds, cost nothing. kinds
+-- is NULL for all. Of each priority and kind it passes over at most a hundred jobs that others have locked: to try a row
+-- takes ten times as long as to read it.
 -- PL/pgSQL gives all text parameters the collation of the argument that has one. With the collation of job_group, the
 -- comparison with queue would not match the index, so each call would read the whole index.
--- '' is the group of the jobs that have none. They have no index of their own, so it finds them only among the first
--- thousand due jobs of each priority.
--- Index: jobs_group_idx, jobs_pending_idx.
+-- Index: jobs_group_idx.
 CREATE FUNCTION errand.lock_group(queue_name text, group_name text, kinds text[], max_jobs integer) RETURNS tid[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    lock_queue CONSTANT text COLLATE "default" := queue_name;
-    lock_name  CONSTANT text COLLATE "C" := group_name;
-    locked     tid[] := '{}';
-    head       record; -- the first job of one priority
+    lock_queue    CONSTANT text COLLATE "default" := queue_name;
+    lock_name     CONSTANT text COLLATE "C" := group_name;
+    locked        tid[] := '{}';
+    before        tid[]; -- of more urgent priorities
+    spare         integer;
+    this_priority integer;
 BEGIN
-    IF lock_name = '' THEN
-        SELECT p.priority, p.scheduled_at INTO head
-        FROM errand.jobs p
-        WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority < 2147483647
-        ORDER BY p.priority, p.scheduled_at, p.id
-        LIMIT 1;
-        WHILE FOUND LOOP
-            IF head.scheduled_at <= clock_timestamp() THEN
-                locked := locked || ARRAY(
-                    SELECT l.ctid
-                    FROM (
-                        SELECT p.ctid AS place, p.job_group, p.kind
-                        FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority = head.priority
-                            AND p.scheduled_at <= clock_timestamp()
-                        ORDER BY p.priority, p.scheduled_at, p.id
-                        LIMIT 1000
-                    ) AS f
-                    CROSS JOIN LATERAL (
-                        SELECT j.ctid FROM errand.jobs j
-                        WHERE j.ctid = f.place AND j.status = 'pending'
-                        FOR UPDATE SKIP LOCKED
-                    ) AS l
-                    WHERE f.job_group IS NULL AND (kinds IS NULL OR f.kind = ANY (kinds))
-                    LIMIT max_jobs - cardinality(locked)
-                );
-                EXIT WHEN cardinality(locked) = max_jobs;
-            END IF;
-            SELECT p.priority, p.scheduled_at INTO head
-            FROM errand.jobs p
-            WHERE p.queue = lock_queue AND p.status = 'pending' AND p.priority > head.priority AND p.priority < 2147483647
-            ORDER BY p.priority, p.scheduled_at, p.id
-            LIMIT 1;
-        END LOOP;
-        RETURN locked;
-    END IF;
-    SELECT p.priority, p.scheduled_at, p.id INTO head
+    SELECT p.priority INTO this_priority
     FROM errand.jobs p
     WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
-    ORDER BY p.priority, p.scheduled_at, p.id
+    ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
     LIMIT 1;
     WHILE FOUND LOOP
-        IF head.scheduled_at <= clock_timestamp() THEN
-            locked := locked || ARRAY(
+        before := locked;
+        FOREACH spare IN ARRAY '{0, 100}'::integer[] LOOP -- the second time, what the first has locked comes first again
+            locked := before || ARRAY(
+                WITH RECURSIVE present (kind) AS (
+                    (
+                        SELECT p.kind COLLATE "C"
+                        FROM errand.jobs p
+                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+                            AND p.priority = this_priority
+                            AND p.kind COLLATE "C" >= CASE WHEN kinds IS NULL THEN ''
+                                ELSE (SELECT min(w.kind COLLATE "C") FROM unnest(kinds) AS w (kind)) END
+                        ORDER BY p.kind COLLATE "C", p.scheduled_at, p.id
+                        LIMIT 1
+                    )
+                    UNION ALL
+                    SELECT n.kind
+                    FROM present k
+                    CROSS JOIN LATERAL (
+                        SELECT p.kind COLLATE "C" AS kind
+                        FROM errand.jobs p
+                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+                            AND p.priority = this_priority AND p.kind COLLATE "C" > k.kind
+                            AND p.kind COLLATE "C" >= CASE WHEN kinds IS NULL THEN '' ELSE (
+                                SELECT min(w.kind COLLATE "C") FROM unnest(kinds) AS w (kind)
+                                WHERE w.kind COLLATE "C" > k.kind) END
+                        ORDER BY p.kind COLLATE "C", p.scheduled_at, p.id
+                        LIMIT 1
+                    ) AS n
+                )
                 SELECT l.ctid
                 FROM (
-                    SELECT p.ctid AS place
-                    FROM errand.jobs p
-                    WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
-                        AND p.priority = head.priority AND p.scheduled_at <= clock_timestamp()
-                        AND (kinds IS NULL OR p.kind = ANY (kinds))
-                    ORDER BY p.priority, p.scheduled_at, p.id
-                    LIMIT max_jobs - cardinality(locked) + 100
+                    SELECT d.place
+                    FROM present k
+                    CROSS JOIN LATERAL (
+                        SELECT p.ctid AS place, p.scheduled_at, p.id
+                        FROM errand.jobs p
+                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+                            AND p.priority = this_priority AND p.kind COLLATE "C" = k.kind
+                            AND p.scheduled_at <= clock_timestamp()
+                        ORDER BY p.scheduled_at, p.id
+                        LIMIT max_jobs - cardinality(before) + spare
+                    ) AS d
+                    WHERE kinds IS NULL OR k.kind COLLATE "C" = ANY (kinds)
+                    ORDER BY d.scheduled_at, d.id
                 ) AS f
                 CROSS JOIN LATERAL (
                     SELECT j.ctid
@@ -84,18 +82,105 @@ BEGIN
                         AND (j.queue, j.job_group) IS NOT DISTINCT FROM (lock_queue, lock_name)
                     FOR UPDATE SKIP LOCKED
                 ) AS l
-                LIMIT max_jobs - cardinality(locked)
+                LIMIT max_jobs - cardinality(before)
             );
             EXIT WHEN cardinality(locked) = max_jobs;
-        END IF;
-        SELECT p.priority, p.scheduled_at, p.id INTO head
+        END LOOP;
+        EXIT WHEN cardinality(locked) = max_jobs;
+        SELECT p.priority INTO this_priority
         FROM errand.jobs p
         WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
-            AND p.priority > head.priority
-        ORDER BY p.priority, p.scheduled_at, p.id
+            AND p.priority > this_priority
+        ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
         LIMIT 1;
     END LOOP;
     RETURN locked;
+END
+$$;
+
+-- lock_spans locks due jobs of the queue, at most max_jobs, and returns their places in order; if ungrouped, only jobs
+-- without a group. spans are the parts of the queue that it reads, in their order. Each begins behind its priority, due
+-- and id, and ends with the priority last and the due time until. It is read priority by priority, so jobs that are
+-- scheduled for later cost nothing.
+-- If spans is NULL, it reads the whole queue, but of no priority more than 2,500 due jobs. Where there are more, and too
+-- few of them can be locked, it stops: then is_cut is true. The caller goes on with spans that leave out what claims
+-- have seen (see ration.go).
+-- Index: jobs_pending_idx.
+CREATE FUNCTION errand.lock_spans(
+    queue_name text,
+    kinds      text[],
+    max_jobs   integer,
+    ungrouped  boolean,
+    spans      jsonb,
+    OUT places tid[],
+    OUT is_cut boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    most_read CONSTANT integer := CASE WHEN spans IS NULL THEN 2500 END;
+    span      record;
+    head      record; -- the first job of one priority
+BEGIN
+    places := '{}';
+    is_cut := false;
+    FOR span IN
+        SELECT
+            coalesce(s.priority, -2147483648) AS priority, coalesce(s.due, '-infinity') AS due,
+            coalesce(s.id, -9223372036854775808) AS id, least(s.last, 2147483646) AS last,
+            least(s.until, clock_timestamp()) AS until
+        FROM jsonb_to_recordset(coalesce(spans, '[{}]')) AS s (
+            priority integer, due timestamptz, id bigint, last integer, until timestamptz)
+    LOOP
+        SELECT p.priority, p.scheduled_at, p.id INTO head
+        FROM errand.jobs p
+        WHERE p.queue = queue_name AND p.status = 'pending' AND p.priority <= span.last
+            AND (p.priority, p.scheduled_at, p.id) > (span.priority, span.due, span.id)
+        ORDER BY p.priority, p.scheduled_at, p.id
+        LIMIT 1;
+        WHILE FOUND LOOP
+            IF head.scheduled_at <= span.until THEN
+                places := places || ARRAY(
+                    SELECT l.ctid
+                    FROM (
+                        SELECT p.ctid AS place, p.kind, p.job_group
+                        FROM errand.jobs p
+                        WHERE p.queue = queue_name AND p.status = 'pending' AND p.priority = head.priority
+                            AND p.scheduled_at <= span.until AND (p.scheduled_at, p.id) >= (head.scheduled_at, head.id)
+                        ORDER BY p.priority, p.scheduled_at, p.id
+                        LIMIT most_read
+                    ) AS f
+                    CROSS JOIN LATERAL (
+                        SELECT j.ctid
+                        FROM errand.jobs j
+                        WHERE j.ctid = f.place AND j.status = 'pending' AND j.queue = queue_name
+                            AND j.scheduled_at <= span.until AND (j.job_group IS NULL OR NOT ungrouped)
+                        FOR UPDATE SKIP LOCKED
+                    ) AS l
+                    WHERE (f.job_group IS NULL OR NOT ungrouped) AND (kinds IS NULL OR f.kind = ANY (kinds))
+                    LIMIT max_jobs - cardinality(places)
+                );
+                IF cardinality(places) = max_jobs THEN
+                    RETURN;
+                END IF;
+                IF most_read IS NOT NULL THEN
+                    PERFORM FROM errand.jobs p
+                    WHERE p.queue = queue_name AND p.status = 'pending' AND p.priority = head.priority
+                        AND p.scheduled_at <= span.until AND (p.scheduled_at, p.id) >= (head.scheduled_at, head.id)
+                    ORDER BY p.priority, p.scheduled_at, p.id
+                    OFFSET most_read LIMIT 1;
+                    is_cut := FOUND;
+                    IF is_cut THEN
+                        RETURN;
+                    END IF;
+                END IF;
+            END IF;
+            SELECT p.priority, p.scheduled_at, p.id INTO head
+            FROM errand.jobs p
+            WHERE p.queue = queue_name AND p.status = 'pending'
+                AND p.priority > head.priority AND p.priority <= span.last
+            ORDER BY p.priority, p.scheduled_at, p.id
+            LIMIT 1;
+        END LOOP;
+    END LOOP;
 END
 $$;
 
@@ -219,9 +304,11 @@ $$;
 -- each and most are the rate of each group in the queue's rule (see bucket_full), NULL for none. A group gets no more
 -- jobs than it has tokens at now_ns; spend sees to those that cost more than one. wait is how long until the first group
 -- without tokens has some, NULL if all have.
+-- spans are those of lock_spans for the jobs without a group. saw is 'cut' if it has stopped there, and 'all' if it has
+-- seen all of the spans.
 -- One query goes from group to group, with a look-up each. It locks jobs of the group's first priority only, and none if
--- the first job may be locked. Then, or if that is not enough and the group has other priorities, lock_group looks at
--- the group.
+-- the first job may be locked or the priority has several kinds. Then, or if that is not enough and the group has other
+-- priorities, lock_group looks at the group.
 -- Index: jobs_group_idx, jobs_limited_idx.
 CREATE FUNCTION errand.lock_turns(
     queue_name  text,
@@ -234,7 +321,9 @@ CREATE FUNCTION errand.lock_turns(
     each        bigint,
     most_tokens bigint,
     now_ns      bigint,
+    spans       jsonb,
     OUT places     tid[],
+    OUT saw        text,
     OUT last_group text,
     OUT held_back  boolean,
     OUT has_more   boolean,
@@ -245,41 +334,45 @@ DECLARE
     visited    integer := 0;
     turn       record;
     got        tid[];
+    ungrouped  record;
     again      text[] := '{}';    -- the groups that may have more jobs
     taken      integer[] := '{}'; -- how many were locked of each
     free       integer[] := '{}'; -- how many more of each may run
     shares     integer[] := '{}';
     all_shares bigint;
     most       integer;
+    turn_most  integer;
 BEGIN
     places := '{}';
+    saw := '';
     last_group := after_group;
     held_back := false;
     FOR part IN 1 .. 2 LOOP -- behind after_group, and up to it
         FOR turn IN
-            WITH RECURSIVE heads (job_group, priority, due, was_locked, nth) AS (
+            WITH RECURSIVE heads (job_group, priority, kind, due, was_locked, nth) AS (
                 (
-                    SELECT p.job_group, p.priority, p.scheduled_at, p.xmax <> '0', 1
+                    SELECT p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.xmax <> '0', 1
                     FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group > CASE part WHEN 1 THEN after_group ELSE '' END
                         AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status = 'pending'
-                    ORDER BY p.job_group, p.priority, p.scheduled_at, p.id
+                    ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
                     LIMIT 1
                 )
                 UNION ALL
-                SELECT n.job_group, n.priority, n.scheduled_at, n.was_locked, h.nth + 1
+                SELECT n.job_group, n.priority, n.kind, n.scheduled_at, n.was_locked, h.nth + 1
                 FROM heads h
                 CROSS JOIN LATERAL (
-                    SELECT p.job_group, p.priority, p.scheduled_at, p.xmax <> '0' AS was_locked
+                    SELECT
+                        p.job_group, p.priority, p.kind COLLATE "C" AS kind, p.scheduled_at, p.xmax <> '0' AS was_locked
                     FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group > h.job_group
                         AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status = 'pending'
-                    ORDER BY p.job_group, p.priority, p.scheduled_at, p.id
+                    ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
                     LIMIT 1
                 ) AS n
                 WHERE h.nth < 1000
             )
-            SELECT h.job_group, h.priority, h.was_locked, f.free, s.share, d.places, t.wait
+            SELECT h.job_group, h.priority, d.is_first, f.free, s.share, d.places, t.wait
             FROM heads h
             CROSS JOIN LATERAL (
                 SELECT
@@ -317,16 +410,26 @@ BEGIN
                     END)::integer AS free
             ) AS f
             CROSS JOIN LATERAL (
-                SELECT CASE WHEN f.free > 0 AND h.due <= clock_timestamp() AND NOT h.was_locked THEN ARRAY(
-                    SELECT p.ctid
-                    FROM errand.jobs p
+                SELECT f.free > 0 AND NOT h.was_locked AND NOT EXISTS (
+                    SELECT FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL AND p.status = 'pending'
-                        AND p.priority = h.priority AND p.scheduled_at <= clock_timestamp()
-                        AND (kinds IS NULL OR p.kind = ANY (kinds))
-                    ORDER BY p.priority, p.scheduled_at, p.id
-                    LIMIT least(f.free, s.share)
-                    FOR UPDATE SKIP LOCKED
-                ) ELSE '{}' END AS places
+                        AND p.priority = h.priority AND p.kind COLLATE "C" > h.kind
+                ) AS is_first -- jobs of its kind are the first that may be locked
+                OFFSET 0
+            ) AS k
+            CROSS JOIN LATERAL (
+                SELECT k.is_first, CASE
+                    WHEN k.is_first AND h.due <= clock_timestamp() AND (kinds IS NULL OR h.kind COLLATE "C" = ANY (kinds))
+                    THEN ARRAY(
+                        SELECT p.ctid
+                        FROM errand.jobs p
+                        WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL
+                            AND p.status = 'pending' AND p.priority = h.priority AND p.kind COLLATE "C" = h.kind
+                            AND p.scheduled_at <= clock_timestamp()
+                        ORDER BY p.scheduled_at, p.id
+                        LIMIT least(f.free, s.share)
+                        FOR UPDATE SKIP LOCKED
+                    ) ELSE '{}' END AS places
             ) AS d
             WHERE part = 1 OR h.job_group <= after_group
         LOOP
@@ -339,7 +442,7 @@ BEGIN
                 held_back := true;
             ELSE
                 got := turn.places[1:most];
-                IF cardinality(got) < most AND (turn.was_locked OR EXISTS (
+                IF cardinality(got) < most AND (NOT turn.is_first OR EXISTS (
                     SELECT FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group = turn.job_group AND p.ordered IS NULL AND p.status = 'pending'
                         AND p.priority > turn.priority
@@ -362,7 +465,9 @@ BEGIN
             visited := visited + 1;
             last_group := '';
             most := least(share, room);
-            got := errand.lock_group(queue_name, '', kinds, most);
+            SELECT l.places, l.is_cut INTO ungrouped FROM errand.lock_spans(queue_name, kinds, most, true, spans) AS l;
+            got := ungrouped.places;
+            saw := CASE WHEN ungrouped.is_cut THEN 'cut' WHEN cardinality(got) < most THEN 'all' ELSE '' END;
             places := places || got;
             room := room - cardinality(got);
             IF cardinality(got) = most THEN
@@ -379,8 +484,15 @@ BEGIN
         most := room;
         FOR i IN 1 .. cardinality(again) LOOP
             -- The jobs that were locked before come first again: only the others are new.
-            got := errand.lock_group(queue_name, again[i], kinds,
-                least(free[i], taken[i] + least(greatest(most * shares[i]::bigint / all_shares, shares[i]), room)::integer));
+            turn_most := least(
+                free[i], taken[i] + least(greatest(most * shares[i]::bigint / all_shares, shares[i]), room)::integer);
+            IF again[i] = '' THEN
+                SELECT l.places, l.is_cut INTO ungrouped FROM errand.lock_spans(queue_name, kinds, turn_most, true, spans) AS l;
+                got := ungrouped.places;
+                saw := CASE WHEN ungrouped.is_cut THEN 'cut' WHEN cardinality(got) < turn_most THEN 'all' ELSE '' END;
+            ELSE
+                got := errand.lock_group(queue_name, again[i], kinds, turn_most);
+            END IF;
             places := places || got[taken[i] + 1:];
             room := room - greatest(cardinality(got) - taken[i], 0);
             EXIT WHEN room = 0;
@@ -438,6 +550,8 @@ $$;
 -- claim has not looked at. Its fence is how many microseconds pass until there
 -- are tokens for the next job, 0 if there are, and its max_attempts how many of them pass until the queue's own rate
 -- lets any job start. Ordered jobs come after the others.
+-- spans are those of lock_spans, for the jobs without a group if groups take turns and for all otherwise. The kind of the
+-- last row is 'cut' if lock_spans has stopped, and 'all' if no job was left in the spans that it could lock.
 -- The settings are those of lock_due, for the same reasons.
 CREATE FUNCTION errand.claim_limited(
     queue_name    text,
@@ -448,7 +562,8 @@ CREATE FUNCTION errand.claim_limited(
     longest       bigint,
     known_version bigint,
     after_group   text,
-    after_ordered text
+    after_ordered text,
+    spans         jsonb
 ) RETURNS TABLE (
     id bigint, queue text, kind text, payload jsonb, priority integer, scheduled_at timestamptz, attempts integer,
     max_attempts integer, fence bigint, created_at timestamptz, job_key text, headers jsonb, last_error text, job_group text
@@ -467,6 +582,7 @@ DECLARE
     at            timestamptz;
     found_jobs    record;
     places        tid[] := '{}';
+    saw           text := '';
     held_back     boolean := false;
     has_rates     boolean;
     has_more      boolean := false;
@@ -516,14 +632,17 @@ BEGIN
     IF room > 0 AND has_turns THEN
         SELECT * INTO found_jobs FROM errand.lock_turns(queue_name, kinds, room, coalesce(rule.per_group, 0),
             greatest(rule.share, 1), unmarked, after_group, rule.group_rate_each, rule.group_rate_most,
-            CASE WHEN has_rates THEN errand.nanoseconds(clock_timestamp()) END);
+            CASE WHEN has_rates THEN errand.nanoseconds(clock_timestamp()) END, spans);
         places := found_jobs.places;
+        saw := found_jobs.saw;
         after_group := found_jobs.last_group;
         held_back := found_jobs.held_back;
         has_more := found_jobs.has_more;
         wait := found_jobs.wait;
     ELSIF room > 0 THEN
-        places := errand.lock_due(ARRAY[queue_name], kinds, room, '1ms', last_priority => ARRAY[2147483646]);
+        SELECT * INTO found_jobs FROM errand.lock_spans(queue_name, kinds, room, false, spans);
+        places := found_jobs.places;
+        saw := CASE WHEN found_jobs.is_cut THEN 'cut' WHEN cardinality(places) < room THEN 'all' ELSE '' END;
     END IF;
     room := room - cardinality(places);
     IF room > 0 AND EXISTS (
@@ -554,6 +673,9 @@ BEGIN
             rule.group_rate_each, rule.group_rate_most);
         wait := least(wait, paid.wait);
         hold := paid.hold;
+        IF cardinality(paid.places) < cardinality(places) AND saw = 'all' THEN
+            saw := '';
+        END IF;
         places := paid.places;
     END IF;
     PERFORM set_config('lock_timeout', usual_timeout, true);
@@ -583,7 +705,7 @@ BEGIN
             coalesce(j.job_group, '');
     END IF;
     RETURN QUERY SELECT
-        0::bigint, '', '', 'null'::jsonb, (has_more AND hold IS NULL)::integer, at, held_back::integer,
+        0::bigint, '', saw, 'null'::jsonb, (has_more AND hold IS NULL)::integer, at, held_back::integer,
         (least(coalesce(hold, 0), 1000000000000) / 1000)::integer,
         (coalesce(hold, wait, 0) + 999) / 1000, at, after_ordered, NULL::jsonb, '',
         after_group
