@@ -20,6 +20,8 @@ var turnsCases = []testCase{
 	{"1,500 full groups hide none", hasRuler | isFull, testManyFullGroups},
 	{"3,000 groups without a job for the worker hide none", hasRuler | hasWakeUps | isFull, testManyBlockedGroups},
 	{"jobs without a group behind 1,000 that are not due", hasRuler, testUngroupedBehind},
+	{"6,000 jobs of another kind hide none", hasRuler | isFull, testUnhandledHideNone},
+	{"order of several kinds in a group", hasRuler, testOrderOfKinds},
 	{"a place is free after the reclaim, not before", hasRuler | hasReclaimer, testReclaimedPlace},
 	{"8 claimers keep the limits", hasRuler | isFull, testClaimersKeepLimits},
 	{"8 claimers beside changes of the rules", hasRuler | isFull, testClaimersBesideChanges},
@@ -127,6 +129,68 @@ func testUngroupedBehind(t *testing.T, h Harness) {
 	for _, n := range []int{15, 5} {
 		if got := claim(t, h, request(15)); len(got) != n {
 			t.Fatalf("claim of 15 of 20 due jobs without a group: got %d jobs, want %d", len(got), n)
+		}
+	}
+}
+
+// testUnhandledHideNone: claims find a new job, one that has been due for long, and one of each
+// priority behind thousands of due jobs that they may not claim.
+func testUnhandledHideNone(t *testing.T, h Harness) {
+	for i, c := range []struct {
+		rule        queue.Rule
+		heads, mine string
+	}{
+		{queue.Rule{Running: 50}, "", ""},
+		{queue.Rule{Running: 50}, "a", "a"},
+		{queue.Rule{PerGroup: 50}, "a", "a"},
+		{queue.Rule{PerGroup: 50}, "a", ""},
+		{queue.Rule{Share: 1}, "", ""},
+	} {
+		c.rule.Queue = fmt.Sprint("q", i)
+		setRules(t, h, c.rule)
+		enqueue(t, h, newJobs(6000, func(_ int, j *queue.Job) { j.Queue, j.Kind, j.Group = c.rule.Queue, "unhandled", c.heads })...)
+		req := request(3)
+		req.Queues, req.Kinds = []string{c.rule.Queue}, []string{"k", "z"}
+		if got := claim(t, h, req); len(got) != 0 {
+			t.Fatalf("%+v: claimed %v before there was a job of these kinds", c.rule, ids(got))
+		}
+		wanted := newJobs(4, func(n int, j *queue.Job) {
+			j.Queue, j.Group, j.Priority = c.rule.Queue, c.mine, int32(max(n-1, 0)-1)
+			if n == 1 {
+				j.ScheduledAt = time.Now().Add(-time.Hour)
+			}
+		})
+		enqueue(t, h, wanted...)
+		var got []*queue.Job
+		for range 50 {
+			got = append(got, claim(t, h, req)...)
+		}
+		if len(got) != len(wanted) {
+			t.Fatalf("%+v: 50 claims behind jobs of group %q: got %v, want %v", c.rule, c.heads, ids(got), ids(wanted))
+		}
+	}
+}
+
+// testOrderOfKinds: the jobs of a group are claimed in their order, whatever their kinds.
+func testOrderOfKinds(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Share: 1})
+	due := time.Now().Add(-time.Minute)
+	jobs := newJobs(60, func(i int, j *queue.Job) {
+		j.Group, j.Kind = "g", []string{"k", "a", "z", "A.b", "b"}[i*i%5]
+		j.Priority, j.ScheduledAt = int32(i/20), due.Add(time.Duration(i)*time.Second)
+	})
+	enqueue(t, h, jobs[30:]...)
+	enqueue(t, h, jobs[:30]...)
+	for i := 0; i < len(jobs); i += 12 {
+		wantIDs(t, "claim of five kinds", claim(t, h, request(12)), jobs[i:i+12])
+	}
+	enqueue(t, h, newJobs(40, func(i int, j *queue.Job) { j.Group, j.Kind = "g", []string{"k", "a", "z", "A.b"}[i%4] })...)
+	req := request(30)
+	req.Kinds = []string{"z", "none", "k"}
+	got := claim(t, h, req)
+	for i, j := range got {
+		if want := req.Kinds[2-i%2*2]; j.Kind != want || len(got) != 20 {
+			t.Fatalf("claim of two kinds: got %d jobs, and number %d of kind %q, want 20 and %q", len(got), i, j.Kind, want)
 		}
 	}
 }

@@ -39,7 +39,8 @@ type knownRules struct {
 type limitedTurn struct {
 	after    string // the group behind which the next claim begins
 	heldBack bool   // a limit may have kept jobs from being claimed
-	hasMore  bool   // there are groups that it has not looked at
+	hasMore  bool   // there are groups, or jobs without one, that it has not looked at
+	pass     pass   // for jobs without a group
 	pace     limits.Pace
 
 	tokens time.Time // when a rate has tokens for the next job; may be over
@@ -240,7 +241,11 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 	if q.IsPaused() || room <= 0 {
 		return nil
 	}
-	s := &groups{b: b, ctx: ctx, db: db, queue: name, at: at, result: result, req: req, rules: q, running: make(map[string]int), ends: make(map[string]place)}
+	t := b.rules.turnOf(name)
+	s := &groups{
+		b: b, ctx: ctx, db: db, queue: name, at: at, result: result, req: req, rules: q,
+		running: make(map[string]int), ends: make(map[string]place), pass: newPassClaim(t.pass, at),
+	}
 	runs, err := s.countRunning()
 	if err != nil {
 		return err
@@ -250,13 +255,15 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 	if err != nil {
 		return err
 	}
-	t := b.rules.turnOf(name)
 	t.heldBack, t.hasMore, t.tokens = runs > 0, false, time.Time{}
 	first := len(result.jobs)
 	room = min(room, q.Running()-runs, tokens)
 	upTo := withLimit(req, first+room)
 	if room > 0 && q.HasTurns() {
 		t.after, t.hasMore, err = q.Walk(t.after, room, s)
+		t.pass = s.pass.next()
+		t.hasMore = t.hasMore || s.pass.isCut
+		t.heldBack = t.heldBack || s.pass.isLater
 		if err == nil && !result.isFull(upTo) && !s.meter.IsEmpty() {
 			ordered := len(result.jobs)
 			err = b.findOrdered(ctx, db, name, at, result, upTo, s)
@@ -304,6 +311,7 @@ type groups struct {
 	hasRefused bool // pay has dropped jobs
 
 	ends map[string]place // of the groups that Take has been called for
+	pass passClaim        // for jobs without a group
 }
 
 // place is that of a job among the pending jobs of its group.
@@ -340,31 +348,21 @@ func (s *groups) Running(group string) (int, error) { return s.running[group], n
 // Meter implements limits.Source.
 func (s *groups) Meter() *limits.Meter { return s.meter }
 
-// Take implements limits.Source. Within a group it reads each priority by itself, as findIn does.
+// Take implements limits.Source.
 func (s *groups) Take(group string, n int) (taken int, err error) {
-	end, ok := s.ends[group]
-	if !ok {
-		end = place{priority: math.MinInt64, due: math.MinInt64}
+	first, before := len(s.result.jobs), s.pass
+	if group == "" {
+		err = s.takeUngrouped(n)
+	} else {
+		err = s.takeGroup(group, n)
 	}
-	first := len(s.result.jobs)
-	for more := true; more && err == nil; {
-		if room := n - (len(s.result.jobs) - first); end.id > 0 && group == "" {
-			err = s.fill(room, s.b.sql.dueUngrouped, end, end.due, end.id)
-		} else if end.id > 0 {
-			err = s.fill(room, s.b.sql.dueGroup, end, group, end.due, end.id)
-		}
-		if more = len(s.result.jobs)-first < n && !s.result.overflow; more && err == nil {
-			end, more, err = s.nextPriority(group, end)
-		}
-	}
+	found := len(s.result.jobs)
 	if err == nil {
 		err = s.pay(first)
 	}
-	if last := len(s.result.jobs); last > first {
-		job := s.result.jobs[last-1]
-		end = place{int64(job.Priority), job.ScheduledAt.UnixMicro(), job.ID}
+	if len(s.result.jobs) < found { // it takes no more of the group
+		s.pass = before
 	}
-	s.ends[group] = end
 	taken = len(s.result.jobs) - first
 	s.running[group] += taken
 	if err == nil && (s.result.overflow || s.meter.IsEmpty()) {
@@ -373,10 +371,32 @@ func (s *groups) Take(group string, n int) (taken int, err error) {
 	return taken, err
 }
 
-// fill adds up to n jobs that the statement finds behind end to the result.
-func (s *groups) fill(n int, query string, end place, more ...any) error {
-	args := append([]any{s.queue, end.priority, s.at, n, kindsOf(s.req)}, more...)
-	return s.result.fill(s.ctx, s.db, s.queue, s.req, query, args...)
+// takeGroup adds up to n due jobs of the group to the result. It reads each priority by itself, as
+// findIn does.
+func (s *groups) takeGroup(group string, n int) (err error) {
+	end, ok := s.ends[group]
+	if !ok {
+		end = place{priority: math.MinInt64, due: math.MinInt64}
+	}
+	first := len(s.result.jobs)
+	for more := true; more && err == nil; {
+		if room := n - (len(s.result.jobs) - first); end.id > 0 {
+			err = s.result.fill(s.ctx, s.db, s.queue, s.req, s.b.sql.dueGroup,
+				s.queue, end.priority, s.at, room, kindsOf(s.req), group, end.due, end.id)
+		}
+		if more = len(s.result.jobs)-first < n && !s.result.overflow; more && err == nil {
+			end, more, err = s.nextPriority(group, end)
+		}
+	}
+	if last := len(s.result.jobs); last > first {
+		end = placeOf(s.result.jobs[last-1])
+	}
+	s.ends[group] = end
+	return err
+}
+
+func placeOf(job *queue.Job) place {
+	return place{int64(job.Priority), job.ScheduledAt.UnixMicro(), job.ID}
 }
 
 // nextPriority returns the place before the first job of the group's next priority.

@@ -88,7 +88,8 @@ func loadClaim(load loader) claimStatements {
 // ruleStatements keep rules.
 type ruleStatements struct {
 	rulesVersion, rulesChanged, rules, setRule, pauseRule, removeRule, running string
-	nextGroup, groupPriority, dueGroup, dueUngrouped, bucket, spend, throttle  string
+	nextGroup, groupPriority, dueGroup, dueUngrouped, skipUngrouped            string
+	bucket, spend, throttle                                                    string
 	costs, fullBuckets, sweepTokens                                            string
 }
 
@@ -105,6 +106,7 @@ func loadRule(load loader) ruleStatements {
 		groupPriority: load("next_priority_group"),
 		dueGroup:      load("due_group"),
 		dueUngrouped:  load("due_ungrouped"),
+		skipUngrouped: load("skip_ungrouped"),
 		bucket:        load("bucket"),
 		spend:         load("spend"),
 		throttle:      load("throttle"),
