@@ -81,3 +81,50 @@ func BenchmarkLimit(b *testing.B) {
 	ideal := time.Duration(b.N) * length / limit
 	b.ReportMetric(100*float64(ideal)/float64(b.Elapsed()), "%used")
 }
+
+// BenchmarkLimitedHead claims single jobs of a limited queue, behind due jobs of another kind or
+// behind none. An operation is an enqueue, a claim and a Settle. It reports how long the claims took,
+// and the first of all.
+func BenchmarkLimitedHead(b *testing.B) {
+	for _, c := range []struct {
+		name, heads, group string
+		rule               queue.Rule
+	}{
+		{"running", "NULL", "", queue.Rule{Running: 10}},
+		{"group", "'acme'", "acme", queue.Rule{PerGroup: 10}},
+		{"ungrouped", "'acme'", "", queue.Rule{PerGroup: 10}},
+	} {
+		for _, heads := range []int{0, 400_000} {
+			b.Run(fmt.Sprintf("%s/heads=%d", c.name, heads), func(b *testing.B) {
+				db, q := fresh(b, postgres.Options{})
+				if err := q.SetRules(b.Context(), nil, c.rule); err != nil {
+					b.Fatal(err)
+				}
+				exec(b, db, `INSERT INTO errand.jobs (kind, job_group, scheduled_at)
+					SELECT 'foreign', `+c.heads+`, now() - interval '1 hour' FROM generate_series(1, $1::integer)`, heads)
+				exec(b, db, `ANALYZE errand.jobs`)
+				req := request(10)
+				req.Kinds = []string{"test"}
+				var took, first, longest time.Duration
+				for b.Loop() {
+					enqueue(b, q, &queue.Job{Kind: "test", Group: c.group})
+					begun := time.Now()
+					jobs, err := q.Claim(b.Context(), req)
+					if err != nil || len(jobs) != 1 {
+						b.Fatalf("claimed %d jobs, error %v", len(jobs), err)
+					}
+					d := time.Since(begun)
+					if took += d; first == 0 {
+						first = d
+					} else {
+						longest = max(longest, d)
+					}
+					settle(b, q, queue.Outcome{Job: jobs[0]})
+				}
+				b.ReportMetric(float64(took.Microseconds())/float64(b.N), "µs/claim")
+				b.ReportMetric(float64(first.Microseconds()), "µs/first")
+				b.ReportMetric(float64(longest.Microseconds()), "µs/longest")
+			})
+		}
+	}
+}

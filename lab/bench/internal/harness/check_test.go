@@ -28,22 +28,25 @@ func TestDrainIsChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		system  peer.System
 		results []child.Result
+		left    int
 		census  peer.Census
 		err     error
 		good    bool
 	}{
-		"kept":                      {keeps, all, peer.Census{Completed: 10}, nil, true},
-		"deleted":                   {deletes, all, peer.Census{}, nil, true},
-		"one job ran too often":     {keeps, halves(11, 45), peer.Census{Completed: 10}, nil, false},
-		"one job for another":       {keeps, halves(10, 46), peer.Census{Completed: 10}, nil, false},
-		"one job left":              {keeps, all, peer.Census{Unsettled: 1, Completed: 9}, nil, false},
-		"one job failed":            {keeps, all, peer.Census{Completed: 10, Failed: 1}, nil, false},
-		"one row missing":           {keeps, all, peer.Census{Completed: 9}, nil, false},
-		"one row that should be no": {deletes, all, peer.Census{Completed: 1}, nil, false},
-		"no census":                 {keeps, all, peer.Census{Completed: 10}, errors.New("gone"), false},
+		"kept":                      {keeps, all, 0, peer.Census{Completed: 10}, nil, true},
+		"deleted":                   {deletes, all, 0, peer.Census{}, nil, true},
+		"one job ran too often":     {keeps, halves(11, 45), 0, peer.Census{Completed: 10}, nil, false},
+		"one job for another":       {keeps, halves(10, 46), 0, peer.Census{Completed: 10}, nil, false},
+		"one job left":              {keeps, all, 0, peer.Census{Unsettled: 1, Completed: 9}, nil, false},
+		"one job failed":            {keeps, all, 0, peer.Census{Completed: 10, Failed: 1}, nil, false},
+		"one row missing":           {keeps, all, 0, peer.Census{Completed: 9}, nil, false},
+		"one row that should be no": {deletes, all, 0, peer.Census{Completed: 1}, nil, false},
+		"those that are left":       {keeps, all, 5, peer.Census{Unsettled: 5, Completed: 10}, nil, true},
+		"one of those has run":      {keeps, all, 5, peer.Census{Unsettled: 4, Completed: 11}, nil, false},
+		"no census":                 {keeps, all, 0, peer.Census{Completed: 10}, errors.New("gone"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := checkDrain(t.Context(), counted{census: c.census, err: c.err}, c.system, 10, c.results)
+			err := checkDrain(t.Context(), counted{census: c.census, err: c.err}, c.system, 10, c.left, c.results)
 			if (err == nil) != c.good {
 				t.Errorf("got %v, want it to be good: %v", err, c.good)
 			}
