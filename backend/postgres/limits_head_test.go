@@ -23,16 +23,17 @@ var unhandledHeads = []struct {
 	{"most running", queue.Rule{Running: 10}, "NULL", ""},
 	{"most running, in groups", queue.Rule{Running: 10}, "'g' || i % 10", "g5"},
 	{"most of each group", queue.Rule{PerGroup: 10}, "'acme'", "acme"},
+	{"most of each group, two groups", queue.Rule{PerGroup: 10}, "'g' || i % 2", "g1"},
 	{"turns of 1,000 groups", queue.Rule{Share: 1}, "'g' || i % 1000", "g500"},
 	{"turns, without groups", queue.Rule{Share: 1}, "NULL", ""},
 	{"turns, new jobs without a group", queue.Rule{Share: 1}, "'g' || i % 10", ""},
 }
 
-// insertUnhandled inserts due jobs of a kind that requestTest is not for, in two priorities.
+// insertUnhandled inserts due jobs of a kind that requestTest is not for, all due at one time.
 func insertUnhandled(t *testing.T, db queue.DB, n int, group string) {
 	t.Helper()
-	exec(t, db, `INSERT INTO errand.jobs (kind, priority, scheduled_at, job_group)
-		SELECT 'foreign', i / 2 % 2, now() - interval '1 hour' + i * interval '1 ms', `+group+` FROM generate_series(1, $1::integer) i`, n)
+	exec(t, db, `INSERT INTO errand.jobs (kind, scheduled_at, job_group)
+		SELECT 'foreign', now() - interval '1 hour', `+group+` FROM generate_series(1, $1::integer) i`, n)
 }
 
 func requestTest(n int) queue.ClaimRequest {
@@ -56,8 +57,8 @@ func TestLimitedClaimsBesideUnhandled(t *testing.T) {
 			req := requestTest(5)
 			wantClaimed(t, q, req, 0)
 			before := limitedEntriesRead(t, db, closing)
-			for range claims {
-				enqueue(t, q, &queue.Job{Kind: "test", Group: c.group, Priority: 1})
+			for i := range claims {
+				enqueue(t, q, &queue.Job{Kind: "test", Group: c.group, Priority: int32(i % 2)})
 				settle(t, q, queue.Outcome{Job: wantClaimed(t, q, req, 1)[0]})
 			}
 			if each := (limitedEntriesRead(t, db, closing) - before) / claims; each > unhandledJobs/10 {
@@ -84,10 +85,11 @@ func TestLimitedClaimsHoldTheLockShortly(t *testing.T) {
 			setRules(t, q, c.rule)
 			exec(t, db, `UPDATE errand.limited_queues SET marked = true`)
 			for _, state := range []string{"no statistics", "analyzed"} {
-				insertUnhandled(t, db, unhandledJobs/2, c.heads)
+				insertUnhandled(t, db, 2*foreignJobs, c.heads)
 				if state == "analyzed" {
 					exec(t, db, `ANALYZE errand.jobs`)
 				}
+				enqueue(t, q, &queue.Job{Kind: "test", Group: c.group})
 				scans, rows := readByClaim(t, db)
 				// 2,500 of a priority and the look for more, or three look-ups in each of 1,000 groups.
 				if scans != 0 || rows > 2*2500+100 {

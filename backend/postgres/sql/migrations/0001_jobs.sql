@@ -78,7 +78,7 @@ CREATE UNIQUE INDEX jobs_key_idx ON errand.jobs (queue, job_key)
 -- For claims that go from group to group. Jobs without a group are not in it and cost nothing more.
 -- Claims leap over the kinds that their worker does not handle.
 CREATE INDEX jobs_group_idx ON errand.jobs (queue, job_group, priority, kind COLLATE "C", scheduled_at, id)
-    WHERE job_group IS NOT NULL AND ordered IS NULL AND status = 'pending';
+    WHERE job_group IS NOT NULL AND ordered IS NULL AND status BETWEEN 'pending' AND 'pending';
 -- For counting what runs in limited queues. Other jobs are not in it and cost nothing more.
 CREATE INDEX jobs_limited_idx ON errand.jobs (queue, job_group) WHERE limited AND status = 'running';
 -- For finding the first ordered job of each group. Running jobs are not in it: each heartbeat would add an entry.

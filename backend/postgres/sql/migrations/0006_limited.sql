@@ -8,11 +8,12 @@ END
 $$;
 
 -- lock_group locks due jobs of one group, at most max_jobs, and returns their places in order. It reads priority by
--- priority and kind by kind, so jobs that are scheduled for later, or of kinds that are not in kinds, cost nothing. kinds
--- is NULL for all. Of each priority and kind it passes over at most a hundred jobs that others have locked: to try a row
--- takes ten times as long as to read it.
+-- priority and kind by kind, so jobs that are scheduled for later, or of kinds that are not in kinds, cost nothing.
+-- kinds is NULL for all. Of each priority and kind it passes over at most a hundred jobs that others have locked: to
+-- try a row takes ten times as long as to read it.
 -- PL/pgSQL gives all text parameters the collation of the argument that has one. With the collation of job_group, the
 -- comparison with queue would not match the index, so each call would read the whole index.
+-- With status = 'pending' the planner may walk jobs_pending_idx, and filter it by group and kind.
 -- Index: jobs_group_idx.
 CREATE FUNCTION errand.lock_group(queue_name text, group_name text, kinds text[], max_jobs integer) RETURNS tid[]
 LANGUAGE plpgsql AS $$
@@ -26,18 +27,20 @@ DECLARE
 BEGIN
     SELECT p.priority INTO this_priority
     FROM errand.jobs p
-    WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+    WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
+        AND p.status BETWEEN 'pending' AND 'pending'
     ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
     LIMIT 1;
     WHILE FOUND LOOP
         before := locked;
-        FOREACH spare IN ARRAY '{0, 100}'::integer[] LOOP -- the second time, what the first has locked comes first again
+        FOREACH spare IN ARRAY '{0, 100}'::integer[] LOOP -- the jobs that the first time has locked come first again
             locked := before || ARRAY(
                 WITH RECURSIVE present (kind) AS (
                     (
                         SELECT p.kind COLLATE "C"
                         FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
+                            AND p.status BETWEEN 'pending' AND 'pending'
                             AND p.priority = this_priority
                             AND p.kind COLLATE "C" >= CASE WHEN kinds IS NULL THEN ''
                                 ELSE (SELECT min(w.kind COLLATE "C") FROM unnest(kinds) AS w (kind)) END
@@ -50,7 +53,8 @@ BEGIN
                     CROSS JOIN LATERAL (
                         SELECT p.kind COLLATE "C" AS kind
                         FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
+                            AND p.status BETWEEN 'pending' AND 'pending'
                             AND p.priority = this_priority AND p.kind COLLATE "C" > k.kind
                             AND p.kind COLLATE "C" >= CASE WHEN kinds IS NULL THEN '' ELSE (
                                 SELECT min(w.kind COLLATE "C") FROM unnest(kinds) AS w (kind)
@@ -66,7 +70,8 @@ BEGIN
                     CROSS JOIN LATERAL (
                         SELECT p.ctid AS place, p.scheduled_at, p.id
                         FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
+                            AND p.status BETWEEN 'pending' AND 'pending'
                             AND p.priority = this_priority AND p.kind COLLATE "C" = k.kind
                             AND p.scheduled_at <= clock_timestamp()
                         ORDER BY p.scheduled_at, p.id
@@ -89,7 +94,8 @@ BEGIN
         EXIT WHEN cardinality(locked) = max_jobs;
         SELECT p.priority INTO this_priority
         FROM errand.jobs p
-        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL AND p.status = 'pending'
+        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
+            AND p.status BETWEEN 'pending' AND 'pending'
             AND p.priority > this_priority
         ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
         LIMIT 1;
@@ -102,9 +108,9 @@ $$;
 -- without a group. spans are the parts of the queue that it reads, in their order. Each begins behind its priority, due
 -- and id, and ends with the priority last and the due time until. It is read priority by priority, so jobs that are
 -- scheduled for later cost nothing.
--- If spans is NULL, it reads the whole queue, but of no priority more than 2,500 due jobs. Where there are more, and too
--- few of them can be locked, it stops: then is_cut is true. The caller goes on with spans that leave out what claims
--- have seen (see ration.go).
+-- If spans is NULL, it reads the whole queue, but of no priority more than 2,500 due jobs. Where there are more, and
+-- too few of them can be locked, it stops: then is_cut is true. The caller goes on with spans that leave out what
+-- claims have seen (see ration.go).
 -- Index: jobs_pending_idx.
 CREATE FUNCTION errand.lock_spans(
     queue_name text,
@@ -306,9 +312,9 @@ $$;
 -- without tokens has some, NULL if all have.
 -- spans are those of lock_spans for the jobs without a group. saw is 'cut' if it has stopped there, and 'all' if it has
 -- seen all of the spans.
--- One query goes from group to group, with a look-up each. It locks jobs of the group's first priority only, and none if
--- the first job may be locked or the priority has several kinds. Then, or if that is not enough and the group has other
--- priorities, lock_group looks at the group.
+-- One query goes from group to group, with a look-up each. It locks jobs of the group's first priority only, and none
+-- if the first job may be locked or the priority has several kinds. Then, or if that is not enough and the group has
+-- other priorities, lock_group looks at the group.
 -- Index: jobs_group_idx, jobs_limited_idx.
 CREATE FUNCTION errand.lock_turns(
     queue_name  text,
@@ -354,7 +360,7 @@ BEGIN
                     SELECT p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.xmax <> '0', 1
                     FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group > CASE part WHEN 1 THEN after_group ELSE '' END
-                        AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status = 'pending'
+                        AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status BETWEEN 'pending' AND 'pending'
                     ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
                     LIMIT 1
                 )
@@ -366,7 +372,7 @@ BEGIN
                         p.job_group, p.priority, p.kind COLLATE "C" AS kind, p.scheduled_at, p.xmax <> '0' AS was_locked
                     FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group > h.job_group
-                        AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status = 'pending'
+                        AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status BETWEEN 'pending' AND 'pending'
                     ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
                     LIMIT 1
                 ) AS n
@@ -412,19 +418,22 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT f.free > 0 AND NOT h.was_locked AND NOT EXISTS (
                     SELECT FROM errand.jobs p
-                    WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL AND p.status = 'pending'
+                    WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL
+                        AND p.status BETWEEN 'pending' AND 'pending'
                         AND p.priority = h.priority AND p.kind COLLATE "C" > h.kind
                 ) AS is_first -- jobs of its kind are the first that may be locked
                 OFFSET 0
             ) AS k
             CROSS JOIN LATERAL (
                 SELECT k.is_first, CASE
-                    WHEN k.is_first AND h.due <= clock_timestamp() AND (kinds IS NULL OR h.kind COLLATE "C" = ANY (kinds))
+                    WHEN k.is_first AND h.due <= clock_timestamp()
+                        AND (kinds IS NULL OR h.kind COLLATE "C" = ANY (kinds))
                     THEN ARRAY(
                         SELECT p.ctid
                         FROM errand.jobs p
                         WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL
-                            AND p.status = 'pending' AND p.priority = h.priority AND p.kind COLLATE "C" = h.kind
+                            AND p.status BETWEEN 'pending' AND 'pending' AND p.priority = h.priority
+                            AND p.kind COLLATE "C" = h.kind
                             AND p.scheduled_at <= clock_timestamp()
                         ORDER BY p.scheduled_at, p.id
                         LIMIT least(f.free, s.share)
@@ -444,7 +453,8 @@ BEGIN
                 got := turn.places[1:most];
                 IF cardinality(got) < most AND (NOT turn.is_first OR EXISTS (
                     SELECT FROM errand.jobs p
-                    WHERE p.queue = queue_name AND p.job_group = turn.job_group AND p.ordered IS NULL AND p.status = 'pending'
+                    WHERE p.queue = queue_name AND p.job_group = turn.job_group AND p.ordered IS NULL
+                        AND p.status BETWEEN 'pending' AND 'pending'
                         AND p.priority > turn.priority
                 )) THEN
                     got := errand.lock_group(queue_name, turn.job_group, kinds, most);
@@ -487,7 +497,8 @@ BEGIN
             turn_most := least(
                 free[i], taken[i] + least(greatest(most * shares[i]::bigint / all_shares, shares[i]), room)::integer);
             IF again[i] = '' THEN
-                SELECT l.places, l.is_cut INTO ungrouped FROM errand.lock_spans(queue_name, kinds, turn_most, true, spans) AS l;
+                SELECT l.places, l.is_cut INTO ungrouped
+                FROM errand.lock_spans(queue_name, kinds, turn_most, true, spans) AS l;
                 got := ungrouped.places;
                 saw := CASE WHEN ungrouped.is_cut THEN 'cut' WHEN cardinality(got) < turn_most THEN 'all' ELSE '' END;
             ELSE
@@ -550,8 +561,8 @@ $$;
 -- claim has not looked at. Its fence is how many microseconds pass until there
 -- are tokens for the next job, 0 if there are, and its max_attempts how many of them pass until the queue's own rate
 -- lets any job start. Ordered jobs come after the others.
--- spans are those of lock_spans, for the jobs without a group if groups take turns and for all otherwise. The kind of the
--- last row is 'cut' if lock_spans has stopped, and 'all' if no job was left in the spans that it could lock.
+-- spans are those of lock_spans, for the jobs without a group if groups take turns and for all otherwise. The kind of
+-- the last row is 'cut' if lock_spans has stopped, and 'all' if no job was left in the spans that it could lock.
 -- The settings are those of lock_due, for the same reasons.
 CREATE FUNCTION errand.claim_limited(
     queue_name    text,
