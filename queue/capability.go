@@ -328,8 +328,9 @@ type ResultKeeper interface {
 // methods may be called concurrently.
 type Fleet interface {
 	// ReportWorker records what a worker tells about itself, in the place of its last report. If
-	// r.Stopped is true, it removes the worker's record instead. It costs one statement. A bad
-	// report (see [WorkerReport.Check]) is an [*InvalidError].
+	// r.Stopped is true, it removes the worker's record instead. A [Statistician] also adds r.Stats
+	// to its statistics, in the same step. It costs one statement. A bad report (see
+	// [WorkerReport.Check]) is an [*InvalidError].
 	ReportWorker(ctx context.Context, r WorkerReport) error
 	// Workers returns all workers that have reported themselves and have not stopped, ordered by
 	// name, also the vanished ones. A worker that has been silent for [ForgottenAfter] may be left
@@ -361,4 +362,13 @@ type Tables struct {
 	Version int
 	// Retention says how long ended jobs are kept, with its defaults.
 	Retention Retention
+}
+
+// Statistician is a [Fleet] that adds up the Stats of its workers' reports, by minute, queue and
+// kind, and keeps them for [StatsKept]. Workers count only if the backend is one.
+type Statistician interface {
+	// Stats returns what runs came to, ordered by At, Queue and Kind. It leaves out times without
+	// runs. The last ten seconds may be missing. A bad filter (see [StatsFilter.Check]) is an
+	// [*InvalidError]. It may be called concurrently.
+	Stats(ctx context.Context, f StatsFilter) ([]StatsRecord, error)
 }

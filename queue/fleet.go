@@ -59,8 +59,12 @@ type WorkerReport struct {
 	// DrainAge is how long ago it was told to stop: it claims nothing more, and its handlers run to
 	// their end. 0 means that it was not.
 	DrainAge time.Duration
-	// Stopped means that the worker has stopped in order. Of the other fields, only Name counts.
+	// Stopped means that the worker has stopped in order. Of the other fields, only Name and Stats
+	// count.
 	Stopped bool
+	// Stats are what its runs came to since the last report that has arrived, at most [MaxStats] of
+	// them, each of another minute, queue or kind.
+	Stats []MinuteStats
 }
 
 // WorkerRecord is a worker as it has last reported itself. Times are the backend's. The names of
@@ -98,7 +102,10 @@ type Run struct {
 // Check returns an [*InvalidError] for the first field that is out of range. Backends call it first
 // in ReportWorker.
 func (r WorkerReport) Check() error {
-	if err := checkName("Name", r.Name); err != nil || r.Stopped {
+	if err := checkName("Name", r.Name); err != nil {
+		return err
+	}
+	if err := checkStats(r.Stats); err != nil || r.Stopped {
 		return err
 	}
 	for _, c := range []struct {

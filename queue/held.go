@@ -47,6 +47,7 @@ type heldJob struct {
 	retried bool            // a Settle with its outcome has failed, and may have recorded it all the same
 	outcome Outcome         // what to settle; set from finished on
 	took    time.Duration   // how long its handler ran
+	waited  time.Duration   // from when it was due until its handler began
 	own     *handlerContext // its handler's context, also while OnDead has another
 
 	slot        slot // the goroutine that runs its handler; nil before and after

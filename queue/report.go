@@ -56,7 +56,7 @@ func (r *run) reportLoop(ctx, patience context.Context) {
 		return
 	}
 	log := r.watchCalls("report of the worker")
-	started, draining := time.Now(), time.Time{}
+	var draining time.Time
 	hasReported := false
 	told := r.serving.Done()
 	timer := time.NewTimer(jitter(firstReport))
@@ -72,29 +72,43 @@ func (r *run) reportLoop(ctx, patience context.Context) {
 		case <-timer.C:
 		}
 		hasReported = true
-		err := sendReport(ctx, reportTimeout, fleet, r.newReport(started, draining))
+		err := r.sendReport(ctx, reportTimeout, fleet, r.newReport(draining))
 		if ctx.Err() == nil {
 			log.report(err)
 		}
 		timer.Reset(ReportInterval)
 	}
-	if !hasReported {
+	r.reportStopped(patience, fleet, hasReported)
+}
+
+// reportStopped removes the worker's record, if there is one, and reports what its last runs came to.
+func (r *run) reportStopped(ctx context.Context, fleet Fleet, hasReported bool) {
+	if !hasReported && !r.hasTallies() {
 		return
 	}
-	if err := sendReport(patience, stoppedTimeout, fleet, WorkerReport{WorkerInfo: WorkerInfo{Name: r.Name}, Stopped: true}); err != nil {
-		r.Logger.Warn("errand: the worker's record was not removed, it will be shown as vanished", "error", err)
+	stopped := WorkerReport{WorkerInfo: WorkerInfo{Name: r.Name}, Stopped: true}
+	if err := r.sendReport(ctx, stoppedTimeout, fleet, stopped); err != nil {
+		r.Logger.Warn("errand: the last report of the worker failed, it will be shown as vanished", "error", err)
 	}
 }
 
-func sendReport(ctx context.Context, timeout time.Duration, fleet Fleet, report WorkerReport) error {
+// sendReport sends a report with what runs came to since the last one. If it fails, the next one has
+// that, too.
+func (r *run) sendReport(ctx context.Context, timeout time.Duration, fleet Fleet, report WorkerReport) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return fleet.ReportWorker(ctx, report)
+	counted := r.takeTallies()
+	report.Stats = statsOf(counted, r.steadyNow())
+	err := fleet.ReportWorker(ctx, report)
+	if err != nil {
+		r.putTalliesBack(counted)
+	}
+	return err
 }
 
-// newReport returns what there is to report of a worker that was started, and told to stop, at
-// these times. The second is zero if it was not.
-func (r *run) newReport(started, draining time.Time) WorkerReport {
+// newReport returns what there is to report of the worker. draining is when it was told to stop, or
+// zero.
+func (r *run) newReport(draining time.Time) WorkerReport {
 	host, pid := process()
 	report := WorkerReport{WorkerInfo: WorkerInfo{
 		Name: r.Name, Host: host, PID: pid, Version: version(),
@@ -106,7 +120,7 @@ func (r *run) newReport(started, draining time.Time) WorkerReport {
 	report.Busy, report.Waiting = r.held.busy, r.held.count[stateWaiting]
 	report.ClaimError = ErrorText(r.lastClaim.err)
 	report.ClaimError = strings.ToValidUTF8(report.ClaimError[:min(len(report.ClaimError), maxClaimError)], "")
-	report.Age, report.ClaimAge, report.DrainAge = ageOf(started), ageOf(r.lastClaim.at), ageOf(draining)
+	report.Age, report.ClaimAge, report.DrainAge = ageOf(r.started), ageOf(r.lastClaim.at), ageOf(draining)
 	return report
 }
 

@@ -214,7 +214,11 @@ func (r *run) noteSettled(batch []*heldJob, lost []*Job) {
 		}
 	}
 	now, letsOthers := time.Now(), false
+	minute := r.minuteNow()
 	for _, h := range batch {
+		if len(lost) == 0 || !slices.Contains(lost, h.job) {
+			r.tallies.addRun(minute, h.job, recorded(h), h.took, h.waited)
+		}
 		if o := h.outcome; o.Action == Retry || o.Action == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))
 		}

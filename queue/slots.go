@@ -114,6 +114,7 @@ func (r *run) startHandler(h *heldJob, s slot, now time.Time) bool {
 		r.releaseStale(h)
 		return false
 	}
+	h.waited = now.Sub(dueAt(h.job))
 	ctx, cancel := r.handlerContext(h.job.Kind)
 	own := r.held.newContext()
 	own.Context, own.run = ctx, r
@@ -177,6 +178,9 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	r.pace.add(took)
 	if (h.job.Limited || h.job.Ordered) && !hasOutcome { // otherwise endHolds does so
 		r.noteDue(time.Now())
+	}
+	if !hasOutcome { // otherwise noteSettled counts it
+		r.tallies.addRun(r.minuteNow(), h.job, Done, took, h.waited)
 	}
 	if h.own != nil {
 		h.own.forget()

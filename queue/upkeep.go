@@ -39,6 +39,7 @@ func (r *run) reclaimLoop(ctx context.Context) {
 			r.logReclaimed(job)
 			r.observe(reclaimedEvent(job))
 		}
+		r.countReclaimed(jobs)
 		r.announceReclaimed(jobs)
 		if len(jobs) > 0 {
 			signal(r.wake)

@@ -235,6 +235,7 @@ type run struct {
 
 	hinted chan struct{} // signals the hint loop
 
+	started   time.Time     // when Run was called
 	canWake   atomic.Bool   // the backend wakes the worker
 	turns     turns         // the order of the queues in each claim
 	shrinkage int           // how often claiming has halved what it asks for
@@ -254,6 +255,7 @@ type run struct {
 	idle       chan struct{} // set by whenIdle, closed by noteIdle
 	outage     time.Time     // when a call last failed because of the database
 	lastClaim  lastClaim
+	tallies    tallies              // what runs came to; empty if the backend does not keep it
 	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
 	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
 	paused     []string             // the kinds that are paused
@@ -280,6 +282,7 @@ type run struct {
 func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r := &run{
 		Worker:      w,
+		started:     time.Now(),
 		claimTime:   claimTimeout,
 		turns:       newTurns(w.Queues, w.Weights),
 		serving:     ctx,
@@ -303,6 +306,9 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r.Logger = w.Logger.With("worker", w.Name)
 	r.failures.log = r.Logger
 	r.results, _ = As[ResultKeeper](w.Backend)
+	if _, ok := As[Statistician](w.Backend); ok {
+		r.tallies.all = make(map[tallyKey]*tally)
+	}
 	if mux, ok := As[*Mux](w.Handler); ok {
 		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()
 	}

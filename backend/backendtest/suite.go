@@ -39,8 +39,8 @@ type Harness struct {
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
 	Brief bool
 	// Rewind makes the next tick of each schedule due by that much sooner, and the last report of each
-	// worker older, as if no worker had run for so long. nil leaves out the cases of schedules, and
-	// some of the fleet.
+	// worker and the statistics older, as if no worker had run for so long. nil leaves out the cases of
+	// schedules, and some of workers and statistics.
 	Rewind func(t *testing.T, by time.Duration)
 }
 
@@ -68,6 +68,7 @@ const (
 	hasRuler
 	hasSchedules
 	hasFleet
+	hasStats
 	canRewind
 	isPolling // a Waiter without the means to wake
 	isFull    // the harness is not brief
@@ -81,7 +82,7 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
-	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {canRewind, "Rewind"},
+	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {canRewind, "Rewind"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -113,6 +114,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Ruler](h), hasRuler)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
 	add(can[queue.Fleet](h), hasFleet)
+	add(can[queue.Statistician](h), hasStats)
 	add(h.Rewind != nil, canRewind)
 	return p
 }
@@ -168,6 +170,7 @@ var themes = []theme{
 	{"pause", false, pauseCases},
 	{"results", false, resultsCases},
 	{"fleet", false, fleetCases},
+	{"stats", false, statsCases},
 	{"model", false, modelCases},
 }
 

@@ -8,13 +8,20 @@ import (
 )
 
 // Rewind makes the next tick of each schedule due by that much sooner, and workers silent for that
-// much longer.
+// much longer, and statistics older.
 func (q *Queue) Rewind(by time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for name, w := range q.workers {
 		w.SeenAt = w.SeenAt.Add(-by)
 		q.workers[name] = w
+	}
+	old := q.stats
+	q.stats = make(map[statsKey]*queue.StatsRecord)
+	for key, r := range old {
+		r.At = r.At.Add(-by).Truncate(time.Minute)
+		key.minute = r.At
+		q.stats[key] = r
 	}
 	for _, s := range q.schedules {
 		if s.committed != nil && !s.committed.Next.IsZero() {

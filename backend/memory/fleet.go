@@ -21,11 +21,12 @@ func (q *Queue) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	at := now()
+	q.addStats(at, r.Stats)
 	if r.Stopped {
 		delete(q.workers, r.Name)
 		return nil
 	}
-	at := now()
 	ago := func(age time.Duration) time.Time {
 		if age == 0 {
 			return time.Time{}

@@ -137,5 +137,6 @@ func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	}
 	q.pruneBuckets(at)
 	q.pruneWorkers(at)
+	q.pruneStats(at)
 	return removed, q.ended.firstDue(at) != nil, nil
 }

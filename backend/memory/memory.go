@@ -65,6 +65,7 @@ type Queue struct {
 	pauses     map[chan struct{}]bool  // of those that listen for changes of paused
 	workers    map[string]queue.WorkerRecord
 	audit      []queue.AuditEntry // in the order of their IDs
+	stats      map[statsKey]*queue.StatsRecord
 }
 
 var _ interface {
@@ -87,6 +88,7 @@ var _ interface {
 	queue.ScheduleRunner
 	queue.Fleet
 	queue.Auditor
+	queue.Statistician
 } = (*Queue)(nil)
 
 // New returns an empty queue.
@@ -111,6 +113,7 @@ func New(opts Options) *Queue {
 		paused:     make(map[string]bool),
 		pauses:     make(map[chan struct{}]bool),
 		workers:    make(map[string]queue.WorkerRecord),
+		stats:      make(map[statsKey]*queue.StatsRecord),
 	}
 }
 

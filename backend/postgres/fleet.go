@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// ReportWorker implements [queue.Fleet] with sql/report_worker.sql.
+// ReportWorker implements [queue.Fleet] and [queue.Statistician] with sql/report_worker.sql.
 func (b *Backend) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
 	const operation = "report a worker"
 	if err := r.Check(); err != nil {
@@ -22,7 +22,8 @@ func (b *Backend) ReportWorker(ctx context.Context, r queue.WorkerReport) error 
 	}
 	return b.run(ctx, operation, nil, func(db queue.DB) error {
 		_, err := db.ExecContext(ctx, b.sql.reportWorker, r.Name, string(info), sqlkit.Microseconds(r.Age),
-			sqlkit.OrNull(sqlkit.Microseconds(r.ClaimAge)), sqlkit.OrNull(sqlkit.Microseconds(r.DrainAge)), r.Stopped)
+			sqlkit.OrNull(sqlkit.Microseconds(r.ClaimAge)), sqlkit.OrNull(sqlkit.Microseconds(r.DrainAge)), r.Stopped,
+			statsRows(r.Stats))
 		return err
 	})
 }

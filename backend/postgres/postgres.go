@@ -52,6 +52,7 @@ var _ interface {
 	queue.Ruler
 	queue.Fleet
 	queue.Tabled
+	queue.Statistician
 } = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options

@@ -28,7 +28,7 @@ type statements struct {
 	scheduleDue, scheduleFired                                    string
 	list, listSlice, job, payload, readable                       string
 	choose, chooseEnded, pauseKinds, pausedKinds                  string
-	reportWorker, workers, runs, sweepWorkers                     string
+	reportWorker, workers, runs, sweepWorkers, stats, sweepStats  string
 	audit, auditLog                                               string
 	cancel, edit, editPayload, redrive, delete                    lockingChange
 }
@@ -105,6 +105,8 @@ func loadStatements(schema string) statements {
 		workers:             load("workers"),
 		runs:                load("runs"),
 		sweepWorkers:        load("sweep_workers"),
+		stats:               load("stats"),
+		sweepStats:          load("sweep_stats"),
 	}
 }
 

@@ -49,6 +49,7 @@ func TestConformance(t *testing.T) {
 					Begin: func(ctx context.Context) (queuetest.Tx, error) { return d.db.BeginTx(ctx, nil) },
 					Rewind: func(t *testing.T, by time.Duration) {
 						exec(t, d.db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - %d * interval '1 microsecond'`, by.Microseconds()))
+						exec(t, d.db, fmt.Sprintf(`UPDATE errand.stats SET minute = minute - %d * interval '1 microsecond'`, by.Microseconds()))
 						exec(t, d.db, fmt.Sprintf(`UPDATE errand.workers SET seen_at = seen_at - %d * interval '1 microsecond'`, by.Microseconds()))
 						postgres.ForgetTick(b)
 					},

@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// ReportWorker implements [queue.Fleet] with sql/report_worker.sql. It writes, and so takes its turn
-// like any other call.
+// ReportWorker implements [queue.Fleet] with sql/report_worker.sql, and [queue.Statistician] with
+// sql/write_stats.sql. It writes, and so takes its turn like any other call.
 func (b *Backend) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
 	const operation = "report a worker"
 	if err := r.Check(); err != nil {
@@ -23,11 +23,14 @@ func (b *Backend) ReportWorker(ctx context.Context, r queue.WorkerReport) error 
 		return fmt.Errorf("sqlite: %s: %w", operation, err)
 	}
 	return b.write(ctx, operation, func(ctx context.Context, db queue.DB) (err error) {
+		at := now()
+		if err := b.addStats(ctx, db, at, r.Stats); err != nil {
+			return err
+		}
 		if r.Stopped {
 			_, err = exec(ctx, db, b.sql.removeWorker, r.Name)
 			return err
 		}
-		at := now()
 		_, err = exec(ctx, db, b.sql.reportWorker, r.Name, string(info), at-sqlkit.Microseconds(r.Age), ago(at, r.ClaimAge), ago(at, r.DrainAge), at)
 		return err
 	})
@@ -86,21 +89,4 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 		}, b.sql.runs, names, most)
 	})
 	return all, err
-}
-
-// sweepWorkers removes the records of workers that have vanished long ago. It writes only if there
-// are any.
-func (b *Backend) sweepWorkers(ctx context.Context) error {
-	before := time.Now().Add(-queue.ForgottenAfter).UnixMicro()
-	var found bool
-	err := b.read(ctx, "prune", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&found) }, b.sql.forgottenWorkers, before)
-	})
-	if err != nil || !found {
-		return err
-	}
-	return b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
-		_, err := exec(ctx, db, b.sql.sweepWorkers, before)
-		return err
-	})
 }

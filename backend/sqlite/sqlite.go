@@ -54,6 +54,7 @@ var _ interface {
 	queue.Ruler
 	queue.Fleet
 	queue.Tabled
+	queue.Statistician
 } = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.

@@ -223,6 +223,7 @@ func loadSchedule(load loader) scheduleStatements {
 // fleetStatements keep which workers live.
 type fleetStatements struct {
 	reportWorker, removeWorker, workers, runs, forgottenWorkers, sweepWorkers string
+	stats, writeStats, oldStats, sweepStats                                   string
 }
 
 func loadFleet(load loader) fleetStatements {
@@ -233,6 +234,10 @@ func loadFleet(load loader) fleetStatements {
 		runs:             load("runs"),
 		forgottenWorkers: load("forgotten_workers"),
 		sweepWorkers:     load("sweep_workers"),
+		stats:            load("stats"),
+		writeStats:       load("write_stats"),
+		oldStats:         load("old_stats"),
+		sweepStats:       load("sweep_stats"),
 	}
 }
 

@@ -49,6 +49,7 @@ func TestConformance(t *testing.T) {
 						Rewind: func(t *testing.T, by time.Duration) {
 							execute(t, db, `UPDATE errand_schedules SET next_at = next_at - ?`, by.Microseconds())
 							execute(t, db, `UPDATE errand_workers SET seen_at = seen_at - ?`, by.Microseconds())
+							execute(t, db, `UPDATE errand_stats SET minute = minute - ?`, by.Microseconds())
 							sqlite.ForgetTick(b)
 						},
 					}

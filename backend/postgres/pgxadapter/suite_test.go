@@ -48,6 +48,7 @@ func TestConformance(t *testing.T) {
 					},
 					Rewind: func(t *testing.T, by time.Duration) {
 						exec(t, db, fmt.Sprintf(`UPDATE errand.schedules SET next_at = next_at - %d * interval '1 microsecond'`, by.Microseconds()))
+						exec(t, db, fmt.Sprintf(`UPDATE errand.stats SET minute = minute - %d * interval '1 microsecond'`, by.Microseconds()))
 						exec(t, db, fmt.Sprintf(`UPDATE errand.workers SET seen_at = seen_at - %d * interval '1 microsecond'`, by.Microseconds()))
 						if _, err := q.Sleep(t.Context(), "rewinds", []string{"none"}); err != nil { // reads the next tick again
 							t.Fatal(err)

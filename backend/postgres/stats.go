@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/queue"
+)
+
+// statsRow is a [queue.MinuteStats] as sql/report_worker.sql reads it. Durations are in
+// microseconds.
+type statsRow struct {
+	Age       int64           `json:"age"`
+	Queue     string          `json:"queue"`
+	Kind      string          `json:"kind"`
+	Done      int64           `json:"done"`
+	Failed    int64           `json:"failed"`
+	Dead      int64           `json:"dead"`
+	Lost      int64           `json:"lost"`
+	Ran       int64           `json:"ran"`
+	Waited    int64           `json:"waited"`
+	RunTimes  queue.Histogram `json:"run_times"`
+	WaitTimes queue.Histogram `json:"wait_times"`
+}
+
+// statsRows returns statistics as a JSON array for sql/report_worker.sql.
+func statsRows(all []queue.MinuteStats) string {
+	rows := make([]statsRow, len(all))
+	for i, s := range all {
+		rows[i] = statsRow{
+			sqlkit.Microseconds(s.Age), s.Queue, s.Kind, s.Done, s.Failed, s.Dead, s.Lost, sqlkit.Microseconds(s.Ran), sqlkit.Microseconds(s.Waited),
+			s.RunTimes, s.WaitTimes,
+		}
+	}
+	text, _ := json.Marshal(rows) // numbers and names always marshal
+	return string(text)
+}
+
+// Stats implements [queue.Statistician] with sql/stats.sql.
+func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) (all []queue.StatsRecord, err error) {
+	const operation = "statistics"
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
+	}
+	args := []any{
+		sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.From), sqlkit.OrNull(f.To), sqlkit.OrNull(int64(f.Step / time.Second)),
+		f.ByQueue, f.ByKind, f.Times,
+	}
+	err = b.run(ctx, operation, nil, func(db queue.DB) error {
+		all = nil
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+			var r queue.StatsRecord
+			var ran, waited int64
+			var runTimes, waitTimes []byte
+			err := rows.Scan(&r.At, &r.Queue, &r.Kind, &r.Done, &r.Failed, &r.Dead, &r.Lost, &ran, &waited, &runTimes, &waitTimes)
+			if err != nil {
+				return err
+			}
+			r.At, r.Ran, r.Waited = r.At.UTC(), sqlkit.Duration(ran), sqlkit.Duration(waited)
+			r.RunTimes, r.WaitTimes = sqlkit.DecodeHistogram(runTimes), sqlkit.DecodeHistogram(waitTimes)
+			all = append(all, r)
+			return nil
+		}, b.sql.stats, args...)
+	})
+	return all, err
+}
