@@ -122,9 +122,9 @@ GRANT INSERT (actor, action, selection, count, reason, job_id) ON errand.audit T
 GRANT SELECT ON errand.audit TO errand_observer;
 -- The output and progress of jobs.
 GRANT SELECT, INSERT, UPDATE (output, progress, progress_at), DELETE ON errand.results TO errand_worker;
--- The records of live workers.
-GRANT SELECT, INSERT, UPDATE, DELETE ON errand.workers TO errand_worker;
-GRANT SELECT ON errand.workers TO errand_observer;
+-- The records of live workers, and what runs came to.
+GRANT SELECT, INSERT, UPDATE, DELETE ON errand.workers, errand.stats TO errand_worker;
+GRANT SELECT ON errand.workers, errand.stats TO errand_observer;
 -- The keys of middleware.SQLDedup.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 
