@@ -13,12 +13,11 @@ import (
 // maxReason is how many characters of a reason are logged.
 const maxReason = 500
 
-// act runs an action, logs it, and sends the browser to a page that says what it came to. change
-// returns how many jobs or other things it has changed.
-func (q *request) act(name, target, page string, change func(context.Context) (int, error)) error {
+// act runs an action, logs and audits it, and sends the browser to a page that says what it came to.
+func (q *request) act(name, target, page string, f change) error {
 	ctx, cancel := context.WithTimeout(q.Context(), actionTimeout)
 	defer cancel()
-	n, err := change(ctx)
+	n, err := q.h.audited(ctx, q.entry(name, target), f)
 	q.h.actions.Add(1)
 	q.log(name, target, n, err)
 	if err != nil {
@@ -28,13 +27,36 @@ func (q *request) act(name, target, page string, change func(context.Context) (i
 	return nil
 }
 
+// entry returns the audit entry of an action.
+func (q *request) entry(action, target string) queue.AuditEntry {
+	e := queue.AuditEntry{Actor: cutBytes(q.access.Actor, 200), Action: action, Selection: cutBytes(target, 10_000), Reason: q.reason()}
+	if id, err := q.id(); err == nil {
+		e.JobID = id
+	}
+	return e
+}
+
+// reason returns why the person acts.
+func (q *request) reason() string {
+	return strings.ReplaceAll(cut(strings.TrimSpace(strings.ToValidUTF8(q.PostFormValue("reason"), "")), maxReason), "\x00", "")
+}
+
+// cutBytes returns text as a database can store it, in at most n bytes.
+func cutBytes(text string, n int) string {
+	text = strings.ReplaceAll(text, "\x00", "")
+	return strings.ToValidUTF8(text[:min(len(text), n)], "")
+}
+
 // log writes who has done what, and why.
 func (q *request) log(action, target string, n int, err error) {
 	attrs := []any{"actor", q.access.Actor, "action", action, "target", target, "changed", n,
-		"reason", cut(strings.TrimSpace(q.PostFormValue("reason")), maxReason)}
+		"reason", q.reason()}
 	level, text := slog.LevelInfo, "errand: dashboard: action"
 	if err != nil {
-		level, text = slog.LevelError, "errand: dashboard: action failed"
+		text = "errand: dashboard: action failed"
+		if _, isLogged := explainError(err); isLogged {
+			level = slog.LevelError
+		}
 		attrs = append(attrs, "error", err)
 	}
 	q.h.options.Logger.Log(q.Context(), level, text, attrs...)
@@ -45,6 +67,7 @@ var notices = map[string][3]string{
 	"retry":           {"Nothing was changed: the job has changed meanwhile, or a live job has its key.", "The job is pending again.", "%s jobs are pending again."},
 	"cancel":          {"Nothing was changed: the job has ended meanwhile.", "The job is cancelled, or its worker has been asked to end it.", "%s jobs are cancelled, or their workers have been asked."},
 	"run":             {"Nothing was changed: the job waits no more.", "The job is due now.", "%s jobs are due now."},
+	"delete":          {"Nothing was changed: the job runs, or there is none.", "The job is deleted.", "%s jobs are deleted."},
 	"pause-queue":     {"", "The queue is paused. Jobs that run go on.", ""},
 	"resume-queue":    {"", "The queue is resumed.", ""},
 	"limit-queue":     {"", "The limits are changed.", ""},
@@ -74,12 +97,12 @@ func retryJob(q *request) error {
 	if q.h.source.redriver == nil {
 		return errNotFound
 	}
-	return q.actOnJob("retry", func(ctx context.Context, id int64) (int, error) {
+	return q.actOnJob("retry", func(ctx context.Context, db queue.DB, id int64) (int, error) {
 		r, ok, err := q.h.source.inspector.Job(ctx, id)
 		if err != nil || !ok || !canRetry(r.Status) {
 			return 0, err
 		}
-		return q.h.source.redriver.Redrive(ctx, nil, queue.Which{IDs: []int64{id}, Status: r.Status})
+		return q.h.source.redriver.Redrive(ctx, db, queue.Which{IDs: []int64{id}, Status: r.Status})
 	})
 }
 
@@ -87,8 +110,8 @@ func cancelJob(q *request) error {
 	if q.h.source.canceller == nil {
 		return errNotFound
 	}
-	return q.actOnJob("cancel", func(ctx context.Context, id int64) (int, error) {
-		return q.h.source.canceller.Cancel(ctx, nil, queue.Which{IDs: []int64{id}})
+	return q.actOnJob("cancel", func(ctx context.Context, db queue.DB, id int64) (int, error) {
+		return q.h.source.canceller.Cancel(ctx, db, queue.Which{IDs: []int64{id}})
 	})
 }
 
@@ -96,20 +119,31 @@ func runJob(q *request) error {
 	if q.h.source.editor == nil {
 		return errNotFound
 	}
-	return q.actOnJob("run", func(ctx context.Context, id int64) (int, error) {
+	return q.actOnJob("run", func(ctx context.Context, db queue.DB, id int64) (int, error) {
 		which := queue.Which{IDs: []int64{id}, Status: queue.StatusPending}
-		return q.h.source.editor.Edit(ctx, nil, which, queue.Change{RunNow: true})
+		return q.h.source.editor.Edit(ctx, db, which, queue.Change{RunNow: true})
 	})
 }
 
 // actOnJob runs an action on the job that the path names.
-func (q *request) actOnJob(name string, change func(context.Context, int64) (int, error)) error {
+func (q *request) actOnJob(name string, f func(context.Context, queue.DB, int64) (int, error)) error {
 	id, err := q.id()
 	if err != nil {
 		return err
 	}
 	page := "jobs/" + strconv.FormatInt(id, 10)
-	return q.act(name, page, page, func(ctx context.Context) (int, error) { return change(ctx, id) })
+	return q.act(name, page, page, func(ctx context.Context, db queue.DB) (int, error) { return f(ctx, db, id) })
+}
+
+// deleteJob deletes a job. Its page is gone afterwards, so the list says what it came to.
+func deleteJob(q *request) error {
+	id, err := q.id()
+	if err != nil || q.h.source.deleter == nil {
+		return errNotFound
+	}
+	return q.act("delete", "jobs/"+strconv.FormatInt(id, 10), "jobs", func(ctx context.Context, db queue.DB) (int, error) {
+		return q.h.source.deleter.Delete(ctx, db, queue.Which{IDs: []int64{id}})
+	})
 }
 
 // wantsPause returns what a form asks for, and the name of the action.

@@ -37,7 +37,8 @@ type bulkAction struct {
 	name, title, button string
 	statuses            []queue.Status // on which it acts
 	isThere             func(source) bool
-	do                  func(context.Context, source, queue.Which) (int, error)
+	do                  func(context.Context, source, queue.DB, queue.Which) (int, error)
+	need                Permission // besides Operate and Bulk
 }
 
 var bulkActions = []bulkAction{
@@ -45,24 +46,32 @@ var bulkActions = []bulkAction{
 		name: "retry", title: "Retry all", button: "Retry",
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		isThere:  func(s source) bool { return s.redriver != nil },
-		do: func(ctx context.Context, s source, which queue.Which) (int, error) {
-			return s.redriver.Redrive(ctx, nil, which)
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
+			return s.redriver.Redrive(ctx, db, which)
 		},
 	},
 	{
 		name: "cancel", title: "Cancel all", button: "Cancel",
 		statuses: []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning},
 		isThere:  func(s source) bool { return s.canceller != nil },
-		do: func(ctx context.Context, s source, which queue.Which) (int, error) {
-			return s.canceller.Cancel(ctx, nil, which)
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
+			return s.canceller.Cancel(ctx, db, which)
 		},
 	},
 	{
 		name: "run", title: "Run all now", button: "Run now",
 		statuses: []queue.Status{queue.StatusPending},
 		isThere:  func(s source) bool { return s.editor != nil },
-		do: func(ctx context.Context, s source, which queue.Which) (int, error) {
-			return s.editor.Edit(ctx, nil, which, queue.Change{RunNow: true})
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
+			return s.editor.Edit(ctx, db, which, queue.Change{RunNow: true})
+		},
+	},
+	{
+		name: "delete", title: "Delete all", button: "Delete", need: Edit,
+		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld, queue.StatusPending, queue.StatusCompleted},
+		isThere:  func(s source) bool { return s.deleter != nil },
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
+			return s.deleter.Delete(ctx, db, which)
 		},
 	},
 }
@@ -95,7 +104,7 @@ type field struct{ Name, Value string }
 // bulkOf returns the action that a form or an address names, and its filter.
 func (q *request) bulkOf(query url.Values) (bulkAction, queue.Filter, error) {
 	i := slices.IndexFunc(bulkActions, func(a bulkAction) bool { return a.name == query.Get("action") })
-	if i < 0 || !bulkActions[i].isThere(q.h.source) {
+	if i < 0 || !bulkActions[i].isThere(q.h.source) || !q.may(bulkActions[i].need) {
 		return bulkAction{}, queue.Filter{}, &queue.InvalidError{Field: "action", Problem: "there is no such action"}
 	}
 	f, err := filterOf(query)
@@ -130,7 +139,7 @@ func bulkPreview(q *request) error {
 		return err
 	}
 	page := newBulkPage(a, f)
-	err = q.h.call(q.Context(), func(ctx context.Context) error { return q.count(ctx, f, page) })
+	err = q.h.call(q.Context(), callTimeout, func(ctx context.Context) error { return q.count(ctx, f, page) })
 	if err != nil {
 		return err
 	}
@@ -141,8 +150,14 @@ func bulkPreview(q *request) error {
 
 // count counts the jobs of the filter, up to maxCounted.
 func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) error {
+	f.Before, f.Limit = 0, examples
+	jobs, _, err := q.h.source.inspector.Jobs(ctx, f)
+	if err != nil {
+		return err
+	}
+	page.Examples = q.jobRows(jobs)
 	var ids []string
-	f.Before, f.Limit = 0, maxListed
+	f.Limit, f.Bare = maxListed, f.Key == ""
 	for began := time.Now(); ; {
 		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
 		if err != nil {
@@ -151,9 +166,6 @@ func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) err
 		for i := range jobs {
 			page.Max = max(page.Max, jobs[i].ID)
 			ids = append(ids, strconv.FormatInt(jobs[i].ID, 10))
-		}
-		if len(page.Examples) < examples {
-			page.Examples = append(page.Examples, q.jobRows(jobs[:min(len(jobs), examples-len(page.Examples))])...)
 		}
 		page.Count += len(jobs)
 		if next == 0 {
@@ -222,10 +234,22 @@ func (q *request) bulkListed(ctx context.Context, page *bulkPage, a bulkAction, 
 		}
 		ids = append(ids, id)
 	}
-	n, err := a.do(ctx, q.h.source, which(f, ids))
+	return q.batch(ctx, page, a, f, ids)
+}
+
+// batch acts on some jobs, in one transaction with its audit entry.
+func (q *request) batch(ctx context.Context, page *bulkPage, a bulkAction, f queue.Filter, ids []int64) error {
+	f.Before = 0
+	target := fieldsOf(f).Encode() + " ids=" + strconv.FormatInt(slices.Min(ids), 10) + ".." + strconv.FormatInt(slices.Max(ids), 10)
+	n, err := q.h.audited(ctx, q.entry("bulk-"+a.name, target), func(ctx context.Context, db queue.DB) (int, error) {
+		return a.do(ctx, q.h.source, db, which(f, ids))
+	})
+	if err != nil {
+		return err
+	}
 	page.Changed += n
 	page.Skipped += len(ids) - n
-	return err
+	return nil
 }
 
 // which chooses jobs by ID that still have what the filter says.
@@ -248,7 +272,7 @@ func (q *request) bulkFrozen(ctx context.Context, page *bulkPage, a bulkAction, 
 		}
 		before = page.Max + 1
 	}
-	f.Limit = bulkBatch
+	f.Limit, f.Bare = bulkBatch, f.Key == ""
 	for began := time.Now(); ; {
 		f.Before = min(before, page.Max+1)
 		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
@@ -260,10 +284,7 @@ func (q *request) bulkFrozen(ctx context.Context, page *bulkPage, a bulkAction, 
 			for i := range jobs {
 				ids[i] = jobs[i].ID
 			}
-			n, err := a.do(ctx, q.h.source, which(f, ids))
-			page.Changed += n
-			page.Skipped += len(ids) - n
-			if err != nil {
+			if err := q.batch(ctx, page, a, f, ids); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -26,8 +27,10 @@ type jobPage struct {
 	CanRetry   bool
 	CanCancel  bool
 	CanRun     bool
-	IsAsked    bool // it runs, and somebody has cancelled it
-	IsShown    bool // values are shown
+	CanDelete  bool
+	Answer     *ops.Answer // why it does not run, or what it waits for; nil if it has ended
+	IsAsked    bool        // it runs, and somebody has cancelled it
+	IsShown    bool        // values are shown
 	Schedule   string
 	Tick       time.Time
 }
@@ -67,8 +70,14 @@ func job(q *request) error {
 		CanRetry:  q.may(Operate) && q.h.source.redriver != nil && canRetry(r.Status),
 		CanCancel: q.may(Operate) && q.h.source.canceller != nil && canCancel(&r),
 		CanRun:    q.may(Operate) && q.h.source.editor != nil && canRun(&r, q.now),
+		CanDelete: q.may(Edit) && q.h.source.deleter != nil && r.Status != queue.StatusRunning,
 		IsAsked:   r.Status == queue.StatusRunning && !r.CancelAt.IsZero(),
 		IsShown:   asksValues && q.may(Payload),
+	}
+	if !result.HasEnded() || r.Status == queue.StatusDead {
+		if a := q.h.samples.answers.of(id).get(q.Context()); !a.At.IsZero() && len(a.Value.Reasons) > 0 {
+			page.Answer = &a.Value
+		}
 	}
 	page.Schedule, page.Tick, _ = queue.TickOf(&r.Job)
 	if r.Unreadable != nil {
@@ -87,7 +96,7 @@ func job(q *request) error {
 
 // readJob returns the job and what it has set as output and progress.
 func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, result queue.Result, err error) {
-	err = h.call(ctx, func(ctx context.Context) error {
+	err = h.call(ctx, callTimeout, func(ctx context.Context) error {
 		var ok bool
 		if r, ok, err = h.source.inspector.Job(ctx, id); err != nil {
 			return err

@@ -49,7 +49,7 @@ func jobs(q *request) error {
 		v.Every = 0
 		return q.render("jobs", v)
 	}
-	list := q.h.samples.list(f).get(q.Context())
+	list := q.h.samples.lists.of(f).get(q.Context())
 	if list.Err != nil {
 		v.Late = lateText(q.now, []lateness{{"Jobs", list.At, list.Err}})
 	}
@@ -168,7 +168,7 @@ func (q *request) bulkLinks(f queue.Filter) (links []bulkLink) {
 		return nil
 	}
 	for _, a := range bulkActions {
-		if !a.isThere(q.h.source) || !slices.Contains(a.statuses, f.Status) {
+		if !a.isThere(q.h.source) || !q.may(a.need) || !slices.Contains(a.statuses, f.Status) {
 			continue
 		}
 		query := fieldsOf(f)

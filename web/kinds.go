@@ -27,7 +27,7 @@ type kindRow struct {
 
 // kinds shows the kinds of the newest jobs: no index leads to all kinds of a long table.
 func kinds(q *request) error {
-	newest := q.h.samples.list(queue.Filter{Limit: newestJobs}).get(q.Context())
+	newest := q.h.samples.lists.of(queue.Filter{Limit: newestJobs, Bare: true}).get(q.Context())
 	paused := q.h.samples.paused.get(q.Context())
 	byName := make(map[string]*kindRow)
 	row := func(name string) *kindRow {
@@ -71,10 +71,10 @@ func pauseKind(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.act(action, "kinds/"+segment(name), "kinds", func(ctx context.Context) (int, error) {
+	return q.act(action, "kinds/"+segment(name), "kinds", func(ctx context.Context, db queue.DB) (int, error) {
 		if paused {
-			return 1, q.h.source.pauser.PauseKinds(ctx, nil, name)
+			return 1, q.h.source.pauser.PauseKinds(ctx, db, name)
 		}
-		return 1, q.h.source.pauser.ResumeKinds(ctx, nil, name)
+		return 1, q.h.source.pauser.ResumeKinds(ctx, db, name)
 	})
 }

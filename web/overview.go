@@ -32,6 +32,7 @@ type verdict struct {
 // overviewPage is what the overview shows.
 type overviewPage struct {
 	Verdict verdict
+	Workers string // "" if nothing is known of them
 	Totals  []total
 	Queues  []queueRow
 	Dead    []jobRow // those that were enqueued last
@@ -63,14 +64,15 @@ type statusCount struct {
 
 func overview(q *request) error {
 	all := q.readAll()
-	dead := q.h.samples.list(queue.Filter{Status: queue.StatusDead, Limit: 5}).get(q.Context())
-	late := q.h.samples.list(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100}).get(q.Context())
+	dead := q.h.samples.lists.of(queue.Filter{Status: queue.StatusDead, Limit: 5}).get(q.Context())
+	late := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100}).get(q.Context())
 	page := overviewPage{
-		Verdict: all.verdict(late, q.now),
+		Verdict: all.verdict(late, q.h.samples.crew.get(q.Context())),
 		Totals:  totals(all.counts.Value),
 		Queues:  all.rows(),
 		Dead:    q.jobRows(dead.Value.Jobs),
 	}
+	page.Workers, _ = workersNote(q.h.samples.crew.get(q.Context()))
 	v := q.view("Overview", page)
 	v.Late = lateText(q.now, all.errs())
 	return q.render("overview", v)
@@ -126,7 +128,7 @@ func lateText(now time.Time, all []lateness) string {
 }
 
 // verdict says whether all is well, and what is worst.
-func (r readings) verdict(expired reading[listing], now time.Time) verdict {
+func (r readings) verdict(expired reading[listing], workers reading[crew]) verdict {
 	if r.counts.At.IsZero() && r.counts.Err != nil {
 		text, _ := explainError(r.counts.Err)
 		return verdict{Level: "fail", Word: "Unknown", Text: text}
@@ -154,6 +156,9 @@ func (r readings) verdict(expired reading[listing], now time.Time) verdict {
 	}
 	if n := len(expired.Value.Jobs); n > 0 {
 		note("warn", "Workers lost", "%s whose lease has expired: no worker has reclaimed them.", atLeast(n, expired.Value.Next, "running job"))
+	}
+	if _, vanished := workersNote(workers); vanished > 0 {
+		note("warn", "Workers lost", "%s without a sign of life for %s.", plural(int64(vanished), "worker"), duration(queue.VanishedAfter))
 	}
 	for _, kind := range r.paused.Value {
 		note("warn", "Paused", "Kind %s is paused.", kind)

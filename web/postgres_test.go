@@ -13,7 +13,8 @@ import (
 
 // TestPostgres: pages and actions work on PostgreSQL, too.
 func TestPostgres(t *testing.T) {
-	q, err := postgres.New(postgrestest.Open(t), postgres.Options{})
+	db := postgrestest.Open(t)
+	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +50,24 @@ func TestPostgres(t *testing.T) {
 	if a := s.post("jobs/1/retry", ""); a.header.Get("Location") != "../../jobs/1?did=retry&n=1" {
 		t.Errorf("retry: %d to %q", a.status, a.header.Get("Location"))
 	}
+	s.want("workers", "No worker has reported itself")
+	s.want("jobs/1", "Why it does not run", "No worker is alive")
 	page := s.want("bulk?action=cancel&status=pending&kind=report", "<strong>2 jobs.")
 	if a := s.post("bulk", formOn(t, page.body).Encode()); a.status != 200 {
 		t.Errorf("bulk: %d: %s", a.status, a.body)
 	}
 	s.want("jobs?status=cancelled", "#2", "#3")
+	s.want("audit", "bulk-cancel", "ids=2..3", "limit-queue", "retry", "pause-schedule")
+	if a := s.post("jobs/1/delete", ""); a.status != 303 {
+		t.Errorf("delete: %d: %s", a.status, a.body)
+	}
+
+	// An action whose audit entry cannot be written changes nothing.
+	if _, err := db.ExecContext(t.Context(), `ALTER TABLE errand.audit ADD CHECK (false) NOT VALID`); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.post("jobs/2/retry", ""); a.status != 503 {
+		t.Errorf("without an audit entry: %d", a.status)
+	}
+	s.want("jobs?status=cancelled", "#2")
 }

@@ -68,11 +68,11 @@ func queuePage(q *request) error {
 		case rule.Group == "":
 			page.Rule = rule
 		case len(page.Groups) < maxGroups:
-			page.Groups = append(page.Groups, groupRow{rule.Group, rule.Paused, limitsText(rule)})
+			page.Groups = append(page.Groups, groupRow{rule.Group, rule.Paused, strings.ReplaceAll(limitsText(rule), " per group", "")})
 		}
 	}
 	page.Rate, page.PerGroup = formOf(page.Rule.Rate), formOf(page.Rule.GroupRate)
-	live := q.h.samples.list(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20}).get(q.Context())
+	live := q.h.samples.lists.of(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20}).get(q.Context())
 	page.Running = q.jobRows(live.Value.Jobs)
 	v := q.view("Queue "+name, page)
 	v.Late = lateText(q.now, all.errs())
@@ -100,8 +100,8 @@ func pauseQueue(q *request) error {
 		return err
 	}
 	page := "queues/" + segment(name)
-	return q.act(action, page, page, func(ctx context.Context) (int, error) {
-		return 1, q.h.source.ruler.PauseQueue(ctx, nil, name, paused)
+	return q.act(action, page, page, func(ctx context.Context, db queue.DB) (int, error) {
+		return 1, q.h.source.ruler.PauseQueue(ctx, db, name, paused)
 	})
 }
 
@@ -115,7 +115,7 @@ func setLimits(q *request) error {
 		return err
 	}
 	page := "queues/" + segment(name)
-	return q.act("limit-queue", page, page, func(ctx context.Context) (int, error) {
+	return q.act("limit-queue", page, page, func(ctx context.Context, db queue.DB) (int, error) {
 		rules, err := q.h.source.ruler.Rules(ctx)
 		if err != nil {
 			return 0, err
@@ -128,7 +128,7 @@ func setLimits(q *request) error {
 		if rule, err = q.limitsIn(rule); err != nil {
 			return 0, err
 		}
-		return 1, q.h.source.ruler.SetRules(ctx, nil, rule)
+		return 1, q.h.source.ruler.SetRules(ctx, db, rule)
 	})
 }
 

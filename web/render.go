@@ -44,6 +44,7 @@ var functions = template.FuncMap{
 	"asset":    assetURL,
 	"rows":     func(q *view, rows any) table { return table{q, q.Root, rows} },
 	"upper":    upper,
+	"cut":      cut,
 }
 
 // view is what every template gets.
@@ -96,6 +97,9 @@ func (q *request) view(title string, data any) *view {
 		{"Queues", "queues", true},
 		{"Kinds", "kinds", true},
 		{"Schedules", "schedules", q.h.source.scheduler != nil},
+		{"Workers", "workers", q.h.source.fleet != nil},
+		{"Health", "health", q.h.source.queue != nil},
+		{"Audit", "audit", q.h.source.auditor != nil},
 	} {
 		if l.isThere {
 			v.Nav = append(v.Nav, navLink{l.title, l.page, first == l.page})

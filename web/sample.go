@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// minInterval is the shortest time between two readings of one thing. The time is at least
-	// restFactor times as long as the last reading took.
+	// minInterval is the shortest time between two readings of one thing, unless it has a longer one.
+	// The time is at least restFactor times as long as the last reading took.
 	minInterval = 2 * time.Second
 	restFactor  = 20
 	// patience is how long a page waits for a new reading before it shows the last one.
@@ -18,9 +18,11 @@ const (
 // sampled is something that the handler reads from the backend for all sessions. Nothing is read
 // while nobody asks.
 type sampled[T any] struct {
-	h    *Handler
-	name string
-	read func(context.Context) (T, error)
+	h        *Handler
+	name     string
+	interval time.Duration // the shortest time between two readings
+	timeout  time.Duration // of a reading
+	read     func(context.Context) (T, error)
 
 	mu      sync.Mutex
 	last    reading[T]
@@ -47,6 +49,9 @@ func (r reading[T]) Age(now time.Time) time.Duration {
 // get returns the last reading, and reads again if it is time. It waits for patience at most, and
 // longer if there is no reading, or none since the last action.
 func (s *sampled[T]) get(ctx context.Context) reading[T] {
+	if s == nil { // the backend lacks the capability
+		return reading[T]{}
+	}
 	deadline := time.NewTimer(callTimeout + time.Second)
 	defer deadline.Stop()
 	short := time.NewTimer(patience)
@@ -93,7 +98,7 @@ func (s *sampled[T]) look() (last reading[T], running <-chan struct{}, isCurrent
 func (s *sampled[T]) readOnce(actions int64) {
 	began := time.Now()
 	var value T
-	err := s.h.call(s.h.ctx, func(ctx context.Context) (err error) {
+	err := s.h.call(s.h.ctx, s.timeout, func(ctx context.Context) (err error) {
 		value, err = s.read(ctx)
 		return err
 	})
@@ -109,7 +114,7 @@ func (s *sampled[T]) readOnce(actions int64) {
 		s.last.Err = err
 	}
 	s.actions = actions
-	s.next = time.Now().Add(max(minInterval, restFactor*took))
+	s.next = time.Now().Add(max(s.interval, restFactor*took))
 	close(s.running)
 	s.running = nil
 }

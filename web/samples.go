@@ -2,8 +2,10 @@ package web
 
 import (
 	"context"
+	"slices"
 	"sync"
 
+	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -12,22 +14,22 @@ const (
 	pageSize = 50
 	// newestJobs is how many jobs the page of kinds looks at.
 	newestJobs = 1000
-	// maxLists is how many lists of jobs, each with a filter of its own, are kept.
-	maxLists = 64
+	// maxSamples is how many samples of one sort are kept, such as lists of jobs with different
+	// filters.
+	maxSamples = 64
 )
 
 // samples is what all sessions share. A field is nil if the backend lacks the capability.
 type samples struct {
-	h         *Handler
 	counts    *sampled[[]queue.Count]
 	backlogs  *sampled[[]queue.Backlog]
 	rules     *sampled[[]queue.Rule]
 	paused    *sampled[[]string]
 	schedules *sampled[[]queue.ScheduleRecord]
-
-	mu    sync.Mutex
-	lists map[queue.Filter]*sampled[listing]
-	order []queue.Filter // of lists: the one that was asked for last is the last
+	crew      *sampled[crew]
+	doctor    *sampled[ops.Report]
+	lists     *several[queue.Filter, listing]
+	answers   *several[int64, ops.Answer] // why a job does not run, by its ID
 }
 
 // listing is a page of jobs, without what only a job's own page shows.
@@ -37,8 +39,10 @@ type listing struct {
 }
 
 func newSamples(h *Handler) *samples {
-	s := &samples{h: h, lists: make(map[queue.Filter]*sampled[listing])}
-	s.counts = newSampled(h, "counts", h.source.inspector.Counts)
+	s := &samples{counts: newSampled(h, "counts", h.source.inspector.Counts)}
+	s.lists = newSeveral(func(f queue.Filter) *sampled[listing] {
+		return newSampled(h, "jobs", func(ctx context.Context) (listing, error) { return h.source.list(ctx, f) })
+	})
 	if b := h.source.backlogger; b != nil {
 		s.backlogs = newSampled(h, "backlogs", b.Backlogs)
 	}
@@ -51,43 +55,63 @@ func newSamples(h *Handler) *samples {
 	if c := h.source.scheduler; c != nil {
 		s.schedules = newSampled(h, "schedules", c.Schedules)
 	}
+	if h.source.fleet != nil {
+		s.crew = newSampled(h, "workers", h.source.readCrew)
+	}
+	if q := h.source.queue; q != nil {
+		s.doctor = newSampled(h, "health", func(ctx context.Context) (ops.Report, error) { return ops.Doctor(ctx, q, ops.Options{}) })
+		s.doctor.interval, s.doctor.timeout = doctorInterval, doctorTimeout
+		s.answers = newSeveral(func(id int64) *sampled[ops.Answer] {
+			a := newSampled(h, "explain", func(ctx context.Context) (ops.Answer, error) { return ops.Explain(ctx, q, ops.Question{ID: id}) })
+			a.timeout = explainTimeout
+			return a
+		})
+	}
 	return s
 }
 
-func newSampled[T any](h *Handler, name string, read func(context.Context) (T, error)) *sampled[T] {
-	return &sampled[T]{h: h, name: name, read: read}
+// list returns the jobs that f chooses, without payloads.
+func (s source) list(ctx context.Context, f queue.Filter) (listing, error) {
+	jobs, next, err := s.inspector.Jobs(ctx, f)
+	for i := range jobs {
+		jobs[i].Payload, jobs[i].Headers = nil, nil
+	}
+	return listing{jobs, next}, err
 }
 
-// list returns the jobs that f chooses. It keeps no payloads.
-func (s *samples) list(f queue.Filter) *sampled[listing] {
+func newSampled[T any](h *Handler, name string, read func(context.Context) (T, error)) *sampled[T] {
+	return &sampled[T]{h: h, name: name, interval: minInterval, timeout: callTimeout, read: read}
+}
+
+// several are samples of one sort, by what they are about. It keeps those that were asked for last.
+type several[K comparable, T any] struct {
+	open func(K) *sampled[T]
+
+	mu    sync.Mutex
+	all   map[K]*sampled[T]
+	order []K // of all: the one that was asked for last is the last
+}
+
+func newSeveral[K comparable, T any](open func(K) *sampled[T]) *several[K, T] {
+	return &several[K, T]{open: open, all: make(map[K]*sampled[T])}
+}
+
+// of returns the sample about key.
+func (s *several[K, T]) of(key K) *sampled[T] {
+	if s == nil { // the backend lacks the capability
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.lists[f]; l != nil {
-		s.moveToEnd(f)
-		return l
+	if i := slices.Index(s.order, key); i >= 0 {
+		s.order = slices.Delete(s.order, i, i+1)
+	} else if len(s.order) == maxSamples {
+		delete(s.all, s.order[0])
+		s.order = slices.Delete(s.order, 0, 1)
 	}
-	if len(s.lists) == maxLists {
-		delete(s.lists, s.order[0])
-		s.order = s.order[1:]
+	s.order = append(s.order, key)
+	if s.all[key] == nil {
+		s.all[key] = s.open(key)
 	}
-	l := newSampled(s.h, "jobs", func(ctx context.Context) (listing, error) {
-		jobs, next, err := s.h.source.inspector.Jobs(ctx, f)
-		for i := range jobs {
-			jobs[i].Payload, jobs[i].Headers = nil, nil
-		}
-		return listing{jobs, next}, err
-	})
-	s.lists[f] = l
-	s.order = append(s.order, f)
-	return l
-}
-
-// moveToEnd notes that the list of f was asked for. The caller holds s.mu.
-func (s *samples) moveToEnd(f queue.Filter) {
-	for i, other := range s.order {
-		if other == f {
-			s.order = append(append(s.order[:i:i], s.order[i+1:]...), f)
-			return
-		}
-	}
+	return s.all[key]
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -94,9 +95,9 @@ func New(q queue.Enqueuer, o Options) (*Handler, error) {
 func (h *Handler) Close() { h.cancel() }
 
 // call calls the backend for a page. It waits until few enough other calls are under way, and gives
-// up after callTimeout.
-func (h *Handler) call(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+// up after timeout.
+func (h *Handler) call(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	select {
@@ -119,6 +120,12 @@ type source struct {
 	redriver   queue.Redriver
 	editor     queue.Editor
 	results    queue.ResultKeeper
+	deleter    queue.Deleter
+	fleet      queue.Fleet
+	auditor    queue.Auditor
+	beginner   queue.TxBeginner
+	queue      queue.Queue // for package ops
+	db         *sql.DB
 }
 
 func sourceOf(q queue.Enqueuer) (s source) {
@@ -131,6 +138,14 @@ func sourceOf(q queue.Enqueuer) (s source) {
 	s.redriver, _ = queue.As[queue.Redriver](q)
 	s.editor, _ = queue.As[queue.Editor](q)
 	s.results, _ = queue.As[queue.ResultKeeper](q)
+	s.deleter, _ = queue.As[queue.Deleter](q)
+	s.fleet, _ = queue.As[queue.Fleet](q)
+	s.auditor, _ = queue.As[queue.Auditor](q)
+	s.beginner, _ = queue.As[queue.TxBeginner](q)
+	s.queue, _ = queue.As[queue.Queue](q)
+	if t, ok := queue.As[queue.Tabled](q); ok {
+		s.db = t.Tables().DB
+	}
 	return s
 }
 

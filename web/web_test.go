@@ -190,6 +190,38 @@ func TestPages(t *testing.T) {
 	s.want("kinds", "email.welcome", "report", "Of the newest 2 jobs")
 }
 
+// TestOperations: the pages of workers, health and the audit log, and what explains a job.
+func TestOperations(t *testing.T) {
+	s := newSite(t, web.Options{Authorize: func(*http.Request) web.Access { return web.Access{Actor: "ann", May: web.Admin} }})
+	s.want("workers", "No worker has reported itself")
+	s.want("audit", "Nobody has done anything yet")
+	s.want("health", "Healthy", "nobody-serves")
+	s.enqueue(&queue.Job{Kind: "a"}, &queue.Job{Kind: "b", Queue: "rare"})
+	if _, err := s.q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"default"}, Limit: 1, Lease: time.Minute, Worker: "app-1"}); err != nil {
+		t.Fatal(err)
+	}
+	info := queue.WorkerInfo{Name: "app-1", Host: "host-7", PID: 4711, Queues: []string{"default"}, Concurrency: 10, Busy: 1, Poll: time.Second}
+	if err := s.q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: info, Age: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	s.post("queues/rare/pause", "paused=true&reason=the+partner+is+down")
+	s.want("workers", "app-1", "host-7</bdi>, process 4711", "1 of 10", "jobs/1")
+	s.want("", "1 worker, 1 of 10 places busy")
+	s.want("jobs/2", "Why it does not run", "paused")
+	s.want("audit", "ann", "pause-queue", "queues/rare", "the partner is down")
+	if a := s.post("jobs/1/delete", ""); a.header.Get("Location") != "../../jobs?did=delete&n=0" {
+		t.Errorf("a running job: %d to %q", a.status, a.header.Get("Location"))
+	}
+	s.post("jobs/2/delete", "reason=twice")
+	if a := s.get("jobs/2"); a.status != http.StatusNotFound {
+		t.Errorf("a deleted job: %d", a.status)
+	}
+	s.want("audit?actor=ann", "delete", "twice", "jobs/2")
+	if a := s.want("audit"); strings.Contains(a.body, ">jobs/1<") || strings.Count(a.body, "id=\"entry-") != 2 {
+		t.Error("the audit log has an action that has changed nothing")
+	}
+}
+
 // TestActions: each action changes what it says, logs who did it and why, and says what it came to.
 func TestActions(t *testing.T) {
 	s := newSite(t, web.Options{Authorize: func(*http.Request) web.Access { return web.Access{Actor: "ann", May: web.Admin} }})

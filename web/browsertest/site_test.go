@@ -92,6 +92,18 @@ func (s *site) stock() {
 	if err := s.q.SetRules(s.t.Context(), nil, rules...); err != nil {
 		s.t.Fatal(err)
 	}
+	info := queue.WorkerInfo{Name: "app-7f9c-1", Host: "app-7f9c", PID: 4711, Version: "v0.1.0", Queues: []string{"webhooks", "mail"}, Concurrency: 20, Busy: 3, Lease: 30 * time.Second, Listens: true, Poll: time.Second}
+	for _, name := range []string{"app-7f9c-1", "app-7f9c-2"} {
+		info.Name = name
+		if err := s.q.ReportWorker(s.t.Context(), queue.WorkerReport{WorkerInfo: info, Age: time.Hour, ClaimAge: time.Second}); err != nil {
+			s.t.Fatal(err)
+		}
+		info.Busy = 0
+	}
+	entry := queue.AuditEntry{Actor: "ann", Action: "cancel", Selection: "jobs/40", JobID: 40, Count: 1, Reason: "the customer has called"}
+	if err := s.q.Audit(s.t.Context(), nil, entry, queue.AuditEntry{Actor: "bob", Action: "pause-queue", Selection: "queues/reports", Count: 1}); err != nil {
+		s.t.Fatal(err)
+	}
 	if err := s.q.PauseQueue(s.t.Context(), nil, "reports", true); err != nil {
 		s.t.Fatal(err)
 	}
@@ -110,10 +122,10 @@ func (s *site) stock() {
 // pages are the pages of a stocked shop; those of an empty one are without the last four.
 var pages = map[string]string{
 	"overview": "", "jobs": "jobs", "jobs-filtered": "jobs?status=pending&queue=webhooks&group=tenant-03", "queues": "queues",
-	"kinds": "kinds", "schedules": "schedules", "none": "no-such-page", "no-match": "jobs?kind=x", "bad-filter": "jobs?for=x",
+	"kinds": "kinds", "schedules": "schedules", "workers": "workers", "health": "health", "audit": "audit", "job-pending": "jobs/81", "none": "no-such-page", "no-match": "jobs?kind=x", "bad-filter": "jobs?for=x",
 	"queue": "queues/webhooks", "job": "jobs/2", "job-values": "jobs/2?values=1", "job-running": "jobs/33",
 	"bulk": "bulk?action=cancel&status=pending&queue=webhooks",
 }
 
 // needsJobs are the pages that an empty shop does not have.
-var needsJobs = map[string]bool{"job": true, "job-values": true, "job-running": true}
+var needsJobs = map[string]bool{"job": true, "job-pending": true, "job-values": true, "job-running": true}
