@@ -21,14 +21,19 @@ func schema(ctx context.Context, d *doctor) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	f := finding{value: fmt.Sprintf("migration %d of %d", found, d.server.tables.Version)}
-	switch known := d.server.tables.Version; {
+	return judgeVersion(found, d.server.tables.Version, advice), nil
+}
+
+// judgeVersion compares the newest migration that has run with the newest one that is known.
+func judgeVersion(found, known int, advice string) finding {
+	f := finding{value: fmt.Sprintf("migration %d of %d", found, known)}
+	switch {
 	case found < known:
 		f.level, f.advice = Fail, advice
 	case found > known:
 		f.level, f.advice = Warn, "a newer program has migrated it: update this one"
 	}
-	return f, nil
+	return f
 }
 
 // table looks at what the table of jobs should not have.

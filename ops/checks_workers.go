@@ -104,7 +104,7 @@ func (d *doctor) dueKinds(ctx context.Context, name string) (kinds []string, err
 	if !ok {
 		return nil, nil
 	}
-	page, _, err := inspector.Jobs(ctx, queue.Filter{Queue: name, Status: queue.StatusPending})
+	page, _, err := inspector.Jobs(ctx, queue.Filter{Queue: name, Status: queue.StatusPending, Bare: true})
 	for _, r := range page {
 		if time.Since(r.ScheduledAt) >= soon && !slices.Contains(kinds, r.Kind) {
 			kinds = append(kinds, r.Kind)

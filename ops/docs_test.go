@@ -30,6 +30,16 @@ func TestDocs(t *testing.T) {
 	}
 	compare(t, string(page), "checks", checks)
 	compare(t, string(page), "reasons", reasons(t))
+	_, file := freshFile(t)
+	report, err = ops.Doctor(t.Context(), file, ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range report.Checks {
+		if !strings.Contains(string(page), "`"+c.ID+"`") {
+			t.Errorf("the page does not name the check %s", c.ID)
+		}
+	}
 }
 
 // reasons are the IDs of reasons in the code.

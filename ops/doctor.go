@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -38,7 +39,7 @@ type Check struct {
 type Report struct {
 	// At is when the report was made, by the local clock.
 	At time.Time `json:"at"`
-	// Backend names the database: "PostgreSQL 18.1", "SQLite", or "" if its backend does not say.
+	// Backend names the database: "PostgreSQL 18.1", "SQLite 3.50.4", or "" if its backend does not say.
 	Backend string `json:"backend,omitempty"`
 	// Checks are in the order in which docs/doctor.md lists them.
 	Checks []Check `json:"checks"`
@@ -110,16 +111,23 @@ const checkTimeout = 2 * time.Second
 func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 	r := Report{At: time.Now()}
 	d := &doctor{queue: q, options: o.withDefaults()}
-	checks := everywhere
-	if tabled, ok := queue.As[queue.Tabled](q); ok && tabled.Tables().Dialect == postgresDialect {
-		d.server = &server{tables: tabled.Tables()}
-		reach := d.run(ctx, check{"reach", reach})
-		r.Backend = d.server.name
-		r.Checks = append(r.Checks, reach)
-		if reach.Level == Fail {
+	checks, connect := everywhere, check{}
+	if tabled, ok := queue.As[queue.Tabled](q); ok {
+		switch t := tabled.Tables(); t.Dialect {
+		case postgresDialect:
+			d.server = &server{tables: t}
+			checks, connect = slices.Concat(onPostgres, everywhere), check{"reach", reach}
+		case sqliteDialect:
+			d.file = &file{tables: t}
+			checks, connect = slices.Concat(onSQLite, everywhere), check{"reach", reachFile}
+		}
+	}
+	if connect.look != nil {
+		reach := d.run(ctx, connect)
+		r.Backend, r.Checks = d.backend(), []Check{reach}
+		if reach.Level != OK {
 			return r, ctx.Err()
 		}
-		checks = append(onPostgres[:len(onPostgres):len(onPostgres)], everywhere...)
 	}
 	for _, c := range checks {
 		r.Checks = append(r.Checks, d.run(ctx, c))
@@ -135,6 +143,15 @@ type doctor struct {
 	queue   queue.Queue
 	options Options
 	server  *server // nil unless the jobs are in PostgreSQL
+	file    *file   // nil unless they are in SQLite
+}
+
+// backend names the database.
+func (d *doctor) backend() string {
+	if d.file != nil {
+		return d.file.name
+	}
+	return d.server.name
 }
 
 // check is something that Doctor looks at.
@@ -162,9 +179,6 @@ func (d *doctor) run(ctx context.Context, c check) Check {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	if d.server != nil {
-		d.server.ran = nil
-	}
 	f, err := c.look(ctx, d)
 	if err != nil {
 		f = failed(ctx, err)
@@ -176,8 +190,11 @@ func (d *doctor) run(ctx context.Context, c check) Check {
 	if result.Level != OK {
 		result.Advice = f.advice
 	}
-	if d.server != nil {
-		result.SQL = d.server.texts()
+	switch {
+	case d.server != nil:
+		result.SQL = d.server.take()
+	case d.file != nil:
+		result.SQL = d.file.take()
 	}
 	return result
 }

@@ -90,8 +90,8 @@ func TestFaults(t *testing.T) {
 			exec(t, db, `ALTER TABLE errand.jobs ALTER max_attempts SET DEFAULT 1`)
 		}, "jobs.max_attempts is different"},
 		{"drift", "a changed function", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
-			exec(t, db, `CREATE OR REPLACE FUNCTION errand.refuse_values() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`)
-		}, "function refuse_values is different"},
+			exec(t, db, `CREATE OR REPLACE FUNCTION errand.payload_problem(payload jsonb) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'`)
+		}, "function payload_problem is different"},
 		{"drift", "a disabled trigger", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `ALTER TABLE errand.jobs DISABLE TRIGGER USER`)
 		}, "is disabled"},
@@ -210,6 +210,54 @@ func TestFaults(t *testing.T) {
 			}
 			if c.Level != f.level || !strings.Contains(c.Value+" "+c.Advice, f.says) || c.Advice == "" {
 				t.Errorf("%s: %s → %s, want %s with %q", c.Level, c.Value, c.Advice, f.level, f.says)
+			}
+		})
+	}
+}
+
+// TestFaultsSQLite: Doctor finds each fault of a file, and only that.
+func TestFaultsSQLite(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct {
+		id   string
+		make func(t *testing.T, db *sql.DB)
+	}{
+		{"", func(*testing.T, *sql.DB) {}},
+		{"schema", func(t *testing.T, db *sql.DB) {
+			exec(t, db, `DELETE FROM errand_migrations WHERE version = (SELECT max(version) FROM errand_migrations)`)
+		}},
+		{"integrity", func(t *testing.T, db *sql.DB) {
+			exec(t, db, `CREATE TABLE filler (n CHECK (n > 0))`)
+			conn, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			exec(t, conn, `PRAGMA ignore_check_constraints = ON`)
+			exec(t, conn, `INSERT INTO filler VALUES (0)`)
+			exec(t, conn, `PRAGMA ignore_check_constraints = OFF`)
+		}},
+		{"wal", func(t *testing.T, db *sql.DB) {
+			conn, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			exec(t, db, `CREATE TABLE filler (t)`)
+			exec(t, conn, `BEGIN`) // and reads on
+			exec(t, conn, `SELECT count(*) FROM errand_jobs`)
+			exec(t, db, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70)
+				INSERT INTO filler SELECT zeroblob(1000000) FROM n`)
+		}},
+		{"write-lock", func(t *testing.T, db *sql.DB) { begin(t, db) }},
+	} {
+		t.Run(f.id, func(t *testing.T) {
+			t.Parallel()
+			db, q := freshFile(t)
+			f.make(t, db)
+			got := slices.Collect(maps.Keys(examine(t, q, ops.Options{})))
+			if strings.Join(got, " ") != f.id {
+				t.Errorf("found %v, want only %q", got, f.id)
 			}
 		})
 	}

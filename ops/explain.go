@@ -94,8 +94,13 @@ func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, err
 	}
 	for look := 1; ; look++ {
 		f := &facts{queue: q, inspector: inspector, question: question, at: time.Now()}
-		if tabled, ok := queue.As[queue.Tabled](q); ok && tabled.Tables().Dialect == postgresDialect {
-			f.server = &server{tables: tabled.Tables()}
+		if tabled, ok := queue.As[queue.Tabled](q); ok {
+			switch t := tabled.Tables(); t.Dialect {
+			case postgresDialect:
+				f.server = &server{tables: t}
+			case sqliteDialect:
+				f.file = &file{tables: t}
+			}
 		}
 		reasons, err := f.explain(ctx)
 		if err != nil {
@@ -125,6 +130,7 @@ type facts struct {
 	queue     queue.Queue
 	inspector queue.Inspector
 	server    *server // nil unless the jobs are in PostgreSQL
+	file      *file   // nil unless they are in SQLite
 	question  Question
 	at        time.Time     // now, by the backend's clock
 	job       *queue.Record // nil if there is none

@@ -302,6 +302,7 @@ func TestExplainWorkers(t *testing.T) {
 var everyBackend = map[string]func(t *testing.T) backends{
 	"memory":   func(*testing.T) backends { return memory.New(memory.Options{}) },
 	"postgres": func(t *testing.T) backends { _, q := fresh(t); return q },
+	"sqlite":   func(t *testing.T) backends { _, q := freshFile(t); return q },
 }
 
 // TestExplainPostgres: Explain names the causes that only the server knows.
@@ -341,6 +342,25 @@ func TestExplainPostgres(t *testing.T) {
 			id := enqueue(t, q, queue.Job{})
 			exec(t, db, `UPDATE errand.jobs SET status = 'running', locked_at = now(), locked_by = 'guide', attempts = 1`)
 			return ops.Question{ID: id}
+		}},
+		{"queue-rate", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1, Per: time.Hour}})
+			enqueue(t, q, queue.Job{Queue: "q"})
+			claim(t, q, "q", time.Minute)
+			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
+		}},
+		{"group-rate", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			setRules(t, q, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
+			enqueue(t, q, queue.Job{Queue: "q", Group: "g"})
+			claim(t, q, "q", time.Minute)
+			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
+		}},
+		{"throttled", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000}})
+			enqueue(t, q, queue.Job{Queue: "q"})
+			job := claim(t, q, "q", time.Minute)[0]
+			settle(t, q, queue.Outcome{Job: job, Action: queue.Release, Delay: time.Hour, Throttle: true})
+			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
 		}},
 		{"never-due", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
 			id := enqueue(t, q, queue.Job{})
@@ -395,6 +415,29 @@ func TestExplainPostgres(t *testing.T) {
 				t.Errorf("reasons %v, want %s", got, want)
 			}
 		})
+	}
+}
+
+// TestExplainSQLite: Explain names the causes that only the file knows.
+func TestExplainSQLite(t *testing.T) {
+	t.Parallel()
+	db, q := freshFile(t)
+	report(t, q, idle)
+	id := enqueue(t, q, queue.Job{})
+	wantReason(t, explain(t, q, ops.Question{ID: id + 1}), "never-existed")
+	job := enqueue(t, q, queue.Job{})
+	exec(t, db, `DELETE FROM errand_jobs WHERE id = $1`, job)
+	wantReason(t, explain(t, q, ops.Question{ID: job}), "gone")
+	tx := begin(t, db) // has the write lock
+	wantReason(t, explain(t, q, ops.Question{ID: id}), "write-locked")
+	_ = tx.Rollback()
+	wantReason(t, explain(t, q, ops.Question{ID: id}), "just-due")
+}
+
+func wantReason(t *testing.T, a ops.Answer, id string) {
+	t.Helper()
+	if len(a.Reasons) != 1 || a.Reasons[0].ID != id {
+		t.Errorf("reasons %+v, want %s alone", a.Reasons, id)
 	}
 }
 

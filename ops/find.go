@@ -34,6 +34,16 @@ func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
 	if err := f.read(ctx, id); err != nil || f.job != nil {
 		return nil, err
 	}
+	if f.file != nil {
+		never, last, err := f.file.neverDrawn(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if never {
+			return []Reason{neverExisted(id, last)}, nil
+		}
+		return []Reason{gone(id, last)}, nil
+	}
 	if f.server == nil {
 		return []Reason{{ID: "no-such-job", Level: Warn, Verdict: fmt.Sprintf("There is no job %d.", id), Evidence: []string{
 			"it was never committed, or it has ended and was pruned, or it is in a different database"}}}, nil
@@ -58,7 +68,7 @@ func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err er
 		return nil, err
 	}
 	if isKnown && id > last {
-		return f.neverExisted(ctx, id, last)
+		return f.otherSchemas(ctx, id, last)
 	}
 	writers, err := f.lockers(ctx, "which transactions have written jobs", "writers")
 	if err != nil {
@@ -71,15 +81,26 @@ func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err er
 				Evidence: []string{w.evidence()}, Remedy: "commit it, or " + w.remedy()})
 		}
 	}
-	return append(reasons, Reason{ID: "gone", Level: Warn, Verdict: fmt.Sprintf("There is no job %d, but its ID was drawn.", id), Evidence: []string{
-		fmt.Sprintf("the last ID that was drawn is %d", last),
-		"the transaction that enqueued it was rolled back; or a duplicate key kept it from being written; or it has ended and was pruned, or deleted. No trace tells which",
-	}, Remedy: "look at the log of the program that enqueued it"}), nil
+	return append(reasons, gone(id, last)), nil
 }
 
-func (f *facts) neverExisted(ctx context.Context, id, last int64) ([]Reason, error) {
-	r := Reason{ID: "never-existed", Level: Warn, Verdict: fmt.Sprintf("There has never been a job %d here.", id),
-		Evidence: []string{fmt.Sprintf("the last ID that was drawn in this database and schema is %d", last)}, Remedy: "look whether this is the right database"}
+// gone is the reason for an ID that was drawn.
+func gone(id, last int64) Reason {
+	return Reason{ID: "gone", Level: Warn, Verdict: fmt.Sprintf("There is no job %d, but its ID was drawn.", id), Evidence: []string{
+		fmt.Sprintf("the last ID that was drawn is %d", last),
+		"the transaction that enqueued it was rolled back; or a duplicate key kept it from being written; or it has ended and was pruned, or deleted. No trace tells which",
+	}, Remedy: "look at the log of the program that enqueued it"}
+}
+
+// neverExisted is the reason for an ID that was not.
+func neverExisted(id, last int64) Reason {
+	return Reason{ID: "never-existed", Level: Warn, Verdict: fmt.Sprintf("There has never been a job %d here.", id),
+		Evidence: []string{fmt.Sprintf("the last ID that was drawn here is %d", last)}, Remedy: "look whether this is the right database"}
+}
+
+// otherSchemas returns the reason for an ID that was never drawn, with the other schemas of errand.
+func (f *facts) otherSchemas(ctx context.Context, id, last int64) ([]Reason, error) {
+	r := neverExisted(id, last)
 	var schemas []string
 	err := f.server.rows(ctx, "schemas", func(rows *sql.Rows) error {
 		var name string

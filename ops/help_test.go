@@ -4,11 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"flag"
+	"path/filepath"
 	"testing"
 	"time"
 
+	_ "modernc.org/sqlite"
+
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -36,6 +40,24 @@ func backend(t *testing.T, db *sql.DB, o postgres.Options) *postgres.Backend {
 		t.Fatal(err)
 	}
 	return q
+}
+
+// freshFile is a queue in a SQLite file of its own.
+func freshFile(t *testing.T) (*sql.DB, *sqlite.Backend) {
+	t.Helper()
+	db, err := sqlite.Open("sqlite", filepath.Join(t.TempDir(), "jobs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := sqlite.Migrate(t.Context(), db, sqlite.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	q, err := sqlite.New(db, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, q
 }
 
 func exec(t *testing.T, db queue.DB, query string, args ...any) {

@@ -16,7 +16,9 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 	if !isDue {
 		reasons = append(reasons, f.notDue())
 	}
-	looks := []func(context.Context) ([]Reason, error){f.paused, f.tableLocked, f.rowLocked, f.ordered, f.limited}
+	looks := []func(context.Context) ([]Reason, error){
+		f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.ordered, f.limited, f.rated,
+	}
 	if isDue {
 		looks = append(looks, f.served, f.ahead)
 	}
@@ -236,7 +238,10 @@ const maxPages = 10
 // list calls see for the jobs that filter chooses, the newest first, until it returns false. isAll
 // is whether there were no more.
 func (f *facts) list(ctx context.Context, filter queue.Filter, see func(queue.Record) bool) (isAll bool, err error) {
-	filter.Limit = 1000
+	filter.Limit, filter.Bare = 1000, true
+	if filter.Key != "" { // a bare list has no keys, and payloads may be long
+		filter.Limit, filter.Bare = 20, false
+	}
 	for range maxPages {
 		page, next, err := f.inspector.Jobs(ctx, filter)
 		if err != nil {

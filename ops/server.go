@@ -19,17 +19,14 @@ var sqlFiles embed.FS
 
 // server is a PostgreSQL server as Doctor and Explain ask it. It is for one call of them.
 type server struct {
+	statements
 	tables queue.Tables
 	name   string // such as "PostgreSQL 18.1"
 	// seesAll is whether the role may see what sessions of other roles do.
 	seesAll  bool
 	role     string
-	ran      []string // the statements since ran was last reset
 	identity identity
 }
-
-// texts returns the statements that have run, each once.
-func (s *server) texts() string { return strings.Join(s.ran, "\n") }
 
 // load returns the text of sql/postgres/name.sql, with the backend's schema in place.
 func (s *server) load(name string) string {
@@ -70,17 +67,6 @@ func (s *server) rowsIn(ctx context.Context, tx *sql.Tx, name string, scan func(
 		}
 	}
 	return rows.Err()
-}
-
-// note remembers a statement for the Check that runs.
-func (s *server) note(text string) {
-	text = strings.TrimSpace(text)
-	for _, ran := range s.ran {
-		if ran == text {
-			return
-		}
-	}
-	s.ran = append(s.ran, text)
 }
 
 // limitTime bounds each statement of the transaction. Statements wait for no lock for long: an
