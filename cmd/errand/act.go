@@ -21,9 +21,12 @@ type operation struct {
 	name     string         // such as retry
 	past     string         // such as retried
 	statuses []queue.Status // that it acts on
-	isUsual  bool           // only the first of them, unless --status names another
+	usual    []queue.Status // those that filters choose without --status
 	change   func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error)
 }
+
+// live are the statuses of jobs that have not ended.
+var live = []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
 
 // selection is which jobs an operation is for: IDs, or a filter.
 type selection struct {
@@ -53,7 +56,7 @@ stays as it is if a live job has its key.`,
 		Example: `  errand jobs retry 42
   errand jobs retry --kind email.welcome --queue emails`,
 	}, &operation{
-		name: "retry", past: "retried", isUsual: true,
+		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead},
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
 			redriver, err := need[queue.Redriver](d)
@@ -75,7 +78,7 @@ are asked to cancel them, which ends their handlers' contexts.`,
   errand jobs cancel --group acme --status pending`,
 	}, &operation{
 		name: "cancel", past: "cancelled, or asked to be",
-		statuses: []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning},
+		statuses: live, usual: live,
 		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
 			canceller, err := need[queue.Canceller](d)
 			if err != nil {
@@ -104,7 +107,7 @@ held job becomes pending.`,
 		},
 	}, &operation{
 		name: "reschedule", past: "rescheduled",
-		statuses: []queue.Status{queue.StatusPending, queue.StatusHeld},
+		statuses: live[:2], usual: live[:2],
 		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
 			editor, err := need[queue.Editor](d)
 			if err != nil {
@@ -119,6 +122,28 @@ held job becomes pending.`,
 	cmd.MarkFlagsOneRequired("now", "in", "at")
 	cmd.MarkFlagsMutuallyExclusive("now", "in", "at")
 	return cmd
+}
+
+func (a *app) deleteCommand() *cobra.Command {
+	return a.operationCommand(&cobra.Command{
+		Use:   "delete [ID...]",
+		Short: "Delete jobs that do not run, for good",
+		Long: `jobs delete deletes jobs, with their results. Nothing is left of them, not in an
+archive either. Named by filters, it acts on dead and cancelled jobs, or on those
+of --status pending, held or completed.`,
+		Example: `  errand jobs delete 42
+  errand jobs delete --kind email.welcome --status cancelled`,
+	}, &operation{
+		name: "delete", past: "deleted", usual: []queue.Status{queue.StatusDead, queue.StatusCancelled},
+		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusPending, queue.StatusHeld, queue.StatusCompleted},
+		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
+			deleter, err := need[queue.Deleter](d)
+			if err != nil {
+				return 0, err
+			}
+			return deleter.Delete(ctx, nil, which)
+		},
+	})
 }
 
 // operationCommand adds the flags of an operation to its command.
@@ -255,11 +280,9 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 
 // choose lists the jobs that the filters choose, at most s.max of them.
 func (a *app) choose(ctx context.Context, inspector queue.Inspector, op *operation, s selection) (jobs []queue.Record, err error) {
-	list := op.statuses
+	list := op.usual
 	if s.filter.Status != "" {
 		list = []queue.Status{s.filter.Status}
-	} else if op.isUsual {
-		list = op.statuses[:1]
 	}
 	for _, status := range list {
 		f := s.filter

@@ -77,7 +77,7 @@ The database is that of --url, or else of ERRAND_DATABASE_URL, or else of
 DATABASE_URL: postgres://user:password@host:port/database or sqlite:path.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
-130 interrupted.`,
+5 doctor or explain found a problem, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -88,7 +88,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not name the database on standard error")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
 	group(root, a.versionCommand(), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
-		a.kindsCommand(), a.schedulesCommand(), a.statsCommand())
+		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand())
 	return root
 }
 

@@ -15,6 +15,7 @@ const (
 	exitUsage       = 2
 	exitNothing     = 3 // nothing matched
 	exitRefused     = 4 // a conflict, a right is missing, or not confirmed
+	exitFound       = 5 // doctor or explain found a problem
 	exitInterrupted = 130
 )
 
@@ -37,6 +38,10 @@ func nothingf(format string, args ...any) error {
 
 func refusedf(format string, args ...any) error {
 	return &exitError{exitRefused, fmt.Errorf(format, args...)}
+}
+
+func foundf(format string, args ...any) error {
+	return &exitError{exitFound, fmt.Errorf(format, args...)}
 }
 
 // exitCode returns the exit code for the error of a command. started is false if the command line

@@ -19,9 +19,9 @@ import (
 func (a *app) jobsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs",
-		Short: "List, show, retry, cancel and reschedule jobs",
+		Short: "List, show, retry, cancel, reschedule and delete jobs",
 	}
-	return group(cmd, a.listJobsCommand(), a.showJobsCommand(), a.retryCommand(), a.cancelCommand(), a.rescheduleCommand())
+	return group(cmd, a.listJobsCommand(), a.showJobsCommand(), a.retryCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deleteCommand())
 }
 
 // jobJSON is a job in the JSON of this program: the payload and the headers only if asked for.

@@ -100,7 +100,7 @@ func (a *app) writeTable(t table) error {
 	for i, c := range t.columns {
 		header[i] = c.name
 	}
-	limit, paint := a.look()
+	limit := a.columns()
 	for r, row := range append([][]string{header}, t.rows...) {
 		line, used := "", 0
 		for n, i := range shown {
@@ -112,7 +112,7 @@ func (a *app) writeTable(t table) error {
 			padded = cut(padded, limit-used)
 			used += width(padded)
 			if r > 0 && t.columns[i].name == "STATUS" {
-				padded = paint(cell, padded)
+				padded = a.paint(cell, padded)
 			}
 			line += padded
 		}
@@ -124,30 +124,29 @@ func (a *app) writeTable(t table) error {
 
 const unlimited = 1 << 20
 
-// look returns how many columns a line may have, and how a status is coloured.
-func (a *app) look() (limit int, paint func(status, text string) string) {
-	limit, paint = unlimited, func(_, text string) string { return text }
-	fd, ok := terminal(a.out)
-	if !ok {
-		return limit, paint
+// columns returns how many columns a line of a table may have.
+func (a *app) columns() int {
+	if fd, ok := terminal(a.out); ok && a.format != "wide" {
+		if columns, _, err := term.GetSize(fd); err == nil && columns > 0 {
+			return columns
+		}
 	}
-	if columns, _, err := term.GetSize(fd); err == nil && columns > 0 && a.format != "wide" {
-		limit = columns
-	}
-	if a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" {
-		paint = colour
-	}
-	return limit, paint
+	return unlimited
 }
 
-// colour colours text by the status that it is.
-func colour(status, text string) string {
-	codes := map[string]string{"running": "36", "completed": "32", "dead": "31", "held": "33", "cancelled": "35", "paused": "33"}
-	code, ok := codes[status]
-	if !ok {
+// paint colours text by a status or a level, on a terminal that wants colours.
+func (a *app) paint(status, text string) string {
+	code, ok := colours[status]
+	if _, isTerminal := terminal(a.out); !ok || !isTerminal || a.getenv("NO_COLOR") != "" || a.getenv("TERM") == "dumb" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+var colours = map[string]string{
+	"running": "36", "completed": "32", "dead": "31", "held": "33", "cancelled": "35",
+	"live": "32", "draining": "33", "vanished": "31",
+	"ok": "32", "warn": "33", "fail": "31",
 }
 
 // timeText returns t as RFC 3339 in UTC, to the second; "" for the zero time.

@@ -45,6 +45,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("EVIL", evil)
 					return nil
 				},
+				Condition: func(name string) (bool, error) { return name == b.name, nil },
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits": exits,
 					"plain": plain,
@@ -87,7 +88,7 @@ func plain(ts *testscript.TestScript, neg bool, args []string) {
 	for _, r := range []struct{ pattern, with string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, "TIME"},
 		{`"([a-z_]+_ns)": ?\d+`, `"$1": N`},
-		{`\b\d+(\.\d+)?m?s\b`, "AGE"},
+		{`\b\d+(\.\d+)?m?s\b *`, "AGE "},
 		{`(SQLite file|PostgreSQL database) .*`, "DATABASE"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)

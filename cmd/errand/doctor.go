@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/ops"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var o ops.Options
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong with the queue and its database",
+		Long: `doctor runs checks, each in a read-only transaction of two seconds at most, and
+tells what to do about what they find. It exits with 5 if a check warns or fails.
+docs/doctor.md lists the checks.`,
+		Args: cobra.NoArgs,
+		RunE: a.on(dburl.Options{MustExist: true}, func(ctx context.Context, d *dburl.Database, _ []string) error {
+			return a.doctor(ctx, d, o, verbose)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&verbose, "verbose", "v", false, "with the SQL of each check")
+	flags.DurationVar(&o.Backlog.Warn, "backlog-warn", 0, "warn if a due job has waited for so long; 0 means a minute")
+	flags.DurationVar(&o.Backlog.Fail, "backlog-fail", 0, "fail if a due job has waited for so long; 0 means 15 minutes")
+	return cmd
+}
+
+func (a *app) doctor(ctx context.Context, d *dburl.Database, o ops.Options, verbose bool) error {
+	report, err := ops.Doctor(ctx, d.Queue, o)
+	if err != nil {
+		return err
+	}
+	report.At = report.At.UTC()
+	if !verbose {
+		for i := range report.Checks {
+			report.Checks[i].SQL = ""
+		}
+	}
+	if err := a.writeOne(report, a.reportText(report)); err != nil {
+		return err
+	}
+	if level := report.Level(); level != ops.OK {
+		return foundf("doctor: %s", level)
+	}
+	return nil
+}
+
+// reportText returns a line for each check, and its advice below it.
+func (a *app) reportText(r ops.Report) string {
+	longest := 0
+	for _, c := range r.Checks {
+		longest = max(longest, len(c.ID))
+	}
+	var b strings.Builder
+	for _, c := range r.Checks {
+		level := fmt.Sprintf("%-7s", c.Level)
+		fmt.Fprintf(&b, "%s  %-*s  %s\n", a.paint(string(c.Level), level), longest, escape(c.ID), escape(c.Value))
+		if c.Advice != "" {
+			fmt.Fprintf(&b, "%*s→ %s\n", 9+longest+2, "", escape(c.Advice))
+		}
+		if c.SQL != "" {
+			for line := range strings.Lines(c.SQL) {
+				fmt.Fprintf(&b, "    %s\n", escape(strings.TrimRight(line, "\n")))
+			}
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var q ops.Question
+	cmd := &cobra.Command{
+		Use:   "explain ID | --key KEY | --queue QUEUE | --kind KIND",
+		Short: "Tell why a job does not run, or what has become of it",
+		Long: `explain is asked about the job with an ID or a key, or about the due job of a
+queue or a kind that has waited longest. The first line is the verdict; others
+also keep the job from running. It exits with 5 if something is to be done, and
+with 3 if there is no such job. docs/doctor.md lists the reasons.`,
+		Args: cobra.MaximumNArgs(1),
+		Example: `  errand explain 42
+  errand explain --queue emails`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ids, err := parseIDs(args)
+		if err != nil {
+			return err
+		}
+		if len(ids) > 0 {
+			q.ID = ids[0]
+		}
+		if q == (ops.Question{}) {
+			return usagef("which job? Give an ID, --key, --queue or --kind")
+		}
+		return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.explain(ctx, d, q) })(cmd, args)
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.Key, "key", "", "the job with this key")
+	flags.StringVar(&q.Queue, "queue", "", "the oldest due job of this queue; with --key, the key's queue")
+	flags.StringVar(&q.Kind, "kind", "", "the oldest due job of this kind")
+	_ = cmd.RegisterFlagCompletionFunc("queue", a.completeQueues)
+	_ = cmd.RegisterFlagCompletionFunc("kind", a.completeKinds)
+	return cmd
+}
+
+// answerJSON is an answer of ops.Explain in the JSON of this program.
+type answerJSON struct {
+	ops.Answer
+	Job *jobJSON `json:"job,omitempty"`
+}
+
+func (a *app) explain(ctx context.Context, d *dburl.Database, q ops.Question) error {
+	answer, err := ops.Explain(ctx, d.Queue, q)
+	if err != nil {
+		return err
+	}
+	answer.At = answer.At.UTC()
+	item := answerJSON{Answer: answer}
+	if answer.Job != nil {
+		job := newJobJSON(*answer.Job, false)
+		item.Job = &job
+	}
+	if err := a.writeOne(item, a.answerText(answer)); err != nil {
+		return err
+	}
+	switch level := answer.Level(); {
+	case level == ops.OK:
+		return nil
+	case answer.Job == nil:
+		return nothingf("explain: %s", answer.Reasons[0].ID)
+	default:
+		return foundf("explain: %s", answer.Reasons[0].ID)
+	}
+}
+
+// answerText returns the reasons, each with its evidence and its remedy.
+func (a *app) answerText(answer ops.Answer) string {
+	var b strings.Builder
+	if j := answer.Job; j != nil {
+		fmt.Fprintf(&b, "job %d: %s, queue %s, kind %s, attempts %s\n", j.ID, escape(string(j.Status)), escape(j.Queue), escape(j.Kind), attemptText(*j))
+	}
+	for i, r := range answer.Reasons {
+		also := ""
+		if i > 0 {
+			also = "also: "
+		}
+		fmt.Fprintf(&b, "%s%s (%s)\n", also, a.paint(string(r.Level), escape(r.Verdict)), escape(r.ID))
+		for _, e := range r.Evidence {
+			fmt.Fprintf(&b, "  %s\n", escape(e))
+		}
+		if r.Remedy != "" {
+			fmt.Fprintf(&b, "  → %s\n", escape(r.Remedy))
+		}
+	}
+	if j := answer.Job; j != nil && j.LastError != "" {
+		fmt.Fprintf(&b, "last error: %s\n", escape(j.LastError))
+	}
+	for _, u := range answer.Unknown {
+		fmt.Fprintf(&b, "not known: %s\n", escape(u))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}

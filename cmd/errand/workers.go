@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// worker is a worker and the jobs that it holds.
+type worker struct {
+	queue.WorkerRecord
+	Runs []queue.Run `json:"runs"`
+}
+
+func (a *app) workersCommand() *cobra.Command {
+	most := 5
+	cmd := &cobra.Command{
+		Use:   "workers",
+		Short: "List the workers, and the jobs that they hold",
+		Long: `workers lists the workers that have reported themselves and have not stopped,
+with what each does: live, draining, or vanished, which means silent for more
+than 35 s. Of its jobs it shows those that were claimed first. A worker without
+a report, such as one in SQL, is listed as unknown.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().IntVar(&most, "jobs", most, "how many jobs of each worker to show, 1 to 1000")
+	cmd.RunE = a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.workers(ctx, d, most) })
+	return cmd
+}
+
+func (a *app) workers(ctx context.Context, d *dburl.Database, most int) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	list, err := workersOf(ctx, d, most)
+	if err != nil {
+		return err
+	}
+	return write(a, list, func() table {
+		t := table{columns: columns("WORKER STATUS BUSY SEEN QUEUES KINDS RUNS | HOST PID VERSION STARTED CLAIMED LISTENS CLAIM_ERROR")}
+		for _, w := range list {
+			t.add(w.Name, w.state(), fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), ageText(w.Silent)+" ago", strings.Join(w.Queues, ","),
+				w.kindText(), w.runText(), w.Host, strconv.Itoa(w.PID), w.Version, timeText(w.StartedAt), timeText(w.ClaimedAt), yes(w.Listens), w.ClaimError)
+		}
+		return t
+	})
+}
+
+// workersOf returns the workers with up to most of the jobs of each, and the holders that have not
+// reported themselves.
+func workersOf(ctx context.Context, d *dburl.Database, most int) ([]worker, error) {
+	fleet, err := need[queue.Fleet](d)
+	if err != nil {
+		return nil, err
+	}
+	records, err := fleet.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := fleet.Runs(ctx, most)
+	if err != nil {
+		return nil, err
+	}
+	list := []worker{}
+	index := make(map[string]int)
+	for _, r := range records {
+		r.StartedAt, r.ClaimedAt, r.DrainingAt, r.SeenAt = r.StartedAt.UTC(), r.ClaimedAt.UTC(), r.DrainingAt.UTC(), r.SeenAt.UTC()
+		index[r.Name] = len(list)
+		list = append(list, worker{WorkerRecord: r, Runs: []queue.Run{}})
+	}
+	for _, r := range runs {
+		r.Since = r.Since.UTC()
+		i, ok := index[r.Worker]
+		if !ok {
+			i = len(list)
+			index[r.Worker] = i
+			list = append(list, worker{WorkerRecord: queue.WorkerRecord{WorkerInfo: queue.WorkerInfo{Name: r.Worker}}})
+		}
+		list[i].Runs = append(list[i].Runs, r)
+	}
+	return list, nil
+}
+
+func (w worker) state() string {
+	switch {
+	case w.SeenAt.IsZero():
+		return "unknown"
+	case w.Vanished:
+		return "vanished"
+	case !w.DrainingAt.IsZero():
+		return "draining"
+	}
+	return "live"
+}
+
+func (w worker) kindText() string {
+	if len(w.Kinds) == 0 {
+		return "any"
+	}
+	return strings.Join(w.Kinds, ",")
+}
+
+func (w worker) runText() string {
+	var parts []string
+	for _, r := range w.Runs {
+		parts = append(parts, fmt.Sprintf("%d %s for %s", r.ID, r.Kind, ageText(r.Took)))
+	}
+	return strings.Join(parts, ", ")
+}
