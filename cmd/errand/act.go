@@ -219,7 +219,11 @@ func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s s
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(ctx, op, s, jobs); err != nil {
+	shown, err := a.details(ctx, inspector, jobs[:min(len(jobs), examples)])
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(ctx, op, s, shown, len(jobs)); err != nil {
 		return err
 	}
 	if s.dryRun {
@@ -286,7 +290,7 @@ func (a *app) choose(ctx context.Context, inspector queue.Inspector, op *operati
 	}
 	for _, status := range list {
 		f := s.filter
-		f.Status, f.Limit = status, s.max+1-len(jobs)
+		f.Status, f.Limit, f.Bare = status, s.max+1-len(jobs), f.Key == ""
 		if f.Expired || f.RunningFor > 0 {
 			if status != queue.StatusRunning {
 				continue
@@ -311,21 +315,37 @@ func (a *app) choose(ctx context.Context, inspector queue.Inspector, op *operati
 // examples is how many of the chosen jobs are shown.
 const examples = 10
 
-// confirm shows the jobs, and asks for their number.
-func (a *app) confirm(ctx context.Context, op *operation, s selection, jobs []queue.Record) error {
+// details reads jobs that were listed bare. It leaves out those that are gone meanwhile.
+func (a *app) details(ctx context.Context, inspector queue.Inspector, jobs []queue.Record) (list []queue.Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	for _, r := range jobs {
+		r, ok, err := inspector.Job(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+// confirm shows some of the n chosen jobs, and asks for n.
+func (a *app) confirm(ctx context.Context, op *operation, s selection, shown []queue.Record, n int) error {
 	out := a.out
 	a.out = a.err // standard output has the result alone
 	format := a.format
 	a.format = "table"
-	err := a.writeTable(jobTable(jobs[:min(len(jobs), examples)], false))
+	err := a.writeTable(jobTable(shown, false))
 	a.out, a.format = out, format
 	if err != nil {
 		return err
 	}
-	if len(jobs) > examples {
-		fmt.Fprintf(a.err, "and %d more\n", len(jobs)-examples)
+	if n > len(shown) {
+		fmt.Fprintf(a.err, "and %d more\n", n-len(shown))
 	}
-	fmt.Fprintf(a.err, "%s: %d jobs%s\n", op.name, len(jobs), escape(s.describe()))
+	fmt.Fprintf(a.err, "%s: %d jobs%s\n", op.name, n, escape(s.describe()))
 	if s.yes || s.dryRun {
 		return nil
 	}
@@ -337,7 +357,7 @@ func (a *app) confirm(ctx context.Context, op *operation, s selection, jobs []qu
 	if err != nil {
 		return err
 	}
-	if line != strconv.Itoa(len(jobs)) {
+	if line != strconv.Itoa(n) {
 		return refusedf("not confirmed, nothing was changed")
 	}
 	return nil

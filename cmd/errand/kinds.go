@@ -73,7 +73,7 @@ func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, isAll bool,
 	}
 	isAll = true
 	for _, status := range statuses {
-		page, next, err := inspector.Jobs(ctx, queue.Filter{Status: status, Limit: maxSeen})
+		page, next, err := inspector.Jobs(ctx, queue.Filter{Status: status, Limit: maxSeen, Bare: true})
 		if err != nil {
 			return nil, false, err
 		}
