@@ -26,8 +26,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 10 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 10 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 11 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 11 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
