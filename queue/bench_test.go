@@ -45,21 +45,42 @@ func (s *stub) Settle(_ context.Context, _ queue.DB, outcomes ...queue.Outcome) 
 	return nil, nil
 }
 
+// counting is a stub that takes reports of workers, so that they count their runs.
+type counting struct {
+	*stub
+	queue.Fleet
+}
+
+func (counting) ReportWorker(context.Context, queue.WorkerReport) error { return nil }
+
+func (counting) Stats(context.Context, queue.StatsFilter) ([]queue.StatsRecord, error) {
+	return nil, nil
+}
+
 // BenchmarkWorker measures the engine's own cost of a job, from its claim to its settling.
 func BenchmarkWorker(b *testing.B) {
-	mux := queue.NewMux()
-	mux.Handle(work.Name, queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
 	for _, concurrency := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("concurrency=%d", concurrency), func(b *testing.B) {
-			ctx, stop := context.WithCancel(b.Context())
-			defer stop()
-			w := queue.Worker{Backend: newStub(b.N, stop), Handler: mux, Concurrency: concurrency}
-			b.ReportAllocs()
-			b.ResetTimer()
-			if err := w.Run(ctx); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+			benchWorker(b, concurrency, func(s *stub) queue.Consumer { return s })
 		})
 	}
+}
+
+// BenchmarkWorkerCounting is BenchmarkWorker with a backend that is a Statistician.
+func BenchmarkWorkerCounting(b *testing.B) {
+	benchWorker(b, 100, func(s *stub) queue.Consumer { return counting{stub: s} })
+}
+
+func benchWorker(b *testing.B, concurrency int, backend func(*stub) queue.Consumer) {
+	mux := queue.NewMux()
+	mux.Handle(work.Name, queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	w := queue.Worker{Backend: backend(newStub(b.N, stop)), Handler: mux, Concurrency: concurrency}
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := w.Run(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
