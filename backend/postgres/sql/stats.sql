@@ -1,10 +1,10 @@
 -- Returns what runs came to: of queue $1 and kind $2, NULL for any, in minutes from $3 and before $4, NULL for no bound.
 -- $5 is how many seconds each row is about, NULL for all in one; $6 and $7 tell queues and kinds apart; $8 adds the
--- histograms.
+-- histograms. Without them nothing reads the arrays: so picked must not be materialized.
 -- Index: stats_pkey.
-WITH picked AS MATERIALIZED (
+WITH picked AS NOT MATERIALIZED (
     SELECT
-        minute, to_timestamp(floor(extract(epoch FROM minute) / $5::bigint) * $5::bigint) AS step,
+        minute, to_timestamp(floor(date_part('epoch', minute) / $5::bigint) * $5::bigint) AS step,
         CASE WHEN $6::boolean THEN queue ELSE '' END AS queue, CASE WHEN $7::boolean THEN kind ELSE '' END AS kind,
         done, failed, dead, lost, ran, waited, run_times, wait_times
     FROM errand.stats
