@@ -91,6 +91,10 @@ func TestAdminJSON(t *testing.T) {
 			`"lease_ns":5,"grace_ns":6,"listens":true,"poll_ns":7,"claim_error":"boom","started_at":"0001-01-01T00:00:00Z",` +
 			`"claimed_at":"1970-01-01T00:00:00Z","draining_at":"1970-01-01T00:00:01Z","seen_at":"0001-01-01T00:00:00Z","silent_ns":8,` +
 			`"vanished":true}`},
+		{queue.StatsRecord{}, `{"at":"0001-01-01T00:00:00Z","done":0,"failed":0,"dead":0,"lost":0,"ran_ns":0,"waited_ns":0}`},
+		{queue.StatsRecord{Queue: "q", Kind: "k", Stats: queue.Stats{Done: 1, Ran: 2, Waited: 3, RunTimes: queue.Histogram{1}, WaitTimes: queue.Histogram{0, 1}}},
+			`{"at":"0001-01-01T00:00:00Z","queue":"q","kind":"k","done":1,"failed":0,"dead":0,"lost":0,"ran_ns":2,"waited_ns":3,` +
+				`"run_times":[1],"wait_times":[0,1]}`},
 		{queue.Run{Worker: "w", ID: 1, Queue: "q", Kind: "k", Attempt: 2, Took: 3},
 			`{"worker":"w","id":1,"queue":"q","kind":"k","attempt":2,"since":"0001-01-01T00:00:00Z","took_ns":3}`},
 	} {
