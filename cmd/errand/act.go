@@ -22,7 +22,7 @@ type operation struct {
 	past     string         // such as retried
 	statuses []queue.Status // that it acts on
 	usual    []queue.Status // those that filters choose without --status
-	change   func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error)
+	change   func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error)
 }
 
 // live are the statuses of jobs that have not ended.
@@ -58,12 +58,12 @@ stays as it is if a live job has its key.`,
 	}, &operation{
 		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead},
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
-		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
 			redriver, err := need[queue.Redriver](d)
 			if err != nil {
 				return 0, err
 			}
-			return redriver.Redrive(ctx, nil, which)
+			return redriver.Redrive(ctx, db, which)
 		},
 	})
 }
@@ -79,12 +79,12 @@ are asked to cancel them, which ends their handlers' contexts.`,
 	}, &operation{
 		name: "cancel", past: "cancelled, or asked to be",
 		statuses: live, usual: live,
-		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
 			canceller, err := need[queue.Canceller](d)
 			if err != nil {
 				return 0, err
 			}
-			return canceller.Cancel(ctx, nil, which)
+			return canceller.Cancel(ctx, db, which)
 		},
 	})
 }
@@ -108,12 +108,12 @@ held job becomes pending.`,
 	}, &operation{
 		name: "reschedule", past: "rescheduled",
 		statuses: live[:2], usual: live[:2],
-		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
 			editor, err := need[queue.Editor](d)
 			if err != nil {
 				return 0, err
 			}
-			return editor.Edit(ctx, nil, which, change)
+			return editor.Edit(ctx, db, which, change)
 		},
 	})
 	cmd.Flags().BoolVar(&change.RunNow, "now", false, "due now")
@@ -136,12 +136,12 @@ of --status pending, held or completed.`,
 	}, &operation{
 		name: "delete", past: "deleted", usual: []queue.Status{queue.StatusDead, queue.StatusCancelled},
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusPending, queue.StatusHeld, queue.StatusCompleted},
-		change: func(ctx context.Context, d *dburl.Database, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
 			deleter, err := need[queue.Deleter](d)
 			if err != nil {
 				return 0, err
 			}
-			return deleter.Delete(ctx, nil, which)
+			return deleter.Delete(ctx, db, which)
 		},
 	})
 }
@@ -168,7 +168,7 @@ are changed, and none that comes later. Without a terminal give --yes and --max.
 		}
 		return a.writing(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.operate(ctx, d, op, s) })(cmd, args)
 	}
-	return cmd
+	return a.audited(cmd)
 }
 
 // check returns an error if it is not clear which jobs are meant.
@@ -229,7 +229,7 @@ func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s s
 	if s.dryRun {
 		return nil
 	}
-	done, err := a.change(ctx, d, op, jobs)
+	done, err := a.change(ctx, d, op, s, jobs)
 	if err != nil {
 		return fmt.Errorf("%d of %d jobs %s, then: %w", done, len(jobs), op.past, err)
 	}
@@ -266,7 +266,7 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 	if s.dryRun {
 		return a.writeTable(jobTable(jobs, false))
 	}
-	done, err := a.change(ctx, d, op, jobs)
+	done, err := a.change(ctx, d, op, s, jobs)
 	switch {
 	case err != nil:
 		return err
@@ -345,7 +345,7 @@ func (a *app) confirm(ctx context.Context, op *operation, s selection, shown []q
 	if n > len(shown) {
 		fmt.Fprintf(a.err, "and %d more\n", n-len(shown))
 	}
-	fmt.Fprintf(a.err, "%s: %d jobs%s\n", op.name, n, escape(s.describe()))
+	fmt.Fprintf(a.err, "%s: %d jobs with %s\n", op.name, n, escape(s.text()))
 	if s.yes || s.dryRun {
 		return nil
 	}
@@ -378,14 +378,17 @@ func (a *app) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// describe returns the filters that are set, such as " with kind email.welcome, group acme".
-func (s selection) describe() string {
+// text returns what was chosen, such as "kind=email.welcome group=acme".
+func (s selection) text() string {
 	f := s.filter
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {
-			parts = append(parts, name+" "+value)
+			parts = append(parts, name+"="+value)
 		}
+	}
+	for _, id := range s.ids {
+		add("id", strconv.FormatInt(id, 10))
 	}
 	add("queue", f.Queue)
 	add("kind", f.Kind)
@@ -393,15 +396,15 @@ func (s selection) describe() string {
 	add("key", f.Key)
 	add("group", f.Group)
 	if f.MinAttempts > 0 {
-		add("attempts from", strconv.Itoa(f.MinAttempts))
+		add("min-attempts", strconv.Itoa(f.MinAttempts))
 	}
 	if f.Expired {
-		add("lease", "expired")
+		add("expired", "true")
 	}
 	if f.RunningFor > 0 {
-		add("running for", f.RunningFor.String())
+		add("running-for", f.RunningFor.String())
 	}
-	return " with " + strings.Join(parts, ", ")
+	return strings.Join(parts, " ")
 }
 
 const (
@@ -409,8 +412,25 @@ const (
 	progressAfter = 2 * time.Second
 )
 
-// change runs the operation on the jobs, a batch of one status a call.
-func (a *app) change(ctx context.Context, d *dburl.Database, op *operation, jobs []queue.Record) (done int, err error) {
+// changeBatch runs the operation on some jobs, in a transaction with its entry in the audit log.
+func (a *app) changeBatch(ctx context.Context, d *dburl.Database, op *operation, s selection, which queue.Which) (n int, err error) {
+	entry := queue.AuditEntry{Action: "jobs." + op.name, Selection: s.text()}
+	if len(which.IDs) == 1 {
+		entry.JobID = which.IDs[0]
+	}
+	err = a.act(ctx, d, entry, func(db queue.DB, entry *queue.AuditEntry) (err error) {
+		n, err = op.change(ctx, d, db, which)
+		entry.Count = int64(n)
+		return err
+	})
+	if err != nil {
+		return 0, err // nothing of it was committed
+	}
+	return n, nil
+}
+
+// change runs the operation on the jobs, a batch of one status a transaction.
+func (a *app) change(ctx context.Context, d *dburl.Database, op *operation, s selection, jobs []queue.Record) (done int, err error) {
 	began := time.Now()
 	for _, status := range op.statuses {
 		var ids []int64
@@ -420,11 +440,11 @@ func (a *app) change(ctx context.Context, d *dburl.Database, op *operation, jobs
 			}
 		}
 		for part := range slices.Chunk(ids, batch) {
-			n, err := op.change(ctx, d, queue.Which{IDs: part, Status: status})
-			done += n
+			n, err := a.changeBatch(ctx, d, op, s, queue.Which{IDs: part, Status: status})
 			if err != nil {
 				return done, err
 			}
+			done += n
 			if _, ok := terminal(a.err); ok && time.Since(began) > progressAfter {
 				fmt.Fprintf(a.err, "\r%d of %d ", done, len(jobs))
 			}

@@ -27,6 +27,7 @@ type app struct {
 	format  string
 	timeout time.Duration
 	quiet   bool
+	reason  string // of an action, for the audit log
 
 	started bool // the command line was accepted
 }
@@ -88,7 +89,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not name the database on standard error")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
 	group(root, a.versionCommand(), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
-		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand())
+		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand(),
+		a.auditCommand())
 	return root
 }
 
@@ -127,6 +129,12 @@ func (a *app) reading(f action) func(*cobra.Command, []string) error {
 
 // writing makes the RunE of a command that changes something.
 func (a *app) writing(f action) func(*cobra.Command, []string) error {
+	return a.on(dburl.Options{MustExist: true}, f)
+}
+
+// examining makes the RunE of a command of package ops. It changes nothing, but its handle can write:
+// on PostgreSQL such a setting would be a finding, and on SQLite it tries the write lock.
+func (a *app) examining(f action) func(*cobra.Command, []string) error {
 	return a.on(dburl.Options{MustExist: true}, f)
 }
 

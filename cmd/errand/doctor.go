@@ -17,11 +17,11 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with the queue and its database",
-		Long: `doctor runs checks, each in a read-only transaction of two seconds at most, and
+		Long: `doctor runs checks, which take two seconds each at most and change nothing, and
 tells what to do about what they find. It exits with 5 if a check warns or fails.
 docs/doctor.md lists the checks.`,
 		Args: cobra.NoArgs,
-		RunE: a.on(dburl.Options{MustExist: true}, func(ctx context.Context, d *dburl.Database, _ []string) error {
+		RunE: a.examining(func(ctx context.Context, d *dburl.Database, _ []string) error {
 			return a.doctor(ctx, d, o, verbose)
 		}),
 	}
@@ -98,7 +98,7 @@ with 3 if there is no such job. docs/doctor.md lists the reasons.`,
 		if q == (ops.Question{}) {
 			return usagef("which job? Give an ID, --key, --queue or --kind")
 		}
-		return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.explain(ctx, d, q) })(cmd, args)
+		return a.examining(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.explain(ctx, d, q) })(cmd, args)
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&q.Key, "key", "", "the job with this key")

@@ -59,10 +59,13 @@ func exitCode(ctx context.Context, err error, started bool) int {
 		return own.code
 	case !started || errors.As(err, &bad):
 		return exitUsage
-	case errors.As(err, &sql) && sql.SQLState() == insufficientPrivilege:
+	case errors.As(err, &sql) && (sql.SQLState() == insufficientPrivilege || sql.SQLState() == lockNotAvailable):
 		return exitRefused
 	}
 	return exitFailed
 }
 
-const insufficientPrivilege = "42501"
+const (
+	insufficientPrivilege = "42501"
+	lockNotAvailable      = "55P03"
+)

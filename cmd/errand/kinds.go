@@ -49,7 +49,7 @@ func (a *app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a kind that has no job")
-	return cmd
+	return a.audited(cmd)
 }
 
 // statuses are those that jobs have, in the order in which tables show them.
@@ -143,17 +143,19 @@ func (a *app) pauseKinds(ctx context.Context, d *dburl.Database, names []string,
 	if err != nil {
 		return err
 	}
-	if paused {
-		err = pauser.PauseKinds(ctx, nil, names...)
-	} else {
-		err = pauser.ResumeKinds(ctx, nil, names...)
-	}
-	if err != nil {
-		return err
-	}
 	var list []changed
 	for _, name := range names {
-		list = append(list, changed{Name: name, Paused: paused, Changed: slices.Contains(before, name) != paused})
+		c := changed{Name: name, Paused: paused, Changed: slices.Contains(before, name) != paused}
+		err := a.act(ctx, d, pauseEntry("kinds", "kind="+name, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
+			if paused {
+				return pauser.PauseKinds(ctx, db, name)
+			}
+			return pauser.ResumeKinds(ctx, db, name)
+		})
+		if err != nil {
+			return err
+		}
+		list = append(list, c)
 	}
 	return a.writeChanged("KIND", list)
 }
@@ -163,6 +165,18 @@ type changed struct {
 	Name    string `json:"name"`
 	Paused  bool   `json:"paused"`
 	Changed bool   `json:"changed"` // false if it was so before
+}
+
+// pauseEntry is the audit entry of a pause, or of its end.
+func pauseEntry(what, selection string, paused bool, c changed) queue.AuditEntry {
+	entry := queue.AuditEntry{Action: what + ".resume", Selection: selection}
+	if paused {
+		entry.Action = what + ".pause"
+	}
+	if c.Changed {
+		entry.Count = 1
+	}
+	return entry
 }
 
 // writeChanged writes what has been paused or resumed.

@@ -198,7 +198,7 @@ func (a *app) pauseQueueCommand(name, short string, paused bool) *cobra.Command 
 	}
 	cmd.Flags().StringVar(&groupName, "group", "", "only the jobs of this group")
 	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a queue that has no job and no rule")
-	return cmd
+	return a.audited(cmd)
 }
 
 func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string, group string, paused, unseen bool) error {
@@ -225,15 +225,21 @@ func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string
 	}
 	var list []changed
 	for _, name := range names {
-		if group == "" {
-			err = ruler.PauseQueue(ctx, nil, name, paused)
-		} else {
-			err = ruler.PauseGroup(ctx, nil, name, group, paused)
+		c := changed{Name: name, Paused: paused, Changed: was[name] != paused}
+		selection := "queue=" + name
+		if group != "" {
+			selection += " group=" + group
 		}
+		err := a.act(ctx, d, pauseEntry("queues", selection, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
+			if group == "" {
+				return ruler.PauseQueue(ctx, db, name, paused)
+			}
+			return ruler.PauseGroup(ctx, db, name, group, paused)
+		})
 		if err != nil {
 			return err
 		}
-		list = append(list, changed{Name: name, Paused: paused, Changed: was[name] != paused})
+		list = append(list, c)
 	}
 	return a.writeChanged("QUEUE", list)
 }

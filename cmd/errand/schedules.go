@@ -77,7 +77,7 @@ func newScheduledJob(job *queue.Job, payload bool) scheduledJob {
 }
 
 func (a *app) pauseScheduleCommand(name, short string, paused bool) *cobra.Command {
-	return &cobra.Command{
+	return a.audited(&cobra.Command{
 		Use:               name + " NAME...",
 		Short:             short,
 		Args:              cobra.MinimumNArgs(1),
@@ -85,7 +85,7 @@ func (a *app) pauseScheduleCommand(name, short string, paused bool) *cobra.Comma
 		RunE: a.writing(func(ctx context.Context, d *dburl.Database, args []string) error {
 			return a.pauseSchedules(ctx, d, args, paused)
 		}),
-	}
+	})
 }
 
 func (a *app) pauseSchedules(ctx context.Context, d *dburl.Database, names []string, paused bool) error {
@@ -110,12 +110,17 @@ func (a *app) pauseSchedules(ctx context.Context, d *dburl.Database, names []str
 			return nothingf("no schedule %s%s", name, hint)
 		}
 	}
-	if _, err := scheduler.PauseSchedules(ctx, nil, paused, names...); err != nil {
-		return err
-	}
 	var list []changed
 	for _, name := range names {
-		list = append(list, changed{Name: name, Paused: paused, Changed: was[name] != paused})
+		c := changed{Name: name, Paused: paused, Changed: was[name] != paused}
+		err := a.act(ctx, d, pauseEntry("schedules", "schedule="+name, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
+			_, err := scheduler.PauseSchedules(ctx, db, paused, name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		list = append(list, c)
 	}
 	return a.writeChanged("NAME", list)
 }

@@ -101,7 +101,7 @@ func seedHostile(ctx context.Context, d *dburl.Database) error {
 		return err
 	}
 	// What foreign SQL may write beyond that.
-	jobs, update := "errand.jobs", `UPDATE %s SET kind = $1, queue = $1, locked_by = $1`
+	jobs, update := "errand.jobs", `UPDATE %s SET kind = CAST($1 AS text), queue = CAST($1 AS text), locked_by = CAST($1 AS text)`
 	if d.Scheme == dburl.SQLite {
 		jobs = "errand_jobs"
 	}

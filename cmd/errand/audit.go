@@ -1,0 +1,126 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"os"
+	"os/user"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// audited adds the flag --reason to a command whose action is written to the audit log.
+func (a *app) audited(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&a.reason, "reason", "", "why, for the audit log")
+	return cmd
+}
+
+// act runs an action and appends its entry to the audit log, in one transaction. The action fills in
+// the Count of the entry.
+func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry, action func(db queue.DB, entry *queue.AuditEntry) error) error {
+	auditor, err := need[queue.Auditor](d)
+	if err != nil {
+		return err
+	}
+	entry.Actor, entry.Reason = actor(), a.reason
+	tx, end, err := begin(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := action(tx, &entry); err != nil {
+		return err
+	}
+	if err := auditor.Audit(ctx, tx, entry); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// limitLockWait keeps a transaction from holding what it has changed for long while it waits for
+// what another has locked.
+const limitLockWait = "SET LOCAL lock_timeout = '5s'"
+
+// begin begins a transaction that writes. end rolls it back, unless it was committed.
+func begin(ctx context.Context, d *dburl.Database) (tx *sql.Tx, end func(), err error) {
+	if beginner, ok := queue.As[queue.TxBeginner](d.Queue); ok {
+		return beginner.BeginTx(ctx, nil, nil)
+	}
+	tx, err = d.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() { _ = tx.Rollback() }
+	if _, err := tx.ExecContext(ctx, limitLockWait); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return tx, end, nil
+}
+
+// actor returns who acts, as this host knows them: user@host.
+func actor() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname()
+	text := name + "@" + cmp.Or(host, "unknown")
+	return text[:min(len(text), 200)]
+}
+
+func (a *app) auditCommand() *cobra.Command {
+	var f queue.AuditFilter
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "List who has done what, newest first",
+		Long: `audit lists the actions of people and programs. This program writes an entry in
+the transaction of each action but enqueue: the user and the host, the action,
+what it was meant for, how many it has changed, and the --reason.`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.Actor, "actor", "", "only actions of this actor")
+	flags.StringVar(&f.Action, "action", "", "only this action, such as jobs.cancel")
+	flags.Int64Var(&f.JobID, "job", 0, "only actions on the job with this `ID` alone")
+	flags.Int64Var(&f.Before, "before", 0, "only entries with a lower `ID`")
+	flags.IntVar(&f.Limit, "limit", 50, "how many entries to list at most, up to 1000")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := f.Checked(); err != nil {
+			return err
+		}
+		return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.audit(ctx, d, f) })(cmd, args)
+	}
+	return cmd
+}
+
+func (a *app) audit(ctx context.Context, d *dburl.Database, f queue.AuditFilter) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	auditor, err := need[queue.Auditor](d)
+	if err != nil {
+		return err
+	}
+	list, next, err := auditor.AuditLog(ctx, f)
+	if err != nil {
+		return err
+	}
+	if next != 0 {
+		a.notef("listed %d, and there may be more: --before %d goes on", len(list), next)
+	}
+	for i := range list {
+		list[i].At = list[i].At.UTC()
+	}
+	return write(a, list, func() table {
+		t := table{columns: columns("AT ACTOR ACTION COUNT SELECTION REASON | ID")}
+		for _, e := range list {
+			t.add(timeText(e.At), e.Actor, e.Action, strconv.FormatInt(e.Count, 10), e.Selection, e.Reason, strconv.FormatInt(e.ID, 10))
+		}
+		return t
+	})
+}
