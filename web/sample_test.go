@@ -143,3 +143,13 @@ func TestNotModified(t *testing.T) {
 		t.Errorf("changed: status %d", a.status)
 	}
 }
+
+// wantTexts fails the test unless the page has all texts.
+func wantTexts(t *testing.T, page string, texts []string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %q:\n%s", text, page)
+		}
+	}
+}

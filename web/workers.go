@@ -74,6 +74,11 @@ func workers(q *request) error {
 	return q.render("workers", v)
 }
 
+// isAnyAlive reports whether a worker is known that lives, or nothing is known of the workers.
+func isAnyAlive(c reading[crew]) bool {
+	return c.At.IsZero() || slices.ContainsFunc(c.Value.Workers, func(w queue.WorkerRecord) bool { return !w.Vanished })
+}
+
 // workersNote is what the overview says of the workers: "" if nothing is known of them.
 func workersNote(c reading[crew]) (text string, vanished int) {
 	if c.At.IsZero() {
@@ -88,6 +93,9 @@ func workersNote(c reading[crew]) (text string, vanished int) {
 		live++
 		busy += w.Busy
 		places += w.Concurrency
+	}
+	if live == 0 {
+		return "No worker is alive", vanished
 	}
 	return fmt.Sprintf("%s, %s of %s places busy", plural(int64(live), "worker"), number(busy), number(places)), vanished
 }

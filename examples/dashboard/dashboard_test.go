@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDashboard: without a login nobody sees the dashboard. Ann sees the jobs of the shop, and may
+// act on them.
+func TestDashboard(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	site, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- run(ctx, "sqlite:"+filepath.Join(t.TempDir(), "shop.db"), "localhost:0", func(url string) { site <- url })
+	}()
+	var address string
+	select {
+	case address = <-site:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	if page := get(t, browser, address+"/errand/jobs"); !strings.Contains(page, "Log in") {
+		t.Errorf("without a login: %s", page)
+	}
+	response, err := browser.PostForm(address+"/login", url.Values{"name": {"ann"}, "password": {password}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		page := get(t, browser, address+"/errand/jobs?kind=webhook.deliver")
+		if strings.Contains(page, "group <bdi>partner-") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no job appears: %s", page)
+		}
+	}
+	tax := regexp.MustCompile(`jobs/\d+`).FindString(get(t, browser, address+"/errand/jobs?queue=tax"))
+	if page := get(t, browser, address+"/errand/"+tax); !strings.Contains(page, "Cancel the job") || !strings.Contains(page, "Why it does not run") {
+		t.Errorf("the page of a job that no worker serves: %s", page)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func get(t *testing.T, browser *http.Client, page string) string {
+	t.Helper()
+	response, err := browser.Get(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
