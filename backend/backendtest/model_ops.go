@@ -21,6 +21,9 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	if can[queue.Redriver](m.h) {
 		actions["redrive"] = m.redrive
 	}
+	if can[queue.Deleter](m.h) {
+		actions["delete"] = func(rt *rapid.T) { m.remove(rt, nil) }
+	}
 	if can[queue.Reclaimer](m.h) {
 		actions["crash"] = m.crash
 	}
@@ -36,12 +39,12 @@ func (m *model) transaction(rt *rapid.T) {
 	defer func() { _ = tx.Rollback() }()
 	before := m.state
 	m.state = before.clone()
+	operations := []func(*rapid.T, queue.DB){m.enqueue, m.settle}
+	if can[queue.Deleter](m.h) {
+		operations = append(operations, m.remove)
+	}
 	for range rapid.IntRange(1, 3).Draw(rt, "operations") {
-		if rapid.Bool().Draw(rt, "enqueue") {
-			m.enqueue(rt, tx)
-		} else {
-			m.settle(rt, tx)
-		}
+		operations[rapid.IntRange(0, len(operations)-1).Draw(rt, "operation")](rt, tx)
 	}
 	end := tx.Commit
 	if !rapid.Bool().Draw(rt, "commit") {

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -68,6 +69,35 @@ func (m *model) redrivable(dead []*modelJob, which queue.Which) map[string]int {
 		}
 	}
 	return groups
+}
+
+// remove deletes one job, which may run, or the pending or dead jobs of a queue and kind.
+func (m *model) remove(rt *rapid.T, db queue.DB) {
+	deleter, _ := queue.As[queue.Deleter](m.h.Queue)
+	all := slices.SortedFunc(maps.Values(m.jobs), func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
+	all = slices.DeleteFunc(all, func(j *modelJob) bool { return j.Status == queue.StatusCompleted }) // it may not be kept
+	if len(all) == 0 {
+		return
+	}
+	one := rapid.SampledFrom(all).Draw(rt, "job")
+	which := queue.Which{IDs: []int64{one.ID}}
+	if rapid.Bool().Draw(rt, "all of its queue") {
+		which = queue.Which{
+			Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind"),
+			Status: rapid.SampledFrom([]queue.Status{queue.StatusPending, queue.StatusDead}).Draw(rt, "status"),
+		}
+	}
+	want := 0
+	for _, j := range all {
+		if which.Matches(&j.Record) && j.Status != queue.StatusRunning && (which.Status == "" || which.Status == j.Status) {
+			delete(m.jobs, j.ID)
+			want++
+		}
+	}
+	n, err := deleter.Delete(m.ctx, db, which)
+	if err != nil || n != want {
+		rt.Fatalf("Delete(%+v): got %d, error %v; want %d", which, n, err, want)
+	}
 }
 
 // crash claims jobs and lets their leases expire.
