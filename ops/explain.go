@@ -175,7 +175,8 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 		waiting, err := f.pending(ctx)
 		return append(reasons, waiting...), err
 	}
-	return append(reasons, f.ended()...), nil
+	ended, err := f.ended(ctx)
+	return append(reasons, ended...), err
 }
 
 // tryOrNote reports whether err is nil. It notes a missing right and a time-out as something that is

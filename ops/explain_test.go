@@ -154,6 +154,16 @@ var cases = []struct {
 		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
 		return ops.Question{Key: "a key", Queue: queue.DefaultQueue}
 	}},
+	{"deleted", ops.OK, func(t *testing.T, q backends) ops.Question {
+		id := enqueue(t, q, queue.Job{})
+		if n, err := q.Delete(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+			t.Fatalf("deleted %d, error %v", n, err)
+		}
+		if err := q.Audit(t.Context(), nil, queue.AuditEntry{Actor: "ann", Action: "delete", Count: 1, JobID: id}); err != nil {
+			t.Fatal(err)
+		}
+		return ops.Question{ID: id}
+	}},
 	{"no-such-key", ops.Warn, func(t *testing.T, q backends) ops.Question {
 		enqueue(t, q, queue.Job{Key: "a key", Queue: "q"})
 		return ops.Question{Key: "a key", Queue: queue.DefaultQueue}
@@ -235,6 +245,8 @@ type backends interface {
 	queue.Ruler
 	queue.Reclaimer
 	queue.Fleet
+	queue.Deleter
+	queue.Auditor
 }
 
 func cancel(t *testing.T, q queue.Canceller, id int64) {

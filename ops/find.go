@@ -34,6 +34,11 @@ func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
 	if err := f.read(ctx, id); err != nil || f.job != nil {
 		return nil, err
 	}
+	if entry, ok, err := f.audited(ctx, id, "delete"); err != nil {
+		return nil, err
+	} else if ok {
+		return []Reason{{ID: "deleted", Level: OK, Verdict: fmt.Sprintf("Job %d was deleted by a person.", id), Evidence: []string{entry}}}, nil
+	}
 	if f.file != nil {
 		never, last, err := f.file.neverDrawn(ctx, id)
 		if err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ const crashed = "errand: the lease of worker "
 const long = 10 * time.Minute
 
 // ended returns why a job that neither waits nor runs will not run.
-func (f *facts) ended() []Reason {
+func (f *facts) ended(ctx context.Context) ([]Reason, error) {
 	j := f.job
 	attempts := fmt.Sprintf("it has used %d of %d attempts", j.Attempt, j.MaxAttempts)
 	redrive := fmt.Sprintf("mend the cause, then errand jobs retry %d", j.ID)
@@ -24,18 +25,23 @@ func (f *facts) ended() []Reason {
 	}
 	switch j.Status {
 	case queue.StatusCompleted:
-		return []Reason{{ID: "completed", Level: OK, Verdict: fmt.Sprintf("Job %d is done, %s.", j.ID, ago(j.FinishedAt)), Evidence: []string{attempts}}}
+		return []Reason{{ID: "completed", Level: OK, Verdict: fmt.Sprintf("Job %d is done, %s.", j.ID, ago(j.FinishedAt)), Evidence: []string{attempts}}}, nil
 	case queue.StatusCancelled:
-		return []Reason{{ID: "cancelled", Level: OK, Verdict: fmt.Sprintf("Job %d was cancelled, %s.", j.ID, ago(j.CancelAt)), Evidence: []string{attempts},
-			Remedy: fmt.Sprintf("to run it nevertheless: errand jobs retry %d", j.ID)}}
+		r := Reason{ID: "cancelled", Level: OK, Verdict: fmt.Sprintf("Job %d was cancelled, %s.", j.ID, ago(j.CancelAt)), Evidence: []string{attempts},
+			Remedy: fmt.Sprintf("to run it nevertheless: errand jobs retry %d", j.ID)}
+		entry, ok, err := f.audited(ctx, j.ID, "cancel")
+		if ok {
+			r.Evidence = append(r.Evidence, entry)
+		}
+		return []Reason{r}, err
 	case queue.StatusHeld:
 		return []Reason{{ID: "held", Level: Fail, Verdict: fmt.Sprintf("Job %d is held: it would be dead, and the rule of its queue keeps its group in order.", j.ID),
-			Evidence: []string{attempts, fmt.Sprintf("group %q of queue %s waits for it", j.Group, j.Queue)}, Remedy: redrive + ", or cancel it, which lets its group pass"}}
+			Evidence: []string{attempts, fmt.Sprintf("group %q of queue %s waits for it", j.Group, j.Queue)}, Remedy: redrive + ", or cancel it, which lets its group pass"}}, nil
 	case queue.StatusDead:
-		return []Reason{f.dead(attempts, redrive)}
+		return []Reason{f.dead(attempts, redrive)}, nil
 	}
 	return []Reason{{ID: "foreign-status", Level: Fail, Verdict: fmt.Sprintf("Job %d has the status %s, which errand does not set.", j.ID, j.Status),
-		Evidence: []string{"a statement that is not errand's has written it"}, Remedy: "set its status by SQL to pending or dead"}}
+		Evidence: []string{"a statement that is not errand's has written it"}, Remedy: "set its status by SQL to pending or dead"}}, nil
 }
 
 // dead returns why a job is dead.

@@ -44,7 +44,7 @@ func (f *facts) notDue() Reason {
 	j := f.job
 	in := j.ScheduledAt.Sub(f.at)
 	due := fmt.Sprintf("it is due in %v, at %s by the database's clock", short(in), j.ScheduledAt.Format(time.RFC3339))
-	runNow := fmt.Sprintf("wait, or run it now: errand jobs reschedule %d", j.ID)
+	runNow := fmt.Sprintf("wait, or run it now: errand jobs reschedule %d --now", j.ID)
 	switch {
 	case j.ScheduledAt.Year() >= never:
 		return Reason{ID: "never-due", Level: Warn, Verdict: fmt.Sprintf("Job %d is scheduled for never.", j.ID),
@@ -73,7 +73,7 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 			reasons = append(reasons, Reason{ID: "queue-paused", Level: Warn, Verdict: "The queue " + j.Queue + " is paused.", Remedy: "errand queues resume " + j.Queue})
 		case r.Group == j.Group:
 			reasons = append(reasons, Reason{ID: "group-paused", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is paused.", j.Group, j.Queue),
-				Remedy: "resume it: PauseGroup with false"})
+				Remedy: fmt.Sprintf("errand queues resume %s --group %s", j.Queue, j.Group)})
 		}
 	}
 	pauser, ok := queue.As[queue.Pauser](f.queue)
@@ -85,7 +85,7 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 		return reasons, err
 	}
 	if slices.Contains(kinds, j.Kind) {
-		reasons = append(reasons, Reason{ID: "kind-paused", Level: Warn, Verdict: "The kind " + j.Kind + " is paused.", Remedy: "resume it: ResumeKinds"})
+		reasons = append(reasons, Reason{ID: "kind-paused", Level: Warn, Verdict: "The kind " + j.Kind + " is paused.", Remedy: "errand kinds resume " + j.Kind})
 	}
 	return reasons, nil
 }

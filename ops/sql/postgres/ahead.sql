@@ -3,7 +3,8 @@
 SELECT count(*)
 FROM (
     SELECT FROM errand.jobs a, (SELECT queue, priority, scheduled_at, id FROM errand.jobs WHERE id = $1::bigint) AS t
-    WHERE a.status = 'pending' AND a.queue = t.queue AND (a.priority, a.scheduled_at, a.id) < (t.priority, t.scheduled_at, t.id)
+    WHERE a.status = 'pending' AND a.queue = t.queue
+        AND (a.priority, a.scheduled_at, a.id) < (t.priority, t.scheduled_at, t.id)
         AND a.scheduled_at <= statement_timestamp()
     LIMIT 1001
 ) AS s

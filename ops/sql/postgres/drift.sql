@@ -1,6 +1,8 @@
--- What is in the schema: indexes, columns, constraints, functions, triggers, types and options of tables. Of an index and a
--- trigger also whether it is in use.
-SELECT 'index' AS kind, c.relname::text AS name, pg_get_indexdef(i.indexrelid) AS definition, i.indisvalid AND i.indisready
+-- What is in the schema: indexes, columns, constraints, functions, triggers, types and options of tables. Of an index
+-- and a trigger also whether it is in use.
+SELECT
+    'index' AS kind, c.relname::text AS name, pg_get_indexdef(i.indexrelid) AS definition,
+    i.indisvalid AND i.indisready
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relnamespace = 'errand'::regnamespace
 UNION ALL
 SELECT
@@ -18,12 +20,14 @@ UNION ALL
 SELECT 'function', p.proname::text, p.prosrc, true FROM pg_proc p WHERE p.pronamespace = 'errand'::regnamespace
 UNION ALL
 SELECT 'trigger', c.relname || '.' || t.tgname, '', t.tgenabled <> 'D'
-FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'errand'::regnamespace AND NOT t.tgisinternal
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE c.relnamespace = 'errand'::regnamespace AND NOT t.tgisinternal
 UNION ALL
 SELECT 'type', t.typname::text, string_agg(e.enumlabel, ', ' ORDER BY e.enumsortorder), true
 FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid WHERE t.typnamespace = 'errand'::regnamespace GROUP BY t.typname
 UNION ALL
 SELECT 'options', c.relname::text, array_to_string(ARRAY(
-    SELECT o.option FROM unnest(c.reloptions) AS o (option) WHERE o.option NOT LIKE 'autovacuum\_enabled=%' ORDER BY 1), ', '), true
+    SELECT o.option FROM unnest(c.reloptions) AS o (option)
+    WHERE o.option NOT LIKE 'autovacuum\_enabled=%' ORDER BY 1), ', '), true
 FROM pg_class c WHERE c.relnamespace = 'errand'::regnamespace AND c.relkind = 'r'
 ORDER BY 1, 2, 3

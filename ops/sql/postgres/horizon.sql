@@ -12,7 +12,8 @@ SELECT * FROM (
         AND datname = current_database()
         AND coalesce(query, '') NOT LIKE 'autovacuum: VACUUM%' -- the server does not wait for them
     UNION ALL
-    SELECT 'prepared', gid, age(transaction), extract(epoch FROM clock_timestamp() - prepared)::float8, '', owner::text, ''
+    SELECT
+        'prepared', gid, age(transaction), extract(epoch FROM clock_timestamp() - prepared)::float8, '', owner::text, ''
     FROM pg_prepared_xacts WHERE database = current_database()
     UNION ALL
     SELECT 'slot', slot_name::text, age(xmin), NULL, '', '', CASE WHEN active THEN 'active' ELSE 'inactive' END

@@ -1,7 +1,8 @@
 -- The transactions that have locked the table of jobs against writes, or wait to do so. Claims wait behind both.
 SELECT
-    coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.application_name, ''), coalesce(a.usename::text, p.owner::text, ''),
-    coalesce(a.state, ''), coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8
+    coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.application_name, ''),
+    coalesce(a.usename::text, p.owner::text, ''), coalesce(a.state, ''),
+    coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8
 FROM pg_locks l
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction::text

@@ -1,7 +1,8 @@
 -- The open transactions that have written to the table of jobs, the oldest first.
 SELECT DISTINCT
-    coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.application_name, ''), coalesce(a.usename::text, p.owner::text, ''),
-    coalesce(a.state, ''), coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8
+    coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.application_name, ''),
+    coalesce(a.usename::text, p.owner::text, ''), coalesce(a.state, ''),
+    coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8
 FROM pg_locks l
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction::text
