@@ -10,5 +10,6 @@ WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.xact_st
         SELECT FROM pg_locks l
         WHERE l.pid = a.pid AND l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass AND l.granted
             AND l.mode <> 'AccessShareLock')
-    AND EXISTS (SELECT FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND a.pid = ANY (pg_blocking_pids(w.pid)))
+    AND EXISTS (
+        SELECT FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND a.pid = ANY (pg_blocking_pids(w.pid)))
 ORDER BY 6 DESC LIMIT 5
