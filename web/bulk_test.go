@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"fmt"
 	"html"
 	"net/url"
 	"regexp"
@@ -103,7 +102,7 @@ func TestBulkRefused(t *testing.T) {
 			t.Errorf("job %d: %s", id+1, got)
 		}
 	}
-	if a := s.get("bulk?" + fmt.Sprint("action=cancel&status=completed")); a.status != 400 {
+	if a := s.get("bulk?action=cancel&status=completed"); a.status != 400 {
 		t.Errorf("preview: %d", a.status)
 	}
 }

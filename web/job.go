@@ -84,7 +84,9 @@ func job(q *request) error {
 		page.Unreadable = plain(r.Unreadable.Error())
 	}
 	if page.IsShown {
-		q.h.options.Logger.Info("errand: dashboard: values shown", "actor", q.access.Actor, "job", r.ID, "kind", r.Kind)
+		if err := q.noteSeen("show-values"); err != nil {
+			return err
+		}
 	}
 	page.Values = q.values(&r, result, page.IsShown)
 	v := q.view(fmt.Sprintf("Job %d", r.ID), page)
@@ -92,6 +94,20 @@ func job(q *request) error {
 		v.Every = 0
 	}
 	return q.render("job", v)
+}
+
+// noteSeen logs and audits that the person sees the values of the job. If that fails, nobody sees
+// them.
+func (q *request) noteSeen(action string) error {
+	target := "jobs/" + q.PathValue("id")
+	var err error
+	if q.h.source.auditor != nil {
+		err = q.h.call(q.Context(), callTimeout, func(ctx context.Context) error {
+			return q.h.source.auditor.Audit(ctx, nil, q.entry(action, target))
+		})
+	}
+	q.log(action, target, 0, err)
+	return err
 }
 
 // readJob returns the job and what it has set as output and progress.
@@ -241,7 +257,9 @@ func payload(q *request) error {
 	if err != nil {
 		return err
 	}
-	q.h.options.Logger.Info("errand: dashboard: payload downloaded", "actor", q.access.Actor, "job", r.ID, "kind", r.Kind)
+	if err := q.noteSeen("download-payload"); err != nil {
+		return err
+	}
 	q.w.Header().Set("Content-Type", "application/json")
 	q.w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d.json"`, r.ID))
 	fmt.Fprint(q.w, string(r.Payload))

@@ -13,6 +13,7 @@ type kindsPage struct {
 	Kinds    []kindRow
 	Jobs     int // how many jobs were looked at
 	CanPause bool
+	HasStats bool // of the last hour
 }
 
 // kindRow is a kind in a table, with how many of the newest jobs have which status.
@@ -21,6 +22,7 @@ type kindRow struct {
 	Total    int
 	Jobs     []statusCount
 	IsPaused bool
+	Stats    kindStats
 
 	counts map[queue.Status]int
 }
@@ -44,7 +46,11 @@ func kinds(q *request) error {
 	for _, kind := range paused.Value {
 		row(kind).IsPaused = true
 	}
-	page := kindsPage{Jobs: len(newest.Value.Jobs), CanPause: q.h.source.pauser != nil}
+	hour := q.h.samples.hourKinds.get(q.Context())
+	for _, s := range hour.Value {
+		row(s.Kind).Stats = kindStatsOf(s.Stats)
+	}
+	page := kindsPage{HasStats: !hour.At.IsZero(), Jobs: len(newest.Value.Jobs), CanPause: q.h.source.pauser != nil}
 	for _, k := range byName {
 		for _, status := range statuses {
 			text := ""
@@ -58,7 +64,7 @@ func kinds(q *request) error {
 	slices.SortFunc(page.Kinds, func(a, b kindRow) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
 	dropEmpty(page.Kinds, func(row *kindRow) *[]statusCount { return &row.Jobs })
 	v := q.view("Kinds", page)
-	v.Late = lateText(q.now, []lateness{{"Kinds", newest.At, newest.Err}, {"Paused kinds", paused.At, paused.Err}})
+	v.Late = lateText(q.now, []lateness{{"Kinds", newest.At, newest.Err}, {"Paused kinds", paused.At, paused.Err}, {"Statistics", hour.At, hour.Err}})
 	return q.render("kinds", v)
 }
 

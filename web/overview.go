@@ -33,6 +33,7 @@ type verdict struct {
 type overviewPage struct {
 	Verdict verdict
 	Workers string // "" if nothing is known of them
+	Chart   *chart // nil if the backend keeps no statistics
 	Totals  []total
 	Queues  []queueRow
 	Dead    []jobRow // those that were enqueued last
@@ -65,13 +66,14 @@ type statusCount struct {
 func overview(q *request) error {
 	all := q.readAll()
 	dead := q.h.samples.lists.of(queue.Filter{Status: queue.StatusDead, Limit: 5}).get(q.Context())
-	late := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100}).get(q.Context())
+	late := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true}).get(q.Context())
 	page := overviewPage{
 		Verdict: all.verdict(late, q.h.samples.crew.get(q.Context())),
 		Totals:  totals(all.counts.Value),
 		Queues:  all.rows(),
 		Dead:    q.jobRows(dead.Value.Jobs),
 	}
+	page.Chart = newChart(q.h.samples.hour.get(q.Context()), q.now)
 	page.Workers, _ = workersNote(q.h.samples.crew.get(q.Context()))
 	v := q.view("Overview", page)
 	v.Late = lateText(q.now, all.errs())

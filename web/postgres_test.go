@@ -43,7 +43,7 @@ func TestPostgres(t *testing.T) {
 	s.want("jobs?status=dead&queue=mail", "email.welcome")
 	s.want("jobs/1?values=1", "ann@example.com", "Attempt 1 failed", "test-worker")
 	s.want("queues/slow", "pending")
-	s.want("kinds", "Of the newest 3 jobs", "Resume report")
+	s.want("kinds", "of the newest 3 jobs", "Resume report")
 	s.want("schedules", "nightly", "Resume nightly")
 	crawl(t, s)
 

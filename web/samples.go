@@ -28,6 +28,8 @@ type samples struct {
 	schedules *sampled[[]queue.ScheduleRecord]
 	crew      *sampled[crew]
 	doctor    *sampled[ops.Report]
+	hour      *sampled[[]queue.StatsRecord] // by minute
+	hourKinds *sampled[[]queue.StatsRecord] // by kind, with histograms
 	lists     *several[queue.Filter, listing]
 	answers   *several[int64, ops.Answer] // why a job does not run, by its ID
 }
@@ -57,6 +59,14 @@ func newSamples(h *Handler) *samples {
 	}
 	if h.source.fleet != nil {
 		s.crew = newSampled(h, "workers", h.source.readCrew)
+	}
+	if h.source.statistician != nil {
+		read := func(byKind bool) *sampled[[]queue.StatsRecord] {
+			r := newSampled(h, "statistics", func(ctx context.Context) ([]queue.StatsRecord, error) { return h.source.lastHour(ctx, byKind) })
+			r.interval = statsInterval
+			return r
+		}
+		s.hour, s.hourKinds = read(false), read(true)
 	}
 	if q := h.source.queue; q != nil {
 		s.doctor = newSampled(h, "health", func(ctx context.Context) (ops.Report, error) { return ops.Doctor(ctx, q, ops.Options{}) })

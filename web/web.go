@@ -41,6 +41,7 @@ type Handler struct {
 	csrf    *http.CrossOriginProtection
 	actions atomic.Int64  // how many there were: what was read before the last one is out of date
 	slots   chan struct{} // bounds how many calls of the backend are under way
+	long    chan struct{} // the same for calls that may take longer than callTimeout
 	samples *samples
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -53,6 +54,8 @@ const (
 	actionTimeout = 10 * time.Second
 	// maxCalls is how many calls of the backend may be under way at once.
 	maxCalls = 4
+	// maxLong is how many examinations of the doctor and of explain may be under way at once.
+	maxLong = 2
 	// maxForm is the longest form, in bytes, that is read.
 	maxForm = 256 << 10
 )
@@ -80,7 +83,7 @@ func New(q queue.Enqueuer, o Options) (*Handler, error) {
 	if o.Redact == nil {
 		o.Redact = Shape
 	}
-	h := &Handler{options: o, source: s, mux: http.NewServeMux(), csrf: csrf, slots: make(chan struct{}, maxCalls)}
+	h := &Handler{options: o, source: s, mux: http.NewServeMux(), csrf: csrf, slots: make(chan struct{}, maxCalls), long: make(chan struct{}, maxLong)}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.samples = newSamples(h)
 	for _, route := range routes {
@@ -100,9 +103,13 @@ func (h *Handler) call(ctx context.Context, timeout time.Duration, f func(contex
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
+	slots := h.slots
+	if timeout > callTimeout {
+		slots = h.long
+	}
 	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -111,21 +118,22 @@ func (h *Handler) call(ctx context.Context, timeout time.Duration, f func(contex
 
 // source is the backend, as the capabilities that it has; nil for those that it has not.
 type source struct {
-	inspector  queue.Inspector
-	backlogger queue.Backlogger
-	ruler      queue.Ruler
-	pauser     queue.Pauser
-	scheduler  queue.Scheduler
-	canceller  queue.Canceller
-	redriver   queue.Redriver
-	editor     queue.Editor
-	results    queue.ResultKeeper
-	deleter    queue.Deleter
-	fleet      queue.Fleet
-	auditor    queue.Auditor
-	beginner   queue.TxBeginner
-	queue      queue.Queue // for package ops
-	db         *sql.DB
+	inspector    queue.Inspector
+	backlogger   queue.Backlogger
+	ruler        queue.Ruler
+	pauser       queue.Pauser
+	scheduler    queue.Scheduler
+	canceller    queue.Canceller
+	redriver     queue.Redriver
+	editor       queue.Editor
+	results      queue.ResultKeeper
+	deleter      queue.Deleter
+	fleet        queue.Fleet
+	auditor      queue.Auditor
+	statistician queue.Statistician
+	beginner     queue.TxBeginner
+	queue        queue.Queue // for package ops
+	db           *sql.DB
 }
 
 func sourceOf(q queue.Enqueuer) (s source) {
@@ -141,6 +149,7 @@ func sourceOf(q queue.Enqueuer) (s source) {
 	s.deleter, _ = queue.As[queue.Deleter](q)
 	s.fleet, _ = queue.As[queue.Fleet](q)
 	s.auditor, _ = queue.As[queue.Auditor](q)
+	s.statistician, _ = queue.As[queue.Statistician](q)
 	s.beginner, _ = queue.As[queue.TxBeginner](q)
 	s.queue, _ = queue.As[queue.Queue](q)
 	if t, ok := queue.As[queue.Tabled](q); ok {

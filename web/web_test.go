@@ -187,7 +187,7 @@ func TestPages(t *testing.T) {
 	s.want("jobs/2", "Run now", "Cancel the job", "in 59 min")
 	s.want("queues", "mail", "none due")
 	s.want("queues/mail", "Pause the queue", "No limits", "Change the limits")
-	s.want("kinds", "email.welcome", "report", "Of the newest 2 jobs")
+	s.want("kinds", "email.welcome", "report", "of the newest 2 jobs")
 }
 
 // TestOperations: the pages of workers, health and the audit log, and what explains a job.

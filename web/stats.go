@@ -1,0 +1,99 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+const (
+	// statsInterval is the shortest time between two readings of statistics: workers report them each
+	// ten seconds.
+	statsInterval = 10 * time.Second
+	// chartMinutes is how many minutes the charts show.
+	chartMinutes = 60
+	// The size of a chart, in the units of its viewBox.
+	barWidth, chartHeight = 10, 80
+)
+
+// lastHour reads the statistics of the last hour: by minute, or by kind.
+func (s source) lastHour(ctx context.Context, byKind bool) ([]queue.StatsRecord, error) {
+	f := queue.StatsFilter{From: time.Now().Add(-chartMinutes * time.Minute).Truncate(time.Minute)}
+	if byKind {
+		f.ByKind, f.Times = true, true
+	} else {
+		f.Step = time.Minute
+	}
+	return s.statistician.Stats(ctx, f)
+}
+
+// chart is the runs of the last hour, a bar for each minute.
+type chart struct {
+	Text          string // what it shows, in words
+	Width, Height int
+	Bars          []bar
+	Most          string // the highest number of runs in a minute
+}
+
+// bar is a minute: the runs that were done beneath those that failed.
+type bar struct{ X, Y, Width, Done, FailedY, Failed int }
+
+// newChart returns the chart, or nil if nothing is known. A minute with failures always shows some.
+func newChart(r reading[[]queue.StatsRecord], now time.Time) *chart {
+	if r.At.IsZero() {
+		return nil
+	}
+	var all queue.Stats
+	var minutes [chartMinutes]queue.Stats
+	most := int64(1)
+	for _, s := range r.Value {
+		all.Add(s.Stats)
+		if i := chartMinutes - 1 - int(now.Truncate(time.Minute).Sub(s.At)/time.Minute); i >= 0 && i < chartMinutes {
+			minutes[i].Add(s.Stats)
+			most = max(most, runsOf(minutes[i]))
+		}
+	}
+	c := &chart{Width: chartMinutes * barWidth, Height: chartHeight, Most: number(most)}
+	c.Text = fmt.Sprintf("%s done, %s failed, %s dead, %s lost", number(all.Done), number(all.Failed), number(all.Dead), number(all.Lost))
+	if n := runsOf(all); n > 0 {
+		c.Text += fmt.Sprintf("; %s a minute at most; a run took %s and had waited %s on average",
+			number(most), duration(all.Ran/time.Duration(n)), duration(all.Waited/time.Duration(n)))
+	}
+	for i, m := range minutes {
+		failed := scale(m.Failed+m.Dead, most)
+		done := min(scale(m.Done, most), chartHeight-failed)
+		if done+failed > 0 {
+			c.Bars = append(c.Bars, bar{i * barWidth, chartHeight - done, barWidth - 2, done, chartHeight - done - failed, failed})
+		}
+	}
+	return c
+}
+
+// runsOf returns how many runs there were.
+func runsOf(s queue.Stats) int64 { return s.Done + s.Failed + s.Dead }
+
+// scale returns the height of n in a chart whose highest bar is most; at least 2 unless n is 0.
+func scale(n, most int64) int {
+	if n == 0 {
+		return 0
+	}
+	return max(2, int(n*chartHeight/most))
+}
+
+// kindStats are the runs of a kind in the last hour, in words.
+type kindStats struct {
+	Done, Failed string
+	Run, Wait    string // the median and the 95th percentile
+}
+
+func kindStatsOf(s queue.Stats) kindStats {
+	times := func(h queue.Histogram) string {
+		if h.Count() == 0 {
+			return "–"
+		}
+		return duration(h.Quantile(0.5)) + " / " + duration(h.Quantile(0.95))
+	}
+	return kindStats{number(s.Done), number(s.Failed + s.Dead), times(s.RunTimes), times(s.WaitTimes)}
+}

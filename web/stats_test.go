@@ -1,0 +1,32 @@
+package web_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestStats: the overview draws the runs of the last hour, and the page of kinds has their times.
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := memory.New(memory.Options{})
+		time.Sleep(30 * time.Minute) // so that minutes of the last hour have begun
+		info := queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
+		stats := queue.Stats{Done: 97, Failed: 2, Dead: 1, Ran: 100 * time.Second, Waited: 200 * time.Second}
+		stats.RunTimes = append(make(queue.Histogram, 9), 100)
+		stats.WaitTimes = append(make(queue.Histogram, 10), 100)
+		report := queue.WorkerReport{WorkerInfo: info, Stats: []queue.MinuteStats{
+			{Queue: "mail", Kind: "email.welcome", Age: 5 * time.Minute, Stats: stats},
+			{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Hour, Stats: queue.Stats{Done: 5000}}}}
+		if err := q.ReportWorker(t.Context(), report); err != nil {
+			t.Fatal(err)
+		}
+		h := newHandler(t, q)
+		wantTexts(t, page(h, "/"), []string{"97 done, 2 failed, 1 dead, 0 lost; 100 a minute at most; a run took 1 s and had waited 2 s on average.",
+			`<rect class="done" x="540" y="3" width="8" height="77">`, `<rect class="failed" x="540" y="1" width="8" height="2">`})
+		wantTexts(t, page(h, "/kinds"), []string{"email.welcome", `>97</td><td class="number">3</td><td class="number">`, " ms / "})
+	})
+}
