@@ -50,8 +50,7 @@ func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
 		return []Reason{gone(id, last)}, nil
 	}
 	if f.server == nil {
-		return []Reason{{ID: "no-such-job", Level: Warn, Verdict: fmt.Sprintf("There is no job %d.", id), Evidence: []string{
-			"it was never committed, or it has ended and was pruned, or it is in a different database"}}}, nil
+		return []Reason{noSuchJob(id)}, nil
 	}
 	return f.missing(ctx, id)
 }
@@ -86,7 +85,16 @@ func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err er
 				Evidence: []string{w.evidence()}, Remedy: "commit it, or " + w.remedy()})
 		}
 	}
+	if !isKnown {
+		return append(reasons, noSuchJob(id)), nil
+	}
 	return append(reasons, gone(id, last)), nil
+}
+
+// noSuchJob is the reason for an ID if nothing else is known.
+func noSuchJob(id int64) Reason {
+	return Reason{ID: "no-such-job", Level: Warn, Verdict: fmt.Sprintf("There is no job %d.", id), Evidence: []string{
+		"it was never committed, or it has ended and was pruned, or it is in a different database"}}
 }
 
 // gone is the reason for an ID that was drawn.
