@@ -10,7 +10,7 @@ const (
 	defaultPoll = time.Second
 	// wokenPoll is the default Poll of a worker whose backend wakes it. The poll then finds only
 	// jobs for which nothing was notified. An idle worker makes 0.8 transactions a second with pgx,
-	// which pings an idle connection before it uses it, and 1.2 with lib/pq.
+	// which pings an idle connection before it uses it, and 1.2 with lib/pq, beside its reports.
 	wokenPoll = 5 * time.Second
 	// longestSleep is the longest time between two calls of Sleep while the worker sleeps. It is
 	// half of the minute for which an announcement is valid.
