@@ -56,7 +56,9 @@ func ExampleFleet() {
 	_ = ShowFleet(ctx, os.Stdout, q)
 	close(finish)
 	stop()
-	<-done
+	if err := <-done; err != nil {
+		fmt.Println(err)
+	}
 	_ = ShowFleet(context.Background(), os.Stdout, q) // a worker that has stopped is not shown
 	// Output:
 	// mailer: live, 1 of 10 busy, serves [default]

@@ -23,7 +23,7 @@ func (q *Queue) addStats(at time.Time, all []queue.MinuteStats) {
 			sum = &queue.StatsRecord{At: key.minute, Queue: s.Queue, Kind: s.Kind}
 			q.stats[key] = sum
 		}
-		sum.Stats.Add(s.Stats)
+		sum.Add(s.Stats)
 	}
 }
 

@@ -19,7 +19,7 @@ func (b *Backend) addStats(ctx context.Context, db queue.DB, at int64, all []que
 		minute := s.Minute(time.UnixMicro(at)).UnixMicro()
 		sum := s.Stats
 		err := b.queryStats(ctx, db, func(r queue.StatsRecord) {
-			r.Stats.Add(sum)
+			r.Add(sum)
 			sum = r.Stats
 		}, s.Queue, s.Kind, minute, minute+1)
 		if err != nil {

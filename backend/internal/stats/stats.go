@@ -55,7 +55,7 @@ func (s *Sum) Add(r queue.StatsRecord) {
 	if !f.Times {
 		r.RunTimes, r.WaitTimes = nil, nil
 	}
-	sum.Stats.Add(r.Stats)
+	sum.Add(r.Stats)
 }
 
 // Records returns the sums, ordered by At, Queue and Kind.
