@@ -90,7 +90,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
 	group(root, a.versionCommand(), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
 		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand(),
-		a.auditCommand())
+		a.auditCommand(), a.tailCommand(), a.topCommand())
 	return root
 }
 

@@ -82,44 +82,61 @@ func (a *app) writeJSON(item any, indent string) error {
 // writeTable writes t. On a terminal it cuts lines at the terminal's width, unless the format is
 // wide.
 func (a *app) writeTable(t table) error {
-	var shown []int
-	for i, c := range t.columns {
-		if !c.isWide || a.format == "wide" {
-			shown = append(shown, i)
-		}
-	}
-	widths := make([]int, len(shown))
-	for n, i := range shown {
-		widths[n] = width(t.columns[i].name)
-		for _, row := range t.rows {
-			widths[n] = max(widths[n], width(escape(row[i])))
-		}
-	}
-	var b strings.Builder
-	header := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		header[i] = c.name
-	}
 	limit := a.columns()
-	for r, row := range append([][]string{header}, t.rows...) {
-		line, used := "", 0
-		for n, i := range shown {
-			cell := escape(row[i])
-			padded := cell
-			if n < len(shown)-1 {
-				padded += strings.Repeat(" ", widths[n]-width(cell)+2)
-			}
-			padded = cut(padded, limit-used)
-			used += width(padded)
-			if r > 0 && t.columns[i].name == "STATUS" {
-				padded = a.paint(cell, padded)
-			}
-			line += padded
+	var b strings.Builder
+	for i, line := range t.lines(a.format == "wide") {
+		status := ""
+		if i > 0 {
+			status = line.status
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(a.paintWord(cut(line.text, limit), status) + "\n")
 	}
 	_, err := a.out.Write([]byte(b.String()))
 	return err
+}
+
+// line is a line of a table, and the status that it shows.
+type line struct{ text, status string }
+
+// lines returns the header and the rows, escaped and padded.
+func (t table) lines(isWide bool) (list []line) {
+	var shown []int
+	header := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		header[i] = c.name
+		if !c.isWide || isWide {
+			shown = append(shown, i)
+		}
+	}
+	rows := append([][]string{header}, t.rows...)
+	widths := make([]int, len(t.columns))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], width(escape(cell)))
+		}
+	}
+	for _, row := range rows {
+		var l line
+		for _, i := range shown {
+			cell := escape(row[i])
+			l.text += cell + strings.Repeat(" ", widths[i]-width(cell)+2)
+			if t.columns[i].name == "STATUS" {
+				l.status = cell
+			}
+		}
+		l.text = strings.TrimRight(l.text, " ")
+		list = append(list, l)
+	}
+	return list
+}
+
+// text returns the table as plain text, for a screen.
+func (t table) text() string {
+	var b strings.Builder
+	for _, l := range t.lines(false) {
+		b.WriteString(l.text + "\n")
+	}
+	return b.String()
 }
 
 const unlimited = 1 << 20
@@ -141,6 +158,14 @@ func (a *app) paint(status, text string) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// paintWord colours the first occurrence of a status in a line.
+func (a *app) paintWord(line, status string) string {
+	if before, after, found := strings.Cut(line, status); found && status != "" {
+		return before + a.paint(status, status) + after
+	}
+	return line
 }
 
 var colours = map[string]string{

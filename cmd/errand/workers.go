@@ -41,14 +41,16 @@ func (a *app) workers(ctx context.Context, d *dburl.Database, most int) error {
 	if err != nil {
 		return err
 	}
-	return write(a, list, func() table {
-		t := table{columns: columns("WORKER STATUS BUSY SEEN QUEUES KINDS RUNS | HOST PID VERSION STARTED CLAIMED LISTENS CLAIM_ERROR")}
-		for _, w := range list {
-			t.add(w.Name, w.state(), fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), ageText(w.Silent)+" ago", strings.Join(w.Queues, ","),
-				w.kindText(), w.runText(), w.Host, strconv.Itoa(w.PID), w.Version, timeText(w.StartedAt), timeText(w.ClaimedAt), yes(w.Listens), w.ClaimError)
-		}
-		return t
-	})
+	return write(a, list, func() table { return workerTable(list) })
+}
+
+func workerTable(list []worker) table {
+	t := table{columns: columns("WORKER STATUS BUSY SEEN QUEUES KINDS RUNS | HOST PID VERSION STARTED CLAIMED LISTENS CLAIM_ERROR")}
+	for _, w := range list {
+		t.add(w.Name, w.state(), fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), ageText(w.Silent)+" ago", strings.Join(w.Queues, ","),
+			w.kindText(), w.runText(), w.Host, strconv.Itoa(w.PID), w.Version, timeText(w.StartedAt), timeText(w.ClaimedAt), yes(w.Listens), w.ClaimError)
+	}
+	return t
 }
 
 // workersOf returns the workers with up to most of the jobs of each, and the holders that have not
