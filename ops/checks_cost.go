@@ -235,7 +235,7 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 			}
 		})
 	}()
-	defer func() { cancel(); <-ended }()
+	defer func() { cancel(); _ = <-ended }()
 	isListening, began := false, time.Now()
 	for {
 		select {

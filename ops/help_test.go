@@ -169,7 +169,7 @@ func run(t *testing.T, w queue.Worker) (stop func()) {
 	t.Cleanup(func() {
 		stop()
 		close(halt)
-		<-done
+		_ = <-done
 	})
 	eventually(t, "the worker has reported itself", func() bool { return len(workers(t, fleet)) > 0 })
 	return stop

@@ -82,7 +82,7 @@ func bounce(t *testing.T, dsn, mode string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	password, _ := u.User.Password()
 	ini := filepath.Join(dir, "pgbouncer.ini")
 	text := fmt.Sprintf(bouncerINI, u.Hostname(), u.Port(), u.User.Username(), password, port, mode)

@@ -93,7 +93,7 @@ func standBy(t *testing.T, db *sql.DB, dsn string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	conn.Frontend().SendQuery(&pgproto3.Query{String: "START_REPLICATION SLOT standby PHYSICAL " + at})
 	if err := conn.Frontend().Flush(); err != nil {
 		t.Fatal(err)
