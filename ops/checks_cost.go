@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -227,20 +228,20 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	woken, ended := make(chan struct{}, 1), make(chan error, 1)
-	go func() {
+	var listening sync.WaitGroup
+	listening.Go(func() {
 		ended <- waiter.Listen(ctx, name, []string{name}, func() {
 			select {
 			case woken <- struct{}{}:
 			default:
 			}
 		})
-	}()
-	defer func() { cancel(); _ = <-ended }()
+	})
+	defer func() { cancel(); listening.Wait() }()
 	isListening, began := false, time.Now()
 	for {
 		select {
 		case err := <-ended:
-			ended <- err
 			if ctx.Err() != nil {
 				return finding{}, ctx.Err()
 			}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"flag"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,12 +165,12 @@ func run(t *testing.T, w queue.Worker) (stop func()) {
 	halt := make(chan struct{})
 	w.Halt = halt
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx) })
 	t.Cleanup(func() {
 		stop()
 		close(halt)
-		_ = <-done
+		running.Wait()
 	})
 	eventually(t, "the worker has reported itself", func() bool { return len(workers(t, fleet)) > 0 })
 	return stop
