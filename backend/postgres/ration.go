@@ -29,8 +29,8 @@ import (
 // at marks, and the jobs before the marks are scanned now and then (ration_marks.go).
 // A claim of a limited queue holds a lock that other claims wait for. It stops where it has read
 // 2,500 due jobs of a priority (lock_spans), and is rationed from then on, without a probe.
-// Ends: when one scan of all jobs before the marks takes under half a millisecond beyond its round
-// trips.
+// Ends: when one scan of all jobs before the marks takes under slowScan beyond its round trips, and
+// the server says that claims scan little again.
 // Bounds: one probe in probeEvery, maxMarks marks, maxRations combinations of queues and kinds;
 // jobs before the marks take a fiftieth of the time, a tenth after a notification, or half of it
 // in a full round.
@@ -170,6 +170,18 @@ func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
 	defer r.mu.Unlock()
 	slow := r.claimTimes.add(took, jobs) >= 3*slowClaim || r.claimTimes.allTook(slowClaim)
 	if r.rationed || !slow || time.Since(r.probed) < probeEvery {
+		return false
+	}
+	r.probed = time.Now()
+	return true
+}
+
+// shouldProbeAgain reports whether to ask the server whether rationed claims still need their
+// ration: that costs as much as a claim from the heads.
+func (r *ration) shouldProbeAgain() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.probed) < longestUnseen {
 		return false
 	}
 	r.probed = time.Now()

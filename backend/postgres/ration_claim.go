@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r 
 	if !r.shouldProbe(took, len(jobs)) {
 		return
 	}
-	if dead, foreign := b.probe(ctx, req); dead || foreign {
+	if dead, foreign, err := b.probe(ctx, req); err == nil && (dead || foreign) {
 		b.startRation(ctx, req, r, foreign)
 	}
 }
@@ -36,11 +37,31 @@ func (b *Backend) startRation(ctx context.Context, req queue.ClaimRequest, r *ra
 	}
 }
 
+// stopIfCheap ends the ration if the server says that claims would scan little, after a round that
+// took little. Time alone does not tell: on a busy server every scan takes long. A limited queue is
+// not asked about: its claims stop by themselves where they scan much, and are rationed again. The
+// caller has called lockClaims.
+func (b *Backend) stopIfCheap(ctx context.Context, req queue.ClaimRequest, r *ration) {
+	if r.ungrouped {
+		r.stop()
+		return
+	}
+	if !r.shouldProbeAgain() {
+		return
+	}
+	started := time.Now()
+	dead, foreign, err := b.probe(ctx, req)
+	r.progress.skipped.charge(time.Since(started))
+	if err == nil && !dead && !foreign {
+		r.stop()
+	}
+}
+
 // probe asks the server, with sql/probe.sql, whether claims scan many dead rows or many jobs of
-// other kinds. Both are false if the server cannot be asked.
-func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) (dead, foreign bool) {
+// other kinds.
+func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) (dead, foreign bool, err error) {
 	var plans []struct{ Plan planNode }
-	err := sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
+	err = sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
 		var text []byte
 		if err := rows.Scan(&text); err != nil {
 			return err
@@ -48,11 +69,11 @@ func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) (dead, fore
 		return json.Unmarshal(text, &plans)
 	}, b.sql.probe, textArray(req.Queues), kinds(req))
 	if err != nil || len(plans) != 1 {
-		return false, false
+		return false, false, errors.Join(err, fmt.Errorf("probe: %d plans", len(plans)))
 	}
 	plan := plans[0].Plan
 	pagesOfJobs := 2 * int(plan.found()) // a page of the index and one of the table each, at most
-	return plan.Hit+plan.Read-pagesOfJobs >= manyPages, int(plan.Rows) >= manyForeign
+	return plan.Hit+plan.Read-pagesOfJobs >= manyPages, int(plan.Rows) >= manyForeign, nil
 }
 
 // planNode is a node of a plan as EXPLAIN shows it in JSON.
@@ -233,7 +254,7 @@ func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ratio
 	r.progress.skipped.account(time.Since(started), seen.jobs)
 	switch r.progress.moveOn(next, seen) {
 	case roundIsCheap:
-		r.stop()
+		b.stopIfCheap(ctx, req, r)
 		return false
 	case roundIsOver:
 		return false

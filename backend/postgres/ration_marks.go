@@ -284,17 +284,22 @@ type roundState int
 const (
 	roundGoesOn roundState = iota
 	roundIsOver
-	roundIsCheap // it is over, and took so little that claims need no ration
+	roundIsCheap // it is over, and took so little that claims may need no ration
 )
 
 // account subtracts what a scan took from the shares of time, and adds it to its round.
 func (s *skipped) account(took time.Duration, jobs int) {
 	s.ended, s.excess, s.claims = time.Now(), took-time.Duration(jobs)*timePerJob, 0
+	s.charge(took)
+	s.roundTook += took
+	s.scans++
+}
+
+// charge subtracts a time from the shares of time.
+func (s *skipped) charge(took time.Duration) {
 	s.credit -= took
 	s.notifiedCredit -= took
 	s.fullCredit -= took
-	s.roundTook += took
-	s.scans++
 }
 
 // moveOn sets where the next scan begins, after a scan of that span.
@@ -328,7 +333,7 @@ func (s *skipped) beginRound() {
 // endRound begins a new round. It reports whether the last one was cheap.
 func (p *progress) endRound() roundState {
 	s := &p.skipped
-	cheap := !s.slowRound && p.roundTrips.isFull() && s.roundTook-time.Duration(s.scans)*p.roundTrips.least() < slowClaim/2
+	cheap := !s.slowRound && p.roundTrips.isFull() && s.roundTook-time.Duration(s.scans)*p.roundTrips.least() < slowScan
 	s.beginRound()
 	p.scannedUpTo = max(p.scannedUpTo, s.notifications)
 	if cheap {

@@ -80,3 +80,22 @@ func TestSlowListIsSeldom(t *testing.T) {
 		}
 	}
 }
+
+// TestBusyServerEndsRations: a round may be cheap although the server was busy, and each scan took
+// some milliseconds. Then the server is asked, at most once in longestUnseen.
+func TestBusyServerEndsRations(t *testing.T) {
+	only := mark{position: headOf(0)}
+	r := ration{progress: newProgress([]mark{only}, false)}
+	for range 4 {
+		r.progress.roundTrips.add(slowClaim/10, 0)
+	}
+	for took, want := range map[time.Duration]roundState{slowScan: roundIsCheap, 2 * slowScan: roundIsOver} {
+		r.progress.skipped.account(took, 0)
+		if got := r.progress.moveOn(skippedSpan{mark: only}, scanResult{}); got != want {
+			t.Errorf("after a scan of %v: %v, want %v", took, got, want)
+		}
+	}
+	if !r.shouldProbeAgain() || r.shouldProbeAgain() {
+		t.Error("want one probe at once, and no second one")
+	}
+}
