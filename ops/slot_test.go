@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,7 +94,13 @@ func standBy(t *testing.T, db *sql.DB, dsn string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close(ctx) }()
+	var reading sync.WaitGroup
+	read, stop := context.WithCancel(ctx)
+	defer func() {
+		stop()
+		reading.Wait()
+		_ = conn.Close(ctx)
+	}()
 	conn.Frontend().SendQuery(&pgproto3.Query{String: "START_REPLICATION SLOT standby PHYSICAL " + at})
 	if err := conn.Frontend().Flush(); err != nil {
 		t.Fatal(err)
@@ -113,11 +120,11 @@ func standBy(t *testing.T, db *sql.DB, dsn string) {
 	if err := conn.Frontend().Flush(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { // reads what is streamed, until the connection is closed
+	reading.Go(func() { // reads what is streamed
 		for err := error(nil); err == nil; {
-			_, err = conn.ReceiveMessage(ctx)
+			_, err = conn.ReceiveMessage(read)
 		}
-	}()
+	})
 	eventually(t, "the slot has an xmin", func() (has bool) {
 		err := db.QueryRowContext(t.Context(), `SELECT xmin IS NOT NULL FROM pg_replication_slots WHERE slot_name = 'standby'`).Scan(&has)
 		return err == nil && has

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,10 +230,11 @@ func testStatsWorker(t *testing.T, h Harness) {
 		time.Sleep(20 * time.Millisecond)
 		return nil
 	})
+	var announced atomic.Int64 // a worker has counted a reclaimed job when it announces that it is dead
 	done := make(chan error, 1)
 	go func() {
 		done <- queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Lease: 200 * time.Millisecond,
-			Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+			OnDead: func(context.Context, *queue.Job, error) { announced.Add(1) }, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 	}()
 	poll(t, "the end of all jobs", func() bool {
 		counts := map[queue.Status]int64{}
@@ -244,7 +246,8 @@ func testStatsWorker(t *testing.T, h Harness) {
 		for _, c := range all {
 			counts[c.Status] = c.Jobs
 		}
-		return counts[queue.StatusCompleted] == want.Done && counts[queue.StatusDead] == want.Dead && counts[queue.StatusRunning] == 0
+		return counts[queue.StatusCompleted] == want.Done && counts[queue.StatusDead] == want.Dead &&
+			counts[queue.StatusRunning] == 0 && announced.Load() == want.Dead
 	})
 	stop()
 	if err := <-done; err != nil {
