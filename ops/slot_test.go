@@ -82,6 +82,12 @@ func deadRows(t *testing.T, db *sql.DB) (left int) {
 // it needs the rows of the current transactions. The slot keeps that when the connection has ended.
 func standBy(t *testing.T, db *sql.DB, dsn string) {
 	t.Helper()
+	var rules string
+	if err := db.QueryRowContext(t.Context(), `SHOW hba_file`).Scan(&rules); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `COPY (SELECT 'host replication all all trust') TO PROGRAM 'cat >> "`+rules+`"'`) // Docker's has no such line
+	exec(t, db, `SELECT pg_reload_conf()`)
 	exec(t, db, `SELECT pg_create_physical_replication_slot('standby', true)`)
 	var at string
 	var xid int64
@@ -90,10 +96,12 @@ func standBy(t *testing.T, db *sql.DB, dsn string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := pgconn.Connect(ctx, dsn+"&replication=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var conn *pgconn.PgConn
+	eventually(t, "the server takes a standby", func() bool {
+		var err error
+		conn, err = pgconn.Connect(ctx, dsn+"&replication=true")
+		return err == nil
+	})
 	var reading sync.WaitGroup
 	read, stop := context.WithCancel(ctx)
 	defer func() {
