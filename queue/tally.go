@@ -97,12 +97,13 @@ func (t *tallies) addReclaimed(minute int64, job *Job) {
 	}
 }
 
-// take returns what was counted, and begins anew.
+// take returns what was counted, nil for nothing, and begins anew. What it returns is the caller's.
 func (t *tallies) take() map[tallyKey]*tally {
-	taken := t.all
-	if len(taken) > 0 {
-		*t = tallies{all: make(map[tallyKey]*tally)}
+	if len(t.all) == 0 {
+		return nil
 	}
+	taken := t.all
+	*t = tallies{all: make(map[tallyKey]*tally)}
 	return taken
 }
 

@@ -128,7 +128,7 @@ func testReportBad(t *testing.T, h Harness) {
 		"Version":     func(r *queue.WorkerReport) { r.Version = "\xff" },
 		"ClaimError":  func(r *queue.WorkerReport) { r.ClaimError = "\x00" },
 		"PID":         func(r *queue.WorkerReport) { r.PID = -1 },
-		"Concurrency": func(r *queue.WorkerReport) { r.Concurrency = math.MaxInt32 + 1 },
+		"Concurrency": func(r *queue.WorkerReport) { r.Concurrency = -1 },
 		"Busy":        func(r *queue.WorkerReport) { r.Busy = -1 },
 		"Waiting":     func(r *queue.WorkerReport) { r.Waiting = -1 },
 		"Lease":       func(r *queue.WorkerReport) { r.Lease = -1 },
