@@ -71,7 +71,7 @@ func TestLimitedClaimsBesideUnhandled(t *testing.T) {
 // limitedEntriesRead is entriesRead with the index of groups.
 func limitedEntriesRead(t *testing.T, db, closing *sql.DB) int {
 	t.Helper()
-	return entriesRead(t, db, closing) +
+	return entriesRead(t, db, closing, 1) +
 		value[int](t, db, `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'jobs_group_idx'`)
 }
 
