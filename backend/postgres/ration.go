@@ -151,7 +151,7 @@ type ration struct {
 	rationed   bool
 	probed     time.Time   // when the server was last asked what claims scan
 	claimTimes recentTimes // of claims from the head
-	claimed    []mark      // the heads of the priorities that the last claim that found jobs took them from
+	claimed    []mark      // at the heads of the priorities where the last claim found jobs: dead rows lie there now
 
 	claiming chan struct{} // a lock that a rationed claim holds; it guards progress
 	progress progress
@@ -164,11 +164,20 @@ func (r *ration) isRationed() bool {
 	return r.rationed
 }
 
-// shouldProbe records a claim from the head. It reports whether to ask the server what claims scan.
-func (r *ration) shouldProbe(took time.Duration, jobs int) bool {
+// shouldProbe records a claim from the head: how long it took, and which priorities it has taken jobs
+// from. It reports whether to ask the server what claims scan.
+func (r *ration) shouldProbe(queues []string, took time.Duration, jobs []*queue.Job) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slow := r.claimTimes.add(took, jobs) >= 3*slowClaim || r.claimTimes.allTook(slowClaim)
+	for i, job := range jobs {
+		if i == 0 {
+			r.claimed = r.claimed[:0]
+		}
+		if i == 0 || job.Priority != jobs[i-1].Priority || job.Queue != jobs[i-1].Queue {
+			r.claimed = append(r.claimed, mark{slices.Index(queues, job.Queue), headOf(job.Priority)})
+		}
+	}
+	slow := r.claimTimes.add(took, len(jobs)) >= 3*slowClaim || r.claimTimes.allTook(slowClaim)
 	if r.rationed || !slow || time.Since(r.probed) < probeEvery {
 		return false
 	}
@@ -186,22 +195,6 @@ func (r *ration) shouldProbeAgain() bool {
 	}
 	r.probed = time.Now()
 	return true
-}
-
-// noteClaimed records the priorities that a claim from the head has taken jobs from. Dead rows lie
-// there, when no job does any more.
-func (r *ration) noteClaimed(queues []string, jobs []*queue.Job) {
-	if len(jobs) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.claimed = r.claimed[:0]
-	for i, job := range jobs {
-		if i == 0 || job.Priority != jobs[i-1].Priority || job.Queue != jobs[i-1].Queue {
-			r.claimed = append(r.claimed, mark{slices.Index(queues, job.Queue), headOf(job.Priority)})
-		}
-	}
 }
 
 // start makes claims rationed, because of jobs of other kinds (foreign) or of dead rows. The caller

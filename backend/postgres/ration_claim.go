@@ -16,8 +16,7 @@ import (
 // rationIfCostly records a claim from the head, and rations the claims if the server says that they
 // scan much that they cannot use. An error is ignored: the next slow claim tries again.
 func (b *Backend) rationIfCostly(ctx context.Context, req queue.ClaimRequest, r *ration, took time.Duration, jobs []*queue.Job) {
-	r.noteClaimed(req.Queues, jobs)
-	if !r.shouldProbe(took, len(jobs)) {
+	if !r.shouldProbe(req.Queues, took, jobs) {
 		return
 	}
 	if dead, foreign, err := b.probe(ctx, req); err == nil && (dead || foreign) {
@@ -38,9 +37,9 @@ func (b *Backend) startRation(ctx context.Context, req queue.ClaimRequest, r *ra
 }
 
 // stopIfCheap ends the ration if the server says that claims would scan little, after a round that
-// took little. Time alone does not tell: on a busy server every scan takes long. A limited queue is
-// not asked about: its claims stop by themselves where they scan much, and are rationed again. The
-// caller has called lockClaims.
+// took little. Time alone does not tell: on a busy server every scan takes long. It does not ask
+// about a queue whose groups take turns, because the answer would be about jobs with a group, too:
+// if its claims are cut again, they are rationed again. The caller has called lockClaims.
 func (b *Backend) stopIfCheap(ctx context.Context, req queue.ClaimRequest, r *ration) {
 	if r.ungrouped {
 		r.stop()
@@ -197,10 +196,10 @@ func (r *ration) own(jobs []*queue.Job) []*queue.Job {
 func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progress) {
 	started := time.Now()
 	marks, err := b.headMarks(ctx, req)
+	p.noteListed(time.Since(started))
 	if err != nil {
 		return
 	}
-	p.wasSlowToList = time.Since(started) >= slowScan
 	for _, m := range marks {
 		p.add(m)
 	}

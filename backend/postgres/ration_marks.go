@@ -90,8 +90,7 @@ type progress struct {
 	transactions   transactions
 	roundTrips     recentTimes // of the statement that lists the transactions: what any statement takes
 	claimTimes     recentTimes // of claims that start at the marks
-	listed         time.Time   // the last time a slow claim listed the priorities
-	wasSlowToList  bool        // that took as long as a slow scan
+	listAgain      time.Time   // when a slow claim may list the priorities again
 	scannedUpTo    int64       // up to this notification all jobs were scanned, or some were claimed
 	skipped        skipped
 	knownClaimable *skippedSpan // has jobs that workers can run; nil if no such span is known
@@ -124,7 +123,7 @@ type skippedSpan struct {
 type scanResult struct {
 	jobs      int      // how many jobs
 	last      position // of the last of them
-	claimable position // of the first that this ration's workers can run; its id is 0 if there is none
+	claimable position // of the first that this ration's workers can run; at the head if there is none
 }
 
 func newProgress(marks []mark, inParts bool) progress {
@@ -237,15 +236,17 @@ func (p *progress) add(m mark) {
 // shouldListPriorities records a claim that started at the marks. It reports whether to list the
 // priorities again, because the claim was slow and one of them may have no mark.
 func (p *progress) shouldListPriorities(took time.Duration, jobs int) bool {
+	return p.claimTimes.add(took, jobs) >= slowClaim && !time.Now().Before(p.listAgain)
+}
+
+// noteListed records how long it took to list the priorities: as long as a scan, if dead rows lie
+// at their heads. Then it is done as seldom.
+func (p *progress) noteListed(took time.Duration) {
 	wait := probeEvery
-	if p.wasSlowToList {
+	if took >= slowScan {
 		wait = longestUnseen
 	}
-	if p.claimTimes.add(took, jobs) < slowClaim || time.Since(p.listed) < wait {
-		return false
-	}
-	p.listed = time.Now()
-	return true
+	p.listAgain = time.Now().Add(wait)
 }
 
 // nextSkipped returns the span of the jobs before the marks to scan next, if it is time.
@@ -257,10 +258,10 @@ func (p *progress) nextSkipped(queues []string, notifications int64, idle bool) 
 	s.credit = min(s.credit+now.Sub(s.counted)/skippedShare, maxCredit)
 	s.notifiedCredit = min(s.notifiedCredit+now.Sub(s.counted)/notifiedShare, maxNotifiedCredit)
 	s.counted = now
-	isSeldom := s.excess < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
+	isSeldomEnough := s.excess < slowScan || s.claims >= claimsBetween || now.Sub(s.ended) >= longestUnseen
 	isNotified := notifications > p.scannedUpTo
 	mayScan := s.isFull && (idle || s.fullCredit >= 0) ||
-		isSeldom && (s.credit >= 0 || isNotified && s.notifiedCredit >= 0)
+		isSeldomEnough && (s.credit >= 0 || isNotified && s.notifiedCredit >= 0)
 	if p.knownClaimable != nil || !mayScan {
 		return skippedSpan{}, false
 	}
@@ -305,7 +306,7 @@ func (s *skipped) charge(took time.Duration) {
 // moveOn sets where the next scan begins, after a scan of that span.
 func (p *progress) moveOn(scanned skippedSpan, seen scanResult) roundState {
 	s := &p.skipped
-	if seen.claimable.id != 0 {
+	if seen.claimable.id != math.MinInt64 {
 		if seen.claimable.due.Unix() > 0 { // else it may be due at any time before
 			scanned.span.from = seen.claimable
 			scanned.span.from.id--

@@ -68,15 +68,16 @@ func TestSlowScansAreSeldom(t *testing.T) {
 // TestSlowListIsSeldom: slow claims list the priorities each second, but a list that takes long is
 // made as seldom as slow scans.
 func TestSlowListIsSeldom(t *testing.T) {
-	var p progress
-	for _, c := range []struct {
-		wasSlow bool
-		ago     time.Duration
-		want    bool
-	}{{false, probeEvery, true}, {true, probeEvery, false}, {true, longestUnseen, true}} {
-		p.wasSlowToList, p.listed = c.wasSlow, time.Now().Add(-c.ago)
-		if got := p.shouldListPriorities(slowClaim, 0); got != c.want {
-			t.Errorf("%v after a list, which was slow: %v: %v, want %v", c.ago, c.wasSlow, got, c.want)
+	for _, c := range []struct{ took, ago time.Duration }{{slowScan - 1, probeEvery}, {slowScan, longestUnseen}} {
+		var p progress
+		p.noteListed(c.took)
+		p.listAgain = p.listAgain.Add(-c.ago + time.Second/2)
+		if p.shouldListPriorities(slowClaim, 0) {
+			t.Errorf("%v after a list that took %v, there is another", c.ago-time.Second/2, c.took)
+		}
+		p.listAgain = p.listAgain.Add(-time.Second / 2)
+		if !p.shouldListPriorities(slowClaim, 0) {
+			t.Errorf("%v after a list that took %v, there is none", c.ago, c.took)
 		}
 	}
 }
@@ -91,7 +92,7 @@ func TestBusyServerEndsRations(t *testing.T) {
 	}
 	for took, want := range map[time.Duration]roundState{slowScan: roundIsCheap, 2 * slowScan: roundIsOver} {
 		r.progress.skipped.account(took, 0)
-		if got := r.progress.moveOn(skippedSpan{mark: only}, scanResult{}); got != want {
+		if got := r.progress.moveOn(skippedSpan{mark: only}, scanResult{claimable: headOf(0)}); got != want {
 			t.Errorf("after a scan of %v: %v, want %v", took, got, want)
 		}
 	}

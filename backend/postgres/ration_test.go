@@ -124,6 +124,20 @@ func TestRationedOldJobs(t *testing.T) {
 	}
 }
 
+// TestRationedJobZero: they find one with the ID 0, too, which SQL may give.
+func TestRationedJobZero(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, req := behindForeign(t, db)
+	exec(t, db, `INSERT INTO errand.jobs (id, kind, scheduled_at) VALUES (0, 'test', now() - interval '1 day')`)
+	eventually(t, "the job is found", func() bool {
+		jobs, err := q.Claim(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(jobs) == 1
+	})
+}
+
 // TestRationedEqualDueTimes: jobs of two priorities that are due at the same time keep their own
 // marks: a claim takes as many jobs as it may.
 func TestRationedEqualDueTimes(t *testing.T) {

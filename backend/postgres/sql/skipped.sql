@@ -1,6 +1,6 @@
 -- Scans up to $8 pending jobs of queue $1 and priority $3 that rationed claims skip: behind the due time $4 and id $5,
 -- before the due time $6 and id $7. Returns how many there were, the due time and id of the last, and those of the first
--- of the kinds $2, NULL for all, and if $9 without a group; id 0 if there is none.
+-- of the kinds $2, NULL for all, and if $9 without a group. Without any, the lowest id.
 -- many is as in sleep.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (
@@ -10,7 +10,7 @@ SELECT
     count(*), coalesce(greatest((array_agg(s.scheduled_at))[count(*)], '1970-01-01Z'), '1970-01-01Z'),
     coalesce((array_agg(s.id))[count(*)], 0),
     coalesce(greatest((array_agg(s.scheduled_at) FILTER (WHERE s.ours))[1], '1970-01-01Z'), '1970-01-01Z'),
-    coalesce((array_agg(s.id) FILTER (WHERE s.ours))[1], 0)
+    coalesce((array_agg(s.id) FILTER (WHERE s.ours))[1], -9223372036854775808)
 FROM (
     SELECT
         p.scheduled_at, p.id,
