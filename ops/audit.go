@@ -3,14 +3,14 @@ package ops
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// audited returns the last audited action on that job whose name begins with action, as a sentence.
-// ok is false if there is none. Actions on many jobs do not name them.
+// audited returns the last such action on that job of the audit log, as a sentence. ok is false if
+// there is none. Actions on many jobs do not name them. The actions have the names that cmd/errand
+// and package web give them.
 func (f *facts) audited(ctx context.Context, id int64, action string) (text string, ok bool, err error) {
 	auditor, isAuditor := queue.As[queue.Auditor](f.queue)
 	if !isAuditor {
@@ -21,7 +21,7 @@ func (f *facts) audited(ctx context.Context, id int64, action string) (text stri
 		return "", false, err
 	}
 	for _, e := range page {
-		if strings.HasPrefix(e.Action, action) && e.Count > 0 {
+		if e.Action == action && e.Count > 0 {
 			text = fmt.Sprintf("%s: %s, at %s", e.Action, e.Actor, e.At.Format(time.RFC3339))
 			if e.Reason != "" {
 				text += ", because: " + e.Reason

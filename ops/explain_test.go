@@ -159,7 +159,7 @@ var cases = []struct {
 		if n, err := q.Delete(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v", n, err)
 		}
-		if err := q.Audit(t.Context(), nil, queue.AuditEntry{Actor: "ann", Action: "delete", Count: 1, JobID: id}); err != nil {
+		if err := q.Audit(t.Context(), nil, queue.AuditEntry{Actor: "ann", Action: "jobs.delete", Count: 1, JobID: id}); err != nil {
 			t.Fatal(err)
 		}
 		return ops.Question{ID: id}

@@ -34,7 +34,7 @@ func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
 	if err := f.read(ctx, id); err != nil || f.job != nil {
 		return nil, err
 	}
-	if entry, ok, err := f.audited(ctx, id, "delete"); err != nil {
+	if entry, ok, err := f.audited(ctx, id, "jobs.delete"); err != nil {
 		return nil, err
 	} else if ok {
 		return []Reason{{ID: "deleted", Level: OK, Verdict: fmt.Sprintf("Job %d was deleted by a person.", id), Evidence: []string{entry}}}, nil

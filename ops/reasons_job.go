@@ -29,7 +29,7 @@ func (f *facts) ended(ctx context.Context) ([]Reason, error) {
 	case queue.StatusCancelled:
 		r := Reason{ID: "cancelled", Level: OK, Verdict: fmt.Sprintf("Job %d was cancelled, %s.", j.ID, ago(j.CancelAt)), Evidence: []string{attempts},
 			Remedy: fmt.Sprintf("to run it nevertheless: errand jobs retry %d", j.ID)}
-		entry, ok, err := f.audited(ctx, j.ID, "cancel")
+		entry, ok, err := f.audited(ctx, j.ID, "jobs.cancel")
 		if ok {
 			r.Evidence = append(r.Evidence, entry)
 		}

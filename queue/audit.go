@@ -19,7 +19,7 @@ type AuditEntry struct {
 	At time.Time `json:"at"`
 	// Actor is who has acted, as the program knows them: 1 to 200 bytes.
 	Actor string `json:"actor"`
-	// Action is what was done, such as "cancel": 1 to 200 printable ASCII bytes.
+	// Action is what was done, such as "jobs.cancel": 1 to 200 printable ASCII bytes.
 	Action string `json:"action"`
 	// Selection is what the action was meant for, such as "kind=email.welcome status=dead": at most
 	// 10,000 bytes, in the program's own form.

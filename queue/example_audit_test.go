@@ -20,7 +20,7 @@ func stopWelcoming(ctx context.Context, q *queuetest.Queue, begin func(context.C
 		return err
 	}
 	err = q.Audit(ctx, tx, queue.AuditEntry{
-		Actor: "ada", Action: "cancel", Selection: "kind=email.welcome", Count: int64(n), Reason: "wrong template",
+		Actor: "ada", Action: "jobs.cancel", Selection: "kind=email.welcome", Count: int64(n), Reason: "wrong template",
 	})
 	if err != nil {
 		return err
@@ -47,5 +47,5 @@ func ExampleAuditor() {
 		fmt.Printf("%s: %s %s, %d jobs: %s\n", e.Actor, e.Action, e.Selection, e.Count, e.Reason)
 	}
 	// Output:
-	// ada: cancel kind=email.welcome, 3 jobs: wrong template
+	// ada: jobs.cancel kind=email.welcome, 3 jobs: wrong template
 }

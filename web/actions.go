@@ -62,19 +62,20 @@ func (q *request) log(action, target string, n int, err error) {
 	q.h.options.Logger.Log(q.Context(), level, text, attrs...)
 }
 
-// notices are what a page says after an action, by its name: for none, one and several.
-var notices = map[string][3]string{
-	"retry":           {"Nothing was changed: the job has changed meanwhile, or a live job has its key.", "The job is pending again.", "%s jobs are pending again."},
-	"cancel":          {"Nothing was changed: the job has ended meanwhile.", "The job is cancelled, or its worker has been asked to end it.", "%s jobs are cancelled, or their workers have been asked."},
-	"run":             {"Nothing was changed: the job waits no more.", "The job is due now.", "%s jobs are due now."},
-	"delete":          {"Nothing was changed: the job runs, or there is none.", "The job is deleted.", "%s jobs are deleted."},
-	"pause-queue":     {"", "The queue is paused. Jobs that run go on.", ""},
-	"resume-queue":    {"", "The queue is resumed.", ""},
-	"limit-queue":     {"", "The limits are changed.", ""},
-	"pause-kind":      {"", "The kind is paused. Jobs that run go on.", ""},
-	"resume-kind":     {"", "The kind is resumed.", ""},
-	"pause-schedule":  {"Nothing was changed: there is no such schedule.", "The schedule is paused.", ""},
-	"resume-schedule": {"Nothing was changed: there is no such schedule.", "The schedule is resumed.", ""},
+// notices are what a page says after an action, by its name: if it has changed nothing,
+// and if it has changed something.
+var notices = map[string][2]string{
+	"jobs.retry":       {"Nothing was changed: the job has changed meanwhile, or a live job has its key.", "The job is pending again."},
+	"jobs.cancel":      {"Nothing was changed: the job has ended meanwhile.", "The job is cancelled, or its worker has been asked to end it."},
+	"jobs.run":         {"Nothing was changed: the job waits no more.", "The job is due now."},
+	"jobs.delete":      {"Nothing was changed: the job runs, or there is none.", "The job is deleted."},
+	"queues.pause":     {"", "The queue is paused. Jobs that run go on."},
+	"queues.resume":    {"", "The queue is resumed."},
+	"queues.limit":     {"", "The limits are changed."},
+	"kinds.pause":      {"", "The kind is paused. Jobs that run go on."},
+	"kinds.resume":     {"", "The kind is resumed."},
+	"schedules.pause":  {"Nothing was changed: there is no such schedule.", "The schedule is paused."},
+	"schedules.resume": {"Nothing was changed: there is no such schedule.", "The schedule is resumed."},
 }
 
 // noticeOf returns what a page says of the action that has led to it, or "".
@@ -83,21 +84,17 @@ func noticeOf(query url.Values) string {
 	if !ok {
 		return ""
 	}
-	n, err := strconv.ParseInt(query.Get("n"), 10, 64)
-	switch {
-	case err != nil || n < 0:
-		return ""
-	case n < 2:
-		return texts[n]
+	if query.Get("n") == "0" {
+		return texts[0]
 	}
-	return strings.Replace(texts[2], "%s", number(n), 1)
+	return texts[1]
 }
 
 func retryJob(q *request) error {
 	if q.h.source.redriver == nil {
 		return errNotFound
 	}
-	return q.actOnJob("retry", func(ctx context.Context, db queue.DB, id int64) (int, error) {
+	return q.actOnJob("jobs.retry", func(ctx context.Context, db queue.DB, id int64) (int, error) {
 		r, ok, err := q.h.source.inspector.Job(ctx, id)
 		if err != nil || !ok || !canRetry(r.Status) {
 			return 0, err
@@ -110,7 +107,7 @@ func cancelJob(q *request) error {
 	if q.h.source.canceller == nil {
 		return errNotFound
 	}
-	return q.actOnJob("cancel", func(ctx context.Context, db queue.DB, id int64) (int, error) {
+	return q.actOnJob("jobs.cancel", func(ctx context.Context, db queue.DB, id int64) (int, error) {
 		return q.h.source.canceller.Cancel(ctx, db, queue.Which{IDs: []int64{id}})
 	})
 }
@@ -119,7 +116,7 @@ func runJob(q *request) error {
 	if q.h.source.editor == nil {
 		return errNotFound
 	}
-	return q.actOnJob("run", func(ctx context.Context, db queue.DB, id int64) (int, error) {
+	return q.actOnJob("jobs.run", func(ctx context.Context, db queue.DB, id int64) (int, error) {
 		which := queue.Which{IDs: []int64{id}, Status: queue.StatusPending}
 		return q.h.source.editor.Edit(ctx, db, which, queue.Change{RunNow: true})
 	})
@@ -141,7 +138,7 @@ func deleteJob(q *request) error {
 	if err != nil || q.h.source.deleter == nil {
 		return errNotFound
 	}
-	return q.act("delete", "jobs/"+strconv.FormatInt(id, 10), "jobs", func(ctx context.Context, db queue.DB) (int, error) {
+	return q.act("jobs.delete", "jobs/"+strconv.FormatInt(id, 10), "jobs", func(ctx context.Context, db queue.DB) (int, error) {
 		return q.h.source.deleter.Delete(ctx, db, queue.Which{IDs: []int64{id}})
 	})
 }
@@ -150,9 +147,9 @@ func deleteJob(q *request) error {
 func (q *request) wantsPause(what string) (paused bool, action string, err error) {
 	switch q.PostFormValue("paused") {
 	case "true":
-		return true, "pause-" + what, nil
+		return true, what + ".pause", nil
 	case "false":
-		return false, "resume-" + what, nil
+		return false, what + ".resume", nil
 	}
 	return false, "", &queue.InvalidError{Field: "paused", Problem: "neither true nor false"}
 }

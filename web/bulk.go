@@ -215,7 +215,7 @@ func bulk(q *request) error {
 		err = q.bulkFrozen(ctx, page, a, f)
 	}
 	q.h.actions.Add(1)
-	q.log("bulk-"+a.name, fieldsOf(f).Encode()+" id<="+strconv.FormatInt(page.Max, 10), page.Changed, err)
+	q.log("jobs."+a.name, fieldsOf(f).Encode()+" id<="+strconv.FormatInt(page.Max, 10), page.Changed, err)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (q *request) bulkListed(ctx context.Context, page *bulkPage, a bulkAction, 
 func (q *request) batch(ctx context.Context, page *bulkPage, a bulkAction, f queue.Filter, ids []int64) error {
 	f.Before = 0
 	target := fieldsOf(f).Encode() + " ids=" + strconv.FormatInt(slices.Min(ids), 10) + ".." + strconv.FormatInt(slices.Max(ids), 10)
-	n, err := q.h.audited(ctx, q.entry("bulk-"+a.name, target), func(ctx context.Context, db queue.DB) (int, error) {
+	n, err := q.h.audited(ctx, q.entry("jobs."+a.name, target), func(ctx context.Context, db queue.DB) (int, error) {
 		return a.do(ctx, q.h.source, db, which(f, ids))
 	})
 	if err != nil {

@@ -84,7 +84,7 @@ func job(q *request) error {
 		page.Unreadable = plain(r.Unreadable.Error())
 	}
 	if page.IsShown {
-		if err := q.noteSeen("show-values"); err != nil {
+		if err := q.noteSeen("jobs.show-values"); err != nil {
 			return err
 		}
 	}
@@ -257,7 +257,7 @@ func payload(q *request) error {
 	if err != nil {
 		return err
 	}
-	if err := q.noteSeen("download-payload"); err != nil {
+	if err := q.noteSeen("jobs.download"); err != nil {
 		return err
 	}
 	q.w.Header().Set("Content-Type", "application/json")

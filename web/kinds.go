@@ -73,7 +73,7 @@ func pauseKind(q *request) error {
 	if err != nil || q.h.source.pauser == nil {
 		return errNotFound
 	}
-	paused, action, err := q.wantsPause("kind")
+	paused, action, err := q.wantsPause("kinds")
 	if err != nil {
 		return err
 	}

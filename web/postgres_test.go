@@ -47,7 +47,7 @@ func TestPostgres(t *testing.T) {
 	s.want("schedules", "nightly", "Resume nightly")
 	crawl(t, s)
 
-	if a := s.post("jobs/1/retry", ""); a.header.Get("Location") != "../../jobs/1?did=retry&n=1" {
+	if a := s.post("jobs/1/retry", ""); a.header.Get("Location") != "../../jobs/1?did=jobs.retry&n=1" {
 		t.Errorf("retry: %d to %q", a.status, a.header.Get("Location"))
 	}
 	s.want("workers", "No worker has reported itself")
@@ -57,7 +57,7 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("bulk: %d: %s", a.status, a.body)
 	}
 	s.want("jobs?status=cancelled", "#2", "#3")
-	s.want("audit", "bulk-cancel", "ids=2..3", "limit-queue", "retry", "pause-schedule")
+	s.want("audit", "jobs.cancel", "ids=2..3", "queues.limit", "jobs.retry", "schedules.pause")
 	if a := s.post("jobs/1/delete", ""); a.status != 303 {
 		t.Errorf("delete: %d: %s", a.status, a.body)
 	}

@@ -95,7 +95,7 @@ func pauseQueue(q *request) error {
 	if err != nil || q.h.source.ruler == nil {
 		return errNotFound
 	}
-	paused, action, err := q.wantsPause("queue")
+	paused, action, err := q.wantsPause("queues")
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func setLimits(q *request) error {
 		return err
 	}
 	page := "queues/" + segment(name)
-	return q.act("limit-queue", page, page, func(ctx context.Context, db queue.DB) (int, error) {
+	return q.act("queues.limit", page, page, func(ctx context.Context, db queue.DB) (int, error) {
 		rules, err := q.h.source.ruler.Rules(ctx)
 		if err != nil {
 			return 0, err

@@ -24,7 +24,7 @@ func pauseSchedule(q *request) error {
 	if err != nil || q.h.source.scheduler == nil {
 		return errNotFound
 	}
-	paused, action, err := q.wantsPause("schedule")
+	paused, action, err := q.wantsPause("schedules")
 	if err != nil {
 		return err
 	}

@@ -242,7 +242,7 @@ func TestPrefixes(t *testing.T) {
 			s.url = server.URL + test.prefix
 			crawl(t, s)
 			a := s.post("jobs/1/cancel", "")
-			if got := a.header.Get("Location"); got != "../../jobs/1?did=cancel&n=1" || s.status(1) != queue.StatusCancelled {
+			if got := a.header.Get("Location"); got != "../../jobs/1?did=jobs.cancel&n=1" || s.status(1) != queue.StatusCancelled {
 				t.Errorf("cancel leads to %q", got)
 			}
 		})

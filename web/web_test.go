@@ -208,15 +208,15 @@ func TestOperations(t *testing.T) {
 	s.want("workers", "app-1", "host-7</bdi>, process 4711", "1 of 10", "jobs/1")
 	s.want("", "1 worker, 1 of 10 places busy")
 	s.want("jobs/2", "Why it does not run", "paused")
-	s.want("audit", "ann", "pause-queue", "queues/rare", "the partner is down")
-	if a := s.post("jobs/1/delete", ""); a.header.Get("Location") != "../../jobs?did=delete&n=0" {
+	s.want("audit", "ann", "queues.pause", "queues/rare", "the partner is down")
+	if a := s.post("jobs/1/delete", ""); a.header.Get("Location") != "../../jobs?did=jobs.delete&n=0" {
 		t.Errorf("a running job: %d to %q", a.status, a.header.Get("Location"))
 	}
 	s.post("jobs/2/delete", "reason=twice")
 	if a := s.get("jobs/2"); a.status != http.StatusNotFound {
 		t.Errorf("a deleted job: %d", a.status)
 	}
-	s.want("audit?actor=ann", "delete", "twice", "jobs/2")
+	s.want("audit?actor=ann", "jobs.delete", "twice", "jobs/2")
 	if a := s.want("audit"); strings.Contains(a.body, ">jobs/1<") || strings.Count(a.body, "id=\"entry-") != 2 {
 		t.Error("the audit log has an action that has changed nothing")
 	}
@@ -234,26 +234,26 @@ func TestActions(t *testing.T) {
 			t.Errorf("%s: status %d, to %q", page, a.status, a.header.Get("Location"))
 		}
 	}
-	act("jobs/1/retry", "reason=mailbox+emptied", "../../jobs/1?did=retry&n=1")
+	act("jobs/1/retry", "reason=mailbox+emptied", "../../jobs/1?did=jobs.retry&n=1")
 	if got := s.status(1); got != queue.StatusPending {
 		t.Errorf("retried: %s", got)
 	}
-	act("jobs/1/retry", "", "../../jobs/1?did=retry&n=0")
-	act("jobs/2/run", "", "../../jobs/2?did=run&n=1")
-	act("jobs/2/cancel", "", "../../jobs/2?did=cancel&n=1")
+	act("jobs/1/retry", "", "../../jobs/1?did=jobs.retry&n=0")
+	act("jobs/2/run", "", "../../jobs/2?did=jobs.run&n=1")
+	act("jobs/2/cancel", "", "../../jobs/2?did=jobs.cancel&n=1")
 	if got := s.status(2); got != queue.StatusCancelled {
 		t.Errorf("cancelled: %s", got)
 	}
-	act("queues/default/pause", "paused=true", "../../queues/default?did=pause-queue&n=1")
-	s.want("queues/default?did=pause-queue&n=1", "The queue is paused", "Resume the queue")
+	act("queues/default/pause", "paused=true", "../../queues/default?did=queues.pause&n=1")
+	s.want("queues/default?did=queues.pause&n=1", "The queue is paused", "Resume the queue")
 	s.want("", "Queue default is paused")
-	act("queues/default/limits", "running=5&rate=10&rate_per=1m", "../../queues/default?did=limit-queue&n=1")
+	act("queues/default/limits", "running=5&rate=10&rate_per=1m", "../../queues/default?did=queues.limit&n=1")
 	s.want("queues/default", "5 at once, 10 in 1 min", `class="status paused"`)
-	act("queues/default/pause", "paused=false", "../../queues/default?did=resume-queue&n=1")
-	act("kinds/a/pause", "paused=true", "../../kinds?did=pause-kind&n=1")
+	act("queues/default/pause", "paused=false", "../../queues/default?did=queues.resume&n=1")
+	act("kinds/a/pause", "paused=true", "../../kinds?did=kinds.pause&n=1")
 	s.want("kinds", "Resume a")
-	act("kinds/a/pause", "paused=false", "../../kinds?did=resume-kind&n=1")
-	if log := s.log.String(); !strings.Contains(log, `actor=ann action=retry target=jobs/1 changed=1 reason="mailbox emptied"`) {
+	act("kinds/a/pause", "paused=false", "../../kinds?did=kinds.resume&n=1")
+	if log := s.log.String(); !strings.Contains(log, `actor=ann action=jobs.retry target=jobs/1 changed=1 reason="mailbox emptied"`) {
 		t.Errorf("the log lacks the action:\n%s", log)
 	}
 	if a := s.post("queues/default/pause", ""); a.status != http.StatusBadRequest {

@@ -107,8 +107,8 @@ func (s *site) stock() {
 		}
 		info.Busy = 0
 	}
-	entry := queue.AuditEntry{Actor: "ann", Action: "cancel", Selection: "jobs/40", JobID: 40, Count: 1, Reason: "the customer has called"}
-	if err := s.q.Audit(s.t.Context(), nil, entry, queue.AuditEntry{Actor: "bob", Action: "pause-queue", Selection: "queues/reports", Count: 1}); err != nil {
+	entry := queue.AuditEntry{Actor: "ann", Action: "jobs.cancel", Selection: "jobs/40", JobID: 40, Count: 1, Reason: "the customer has called"}
+	if err := s.q.Audit(s.t.Context(), nil, entry, queue.AuditEntry{Actor: "bob", Action: "queues.pause", Selection: "queues/reports", Count: 1}); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := s.q.PauseQueue(s.t.Context(), nil, "reports", true); err != nil {
