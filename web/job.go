@@ -62,6 +62,7 @@ func job(q *request) error {
 	if err != nil {
 		return err
 	}
+	hasEnded := queue.Result{Status: r.Status}.HasEnded()
 	asksValues := q.URL.Query().Get("values") != ""
 	page := jobPage{
 		Record:    r,
@@ -74,7 +75,7 @@ func job(q *request) error {
 		IsAsked:   r.Status == queue.StatusRunning && !r.CancelAt.IsZero(),
 		IsShown:   asksValues && q.may(Payload),
 	}
-	if !result.HasEnded() || r.Status == queue.StatusDead {
+	if !hasEnded || r.Status == queue.StatusDead {
 		if a := q.h.samples.answers.of(id).get(q.Context()); !a.At.IsZero() && len(a.Value.Reasons) > 0 {
 			page.Answer = &a.Value
 		}
@@ -90,7 +91,7 @@ func job(q *request) error {
 	}
 	page.Values = q.values(&r, result, page.IsShown)
 	v := q.view(fmt.Sprintf("Job %d", r.ID), page)
-	if page.IsShown || result.HasEnded() && r.Status != queue.StatusDead {
+	if page.IsShown || hasEnded && r.Status != queue.StatusDead {
 		v.Every = 0
 	}
 	return q.render("job", v)
@@ -110,7 +111,8 @@ func (q *request) noteSeen(action string) error {
 	return err
 }
 
-// readJob returns the job and what it has set as output and progress.
+// readJob returns the job and what it has set as output and progress. A role that may not read
+// payloads may not read these either.
 func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, result queue.Result, err error) {
 	err = h.call(ctx, callTimeout, func(ctx context.Context) error {
 		var ok bool
@@ -119,7 +121,7 @@ func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, result
 		} else if !ok {
 			return errNotFound
 		}
-		if h.source.results != nil {
+		if h.source.results != nil && r.Unreadable == nil {
 			result, _, err = h.source.results.Result(ctx, id)
 		}
 		return err
