@@ -50,9 +50,7 @@ func jobs(q *request) error {
 		return q.render("jobs", v)
 	}
 	list := q.h.samples.lists.of(f).get(q.Context())
-	if list.Err != nil {
-		v.Late = lateText(q.now, []lateness{{"Jobs", list.At, list.Err}})
-	}
+	v.Late = lateText(q.now, []lateness{{"Jobs", list.At, list.Err}})
 	page.Jobs = q.jobRows(list.Value.Jobs)
 	fields := fieldsOf(f)
 	page.IsNarrow = len(fields) > 0

@@ -65,18 +65,20 @@ type statusCount struct {
 
 func overview(q *request) error {
 	all := q.readAll()
+	crew, hour := q.h.samples.crew.get(q.Context()), q.h.samples.hour.get(q.Context())
 	dead := q.h.samples.lists.of(queue.Filter{Status: queue.StatusDead, Limit: 5}).get(q.Context())
 	late := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true}).get(q.Context())
 	page := overviewPage{
-		Verdict: all.verdict(late, q.h.samples.crew.get(q.Context())),
+		Verdict: all.verdict(late, crew),
 		Totals:  totals(all.counts.Value),
 		Queues:  all.rows(),
 		Dead:    q.jobRows(dead.Value.Jobs),
 	}
-	page.Chart = newChart(q.h.samples.hour.get(q.Context()), q.now)
-	page.Workers, _ = workersNote(q.h.samples.crew.get(q.Context()))
+	page.Chart = newChart(hour, q.now)
+	page.Workers, _ = workersNote(crew)
 	v := q.view("Overview", page)
-	v.Late = lateText(q.now, all.errs())
+	v.Late = lateText(q.now, append(all.errs(), lateness{"Dead jobs", dead.At, dead.Err}, lateness{"Expired leases", late.At, late.Err},
+		lateness{"Workers", crew.At, crew.Err}, lateness{"Statistics", hour.At, hour.Err}))
 	return q.render("overview", v)
 }
 
@@ -115,8 +117,14 @@ type lateness struct {
 func lateText(now time.Time, all []lateness) string {
 	var parts []string
 	for _, l := range all {
+		if l.err == nil {
+			continue
+		}
+		if len(parts) == 0 {
+			text, _ := explainError(l.err)
+			parts = append(parts, strings.TrimSuffix(text, "."))
+		}
 		switch {
-		case l.err == nil:
 		case l.at.IsZero():
 			parts = append(parts, l.what+": not known yet")
 		default:
@@ -126,7 +134,7 @@ func lateText(now time.Time, all []lateness) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "The database does not answer in time. " + strings.Join(parts, ". ") + "."
+	return strings.Join(parts, ". ") + "."
 }
 
 // verdict says whether all is well, and what is worst.

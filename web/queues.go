@@ -75,7 +75,7 @@ func queuePage(q *request) error {
 	live := q.h.samples.lists.of(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20}).get(q.Context())
 	page.Running = q.jobRows(live.Value.Jobs)
 	v := q.view("Queue "+name, page)
-	v.Late = lateText(q.now, all.errs())
+	v.Late = lateText(q.now, append(all.errs(), lateness{"Running jobs", live.At, live.Err}))
 	return q.render("queue", v)
 }
 

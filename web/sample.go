@@ -11,8 +11,10 @@ const (
 	// The time is at least restFactor times as long as the last reading took.
 	minInterval = 2 * time.Second
 	restFactor  = 20
-	// patience is how long a page waits for a new reading before it shows the last one.
+	// patience is how long a page waits for a new reading before it shows the last one. A last one
+	// that is older than tooOld is shown only if a new one fails.
 	patience = 300 * time.Millisecond
+	tooOld   = time.Minute
 )
 
 // sampled is something that the handler reads from the backend for all sessions. Nothing is read
@@ -35,19 +37,11 @@ type sampled[T any] struct {
 type reading[T any] struct {
 	Value T
 	At    time.Time // zero if nothing could be read yet
-	Err   error     // why the last reading failed; nil if it did not
-}
-
-// Age returns how old the reading is if the last one failed or is late, and 0 otherwise.
-func (r reading[T]) Age(now time.Time) time.Duration {
-	if age := now.Sub(r.At); !r.At.IsZero() && (r.Err != nil || age > 2*minInterval) {
-		return age
-	}
-	return 0
+	Err   error     // why the last reading failed, or that it takes too long; nil if it is all right
 }
 
 // get returns the last reading, and reads again if it is time. It waits for patience at most, and
-// longer if there is no reading, or none since the last action.
+// longer if there is no reading, an old one, or none since the last action.
 func (s *sampled[T]) get(ctx context.Context) reading[T] {
 	if s == nil { // the backend lacks the capability
 		return reading[T]{}
@@ -62,7 +56,7 @@ func (s *sampled[T]) get(ctx context.Context) reading[T] {
 			return last
 		}
 		impatient := short.C
-		if !isCurrent {
+		if !isCurrent || time.Since(last.At) > tooOld {
 			impatient = nil
 		}
 		select {
@@ -70,6 +64,7 @@ func (s *sampled[T]) get(ctx context.Context) reading[T] {
 		case <-impatient:
 			return last
 		case <-deadline.C:
+			last.Err = context.DeadlineExceeded
 			return last
 		case <-ctx.Done():
 			return last

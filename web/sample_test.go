@@ -129,6 +129,47 @@ func TestLate(t *testing.T) {
 	})
 }
 
+// TestOld: a page that is opened after a long time does not show what was read then, if the database
+// answers within seconds.
+func TestOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		h := newHandler(t, q)
+		page(h, "/")
+		time.Sleep(time.Hour)
+		q.takes.Store(int64(time.Second))
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "a", Queue: "rare", Delay: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		wantTexts(t, page(h, "/"), []string{"queues/rare"})
+	})
+}
+
+// TestUnknown: where nothing could be read, no page says that there is nothing.
+func TestUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := broken{memory.New(memory.Options{})}
+		h := newHandler(t, q)
+		for path, text := range map[string]string{"/": "Dead jobs: not known yet", "/jobs": "Jobs: not known yet", "/kinds": "Kinds: not known yet",
+			"/queues": "Counts: not known yet", "/queues/mail": "Running jobs: not known yet"} {
+			got := page(h, path)
+			wantTexts(t, got, []string{"has answered with an error", text})
+			if strings.Contains(got, `class="empty"`) {
+				t.Errorf("%s says that there is nothing:\n%s", path, got)
+			}
+		}
+	})
+}
+
+// broken is a queue that cannot be read.
+type broken struct{ *memory.Queue }
+
+func (broken) Counts(context.Context) ([]queue.Count, error) { return nil, errors.New("broken") }
+
+func (broken) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) {
+	return nil, 0, errors.New("broken")
+}
+
 // TestNotModified: a page that has not changed is not sent again.
 func TestNotModified(t *testing.T) {
 	s := newSite(t, web.Options{})
