@@ -130,10 +130,10 @@ func (a *app) explain(ctx context.Context, d *dburl.Database, q ops.Question) er
 		return err
 	}
 	switch level := answer.Level(); {
+	case answer.Job == nil && (level != ops.OK || q.ID > 0):
+		return nothingf("explain: %s", answer.Reasons[0].ID)
 	case level == ops.OK:
 		return nil
-	case answer.Job == nil:
-		return nothingf("explain: %s", answer.Reasons[0].ID)
 	default:
 		return foundf("explain: %s", answer.Reasons[0].ID)
 	}
