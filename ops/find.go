@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -258,7 +259,7 @@ func (f *facts) nothingWaits(ctx context.Context) ([]Reason, error) {
 		return []Reason{{ID: "nothing-waits", Level: OK, Verdict: "No job " + of + " waits.", Evidence: evidence}}, nil
 	}
 	r := Reason{ID: "empty-queue", Level: Warn, Verdict: "No job is in the queue " + q.Queue + ".", Remedy: "look how the program that enqueues spells the queue"}
-	if near := nearest(q.Queue, slices.Compact(names)); len(near) > 0 {
+	if near := spelling.Nearest(q.Queue, slices.Compact(names)); len(near) > 0 {
 		r.Evidence = append(r.Evidence, "queues with similar names: "+fmt.Sprint(near))
 	}
 	return []Reason{r}, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -160,7 +161,7 @@ func kindsOf(workers []queue.WorkerRecord) (names []string) {
 // similar returns a fact, and which of names are spelled like name.
 func similar(fact, name string, names []string) []string {
 	slices.Sort(names)
-	if near := nearest(name, slices.Compact(names)); len(near) > 0 {
+	if near := spelling.Nearest(name, slices.Compact(names)); len(near) > 0 {
 		return []string{fact, "similar names: " + strings.Join(near, ", ")}
 	}
 	return []string{fact}

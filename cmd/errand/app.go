@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -102,12 +103,21 @@ func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return usagef("a command is missing: %s", strings.Join(names(cmd), ", "))
 		}
-		if near := nearest(names(cmd), args[0]); near != "" {
-			return usagef("no command %q: did you mean %s?", args[0], near)
+		if hint := didYouMean(args[0], names(cmd)); hint != "" {
+			return usagef("no command %q%s", args[0], hint)
 		}
 		return usagef("no command %q: there are %s", args[0], strings.Join(names(cmd), ", "))
 	}
 	return parent
+}
+
+// didYouMean returns the rest of an error about a name that is not among names, or "" if none of them
+// is spelled like it.
+func didYouMean(name string, names []string) string {
+	if near := spelling.Nearest(name, names); len(near) > 0 {
+		return ": did you mean " + near[0] + "?"
+	}
+	return ""
 }
 
 func names(cmd *cobra.Command) (list []string) {

@@ -250,11 +250,7 @@ func checkSeen(what string, seen, names []string, unseen bool) error {
 		if unseen || slices.Contains(seen, name) {
 			continue
 		}
-		hint := ""
-		if near := nearest(seen, name); near != "" {
-			hint = ": did you mean " + near + "?"
-		}
-		return nothingf("no %s %s%s (--unseen does it nevertheless)", what, name, hint)
+		return nothingf("no %s %s%s (--unseen does it nevertheless)", what, name, didYouMean(name, seen))
 	}
 	return nil
 }

@@ -103,11 +103,7 @@ func (a *app) pauseSchedules(ctx context.Context, d *dburl.Database, names []str
 	}
 	for _, name := range names {
 		if _, ok := was[name]; !ok {
-			hint := ""
-			if near := nearest(seen, name); near != "" {
-				hint = ": did you mean " + near + "?"
-			}
-			return nothingf("no schedule %s%s", name, hint)
+			return nothingf("no schedule %s%s", name, didYouMean(name, seen))
 		}
 	}
 	var list []changed

@@ -1,9 +1,11 @@
-package ops
+// Package spelling finds the names that a person may have meant by one that does not exist. It serves
+// ops and cmd/errand.
+package spelling
 
 import "slices"
 
-// nearest returns up to three of names that are spelled most like name, the nearest first.
-func nearest(name string, names []string) (near []string) {
+// Nearest returns up to three of names that are spelled most like name, the nearest first.
+func Nearest(name string, names []string) (near []string) {
 	most := max(2, len(name)/3)
 	for _, n := range names {
 		if n != name && distance(name, n) <= most {
