@@ -54,10 +54,13 @@ func claimCost(ctx context.Context, d *doctor) (finding, error) {
 		"free the horizon (see the check horizon), let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.server.tables.Schema + ".jobs_pending_idx"}, nil
 }
 
-// pages returns how many pages a claim of the queue reads.
+// pages returns how many pages a claim of the queue reads: what finds the oldest job of a kind that
+// there is none of reads as much, for it passes over the first jobs of each priority.
 func (s *server) pages(ctx context.Context, name string) (n int, err error) {
+	const plan = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON)\n"
+	const noKind, priorities, jobs = "\n", 10, 100
 	var text []byte
-	err = s.rows(ctx, "claim_cost", func(r *sql.Rows) error { return r.Scan(&text) }, name)
+	err = s.query(ctx, plan+s.load("oldest"), func(r *sql.Rows) error { return r.Scan(&text) }, name, noKind, priorities, jobs)
 	if err != nil {
 		return 0, err
 	}

@@ -225,7 +225,7 @@ func (f *facts) oldest(ctx context.Context) (id int64, ok bool, err error) {
 		}
 	}
 	for _, name := range queues {
-		err := f.server.rows(ctx, "oldest", func(r *sql.Rows) error { return r.Scan(&id) }, name, f.question.Kind)
+		err := f.server.rows(ctx, "oldest", func(r *sql.Rows) error { return r.Scan(&id) }, name, f.question.Kind, 100, 10_000)
 		if ok, err := f.tryOrNote(ctx, "which job of the queue "+name+" waits", err); !ok || id > 0 {
 			return id, ok, err
 		}

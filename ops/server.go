@@ -41,20 +41,19 @@ func (s *server) load(name string) string {
 // rows runs sql/postgres/name.sql in a read-only transaction of its own, and calls scan for each
 // row. The server ends the statement after checkTimeout, also if this process is killed.
 func (s *server) rows(ctx context.Context, name string, scan func(*sql.Rows) error, args ...any) error {
+	return s.query(ctx, s.load(name), scan, args...)
+}
+
+// query does the same with a statement.
+func (s *server) query(ctx context.Context, text string, scan func(*sql.Rows) error, args ...any) error {
 	tx, err := s.tables.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	return s.rowsIn(ctx, tx, name, scan, args...)
-}
-
-// rowsIn does the same in tx.
-func (s *server) rowsIn(ctx context.Context, tx *sql.Tx, name string, scan func(*sql.Rows) error, args ...any) error {
 	if _, err := tx.ExecContext(ctx, limitTime); err != nil {
 		return err
 	}
-	text := s.load(name)
 	s.note(text)
 	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {

@@ -1,5 +1,5 @@
--- The pending job of queue $1, and of kind $2 unless that is '', that is due first. It looks at 100 priorities, and for
--- a kind at the 10,000 jobs of each that are due first.
+-- The pending job of queue $1, and of kind $2 unless that is '', that is due first. It looks at $3 priorities, and for
+-- a kind at the $4 jobs of each that are due first.
 -- many is one row that the planner takes for a million: it keeps the order of the index.
 -- Index: jobs_pending_idx.
 WITH RECURSIVE many AS MATERIALIZED (
@@ -17,7 +17,7 @@ WITH RECURSIVE many AS MATERIALIZED (
         ORDER BY j.priority LIMIT 1
     ), last.nth + 1
     FROM priorities last
-    WHERE last.priority IS NOT NULL AND last.nth < 100
+    WHERE last.priority IS NOT NULL AND last.nth < $3::bigint
 )
 SELECT f.id
 FROM priorities p
@@ -27,7 +27,7 @@ CROSS JOIN LATERAL (
         SELECT j.id, j.kind, j.scheduled_at FROM errand.jobs j CROSS JOIN many
         WHERE j.queue = $1::text AND j.status = 'pending' AND j.priority = p.priority
         ORDER BY j.scheduled_at, j.id
-        LIMIT CASE WHEN $2::text = '' THEN 1 ELSE 10000 END
+        LIMIT CASE WHEN $2::text = '' THEN 1 ELSE $4::bigint END
     ) AS d
     WHERE $2::text IN ('', d.kind)
     ORDER BY d.scheduled_at, d.id
