@@ -247,5 +247,5 @@ func backlog(ctx context.Context, d *doctor) (finding, error) {
 	}
 	return finding{d.options.Backlog.level(worst.Age),
 		fmt.Sprintf("a job of the queue %s has been due for %v, %d queues have due jobs", worst.Queue, short(worst.Age), len(list)),
-		"errand explain --queue " + worst.Queue}, nil
+		command("explain", "--queue", worst.Queue)}, nil
 }

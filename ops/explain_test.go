@@ -453,6 +453,18 @@ func wantReason(t *testing.T, a ops.Answer, id string) {
 	}
 }
 
+// TestRemedy: names with characters that mean something to a shell are quoted.
+func TestRemedy(t *testing.T) {
+	q := memory.New(memory.Options{})
+	if err := q.PauseGroup(t.Context(), nil, "q", "it's $(me)", true); err != nil {
+		t.Fatal(err)
+	}
+	a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "it's $(me)"})})
+	if got, want := a.Reasons[0].Remedy, `errand queues resume q --group 'it'\''s $(me)'`; got != want {
+		t.Errorf("got the remedy %s, want %s", got, want)
+	}
+}
+
 // TestQuestions: a bad question is an error that names its field.
 func TestQuestions(t *testing.T) {
 	q := memory.New(memory.Options{})

@@ -44,7 +44,7 @@ func (f *facts) notDue() Reason {
 	j := f.job
 	in := j.ScheduledAt.Sub(f.at)
 	due := fmt.Sprintf("it is due in %v, at %s by the database's clock", short(in), j.ScheduledAt.Format(time.RFC3339))
-	runNow := fmt.Sprintf("wait, or run it now: errand jobs reschedule %d --now", j.ID)
+	runNow := "wait, or run it now: " + command("jobs", "reschedule", j.ID, "--now")
 	switch {
 	case j.ScheduledAt.Year() >= never:
 		return Reason{ID: "never-due", Level: Warn, Verdict: fmt.Sprintf("Job %d is scheduled for never.", j.ID),
@@ -70,10 +70,10 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 		switch {
 		case !r.Paused || r.Queue != j.Queue:
 		case r.Group == "":
-			reasons = append(reasons, Reason{ID: "queue-paused", Level: Warn, Verdict: "The queue " + j.Queue + " is paused.", Remedy: "errand queues resume " + j.Queue})
+			reasons = append(reasons, Reason{ID: "queue-paused", Level: Warn, Verdict: "The queue " + j.Queue + " is paused.", Remedy: command("queues", "resume", j.Queue)})
 		case r.Group == j.Group:
 			reasons = append(reasons, Reason{ID: "group-paused", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is paused.", j.Group, j.Queue),
-				Remedy: fmt.Sprintf("errand queues resume %s --group %s", j.Queue, j.Group)})
+				Remedy: command("queues", "resume", j.Queue, "--group", j.Group)})
 		}
 	}
 	pauser, ok := queue.As[queue.Pauser](f.queue)
@@ -85,7 +85,7 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 		return reasons, err
 	}
 	if slices.Contains(kinds, j.Kind) {
-		reasons = append(reasons, Reason{ID: "kind-paused", Level: Warn, Verdict: "The kind " + j.Kind + " is paused.", Remedy: "errand kinds resume " + j.Kind})
+		reasons = append(reasons, Reason{ID: "kind-paused", Level: Warn, Verdict: "The kind " + j.Kind + " is paused.", Remedy: command("kinds", "resume", j.Kind)})
 	}
 	return reasons, nil
 }
@@ -188,13 +188,13 @@ func (f *facts) ordered(ctx context.Context) ([]Reason, error) {
 	if err != nil || !ok || first.ID == j.ID {
 		return nil, err
 	}
-	r := Reason{Level: OK, Remedy: fmt.Sprintf("errand explain %d", first.ID), Evidence: []string{
+	r := Reason{Level: OK, Remedy: command("explain", first.ID), Evidence: []string{
 		fmt.Sprintf("job %d, of the kind %s, is %s, and has used %d of %d attempts", first.ID, first.Kind, first.Status, first.Attempt, first.MaxAttempts)}}
 	behind := fmt.Sprintf("Job %d waits for job %d of its group %q, ", j.ID, first.ID, j.Group)
 	switch {
 	case first.Status == queue.StatusHeld:
 		r.ID, r.Level, r.Verdict = "behind-held", Fail, behind+"which is held."
-		r.Remedy = fmt.Sprintf("mend what made it fail, then errand jobs retry %d, or cancel it", first.ID)
+		r.Remedy = "mend what made it fail, then " + command("jobs", "retry", first.ID) + ". Or " + command("jobs", "cancel", first.ID)
 	case first.Status == queue.StatusRunning:
 		r.ID, r.Verdict = "behind-running", behind+"which runs."
 	case first.Attempt > 0 && first.ScheduledAt.After(f.at):

@@ -73,7 +73,7 @@ func (f *facts) claiming(ctx context.Context, workers []queue.WorkerRecord) ([]R
 			evidence = append(evidence, fmt.Sprintf("worker %s: %s", w.Name, w.ClaimError))
 		}
 		return []Reason{{ID: "claims-fail", Level: Fail, Verdict: fmt.Sprintf("The claims of %d workers that would run job %d fail.", len(failing), j.ID),
-			Evidence: evidence, Remedy: "mend what the error names; errand doctor looks at the database"}}, nil
+			Evidence: evidence, Remedy: "mend what the error names; " + command("doctor") + " looks at the database"}}, nil
 	}
 	longest, err := f.longestRuns(ctx, workers)
 	return []Reason{{ID: "workers-busy", Level: Warn, Verdict: fmt.Sprintf("All %d workers that would run job %d are busy.", len(workers), j.ID),

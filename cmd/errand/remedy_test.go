@@ -1,0 +1,84 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestRemedies: each command that Doctor and Explain advise exists, with these flags.
+func TestRemedies(t *testing.T) {
+	lines := remedies(t)
+	if len(lines) < 10 {
+		t.Errorf("package ops advises only %d commands: %q", len(lines), lines)
+	}
+	for _, args := range lines {
+		root := (&app{out: io.Discard, err: io.Discard}).root()
+		cmd, rest, err := root.Find(args)
+		if err != nil || cmd.HasSubCommands() {
+			t.Errorf("errand %s: no command, %v", strings.Join(args, " "), err)
+			continue
+		}
+		if err := cmd.ParseFlags(rest); err != nil {
+			t.Errorf("errand %s: %v", strings.Join(args, " "), err)
+		}
+		for _, check := range []func() error{
+			func() error { return cmd.ValidateArgs(cmd.Flags().Args()) }, cmd.ValidateRequiredFlags, cmd.ValidateFlagGroups,
+		} {
+			if err := check(); err != nil {
+				t.Errorf("errand %s: %v", strings.Join(args, " "), err)
+			}
+		}
+	}
+}
+
+// remedies returns the arguments of each call of the function command in package ops, with 1 for
+// those that are not literal. Commands that other texts name are errors.
+func remedies(t *testing.T) (lines [][]string) {
+	t.Helper()
+	paths, err := filepath.Glob("../../ops/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "command" {
+					lines = append(lines, literals(n.Args))
+				}
+			case *ast.BasicLit:
+				for _, c := range (&app{}).root().Commands() {
+					if strings.Contains(n.Value, "errand "+c.Name()+" ") {
+						t.Errorf("%s: %s names a command: use the function command", path, n.Value)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return lines
+}
+
+func literals(args []ast.Expr) (words []string) {
+	for _, arg := range args {
+		word := "1"
+		if l, ok := arg.(*ast.BasicLit); ok {
+			word, _ = strconv.Unquote(l.Value)
+		}
+		words = append(words, word)
+	}
+	return words
+}
