@@ -12,7 +12,7 @@ func TestProgramsLinkNoTestCode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("lists every package's imports")
 	}
-	forTests := []string{"/backend/backendtest", "/backend/internal/reusedb", "/backend/postgrestest", "/internal/withpostgres", "/queue/queuetest"}
+	forTests := []string{"/backend/backendtest", "/backend/internal/reusedb", "/backend/postgrestest", "/internal/pgbouncer", "/internal/withpostgres", "/queue/queuetest"}
 	for _, pkg := range strings.Fields(list(t, "./...")) {
 		if !isOneOf(pkg, forTests) {
 			for _, dep := range strings.Fields(list(t, "-deps", pkg)) {

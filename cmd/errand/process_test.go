@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestTail: tail as a process prints what happens while it runs, and exits with 130 when it is
+// interrupted.
+func TestTail(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("has no signals")
+	}
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			url := b.url(t, t.TempDir())
+			d, err := dburl.Open(url, dburl.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if err := d.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "errand", "tail", "--every", "100ms", "-o", "jsonl", "--url", url)
+			var problems bytes.Buffer
+			cmd.Stderr = &problems
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() { // until tail has looked once, a job is not new
+				defer close(done)
+				for ctx.Err() == nil {
+					if err := d.Queue.Enqueue(ctx, nil, &queue.Job{Kind: "kind"}); err != nil {
+						return
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			}()
+			lines := bufio.NewScanner(out)
+			if !lines.Scan() || !strings.Contains(lines.Text(), `"what":"enqueued"`) {
+				t.Errorf("printed %q, want a job that was enqueued; %s", lines.Text(), &problems)
+			}
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+			for lines.Scan() { // to the end, so that Wait may close the pipe
+			}
+			_ = cmd.Wait()
+			cancel()
+			<-done
+			if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(problems.String(), "errand: interrupted") {
+				t.Errorf("exit code %d, want %d: %s", code, exitInterrupted, &problems)
+			}
+		})
+	}
+}
+
+// TestCompletionTime: completion of names ends within a second where the server says nothing, and
+// without an error.
+func TestCompletionTime(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	var out bytes.Buffer
+	a := &app{out: &out, err: &out, getenv: func(string) string { return "postgres://shop@" + silent.Addr().String() + "/shop?sslmode=disable" }}
+	began := time.Now()
+	code := run(t.Context(), a, []string{"__complete", "queues", "pause", ""})
+	if took := time.Since(began); took > completionTime+500*time.Millisecond {
+		t.Errorf("it took %v, want %v", took, completionTime)
+	}
+	if code != exitDone || !strings.HasPrefix(out.String(), ":4\n") {
+		t.Errorf("exit code %d, printed %q", code, &out)
+	}
+}

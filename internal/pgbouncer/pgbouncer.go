@@ -1,0 +1,104 @@
+//go:build unix
+
+// Package pgbouncer starts a PgBouncer for tests.
+package pgbouncer
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/internal/pgbin"
+)
+
+const ini = `[databases]
+* = host=%s port=%s user=%s password=%s
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %s
+unix_socket_dir =
+auth_type = any
+pool_mode = %s
+`
+
+// Start starts a PgBouncer in front of the server of dsn, and returns the URL through it. mode is
+// transaction or session. It skips the test where there is no PgBouncer.
+func Start(t testing.TB, dsn, mode string) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		program, err = exec.LookPath("/usr/sbin/pgbouncer")
+	}
+	if err != nil {
+		t.Skip("there is no pgbouncer on this machine")
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	password, _ := u.User.Password()
+	run(t, program, fmt.Sprintf(ini, u.Hostname(), u.Port(), u.User.Username(), password, port, mode))
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("PgBouncer does not answer: ", err)
+		}
+	}
+	u.Host = address
+	q := u.Query()
+	q.Set("default_query_exec_mode", "exec") // PgBouncer before 1.21 knows no prepared statements
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// run runs PgBouncer with that configuration until the end of the test.
+func run(t testing.TB, program, configuration string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "errand-pgbouncer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "pgbouncer.ini")
+	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	account, err := pgbin.Account()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if account != nil { // PgBouncer does not run as root
+		for _, path := range []string{dir, path} {
+			if err := os.Chown(path, int(account.Uid), int(account.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cmd := exec.Command(program, path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: account}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
