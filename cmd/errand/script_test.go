@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/pgbouncer"
 )
 
 func TestMain(m *testing.M) {
@@ -29,6 +30,7 @@ var backends = []struct {
 		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "queue.db"))
 	}},
 	{"postgres", func(t testing.TB, _ string) string { return postgrestest.EmptyDSN(t) }},
+	{"pgbouncer", func(t testing.TB, _ string) string { return pgbouncer.Start(t, postgrestest.EmptyDSN(t), "transaction") }},
 }
 
 // TestScripts runs the scripts in testdata on each backend: they answer alike. go test -update
@@ -45,7 +47,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("EVIL", evil)
 					return nil
 				},
-				Condition: func(name string) (bool, error) { return name == b.name, nil },
+				Condition: func(name string) (bool, error) { return name == b.name || name == "postgres" && b.name == "pgbouncer", nil },
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits": exits,
 					"plain": plain,
