@@ -16,12 +16,12 @@ func (f *facts) audited(ctx context.Context, id int64, action string) (text stri
 	if !isAuditor {
 		return "", false, nil
 	}
-	page, _, err := auditor.AuditLog(ctx, queue.AuditFilter{JobID: id})
+	page, _, err := auditor.AuditLog(ctx, queue.AuditFilter{JobID: id, Action: action})
 	if ok, err := f.tryOrNote(ctx, "who has changed the job", err); !ok {
 		return "", false, err
 	}
 	for _, e := range page {
-		if e.Action == action && e.Count > 0 {
+		if e.Count > 0 {
 			text = fmt.Sprintf("%s: %s, at %s", e.Action, e.Actor, e.At.Format(time.RFC3339))
 			if e.Reason != "" {
 				text += ", because: " + e.Reason
