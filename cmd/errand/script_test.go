@@ -30,7 +30,9 @@ var backends = []struct {
 		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "queue.db"))
 	}},
 	{"postgres", func(t testing.TB, _ string) string { return postgrestest.EmptyDSN(t) }},
-	{"pgbouncer", func(t testing.TB, _ string) string { return pgbouncer.Start(t, postgrestest.EmptyDSN(t), "transaction") }},
+	{"pgbouncer", func(t testing.TB, _ string) string {
+		return pgbouncer.Start(t, postgrestest.EmptyDSN(t), "transaction")
+	}},
 }
 
 // TestScripts runs the scripts in testdata on each backend: they answer alike. go test -update
@@ -47,7 +49,9 @@ func TestScripts(t *testing.T) {
 					env.Setenv("EVIL", evil)
 					return nil
 				},
-				Condition: func(name string) (bool, error) { return name == b.name || name == "postgres" && b.name == "pgbouncer", nil },
+				Condition: func(name string) (bool, error) {
+					return name == b.name || name == "postgres" && b.name == "pgbouncer", nil
+				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits": exits,
 					"plain": plain,
