@@ -17,10 +17,10 @@ import (
 //   - Problem: between the moment when a person looks at a list and the moment when the form
 //     arrives, jobs come, end and change. The action must not reach jobs that the person has not
 //     been shown, nor only those of one page.
-//   - Rule: the preview freezes what was shown. Up to maxListed jobs it names them: the form has
-//     their IDs. Above that it has the filter and the highest ID that matched, and the person types
-//     how many there were. Each step lists the next jobs of the frozen filter and acts on their IDs
-//     with the status of the filter: what has changed meanwhile is skipped and counted.
+//   - Rule: the preview freezes what was shown: the filter, and the highest ID that matched. Up to
+//     maxListed jobs the form has their IDs, too. Above that the person types how many there were.
+//     Each step lists the next jobs of the frozen filter and acts on their IDs, but on none that the
+//     form should have and has not. What has changed meanwhile is skipped and counted.
 //   - Bounds: bulkBatch jobs a statement, bulkTime a request. The answer then is a page with a button
 //     that goes on from there.
 
@@ -93,6 +93,7 @@ type bulkPage struct {
 	Changed, Skipped int   // so far
 	Before           int64 // where to go on; 0: it is done
 	IsProgress       bool
+	Reason           string // of the steps so far
 }
 
 // filterPart is a part of a filter in words.
@@ -193,7 +194,7 @@ func bulk(q *request) error {
 		return err
 	}
 	page := newBulkPage(a, f)
-	page.IsProgress = true
+	page.IsProgress, page.IDs, page.Reason = true, q.PostForm.Get("ids"), q.reason()
 	if page.Max, err = numberIn[int64](q.PostForm, "max"); err != nil {
 		return err
 	}
@@ -208,12 +209,7 @@ func bulk(q *request) error {
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), actionTimeout)
 	defer cancel()
-	ids := q.PostForm.Get("ids")
-	if ids != "" {
-		err = q.bulkListed(ctx, page, a, f, ids)
-	} else {
-		err = q.bulkFrozen(ctx, page, a, f)
-	}
+	err = q.bulkStep(ctx, page, a, f)
 	q.h.actions.Add(1)
 	q.log("jobs."+a.name, fieldsOf(f).Encode()+" id<="+strconv.FormatInt(page.Max, 10), page.Changed, err)
 	if err != nil {
@@ -224,17 +220,21 @@ func bulk(q *request) error {
 	return q.render("bulk", v)
 }
 
-// bulkListed acts on the jobs that the form names.
-func (q *request) bulkListed(ctx context.Context, page *bulkPage, a bulkAction, f queue.Filter, list string) error {
-	var ids []int64
+// listedIn returns the IDs that the form names; nil if it names none.
+func (q *request) listedIn() (map[int64]bool, error) {
+	list := q.PostForm.Get("ids")
+	if list == "" {
+		return nil, nil
+	}
+	listed := make(map[int64]bool)
 	for text := range strings.SplitSeq(list, ",") {
 		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id < 1 || len(ids) == maxListed {
-			return &queue.InvalidError{Field: "ids", Problem: "not a list of at most " + strconv.Itoa(maxListed) + " IDs"}
+		if err != nil || id < 1 || len(listed) == maxListed {
+			return nil, &queue.InvalidError{Field: "ids", Problem: "not a list of at most " + strconv.Itoa(maxListed) + " IDs"}
 		}
-		ids = append(ids, id)
+		listed[id] = true
 	}
-	return q.batch(ctx, page, a, f, ids)
+	return listed, nil
 }
 
 // batch acts on some jobs, in one transaction with its audit entry.
@@ -257,40 +257,58 @@ func which(f queue.Filter, ids []int64) queue.Which {
 	return queue.Which{IDs: ids, Queue: f.Queue, Kind: f.Kind, Group: f.Group, Key: f.Key, Status: f.Status}
 }
 
-// bulkFrozen acts on the jobs of the filter up to the highest ID that was shown, the newest first.
-func (q *request) bulkFrozen(ctx context.Context, page *bulkPage, a bulkAction, f queue.Filter) error {
-	if page.Max == 0 {
-		return &queue.InvalidError{Field: "max", Problem: "empty"}
-	}
-	before, err := numberIn[int64](q.PostForm, "before")
+// bulkStep acts on jobs of the filter up to the highest ID that was shown, the newest first, until
+// bulkTime is over.
+func (q *request) bulkStep(ctx context.Context, page *bulkPage, a bulkAction, f queue.Filter) error {
+	before, listed, err := q.bulkStart(page)
 	if err != nil {
 		return err
 	}
-	if before == 0 {
-		if typed := strings.NewReplacer(",", "", " ", "", "+", "").Replace(q.PostForm.Get("typed")); typed != strconv.Itoa(page.Count) {
-			return &queue.InvalidError{Field: "the number of jobs", Problem: "not the number that the page has shown; nothing was changed"}
-		}
-		before = page.Max + 1
-	}
 	f.Limit, f.Bare = bulkBatch, f.Key == ""
 	for began := time.Now(); ; {
-		f.Before = min(before, page.Max+1)
+		f.Before = before
 		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
 		if err != nil {
 			return err
 		}
-		if len(jobs) > 0 {
-			ids := make([]int64, len(jobs))
-			for i := range jobs {
-				ids[i] = jobs[i].ID
+		var ids []int64
+		for i := range jobs {
+			if listed == nil || listed[jobs[i].ID] {
+				ids = append(ids, jobs[i].ID)
 			}
+		}
+		if len(ids) > 0 {
 			if err := q.batch(ctx, page, a, f, ids); err != nil {
 				return err
 			}
 		}
 		before, page.Before = next, next
+		if next == 0 && listed != nil {
+			page.Skipped = len(listed) - page.Changed
+		}
 		if next == 0 || time.Since(began) > bulkTime {
 			return nil
 		}
 	}
+}
+
+// bulkStart returns where a step begins, and the jobs that the form names.
+func (q *request) bulkStart(page *bulkPage) (before int64, listed map[int64]bool, err error) {
+	if page.Max == 0 {
+		return 0, nil, &queue.InvalidError{Field: "max", Problem: "empty"}
+	}
+	if listed, err = q.listedIn(); err != nil {
+		return 0, nil, err
+	}
+	if before, err = numberIn[int64](q.PostForm, "before"); err != nil {
+		return 0, nil, err
+	}
+	if before > 0 {
+		return min(before, page.Max+1), listed, nil
+	}
+	typed := strings.NewReplacer(",", "", " ", "", "+", "").Replace(q.PostForm.Get("typed"))
+	if listed == nil && typed != strconv.Itoa(page.Count) {
+		return 0, nil, &queue.InvalidError{Field: "the number of jobs", Problem: "not the number that the page has shown; nothing was changed"}
+	}
+	return page.Max + 1, listed, nil
 }

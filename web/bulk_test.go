@@ -1,11 +1,14 @@
 package web_test
 
 import (
+	"errors"
+	"fmt"
 	"html"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/web"
@@ -49,6 +52,51 @@ func TestBulkListed(t *testing.T) {
 		t.Errorf("status %d: %s", a.status, a.body)
 	}
 	for id, want := range map[int64]queue.Status{1: queue.StatusCancelled, 120: queue.StatusCancelled, 121: queue.StatusPending, 126: queue.StatusPending} {
+		if got := s.status(id); got != want {
+			t.Errorf("job %d: %s", id, got)
+		}
+	}
+}
+
+// TestBulkRechecked: a listed job that has meanwhile ceased to match the filter is left alone,
+// whatever the filter asks for, and a step that goes on reaches no job that is not listed.
+func TestBulkRechecked(t *testing.T) {
+	s := newSite(t, web.Options{})
+	bulkJobs(s, 2, queue.Job{Kind: "a"})
+	for range 2 {
+		jobs, err := s.q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "w"})
+		if err != nil || len(jobs) != 1 {
+			t.Fatalf("claim: %d jobs, %v", len(jobs), err)
+		}
+		if _, err := s.q.Settle(t.Context(), nil, queue.Outcome{Job: jobs[0], Action: queue.Retry, Err: errors.New("no")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := fail(t, s.q, queue.DefaultQueue, "no")
+	second := fail(t, s.q, queue.DefaultQueue, "no")
+	form := formOn(t, s.want("bulk?action=delete&status=dead&attempts=2", "<strong>2 jobs.").body)
+	if a := s.post(fmt.Sprintf("jobs/%d/retry", first.ID), ""); a.status != 303 {
+		t.Fatalf("retry: %d", a.status)
+	}
+	fail(t, s.q, queue.DefaultQueue, "no") // dead again, after one attempt
+	if a := s.post("bulk", form.Encode()); !strings.Contains(a.body, "1 job changed, 1 left alone") {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	if got := s.status(first.ID); got != queue.StatusDead {
+		t.Errorf("the job that has changed: %q", got)
+	}
+	if got := s.status(second.ID); got != "" {
+		t.Errorf("the other job: %q", got)
+	}
+
+	bulkJobs(s, 4, queue.Job{Kind: "b"}) // 3 to 6
+	form = formOn(t, s.want("bulk?action=cancel&status=pending&kind=b", "<strong>4 jobs.").body)
+	form.Set("ids", "3,5")
+	form.Set("before", "5")
+	if a := s.post("bulk", form.Encode()); !strings.Contains(a.body, "1 job changed") {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	for id, want := range map[int64]queue.Status{3: queue.StatusCancelled, 4: queue.StatusPending, 5: queue.StatusPending, 6: queue.StatusPending} {
 		if got := s.status(id); got != want {
 			t.Errorf("job %d: %s", id, got)
 		}

@@ -37,6 +37,7 @@ func parseTemplates() map[string]*template.Template {
 // functions are what templates call.
 var functions = template.FuncMap{
 	"number":   func(n any) string { return number(reflect.ValueOf(n).Int()) },
+	"plural":   func(n int, noun string) string { return plural(int64(n), noun) },
 	"plain":    plain,
 	"segment":  segment,
 	"duration": duration,

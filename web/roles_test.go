@@ -70,8 +70,8 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s: %d: %s", action, a.status, a.body)
 		}
 	}
-	page := s.want("bulk?action=cancel&status=pending&queue=mail", "<strong>1 jobs.")
-	if a := s.post("bulk", formOn(t, page.body).Encode()); !strings.Contains(a.body, "1 jobs changed") {
+	page := s.want("bulk?action=cancel&status=pending&queue=mail", "<strong>1 job.")
+	if a := s.post("bulk", formOn(t, page.body).Encode()); !strings.Contains(a.body, "1 job changed") {
 		t.Errorf("bulk: %d: %s", a.status, a.body)
 	}
 	s.want("audit", "jobs.retry", "jobs.delete", "queues.pause", "kinds.pause", "because")

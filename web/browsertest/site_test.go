@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +27,13 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	q := memory.New(memory.Options{})
-	h, err := web.New(q, web.Options{
+	return siteOf(t, q, q)
+}
+
+// siteOf returns the dashboard of shown, which wraps q.
+func siteOf(t *testing.T, q *memory.Queue, shown queue.Queue) *site {
+	t.Helper()
+	h, err := web.New(shown, web.Options{
 		Authorize: func(*http.Request) web.Access { return web.Access{Actor: "ann", May: web.Admin} },
 		Logger:    slog.New(slog.DiscardHandler),
 	})
@@ -126,7 +134,7 @@ func (s *site) stock() {
 	}
 }
 
-// pages are the pages of a stocked shop; those of an empty one are without the last four.
+// pages are the pages of a stocked shop.
 var pages = map[string]string{
 	"overview": "", "jobs": "jobs", "jobs-filtered": "jobs?status=pending&queue=webhooks&group=tenant-03", "queues": "queues",
 	"kinds": "kinds", "schedules": "schedules", "workers": "workers", "health": "health", "audit": "audit", "job-pending": "jobs/81", "none": "no-such-page", "no-match": "jobs?kind=x", "bad-filter": "jobs?for=x",
@@ -136,3 +144,29 @@ var pages = map[string]string{
 
 // needsJobs are the pages that an empty shop does not have.
 var needsJobs = map[string]bool{"job": true, "job-pending": true, "job-values": true, "job-running": true}
+
+// eachPage opens each page of an empty shop and of a full one, in light and dark colours, on a phone
+// and on a screen, and calls f. what names the page and how it looks.
+func eachPage(t *testing.T, phone int64, f func(b *tab, what string, width int64, scheme string)) {
+	t.Helper()
+	for _, kind := range []string{"empty", "full"} {
+		s := newSite(t)
+		if kind == "full" {
+			s.stock()
+		}
+		b := newTab(t)
+		for _, name := range slices.Sorted(maps.Keys(pages)) {
+			if kind == "empty" && needsJobs[name] {
+				continue
+			}
+			for _, scheme := range []string{"light", "dark"} {
+				for _, width := range []int64{phone, 1280} {
+					b.look(width, 800, scheme)
+					b.open(s.url + pages[name])
+					f(b, fmt.Sprintf("%s-%s-%s-%d", kind, name, scheme, width), width, scheme)
+				}
+			}
+		}
+		b.wantClean()
+	}
+}
