@@ -3,7 +3,6 @@ package browsertest
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -32,26 +31,7 @@ const runAxe = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wc
 // TestAccessibility: axe finds nothing on any page, in light and dark colours, on a phone and on a
 // screen, without jobs and with many. No page is wider than the window.
 func TestAccessibility(t *testing.T) {
-	for _, kind := range []string{"empty", "full"} {
-		s := newSite(t)
-		if kind == "full" {
-			s.stock()
-		}
-		b := newTab(t)
-		for _, name := range slices.Sorted(maps.Keys(pages)) {
-			if kind == "empty" && needsJobs[name] {
-				continue
-			}
-			for _, scheme := range []string{"light", "dark"} {
-				for _, width := range []int64{320, 1280} {
-					b.look(width, 800, scheme)
-					b.open(s.url + pages[name])
-					b.check(fmt.Sprintf("%s %s %s %d", kind, name, scheme, width))
-				}
-			}
-		}
-		b.wantClean()
-	}
+	eachPage(t, 320, func(b *tab, what string, _ int64, _ string) { b.check(what) })
 }
 
 // TestAxeFinds: axe is at work, despite the Content-Security-Policy.
