@@ -37,6 +37,14 @@ func (h Histogram) Add(other Histogram) Histogram {
 	return h
 }
 
+// trimmed returns h without the empty buckets at its end. They share memory.
+func (h Histogram) trimmed() Histogram {
+	for len(h) > 0 && h[len(h)-1] == 0 {
+		h = h[:len(h)-1]
+	}
+	return h
+}
+
 // Count returns how many durations there are.
 func (h Histogram) Count() (n int64) {
 	for _, c := range h {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -40,10 +41,19 @@ func (s *Stats) Add(other Stats) {
 	s.Failed += other.Failed
 	s.Dead += other.Dead
 	s.Lost += other.Lost
-	s.Ran += other.Ran
-	s.Waited += other.Waited
+	s.Ran = addTimes(s.Ran, other.Ran)
+	s.Waited = addTimes(s.Waited, other.Waited)
 	s.RunTimes = s.RunTimes.Add(other.RunTimes)
 	s.WaitTimes = s.WaitTimes.Add(other.WaitTimes)
+}
+
+// addTimes returns the sum of two durations of at least 0, or the longest duration there is. A
+// backlog of 200,000 jobs that have waited for 13 hours comes to more than that.
+func addTimes(a, b time.Duration) time.Duration {
+	if sum := a + b; sum >= 0 {
+		return sum
+	}
+	return math.MaxInt64
 }
 
 // MinuteStats are the statistics of a minute, queue and kind in a [WorkerReport].

@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"slices"
+	"cmp"
 	"time"
 )
 
@@ -14,9 +14,9 @@ import (
 //     takes is not counted, and what a report has recorded before its answer was lost is counted
 //     twice.
 //   - Bounds: maxTallies different minutes, queues and kinds between two reports. Further ones count
-//     as OtherStats, and what cannot even be counted so, after hours of failed reports, does not
-//     count.
-//   - Test: TestStats, TestStatsManyKinds, TestStatsWait.
+//     as OtherStats, and so do names that a report may not have, which SQL can write. What cannot
+//     even be counted so, after hours of failed reports, does not count.
+//   - Test: TestStats, TestStatsManyKinds, TestStatsWait, TestTallyOfAnything.
 
 const (
 	maxTallies      = 500
@@ -29,38 +29,31 @@ type tallyKey struct {
 	queue, kind string
 }
 
-// tally is what such runs came to.
-type tally struct {
-	done, failed, dead, lost int64
-	ran, waited              time.Duration
-	runs, waits              [MaxBuckets]int64
-}
-
 // tallies counts runs. Its zero value counts nothing. It has no lock of its own.
 type tallies struct {
-	all  map[tallyKey]*tally // nil if nothing is counted
+	all  map[tallyKey]*Stats // nil if nothing is counted; their histograms have all buckets
 	key  tallyKey            // of the run before, which is likely to be that of the next
-	last *tally
+	last *Stats
 }
 
-// of returns the tally of a job for that minute.
-func (t *tallies) of(minute int64, job *Job) *tally {
-	if t.last != nil && t.key.minute == minute && t.key.kind == job.Kind && t.key.queue == job.Queue {
+// of returns what runs with that key came to, so far.
+func (t *tallies) of(key tallyKey) *Stats {
+	if t.last != nil && t.key == key {
 		return t.last
 	}
-	key := tallyKey{minute, job.Queue, job.Kind}
-	found := t.all[key]
-	if found == nil && len(t.all) >= maxTallies {
-		key = tallyKey{minute, OtherStats, OtherStats}
-		found = t.all[key]
+	counted := key
+	found := t.all[counted]
+	if found == nil && (len(t.all) >= maxTallies || cmp.Or(checkName("", key.queue), checkName("", key.kind)) != nil) {
+		counted.queue, counted.kind = OtherStats, OtherStats
+		found = t.all[counted]
 	}
 	if found == nil {
-		found = &tally{}
+		found = &Stats{RunTimes: make(Histogram, MaxBuckets), WaitTimes: make(Histogram, MaxBuckets)}
 		if len(t.all) < maxTallies+maxOtherTallies {
-			t.all[key] = found
+			t.all[counted] = found
 		}
 	}
-	t.key, t.last = tallyKey{minute, job.Queue, job.Kind}, found
+	t.key, t.last = key, found
 	return found
 }
 
@@ -69,20 +62,20 @@ func (t *tallies) addRun(minute int64, job *Job, action Action, ran, waited time
 	if t.all == nil || action != Done && action != Retry && action != Dead {
 		return
 	}
-	c := t.of(minute, job)
+	s := t.of(tallyKey{minute, job.Queue, job.Kind})
 	switch action {
 	case Done:
-		c.done++
+		s.Done++
 	case Retry:
-		c.failed++
+		s.Failed++
 	case Dead:
-		c.dead++
+		s.Dead++
 	}
 	waited = max(waited, 0)
-	c.ran += ran
-	c.waited += waited
-	c.runs[bucketOf(ran)]++
-	c.waits[bucketOf(waited)]++
+	s.Ran = addTimes(s.Ran, ran)
+	s.Waited = addTimes(s.Waited, waited)
+	s.RunTimes[bucketOf(ran)]++
+	s.WaitTimes[bucketOf(waited)]++
 }
 
 // addReclaimed counts a job that was reclaimed.
@@ -90,65 +83,40 @@ func (t *tallies) addReclaimed(minute int64, job *Job) {
 	if t.all == nil {
 		return
 	}
-	c := t.of(minute, job)
-	c.lost++
+	s := t.of(tallyKey{minute, job.Queue, job.Kind})
+	s.Lost++
 	if isLastAttempt(job) && job.LastError != ReclaimedCancelled {
-		c.dead++
+		s.Dead++
 	}
 }
 
 // take returns what was counted, nil for nothing, and begins anew. What it returns is the caller's.
-func (t *tallies) take() map[tallyKey]*tally {
+func (t *tallies) take() map[tallyKey]*Stats {
 	if len(t.all) == 0 {
 		return nil
 	}
 	taken := t.all
-	*t = tallies{all: make(map[tallyKey]*tally)}
+	*t = tallies{all: make(map[tallyKey]*Stats)}
 	return taken
 }
 
 // putBack adds what take has returned.
-func (t *tallies) putBack(taken map[tallyKey]*tally) {
-	for key, back := range taken {
-		c := t.of(key.minute, &Job{Queue: key.queue, Kind: key.kind})
-		c.done += back.done
-		c.failed += back.failed
-		c.dead += back.dead
-		c.lost += back.lost
-		c.ran += back.ran
-		c.waited += back.waited
-		for i := range back.runs {
-			c.runs[i] += back.runs[i]
-			c.waits[i] += back.waits[i]
-		}
+func (t *tallies) putBack(taken map[tallyKey]*Stats) {
+	for key, s := range taken {
+		t.of(key).Add(*s)
 	}
 }
 
-// statsOf returns tallies as a report has them. now is the time in which their minutes count.
-func statsOf(taken map[tallyKey]*tally, now time.Time) []MinuteStats {
-	if len(taken) == 0 {
-		return nil
-	}
+// statsOf returns what take has returned as a report has it. now is the time in which its minutes
+// count.
+func statsOf(taken map[tallyKey]*Stats, now time.Time) []MinuteStats {
 	all := make([]MinuteStats, 0, len(taken))
-	for key, c := range taken {
-		all = append(all, MinuteStats{
-			Queue: key.queue, Kind: key.kind, Age: max(now.Sub(time.Unix(60*key.minute, 0)), 0),
-			Stats: Stats{
-				Done: c.done, Failed: c.failed, Dead: c.dead, Lost: c.lost, Ran: c.ran, Waited: c.waited,
-				RunTimes: histogramOf(c.runs[:]), WaitTimes: histogramOf(c.waits[:]),
-			},
-		})
+	for key, s := range taken {
+		m := MinuteStats{Queue: key.queue, Kind: key.kind, Age: max(now.Sub(time.Unix(60*key.minute, 0)), 0), Stats: *s}
+		m.RunTimes, m.WaitTimes = s.RunTimes.trimmed(), s.WaitTimes.trimmed()
+		all = append(all, m)
 	}
 	return all
-}
-
-// histogramOf returns the counts without the empty ones at the end.
-func histogramOf(counts []int64) Histogram {
-	n := len(counts)
-	for n > 0 && counts[n-1] == 0 {
-		n--
-	}
-	return slices.Clone(counts[:n])
 }
 
 // minuteNow returns the current minute since 1970, by a clock that does not jump while the worker
@@ -182,13 +150,13 @@ func (r *run) hasTallies() bool {
 	return len(r.tallies.all) > 0
 }
 
-func (r *run) takeTallies() map[tallyKey]*tally {
+func (r *run) takeTallies() map[tallyKey]*Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tallies.take()
 }
 
-func (r *run) putTalliesBack(counted map[tallyKey]*tally) {
+func (r *run) putTalliesBack(counted map[tallyKey]*Stats) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tallies.putBack(counted)

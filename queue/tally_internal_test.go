@@ -1,10 +1,14 @@
 package queue
 
-import "testing"
+import (
+	"math"
+	"testing"
+	"time"
+)
 
 // TestTakeNothing: what take returns is not what runs are counted in, also if there were none yet.
 func TestTakeNothing(t *testing.T) {
-	counted := tallies{all: make(map[tallyKey]*tally)}
+	counted := tallies{all: make(map[tallyKey]*Stats)}
 	taken := counted.take()
 	counted.addRun(1, &Job{Queue: "q", Kind: "k"}, Done, 0, 0)
 	if len(taken) != 0 {
@@ -12,5 +16,28 @@ func TestTakeNothing(t *testing.T) {
 	}
 	if len(counted.take()) != 1 || len(counted.take()) != 0 {
 		t.Error("a run is not taken, or twice")
+	}
+}
+
+// TestTallyOfAnything: whatever jobs a worker has run, it can report them.
+func TestTallyOfAnything(t *testing.T) {
+	counted := tallies{all: make(map[tallyKey]*Stats)}
+	for _, waited := range []time.Duration{math.MaxInt64, math.MaxInt64, -1, time.Hour} {
+		counted.addRun(1, &Job{Queue: "q", Kind: "k"}, Done, max(waited, 0), waited)
+	}
+	counted.addRun(1, &Job{Queue: "q", Kind: "ä"}, Retry, 0, 0)
+	counted.addReclaimed(1, &Job{Kind: "k"})
+	taken := counted.take()
+	counted.addRun(1, &Job{Queue: "q", Kind: "k"}, Done, 1, 1)
+	counted.putBack(taken)
+	all := statsOf(counted.take(), time.Now())
+	if err := checkStats(all); err != nil || len(all) != 2 {
+		t.Fatalf("got %+v, error %v; want two valid statistics", all, err)
+	}
+	for _, s := range all {
+		if s.Kind == "k" && (s.Done != 5 || s.Waited != math.MaxInt64) ||
+			s.Kind != "k" && (s.Kind != OtherStats || s.Queue != OtherStats || s.Failed != 1 || s.Lost != 1) {
+			t.Errorf("got %+v", s)
+		}
 	}
 }

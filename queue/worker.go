@@ -307,7 +307,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r.failures.log = r.Logger
 	r.results, _ = As[ResultKeeper](w.Backend)
 	if _, ok := As[Statistician](w.Backend); ok {
-		r.tallies.all = make(map[tallyKey]*tally)
+		r.tallies.all = make(map[tallyKey]*Stats)
 	}
 	if mux, ok := As[*Mux](w.Handler); ok {
 		r.kinds, r.timeouts = mux.Kinds(), mux.timeouts()
