@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/errandhq/errand/queue"
@@ -43,6 +45,13 @@ func isRefused(err error) bool {
 func isUnsent(err error) bool {
 	var s interface{ SafeToRetry() bool }
 	return errors.As(err, &s) && s.SafeToRetry()
+}
+
+// isBroken reports whether the connection broke. A driver that sends a long request learns in this
+// way, and not by a code, that the server has ended the session.
+func isBroken(err error) bool {
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // errLockBusy: a statement gave up on a lock instead of waiting. A retry normally succeeds.

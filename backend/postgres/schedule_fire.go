@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,9 @@ func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err err
 		batch = b.ticks.Batch(b.options.MaxPayload)
 		err := b.fireBatch(ctx, tx, batch)
 		b.ticks.NoteBatch(err != nil)
+		if isBroken(err) { // before the commit, so nothing is written
+			err = fmt.Errorf("%w: %w", driver.ErrBadConn, err)
+		}
 		return err
 	})
 	if batch == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -275,6 +276,25 @@ func TestFiringShrinks(t *testing.T) {
 	missAll(t, db, b, 5, 0)
 	fireMissed(t, db, b)
 	wantMissed(t, db, 5)
+}
+
+// TestFiringCutOff: if jobs take so long to be sent that the server ends the session, which breaks
+// the connection while the driver writes, the batch is halved and sent again.
+func TestFiringCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	for _, w := range ways[:3] {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := postgrestest.DSN(t)
+			db, _ := w.open(t, dsn)
+			missAll(t, db, backend(t, db, postgres.Options{}), 1, 40_000)
+			slow, _ := w.open(t, relayed(t, dsn, 3<<20, math.MaxInt))
+			fireMissed(t, db, backend(t, slow, postgres.Options{}))
+			wantMissed(t, db, 1)
+		})
+	}
 }
 
 // TestLockedSchedule: while a transaction has locked a schedule whose tick has come, a process asks

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
+	"math"
 	"net"
 	"net/url"
 	"testing"
@@ -17,6 +17,12 @@ import (
 
 // throttled returns a DSN by which the server's answers take a second for each rate bytes.
 func throttled(t *testing.T, dsn string, rate int) string {
+	t.Helper()
+	return relayed(t, dsn, math.MaxInt, rate)
+}
+
+// relayed returns a DSN by which requests take a second for each so many bytes, and answers, too.
+func relayed(t *testing.T, dsn string, requests, answers int) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -39,25 +45,28 @@ func throttled(t *testing.T, dsn string, rate int) string {
 				c.Close()
 				return
 			}
-			go func() { defer s.Close(); _, _ = io.Copy(s, c) }()
-			go func() {
-				defer c.Close()
-				part := make([]byte, 4096)
-				for {
-					n, err := s.Read(part)
-					if err != nil {
-						return
-					}
-					time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
-					if _, err := c.Write(part[:n]); err != nil {
-						return
-					}
-				}
-			}()
+			go relay(s, c, requests)
+			go relay(c, s, answers)
 		}
 	}()
 	u.Host = l.Addr().String()
 	return u.String()
+}
+
+// relay writes to the one connection what comes from the other, and closes it at the end.
+func relay(to, from net.Conn, rate int) {
+	defer to.Close()
+	part := make([]byte, 4096)
+	for {
+		n, err := from.Read(part)
+		if err != nil {
+			return
+		}
+		time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+		if _, err := to.Write(part[:n]); err != nil {
+			return
+		}
+	}
 }
 
 // TestSlowPayload: a payload that takes longer than a claim is released with a delay, so that the
