@@ -142,6 +142,9 @@ func testReportBad(t *testing.T, h Harness) {
 		bad(&r)
 		wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), r), field)
 	}
+	crowd, most := reportOf("w"), int64(math.MaxInt32)
+	crowd.Concurrency = int(most + 1) // below 0 where an int has 32 bits
+	wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), crowd), "Concurrency")
 	wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), queue.WorkerReport{Stopped: true}), "Name")
 	wantCanceled(t, "ReportWorker", fleet(h).ReportWorker(cancelled(t), reportOf("w")))
 	_, err := fleet(h).Workers(cancelled(t))

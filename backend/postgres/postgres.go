@@ -71,9 +71,8 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 
 // Tables implements [queue.Tabled].
 func (b *Backend) Tables() queue.Tables {
-	steps := sqlkit.Migrations(sqlFiles, "sql/migrations")
 	return queue.Tables{
 		DB: b.db, Dialect: "postgres", Schema: b.options.Schema, Retention: b.options.Retention,
-		Version: steps[len(steps)-1].Version,
+		Version: lastVersion(),
 	}
 }

@@ -148,9 +148,8 @@ func now() int64 { return time.Now().UnixMicro() }
 
 // Tables implements [queue.Tabled].
 func (b *Backend) Tables() queue.Tables {
-	steps := sqlkit.Migrations(sqlFiles, "sql/migrations")
 	return queue.Tables{
 		DB: b.db, Dialect: "sqlite", Schema: b.options.Prefix, Retention: b.options.Retention,
-		Version: steps[len(steps)-1].Version,
+		Version: lastVersion(),
 	}
 }

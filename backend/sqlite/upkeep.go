@@ -15,7 +15,8 @@ const sliceSize = 1000
 // lowest id on, a slice of a thousand a call. When it meets jobs that are too young to be removed,
 // the pass ends, and the next pass begins at the lowest id. Ten slices in a row without a job to
 // remove also end a pass, and the next pass continues after them. Prune writes only if it removes a
-// job, a full bucket of a rate, a worker that vanished an hour ago, or old statistics. Like Reclaim it empties a write-ahead log of more than 8 MB.
+// job, a full bucket of a rate, a worker that vanished an hour ago, or old statistics. Like Reclaim
+// it empties a write-ahead log of more than 8 MB.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	b.emptyWAL(ctx)
 	from := b.sweep.Next()
