@@ -91,13 +91,17 @@ func noticeOf(query url.Values) string {
 }
 
 func retryJob(q *request) error {
-	if q.h.source.redriver == nil {
+	id, err := q.id()
+	if err != nil || q.h.source.redriver == nil {
 		return errNotFound
 	}
+	r, _, err := q.h.readJob(q.Context(), id) // before the transaction: the pool may have one connection
+	if err != nil {
+		return err
+	}
 	return q.actOnJob("jobs.retry", func(ctx context.Context, db queue.DB, id int64) (int, error) {
-		r, ok, err := q.h.source.inspector.Job(ctx, id)
-		if err != nil || !ok || !canRetry(r.Status) {
-			return 0, err
+		if !canRetry(r.Status) {
+			return 0, nil
 		}
 		return q.h.source.redriver.Redrive(ctx, db, queue.Which{IDs: []int64{id}, Status: r.Status})
 	})

@@ -75,7 +75,8 @@ func (h *Handler) audited(ctx context.Context, e queue.AuditEntry, f change) (n 
 	return n, nil
 }
 
-// inTx runs f in a transaction of the backend's database, if it has one of database/sql.
+// inTx runs f in a transaction of the backend's database, if it has one of database/sql. It is READ
+// COMMITTED whatever the default is: otherwise f would fail for jobs that change meanwhile.
 func (h *Handler) inTx(ctx context.Context, f func(queue.DB) error) error {
 	var tx *sql.Tx
 	var err error
@@ -88,7 +89,7 @@ func (h *Handler) inTx(ctx context.Context, f func(queue.DB) error) error {
 		}
 		defer end()
 	case h.source.db != nil:
-		tx, err = h.source.db.BeginTx(ctx, nil)
+		tx, err = h.source.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
 			return err
 		}

@@ -114,20 +114,23 @@ func setLimits(q *request) error {
 	if err := q.ParseForm(); err != nil {
 		return err
 	}
-	page := "queues/" + segment(name)
-	return q.act("queues.limit", page, page, func(ctx context.Context, db queue.DB) (int, error) {
+	rule := queue.Rule{Queue: name}
+	err = q.h.call(q.Context(), callTimeout, func(ctx context.Context) error { // before the transaction: the pool may have one connection
 		rules, err := q.h.source.ruler.Rules(ctx)
-		if err != nil {
-			return 0, err
-		}
-		rule := queue.Rule{Queue: name}
 		if i := slices.IndexFunc(rules, func(r queue.Rule) bool { return r.Queue == name && r.Group == "" }); i >= 0 {
 			rule = rules[i]
 		}
-		rule.Paused = false // only PauseQueue changes it
-		if rule, err = q.limitsIn(rule); err != nil {
-			return 0, err
-		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	rule.Paused = false // only PauseQueue changes it
+	if rule, err = q.limitsIn(rule); err != nil {
+		return err
+	}
+	page := "queues/" + segment(name)
+	return q.act("queues.limit", page, page, func(ctx context.Context, db queue.DB) (int, error) {
 		return 1, q.h.source.ruler.SetRules(ctx, db, rule)
 	})
 }

@@ -1,12 +1,17 @@
 package web_test
 
 import (
+	"database/sql"
 	"encoding/json"
+	"path/filepath"
 	"testing"
 	"time"
 
+	_ "modernc.org/sqlite"
+
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/web"
 )
@@ -18,9 +23,38 @@ func TestPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	testDatabase(t, q, db, `ALTER TABLE errand.audit ADD CHECK (false) NOT VALID`)
+}
+
+// TestSQLite: pages and actions work on SQLite, too, and an action needs one connection only.
+func TestSQLite(t *testing.T) {
+	db, err := sqlite.Open("sqlite", filepath.Join(t.TempDir(), "jobs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxOpenConns(1)
+	if err := sqlite.Migrate(t.Context(), db, sqlite.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	q, err := sqlite.New(db, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testDatabase(t, q, db, `CREATE TRIGGER no_audit BEFORE INSERT ON errand_audit BEGIN SELECT RAISE(ABORT, 'no'); END`)
+}
+
+// backend is what a dashboard uses of a backend.
+type backend interface {
+	queue.Queue
+	queue.Scheduler
+}
+
+// testDatabase tests a queue in db. After the statement refuseAudit the audit log takes no entry.
+func testDatabase(t *testing.T, q backend, db *sql.DB, refuseAudit string) {
 	s := siteOf(t, q, web.Options{})
 	s.want("", "All well", "No queue has jobs yet")
-	err = q.Enqueue(t.Context(), nil, &queue.Job{Kind: "email.welcome", Queue: "mail", Payload: json.RawMessage(`{"to":"ann@example.com"}`), MaxAttempts: 1},
+	err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "email.welcome", Queue: "mail", Payload: json.RawMessage(`{"to":"ann@example.com"}`), MaxAttempts: 1},
 		&queue.Job{Kind: "report", Queue: "slow", Delay: time.Hour}, &queue.Job{Kind: "report", Queue: "slow", Delay: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +97,7 @@ func TestPostgres(t *testing.T) {
 	}
 
 	// An action whose audit entry cannot be written changes nothing.
-	if _, err := db.ExecContext(t.Context(), `ALTER TABLE errand.audit ADD CHECK (false) NOT VALID`); err != nil {
+	if _, err := db.ExecContext(t.Context(), refuseAudit); err != nil {
 		t.Fatal(err)
 	}
 	if a := s.post("jobs/2/retry", ""); a.status != 503 {
