@@ -138,7 +138,7 @@ func testAuditInTx(t *testing.T, h Harness) {
 	act := func(end func(*testing.T, Tx)) {
 		t.Helper()
 		tx := begin(t, h)
-		cancelJobsIn(t, h, tx, byID(j), 1)
+		cancelling.run(t, h, tx, byID(j), 1)
 		audit(t, h, tx, queue.AuditEntry{Actor: "ada", Action: "cancel", JobID: j.ID, Count: 1})
 		if !h.OneWriter {
 			wantAudit(t, h, "before the transaction ends", queue.AuditFilter{})

@@ -14,31 +14,22 @@ import (
 
 var controlCases = []testCase{
 	{"cancel what waits", hasCanceller, testCancelPending},
-	{"cancel by each field", hasCanceller, testCancelFields},
+	{"cancel by each field", hasCanceller, cancelling.testFields},
 	{"cancel what runs", hasCanceller, testCancelRunning},
 	{"outcomes of a cancelled run", hasCanceller, testCancelledOutcomes},
 	{"cancel and crash", hasCanceller | hasReclaimer, testCancelledCrash},
 	{"cancel in a transaction", hasCanceller | hasTx, testCancelInTx},
-	{"cancel what another transaction has claimed", hasCanceller | hasTxClaimer, testCancelBesideClaimTx},
+	{"cancel what another transaction has claimed", hasCanceller | hasTxClaimer, cancelling.testBesideClaimTx},
 	{"cancel beside claims", hasCanceller, testCancelBesideClaims},
 	{"cancel 2,500 jobs", hasCanceller, testCancelMany},
-	{"cancel with a bad filter", hasCanceller, testCancelBad},
+	{"cancel with a bad filter", hasCanceller, cancelling.testBad},
 	{"a hint to cancel", hasCanceller, testCancelHint},
 }
 
 // cancelJobs cancels and checks how many jobs were chosen.
 func cancelJobs(t *testing.T, h Harness, which queue.Which, want int) {
 	t.Helper()
-	cancelJobsIn(t, h, nil, which, want)
-}
-
-func cancelJobsIn(t *testing.T, h Harness, db queue.DB, which queue.Which, want int) {
-	t.Helper()
-	canceller, _ := queue.As[queue.Canceller](h.Queue)
-	n, err := canceller.Cancel(t.Context(), db, which)
-	if err != nil || n != want {
-		t.Fatalf("Cancel(%+v): got %d, error %v; want %d", which, n, err, want)
-	}
+	cancelling.run(t, h, nil, which, want)
 }
 
 func byID(jobs ...*queue.Job) queue.Which { return queue.Which{IDs: ids(jobs)} }
@@ -72,42 +63,6 @@ func testCancelPending(t *testing.T, h Harness) {
 		t.Error("the key of a cancelled job is not free")
 	}
 	cancelJobs(t, h, byID(jobs[0], jobs[1]), 0) // they have ended
-}
-
-func testCancelFields(t *testing.T, h Harness) {
-	for _, c := range []struct {
-		which queue.Which
-		want  []int
-	}{
-		{queue.Which{Queue: "p"}, []int{1, 3}},
-		{queue.Which{Kind: "l"}, []int{1}},
-		{queue.Which{Group: "g"}, []int{2, 3}},
-		{queue.Which{Key: "a"}, []int{0, 3}},
-		{queue.Which{Key: "a", Queue: "q"}, []int{0}},
-		{queue.Which{Group: "g", Kind: "k", Queue: "p"}, []int{3}},
-		{queue.Which{Queue: "q", Status: queue.StatusPending}, []int{0, 2}},
-		{queue.Which{Queue: "q", Status: queue.StatusHeld}, nil},
-		{queue.Which{Queue: "none"}, nil},
-		{queue.Which{IDs: []int64{0, -1, 1 << 60}}, nil},
-	} {
-		jobs := newJobs(4, nil)
-		jobs[1].Queue, jobs[1].Kind = "p", "l"
-		jobs[2].Group = "g"
-		jobs[3].Queue, jobs[3].Group, jobs[3].Key = "p", "g", "a"
-		jobs[0].Key = "a"
-		enqueue(t, h, jobs...)
-		cancelJobs(t, h, c.which, len(c.want))
-		for i, j := range jobs {
-			want := queue.StatusPending
-			if slices.Contains(c.want, i) {
-				want = queue.StatusCancelled
-			}
-			wantStatus(t, h, fmt.Sprintf("after Cancel(%+v)", c.which), j.ID, want)
-		}
-		all := ids(jobs)
-		left := queue.Which{IDs: append(all, all...)} // each of them twice
-		cancelJobs(t, h, left, 4-len(c.want))
-	}
 }
 
 // testCancelRunning: a job that runs is asked for, and its holder keeps it, with its key.
@@ -195,58 +150,19 @@ func testCancelInTx(t *testing.T, h Harness) {
 	enqueue(t, h, jobs...)
 	held := claim(t, h, request(1))
 	tx := begin(t, h)
-	cancelJobsIn(t, h, tx, queue.Which{Queue: "q"}, 2)
+	cancelling.run(t, h, tx, queue.Which{Queue: "q"}, 2)
 	rollback(t, tx)
 	wantAsked(t, h, "after a rollback", held, nil)
 	wantStatus(t, h, "after a rollback", jobs[1].ID, queue.StatusPending)
 	tx = begin(t, h)
 	own := newJob()
 	enqueueIn(t, h, tx, own)
-	cancelJobsIn(t, h, tx, queue.Which{Queue: "q"}, 3)
+	cancelling.run(t, h, tx, queue.Which{Queue: "q"}, 3)
 	wantNoneBeside(t, h, "beside an open Cancel")
 	commit(t, tx)
 	wantAsked(t, h, "after the commit", held, held)
 	wantStatus(t, h, "after the commit", jobs[1].ID, queue.StatusCancelled)
 	wantStatus(t, h, "enqueued and cancelled in one transaction", own.ID, queue.StatusCancelled)
-}
-
-// testCancelBesideClaimTx: Cancel waits for a transaction that works on a job, and cancels the job
-// if the transaction rolls back.
-func testCancelBesideClaimTx(t *testing.T, h Harness) {
-	for _, end := range []struct {
-		name string
-		do   func(t *testing.T, tx Tx)
-		want queue.Status
-		n    int
-	}{{"commit", commit, queue.StatusCompleted, 0}, {"rollback", rollback, queue.StatusCancelled, 1}} {
-		claimer, _ := queue.As[queue.TxClaimer](h.Queue)
-		canceller, _ := queue.As[queue.Canceller](h.Queue)
-		j := newJob()
-		enqueue(t, h, j)
-		tx := begin(t, h)
-		if got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}}); err != nil || got == nil {
-			t.Fatalf("ClaimTx: got %v, error %v", got, err)
-		}
-		done := make(chan error, 1)
-		var n int
-		go func() {
-			var err error
-			n, err = canceller.Cancel(t.Context(), nil, queue.Which{Queue: "q"})
-			done <- err
-		}()
-		select {
-		case err := <-done:
-			t.Fatalf("Cancel beside an open ClaimTx: got %d, error %v, want it to wait", n, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-		end.do(t, tx)
-		if err := <-done; err != nil || n != end.n {
-			t.Errorf("Cancel after the %s of a ClaimTx: got %d, error %v; want %d", end.name, n, err, end.n)
-		}
-		if r, ok := lookUp(t, h, j.ID); ok && r.Status != end.want {
-			t.Errorf("status after the %s: got %q, want %q", end.name, r.Status, end.want)
-		}
-	}
 }
 
 // testCancelBesideClaims: whatever claims do meanwhile, Cancel misses no job: each is cancelled, or
@@ -296,34 +212,6 @@ func testCancelMany(t *testing.T, h Harness) {
 	cancelJobs(t, h, queue.Which{Queue: "q"}, len(jobs))
 	wantAsked(t, h, "after Cancel of many", held, held)
 	claimNone(t, h, "after Cancel of all")
-}
-
-func testCancelBad(t *testing.T, h Harness) {
-	canceller, _ := queue.As[queue.Canceller](h.Queue)
-	enqueue(t, h, newJob())
-	n, err := canceller.Cancel(t.Context(), nil, queue.Which{Status: queue.StatusPending})
-	wantInvalid(t, "Cancel of a status", err, "Which")
-	if n != 0 {
-		t.Errorf("Cancel of a status: got %d, want 0", n)
-	}
-	for field, which := range map[string]queue.Which{
-		"Which":        {},
-		"Which.IDs":    {IDs: []int64{}, Queue: "q"},
-		"Which.Status": {Queue: "q", Status: queue.StatusDead},
-		"Queue":        {Queue: "\x00"},
-		"Kind":         {Kind: "\xff"},
-		"Which.Group":  {Group: "\x00"},
-		"Key":          {Key: "\xff"},
-	} {
-		n, err := canceller.Cancel(t.Context(), nil, which)
-		wantInvalid(t, fmt.Sprintf("Cancel(%+v)", which), err, field)
-		if n != 0 {
-			t.Errorf("Cancel(%+v): got %d, want 0", which, n)
-		}
-	}
-	_, err = canceller.Cancel(cancelled(t), nil, queue.Which{Queue: "q"})
-	wantCanceled(t, "Cancel", err)
-	claimOne(t, h)
 }
 
 // testCancelHint: a backend that wakes workers also tells them at once what to cancel. One that

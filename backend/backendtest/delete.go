@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,28 +15,24 @@ var deleteCases = []testCase{
 	{"each status", hasDeleter | hasCanceller, testDeleteStatuses},
 	{"a held job", hasDeleter | holds, testDeleteHeld},
 	{"never what runs", hasDeleter, testDeleteRunning},
-	{"by each field", hasDeleter, testDeleteFields},
+	{"by each field", hasDeleter, deleting.testFields},
 	{"a key is free", hasDeleter, testDeleteKey},
 	{"the next job of a group", hasDeleter, testDeleteOrdered},
 	{"the next job of a group, awaited", hasDeleter | hasWakeUps, testDeleteWakes},
 	{"a limited queue", hasDeleter | hasRuler, testDeleteLimited},
 	{"results", hasDeleter | hasResults, testDeleteResults},
 	{"in a transaction", hasDeleter | hasTx, testDeleteInTx},
-	{"what another transaction has claimed", hasDeleter | hasTxClaimer, testDeleteBesideClaimTx},
+	{"what another transaction has claimed", hasDeleter | hasTxClaimer, deleting.testBesideClaimTx},
 	{"what the transaction has claimed", hasDeleter | hasTxClaimer, testDeleteOwnClaimTx},
 	{"beside claims", hasDeleter, testDeleteBesideClaims},
 	{"2,500 jobs", hasDeleter, testDeleteMany},
-	{"a bad filter", hasDeleter, testDeleteBad},
+	{"a bad filter", hasDeleter, deleting.testBad},
 }
 
 // deleteJobs deletes and checks how many jobs there were.
 func deleteJobs(t *testing.T, h Harness, db queue.DB, which queue.Which, want int) {
 	t.Helper()
-	deleter, _ := queue.As[queue.Deleter](h.Queue)
-	n, err := deleter.Delete(t.Context(), db, which)
-	if err != nil || n != want {
-		t.Fatalf("Delete(%+v): got %d, error %v; want %d", which, n, err, want)
-	}
+	deleting.run(t, h, db, which, want)
 }
 
 // wantGone checks that there is no such job.
@@ -114,41 +109,6 @@ func testDeleteRunning(t *testing.T, h Harness) {
 		t.Errorf("Extend of a deleted job: lost %v, error %v; want it lost", ids(lost), err)
 	}
 	wantGone(t, h, "after Settle", j)
-}
-
-func testDeleteFields(t *testing.T, h Harness) {
-	for _, c := range []struct {
-		which queue.Which
-		want  []int
-	}{
-		{queue.Which{Queue: "p"}, []int{1, 3}},
-		{queue.Which{Kind: "l"}, []int{1}},
-		{queue.Which{Group: "g"}, []int{2, 3}},
-		{queue.Which{Key: "a"}, []int{0, 3}},
-		{queue.Which{Key: "a", Queue: "q"}, []int{0}},
-		{queue.Which{Group: "g", Kind: "k", Queue: "p"}, []int{3}},
-		{queue.Which{Queue: "q", Status: queue.StatusPending}, []int{0, 2}},
-		{queue.Which{Queue: "q", Status: queue.StatusCompleted}, nil},
-		{queue.Which{Queue: "none"}, nil},
-		{queue.Which{IDs: []int64{0, -1, 1 << 60}}, nil},
-	} {
-		jobs := newJobs(4, nil)
-		jobs[1].Queue, jobs[1].Kind = "p", "l"
-		jobs[2].Group = "g"
-		jobs[3].Queue, jobs[3].Group, jobs[3].Key = "p", "g", "a"
-		jobs[0].Key = "a"
-		enqueue(t, h, jobs...)
-		deleteJobs(t, h, nil, c.which, len(c.want))
-		for i, j := range jobs {
-			if slices.Contains(c.want, i) {
-				wantGone(t, h, fmt.Sprintf("after Delete(%+v)", c.which), j)
-			} else {
-				wantStatus(t, h, fmt.Sprintf("after Delete(%+v)", c.which), j.ID, queue.StatusPending)
-			}
-		}
-		all := ids(jobs)
-		deleteJobs(t, h, nil, queue.Which{IDs: append(all, all...)}, 4-len(c.want)) // each of them twice
-	}
 }
 
 func testDeleteKey(t *testing.T, h Harness) {
@@ -259,46 +219,6 @@ func testDeleteInTx(t *testing.T, h Harness) {
 	wantIDs(t, "claim after the commit", claimAll(t, h, 1), []*queue.Job{next})
 }
 
-// testDeleteBesideClaimTx: Delete waits for a transaction that works on a job, and deletes the job
-// if the transaction rolls back.
-func testDeleteBesideClaimTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
-	deleter, _ := queue.As[queue.Deleter](h.Queue)
-	for _, end := range []struct {
-		name string
-		do   func(t *testing.T, tx Tx)
-		n    int
-	}{{"commit", commit, 0}, {"rollback", rollback, 1}} {
-		j := newJob()
-		enqueue(t, h, j)
-		tx := begin(t, h)
-		if got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}}); err != nil || got == nil {
-			t.Fatalf("ClaimTx: got %v, error %v", got, err)
-		}
-		done := make(chan error, 1)
-		var n int
-		go func() {
-			var err error
-			n, err = deleter.Delete(t.Context(), nil, queue.Which{Queue: "q", Status: queue.StatusPending})
-			done <- err
-		}()
-		select {
-		case err := <-done:
-			t.Fatalf("Delete beside an open ClaimTx: got %d, error %v, want it to wait", n, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-		end.do(t, tx)
-		if err := <-done; err != nil || n != end.n {
-			t.Errorf("Delete after the %s of a ClaimTx: got %d, error %v; want %d", end.name, n, err, end.n)
-		}
-		if end.n == 1 {
-			wantGone(t, h, "after the "+end.name, j)
-		} else {
-			wantStatus(t, h, "after the "+end.name, j.ID, queue.StatusCompleted)
-		}
-	}
-}
-
 // testDeleteOwnClaimTx: a job that a transaction has claimed and deleted cannot be settled in it.
 func testDeleteOwnClaimTx(t *testing.T, h Harness) {
 	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
@@ -364,27 +284,4 @@ func testDeleteMany(t *testing.T, h Harness) {
 	deleteJobs(t, h, nil, queue.Which{Queue: "q"}, len(jobs)-len(held))
 	wantHeld(t, h, "after Delete of many", held...)
 	claimNone(t, h, "after Delete of all")
-}
-
-func testDeleteBad(t *testing.T, h Harness) {
-	deleter, _ := queue.As[queue.Deleter](h.Queue)
-	enqueue(t, h, newJob())
-	for field, which := range map[string]queue.Which{
-		"Which":        {Status: queue.StatusDead},
-		"Which.IDs":    {IDs: []int64{}, Queue: "q"},
-		"Which.Status": {Queue: "q", Status: queue.StatusRunning},
-		"Queue":        {Queue: "\x00"},
-		"Kind":         {Kind: "\xff"},
-		"Which.Group":  {Group: "\x00"},
-		"Key":          {Key: "\xff"},
-	} {
-		n, err := deleter.Delete(t.Context(), nil, which)
-		wantInvalid(t, fmt.Sprintf("Delete(%+v)", which), err, field)
-		if n != 0 {
-			t.Errorf("Delete(%+v): got %d, want 0", which, n)
-		}
-	}
-	_, err := deleter.Delete(cancelled(t), nil, queue.Which{Queue: "q"})
-	wantCanceled(t, "Delete", err)
-	claimOne(t, h)
 }

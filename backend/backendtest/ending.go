@@ -1,0 +1,159 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// ending is Cancel or Delete. Both end the jobs that a Which chooses, so they have cases in common.
+type ending struct {
+	name     string
+	method   func(h Harness) func(ctx context.Context, db queue.DB, which queue.Which) (n int, err error)
+	status   queue.Status // of a pending job after that, or "" if there is no such job any more
+	accepted queue.Status // a status that Which may have
+	refused  queue.Status // and one that it may not have
+}
+
+var cancelling = ending{
+	name: "Cancel",
+	method: func(h Harness) func(context.Context, queue.DB, queue.Which) (int, error) {
+		canceller, _ := queue.As[queue.Canceller](h.Queue)
+		return canceller.Cancel
+	},
+	status: queue.StatusCancelled, accepted: queue.StatusHeld, refused: queue.StatusDead,
+}
+
+var deleting = ending{
+	name: "Delete",
+	method: func(h Harness) func(context.Context, queue.DB, queue.Which) (int, error) {
+		deleter, _ := queue.As[queue.Deleter](h.Queue)
+		return deleter.Delete
+	},
+	accepted: queue.StatusCompleted, refused: queue.StatusRunning,
+}
+
+// run ends jobs and checks how many were chosen.
+func (e ending) run(t *testing.T, h Harness, db queue.DB, which queue.Which, want int) {
+	t.Helper()
+	n, err := e.method(h)(t.Context(), db, which)
+	if err != nil || n != want {
+		t.Fatalf("%s(%+v): got %d, error %v; want %d", e.name, which, n, err, want)
+	}
+}
+
+// wantEnded checks what has become of a pending job.
+func (e ending) wantEnded(t *testing.T, h Harness, when string, j *queue.Job) {
+	t.Helper()
+	if e.status == "" {
+		wantGone(t, h, when, j)
+	} else {
+		wantStatus(t, h, when, j.ID, e.status)
+	}
+}
+
+func (e ending) testFields(t *testing.T, h Harness) {
+	for _, c := range []struct {
+		which queue.Which
+		want  []int
+	}{
+		{queue.Which{Queue: "p"}, []int{1, 3}},
+		{queue.Which{Kind: "l"}, []int{1}},
+		{queue.Which{Group: "g"}, []int{2, 3}},
+		{queue.Which{Key: "a"}, []int{0, 3}},
+		{queue.Which{Key: "a", Queue: "q"}, []int{0}},
+		{queue.Which{Group: "g", Kind: "k", Queue: "p"}, []int{3}},
+		{queue.Which{Queue: "q", Status: queue.StatusPending}, []int{0, 2}},
+		{queue.Which{Queue: "q", Status: e.accepted}, nil},
+		{queue.Which{Queue: "none"}, nil},
+		{queue.Which{IDs: []int64{0, -1, 1 << 60}}, nil},
+	} {
+		jobs := newJobs(4, nil)
+		jobs[1].Queue, jobs[1].Kind = "p", "l"
+		jobs[2].Group = "g"
+		jobs[3].Queue, jobs[3].Group, jobs[3].Key = "p", "g", "a"
+		jobs[0].Key = "a"
+		enqueue(t, h, jobs...)
+		e.run(t, h, nil, c.which, len(c.want))
+		for i, j := range jobs {
+			when := fmt.Sprintf("after %s(%+v)", e.name, c.which)
+			if slices.Contains(c.want, i) {
+				e.wantEnded(t, h, when, j)
+			} else {
+				wantStatus(t, h, when, j.ID, queue.StatusPending)
+			}
+		}
+		all := ids(jobs)
+		e.run(t, h, nil, queue.Which{IDs: append(all, all...)}, 4-len(c.want)) // each of them twice
+	}
+}
+
+// testBesideClaimTx: the method waits for a transaction that works on a job, and ends the job if
+// the transaction rolls back.
+func (e ending) testBesideClaimTx(t *testing.T, h Harness) {
+	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	for _, end := range []struct {
+		name string
+		do   func(t *testing.T, tx Tx)
+		n    int
+	}{{"commit", commit, 0}, {"rollback", rollback, 1}} {
+		j := newJob()
+		enqueue(t, h, j)
+		tx := begin(t, h)
+		if got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}}); err != nil || got == nil {
+			t.Fatalf("ClaimTx: got %v, error %v", got, err)
+		}
+		done := make(chan error, 1)
+		var n int
+		go func() {
+			var err error
+			n, err = e.method(h)(t.Context(), nil, queue.Which{Queue: "q", Status: queue.StatusPending})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			t.Fatalf("%s beside an open ClaimTx: got %d, error %v, want it to wait", e.name, n, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		end.do(t, tx)
+		if err := <-done; err != nil || n != end.n {
+			t.Errorf("%s after the %s of a ClaimTx: got %d, error %v; want %d", e.name, end.name, n, err, end.n)
+		}
+		if end.n == 1 {
+			e.wantEnded(t, h, "after the "+end.name, j)
+		} else if _, isKept := lookUp(t, h, j.ID); isKept || e.status == "" {
+			wantStatus(t, h, "after the "+end.name, j.ID, queue.StatusCompleted)
+		}
+	}
+}
+
+func (e ending) testBad(t *testing.T, h Harness) {
+	enqueue(t, h, newJob())
+	for _, c := range []struct {
+		field string
+		which queue.Which
+	}{
+		{"Which", queue.Which{}},
+		{"Which", queue.Which{Status: e.accepted}},
+		{"Which", queue.Which{Status: queue.StatusPending}},
+		{"Which.IDs", queue.Which{IDs: []int64{}, Queue: "q"}},
+		{"Which.Status", queue.Which{Queue: "q", Status: e.refused}},
+		{"Queue", queue.Which{Queue: "\x00"}},
+		{"Kind", queue.Which{Kind: "\xff"}},
+		{"Which.Group", queue.Which{Group: "\x00"}},
+		{"Key", queue.Which{Key: "\xff"}},
+	} {
+		n, err := e.method(h)(t.Context(), nil, c.which)
+		wantInvalid(t, fmt.Sprintf("%s(%+v)", e.name, c.which), err, c.field)
+		if n != 0 {
+			t.Errorf("%s(%+v): got %d, want 0", e.name, c.which, n)
+		}
+	}
+	_, err := e.method(h)(cancelled(t), nil, queue.Which{Queue: "q"})
+	wantCanceled(t, e.name, err)
+	claimOne(t, h)
+}
