@@ -12,102 +12,199 @@ var sqlFiles embed.FS
 
 // statements are the texts of the sql folder, with the schema in place.
 type statements struct {
-	enqueue, enqueueOne, enqueueKeyed, enqueuePlain               string
-	enqueueOneGrouped, enqueuePlainGrouped                        string
-	enqueueReplacing                                              string
-	claim, claimTx, resume, releaseUnanswered                     string
-	claimOrdered, orderedQueues                                   string
-	claimLimited, rulesKnown, rules, setRules, pauseRule          string
-	throttle, sweepTokens                                         string
-	probe, priorities, transactions, skipped                      string
-	extend, reclaim, settle, settleDone, settleDrop, settleLocked string
-	settleOutput, progress, result                                string
-	sleep, deregister, sweepSleepers                              string
-	prune, countAll, countSample, backlog                         string
-	scheduleRead, scheduleWrite, scheduleNext                     string
-	scheduleDue, scheduleFired                                    string
-	list, listSlice, job, payload, readable                       string
-	choose, chooseEnded, pauseKinds, pausedKinds                  string
-	reportWorker, workers, runs, sweepWorkers, stats, sweepStats  string
-	audit, auditLog                                               string
-	cancel, edit, editPayload, redrive, delete                    lockingChange
+	enqueueStatements
+	claimStatements
+	ruleStatements
+	settleStatements
+	sleepStatements
+	controlStatements
+	inspectStatements
+	scheduleStatements
+	fleetStatements
 }
+
+// A loader returns the text of a file.
+type loader func(name string) string
 
 func loadStatements(schema string) statements {
 	load := func(name string) string { return inSchema(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"), schema) }
-	loadChange := func(name string) lockingChange {
-		text := load(name)
-		return lockingChange{many: text, one: strings.Replace(text, " SKIP LOCKED\n", "\n", 1)}
-	}
 	return statements{
-		choose:              load("choose"),
-		chooseEnded:         load("choose_ended"),
-		audit:               load("audit"),
-		auditLog:            load("audit_log"),
-		pauseKinds:          load("pause_kinds"),
-		pausedKinds:         load("paused_kinds"),
-		cancel:              loadChange("cancel"),
-		edit:                withoutPayloadChange(loadChange("edit")),
-		editPayload:         loadChange("edit"),
-		redrive:             loadChange("redrive"),
-		delete:              loadChange("delete"),
+		loadEnqueue(load),
+		loadClaim(load),
+		loadRule(load),
+		loadSettle(load),
+		loadSleep(load),
+		loadControl(load),
+		loadInspect(load),
+		loadSchedule(load),
+		loadFleet(load),
+	}
+}
+
+// enqueueStatements write jobs.
+type enqueueStatements struct {
+	enqueue, enqueueOne, enqueueKeyed, enqueuePlain, enqueueOneGrouped string
+	enqueuePlainGrouped, enqueueReplacing                              string
+}
+
+func loadEnqueue(load loader) enqueueStatements {
+	return enqueueStatements{
 		enqueue:             load("enqueue"),
 		enqueueOne:          load("enqueue_one"),
 		enqueueKeyed:        load("enqueue_one_keyed"),
-		enqueueReplacing:    load("enqueue_replacing"),
 		enqueuePlain:        load("enqueue_plain"),
 		enqueueOneGrouped:   load("enqueue_one_grouped"),
 		enqueuePlainGrouped: load("enqueue_plain_grouped"),
-		claim:               load("claim"),
-		claimLimited:        load("claim_limited"),
-		rulesKnown:          load("rules_known"),
-		throttle:            load("throttle"),
-		sweepTokens:         load("sweep_tokens"),
-		rules:               load("rules"),
-		setRules:            load("set_rules"),
-		pauseRule:           load("pause_rule"),
-		claimTx:             load("claim_tx"),
-		claimOrdered:        load("claim_ordered"),
-		orderedQueues:       load("ordered_queues"),
-		resume:              load("resume"),
-		probe:               load("probe"),
-		priorities:          load("priorities"),
-		transactions:        load("transactions"),
-		skipped:             load("skipped"),
-		extend:              load("extend"),
-		settle:              load("settle"),
-		settleDone:          load("settle_done"),
-		settleDrop:          load("settle_drop"),
-		settleLocked:        load("settle_locked"),
-		reclaim:             load("reclaim"),
-		settleOutput:        load("settle_output"),
-		progress:            load("progress"),
-		result:              load("result"),
-		sleep:               load("sleep"),
-		deregister:          load("deregister"),
-		sweepSleepers:       load("sweep_sleepers"),
-		prune:               load("prune"),
-		countAll:            load("count_all"),
-		countSample:         load("count_sample"),
-		backlog:             load("backlog"),
-		list:                load("list"),
-		listSlice:           load("list_slice"),
-		job:                 load("job"),
-		payload:             load("payload"),
-		readable:            load("readable"),
-		releaseUnanswered:   load("release_unanswered"),
-		scheduleRead:        load("schedule_read"),
-		scheduleWrite:       load("schedule_write"),
-		scheduleNext:        load("schedule_next"),
-		scheduleDue:         load("schedule_due"),
-		scheduleFired:       load("schedule_fired"),
-		reportWorker:        load("report_worker"),
-		workers:             load("workers"),
-		runs:                load("runs"),
-		sweepWorkers:        load("sweep_workers"),
-		stats:               load("stats"),
-		sweepStats:          load("sweep_stats"),
+		enqueueReplacing:    load("enqueue_replacing"),
 	}
+}
+
+// claimStatements claim jobs, and hold them.
+type claimStatements struct {
+	claim, claimTx, claimOrdered, orderedQueues, resume, releaseUnanswered, probe string
+	priorities, transactions, extend, reclaim                                     string
+}
+
+func loadClaim(load loader) claimStatements {
+	return claimStatements{
+		claim:             load("claim"),
+		claimTx:           load("claim_tx"),
+		claimOrdered:      load("claim_ordered"),
+		orderedQueues:     load("ordered_queues"),
+		resume:            load("resume"),
+		releaseUnanswered: load("release_unanswered"),
+		probe:             load("probe"),
+		priorities:        load("priorities"),
+		transactions:      load("transactions"),
+		extend:            load("extend"),
+		reclaim:           load("reclaim"),
+	}
+}
+
+// ruleStatements keep rules, and claim under them.
+type ruleStatements struct {
+	rules, rulesKnown, setRules, pauseRule, claimLimited, skipped, throttle, sweepTokens string
+}
+
+func loadRule(load loader) ruleStatements {
+	return ruleStatements{
+		rules:        load("rules"),
+		rulesKnown:   load("rules_known"),
+		setRules:     load("set_rules"),
+		pauseRule:    load("pause_rule"),
+		claimLimited: load("claim_limited"),
+		skipped:      load("skipped"),
+		throttle:     load("throttle"),
+		sweepTokens:  load("sweep_tokens"),
+	}
+}
+
+// settleStatements record what runs came to.
+type settleStatements struct {
+	settle, settleDone, settleDrop, settleLocked, settleOutput, progress, result string
+}
+
+func loadSettle(load loader) settleStatements {
+	return settleStatements{
+		settle:       load("settle"),
+		settleDone:   load("settle_done"),
+		settleDrop:   load("settle_drop"),
+		settleLocked: load("settle_locked"),
+		settleOutput: load("settle_output"),
+		progress:     load("progress"),
+		result:       load("result"),
+	}
+}
+
+// sleepStatements serve workers that sleep.
+type sleepStatements struct {
+	sleep, deregister, sweepSleepers string
+}
+
+func loadSleep(load loader) sleepStatements {
+	return sleepStatements{
+		sleep:         load("sleep"),
+		deregister:    load("deregister"),
+		sweepSleepers: load("sweep_sleepers"),
+	}
+}
+
+// controlStatements serve people who change jobs.
+type controlStatements struct {
+	choose, chooseEnded, pauseKinds, pausedKinds, audit, auditLog string
+	cancel, edit, editPayload, redrive, delete                    lockingChange
+}
+
+func loadControl(load loader) controlStatements {
+	return controlStatements{
+		choose:      load("choose"),
+		chooseEnded: load("choose_ended"),
+		pauseKinds:  load("pause_kinds"),
+		pausedKinds: load("paused_kinds"),
+		audit:       load("audit"),
+		auditLog:    load("audit_log"),
+		cancel:      load.change("cancel"),
+		edit:        withoutPayloadChange(load.change("edit")),
+		editPayload: load.change("edit"),
+		redrive:     load.change("redrive"),
+		delete:      load.change("delete"),
+	}
+}
+
+// inspectStatements list, count and prune jobs.
+type inspectStatements struct {
+	countAll, countSample, backlog, list, listSlice, job, payload, readable, prune string
+}
+
+func loadInspect(load loader) inspectStatements {
+	return inspectStatements{
+		countAll:    load("count_all"),
+		countSample: load("count_sample"),
+		backlog:     load("backlog"),
+		list:        load("list"),
+		listSlice:   load("list_slice"),
+		job:         load("job"),
+		payload:     load("payload"),
+		readable:    load("readable"),
+		prune:       load("prune"),
+	}
+}
+
+// scheduleStatements keep schedules, and fire them.
+type scheduleStatements struct {
+	scheduleRead, scheduleWrite, scheduleNext, scheduleDue, scheduleFired string
+}
+
+func loadSchedule(load loader) scheduleStatements {
+	return scheduleStatements{
+		scheduleRead:  load("schedule_read"),
+		scheduleWrite: load("schedule_write"),
+		scheduleNext:  load("schedule_next"),
+		scheduleDue:   load("schedule_due"),
+		scheduleFired: load("schedule_fired"),
+	}
+}
+
+// fleetStatements keep which workers live, and what runs came to.
+type fleetStatements struct {
+	reportWorker, workers, runs, sweepWorkers, stats, sweepStats string
+}
+
+func loadFleet(load loader) fleetStatements {
+	return fleetStatements{
+		reportWorker: load("report_worker"),
+		workers:      load("workers"),
+		runs:         load("runs"),
+		sweepWorkers: load("sweep_workers"),
+		stats:        load("stats"),
+		sweepStats:   load("sweep_stats"),
+	}
+}
+
+// change loads a statement that changes chosen jobs.
+func (load loader) change(name string) lockingChange {
+	text := load(name)
+	return lockingChange{many: text, one: strings.Replace(text, " SKIP LOCKED\n", "\n", 1)}
 }
 
 // withoutPayloadChange returns sql/edit.sql without the line that changes payloads.
