@@ -112,8 +112,8 @@ GRANT SELECT ON errand.paused_kinds TO errand_observer;
 -- Schedules. To fire them, a worker's user needs the enqueueing role as well.
 GRANT SELECT, UPDATE (next_at, last_tick, last_job, skipped) ON errand.schedules TO errand_worker;
 -- Rules: to keep them, and to set them.
-GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_group, errand.lock_spans,
-    errand.mark_limited, errand.rules_changed, errand.set_rules, errand.pause_rule, errand.apply_rules,
+GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_group, errand.group_jobs,
+    errand.lock_spans, errand.mark_limited, errand.rules_changed, errand.set_rules, errand.pause_rule, errand.apply_rules,
     errand.nanoseconds, errand.bucket_full, errand.bucket_wait, errand.spend TO errand_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues, errand.tokens TO errand_worker;
 GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;

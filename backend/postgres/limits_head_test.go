@@ -109,19 +109,10 @@ func readByClaim(t *testing.T, db *sql.DB) (scans, rows int) {
 	}
 	defer tx.Rollback()
 	exec(t, tx, "DISCARD PLANS")
-	read := func() (scans, rows int) {
-		err := tx.QueryRowContext(t.Context(), `SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables
-			WHERE schemaname = 'errand' AND relname = 'jobs'`).Scan(&scans, &rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return scans, rows
-	}
-	scans, rows = read()
-	exec(t, tx, `SELECT FROM errand.claim_limited('default', '{test,zebra}', 20, 60000000, 'w', 65536,
-		(SELECT version FROM errand.rules_version), '', '', NULL)`)
-	nowScans, nowRows := read()
-	return nowScans - scans, nowRows - rows
+	return readBy(t, tx, func() {
+		exec(t, tx, `SELECT FROM errand.claim_limited('default', '{test,zebra}', 20, 60000000, 'w', 65536,
+			(SELECT version FROM errand.rules_version), '', '', NULL)`)
+	})
 }
 
 // TestLimitedRationFindsAll: behind jobs of other kinds, a claim of a limited queue finds a job that

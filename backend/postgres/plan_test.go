@@ -141,6 +141,15 @@ func checkLockDue(t *testing.T, conn *sql.Conn, state string) {
 // readByLockDue calls lock_due. It returns how many rows that locks, and how it reads the table.
 func readByLockDue(t *testing.T, tx *sql.Tx, args string) (scans, rows, locked int) {
 	t.Helper()
+	scans, rows = readBy(t, tx, func() {
+		locked = value[int](t, tx, "SELECT cardinality(errand.lock_due("+args+"))")
+	})
+	return scans, rows, locked
+}
+
+// readBy returns how the statements of do, in the transaction, read the table.
+func readBy(t *testing.T, tx *sql.Tx, do func()) (scans, rows int) {
+	t.Helper()
 	read := func() (scans, rows int) {
 		err := tx.QueryRowContext(t.Context(), `SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables
 			WHERE schemaname = 'errand' AND relname = 'jobs'`).Scan(&scans, &rows)
@@ -150,9 +159,9 @@ func readByLockDue(t *testing.T, tx *sql.Tx, args string) (scans, rows, locked i
 		return scans, rows
 	}
 	scans, rows = read()
-	locked = value[int](t, tx, "SELECT cardinality(errand.lock_due("+args+"))")
+	do()
 	nowScans, nowRows := read()
-	return nowScans - scans, nowRows - rows, locked
+	return nowScans - scans, nowRows - rows
 }
 
 // touched is how many pages a statement touches; what it changes is undone. The statement has run

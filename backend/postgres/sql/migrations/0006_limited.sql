@@ -7,25 +7,73 @@ BEGIN
 END
 $$;
 
+-- group_jobs returns the places of due jobs of one group and priority, at most max_jobs, in order. due is the time until
+-- which jobs are due, and first_kind the kind of the first entry in the index. kinds is NULL for all. It leaps from kind
+-- to kind, so jobs of kinds that are not in kinds cost nothing, nor do jobs that are scheduled for later.
+-- The server puts its text into the statements that call it, so it costs no call. It would not if it were VOLATILE, or
+-- locked rows. A parameter has the collation of the argument, which may not be that of the index.
+-- With status = 'pending' the planner may walk jobs_pending_idx, and filter it by group and kind.
+-- Index: jobs_group_idx.
+CREATE FUNCTION errand.group_jobs(
+    queue_name  text,
+    group_name  text,
+    of_priority integer,
+    first_kind  text,
+    kinds       text[],
+    due         timestamptz,
+    max_jobs    integer
+) RETURNS TABLE (place tid) LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE present (kind) AS (
+        SELECT first_kind COLLATE "C"
+        UNION ALL
+        SELECT n.kind
+        FROM present k
+        CROSS JOIN LATERAL (
+            SELECT p.kind COLLATE "C" AS kind
+            FROM errand.jobs p
+            WHERE p.queue = queue_name COLLATE "default" AND p.job_group = group_name COLLATE "C" AND p.ordered IS NULL
+                AND p.status BETWEEN 'pending' AND 'pending'
+                AND p.priority = of_priority AND p.kind COLLATE "C" > k.kind
+                AND p.kind COLLATE "C" >= CASE WHEN kinds IS NULL OR k.kind = ANY (kinds) THEN '' ELSE (
+                    SELECT min(w.kind COLLATE "C") FROM unnest(kinds) AS w (kind) WHERE w.kind COLLATE "C" > k.kind) END
+            ORDER BY p.kind COLLATE "C", p.scheduled_at, p.id
+            LIMIT 1
+        ) AS n
+    )
+    SELECT d.place
+    FROM present k
+    CROSS JOIN LATERAL (
+        SELECT p.ctid AS place, p.scheduled_at, p.id
+        FROM errand.jobs p
+        WHERE p.queue = queue_name COLLATE "default" AND p.job_group = group_name COLLATE "C" AND p.ordered IS NULL
+            AND p.status BETWEEN 'pending' AND 'pending'
+            AND p.priority = of_priority AND p.kind COLLATE "C" = k.kind AND p.scheduled_at <= due
+        ORDER BY p.scheduled_at, p.id
+        LIMIT max_jobs
+    ) AS d
+    WHERE kinds IS NULL OR k.kind = ANY (kinds)
+    ORDER BY d.scheduled_at, d.id
+    LIMIT max_jobs
+$$;
+
 -- lock_group locks due jobs of one group, at most max_jobs, and returns their places in order. It reads priority by
--- priority and kind by kind, so jobs that are scheduled for later, or of kinds that are not in kinds, cost nothing.
--- kinds is NULL for all. Of each priority and kind it passes over at most a hundred jobs that others have locked: to
--- try a row takes ten times as long as to read it.
+-- priority, with group_jobs. Of each priority it passes over at most a hundred jobs that others have locked: to try a
+-- row takes ten times as long as to read it.
 -- PL/pgSQL gives all text parameters the collation of the argument that has one. With the collation of job_group, the
 -- comparison with queue would not match the index, so each call would read the whole index.
--- With status = 'pending' the planner may walk jobs_pending_idx, and filter it by group and kind.
 -- Index: jobs_group_idx.
 CREATE FUNCTION errand.lock_group(queue_name text, group_name text, kinds text[], max_jobs integer) RETURNS tid[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    lock_queue    CONSTANT text COLLATE "default" := queue_name;
-    lock_name     CONSTANT text COLLATE "C" := group_name;
-    locked        tid[] := '{}';
-    before        tid[]; -- of more urgent priorities
-    spare         integer;
-    this_priority integer;
+    lock_queue CONSTANT text COLLATE "default" := queue_name;
+    lock_name  CONSTANT text COLLATE "C" := group_name;
+    due        CONSTANT timestamptz := clock_timestamp();
+    locked     tid[] := '{}';
+    before     tid[]; -- of more urgent priorities
+    spare      integer;
+    head       record; -- the first entry of one priority
 BEGIN
-    SELECT p.priority INTO this_priority
+    SELECT p.priority, p.kind INTO head
     FROM errand.jobs p
     WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
         AND p.status BETWEEN 'pending' AND 'pending'
@@ -35,55 +83,13 @@ BEGIN
         before := locked;
         FOREACH spare IN ARRAY '{0, 100}'::integer[] LOOP -- the jobs that the first time has locked come first again
             locked := before || ARRAY(
-                WITH RECURSIVE present (kind) AS (
-                    (
-                        SELECT p.kind COLLATE "C"
-                        FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
-                            AND p.status BETWEEN 'pending' AND 'pending'
-                            AND p.priority = this_priority
-                            AND p.kind COLLATE "C" >= CASE WHEN kinds IS NULL THEN ''
-                                ELSE (SELECT min(w.kind COLLATE "C") FROM unnest(kinds) AS w (kind)) END
-                        ORDER BY p.kind COLLATE "C", p.scheduled_at, p.id
-                        LIMIT 1
-                    )
-                    UNION ALL
-                    SELECT n.kind
-                    FROM present k
-                    CROSS JOIN LATERAL (
-                        SELECT p.kind COLLATE "C" AS kind
-                        FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
-                            AND p.status BETWEEN 'pending' AND 'pending'
-                            AND p.priority = this_priority AND p.kind COLLATE "C" > k.kind
-                            AND p.kind COLLATE "C" >= CASE WHEN kinds IS NULL THEN '' ELSE (
-                                SELECT min(w.kind COLLATE "C") FROM unnest(kinds) AS w (kind)
-                                WHERE w.kind COLLATE "C" > k.kind) END
-                        ORDER BY p.kind COLLATE "C", p.scheduled_at, p.id
-                        LIMIT 1
-                    ) AS n
-                )
                 SELECT l.ctid
-                FROM (
-                    SELECT d.place
-                    FROM present k
-                    CROSS JOIN LATERAL (
-                        SELECT p.ctid AS place, p.scheduled_at, p.id
-                        FROM errand.jobs p
-                        WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
-                            AND p.status BETWEEN 'pending' AND 'pending'
-                            AND p.priority = this_priority AND p.kind COLLATE "C" = k.kind
-                            AND p.scheduled_at <= clock_timestamp()
-                        ORDER BY p.scheduled_at, p.id
-                        LIMIT max_jobs - cardinality(before) + spare
-                    ) AS d
-                    WHERE kinds IS NULL OR k.kind COLLATE "C" = ANY (kinds)
-                    ORDER BY d.scheduled_at, d.id
-                ) AS f
+                FROM errand.group_jobs(lock_queue, lock_name, head.priority, head.kind, kinds, due,
+                    max_jobs - cardinality(before) + spare) AS f
                 CROSS JOIN LATERAL (
                     SELECT j.ctid
                     FROM errand.jobs j
-                    WHERE j.ctid = f.place AND j.status = 'pending' AND j.scheduled_at <= clock_timestamp()
+                    WHERE j.ctid = f.place AND j.status = 'pending' AND j.scheduled_at <= due
                         AND (j.queue, j.job_group) IS NOT DISTINCT FROM (lock_queue, lock_name)
                     FOR UPDATE SKIP LOCKED
                 ) AS l
@@ -92,11 +98,11 @@ BEGIN
             EXIT WHEN cardinality(locked) = max_jobs;
         END LOOP;
         EXIT WHEN cardinality(locked) = max_jobs;
-        SELECT p.priority INTO this_priority
+        SELECT p.priority, p.kind INTO head
         FROM errand.jobs p
         WHERE p.queue = lock_queue AND p.job_group = lock_name AND p.ordered IS NULL
             AND p.status BETWEEN 'pending' AND 'pending'
-            AND p.priority > this_priority
+            AND p.priority > head.priority
         ORDER BY p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.id
         LIMIT 1;
     END LOOP;
@@ -312,9 +318,9 @@ $$;
 -- without tokens has some, NULL if all have.
 -- spans are those of lock_spans for the jobs without a group. saw is 'cut' if it has stopped there, and 'all' if it has
 -- seen all of the spans.
--- One query goes from group to group, with a look-up each. It locks jobs of the group's first priority only, and none
--- if the first job may be locked or the priority has several kinds. Then, or if that is not enough and the group has
--- other priorities, lock_group looks at the group.
+-- One query goes from group to group, with a look-up each. It locks the first jobs of the group's first priority. If
+-- others have locked some of them, or if they are not enough and the group has other priorities, lock_group looks at the
+-- group.
 -- Index: jobs_group_idx, jobs_limited_idx.
 CREATE FUNCTION errand.lock_turns(
     queue_name  text,
@@ -336,6 +342,7 @@ CREATE FUNCTION errand.lock_turns(
     OUT wait       bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
+    due        CONSTANT timestamptz := clock_timestamp();
     has_rules  CONSTANT boolean := EXISTS (SELECT FROM errand.rules r WHERE r.queue = queue_name AND r.job_group > '');
     visited    integer := 0;
     turn       record;
@@ -355,9 +362,9 @@ BEGIN
     held_back := false;
     FOR part IN 1 .. 2 LOOP -- behind after_group, and up to it
         FOR turn IN
-            WITH RECURSIVE heads (job_group, priority, kind, due, was_locked, nth) AS (
+            WITH RECURSIVE heads (job_group, priority, kind, nth) AS (
                 (
-                    SELECT p.job_group, p.priority, p.kind COLLATE "C", p.scheduled_at, p.xmax <> '0', 1
+                    SELECT p.job_group, p.priority, p.kind COLLATE "C", 1
                     FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group > CASE part WHEN 1 THEN after_group ELSE '' END
                         AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status BETWEEN 'pending' AND 'pending'
@@ -365,11 +372,10 @@ BEGIN
                     LIMIT 1
                 )
                 UNION ALL
-                SELECT n.job_group, n.priority, n.kind, n.scheduled_at, n.was_locked, h.nth + 1
+                SELECT n.job_group, n.priority, n.kind, h.nth + 1
                 FROM heads h
                 CROSS JOIN LATERAL (
-                    SELECT
-                        p.job_group, p.priority, p.kind COLLATE "C" AS kind, p.scheduled_at, p.xmax <> '0' AS was_locked
+                    SELECT p.job_group, p.priority, p.kind COLLATE "C" AS kind
                     FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group > h.job_group
                         AND p.job_group IS NOT NULL AND p.ordered IS NULL AND p.status BETWEEN 'pending' AND 'pending'
@@ -378,7 +384,7 @@ BEGIN
                 ) AS n
                 WHERE h.nth < 1000
             )
-            SELECT h.job_group, h.priority, d.is_first, f.free, s.share, d.places, t.wait
+            SELECT h.job_group, h.priority, f.free, s.share, d.places, t.wait
             FROM heads h
             CROSS JOIN LATERAL (
                 SELECT
@@ -414,31 +420,21 @@ BEGIN
                             LIMIT s.most
                         ) AS runs)
                     END)::integer AS free
+                OFFSET 0 -- free is worked out once
             ) AS f
             CROSS JOIN LATERAL (
-                SELECT f.free > 0 AND NOT h.was_locked AND NOT EXISTS (
-                    SELECT FROM errand.jobs p
-                    WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL
-                        AND p.status BETWEEN 'pending' AND 'pending'
-                        AND p.priority = h.priority AND p.kind COLLATE "C" > h.kind
-                ) AS is_first -- jobs of its kind are the first that may be locked
-                OFFSET 0
-            ) AS k
-            CROSS JOIN LATERAL (
-                SELECT k.is_first, CASE
-                    WHEN k.is_first AND h.due <= clock_timestamp()
-                        AND (kinds IS NULL OR h.kind COLLATE "C" = ANY (kinds))
-                    THEN ARRAY(
-                        SELECT p.ctid
-                        FROM errand.jobs p
-                        WHERE p.queue = queue_name AND p.job_group = h.job_group AND p.ordered IS NULL
-                            AND p.status BETWEEN 'pending' AND 'pending' AND p.priority = h.priority
-                            AND p.kind COLLATE "C" = h.kind
-                            AND p.scheduled_at <= clock_timestamp()
-                        ORDER BY p.scheduled_at, p.id
-                        LIMIT least(f.free, s.share)
+                SELECT CASE WHEN f.free > 0 THEN ARRAY(
+                    SELECT l.ctid
+                    FROM errand.group_jobs(queue_name, h.job_group, h.priority, h.kind, kinds, due,
+                        least(f.free, s.share, room)) AS g
+                    LEFT JOIN LATERAL (
+                        SELECT j.ctid
+                        FROM errand.jobs j
+                        WHERE j.ctid = g.place AND j.status = 'pending' AND j.scheduled_at <= due
+                            AND (j.queue, j.job_group) IS NOT DISTINCT FROM (queue_name, h.job_group)
                         FOR UPDATE SKIP LOCKED
-                    ) ELSE '{}' END AS places
+                    ) AS l ON true -- NULL for a job that others have locked
+                ) ELSE '{}' END AS places
             ) AS d
             WHERE part = 1 OR h.job_group <= after_group
         LOOP
@@ -450,8 +446,9 @@ BEGIN
             ELSIF most <= 0 THEN
                 held_back := true;
             ELSE
-                got := turn.places[1:most];
-                IF cardinality(got) < most AND (NOT turn.is_first OR EXISTS (
+                got := array_remove(turn.places, NULL);
+                got := got[1:most];
+                IF cardinality(got) < most AND (cardinality(turn.places) > cardinality(got) OR EXISTS (
                     SELECT FROM errand.jobs p
                     WHERE p.queue = queue_name AND p.job_group = turn.job_group AND p.ordered IS NULL
                         AND p.status BETWEEN 'pending' AND 'pending'
