@@ -29,6 +29,10 @@ func TestHealthy(t *testing.T) {
 	if found := examine(t, q, ops.Options{}); len(found) > 0 {
 		t.Errorf("1,000 jobs: found %v", found)
 	}
+	setDefault(t, db, "search_path", "errand, public")
+	if found := examine(t, q, ops.Options{}); len(found) > 0 {
+		t.Errorf("a role that has the schema in its search_path: found %v", found)
+	}
 	if found := examine(t, memory.New(memory.Options{}), ops.Options{}); len(found) > 0 {
 		t.Errorf("in memory: found %v", found)
 	}
@@ -102,6 +106,18 @@ func TestFaults(t *testing.T) {
 			exec(t, db, `INSERT INTO errand.jobs (queue) SELECT 'q' FROM generate_series(1, 20000)`)
 			exec(t, db, `UPDATE errand.jobs SET status = 'completed'`)
 		}, "a claim of the queue q"},
+		{"dead-rows", "VACUUM cannot remove them", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			tx := begin(t, db)
+			exec(t, tx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
+			exec(t, tx, `SELECT 1 FROM errand.jobs`)
+			exec(t, db, `INSERT INTO errand.jobs (queue, status) SELECT 'q', 'completed' FROM generate_series(1, 100001)`)
+			exec(t, db, `DELETE FROM errand.jobs`)
+			exec(t, db, `VACUUM errand.jobs`)
+			eventually(t, "VACUUM has reported", func() (has bool) { // before PostgreSQL 15 that takes a moment
+				err := db.QueryRowContext(t.Context(), `SELECT n_dead_tup > 0 FROM pg_stat_all_tables WHERE relid = 'errand.jobs'::regclass`).Scan(&has)
+				return err == nil && has
+			})
+		}, "100001 dead rows"},
 		{"retention", "nobody prunes", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `INSERT INTO errand.jobs (status, updated_at) VALUES ('completed', now() - interval '14 days')`)
 		}, "the retention is 168h"},
@@ -188,6 +204,10 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "its Grace is 1s"},
+		{"table", "wraparound is near", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `UPDATE pg_class SET relfrozenxid = ((txid_current() + (1::bigint << 32) - 1600000000) & ((1::bigint << 32) - 1))::text::xid
+				WHERE oid = 'errand.jobs'::regclass`)
+		}, "1600 million transactions old"},
 		{"writable", "by default not", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			setDefault(t, db, "default_transaction_read_only", "on")
 		}, "RESET default_transaction_read_only"},

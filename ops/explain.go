@@ -42,7 +42,7 @@ type Reason struct {
 	Level Level `json:"level"`
 	// Verdict says in one sentence what is the matter.
 	Verdict string `json:"verdict"`
-	// Evidence are the facts that show it. They hold no payload and no text of an error: that is in
+	// Evidence are the facts that show it. They hold no payload and no error of a job: that is in
 	// the Job of the answer.
 	Evidence []string `json:"evidence,omitempty"`
 	// Remedy is what to do about it; "" if there is nothing to do.
@@ -170,7 +170,8 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	}
 	switch f.job.Status {
 	case queue.StatusRunning:
-		return append(reasons, f.running()...), nil
+		runs, err := f.running(ctx)
+		return append(reasons, runs...), err
 	case queue.StatusPending:
 		waiting, err := f.pending(ctx)
 		return append(reasons, waiting...), err

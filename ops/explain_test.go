@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -190,44 +191,57 @@ var idle = queue.WorkerInfo{Name: "idle", Queues: []string{queue.DefaultQueue, "
 // workerCases are faults of workers. In them there is no idle worker.
 var workerCases = []struct {
 	reason string
+	also   string // a further reason
 	make   func(t *testing.T, q backends) ops.Question
 }{
-	{"no-worker", func(t *testing.T, q backends) ops.Question {
+	{"no-worker", "", func(t *testing.T, q backends) ops.Question {
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
-	{"queue-not-served", func(t *testing.T, q backends) ops.Question {
+	{"queue-not-served", "", func(t *testing.T, q backends) ops.Question {
 		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"emails"}})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "email"})}
 	}},
-	{"kind-not-handled", func(t *testing.T, q backends) ops.Question {
+	{"kind-not-handled", "", func(t *testing.T, q backends) ops.Question {
 		mux := queue.NewMux()
 		mux.Handle("email.send", blocks)
 		run(t, queue.Worker{Backend: q, Handler: mux})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Kind: "emails.send"})}
 	}},
-	{"workers-busy", func(t *testing.T, q backends) ops.Question {
+	{"workers-busy", "", func(t *testing.T, q backends) ops.Question {
 		enqueue(t, q, queue.Job{})
 		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
-	{"workers-draining", func(t *testing.T, q backends) ops.Question {
+	{"workers-draining", "", func(t *testing.T, q backends) ops.Question {
 		enqueue(t, q, queue.Job{})
 		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})()
 		eventually(t, "it has reported that it stops", func() bool { return !workers(t, q)[0].DrainingAt.IsZero() })
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
-	{"claims-fail", func(t *testing.T, q backends) ops.Question {
-		w := idle
-		w.ClaimError = "no connection"
-		report(t, q, w)
+	{"claims-fail", "", func(t *testing.T, q backends) ops.Question {
+		run(t, queue.Worker{Backend: cannotClaim{q}, Handler: blocks, Logger: slog.New(slog.DiscardHandler)})
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
-	{"starved", func(t *testing.T, q backends) ops.Question {
+	{"workers-busy", "starved", func(t *testing.T, q backends) ops.Question {
+		ago := time.Now().Add(-time.Minute)
+		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"first", "q"}, Concurrency: 1, Prefetch: -1})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
+	}},
+	{"starved", "", func(t *testing.T, q backends) ops.Question {
 		ago := time.Now().Add(-time.Minute)
 		report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
 		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
 	}},
+}
+
+// cannotClaim is a backend whose claims fail.
+type cannotClaim struct{ backends }
+
+func (cannotClaim) Claim(context.Context, queue.ClaimRequest) ([]*queue.Job, error) {
+	return nil, errors.New("no connection")
 }
 
 // blocks is a handler that returns when its context ends.
@@ -302,8 +316,8 @@ func TestExplainWorkers(t *testing.T) {
 				t.Parallel()
 				q := open(t)
 				a := explain(t, q, c.make(t, q))
-				if len(a.Reasons) != 1 || a.Reasons[0].ID != c.reason || a.Level() == ops.OK {
-					t.Errorf("want %s alone, and not ok", c.reason)
+				if want := strings.TrimSpace(c.reason + " " + c.also); reasonIDs(a) != want || a.Level() == ops.OK {
+					t.Errorf("want %s alone, and not ok", want)
 				}
 			})
 		}
@@ -419,12 +433,9 @@ func TestExplainPostgres(t *testing.T) {
 			t.Parallel()
 			db, q := fresh(t)
 			report(t, q, idle)
-			var got []string
-			for _, r := range explain(t, q, c.make(t, db, q)).Reasons {
-				got = append(got, r.ID)
-			}
-			if want := strings.TrimSpace(c.reason + " " + c.also); strings.Join(got, " ") != want {
-				t.Errorf("reasons %v, want %s", got, want)
+			got := reasonIDs(explain(t, q, c.make(t, db, q)))
+			if want := strings.TrimSpace(c.reason + " " + c.also); got != want {
+				t.Errorf("reasons %s, want %s", got, want)
 			}
 		})
 	}
@@ -446,11 +457,59 @@ func TestExplainSQLite(t *testing.T) {
 	wantReason(t, explain(t, q, ops.Question{ID: id}), "just-due")
 }
 
+// reasonIDs returns the IDs of the reasons.
+func reasonIDs(a ops.Answer) string {
+	var ids []string
+	for _, r := range a.Reasons {
+		ids = append(ids, r.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
 func wantReason(t *testing.T, a ops.Answer, id string) {
 	t.Helper()
 	if len(a.Reasons) != 1 || a.Reasons[0].ID != id {
 		t.Errorf("reasons %+v, want %s alone", a.Reasons, id)
 	}
+}
+
+// TestRunsLong: whether a job runs long depends on how long its kind usually runs.
+func TestRunsLong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		runsFor string
+		usual   queue.Histogram // of the kind's last runs
+		reason  string
+	}{
+		{"9 minutes", nil, "running"},
+		{"11 minutes", nil, "runs-long"},
+		{"11 minutes", usually(22, 99), "runs-long"}, // too few to tell
+		{"50 seconds", usually(0, 100), "running"},
+		{"2 minutes", usually(0, 100), "runs-long"},
+		{"2 minutes", usually(18, 100), "running"}, // up to 4 minutes
+		{"9 minutes", usually(18, 100), "runs-long"},
+		{"1 hour", usually(22, 100), "running"}, // up to 70 minutes
+	} {
+		t.Run(c.runsFor+"/"+c.reason, func(t *testing.T) {
+			t.Parallel()
+			db, q := fresh(t)
+			stats := queue.MinuteStats{Queue: "other", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: c.usual.Count(), RunTimes: c.usual}}
+			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: idle, Age: time.Minute, Stats: []queue.MinuteStats{stats}}); err != nil {
+				t.Fatal(err)
+			}
+			id := enqueue(t, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, `UPDATE errand.jobs SET started_at = now() - $1::text::interval`, c.runsFor)
+			wantReason(t, explain(t, q, ops.Question{ID: id}), c.reason)
+		})
+	}
+}
+
+// usually is n runs in a bucket of a histogram.
+func usually(bucket int, n int64) queue.Histogram {
+	h := make(queue.Histogram, bucket+1)
+	h[bucket] = n
+	return h
 }
 
 // TestRemedy: names with characters that mean something to a shell are quoted.

@@ -51,7 +51,7 @@ func (s *server) query(ctx context.Context, text string, scan func(*sql.Rows) er
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, limitTime); err != nil {
+	if _, err := tx.ExecContext(ctx, confine); err != nil {
 		return err
 	}
 	s.note(text)
@@ -68,10 +68,11 @@ func (s *server) query(ctx context.Context, text string, scan func(*sql.Rows) er
 	return rows.Err()
 }
 
-// limitTime bounds each statement of the transaction. Statements wait for no lock for long: an
-// ALTER TABLE that waits would otherwise keep all claims waiting behind them.
-var limitTime = fmt.Sprintf("SELECT set_config('statement_timeout', '%d', true), set_config('lock_timeout', '500', true)",
-	checkTimeout.Milliseconds())
+// confine bounds each statement of the transaction. Statements wait for no lock for long: an ALTER
+// TABLE that waits would otherwise keep all claims waiting behind them. The server leaves a schema
+// of the search_path out of definitions, so that of the role does not count.
+var confine = fmt.Sprintf("SELECT set_config('statement_timeout', '%d', true), set_config('lock_timeout', '500', true), "+
+	"set_config('search_path', 'pg_catalog', true)", checkTimeout.Milliseconds())
 
 // row runs sql/postgres/name.sql, which returns one row.
 func (s *server) row(ctx context.Context, name string, targets ...any) error {

@@ -63,10 +63,13 @@ func (f *facts) claiming(ctx context.Context, workers []queue.WorkerRecord) ([]R
 	j := f.job
 	failing := slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.ClaimError == "" })
 	free := slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
+	starved, err := f.starved(ctx, workers)
 	switch {
+	case err != nil:
+		return nil, err
 	case len(free) > 0:
 		f.idle = describe(free)
-		return f.starved(ctx, workers)
+		return starved, nil
 	case len(failing) > 0:
 		var evidence []string
 		for _, w := range failing[:min(len(failing), 3)] {
@@ -76,8 +79,9 @@ func (f *facts) claiming(ctx context.Context, workers []queue.WorkerRecord) ([]R
 			Evidence: evidence, Remedy: "mend what the error names; " + command("doctor") + " looks at the database"}}, nil
 	}
 	longest, err := f.longestRuns(ctx, workers)
-	return []Reason{{ID: "workers-busy", Level: Warn, Verdict: fmt.Sprintf("All %d workers that would run job %d are busy.", len(workers), j.ID),
-		Evidence: append(describe(workers), longest...), Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own"}}, err
+	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: fmt.Sprintf("All %d workers that would run job %d are busy.", len(workers), j.ID),
+		Evidence: append(describe(workers), longest...), Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own"}
+	return append([]Reason{busy}, starved...), err
 }
 
 // starved returns the queue that the workers serve before the job's queue, if all of them do, and
@@ -99,8 +103,9 @@ func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Re
 		}
 		if b.Queue != j.Queue && b.Age >= soon && !slices.ContainsFunc(workers, func(w queue.WorkerRecord) bool { return !isBehind(w) }) {
 			return []Reason{{ID: "starved", Level: Warn, Verdict: fmt.Sprintf("The workers of the queue %s serve the queue %s first, which has due jobs.", j.Queue, b.Queue),
-				Evidence: append(describe(workers), fmt.Sprintf("a job of the queue %s has been due for %v", b.Queue, short(b.Age))),
-				Remedy:   "give the queue a worker of its own, or Weights (docs/priorities.md)"}}, nil
+				Evidence: append(describe(workers), fmt.Sprintf("a job of the queue %s has been due for %v", b.Queue, short(b.Age)),
+					"workers do not report Weights: with these they take turns"),
+				Remedy: "give the queue a worker of its own, or Weights (docs/priorities.md)"}}, nil
 		}
 	}
 	return nil, nil

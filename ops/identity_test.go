@@ -1,0 +1,36 @@
+package ops
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestIdentity: what the checks make of what a server says of itself. No test can move a clock, or
+// make a server old.
+func TestIdentity(t *testing.T) {
+	asked := time.Now()
+	at := func(ahead, trip time.Duration) identity {
+		return identity{asked: asked, replied: asked.Add(trip), clock: asked.Add(trip/2 + ahead)}
+	}
+	for _, c := range []struct {
+		name  string
+		look  func(context.Context, *doctor) (finding, error)
+		is    identity
+		level Level
+		value string
+	}{
+		{"a clock that is right", clock, at(0, 10*time.Millisecond), "", "the server is 0s ahead of this host, ± 5ms"},
+		{"a clock that is ahead", clock, at(10*time.Second, 0), Warn, "the server is 10s ahead of this host, ± 0s"},
+		{"a clock that is behind", clock, at(-31*time.Second, time.Second), Fail, "the server is 31s behind this host, ± 500ms"},
+		{"a clock that may be right", clock, at(1400*time.Millisecond, time.Second), OK, "the server is 1.4s ahead of this host, ± 500ms"},
+		{"a standby", writable, identity{isStandby: true, isReadOnly: true}, Fail, "the server is a standby, which only reads"},
+		{"a new server", version, identity{version: 170000}, "", "PostgreSQL, maintained until November 2029"},
+		{"an old server", version, identity{version: 120000}, Fail, "PostgreSQL, maintained until November 2024"},
+	} {
+		f, err := c.look(t.Context(), &doctor{server: &server{name: "PostgreSQL", identity: c.is}})
+		if err != nil || f.level != c.level || f.value != c.value {
+			t.Errorf("%s: got %s, %q, %v, want %s, %q", c.name, f.level, f.value, err, c.level, c.value)
+		}
+	}
+}

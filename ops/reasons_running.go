@@ -1,0 +1,91 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// running returns what a running job does.
+func (f *facts) running(ctx context.Context) ([]Reason, error) {
+	j := f.job
+	ran := f.at.Sub(j.StartedAt)
+	evidence := []string{
+		fmt.Sprintf("worker %s has it since %s, attempt %d of %d", j.Worker, j.StartedAt.Format(time.RFC3339), j.Attempt, j.MaxAttempts),
+	}
+	if !j.LeaseEnds.After(j.LockedAt) {
+		return []Reason{f.withoutLease(evidence)}, nil
+	}
+	evidence = append(evidence, fmt.Sprintf("its lease was last extended %v ago, for %v", short(f.at.Sub(j.LockedAt)), short(j.LeaseEnds.Sub(j.LockedAt))))
+	holder, isKnown := f.worker(j.Worker)
+	switch expired := f.at.Sub(j.LeaseEnds); {
+	case expired >= 0:
+		r := Reason{ID: "lease-expired", Evidence: evidence, Level: levelOf(expired, 0, max(j.LeaseEnds.Sub(j.LockedAt), time.Second)),
+			Verdict: fmt.Sprintf("The lease of job %d expired %v ago: its worker has crashed, hangs or is cut off.", j.ID, short(expired)),
+			Remedy:  "any worker reclaims it within another lease, and later if it has crashed before: start one if none runs"}
+		if f.knowsWorkers && len(living(f.workers)) == 0 {
+			r.Level, r.Remedy = Fail, "no worker is alive to reclaim it: start one"
+		}
+		return []Reason{r}, nil
+	case isKnown && holder.Vanished:
+		return []Reason{{ID: "holder-vanished", Level: Warn, Evidence: append(evidence, describe([]queue.WorkerRecord{holder})...),
+			Verdict: fmt.Sprintf("Job %d is held by a worker that has vanished.", j.ID),
+			Remedy:  fmt.Sprintf("its lease ends in %v; then any live worker reclaims it", short(-expired))}}, nil
+	case !j.CancelAt.IsZero():
+		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: evidence,
+			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(f.at.Sub(j.CancelAt))),
+			Remedy:  "its handler has to end when its context does; the worker's log names handlers that ignore it"}}, nil
+	}
+	long, why, err := f.longRun(ctx, ran)
+	if err != nil || ran <= long {
+		return []Reason{{ID: "running", Level: OK, Evidence: evidence, Verdict: fmt.Sprintf("Job %d runs, for %v.", j.ID, short(ran))}}, err
+	}
+	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v.", j.ID, short(ran)),
+		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, command("jobs", "cancel", j.ID))}}, nil
+}
+
+const (
+	// alwaysShort is how long every job may run before its handler is suspected to hang.
+	alwaysShort = time.Minute
+	// usuallyShort is the same for a kind of which fewer than enoughRuns are known.
+	usuallyShort = 10 * time.Minute
+	enoughRuns   = 100
+)
+
+// longRun returns how long a job of the kind may run before its handler is suspected to hang, and
+// why: twice as long as nearly all of the kind's last runs, if the backend knows them. A job that
+// has run shorter than alwaysShort is not worth asking for.
+func (f *facts) longRun(ctx context.Context, ran time.Duration) (long time.Duration, why string, err error) {
+	long, why = usuallyShort, fmt.Sprintf("few runs of the kind are known; most jobs take less than %v", usuallyShort)
+	statistician, ok := queue.As[queue.Statistician](f.queue)
+	if !ok || ran < alwaysShort {
+		return long, why, nil
+	}
+	list, err := statistician.Stats(ctx, queue.StatsFilter{Kind: f.job.Kind, From: f.at.Add(-24 * time.Hour), Times: true})
+	if ok, err := f.tryOrNote(ctx, "how long the kind usually runs", err); !ok {
+		return long, why, err
+	}
+	var runs queue.Histogram
+	for _, s := range list {
+		runs = runs.Add(s.RunTimes)
+	}
+	if n := runs.Count(); n >= enoughRuns {
+		p99 := runs.Quantile(0.99)
+		long, why = max(2*p99, alwaysShort), fmt.Sprintf("of the kind's %d runs in the last day, 99 %% took about %v at most", n, short(p99))
+	}
+	return long, why, nil
+}
+
+// stale is how long after its claim a job without a lease is reclaimed.
+const stale = 10 * time.Minute
+
+// withoutLease returns what a job does that a worker made of SQL statements has claimed.
+func (f *facts) withoutLease(evidence []string) Reason {
+	j := f.job
+	held := f.at.Sub(j.LockedAt)
+	return Reason{ID: "no-lease", Level: levelOf(held, stale, 2*stale), Evidence: evidence,
+		Verdict: fmt.Sprintf("Job %d was claimed %v ago by a statement that is not errand's, without a lease.", j.ID, short(held)),
+		Remedy:  fmt.Sprintf("look at %s; errand's workers reclaim it %v after its claim", j.Worker, stale)}
+}
