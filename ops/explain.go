@@ -196,3 +196,31 @@ func (f *facts) tryOrNote(ctx context.Context, what string, err error) (bool, er
 	}
 	return false, err
 }
+
+// maxPages is how many pages of a list Explain reads.
+const maxPages = 10
+
+// list calls see for the jobs that filter chooses, the newest first, until it returns false. isAll
+// is whether there were no more.
+func (f *facts) list(ctx context.Context, filter queue.Filter, see func(queue.Record) bool) (isAll bool, err error) {
+	filter.Limit, filter.Bare = 1000, true
+	if filter.Key != "" { // a bare list has no keys, and payloads may be long
+		filter.Limit, filter.Bare = 20, false
+	}
+	for range maxPages {
+		page, next, err := f.inspector.Jobs(ctx, filter)
+		if err != nil {
+			return false, err
+		}
+		for _, r := range page {
+			if !see(r) {
+				return false, nil
+			}
+		}
+		if next == 0 {
+			return true, nil
+		}
+		filter.Before = next
+	}
+	return false, nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+func (a *app) showJobsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show ID...",
+		Short: "Show all that is known of jobs",
+		Long: `jobs show shows a job with its last failures. With --payload it also shows its
+payload and headers, its output and its progress.`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	payload := cmd.Flags().Bool("payload", false, "with payload, headers, output and progress")
+	cmd.RunE = a.reading(func(ctx context.Context, d *dburl.Database, args []string) error {
+		ids, err := parseIDs(args)
+		if err != nil {
+			return err
+		}
+		return a.showJobs(ctx, d, ids, *payload)
+	})
+	return cmd
+}
+
+func parseIDs(args []string) (ids []int64, err error) {
+	for _, arg := range args {
+		id, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil || id < 1 {
+			return nil, usagef("%q: not the ID of a job, which is a number from 1", arg)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payload bool) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	inspector, err := need[queue.Inspector](d)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for i, id := range ids {
+		r, ok, err := inspector.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			missing = append(missing, strconv.FormatInt(id, 10))
+			continue
+		}
+		job := newJobJSON(r, payload)
+		if keeper, ok := queue.As[queue.ResultKeeper](d.Queue); ok && payload {
+			if err := job.addResult(ctx, keeper); err != nil {
+				return err
+			}
+		}
+		if i > 0 && (a.format == "table" || a.format == "wide") {
+			fmt.Fprintln(a.out)
+		}
+		if err := a.writeOne(job, strings.TrimRight(job.text(), "\n")); err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 {
+		return nothingf("no job %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func (j *jobJSON) addResult(ctx context.Context, keeper queue.ResultKeeper) error {
+	result, ok, err := keeper.Result(ctx, j.ID)
+	if err != nil || !ok {
+		return err
+	}
+	if result.Output != nil {
+		j.Output = &result.Output
+	}
+	if result.Progress != nil {
+		j.Progress = &result.Progress
+	}
+	return nil
+}
+
+// text returns a line for each field that is set, and then the failures.
+func (j *jobJSON) text() string {
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-12s %s\n", name, escape(value))
+		}
+	}
+	line("ID", strconv.FormatInt(j.ID, 10))
+	line("status", string(j.Status))
+	line("queue", j.Queue)
+	line("kind", j.Kind)
+	line("attempts", attemptText(j.Record))
+	line("priority", strconv.Itoa(int(j.Priority)))
+	line("group", j.Group)
+	if j.Ordered {
+		line("ordered", "yes")
+	}
+	line("key", j.Key)
+	line("scheduled", timeText(j.ScheduledAt))
+	line("created", timeText(j.CreatedAt))
+	line("started", timeText(j.StartedAt))
+	line("finished", timeText(j.FinishedAt))
+	line("worker", j.Worker)
+	line("lease ends", timeText(j.LeaseEnds))
+	line("cancelled", timeText(j.CancelAt))
+	if j.Redrives > 0 {
+		line("redriven", fmt.Sprintf("%d times, last %s", j.Redrives, timeText(j.RedrivenAt)))
+	}
+	line("updated", timeText(j.UpdatedAt))
+	line("last error", j.LastError)
+	for _, raw := range []struct {
+		name  string
+		value *json.RawMessage
+	}{{"payload", j.Payload}, {"output", j.Output}, {"progress", j.Progress}} {
+		if raw.value != nil {
+			line(raw.name, string(*raw.value))
+		}
+	}
+	line("unreadable", j.Unreadable)
+	line("headers", headerText(j.Headers))
+	for _, f := range j.History {
+		line("failure", fmt.Sprintf("%s attempt %d of worker %s, after %s: %s", timeText(f.At), f.Attempt, f.Worker, ageText(f.Took), f.Error))
+		for stack := range strings.Lines(f.Stack) {
+			line("", strings.TrimRight(stack, "\n"))
+		}
+	}
+	return b.String()
+}

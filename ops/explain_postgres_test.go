@@ -1,0 +1,162 @@
+package ops_test
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestExplainPostgres: Explain names the causes that only the server knows.
+func TestExplainPostgres(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reason string
+		also   string // a further reason
+		make   func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question
+	}{
+		{"row-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, begin(t, db), `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, id)
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"row-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			prepare(t, db, `UPDATE errand.jobs SET priority = 1`)
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"table-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, begin(t, db), `LOCK TABLE errand.jobs IN SHARE ROW EXCLUSIVE MODE`)
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"holder-vanished", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}})
+			exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute' WHERE worker = 'w'`)
+			return ops.Question{ID: id}
+		}},
+		{"no-lease", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // the guide's claim
+			id := enqueue(t, q, queue.Job{})
+			exec(t, db, `UPDATE errand.jobs SET status = 'running', locked_at = now(), locked_by = 'guide', attempts = 1`)
+			return ops.Question{ID: id}
+		}},
+		{"queue-rate", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1, Per: time.Hour}})
+			enqueue(t, q, queue.Job{Queue: "q"})
+			claim(t, q, "q", time.Minute)
+			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
+		}},
+		{"group-rate", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			setRules(t, q, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
+			enqueue(t, q, queue.Job{Queue: "q", Group: "g"})
+			claim(t, q, "q", time.Minute)
+			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
+		}},
+		{"throttled", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000}})
+			enqueue(t, q, queue.Job{Queue: "q"})
+			job := claim(t, q, "q", time.Minute)[0]
+			settle(t, q, queue.Outcome{Job: job, Action: queue.Release, Delay: time.Hour, Throttle: true})
+			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
+		}},
+		{"never-due", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, db, `ALTER DOMAIN errand.due_time DROP CONSTRAINT jobs_values_check`)
+			exec(t, db, `UPDATE errand.jobs SET scheduled_at = 'infinity'`)
+			return ops.Question{ID: id}
+		}},
+		{"foreign-status", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			id := enqueue(t, q, queue.Job{})
+			exec(t, db, `UPDATE errand.jobs SET status = 'failed'`)
+			return ops.Question{ID: id}
+		}},
+		{"never-existed", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
+			return ops.Question{ID: enqueue(t, q, queue.Job{}) + 1}
+		}},
+		{"gone", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // rolled back
+			job := queue.Job{Kind: "test"}
+			tx := begin(t, db)
+			if err := q.Enqueue(t.Context(), tx, &job); err != nil {
+				t.Fatal(err)
+			}
+			_ = tx.Rollback()
+			return ops.Question{ID: job.ID}
+		}},
+		{"uncommitted", "gone", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
+			job := queue.Job{Kind: "test"}
+			if err := q.Enqueue(context.Background(), begin(t, db), &job); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: job.ID}
+		}},
+		{"archived", "", func(t *testing.T, db *sql.DB, _ *postgres.Backend) ops.Question {
+			q := backend(t, db, postgres.Options{Retention: queue.Retention{Completed: -1, Archive: true}})
+			id := enqueue(t, q, queue.Job{})
+			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
+			if n, _, err := q.Prune(t.Context()); err != nil || n != 1 {
+				t.Fatalf("pruned %d, error %v", n, err)
+			}
+			return ops.Question{ID: id}
+		}},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			t.Parallel()
+			db, q := fresh(t)
+			report(t, q, idle)
+			got := reasonIDs(explain(t, q, c.make(t, db, q)))
+			if want := strings.TrimSpace(c.reason + " " + c.also); got != want {
+				t.Errorf("reasons %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestRunsLong: whether a job runs long depends on how long its kind usually runs.
+func TestRunsLong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		runsFor string
+		usual   queue.Histogram // of the kind's last runs
+		reason  string
+	}{
+		{"9 minutes", nil, "running"},
+		{"11 minutes", nil, "runs-long"},
+		{"11 minutes", usually(22, 99), "runs-long"}, // too few to tell
+		{"50 seconds", usually(0, 100), "running"},
+		{"2 minutes", usually(0, 100), "runs-long"},
+		{"2 minutes", usually(18, 100), "running"}, // up to 4 minutes
+		{"9 minutes", usually(18, 100), "runs-long"},
+		{"1 hour", usually(22, 100), "running"}, // up to 70 minutes
+	} {
+		t.Run(c.runsFor+"/"+c.reason, func(t *testing.T) {
+			t.Parallel()
+			db, q := fresh(t)
+			stats := queue.MinuteStats{Queue: "other", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: c.usual.Count(), RunTimes: c.usual}}
+			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: idle, Age: time.Minute, Stats: []queue.MinuteStats{stats}}); err != nil {
+				t.Fatal(err)
+			}
+			id := enqueue(t, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, `UPDATE errand.jobs SET started_at = now() - $1::text::interval`, c.runsFor)
+			wantReason(t, explain(t, q, ops.Question{ID: id}), c.reason)
+		})
+	}
+}
+
+// usually is n runs in a bucket of a histogram.
+func usually(bucket int, n int64) queue.Histogram {
+	h := make(queue.Histogram, bucket+1)
+	h[bucket] = n
+	return h
+}

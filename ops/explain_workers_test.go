@@ -1,0 +1,108 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// idle is a worker that serves the queues of all cases, and does nothing.
+var idle = queue.WorkerInfo{Name: "idle", Queues: []string{queue.DefaultQueue, "q"}}
+
+// workerCases are faults of workers. In them there is no idle worker.
+var workerCases = []struct {
+	reason string
+	also   string // a further reason
+	make   func(t *testing.T, q backends) ops.Question
+}{
+	{"no-worker", "", func(t *testing.T, q backends) ops.Question {
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"queue-not-served", "", func(t *testing.T, q backends) ops.Question {
+		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"emails"}})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "email"})}
+	}},
+	{"kind-not-handled", "", func(t *testing.T, q backends) ops.Question {
+		mux := queue.NewMux()
+		mux.Handle("email.send", blocks)
+		run(t, queue.Worker{Backend: q, Handler: mux})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Kind: "emails.send"})}
+	}},
+	{"workers-busy", "", func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{})
+		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"workers-draining", "", func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{})
+		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})()
+		eventually(t, "it has reported that it stops", func() bool { return !workers(t, q)[0].DrainingAt.IsZero() })
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"claims-fail", "", func(t *testing.T, q backends) ops.Question {
+		run(t, queue.Worker{Backend: cannotClaim{q}, Handler: blocks, Logger: slog.New(slog.DiscardHandler)})
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
+	{"workers-busy", "starved", func(t *testing.T, q backends) ops.Question {
+		ago := time.Now().Add(-time.Minute)
+		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"first", "q"}, Concurrency: 1, Prefetch: -1})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
+	}},
+	{"starved", "", func(t *testing.T, q backends) ops.Question {
+		ago := time.Now().Add(-time.Minute)
+		report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
+		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
+	}},
+}
+
+// cannotClaim is a backend whose claims fail.
+type cannotClaim struct{ backends }
+
+func (cannotClaim) Claim(context.Context, queue.ClaimRequest) ([]*queue.Job, error) {
+	return nil, errors.New("no connection")
+}
+
+// blocks is a handler that returns when its context ends.
+var blocks = queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+	<-ctx.Done()
+	return ctx.Err()
+})
+
+// backends is what the cases need of a backend.
+type backends interface {
+	queue.Queue
+	queue.Inspector
+	queue.Canceller
+	queue.Pauser
+	queue.Ruler
+	queue.Reclaimer
+	queue.Fleet
+	queue.Deleter
+	queue.Auditor
+}
+
+// TestExplainWorkers: Explain names what is wrong with the workers, and nothing else.
+func TestExplainWorkers(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		for _, c := range workerCases {
+			t.Run(name+"/"+c.reason, func(t *testing.T) {
+				t.Parallel()
+				q := open(t)
+				a := explain(t, q, c.make(t, q))
+				if want := strings.TrimSpace(c.reason + " " + c.also); reasonIDs(a) != want || a.Level() == ops.OK {
+					t.Errorf("want %s alone, and not ok", want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// paused returns the pauses that hold for the job.
+func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
+	j := f.job
+	if err := f.readRules(ctx); err != nil {
+		return nil, err
+	}
+	for _, r := range f.rules {
+		switch {
+		case !r.Paused || r.Queue != j.Queue:
+		case r.Group == "":
+			reasons = append(reasons, Reason{ID: "queue-paused", Level: Warn, Verdict: "The queue " + j.Queue + " is paused.", Remedy: command("queues", "resume", j.Queue)})
+		case r.Group == j.Group:
+			reasons = append(reasons, Reason{ID: "group-paused", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is paused.", j.Group, j.Queue),
+				Remedy: command("queues", "resume", j.Queue, "--group", j.Group)})
+		}
+	}
+	pauser, ok := queue.As[queue.Pauser](f.queue)
+	if !ok {
+		return reasons, nil
+	}
+	kinds, err := pauser.PausedKinds(ctx)
+	if ok, err := f.tryOrNote(ctx, "whether the kind is paused", err); !ok {
+		return reasons, err
+	}
+	if slices.Contains(kinds, j.Kind) {
+		reasons = append(reasons, Reason{ID: "kind-paused", Level: Warn, Verdict: "The kind " + j.Kind + " is paused.", Remedy: command("kinds", "resume", j.Kind)})
+	}
+	return reasons, nil
+}
+
+// readRules reads the rules, if the backend keeps some.
+func (f *facts) readRules(ctx context.Context) error {
+	ruler, ok := queue.As[queue.Ruler](f.queue)
+	if !ok {
+		return nil
+	}
+	rules, err := ruler.Rules(ctx)
+	if ok, err := f.tryOrNote(ctx, "the rules of the queue", err); !ok {
+		return err
+	}
+	f.rules = rules
+	return nil
+}
+
+// limited returns the limits that are reached, of the queue and of the job's group.
+func (f *facts) limited(ctx context.Context) (reasons []Reason, err error) {
+	j := f.job
+	queueRule, groupRule := f.rule(""), f.rule(j.Group)
+	if n := queueRule.Running; n > 0 {
+		runs, oldest, err := f.countRunning(ctx, queue.Filter{Queue: j.Queue}, n)
+		if err != nil {
+			return nil, err
+		}
+		if runs >= n {
+			reasons = append(reasons, Reason{ID: "queue-limit", Level: Warn, Verdict: fmt.Sprintf("The queue %s is at its limit of %d running jobs.", j.Queue, n),
+				Evidence: oldest, Remedy: "wait, or raise Running in the rule of the queue"})
+		}
+	}
+	perGroup := queueRule.PerGroup
+	if j.Group != "" && groupRule.PerGroup != 0 {
+		perGroup = groupRule.PerGroup
+	}
+	if j.Group != "" && perGroup > 0 {
+		runs, oldest, err := f.countRunning(ctx, queue.Filter{Queue: j.Queue, Group: j.Group}, perGroup)
+		if err != nil {
+			return nil, err
+		}
+		if runs >= perGroup {
+			reasons = append(reasons, Reason{ID: "group-limit", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is at its limit of %d running jobs.", j.Group, j.Queue, perGroup),
+				Evidence: oldest, Remedy: "wait, or raise PerGroup in the rule of the queue or the group"})
+		}
+	}
+	return reasons, nil
+}
+
+// rule returns the rule of a group of the job's queue, or of the queue for "".
+func (f *facts) rule(group string) queue.Rule {
+	for _, r := range f.rules {
+		if r.Queue == f.job.Queue && r.Group == group {
+			return r
+		}
+	}
+	return queue.Rule{}
+}
+
+// countRunning counts running jobs up to most, and says which have run longest.
+func (f *facts) countRunning(ctx context.Context, filter queue.Filter, most int) (n int, longest []string, err error) {
+	filter.Status = queue.StatusRunning
+	var oldest []queue.Record
+	_, err = f.list(ctx, filter, func(r queue.Record) bool {
+		n++
+		oldest = append(oldest, r)
+		slices.SortFunc(oldest, func(a, b queue.Record) int { return a.StartedAt.Compare(b.StartedAt) })
+		oldest = oldest[:min(len(oldest), 3)]
+		return n < most
+	})
+	for _, r := range oldest {
+		longest = append(longest, fmt.Sprintf("job %d of worker %s runs for %v", r.ID, r.Worker, short(f.at.Sub(r.StartedAt))))
+	}
+	return n, longest, err
+}
