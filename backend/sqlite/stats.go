@@ -13,19 +13,31 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// addStats adds the statistics of a worker to those of their minutes, in the transaction db.
+// addStats adds the statistics of a worker to those of their minutes, in the transaction db. It reads
+// each minute once.
 func (b *Backend) addStats(ctx context.Context, db queue.DB, at int64, all []queue.MinuteStats) error {
+	type key struct {
+		minute      int64
+		queue, kind string
+	}
+	sums := make(map[key]queue.Stats)
+	isRead := make(map[int64]bool)
 	for _, s := range all {
 		minute := s.Minute(time.UnixMicro(at)).UnixMicro()
-		sum := s.Stats
-		err := b.queryStats(ctx, db, func(r queue.StatsRecord) {
-			r.Add(sum)
-			sum = r.Stats
-		}, s.Queue, s.Kind, minute, minute+1)
-		if err != nil {
-			return err
+		if !isRead[minute] {
+			isRead[minute] = true
+			err := b.queryStats(ctx, db, func(r queue.StatsRecord) {
+				sums[key{minute, r.Queue, r.Kind}] = r.Stats
+			}, "", "", minute, minute+1)
+			if err != nil {
+				return err
+			}
 		}
-		_, err = exec(ctx, db, b.sql.writeStats, minute, s.Queue, s.Kind, sum.Done, sum.Failed, sum.Dead, sum.Lost,
+		k := key{minute, s.Queue, s.Kind}
+		sum := sums[k]
+		sum.Add(s.Stats)
+		sums[k] = sum
+		_, err := exec(ctx, db, b.sql.writeStats, minute, s.Queue, s.Kind, sum.Done, sum.Failed, sum.Dead, sum.Lost,
 			sqlkit.Microseconds(sum.Ran), sqlkit.Microseconds(sum.Waited), histogramText(sum.RunTimes), histogramText(sum.WaitTimes))
 		if err != nil {
 			return err
