@@ -4,7 +4,7 @@
 # cmd/errand, examples/ and lab/ are modules of their own, so that errand's go.mod is free of what a
 # command line needs, of the ORMs and of errand's peers. Each is checked by its own go.mod. go.work
 # lets go run ./cmd/errand and ./examples/quickstart work from here.
-MODULES = . cmd/errand examples lab web/browsertest
+MODULES = . cmd/errand examples internal/progress lab web/browsertest
 EACH = set -e; for module in $(MODULES); do cd $(CURDIR)/$$module;
 
 export GOWORK = off
@@ -18,15 +18,21 @@ FUZZGO = GOTOOLCHAIN=go1.27.4
 # One Postgres for all packages of a run: see internal/withpostgres.
 WITHPOSTGRES = go run ./internal/withpostgres
 
-.PHONY: help check fmt lint platforms test test-root test-others race browser cover fuzz bench chaos microbench quickstart examples
+.PHONY: help check check-lint check-tests fmt lint platforms test test-root test-others race browser screenshots cover fuzz bench chaos microbench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
+# The linters compute and the tests wait, so they run beside each other.
 check: ## what to run after each change: build, vet, lint and the short tests of the first module
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run make fmt"; exit 1; }
 	go vet ./...
+	$(MAKE) --no-print-directory -j2 check-lint check-tests
+
+check-lint:
 	$(GOLANGCI) run ./...
+
+check-tests:
 	$(WITHPOSTGRES) go test -vet=off -short -timeout 5m ./...
 
 fmt: ## format the code
@@ -51,6 +57,7 @@ test-root:
 test-others:
 	cd cmd/errand && $(GOTEST)
 	cd examples && $(GOTEST)
+	cd internal/progress && $(GOTEST)
 	cd lab && $(GOTEST)
 
 # modernc.org/sqlite is C translated to Go: checking its memory accesses takes four times as long and
@@ -63,6 +70,9 @@ race: ## run every test under the race detector
 # Not part of make test, because it needs a Chromium.
 browser: ## test the dashboard in Chromium (three minutes)
 	cd web/browsertest && go test -vet=off -timeout 20m ./...
+
+screenshots: ## write the pictures of the dashboard in docs/ anew
+	cd web/browsertest && go test -vet=off -run TestDocPictures -update
 
 cover: ## run every test and show the coverage of each function
 	go test -timeout 20m -coverpkg=./queue/...,./middleware/...,./backend/... -coverprofile=coverage.out ./...

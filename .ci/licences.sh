@@ -25,13 +25,14 @@ licence() {
 }
 
 # linked: a line for each directory that has a linked package, and those above it: the module, the directory.
+# A module of this repository without a licence file has that of the repository (https://go.dev/ref/mod#vcs-license).
 linked() {
 	local mod os
 	for mod in $(find . -name go.mod); do
 		for os in linux darwin windows; do
 			(cd "$(dirname "$mod")" && GOOS=$os go list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}} {{$.Dir}}{{end}}{{end}}' ./...)
 		done
-	done | sort -u | while read -r module root dir; do
+	done | grep -v '^github.com/errandhq/errand/' | sort -u | while read -r module root dir; do
 		while echo "$module $dir" && [ "$dir" != "$root" ]; do
 			dir=$(dirname "$dir")
 		done

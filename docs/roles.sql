@@ -26,8 +26,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 11 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 11 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 12 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 12 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -134,11 +134,14 @@ GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 GRANT SELECT (
     id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at, locked_by,
     locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives, job_group, ordered,
-    cancel_at, history, limited, cost
+    cancel_at, history, limited, cost, xmax
 ) ON errand.jobs TO errand_observer;
+-- Which transaction has locked a job (xmax), and which ID was given out last, for errand explain.
+GRANT SELECT ON SEQUENCE errand.jobs_id_seq TO errand_observer;
+-- Of schedules it reads no payload.
 GRANT SELECT (
-    name, spec, zone, missed, grace, overlap, paused, next_at, last_tick, last_job, skipped, version, release, edited,
-    deleted, updated_at
+    name, spec, zone, kind, queue, missed, grace, overlap, paused, next_at, last_tick, last_job, skipped, version,
+    declared, release, edited, deleted, updated_at
 ) ON errand.schedules TO errand_observer;
 GRANT SELECT ON errand.rules, errand.tokens TO errand_observer;
 
@@ -158,4 +161,9 @@ GRANT SELECT (job_id), DELETE ON errand.results TO errand_operator;
 GRANT SELECT (queue, since) ON errand.sleepers TO errand_operator;
 GRANT SELECT, INSERT (kind), DELETE ON errand.paused_kinds TO errand_operator;
 GRANT EXECUTE ON FUNCTION errand.pause_rule TO errand_operator;
+GRANT SELECT (
+    name, spec, zone, kind, queue, missed, grace, overlap, paused, next_at, last_tick, last_job, skipped, version,
+    declared, release, edited, deleted, updated_at
+) ON errand.schedules TO errand_operator;
+GRANT UPDATE (paused, next_at, version, edited, updated_at) ON errand.schedules TO errand_operator;
 GRANT INSERT (actor, action, selection, count, reason, job_id) ON errand.audit TO errand_operator;

@@ -94,6 +94,8 @@ func TestLog(t *testing.T) {
 			attrs{"took": took, "error": "queue: snoozed for 1h0m0s", "due_in": float64(time.Hour)})},
 		{"released", queue.ErrShutdown, context.Canceled, basicRecord("INFO", "job released",
 			attrs{"took": took, "error": "context canceled", "due_in": 0.0})},
+		{"cancelled", queue.ErrCancelled, context.Canceled, basicRecord("INFO", "job cancelled",
+			attrs{"took": took, "error": "context canceled"})},
 		{"failed", nil, errBasic, basicRecord("WARN", "job failed", attrs{"took": took, "error": "basic failure", "retry_in": backoff})},
 		{"failed, with a delay", nil, queue.RetryAfter(time.Minute, errBasic), basicRecord("WARN", "job failed",
 			attrs{"took": took, "error": "basic failure", "retry_in": float64(time.Minute)})},

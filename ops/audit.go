@@ -3,31 +3,101 @@ package ops
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 )
 
+// The actions of the audit log have the names that cmd/errand and package web give them.
+
 // audited returns the last such action on that job of the audit log, as a sentence. ok is false if
-// there is none. Actions on many jobs do not name them. The actions have the names that cmd/errand
-// and package web give them.
+// there is none.
 func (f *facts) audited(ctx context.Context, id int64, action string) (text string, ok bool, err error) {
-	auditor, isAuditor := queue.As[queue.Auditor](f.queue)
-	if !isAuditor {
-		return "", false, nil
-	}
-	page, _, err := auditor.AuditLog(ctx, queue.AuditFilter{JobID: id, Action: action})
-	if ok, err := f.tryOrNote(ctx, "who has changed the job", err); !ok {
+	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{JobID: id, Action: action}, func(queue.AuditEntry) bool { return true })
+	return entryText(entry), ok, err
+}
+
+// auditedBulk returns the action on many jobs that comes next to at, as a sentence. Such an entry
+// does not name its jobs, but it is written in the transaction that changes them. A zero at is any.
+func (f *facts) auditedBulk(ctx context.Context, action string, at time.Time) (text string, ok bool, err error) {
+	const near = 10 * time.Second
+	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{Action: action, Limit: 1000}, func(e queue.AuditEntry) bool {
+		return e.JobID == 0 && (at.IsZero() || e.At.Sub(at).Abs() <= near)
+	})
+	if !ok {
 		return "", false, err
 	}
-	for _, e := range page {
-		if e.Count > 0 {
-			text = fmt.Sprintf("%s: %s, at %s", e.Action, e.Actor, e.At.Format(time.RFC3339))
-			if e.Reason != "" {
-				text += ", because: " + e.Reason
-			}
-			return text, true, nil
-		}
+	return fmt.Sprintf("%s; for %s: %s", entryText(entry), count(entry.Count, "job"), entry.Selection), true, nil
+}
+
+// findAudit returns the newest entry that filter and isWanted choose and that has changed something,
+// if the backend keeps entries. It looks at a few pages.
+func (f *facts) findAudit(ctx context.Context, filter queue.AuditFilter, isWanted func(queue.AuditEntry) bool) (found queue.AuditEntry, ok bool, err error) {
+	auditor, isAuditor := queue.As[queue.Auditor](f.queue)
+	if !isAuditor {
+		return found, false, nil
 	}
-	return "", false, nil
+	const pages = 3
+	for range pages {
+		page, next, err := auditor.AuditLog(ctx, filter)
+		if ok, err := f.tryOrAsk(ctx, "what the audit log says", "SELECT on the table audit, as errand_observer of docs/roles.sql has", err); !ok {
+			return found, false, err
+		}
+		i := slices.IndexFunc(page, func(e queue.AuditEntry) bool { return e.Count > 0 && isWanted(e) })
+		if i >= 0 {
+			return page[i], true, nil
+		}
+		if next == 0 {
+			return found, false, nil
+		}
+		filter.Before = next
+	}
+	return found, false, nil
+}
+
+func entryText(e queue.AuditEntry) string {
+	text := fmt.Sprintf("%s: %s, at %s", e.Action, e.Actor, e.At.Format(time.RFC3339))
+	if e.Reason != "" {
+		text += ", because: " + e.Reason
+	}
+	return text
+}
+
+// canceller returns who has cancelled the job, as far as the audit log says.
+func (f *facts) canceller(ctx context.Context) ([]string, error) {
+	if text, ok, err := f.audited(ctx, f.job.ID, "jobs.cancel"); err != nil || ok {
+		return []string{text}, err
+	}
+	text, ok, err := f.auditedBulk(ctx, "jobs.cancel", f.job.CancelAt)
+	switch {
+	case err != nil:
+		return nil, err
+	case ok:
+		return []string{"at that time many jobs were cancelled together, perhaps this one, too: " + text}, nil
+	}
+	return []string{"the audit log does not say who: a program has cancelled it, or SQL"}, nil
+}
+
+// pauser returns who has paused what. The selections are those that cmd/errand and package web write:
+// "queue=emails" and "queues/emails".
+func (f *facts) pauser(ctx context.Context, what, name, group string) ([]string, error) {
+	selections := []string{what + "=" + name, what + "s/" + url.PathEscape(name)}
+	if group != "" {
+		selections = []string{fmt.Sprintf("%s=%s group=%s", what, name, group)}
+	}
+	find := func(action string) (queue.AuditEntry, bool, error) {
+		return f.findAudit(ctx, queue.AuditFilter{Action: what + action, Limit: 1000}, func(e queue.AuditEntry) bool {
+			return slices.Contains(selections, e.Selection)
+		})
+	}
+	paused, ok, err := find("s.pause")
+	if err != nil || !ok {
+		return nil, err
+	}
+	if resumed, ok, err := find("s.resume"); err != nil || ok && resumed.ID > paused.ID {
+		return nil, err // a program or SQL has paused it since
+	}
+	return []string{entryText(paused)}, nil
 }

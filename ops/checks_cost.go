@@ -50,8 +50,8 @@ func claimCost(ctx context.Context, d *doctor) (finding, error) {
 	if worst == "" {
 		return finding{value: "no jobs to claim"}, nil
 	}
-	return finding{levelOf(most, manyPages, tooManyPages), fmt.Sprintf("a claim of the queue %s reads %d pages", worst, most),
-		"free the horizon (see the check horizon), let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.server.tables.Schema + ".jobs_pending_idx"}, nil
+	return finding{levelOf(most, manyPages, tooManyPages), fmt.Sprintf("a claim of the queue %s reads %s", worst, count(most, "page")),
+		"end what the check horizon finds, let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.server.tables.Schema + ".jobs_pending_idx"}, nil
 }
 
 // pages returns how many pages a claim of the queue reads: what finds the oldest job of a kind that
@@ -81,22 +81,33 @@ func notifyQueue(ctx context.Context, d *doctor) (finding, error) {
 	if err := d.server.row(ctx, "notify_queue", &used); err != nil {
 		return finding{}, err
 	}
-	return finding{levelOf(used, 0.1, 0.5), fmt.Sprintf("%.0f %% of the server's queue of notifications are in use", used*100),
-		"a session that listens has kept a transaction open: end it. When the queue is full, commits that notify fail"}, nil
+	return finding{levelOf(used, 0.1, 0.5), fmt.Sprintf("%.0f %% of the server's queue of notifications is in use", used*100),
+		"a session that listens has kept a transaction open: end it. Commits that notify fail when the queue is full"}, nil
 }
 
 // waits looks for sessions that wait for a transaction which has locked jobs.
 func waits(ctx context.Context, d *doctor) (finding, error) {
+	holder, isLocked, err := d.server.tableLocker(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	if isLocked {
+		return finding{Fail, "the whole table of jobs is locked, or a session waits to lock it, so claims wait: " + holder.evidence(), holder.remedy()}, nil
+	}
 	var worst finding
-	err := d.server.rows(ctx, "waits", func(r *sql.Rows) error {
+	err = d.server.rows(ctx, "waits", func(r *sql.Rows) error {
 		var l locker
 		var waiting int
 		if err := r.Scan(append(l.targets(), &waiting)...); err != nil {
 			return err
 		}
 		// Statements of errand wait for each other for milliseconds.
-		if worst.level == "" && seconds(l.open) >= briefly {
-			worst = finding{Warn, fmt.Sprintf("%s; %d sessions wait for it", l.evidence(), waiting), l.remedy()}
+		if worst.level == "" && l.lasts() {
+			verb := "wait"
+			if waiting == 1 {
+				verb = "waits"
+			}
+			worst = finding{Warn, fmt.Sprintf("%s; %s %s for it", l.evidence(), count(waiting, "session"), verb), l.remedy()}
 		}
 		return nil
 	})
@@ -106,7 +117,7 @@ func waits(ctx context.Context, d *doctor) (finding, error) {
 	case worst.level != "":
 		return worst, nil
 	case !d.server.seesAll:
-		return d.server.needsStats("nobody waits"), nil
+		return d.server.needsStats("no session is seen waiting"), nil
 	}
 	return finding{value: "no session waits long for a lock on jobs"}, nil
 }
@@ -121,26 +132,9 @@ func collation(ctx context.Context, d *doctor) (finding, error) {
 	}
 	if made != now && made != "" {
 		return finding{Warn, fmt.Sprintf("the database was made with collation version %s, the host has %s", made, now),
-			"indexes of texts may be in a wrong order: REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION"}, nil
+			"indexes of texts may be in the wrong order: REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION"}, nil
 	}
-	return finding{value: "as the database was made"}, nil
-}
-
-// rights looks for what everybody may do. What a role lacks, the other checks say.
-func rights(ctx context.Context, d *doctor) (finding, error) {
-	var mayUse bool
-	var tables string
-	if err := d.server.row(ctx, "public_rights", &mayUse, &tables); err != nil {
-		return finding{}, err
-	}
-	const advice = "run docs/roles.sql, which takes these rights away"
-	switch {
-	case mayUse && tables != "":
-		return finding{Fail, "every role may read or change " + tables, advice}, nil
-	case mayUse:
-		return finding{Warn, "every role may use the schema, and call its functions", advice}, nil
-	}
-	return finding{value: "PUBLIC has none"}, nil
+	return finding{value: "the version with which the database was made"}, nil
 }
 
 // retained looks for jobs that should have been pruned.
@@ -159,7 +153,7 @@ func retained(ctx context.Context, d *doctor) (finding, error) {
 		level := levelOf(seconds(l.age.Float64)/2, keep/4*3, keep/2*3) // halves, because 3 × keep may overflow
 		if l.age.Valid && level != OK && worst.level != Fail {
 			worst = finding{level, fmt.Sprintf("a %s job ended %v ago, the retention is %v", l.what, short(seconds(l.age.Float64)), l.keep),
-				"no worker prunes: see the check fleet; or the workers have a longer Retention than this program"}
+				"no worker prunes: see the check fleet. Or the workers have a longer Retention than this program"}
 		}
 	}
 	return worst, nil
@@ -191,12 +185,12 @@ func pooler(ctx context.Context, d *doctor) (finding, error) {
 		for conn, pid := range pids {
 			if old, ok := seen[conn]; ok && old != pid {
 				return finding{Warn, "a pooler in transaction mode is between this program and the server",
-					"workers cannot listen through it: leave Options.Listen nil, or give them a URL of the server itself (docs/operations.md)"}, nil
+					"workers cannot listen through it: leave Options.Listen nil, or give them the URL of the server (docs/operations.md)"}, nil
 			}
 			seen[conn] = pid
 		}
 	}
-	return finding{value: "none in transaction mode"}, nil
+	return finding{value: "no pooler in transaction mode"}, nil
 }
 
 const backendPid = "SELECT pg_backend_pid()"
@@ -252,7 +246,7 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 		case <-woken:
 			if isListening {
 				took := time.Since(began)
-				return finding{levelOf(took, time.Second, time.Hour), fmt.Sprintf("a notification took %v", short(took)), "the server is busy, or the network slow"}, nil
+				return finding{levelOf(took, time.Second, time.Hour), fmt.Sprintf("a notification took %v", short(took)), "the server is busy, or the network is slow"}, nil
 			}
 			isListening, began = true, time.Now()
 			if err := d.server.notify(ctx, name); err != nil {
@@ -262,7 +256,7 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 			if !isListening {
 				return finding{}, ctx.Err()
 			}
-			return finding{Fail, "no notification arrives", "workers only poll: give them a URL of the server itself instead of a pooler's, or leave Options.Listen nil (docs/operations.md)"}, nil
+			return finding{Fail, "no notification arrives", "workers only poll: give them the URL of the server instead of that of a pooler, or leave Options.Listen nil (docs/operations.md)"}, nil
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/errandhq/errand/internal/reach"
 )
 
 // onPostgres are the checks of PostgreSQL, in the order of docs/doctor.md, without those of
@@ -47,9 +49,13 @@ type identity struct {
 }
 
 // reach connects to the server, and finds out what other checks need to know.
-func reach(ctx context.Context, d *doctor) (finding, error) {
-	if err := d.server.identify(ctx); err != nil {
-		return finding{Fail, "the database cannot be reached: " + err.Error(), "look at the URL, the network, and whether the server runs"}, nil
+func reached(ctx context.Context, d *doctor) (finding, error) {
+	if err := d.server.identifyInTime(ctx, reachTimeout); err != nil {
+		u := reach.Check(err)
+		if u == nil {
+			u = &reach.Error{Problem: "the server answers with an error: " + err.Error(), Advice: reach.LookAtServer, Err: err}
+		}
+		return finding{Fail, u.Error(), u.Advice}, nil
 	}
 	return finding{value: d.server.name + " as " + d.server.role}, nil
 }
@@ -60,9 +66,12 @@ func (s *server) identify(ctx context.Context) error {
 	i := identity{asked: time.Now()}
 	err := s.row(ctx, "server", &name, &i.version, &i.isStandby, &i.isReadOnly, &s.role, &s.seesAll, &i.clock)
 	i.replied = time.Now()
+	if err != nil {
+		return err
+	}
 	name, _, _ = strings.Cut(name, " ") // without the packager's own
 	s.name, s.identity = "PostgreSQL "+name, i
-	return err
+	return nil
 }
 
 // oldest is the lowest major version that errand works with.
@@ -76,7 +85,7 @@ func version(_ context.Context, d *doctor) (finding, error) {
 	case major < oldest:
 		f.level, f.advice = Fail, fmt.Sprintf("errand needs PostgreSQL %d or newer", oldest)
 	case time.Now().After(end):
-		f.level, f.advice = Warn, "it gets no more fixes: upgrade the server"
+		f.level, f.advice = Warn, "it gets no more security fixes: upgrade the server"
 	}
 	return f, nil
 }
@@ -103,9 +112,9 @@ func writable(_ context.Context, d *doctor) (finding, error) {
 func clock(_ context.Context, d *doctor) (finding, error) {
 	i := d.server.identity
 	trip := i.replied.Sub(i.asked)
-	off := i.clock.Sub(i.asked.Add(trip / 2))
+	off := i.ahead()
 	f := finding{value: fmt.Sprintf("the server is %v ahead of this host, ± %v", short(off), short(trip/2)),
-		advice: "synchronize both clocks (NTP). Jobs are due by the server's clock, handlers' deadlines go by the workers'"}
+		advice: "synchronize both clocks (NTP). Jobs become due by the server's clock; the deadlines of handlers are by the worker's clock"}
 	if off < 0 {
 		f.value = fmt.Sprintf("the server is %v behind this host, ± %v", short(-off), short(trip/2))
 	}
@@ -161,7 +170,7 @@ func durability(ctx context.Context, d *doctor) (finding, error) {
 		return finding{}, err
 	}
 	var off []string
-	f := finding{value: "a commit is on disk when it returns"}
+	f := finding{value: "a commit is on disk before it returns"}
 	for _, name := range []string{"fsync", "full_page_writes"} {
 		if values[name] == "off" {
 			f.level = Fail
@@ -198,7 +207,7 @@ func timeouts(ctx context.Context, d *doctor) (finding, error) {
 		return finding{value: "none is below " + shortest.String()}, nil
 	}
 	return finding{Warn, strings.Join(low, ", "),
-		"workers' statements of a busy server may be ended: raise it to 5 s at least for the role or the database"}, nil
+		"a busy server may end statements of workers: for the role or the database raise it to at least 5 s"}, nil
 }
 
 func planner(ctx context.Context, d *doctor) (finding, error) {
@@ -218,7 +227,7 @@ func planner(ctx context.Context, d *doctor) (finding, error) {
 		off = append(off, "plan_cache_mode is "+mode)
 	}
 	if len(off) == 0 {
-		return finding{value: "as the server has it by default"}, nil
+		return finding{value: "the settings are the server's defaults"}, nil
 	}
 	return finding{Warn, strings.Join(off, ", "), "claims may read the whole table: RESET it for the role, the database and the server"}, nil
 }

@@ -16,7 +16,7 @@ func schema(ctx context.Context, d *doctor) (finding, error) {
 	const advice = "run postgres.Migrate with the same Options, or your migration tool"
 	err := d.server.row(ctx, "schema", &found)
 	if code := sqlState(err); code == undefinedTable || code == invalidSchema {
-		return finding{Fail, fmt.Sprintf("the schema %s is not in this database", d.server.tables.Schema), advice}, nil
+		return finding{Fail, fmt.Sprintf("this database has no schema %s with errand's tables", d.server.tables.Schema), advice}, nil
 	}
 	if err != nil {
 		return finding{}, err
@@ -31,7 +31,7 @@ func judgeVersion(found, known int, advice string) finding {
 	case found < known:
 		f.level, f.advice = Fail, advice
 	case found > known:
-		f.level, f.advice = Warn, "a newer program has migrated it: update this one"
+		f.level, f.advice = Warn, "a newer program has migrated it: update this program"
 	}
 	return f
 }
@@ -51,10 +51,10 @@ func table(ctx context.Context, d *doctor) (finding, error) {
 	case s.hasRowSecurity:
 		return finding{Warn, "it has row security", "workers may not see all jobs: ALTER TABLE " + d.server.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"}, nil
 	case s.triggers != "":
-		return finding{Warn, "it has triggers that are not errand's: " + s.triggers, "each slows every call down, and may change jobs: DROP TRIGGER, unless you need it"}, nil
+		return finding{Warn, "it has triggers that are not errand's: " + s.triggers, "such a trigger slows every call down, and may change jobs: DROP TRIGGER, unless you need it"}, nil
 	case s.bytes < shortest:
 		return finding{Warn, fmt.Sprintf("it has only %d kB", s.bytes>>10),
-			"TRUNCATE has undone its padding, so plans may flip when it grows: INSERT and DELETE 600 rows, as the first migration does"}, nil
+			"TRUNCATE has made the table too short, so the server may choose slow plans when it grows: INSERT and DELETE 600 rows, as the first migration does"}, nil
 	}
 	return f, nil
 }
@@ -167,6 +167,9 @@ func (h holder) remedy() string {
 // literal quotes a text for SQL.
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
+// fewDead is up to how many dead rows a table is not worth a number: autovacuum leaves so many.
+const fewDead = 10_000
+
 func deadRows(ctx context.Context, d *doctor) (finding, error) {
 	var dead, live int64
 	var since sql.NullFloat64
@@ -174,13 +177,16 @@ func deadRows(ctx context.Context, d *doctor) (finding, error) {
 	if err := d.server.row(ctx, "dead_rows", &dead, &live, &since, &isRunning); err != nil {
 		return finding{}, err
 	}
-	f := finding{value: fmt.Sprintf("%d dead rows beside %d, never vacuumed", dead, live),
-		advice: "see the checks horizon and autovacuum. With neither, VACUUM " + d.server.tables.Schema + ".jobs"}
+	if dead <= fewDead {
+		return finding{value: fmt.Sprintf("few: at most %d", fewDead)}, nil
+	}
+	f := finding{value: fmt.Sprintf("%s beside %s, and no VACUUM so far", count(dead, "dead row"), count(live, "live row")),
+		advice: "see the checks horizon and autovacuum. If they find nothing: VACUUM " + d.server.tables.Schema + ".jobs"}
 	if since.Valid {
-		f.value = fmt.Sprintf("%d dead rows beside %d, vacuumed %v ago", dead, live, short(seconds(since.Float64)))
+		f.value = fmt.Sprintf("%s beside %s, the last VACUUM was %v ago", count(dead, "dead row"), count(live, "live row"), short(seconds(since.Float64)))
 	}
 	if isRunning {
-		f.value += ", VACUUM is running"
+		f.value += ", a VACUUM is running"
 	}
 	isLate := !since.Valid || seconds(since.Float64) > 10*time.Minute
 	switch {
@@ -220,11 +226,11 @@ func staleLeases(ctx context.Context, d *doctor) (finding, error) {
 		return finding{value: "none"}, nil
 	}
 	return finding{levelOf(jobs, 1, 1000),
-		fmt.Sprintf("the leases of %d running jobs of %d workers expired long ago, and no worker has reclaimed them", jobs, workers),
-		"start a worker: each one reclaims, whatever queues it serves"}, nil
+		fmt.Sprintf("%s of %s: the leases expired long ago, and no worker has reclaimed them", count(jobs, "running job"), count(workers, "worker")),
+		"start a worker: every worker reclaims the jobs of all queues"}, nil
 }
 
-var errNoCapability = errors.New("the backend cannot tell")
+var errNoCapability = errors.New("this backend does not tell")
 
 // backlog finds the queue whose oldest due job has waited longest.
 func backlog(ctx context.Context, d *doctor) (finding, error) {
@@ -246,6 +252,6 @@ func backlog(ctx context.Context, d *doctor) (finding, error) {
 		return finding{value: "no due job waits"}, nil
 	}
 	return finding{d.options.Backlog.level(worst.Age),
-		fmt.Sprintf("a job of the queue %s has been due for %v, %d queues have due jobs", worst.Queue, short(worst.Age), len(list)),
-		command("explain", "--queue", worst.Queue)}, nil
+		fmt.Sprintf("a job of the queue %s has been due for %v; with due jobs: %s", worst.Queue, short(worst.Age), count(len(list), "queue")),
+		d.command("explain", "--queue", worst.Queue)}, nil
 }

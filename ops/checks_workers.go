@@ -26,8 +26,8 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 	for _, w := range live {
 		// A worker that stops may have a deploy's old version. Its report may be ten seconds late.
 		if isDraining(w) && w.SeenAt.Sub(w.DrainingAt) > w.Grace+queue.ReportInterval {
-			return finding{Warn, fmt.Sprintf("worker %s stops since %v, its Grace is %v", w.Name, w.DrainingAt.Format(time.RFC3339), w.Grace),
-				"a handler ignores the end of its context: its log has the stack. Kill the process; its jobs run again"}, nil
+			return finding{Warn, fmt.Sprintf("worker %s has been stopping since %v, its Grace is %v", w.Name, w.DrainingAt.Format(time.RFC3339), w.Grace),
+				"a handler ignores the end of its context: the worker's log has its stack. Kill the process; its jobs run again"}, nil
 		}
 		if w.ClaimError != "" {
 			return finding{Fail, fmt.Sprintf("the claims of worker %s fail: %s", w.Name, w.ClaimError), "mend what the error names"}, nil
@@ -39,9 +39,24 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 	if len(versions) > 1 {
 		slices.Sort(versions)
 		return finding{Warn, "workers have different versions of errand: " + strings.Join(versions, ", "),
-			"finish the deploy; see CHANGELOG for what they share"}, nil
+			"finish the deploy; CHANGELOG says what the versions share"}, nil
 	}
-	return finding{value: fmt.Sprintf("%d workers are alive, %d have vanished in the last hour", len(live), len(workers)-len(live))}, nil
+	if lost := lately(workers); len(lost) > 0 {
+		return finding{Warn, "workers that do not report themselves any more, and have not stopped in order: " + enumerate(lost),
+			"they were killed, hang, or are cut off: look at their processes and logs, and start them again if nothing has"}, nil
+	}
+	return finding{value: fmt.Sprintf("alive: %s; vanished in the last hour: %d", count(len(live), "worker"), len(workers)-len(live))}, nil
+}
+
+// lately describes the workers that have gone silent in the last few minutes.
+func lately(workers []queue.WorkerRecord) (list []string) {
+	const few = 5 * time.Minute
+	for _, w := range workers {
+		if isSilent(w) && w.Silent < few {
+			list = append(list, fmt.Sprintf("%s (silent for %v)", w.Name, short(w.Silent)))
+		}
+	}
+	return list
 }
 
 // nobodyServes looks for due jobs that no live worker claims, because of their queue or kind.
@@ -59,6 +74,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
+	var queues, kinds []string
 	live := living(workers)
 	for _, b := range backlogs {
 		if b.Age < soon {
@@ -66,26 +82,45 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 		}
 		serving := slices.DeleteFunc(slices.Clone(live), func(w queue.WorkerRecord) bool { return !slices.Contains(w.Queues, b.Queue) })
 		if len(serving) == 0 {
-			return finding{Fail, similarly(fmt.Sprintf("%d workers are alive, and none serves the queue %s, which has due jobs", len(live), b.Queue), b.Queue, queuesOf(live)),
-				"start a worker that has the queue in its Queues"}, nil
+			queues = append(queues, withLost(b.Queue, vanished(workers, b.Queue, ""), b.Queue, queuesOf(live)))
+			continue
 		}
-		kinds, err := d.dueKinds(ctx, b.Queue)
+		due, err := d.dueKinds(ctx, b.Queue)
 		if err != nil {
 			return finding{}, err
 		}
-		for _, kind := range kinds {
+		for _, kind := range due {
 			if !slices.ContainsFunc(serving, func(w queue.WorkerRecord) bool { return handles(w, kind) }) {
-				return finding{Fail, similarly(fmt.Sprintf("no worker of the queue %s handles the kind %s, which has due jobs", b.Queue, kind), kind, kindsOf(serving)),
-					"deploy a worker whose Mux has the kind"}, nil
+				kinds = append(kinds, withLost(kind+" in the queue "+b.Queue, vanished(workers, b.Queue, kind), kind, kindsOf(serving)))
 			}
 		}
 	}
-	return finding{value: "each queue and kind with due jobs has a worker"}, nil
+	var parts, advice []string
+	switch {
+	case len(queues) == 0 && len(kinds) == 0:
+		return finding{value: "each queue and kind with due jobs has a live worker"}, nil
+	case len(live) == 0:
+		parts, advice = []string{"no worker is alive; queues with due jobs: " + enumerate(queues)}, []string{"start workers"}
+	case len(queues) > 0:
+		parts = append(parts, "queues with due jobs that no live worker serves: "+enumerate(queues))
+		advice = append(advice, "start workers that have these queues in their Queues")
+	}
+	if len(kinds) > 0 {
+		parts = append(parts, "kinds with due jobs that no live worker handles: "+enumerate(kinds))
+		advice = append(advice, "deploy workers whose Mux has these kinds")
+	}
+	return finding{Fail, strings.Join(parts, "; "), strings.Join(advice, "; ")}, nil
 }
 
-// similarly appends the names that are spelled like name.
-func similarly(text, name string, names []string) string {
-	return strings.Join(similar(text, name, names), "; ")
+// withLost appends to text which worker has vanished, or else which of names are spelled like name.
+func withLost(text string, lost []queue.WorkerRecord, name string, names []string) string {
+	if len(lost) > 0 {
+		return fmt.Sprintf("%s (worker %s did, and vanished %v ago: start it again)", text, lost[0].Name, short(lost[0].Silent))
+	}
+	if near := nearest(name, names); near != "" {
+		return fmt.Sprintf("%s (similar names: %s)", text, near)
+	}
+	return text
 }
 
 // dueKinds returns kinds of jobs of the queue that have been due for a while.
@@ -110,5 +145,6 @@ func (d *doctor) dueKinds(ctx context.Context, name string) (kinds []string, err
 			kinds = append(kinds, r.Kind)
 		}
 	}
+	slices.Sort(kinds)
 	return kinds, err
 }

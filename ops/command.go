@@ -1,24 +1,21 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
-	"strings"
+
+	"github.com/errandhq/errand/internal/shell"
 )
+
+// program is how the command lines of cmd/errand begin that a remedy names; "" means errand.
+type program string
 
 // command returns a command line of cmd/errand, for a POSIX shell. A test there holds each to the
 // commands and flags that exist.
-func command(args ...any) string {
-	line := "errand"
+func (p program) command(args ...any) string {
+	line := string(cmp.Or(p, "errand"))
 	for _, arg := range args {
-		word := fmt.Sprint(arg)
-		if !plainWord.MatchString(word) {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		line += " " + word
+		line += " " + shell.Quote(fmt.Sprint(arg))
 	}
 	return line
 }
-
-// plainWord is what a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[\w./:@-]+$`)

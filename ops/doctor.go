@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/queue"
 )
 
-// Level says how bad it is what a [Check] or a [Reason] tells.
+// Level says how bad the thing is that a [Check] or a [Reason] tells.
 type Level string
 
 // The levels.
@@ -63,13 +64,16 @@ type Bounds struct {
 	Fail time.Duration
 }
 
-// Options are the bounds of [Doctor]. The zero value is what docs/doctor.md says.
+// Options are those of [Doctor]. The zero value is what docs/doctor.md says.
 type Options struct {
 	// Backlog bounds how long a due job may have waited. A zero field means 1 or 15 minutes.
 	Backlog Bounds
 	// Horizon bounds how long a transaction may keep VACUUM from removing dead rows. A zero field
 	// means 1 or 10 minutes.
 	Horizon Bounds
+	// Program is how the command lines of advice begin: the program, with flags that name the
+	// database. It is text for a shell. "" means errand.
+	Program string
 }
 
 func (o Options) withDefaults() Options {
@@ -107,30 +111,38 @@ const checkTimeout = 2 * time.Second
 
 // Doctor looks for what is wrong with q: with its server, its tables, its workers. It changes
 // nothing. It runs one check after the other, and each takes two seconds at most. If the database
-// cannot be reached, the check "reach" fails and is the only one. The error is ctx's.
+// cannot be reached, or not any more, the check "reach" fails and is the only one. The error is ctx's.
 func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 	r := Report{At: time.Now()}
-	d := &doctor{queue: q, options: o.withDefaults()}
+	d := &doctor{program: program(o.Program), queue: q, options: o.withDefaults()}
 	checks, connect := everywhere, check{}
 	if tabled, ok := queue.As[queue.Tabled](q); ok {
 		switch t := tabled.Tables(); t.Dialect {
 		case postgresDialect:
 			d.server = &server{tables: t}
-			checks, connect = slices.Concat(onPostgres, everywhere), check{"reach", reach}
+			checks, connect = slices.Concat(onPostgres, everywhere), check{"reach", reached}
 		case sqliteDialect:
 			d.file = &file{tables: t}
 			checks, connect = slices.Concat(onSQLite, everywhere), check{"reach", reachFile}
 		}
 	}
 	if connect.look != nil {
-		reach := d.run(ctx, connect)
-		r.Backend, r.Checks = d.backend(), []Check{reach}
-		if reach.Level != OK {
+		first := d.run(ctx, connect)
+		r.Backend, r.Checks = d.backend(), []Check{first}
+		if first.Level != OK {
 			return r, ctx.Err()
 		}
 	}
-	for _, c := range checks {
-		r.Checks = append(r.Checks, d.run(ctx, c))
+	for _, c := range d.withoutLocked(ctx, checks) {
+		result := d.run(ctx, c)
+		if d.isCut && connect.look != nil { // perhaps only this one connection broke
+			if again := d.run(ctx, connect); again.Level != OK {
+				r.Checks = []Check{again}
+				return r, ctx.Err()
+			}
+			result = d.run(ctx, c)
+		}
+		r.Checks = append(r.Checks, result)
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
@@ -140,10 +152,12 @@ func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 
 // doctor is one call of Doctor.
 type doctor struct {
+	program
 	queue   queue.Queue
 	options Options
 	server  *server // nil unless the jobs are in PostgreSQL
 	file    *file   // nil unless they are in SQLite
+	isCut   bool    // the last check has lost the connection
 }
 
 // backend names the database.
@@ -177,11 +191,13 @@ var everywhere = []check{
 // run runs a check. An error of it is a finding, too.
 func (d *doctor) run(ctx context.Context, c check) Check {
 	began := time.Now()
+	d.isCut = false
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	f, err := c.look(ctx, d)
 	if err != nil {
 		f = failed(ctx, err)
+		d.isCut = reach.Check(err) != nil && ctx.Err() == nil
 	}
 	result := Check{ID: c.id, Level: f.level, Value: f.value, Took: time.Since(began)}
 	if result.Level == "" {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -64,7 +65,7 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	}
 	version, wanted := goldenObjects()
 	if found != version {
-		return finding{level: Skipped, value: fmt.Sprintf("only known for migration %d, the schema has %d", version, found)}, nil
+		return finding{level: Skipped, value: fmt.Sprintf("known for migration %d only, the schema has %d", version, found)}, nil
 	}
 	list, err := d.server.objects(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	for _, o := range list {
 		there[o.String()] = append(there[o.String()], o)
 	}
-	worst := finding{value: "as the migrations make it"}
+	worst := finding{value: "the schema is as the migrations make it"}
 	known := make(map[string]bool)
 	for _, w := range wanted {
 		known[w.String()] = true
@@ -84,7 +85,7 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	}
 	for _, o := range list {
 		if isCostly := o.kind == "index" || o.kind == "column"; worst.level == "" && isCostly && !known[o.String()] {
-			worst = finding{Warn, fmt.Sprintf("the %s is not errand's", o), "an index slows every call down, a column none: drop it, unless you need it"}
+			worst = finding{Warn, fmt.Sprintf("the %s is not errand's", o), "an index that errand does not need slows every call down: drop it, unless you need it"}
 		}
 	}
 	return worst, nil
@@ -93,7 +94,7 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 // compare compares an object with what there is of its name.
 func compare(want object, there []object, schema string) finding {
 	inSchema := func(text string) string { return strings.ReplaceAll(text, "errand.", `"`+schema+`".`) }
-	again := "run the statement of the migration that makes it"
+	again := "make it again by the statement of the migration that makes it"
 	if want.kind == "index" {
 		again = inSchema(strings.Replace(want.definition, "INDEX ", "INDEX CONCURRENTLY ", 1))
 	}
@@ -108,7 +109,45 @@ func compare(want object, there []object, schema string) finding {
 			return broken(want, inSchema, again)
 		}
 	}
-	return finding{Warn, fmt.Sprintf("the %s is different: %.200s", want, there[0].definition), fmt.Sprintf("make it what the migrations say: %.200s", want.definition)}
+	if want.kind == "options" {
+		return compareOptions(want, there[0], inSchema("errand."+want.name))
+	}
+	return finding{Warn, fmt.Sprintf("the %s is different: %.200s", want, there[0].definition), fmt.Sprintf("change it to what the migrations say: %.200s", want.definition)}
+}
+
+// compareOptions names the options of a table that differ, and the statements that change them back.
+func compareOptions(want, there object, table string) finding {
+	parse := func(definition string) (names []string, values map[string]string) {
+		values = make(map[string]string)
+		for option := range strings.SplitSeq(definition, ", ") {
+			if name, value, ok := strings.Cut(option, "="); ok {
+				names, values[name] = append(names, name), value
+			}
+		}
+		return names, values
+	}
+	wantNames, wanted := parse(want.definition)
+	foundNames, found := parse(there.definition)
+	var differ, set, reset, advice []string
+	for _, name := range wantNames {
+		if found[name] != wanted[name] {
+			differ = append(differ, fmt.Sprintf("%s is %s", name, cmp.Or(found[name], "not set")))
+			set = append(set, name+" = "+wanted[name])
+		}
+	}
+	for _, name := range foundNames {
+		if _, ok := wanted[name]; !ok {
+			differ = append(differ, fmt.Sprintf("%s is %s", name, found[name]))
+			reset = append(reset, name)
+		}
+	}
+	if len(set) > 0 {
+		advice = append(advice, fmt.Sprintf("ALTER TABLE %s SET (%s)", table, strings.Join(set, ", ")))
+	}
+	if len(reset) > 0 {
+		advice = append(advice, fmt.Sprintf("ALTER TABLE %s RESET (%s)", table, strings.Join(reset, ", ")))
+	}
+	return finding{Warn, fmt.Sprintf("options of the table %s are different: %s", want.name, strings.Join(differ, ", ")), strings.Join(advice, "; ")}
 }
 
 // broken returns the finding for an object that is there and is not in use.

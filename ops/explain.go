@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -17,6 +19,9 @@ type Question struct {
 	Key   string `json:"key,omitempty"`
 	Queue string `json:"queue,omitempty"`
 	Kind  string `json:"kind,omitempty"`
+	// Program is how the command lines of remedies begin: the program, with flags that name the
+	// database. It is text for a shell. "" means errand.
+	Program string `json:"-"`
 }
 
 func (q Question) check() error {
@@ -55,12 +60,13 @@ type Answer struct {
 	// At is when the facts were read, by the backend's clock if it is known.
 	At time.Time `json:"at"`
 	// Job is the job that the reasons are about, without its Payload and Headers. nil if there is
-	// none.
+	// none, or if it cannot be read because the table is locked.
 	Job *queue.Record `json:"job,omitempty"`
 	// Reasons has at least one. The first is the verdict. The others also keep the job from running,
-	// or would once the first is mended, the most certain ones first.
+	// or would once the first is mended. Reasons that end by themselves, such as a back-off, come
+	// after those that a person has to end.
 	Reasons []Reason `json:"reasons"`
-	// Unknown is what could not be found out, and why, such as a missing right.
+	// Unknown is what could not be found out, why, and which right would allow it.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -79,12 +85,15 @@ func (a Answer) Level() Level {
 const maxLooks = 3
 
 // Explain says why a job does not run, or what has become of it. It changes nothing. The backend
-// has to be a [queue.Inspector]. A bad question is a [*queue.InvalidError].
+// has to be a [queue.Inspector]. A bad question is a [*queue.InvalidError]. If the database cannot
+// be reached, the error says why in one sentence, and wraps the driver's error.
 //
 // Facts are read one after the other. If the job has changed meanwhile, Explain reads them again,
-// three times at most. It takes a second or two on a database that is slow to answer; each
-// statement is ended after two.
+// three times at most. A role that may not see other sessions waits a second where a lock is held,
+// and looks again. Each statement is ended after two seconds.
 func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, error) {
+	program := program(question.Program)
+	question.Program = ""
 	if err := question.check(); err != nil {
 		return Answer{}, err
 	}
@@ -93,7 +102,7 @@ func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, err
 		return Answer{}, fmt.Errorf("ops: explain: the backend is no queue.Inspector: %w", errors.ErrUnsupported)
 	}
 	for look := 1; ; look++ {
-		f := &facts{queue: q, inspector: inspector, question: question, at: time.Now()}
+		f := &facts{program: program, queue: q, inspector: inspector, question: question, at: time.Now()}
 		if tabled, ok := queue.As[queue.Tabled](q); ok {
 			switch t := tabled.Tables(); t.Dialect {
 			case postgresDialect:
@@ -104,12 +113,12 @@ func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, err
 		}
 		reasons, err := f.explain(ctx)
 		if err != nil {
-			return Answer{}, fmt.Errorf("ops: explain: %w", err)
+			return Answer{}, explainError(ctx, err)
 		}
 		if f.job != nil && look < maxLooks {
 			hasChanged, err := f.hasChanged(ctx)
 			if err != nil {
-				return Answer{}, fmt.Errorf("ops: explain: %w", err)
+				return Answer{}, explainError(ctx, err)
 			}
 			if hasChanged {
 				continue
@@ -125,8 +134,17 @@ func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, err
 	}
 }
 
+// explainError returns the error of Explain for an error of the backend or the server.
+func explainError(ctx context.Context, err error) error {
+	if u := reach.Check(err); u != nil && ctx.Err() == nil {
+		err = u
+	}
+	return fmt.Errorf("ops: explain: %w", err)
+}
+
 // facts is what one look of Explain has read.
 type facts struct {
+	program
 	queue     queue.Queue
 	inspector queue.Inspector
 	server    *server // nil unless the jobs are in PostgreSQL
@@ -135,11 +153,14 @@ type facts struct {
 	at        time.Time     // now, by the backend's clock
 	job       *queue.Record // nil if there is none
 	rules     []queue.Rule
+	pauses    []string // the paused kinds
 	unknown   []string
 
 	knowsWorkers bool
 	workers      []queue.WorkerRecord
-	idle         []string // workers that could run the job
+	claimers     []queue.WorkerRecord // those that would claim the job
+	free         []queue.WorkerRecord // those of them that have room
+	longest      time.Duration        // for how long the workers' longest run has lasted
 }
 
 // hasChanged reports whether the job is no longer as it was read.
@@ -154,7 +175,7 @@ func (f *facts) hasChanged(ctx context.Context) (bool, error) {
 // explain reads the facts and returns the reasons, of which there is at least one.
 func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	if f.server != nil {
-		if err := f.server.identify(ctx); err != nil {
+		if err := f.server.identifyInTime(ctx, reachTimeout); err != nil {
 			return nil, err
 		}
 		f.at = f.server.identity.clock
@@ -183,6 +204,11 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 // tryOrNote reports whether err is nil. It notes a missing right and a time-out as something that is
 // not known, and returns every other error.
 func (f *facts) tryOrNote(ctx context.Context, what string, err error) (bool, error) {
+	return f.tryOrAsk(ctx, what, "the right that docs/roles.sql grants for it", err)
+}
+
+// tryOrAsk is tryOrNote for facts of which it is known what right the role needs.
+func (f *facts) tryOrAsk(ctx context.Context, what, right string, err error) (bool, error) {
 	if err == nil {
 		return true, nil
 	}
@@ -190,11 +216,21 @@ func (f *facts) tryOrNote(ctx context.Context, what string, err error) (bool, er
 		return false, ctx.Err()
 	}
 	switch sqlState(err) {
-	case insufficientPrivilege, queryCanceled, lockNotAvailable, undefinedTable, undefinedColumn, undefinedFunction:
-		f.unknown = append(f.unknown, what+": "+err.Error())
-		return false, nil
+	case insufficientPrivilege:
+		what = fmt.Sprintf("%s: %v. To know it, ask as a role that has %s", what, err, right)
+	case queryCanceled:
+		what = fmt.Sprintf("%s: the server had no answer within %v", what, checkTimeout)
+	case lockNotAvailable:
+		what += ": the statement would have to wait for a lock on a table"
+	case undefinedTable, undefinedColumn, undefinedFunction:
+		what = fmt.Sprintf("%s: the schema lacks something: %v. See the check schema of the doctor", what, err)
+	default:
+		return false, err
 	}
-	return false, err
+	if !slices.Contains(f.unknown, what) {
+		f.unknown = append(f.unknown, what)
+	}
+	return false, nil
 }
 
 // maxPages is how many pages of a list Explain reads.

@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +33,39 @@ func TestExplainPostgres(t *testing.T) {
 			time.Sleep(1100 * time.Millisecond)
 			return ops.Question{ID: id}
 		}},
+		{"row-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // by two, as foreign keys do
+			id := enqueue(t, q, queue.Job{})
+			for range 2 {
+				exec(t, begin(t, db), `SELECT FROM errand.jobs WHERE id = $1 FOR KEY SHARE`, id)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"just-due", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // it was locked
+			id := enqueue(t, q, queue.Job{})
+			tx := begin(t, db)
+			exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, id)
+			_ = tx.Rollback()
+			return ops.Question{ID: id}
+		}},
+		{"just-due", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // by two
+			id := enqueue(t, q, queue.Job{})
+			for range 2 {
+				tx := begin(t, db)
+				exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR KEY SHARE`, id)
+				defer func() { _ = tx.Rollback() }()
+			}
+			return ops.Question{ID: id}
+		}},
 		{"table-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
 			id := enqueue(t, q, queue.Job{})
 			exec(t, begin(t, db), `LOCK TABLE errand.jobs IN SHARE ROW EXCLUSIVE MODE`)
 			time.Sleep(1100 * time.Millisecond)
+			return ops.Question{ID: id}
+		}},
+		{"table-locked", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question { // also against reading
+			id := enqueue(t, q, queue.Job{})
+			exec(t, begin(t, db), `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`)
 			return ops.Question{ID: id}
 		}},
 		{"holder-vanished", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
@@ -114,11 +144,52 @@ func TestExplainPostgres(t *testing.T) {
 			t.Parallel()
 			db, q := fresh(t)
 			report(t, q, idle)
-			got := reasonIDs(explain(t, q, c.make(t, db, q)))
+			a := explain(t, q, c.make(t, db, q))
+			if got := len(a.Unknown); got > 0 {
+				t.Errorf("not known: %q", a.Unknown)
+			}
+			got := reasonIDs(a)
 			if want := strings.TrimSpace(c.reason + " " + c.also); got != want {
 				t.Errorf("reasons %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// TestPerhapsUncommitted: an answer that there is no job names the open transaction that may hold it,
+// and says that to end it loses its jobs.
+func TestPerhapsUncommitted(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	enqueue(t, q, queue.Job{Queue: "q", Kind: "known"})
+	settle(t, q, queue.Outcome{Job: claim(t, q, "q", time.Minute)[0], Action: queue.Done})
+	tx := begin(t, db)
+	var pid int
+	if err := tx.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	job := queue.Job{Queue: "new", Kind: "new", Key: "a key"}
+	if err := q.Enqueue(t.Context(), tx, &job); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	for reason, question := range map[string]ops.Question{
+		"empty-queue": {Queue: "new"}, "no-such-key": {Key: "a key"}, "unknown-kind": {Kind: "new"}, "nothing-waits": {Kind: "known"}, "gone": {ID: job.ID},
+	} {
+		a := explain(t, q, question)
+		r := a.Reasons[0]
+		if reason == "gone" {
+			reason = "uncommitted gone"
+		} else if text := strings.Join(r.Evidence, "\n"); !strings.Contains(text, "perhaps an open transaction has enqueued it") || !strings.Contains(text, fmt.Sprintf("session %d", pid)) {
+			t.Errorf("%s: evidence %q, want session %d", reason, text, pid)
+		}
+		if reasonIDs(a) != reason || !strings.HasSuffix(r.Remedy, fmt.Sprintf("let it commit; or, which undoes it and its jobs: SELECT pg_terminate_backend(%d)", pid)) {
+			t.Errorf("got %s with the remedy %q, want %s", reasonIDs(a), r.Remedy, reason)
+		}
+	}
+	_ = tx.Rollback()
+	if r := explain(t, q, ops.Question{Queue: "new"}).Reasons[0]; strings.Contains(r.Remedy, "transaction") {
+		t.Errorf("without a transaction: %+v", r)
 	}
 }
 

@@ -175,6 +175,19 @@ var cases = []struct {
 		claim(t, q, "q", time.Minute)
 		return ops.Question{Queue: "q"}
 	}},
+	{"nothing-waits", ops.OK, func(t *testing.T, q backends) ops.Question { // a kind that runs
+		enqueue(t, q, queue.Job{Kind: "emails"})
+		claim(t, q, "", time.Minute)
+		return ops.Question{Kind: "emails"}
+	}},
+	{"unknown-kind", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Kind: "emails"})
+		return ops.Question{Kind: "email"}
+	}},
+	{"unknown-kind", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		enqueue(t, q, queue.Job{Kind: "emails"})
+		return ops.Question{Kind: "email", Queue: queue.DefaultQueue}
+	}},
 	{"empty-queue", ops.Warn, func(t *testing.T, q backends) ops.Question {
 		enqueue(t, q, queue.Job{Queue: "emails"})
 		return ops.Question{Queue: "email"}

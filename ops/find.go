@@ -1,13 +1,11 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
+	"time"
 
-	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -31,9 +29,24 @@ func (f *facts) read(ctx context.Context, id int64) error {
 	return err
 }
 
-func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
-	if err := f.read(ctx, id); err != nil || f.job != nil {
+// readInTime reads the job with that ID. It returns who has locked the whole table, if that is why
+// the job cannot be read.
+func (f *facts) readInTime(ctx context.Context, id int64) ([]Reason, error) {
+	inTime, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	err := f.read(inTime, id)
+	if err == nil || inTime.Err() == nil || ctx.Err() != nil {
 		return nil, err
+	}
+	if locked, lockErr := f.tableLocked(ctx); lockErr == nil && len(locked) > 0 {
+		return locked, nil
+	}
+	return nil, err
+}
+
+func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
+	if locked, err := f.readInTime(ctx, id); err != nil || len(locked) > 0 || f.job != nil {
+		return locked, err
 	}
 	if entry, ok, err := f.audited(ctx, id, "jobs.delete"); err != nil {
 		return nil, err
@@ -46,9 +59,12 @@ func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
 			return nil, err
 		}
 		if never {
-			return []Reason{neverExisted(id, last)}, nil
+			r := neverExisted(id, last)
+			r.Evidence = append(r.Evidence, f.file.named(ctx)...)
+			return []Reason{r}, nil
 		}
-		return []Reason{gone(id, last)}, nil
+		r, err := f.gone(ctx, id, last)
+		return []Reason{r}, err
 	}
 	if f.server == nil {
 		return []Reason{noSuchJob(id)}, nil
@@ -58,38 +74,52 @@ func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
 
 // missing returns why there is no job with that ID in PostgreSQL.
 func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err error) {
+	schema := f.server.tables.Schema
 	var archived string
 	err = f.server.rows(ctx, "archived", func(r *sql.Rows) error { return r.Scan(&archived) }, id)
-	if ok, err := f.tryOrNote(ctx, "whether the job is in the archive", err); err != nil {
+	right := "SELECT on " + schema + ".jobs_archive, as the owner of the schema has"
+	if ok, err := f.tryOrAsk(ctx, "whether the job is in the archive", right, err); err != nil {
 		return nil, err
 	} else if ok && archived != "" {
 		return []Reason{{ID: "archived", Level: OK, Verdict: fmt.Sprintf("Job %d has ended as %s, and was moved to the archive.", id, archived),
 			Evidence: []string{"it is in the table jobs_archive"}}}, nil
 	}
+	if reasons, err = f.hidden(ctx, fmt.Sprintf("job %d", id)); err != nil {
+		return nil, err
+	}
 	var last int64
 	err = f.server.row(ctx, "last_id", &last)
-	isKnown, err := f.tryOrNote(ctx, "which ID was drawn last", err)
+	right = "SELECT on the sequence " + schema + ".jobs_id_seq, as errand_observer of docs/roles.sql has"
+	isKnown, err := f.tryOrAsk(ctx, "which ID was drawn last", right, err)
 	if err != nil {
 		return nil, err
 	}
 	if isKnown && id > last {
-		return f.otherSchemas(ctx, id, last)
+		never, err := f.otherSchemas(ctx, id, last)
+		return append(reasons, never...), err
 	}
-	writers, err := f.lockers(ctx, "which transactions have written jobs", "writers")
+	writers, err := f.uncommitted(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range writers {
-		if seconds(w.open) >= briefly {
-			reasons = append(reasons, Reason{ID: "uncommitted", Level: Warn,
-				Verdict:  fmt.Sprintf("An open transaction has written jobs, perhaps job %d: nobody sees them before it commits.", id),
-				Evidence: []string{w.evidence()}, Remedy: "commit it, or " + w.remedy()})
-		}
-	}
+	reasons = append(reasons, writers...)
 	if !isKnown {
 		return append(reasons, noSuchJob(id)), nil
 	}
-	return append(reasons, gone(id, last)), nil
+	r, err := f.gone(ctx, id, last)
+	return append(reasons, r), err
+}
+
+// hidden returns the reason if row security hides jobs from this role.
+func (f *facts) hidden(ctx context.Context, what string) ([]Reason, error) {
+	var isActive bool
+	err := f.server.row(ctx, "row_security", &isActive)
+	if ok, err := f.tryOrNote(ctx, "whether row security hides jobs", err); !ok || !isActive {
+		return nil, err
+	}
+	return []Reason{{ID: "hidden", Level: Warn, Verdict: fmt.Sprintf("Row security hides jobs from this role, perhaps %s.", what),
+		Evidence: []string{"the table of jobs has row security, and the role is " + f.server.role},
+		Remedy:   "ask as a role that sees all jobs, or ALTER TABLE " + f.server.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"}}, nil
 }
 
 // noSuchJob is the reason for an ID if nothing else is known.
@@ -99,17 +129,22 @@ func noSuchJob(id int64) Reason {
 }
 
 // gone is the reason for an ID that was drawn.
-func gone(id, last int64) Reason {
-	return Reason{ID: "gone", Level: Warn, Verdict: fmt.Sprintf("There is no job %d, but its ID was drawn.", id), Evidence: []string{
-		fmt.Sprintf("the last ID that was drawn is %d", last),
-		"the transaction that enqueued it was rolled back; or a duplicate key kept it from being written; or it has ended and was pruned, or deleted. No trace tells which",
+func (f *facts) gone(ctx context.Context, id, last int64) (Reason, error) {
+	r := Reason{ID: "gone", Level: Warn, Verdict: fmt.Sprintf("There is no job %d, although its ID was given out.", id), Evidence: []string{
+		fmt.Sprintf("the last ID that was given out is %d", last),
+		"one of these has happened, and the database does not know which: its transaction was rolled back; it was a duplicate of a live job with its key; it has ended and was pruned; or it was deleted",
 	}, Remedy: "look at the log of the program that enqueued it"}
+	text, ok, err := f.auditedBulk(ctx, "jobs.delete", time.Time{})
+	if ok {
+		r.Evidence = append(r.Evidence, "many jobs were deleted together, perhaps this one, too: "+text)
+	}
+	return r, err
 }
 
-// neverExisted is the reason for an ID that was not.
+// neverExisted is the reason for an ID that was not given out.
 func neverExisted(id, last int64) Reason {
 	return Reason{ID: "never-existed", Level: Warn, Verdict: fmt.Sprintf("There has never been a job %d here.", id),
-		Evidence: []string{fmt.Sprintf("the last ID that was drawn here is %d", last)}, Remedy: "look whether this is the right database"}
+		Evidence: []string{fmt.Sprintf("the last ID that was given out here is %d", last)}, Remedy: "look whether this is the right database"}
 }
 
 // otherSchemas returns the reason for an ID that was never drawn, with the other schemas of errand.
@@ -131,44 +166,6 @@ func (f *facts) otherSchemas(ctx context.Context, id, last int64) ([]Reason, err
 	return []Reason{r}, nil
 }
 
-// findKey reads the live job that has the key, or else the one that had it last.
-func (f *facts) findKey(ctx context.Context) ([]Reason, error) {
-	var newest *queue.Record
-	var newestLive *queue.Record
-	see := func(r queue.Record) bool {
-		isLive := r.Status == queue.StatusPending || r.Status == queue.StatusRunning || r.Status == queue.StatusHeld
-		if isLive && (newestLive == nil || newestLive.ID < r.ID) {
-			newestLive = &r
-		}
-		if newest == nil || newest.ID < r.ID {
-			newest = &r
-		}
-		return !isLive
-	}
-	if f.server != nil {
-		var id int64
-		err := f.server.rows(ctx, "live_key", func(r *sql.Rows) error { return r.Scan(&id) }, f.question.Key, f.question.Queue)
-		if ok, err := f.tryOrNote(ctx, "which live job has the key", err); err != nil {
-			return nil, err
-		} else if ok && id > 0 {
-			return nil, f.read(ctx, id)
-		}
-	}
-	isAll, err := f.list(ctx, queue.Filter{Key: f.question.Key, Queue: f.question.Queue}, see)
-	if err != nil {
-		return nil, err
-	}
-	if found := cmp.Or(newestLive, newest); found != nil {
-		return nil, f.read(ctx, found.ID)
-	}
-	r := Reason{ID: "no-such-key", Level: Warn, Verdict: fmt.Sprintf("No job has the key %q.", f.question.Key), Evidence: []string{
-		"none was committed, or it has ended and was pruned"}, Remedy: "look at the program that enqueues it, and whether the key and the queue are spelled so"}
-	if !isAll {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("looked at the live jobs, and at the newest of the others: %d pages", maxPages))
-	}
-	return []Reason{r}, nil
-}
-
 // findOldest reads the due job of the queue or the kind that has waited longest, or the next one
 // that will be due.
 func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
@@ -180,7 +177,11 @@ func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
 		if ok && id > 0 {
 			return nil, f.read(ctx, id)
 		}
-		return f.nothingWaits(ctx)
+		reasons, err := f.nothingWaits(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return f.perhapsUncommitted(ctx, reasons)
 	}
 	filter := queue.Filter{Queue: f.question.Queue, Kind: f.question.Kind, Status: queue.StatusPending}
 	var oldest *queue.Record
@@ -225,7 +226,7 @@ func (f *facts) oldest(ctx context.Context) (id int64, ok bool, err error) {
 		}
 	}
 	for _, name := range queues {
-		err := f.server.rows(ctx, "oldest", func(r *sql.Rows) error { return r.Scan(&id) }, name, f.question.Kind, 100, 10_000)
+		err := f.server.rows(ctx, "oldest", func(r *sql.Rows) error { return r.Scan(&id) }, name, f.question.Kind, 100, maxDue)
 		if ok, err := f.tryOrNote(ctx, "which job of the queue "+name+" waits", err); !ok || id > 0 {
 			return id, ok, err
 		}
@@ -236,9 +237,14 @@ func (f *facts) oldest(ctx context.Context) (id int64, ok bool, err error) {
 // nothingWaits returns the reason for a queue or a kind of which no job is pending.
 func (f *facts) nothingWaits(ctx context.Context) ([]Reason, error) {
 	q := f.question
+	if q.Kind != "" {
+		if reasons, err := f.unknownKind(ctx); err != nil || len(reasons) > 0 {
+			return reasons, err
+		}
+	}
 	if q.Queue == "" {
 		return []Reason{{ID: "nothing-waits", Level: OK, Verdict: "No job of the kind " + q.Kind + " waits.",
-			Evidence: []string{"the newest pending jobs of all queues were looked at"}}}, nil
+			Evidence: []string{fmt.Sprintf("up to %d pending jobs of each queue were looked at", maxDue)}}}, nil
 	}
 	counts, err := f.inspector.Counts(ctx)
 	if err != nil {
@@ -248,7 +254,7 @@ func (f *facts) nothingWaits(ctx context.Context) ([]Reason, error) {
 	for _, c := range counts {
 		names = append(names, c.Queue)
 		if c.Queue == q.Queue {
-			evidence = append(evidence, fmt.Sprintf("%d jobs are %s", c.Jobs, c.Status))
+			evidence = append(evidence, fmt.Sprintf("%s: %s", c.Status, about(c)))
 		}
 	}
 	if len(evidence) > 0 {
@@ -258,9 +264,17 @@ func (f *facts) nothingWaits(ctx context.Context) ([]Reason, error) {
 		}
 		return []Reason{{ID: "nothing-waits", Level: OK, Verdict: "No job " + of + " waits.", Evidence: evidence}}, nil
 	}
-	r := Reason{ID: "empty-queue", Level: Warn, Verdict: "No job is in the queue " + q.Queue + ".", Remedy: "look how the program that enqueues spells the queue"}
-	if near := spelling.Nearest(q.Queue, slices.Compact(names)); len(near) > 0 {
-		r.Evidence = append(r.Evidence, "queues with similar names: "+fmt.Sprint(near))
+	r := Reason{ID: "empty-queue", Level: Warn, Verdict: "No job is in the queue " + q.Queue + ".", Remedy: "look at how the program that enqueues spells the queue"}
+	if near := nearest(q.Queue, names); near != "" {
+		r.Evidence = append(r.Evidence, "queues with similar names: "+near)
 	}
 	return []Reason{r}, nil
+}
+
+// about returns a number of jobs, and says so if the backend has estimated it.
+func about(c queue.Count) string {
+	if c.Exact {
+		return count(c.Jobs, "job")
+	}
+	return "about " + count(c.Jobs, "job")
 }

@@ -200,3 +200,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// wantDead waits until the server's statistics have dead rows.
+func wantDead(t *testing.T, db *sql.DB, what string) {
+	t.Helper()
+	eventually(t, what, func() (has bool) {
+		err := db.QueryRowContext(t.Context(), `SELECT n_dead_tup > 0 FROM pg_stat_all_tables WHERE relid = 'errand.jobs'::regclass`).Scan(&has)
+		return err == nil && has
+	})
+}

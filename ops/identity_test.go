@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,6 +32,22 @@ func TestIdentity(t *testing.T) {
 		f, err := c.look(t.Context(), &doctor{server: &server{name: "PostgreSQL", identity: c.is}})
 		if err != nil || f.level != c.level || f.value != c.value {
 			t.Errorf("%s: got %s, %q, %v, want %s, %q", c.name, f.level, f.value, err, c.level, c.value)
+		}
+	}
+}
+
+// TestSkew: Explain tells of a clock that is wrong for certain.
+func TestSkew(t *testing.T) {
+	asked := time.Now()
+	for ahead, want := range map[time.Duration]string{
+		0:                       "",
+		1400 * time.Millisecond: "", // half of the answer's second may be it
+		time.Minute:             "the database's clock is 1m0s ahead of that of this host",
+		-2 * time.Second:        "the database's clock is 2s behind that of this host",
+	} {
+		i := identity{asked: asked, replied: asked.Add(time.Second), clock: asked.Add(time.Second/2 + ahead)}
+		if got := strings.Join(i.skew(), "\n"); got != want {
+			t.Errorf("%v ahead: got %q, want %q", ahead, got, want)
 		}
 	}
 }

@@ -15,31 +15,50 @@ const crashed = "errand: the lease of worker "
 // ended returns why a job that neither waits nor runs will not run.
 func (f *facts) ended(ctx context.Context) ([]Reason, error) {
 	j := f.job
-	attempts := fmt.Sprintf("it has used %d of %d attempts", j.Attempt, j.MaxAttempts)
-	retry := command("jobs", "retry", j.ID)
+	attempts := fmt.Sprintf("it has used %d of %s", j.Attempt, count(j.MaxAttempts, "attempt"))
+	retry, holder, err := f.retry(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ago := func(t time.Time) string {
 		return fmt.Sprintf("%v ago, at %s", short(f.at.Sub(t)), t.Format(time.RFC3339))
 	}
 	switch j.Status {
 	case queue.StatusCompleted:
-		return []Reason{{ID: "completed", Level: OK, Verdict: fmt.Sprintf("Job %d is done, %s.", j.ID, ago(j.FinishedAt)), Evidence: []string{attempts}}}, nil
+		return []Reason{{ID: "completed", Level: OK, Verdict: fmt.Sprintf("Job %d was completed %s.", j.ID, ago(j.FinishedAt)), Evidence: []string{attempts}}}, nil
 	case queue.StatusCancelled:
-		r := Reason{ID: "cancelled", Level: OK, Verdict: fmt.Sprintf("Job %d was cancelled, %s.", j.ID, ago(j.CancelAt)), Evidence: []string{attempts},
-			Remedy: "to run it nevertheless: " + retry}
-		entry, ok, err := f.audited(ctx, j.ID, "jobs.cancel")
-		if ok {
-			r.Evidence = append(r.Evidence, entry)
-		}
+		r := Reason{ID: "cancelled", Level: OK, Verdict: fmt.Sprintf("Job %d was cancelled %s.", j.ID, ago(j.CancelAt)), Evidence: append(holder, attempts),
+			Remedy: "to run it all the same: " + retry}
+		by, err := f.canceller(ctx)
+		r.Evidence = append(r.Evidence, by...)
 		return []Reason{r}, err
 	case queue.StatusHeld:
-		return []Reason{{ID: "held", Level: Fail, Verdict: fmt.Sprintf("Job %d is held: it would be dead, and the rule of its queue keeps its group in order.", j.ID),
-			Evidence: []string{attempts, fmt.Sprintf("group %q of queue %s waits for it", j.Group, j.Queue)},
-			Remedy:   "mend the cause, then " + retry + ". Or " + command("jobs", "cancel", j.ID) + ", which lets its group pass"}}, nil
+		return []Reason{{ID: "held", Level: Fail, Verdict: fmt.Sprintf("Job %d is held: it has failed for good, and the rule of its queue lets no other job of its group pass.", j.ID),
+			Evidence: []string{attempts, fmt.Sprintf("the group %q of the queue %s waits for it", j.Group, j.Queue)},
+			Remedy:   "mend the cause, then " + retry + ". Or " + f.command("jobs", "cancel", j.ID) + ", which lets its group pass"}}, nil
 	case queue.StatusDead:
-		return []Reason{f.dead(attempts, retry)}, nil
+		r := f.dead(attempts, retry)
+		r.Evidence = append(r.Evidence, holder...)
+		return []Reason{r}, nil
 	}
 	return []Reason{{ID: "foreign-status", Level: Fail, Verdict: fmt.Sprintf("Job %d has the status %s, which errand does not set.", j.ID, j.Status),
-		Evidence: []string{"a statement that is not errand's has written it"}, Remedy: "set its status by SQL to pending or dead"}}, nil
+		Evidence: []string{"SQL that is not errand's has written it"}, Remedy: "set its status to pending or dead, by SQL"}}, nil
+}
+
+// retry returns how to run the job again. A live job that has its key keeps it from that: evidence
+// says so.
+func (f *facts) retry(ctx context.Context) (remedy string, evidence []string, err error) {
+	j := f.job
+	remedy = f.command("jobs", "retry", j.ID)
+	if j.Key == "" || j.Status != queue.StatusDead && j.Status != queue.StatusCancelled {
+		return remedy, nil, nil
+	}
+	holder, err := f.liveKey(ctx, j.Queue, j.Key)
+	if err != nil || holder == 0 {
+		return remedy, nil, err
+	}
+	return fmt.Sprintf("wait until job %d has ended, or: %s. Only then %s", holder, f.command("jobs", "cancel", holder), remedy),
+		[]string{fmt.Sprintf("job %d is live and has its key %q, so a retry is refused", holder, j.Key)}, nil
 }
 
 // dead returns why a job is dead.
@@ -56,9 +75,9 @@ func (f *facts) dead(attempts, retry string) Reason {
 	switch {
 	case strings.HasPrefix(j.LastError, crashed):
 		r.ID, r.Verdict = "dead-crashed", fmt.Sprintf("Job %d is dead: its worker crashed, froze or was cut off in its last attempt.", j.ID)
-		r.Evidence = append(r.Evidence, fmt.Sprintf("%d of its last %d failures are leases that expired", crashes, len(j.History)))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("%s in its history, %d by an expired lease", count(len(j.History), "failure"), crashes))
 		if crashes > 1 {
-			r.Remedy = "it may kill its process: look at the memory and the logs of " + crashedWorker(j.LastError) + ", then " + retry
+			r.Remedy = "it may be the job that kills its process: look at the memory and the logs of " + crashedWorker(j.LastError) + ", then " + retry
 		}
 	case j.Attempt < j.MaxAttempts:
 		r.ID, r.Verdict = "dead-discarded", fmt.Sprintf("Job %d is dead: its handler has discarded it.", j.ID)

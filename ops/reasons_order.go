@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -18,17 +19,22 @@ func (f *facts) ordered(ctx context.Context) ([]Reason, error) {
 	if err != nil || !ok || first.ID == j.ID {
 		return nil, err
 	}
-	r := Reason{Level: OK, Remedy: command("explain", first.ID), Evidence: []string{
-		fmt.Sprintf("job %d, of the kind %s, is %s, and has used %d of %d attempts", first.ID, first.Kind, first.Status, first.Attempt, first.MaxAttempts)}}
+	r := Reason{Level: OK, Remedy: f.command("explain", first.ID), Evidence: []string{
+		fmt.Sprintf("job %d of the kind %s is %s, and has used %d of %s", first.ID, first.Kind, first.Status, first.Attempt, count(first.MaxAttempts, "attempt"))}}
 	behind := fmt.Sprintf("Job %d waits for job %d of its group %q, ", j.ID, first.ID, j.Group)
-	switch {
+	isHandled := func(w queue.WorkerRecord) bool { return handles(w, first.Kind) }
+	switch serving := f.serving(); {
 	case first.Status == queue.StatusHeld:
 		r.ID, r.Level, r.Verdict = "behind-held", Fail, behind+"which is held."
-		r.Remedy = "mend what made it fail, then " + command("jobs", "retry", first.ID) + ". Or " + command("jobs", "cancel", first.ID)
+		r.Remedy = "mend what made it fail, then " + f.command("jobs", "retry", first.ID) + ". Or " + f.command("jobs", "cancel", first.ID)
 	case first.Status == queue.StatusRunning:
 		r.ID, r.Verdict = "behind-running", behind+"which runs."
+	case slices.Contains(f.pauses, first.Kind):
+		r.ID, r.Level, r.Verdict = "behind-stuck", Warn, behind+fmt.Sprintf("whose kind %s is paused.", first.Kind)
+	case len(serving) > 0 && !slices.ContainsFunc(serving, isHandled):
+		r.ID, r.Level, r.Verdict = "behind-stuck", Fail, behind+fmt.Sprintf("which no live worker handles: its kind is %s.", first.Kind)
 	case first.Attempt > 0 && first.ScheduledAt.After(f.at):
-		r.ID, r.Level, r.Verdict = "behind-back-off", Warn, behind+fmt.Sprintf("which has failed and is tried again in %v.", short(first.ScheduledAt.Sub(f.at)))
+		r.ID, r.Level, r.Verdict = "behind-back-off", Warn, behind+fmt.Sprintf("which has failed and runs again in %v.", short(first.ScheduledAt.Sub(f.at)))
 	default:
 		r.ID, r.Verdict = "behind-pending", behind+"which has not run yet."
 	}
@@ -62,51 +68,37 @@ func (f *facts) firstOfLine(ctx context.Context) (first queue.Record, ok bool, e
 	return first, ok, nil
 }
 
-// manyAhead is how many jobs Explain counts before the job.
-const manyAhead = 1000
+// manyAhead is from how many jobs before the job on Explain warns.
+const manyAhead = 100
 
-// ahead returns how many due jobs come before the job.
+// ahead returns how many due jobs the workers of the job would claim before it.
 func (f *facts) ahead(ctx context.Context) ([]Reason, error) {
 	j := f.job
-	if j.Ordered { // the groups take turns
+	if j.Ordered || f.knowsWorkers && len(f.claimers) == 0 { // lines take turns; and nobody claims any
 		return nil, nil
 	}
-	n := 0
-	if f.server != nil {
-		err := f.server.rows(ctx, "ahead", func(r *sql.Rows) error { return r.Scan(&n) }, j.ID)
-		if ok, err := f.tryOrNote(ctx, "how many jobs come before it", err); !ok {
-			return nil, err
-		}
-	} else {
-		_, err := f.list(ctx, queue.Filter{Queue: j.Queue, Status: queue.StatusPending}, func(r queue.Record) bool {
-			if !r.Ordered && r.ID != j.ID && !r.ScheduledAt.After(f.at) && isBefore(r, *j) {
-				n++
-			}
-			return n <= manyAhead
-		})
-		if err != nil {
-			return nil, err
-		}
+	c, ok, err := f.claimable(ctx, j.Queue, j, f.claimers)
+	if err != nil || !ok || c.jobs == 0 {
+		return nil, err
 	}
-	if n == 0 {
-		return nil, nil
+	evidence := []string{fmt.Sprintf("it has been due for %v, with the priority %d", short(f.at.Sub(j.ScheduledAt)), j.Priority)}
+	if !c.isAll {
+		evidence = append(evidence, fmt.Sprintf("only %d due jobs before it were looked at: there are more", maxDue))
 	}
-	many := fmt.Sprint(n)
-	if n > manyAhead {
-		many = fmt.Sprintf("more than %d", manyAhead)
+	pace, err := f.pace(ctx, c.jobs)
+	if err != nil {
+		return nil, err
 	}
-	return []Reason{{ID: "jobs-ahead", Level: levelOf(n, 100, 1<<30), Verdict: fmt.Sprintf("%s due jobs of the queue %s come before job %d.", many, j.Queue, j.ID),
-		Evidence: []string{fmt.Sprintf("it has been due for %v, with the priority %d", short(f.at.Sub(j.ScheduledAt)), j.Priority)},
+	of := "the queue " + j.Queue
+	if f.takesTurns(j.Queue) {
+		of = fmt.Sprintf("the group %q of the queue %s", j.Group, j.Queue)
+	}
+	verb := "come"
+	if c.jobs == 1 {
+		verb = "comes"
+	}
+	return []Reason{{ID: "jobs-ahead", Level: levelOf(c.jobs, manyAhead, 1<<30),
+		Verdict:  fmt.Sprintf("%s of %s %s before job %d.", count(c.jobs, "due job"), of, verb, j.ID),
+		Evidence: slices.Concat(evidence, pace, c.others),
 		Remedy:   "wait; or add workers, or give urgent jobs a lower Priority or a queue of their own"}}, nil
-}
-
-// isBefore reports whether a claim takes a before b.
-func isBefore(a, b queue.Record) bool {
-	if a.Priority != b.Priority {
-		return a.Priority < b.Priority
-	}
-	if !a.ScheduledAt.Equal(b.ScheduledAt) {
-		return a.ScheduledAt.Before(b.ScheduledAt)
-	}
-	return a.ID < b.ID
 }

@@ -18,10 +18,18 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 		switch {
 		case !r.Paused || r.Queue != j.Queue:
 		case r.Group == "":
-			reasons = append(reasons, Reason{ID: "queue-paused", Level: Warn, Verdict: "The queue " + j.Queue + " is paused.", Remedy: command("queues", "resume", j.Queue)})
+			by, err := f.pauser(ctx, "queue", j.Queue, "")
+			if err != nil {
+				return nil, err
+			}
+			reasons = append(reasons, Reason{ID: "queue-paused", Level: Warn, Verdict: "The queue " + j.Queue + " is paused.", Evidence: by, Remedy: f.command("queues", "resume", j.Queue)})
 		case r.Group == j.Group:
-			reasons = append(reasons, Reason{ID: "group-paused", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is paused.", j.Group, j.Queue),
-				Remedy: command("queues", "resume", j.Queue, "--group", j.Group)})
+			by, err := f.pauser(ctx, "queue", j.Queue, j.Group)
+			if err != nil {
+				return nil, err
+			}
+			reasons = append(reasons, Reason{ID: "group-paused", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is paused.", j.Group, j.Queue), Evidence: by,
+				Remedy: f.command("queues", "resume", j.Queue, "--group", j.Group)})
 		}
 	}
 	pauser, ok := queue.As[queue.Pauser](f.queue)
@@ -32,8 +40,13 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 	if ok, err := f.tryOrNote(ctx, "whether the kind is paused", err); !ok {
 		return reasons, err
 	}
+	f.pauses = kinds
 	if slices.Contains(kinds, j.Kind) {
-		reasons = append(reasons, Reason{ID: "kind-paused", Level: Warn, Verdict: "The kind " + j.Kind + " is paused.", Remedy: command("kinds", "resume", j.Kind)})
+		by, err := f.pauser(ctx, "kind", j.Kind, "")
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, Reason{ID: "kind-paused", Level: Warn, Verdict: "The kind " + j.Kind + " is paused.", Evidence: by, Remedy: f.command("kinds", "resume", j.Kind)})
 	}
 	return reasons, nil
 }
@@ -52,45 +65,58 @@ func (f *facts) readRules(ctx context.Context) error {
 	return nil
 }
 
+// raiseLimit begins the remedy of a limit. A command follows.
+const raiseLimit = "wait, or raise the limit, which lasts until a program sets its rules again: "
+
 // limited returns the limits that are reached, of the queue and of the job's group.
 func (f *facts) limited(ctx context.Context) (reasons []Reason, err error) {
 	j := f.job
-	queueRule, groupRule := f.rule(""), f.rule(j.Group)
-	if n := queueRule.Running; n > 0 {
+	if n := f.rule("").Running; n > 0 {
 		runs, oldest, err := f.countRunning(ctx, queue.Filter{Queue: j.Queue}, n)
 		if err != nil {
 			return nil, err
 		}
 		if runs >= n {
-			reasons = append(reasons, Reason{ID: "queue-limit", Level: Warn, Verdict: fmt.Sprintf("The queue %s is at its limit of %d running jobs.", j.Queue, n),
-				Evidence: oldest, Remedy: "wait, or raise Running in the rule of the queue"})
+			reasons = append(reasons, Reason{ID: "queue-limit", Level: Warn, Verdict: fmt.Sprintf("The queue %s is at its limit of %s.", j.Queue, count(n, "running job")),
+				Evidence: oldest, Remedy: raiseLimit + f.command("queues", "limit", j.Queue, "--running", 2*n)})
 		}
 	}
-	perGroup := queueRule.PerGroup
-	if j.Group != "" && groupRule.PerGroup != 0 {
-		perGroup = groupRule.PerGroup
-	}
-	if j.Group != "" && perGroup > 0 {
+	if perGroup := f.perGroup(j.Queue, j.Group); j.Group != "" && perGroup > 0 {
 		runs, oldest, err := f.countRunning(ctx, queue.Filter{Queue: j.Queue, Group: j.Group}, perGroup)
 		if err != nil {
 			return nil, err
 		}
 		if runs >= perGroup {
-			reasons = append(reasons, Reason{ID: "group-limit", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is at its limit of %d running jobs.", j.Group, j.Queue, perGroup),
-				Evidence: oldest, Remedy: "wait, or raise PerGroup in the rule of the queue or the group"})
+			raise := f.command("queues", "limit", j.Queue, "--per-group", 2*perGroup)
+			if f.rule(j.Group).PerGroup != 0 {
+				raise = f.command("queues", "limit", j.Queue, "--group", j.Group, "--per-group", 2*perGroup)
+			}
+			reasons = append(reasons, Reason{ID: "group-limit", Level: Warn, Verdict: fmt.Sprintf("The group %q of the queue %s is at its limit of %s.", j.Group, j.Queue, count(perGroup, "running job")),
+				Evidence: oldest, Remedy: raiseLimit + raise})
 		}
 	}
 	return reasons, nil
 }
 
 // rule returns the rule of a group of the job's queue, or of the queue for "".
-func (f *facts) rule(group string) queue.Rule {
+func (f *facts) rule(group string) queue.Rule { return f.ruleOf(f.job.Queue, group) }
+
+// ruleOf returns the rule of a group of a queue, or of the queue for "".
+func (f *facts) ruleOf(name, group string) queue.Rule {
 	for _, r := range f.rules {
-		if r.Queue == f.job.Queue && r.Group == group {
+		if r.Queue == name && r.Group == group {
 			return r
 		}
 	}
 	return queue.Rule{}
+}
+
+// perGroup returns how many jobs of the group may run at once; 0 or less means any number.
+func (f *facts) perGroup(name, group string) int {
+	if own := f.ruleOf(name, group).PerGroup; group != "" && own != 0 {
+		return own
+	}
+	return f.ruleOf(name, "").PerGroup
 }
 
 // countRunning counts running jobs up to most, and says which have run longest.
@@ -105,7 +131,7 @@ func (f *facts) countRunning(ctx context.Context, filter queue.Filter, most int)
 		return n < most
 	})
 	for _, r := range oldest {
-		longest = append(longest, fmt.Sprintf("job %d of worker %s runs for %v", r.ID, r.Worker, short(f.at.Sub(r.StartedAt))))
+		longest = append(longest, fmt.Sprintf("job %d of the worker %s has been running for %v", r.ID, r.Worker, short(f.at.Sub(r.StartedAt))))
 	}
-	return n, longest, err
+	return n, append(longest, more(n-3)...), err
 }

@@ -13,19 +13,19 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	j := f.job
 	ran := f.at.Sub(j.StartedAt)
 	evidence := []string{
-		fmt.Sprintf("worker %s has it since %s, attempt %d of %d", j.Worker, j.StartedAt.Format(time.RFC3339), j.Attempt, j.MaxAttempts),
+		fmt.Sprintf("the worker %s has had it since %s, in attempt %d of %d", j.Worker, j.StartedAt.Format(time.RFC3339), j.Attempt, j.MaxAttempts),
 	}
 	if !j.LeaseEnds.After(j.LockedAt) {
 		return []Reason{f.withoutLease(evidence)}, nil
 	}
-	evidence = append(evidence, fmt.Sprintf("its lease was last extended %v ago, for %v", short(f.at.Sub(j.LockedAt)), short(j.LeaseEnds.Sub(j.LockedAt))))
+	evidence = append(evidence, fmt.Sprintf("its lease was taken or extended %v ago, for %v", short(f.at.Sub(j.LockedAt)), short(j.LeaseEnds.Sub(j.LockedAt))))
 	holder, isKnown := f.worker(j.Worker)
 	switch expired := f.at.Sub(j.LeaseEnds); {
 	case expired >= 0:
 		r := Reason{ID: "lease-expired", Evidence: evidence, Level: levelOf(expired, 0, max(j.LeaseEnds.Sub(j.LockedAt), time.Second)),
 			Verdict: fmt.Sprintf("The lease of job %d expired %v ago: its worker has crashed, hangs or is cut off.", j.ID, short(expired)),
-			Remedy:  "any worker reclaims it within another lease, and later if it has crashed before: start one if none runs"}
-		if f.knowsWorkers && len(living(f.workers)) == 0 {
+			Remedy:  "a live worker reclaims it within one more lease; if it has crashed before, within three. Start a worker if none runs"}
+		if f.knowsWorkers && len(living(f.workers)) == 0 { // so nobody reclaims it
 			r.Level, r.Remedy = Fail, "no worker is alive to reclaim it: start one"
 		}
 		return []Reason{r}, nil
@@ -34,16 +34,17 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 			Verdict: fmt.Sprintf("Job %d is held by a worker that has vanished.", j.ID),
 			Remedy:  fmt.Sprintf("its lease ends in %v; then any live worker reclaims it", short(-expired))}}, nil
 	case !j.CancelAt.IsZero():
-		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: evidence,
+		by, err := f.canceller(ctx)
+		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: append(evidence, by...),
 			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(f.at.Sub(j.CancelAt))),
-			Remedy:  "its handler has to end when its context does; the worker's log names handlers that ignore it"}}, nil
+			Remedy:  "wait: the worker learns of it within a third of its lease. The handler has to return when its context ends; the worker's log names handlers that do not"}}, err
 	}
 	long, why, err := f.longRun(ctx, ran)
 	if err != nil || ran <= long {
-		return []Reason{{ID: "running", Level: OK, Evidence: evidence, Verdict: fmt.Sprintf("Job %d runs, for %v.", j.ID, short(ran))}}, err
+		return []Reason{{ID: "running", Level: OK, Evidence: evidence, Verdict: fmt.Sprintf("Job %d has been running for %v.", j.ID, short(ran))}}, err
 	}
-	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v.", j.ID, short(ran)),
-		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, command("jobs", "cancel", j.ID))}}, nil
+	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v, which is long.", j.ID, short(ran)),
+		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, f.command("jobs", "cancel", j.ID))}}, nil
 }
 
 const (
@@ -58,7 +59,7 @@ const (
 // why: twice as long as nearly all of the kind's last runs, if the backend knows them. A job that
 // has run shorter than alwaysShort is not worth asking for.
 func (f *facts) longRun(ctx context.Context, ran time.Duration) (long time.Duration, why string, err error) {
-	long, why = usuallyShort, fmt.Sprintf("few runs of the kind are known; most jobs take less than %v", usuallyShort)
+	long, why = usuallyShort, fmt.Sprintf("too few runs of the kind are known to compare with; most jobs take less than %v", usuallyShort)
 	statistician, ok := queue.As[queue.Statistician](f.queue)
 	if !ok || ran < alwaysShort {
 		return long, why, nil
@@ -73,7 +74,7 @@ func (f *facts) longRun(ctx context.Context, ran time.Duration) (long time.Durat
 	}
 	if n := runs.Count(); n >= enoughRuns {
 		p99 := runs.Quantile(0.99)
-		long, why = max(2*p99, alwaysShort), fmt.Sprintf("of the kind's %d runs in the last day, 99 %% took about %v at most", n, short(p99))
+		long, why = max(2*p99, alwaysShort), fmt.Sprintf("99 %% of the %d runs of its kind in the last day took about %v at most", n, short(p99))
 	}
 	return long, why, nil
 }
@@ -86,6 +87,6 @@ func (f *facts) withoutLease(evidence []string) Reason {
 	j := f.job
 	held := f.at.Sub(j.LockedAt)
 	return Reason{ID: "no-lease", Level: levelOf(held, stale, 2*stale), Evidence: evidence,
-		Verdict: fmt.Sprintf("Job %d was claimed %v ago by a statement that is not errand's, without a lease.", j.ID, short(held)),
+		Verdict: fmt.Sprintf("Job %d was claimed %v ago by SQL that is not errand's, without a lease.", j.ID, short(held)),
 		Remedy:  fmt.Sprintf("look at %s; errand's workers reclaim it %v after its claim", j.Worker, stale)}
 }

@@ -3,20 +3,28 @@ package ops
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // pending returns what keeps a pending job from running, the most certain reason first.
 func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 	isDue := !f.job.ScheduledAt.After(f.at)
 	if !isDue {
-		reasons = append(reasons, f.notDue())
+		later, err := f.notDue(ctx)
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, later)
 	}
 	looks := []func(context.Context) ([]Reason, error){
-		f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.ordered, f.limited, f.rated,
+		f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.served, f.ordered, f.limited, f.rated,
 	}
 	if isDue {
-		looks = append(looks, f.served, f.ahead)
+		looks = append(looks, f.inLine)
 	}
 	for _, look := range looks {
 		more, err := look(ctx)
@@ -26,9 +34,29 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 		reasons = append(reasons, more...)
 	}
 	if len(reasons) == 0 {
-		reasons = append(reasons, f.unexplained())
+		rest, err := f.noReason(ctx)
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, rest)
 	}
+	slices.SortStableFunc(reasons, func(a, b Reason) int { return a.rank() - b.rank() })
 	return reasons, nil
+}
+
+// passing are the reasons that end by themselves.
+var passing = []string{
+	"delayed", "put-off", "back-off", "just-due", "given-back", "behind-running", "behind-pending", "behind-back-off",
+	"queue-limit", "group-limit", "queue-rate", "group-rate", "throttled", "workers-draining", "workers-busy", "claims-hang", "starved",
+	"jobs-ahead",
+}
+
+// rank is 0 for a reason that a person has to end. Those that end by themselves come behind.
+func (r Reason) rank() int {
+	if slices.Contains(passing, r.ID) {
+		return 1
+	}
+	return 0
 }
 
 // never is the year from which on a due time means that the job never runs. Backends show infinity
@@ -36,42 +64,104 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 const never = 9999
 
 // notDue returns why a job is not due yet.
-func (f *facts) notDue() Reason {
+func (f *facts) notDue(ctx context.Context) (Reason, error) {
 	j := f.job
-	in := j.ScheduledAt.Sub(f.at)
-	due := fmt.Sprintf("it is due in %v, at %s by the database's clock", short(in), j.ScheduledAt.Format(time.RFC3339))
-	runNow := "wait, or run it now: " + command("jobs", "reschedule", j.ID, "--now")
+	evidence := []string{fmt.Sprintf("it is due in %v, at %s by the database's clock", short(j.ScheduledAt.Sub(f.at)), j.ScheduledAt.Format(time.RFC3339))}
+	if f.server != nil {
+		evidence = append(evidence, f.server.identity.skew()...)
+	}
+	if f.knowsWorkers && len(living(f.workers)) == 0 {
+		evidence = append(evidence, "no worker is alive now: start one before that")
+	}
+	runNow := "wait, or run it now: " + f.command("jobs", "reschedule", j.ID, "--now")
 	switch {
 	case j.ScheduledAt.Year() >= never:
 		return Reason{ID: "never-due", Level: Warn, Verdict: fmt.Sprintf("Job %d is scheduled for never.", j.ID),
-			Evidence: []string{"SQL has set its scheduled_at to " + j.ScheduledAt.Format(time.RFC3339) + " or later"}, Remedy: runNow}
+			Evidence: []string{"SQL has set its scheduled_at to " + j.ScheduledAt.Format(time.RFC3339) + " or later"},
+			Remedy:   "run it now: " + f.command("jobs", "reschedule", j.ID, "--now")}, nil
 	case j.Attempt > 0:
 		return Reason{ID: "back-off", Level: levelOf(j.Attempt, 2, max(j.MaxAttempts, 3)), Remedy: "mend what makes it fail; " + runNow,
 			Verdict:  fmt.Sprintf("Job %d has failed and waits for its next attempt.", j.ID),
-			Evidence: []string{due, fmt.Sprintf("it has used %d of %d attempts; last_error and history say how they ended", j.Attempt, j.MaxAttempts)}}
+			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; its last error and its history say how they ended", j.Attempt, count(j.MaxAttempts, "attempt")))}, nil
 	case j.UpdatedAt.Sub(j.CreatedAt) > time.Second:
-		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: runNow, Evidence: []string{due,
-			"it was changed at " + j.UpdatedAt.Format(time.RFC3339) + ": its handler has snoozed it, a worker has released it, or a person has rescheduled it"}}
+		by, ok, err := f.rescheduler(ctx)
+		if !ok {
+			by = fmt.Sprintf("it was changed at %s: its handler has snoozed it, a worker has released it (a limit, a circuit breaker), or a program has rescheduled it",
+				j.UpdatedAt.Format(time.RFC3339))
+		}
+		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: runNow, Evidence: append(evidence, by)}, err
 	}
-	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: []string{due}, Remedy: runNow}
+	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: runNow}, nil
+}
+
+// rescheduler returns who has last changed the job, if the audit log says so.
+func (f *facts) rescheduler(ctx context.Context) (text string, ok bool, err error) {
+	const near = 10 * time.Second
+	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{JobID: f.job.ID}, func(e queue.AuditEntry) bool {
+		return strings.HasPrefix(e.Action, "jobs.") && e.At.Sub(f.job.UpdatedAt).Abs() <= near
+	})
+	return "the audit log says who has changed it: " + entryText(entry), ok, err
+}
+
+// ahead returns how far the server's clock is ahead of the local one, which may be wrong by half of
+// the time that the answer took.
+func (i identity) ahead() time.Duration { return i.clock.Sub(i.asked.Add(i.replied.Sub(i.asked) / 2)) }
+
+// skew says that the server's clock differs from that of this host, if it does so by more than a second
+// and more than the answer took.
+func (i identity) skew() []string {
+	trip := i.replied.Sub(i.asked)
+	off := i.ahead()
+	switch beyond := off.Abs() - trip/2; {
+	case beyond < time.Second:
+		return nil
+	case off < 0:
+		return []string{fmt.Sprintf("the database's clock is %v behind that of this host", short(-off))}
+	}
+	return []string{fmt.Sprintf("the database's clock is %v ahead of that of this host", short(off))}
 }
 
 // soon is within which time a worker that was not woken claims a due job: its Poll, and a claim.
 const soon = 10 * time.Second
 
-// unexplained returns the reason for a due job that nothing known keeps from running.
-func (f *facts) unexplained() Reason {
+// noReason returns the reason for a due job that nothing known keeps from running.
+func (f *facts) noReason(ctx context.Context) (Reason, error) {
 	j := f.job
 	waits := f.at.Sub(j.ScheduledAt)
 	due := fmt.Sprintf("it became due at %s, by the database's clock", j.ScheduledAt.Format(time.RFC3339))
-	if waits < soon {
-		return Reason{ID: "just-due", Level: OK, Verdict: fmt.Sprintf("Job %d has been due for %v: the next claim takes it.", j.ID, short(waits)), Evidence: []string{due},
-			Remedy: "ask again in ten seconds"}
+	polls := overdue // from then on it shows if the workers have ended
+	for _, w := range f.free {
+		polls = max(polls, w.Poll+soon/2)
 	}
-	r := Reason{ID: "unexplained", Level: Fail, Verdict: fmt.Sprintf("Job %d has been due for %v, and nothing that is known keeps it from running.", j.ID, short(waits)),
-		Evidence: append([]string{due, "it is neither paused, locked, limited nor behind other jobs"}, f.idle...),
+	hasChanged := j.UpdatedAt.Sub(j.CreatedAt) > time.Second && j.UpdatedAt.Sub(j.ScheduledAt) > time.Second
+	if hasChanged && f.at.Sub(j.UpdatedAt) < polls {
+		by, ok, err := f.rescheduler(ctx)
+		if !ok {
+			by = "a worker has claimed it and given it back, or has reclaimed it after a crash; or a program has changed it"
+		}
+		return Reason{ID: "given-back", Level: Warn, Verdict: fmt.Sprintf("Job %d has changed %v ago, although it has been due for %v.", j.ID, short(f.at.Sub(j.UpdatedAt)), short(waits)),
+			Evidence: []string{due, by},
+			Remedy:   "ask again in ten seconds. If it says the same, look at the workers' logs: middleware or a shutdown releases it"}, err
+	}
+	if waits < polls {
+		return Reason{ID: "just-due", Level: OK, Verdict: fmt.Sprintf("Job %d has been due for %v: it waits for the next claim of a worker.", j.ID, short(waits)), Evidence: []string{due},
+			Remedy: fmt.Sprintf("ask again in %v", polls)}, nil
+	}
+	return f.unexplained(waits, due), nil
+}
+
+// unexplained returns the reason for a job that should have been claimed.
+func (f *facts) unexplained(waits time.Duration, due string) Reason {
+	j := f.job
+	r := Reason{ID: "unexplained", Level: Fail, Verdict: fmt.Sprintf("Job %d has been due for %v, and no reason was found.", j.ID, short(waits)),
+		Evidence: append([]string{due, "it is not paused, no limit holds it, no job comes before it, and no open transaction is seen that has locked it"}, describe(f.free)...),
 		Remedy:   "ask again in ten seconds. If it says the same, look at the workers' logs, and report a bug of errand with this answer"}
-	if !f.knowsWorkers {
+	switch {
+	case len(f.unknown) > 0:
+		r.Level, r.Evidence = Warn, append([]string{due}, describe(f.free)...)
+		r.Verdict = fmt.Sprintf("Job %d has been due for %v, and what is known does not say why.", j.ID, short(waits))
+		r.Remedy = "see what is not known, and ask again as a role that may see it"
+	case !f.knowsWorkers:
 		r.Remedy = "look whether a worker runs that serves the queue " + j.Queue + " and handles the kind " + j.Kind + ", and whether its log has errors of claims"
 	}
 	return r

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -96,6 +97,7 @@ const (
 	invalidSchema         = "3F000"
 	queryCanceled         = "57014"
 	lockNotAvailable      = "55P03"
+	internalError         = "XX000"
 )
 
 // sqlState returns the SQLSTATE code of err, which the errors of pgx and lib/pq tell, or "".
@@ -111,21 +113,25 @@ func sqlState(err error) string {
 func failed(ctx context.Context, err error) finding {
 	switch code := sqlState(err); {
 	case code == insufficientPrivilege:
-		return finding{Skipped, "a right is missing: " + err.Error(), "grant it, as docs/roles.sql does, or run this as a role that has it"}
+		return finding{Skipped, "a right is missing: " + err.Error(), "run docs/roles.sql, or ask as a role that has this right"}
 	case code == undefinedTable, code == undefinedColumn, code == undefinedFunction, code == invalidSchema:
 		return finding{Skipped, "something in the schema is missing: " + err.Error(), "see the check schema"}
 	case code == lockNotAvailable:
-		return finding{Warn, "the statement waits for a lock on a table: " + err.Error(), "see the check waits for the session that has locked the table"}
+		return finding{Warn, "a transaction has locked a table that the check reads", "see the check waits, which names the session that has locked the table"}
 	case code == queryCanceled, errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil:
-		return finding{Skipped, fmt.Sprintf("not known within %v", checkTimeout), "the server is busy, or its pool has no free connection: run it again, or the SQL by hand"}
+		return finding{Skipped, fmt.Sprintf("no answer within %v", checkTimeout),
+			"the server is busy, or this program's pool has no free connection: run it again, or run the SQL of the check by hand"}
 	}
-	return finding{Warn, "the check has failed: " + err.Error(), "run its SQL by hand"}
+	if u := reach.Check(err); u != nil {
+		return finding{Fail, u.Error(), u.Advice}
+	}
+	return finding{Warn, "the check has failed: " + err.Error(), "run the SQL of the check by hand"}
 }
 
 // needsStats returns the finding of a check that has found nothing, but may not see the sessions of
 // other roles.
 func (s *server) needsStats(what string) finding {
-	return finding{Skipped, what + ", but this role sees only its own sessions", "GRANT pg_read_all_stats TO " + s.role}
+	return finding{Skipped, what + ", but this role does not see what sessions of other roles do", "GRANT pg_read_all_stats TO " + s.role}
 }
 
 // seconds makes a duration of what a statement returns as seconds.

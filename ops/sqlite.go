@@ -44,20 +44,22 @@ func reachFile(ctx context.Context, d *doctor) (finding, error) {
 	var version string
 	err := errors.Join(
 		d.file.row(ctx, "SELECT sqlite_version()", &version),
-		d.file.row(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'", &d.file.path),
+		d.file.row(ctx, filePath, &d.file.path),
 	)
-	d.file.name = "SQLite " + version
 	if err != nil {
 		return finding{Fail, "the file cannot be read: " + err.Error(), "look whether it is there, and whether this user may read and write it and its folder"}, nil
 	}
+	d.file.name = "SQLite " + version
 	return finding{value: d.file.name + ", " + d.file.path}, nil
 }
+
+const filePath = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
 func fileSchema(ctx context.Context, d *doctor) (finding, error) {
 	var found int
 	err := d.file.row(ctx, "SELECT coalesce(max(version), 0) FROM errand_migrations", &found)
 	if err != nil && strings.Contains(err.Error(), "no such table") {
-		return finding{Fail, fmt.Sprintf("the tables %s* are not in this file", d.file.tables.Schema), "run sqlite.Migrate with the same Options"}, nil
+		return finding{Fail, fmt.Sprintf("this file has no tables %s…", d.file.tables.Schema), "run sqlite.Migrate with the same Options"}, nil
 	}
 	return judgeVersion(found, d.file.tables.Version, "run sqlite.Migrate with the same Options"), err
 }
@@ -88,7 +90,7 @@ func walLength(_ context.Context, d *doctor) (finding, error) {
 		return finding{}, err
 	}
 	return finding{levelOf(info.Size(), longWAL, tooLongWAL), fmt.Sprintf("the write-ahead log has %d MB", info.Size()>>20),
-		"a transaction that has been reading for long keeps it from being written back: end it"}, nil
+		"a transaction that reads for long keeps it from being copied back into the file: end that transaction"}, nil
 }
 
 // lockWait is how long Doctor and Explain wait for SQLite's write lock.
@@ -102,7 +104,7 @@ func writeLock(ctx context.Context, d *doctor) (finding, error) {
 		return finding{}, err
 	case !isFree:
 		return finding{Fail, fmt.Sprintf("another transaction has the write lock, for %v at least", lockWait),
-			"end the transaction that has written and not ended: all workers wait for it"}, nil
+			"end the transaction that has written and is still open: all workers wait for it"}, nil
 	}
 	return finding{value: fmt.Sprintf("free, after %v", short(time.Since(began)))}, nil
 }
@@ -147,7 +149,15 @@ func (f *facts) writeLocked(ctx context.Context) ([]Reason, error) {
 		return nil, err
 	}
 	return []Reason{{ID: "write-locked", Level: Fail, Verdict: "Another transaction has SQLite's write lock, so all claims wait.",
-		Evidence: []string{fmt.Sprintf("it was not free within %v", lockWait)}, Remedy: "end the transaction that has written and not ended"}}, nil
+		Evidence: []string{fmt.Sprintf("it was not free within %v", lockWait)}, Remedy: "end the transaction that has written and is still open"}}, nil
+}
+
+// named returns the path of the file, as a fact.
+func (f *file) named(ctx context.Context) []string {
+	if err := f.row(ctx, filePath, &f.path); err != nil || f.path == "" {
+		return nil
+	}
+	return []string{"this file is " + f.path}
 }
 
 // neverDrawn reports whether no job of the file has had that ID, and returns the last ID.

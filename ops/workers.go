@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,64 +27,98 @@ func (f *facts) readWorkers(ctx context.Context) error {
 }
 
 // unseen is what a list of workers leaves out.
-const unseen = "workers made of SQL statements report nothing, and are not counted"
+const unseen = "workers written in SQL do not report themselves, and are not counted"
 
-// served returns why no worker claims a due job.
+// served returns the reason if no live worker serves the job's queue and handles its kind. It notes
+// the workers that claim such jobs.
 func (f *facts) served(ctx context.Context) ([]Reason, error) {
 	if !f.knowsWorkers {
 		return nil, nil
 	}
 	j := f.job
-	live := living(f.workers)
-	serving := slices.DeleteFunc(slices.Clone(live), func(w queue.WorkerRecord) bool { return !slices.Contains(w.Queues, j.Queue) })
+	live, serving := living(f.workers), f.serving()
 	handling := slices.DeleteFunc(slices.Clone(serving), func(w queue.WorkerRecord) bool { return !handles(w, j.Kind) })
-	claiming := slices.DeleteFunc(slices.Clone(handling), isDraining)
+	f.claimers = slices.DeleteFunc(slices.Clone(handling), isDraining)
+	isDue := !j.ScheduledAt.After(f.at)
 	switch {
+	case len(live) == 0 && !isDue: // the evidence of that reason says so
+		return nil, nil
 	case len(live) == 0:
-		return []Reason{{ID: "no-worker", Level: Fail, Verdict: "No worker is alive.", Evidence: append(vanished(f.workers), unseen), Remedy: "start a worker"}}, nil
+		last, err := f.lastWorkers(ctx)
+		return []Reason{{ID: "no-worker", Level: Fail, Verdict: "No worker is alive.", Evidence: append(last, unseen), Remedy: "start a worker"}}, err
 	case len(serving) == 0:
-		return []Reason{{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",
-			Evidence: similar(fmt.Sprintf("%d workers are alive", len(live)), j.Queue, queuesOf(live)),
-			Remedy:   "start a worker with this queue in its Queues, or enqueue to one that is served"}}, nil
+		r := Reason{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",
+			Evidence: append(similar(fmt.Sprintf("live workers, all of other queues: %d", len(live)), j.Queue, queuesOf(live)), unseen),
+			Remedy:   "start a worker with this queue in its Queues, or enqueue to a queue that is served"}
+		return []Reason{r.without(vanished(f.workers, j.Queue, ""))}, nil
 	case len(handling) == 0:
-		return []Reason{{ID: "kind-not-handled", Level: Fail, Verdict: "No worker of the queue " + j.Queue + " handles the kind " + j.Kind + ".",
-			Evidence: similar(fmt.Sprintf("%d workers serve the queue", len(serving)), j.Kind, kindsOf(serving)),
-			Remedy:   "deploy a worker whose Mux has the kind"}}, nil
-	case len(claiming) == 0:
+		r := Reason{ID: "kind-not-handled", Level: Fail, Verdict: "No worker of the queue " + j.Queue + " handles the kind " + j.Kind + ".",
+			Evidence: append(similar(fmt.Sprintf("live workers of the queue, all for other kinds: %d", len(serving)), j.Kind, kindsOf(serving)), unseen),
+			Remedy:   "deploy a worker whose Mux has the kind"}
+		return []Reason{r.without(vanished(f.workers, j.Queue, j.Kind))}, nil
+	case len(f.claimers) == 0 && isDue:
 		return []Reason{{ID: "workers-draining", Level: Warn, Verdict: fmt.Sprintf("All workers that would run job %d are stopping.", j.ID),
-			Evidence: describe(handling), Remedy: "wait for the new ones of the deploy, or start one"}}, nil
+			Evidence: describe(handling), Remedy: "wait for the new workers of the deploy, or start one"}}, nil
 	}
-	return f.claiming(ctx, claiming)
+	return nil, nil
 }
 
-// claiming returns why workers that should claim the job do not.
-func (f *facts) claiming(ctx context.Context, workers []queue.WorkerRecord) ([]Reason, error) {
+// serving returns the live workers of the job's queue.
+func (f *facts) serving() []queue.WorkerRecord {
+	return slices.DeleteFunc(living(f.workers), func(w queue.WorkerRecord) bool { return !slices.Contains(w.Queues, f.job.Queue) })
+}
+
+// late is how long after its last claim a worker with room is suspected to hang in the next one. Its
+// Poll comes on top.
+const late = 30 * time.Second
+
+// claiming returns why the workers that should claim the job do not.
+func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	j := f.job
+	workers := slices.DeleteFunc(slices.Clone(f.claimers), isSilent)
+	silent := f.silent()
+	if len(workers) == 0 {
+		return silent, nil
+	}
+	runs, err := f.runsOf(ctx, workers)
+	if err != nil {
+		return nil, err
+	}
 	failing := slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.ClaimError == "" })
-	free := slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
+	f.free = slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
+	hanging := slices.DeleteFunc(slices.Clone(f.free), func(w queue.WorkerRecord) bool {
+		return slices.Contains(f.pauses, j.Kind) || w.ClaimedAt.IsZero() || w.SeenAt.Sub(w.ClaimedAt) < late+w.Poll
+	})
 	starved, err := f.starved(ctx, workers)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(free) > 0:
-		f.idle = describe(free)
+	case len(hanging) > 0 && len(hanging) == len(f.free):
+		w := hanging[0]
+		return slices.Concat(silent, []Reason{{ID: "claims-hang", Level: Warn, Verdict: fmt.Sprintf("No worker that would run job %d has claimed for a while, although it has room.", j.ID),
+			Evidence: append(describe(hanging), fmt.Sprintf("the last claim of %s was %v before its report", w.Name, short(w.SeenAt.Sub(w.ClaimedAt)))),
+			Remedy:   "look whether its statements wait for a lock or a connection: " + f.command("doctor") + ", and the worker's log"}}, starved), nil
+	case len(f.free) > 0:
 		return starved, nil
 	case len(failing) > 0:
 		var evidence []string
 		for _, w := range failing[:min(len(failing), 3)] {
 			evidence = append(evidence, fmt.Sprintf("worker %s: %s", w.Name, w.ClaimError))
 		}
-		return []Reason{{ID: "claims-fail", Level: Fail, Verdict: fmt.Sprintf("The claims of %d workers that would run job %d fail.", len(failing), j.ID),
-			Evidence: evidence, Remedy: "mend what the error names; " + command("doctor") + " looks at the database"}}, nil
+		return append([]Reason{{ID: "claims-fail", Level: Fail, Verdict: fmt.Sprintf("The claims of %s that would run job %d fail.", count(len(failing), "worker"), j.ID),
+			Evidence: evidence, Remedy: "mend what the error names; " + f.command("doctor") + " looks at the database"}}, silent...), nil
 	}
-	longest, err := f.longestRuns(ctx, workers)
-	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: fmt.Sprintf("All %d workers that would run job %d are busy.", len(workers), j.ID),
-		Evidence: append(describe(workers), longest...), Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own"}
-	return append([]Reason{busy}, starved...), err
+	who := fmt.Sprintf("All %d workers that would run job %d are busy.", len(workers), j.ID)
+	if len(workers) == 1 {
+		who = fmt.Sprintf("The only worker that would run job %d is busy.", j.ID)
+	}
+	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: who, Evidence: append(describe(workers), longestRuns(runs)...),
+		Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own"}
+	return slices.Concat(silent, []Reason{busy}, starved), nil
 }
 
-// starved returns the queue that the workers serve before the job's queue, if all of them do, and
-// it has had due jobs for a while.
+// starved returns the queue that all of the workers serve before the job's queue, if they would claim
+// a job of it now that has been due for a while.
 func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Reason, error) {
 	j := f.job
 	backlogger, ok := queue.As[queue.Backlogger](f.queue)
@@ -101,32 +134,27 @@ func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Re
 			other := slices.Index(w.Queues, b.Queue)
 			return other >= 0 && other < slices.Index(w.Queues, j.Queue)
 		}
-		if b.Queue != j.Queue && b.Age >= soon && !slices.ContainsFunc(workers, func(w queue.WorkerRecord) bool { return !isBehind(w) }) {
-			return []Reason{{ID: "starved", Level: Warn, Verdict: fmt.Sprintf("The workers of the queue %s serve the queue %s first, which has due jobs.", j.Queue, b.Queue),
-				Evidence: append(describe(workers), fmt.Sprintf("a job of the queue %s has been due for %v", b.Queue, short(b.Age)),
-					"workers do not report Weights: with these they take turns"),
+		if b.Queue == j.Queue || b.Age < soon || slices.ContainsFunc(workers, func(w queue.WorkerRecord) bool { return !isBehind(w) }) {
+			continue
+		}
+		if isHeldUp, err := f.isHeldUp(ctx, b.Queue); err != nil {
+			return nil, err
+		} else if isHeldUp {
+			continue
+		}
+		c, ok, err := f.claimable(ctx, b.Queue, nil, workers)
+		if err != nil {
+			return nil, err
+		}
+		if ok && c.longest >= soon {
+			return []Reason{{ID: "starved", Level: Warn, Verdict: fmt.Sprintf("Before the queue %s its workers serve the queue %s, which has due jobs.", j.Queue, b.Queue),
+				Evidence: slices.Concat(describe(workers),
+					[]string{fmt.Sprintf("%s of the queue %s, the first has been due for %v", count(c.jobs, "due job"), b.Queue, short(c.longest))}, c.others,
+					[]string{"workers do not report Weights: with Weights they take turns"}),
 				Remedy: "give the queue a worker of its own, or Weights (docs/priorities.md)"}}, nil
 		}
 	}
 	return nil, nil
-}
-
-// longestRuns returns what the workers have been running for longest.
-func (f *facts) longestRuns(ctx context.Context, workers []queue.WorkerRecord) (evidence []string, err error) {
-	fleet, _ := queue.As[queue.Fleet](f.queue)
-	var names []string
-	for _, w := range workers {
-		names = append(names, w.Name)
-	}
-	runs, err := fleet.Runs(ctx, 3, names...)
-	if ok, err := f.tryOrNote(ctx, "what the workers run", err); !ok {
-		return nil, err
-	}
-	slices.SortFunc(runs, func(a, b queue.Run) int { return cmp.Compare(b.Took, a.Took) })
-	for _, r := range runs[:min(len(runs), 3)] {
-		evidence = append(evidence, fmt.Sprintf("job %d of the kind %s runs for %v", r.ID, r.Kind, short(r.Took)))
-	}
-	return evidence, nil
 }
 
 // worker returns the record of a worker, if it has reported itself.
@@ -137,6 +165,12 @@ func (f *facts) worker(name string) (queue.WorkerRecord, bool) {
 	}
 	return f.workers[i], true
 }
+
+// overdue is how long after its last report a worker is late with the next one.
+const overdue = queue.ReportInterval + 3*time.Second
+
+// isSilent reports whether a worker has missed a report, but does not count as vanished yet.
+func isSilent(w queue.WorkerRecord) bool { return w.Silent > overdue }
 
 func living(workers []queue.WorkerRecord) []queue.WorkerRecord {
 	return slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.Vanished })
@@ -165,11 +199,16 @@ func kindsOf(workers []queue.WorkerRecord) (names []string) {
 
 // similar returns a fact, and which of names are spelled like name.
 func similar(fact, name string, names []string) []string {
-	slices.Sort(names)
-	if near := spelling.Nearest(name, slices.Compact(names)); len(near) > 0 {
-		return []string{fact, "similar names: " + strings.Join(near, ", ")}
+	if near := nearest(name, names); near != "" {
+		return []string{fact, "similar names: " + near}
 	}
 	return []string{fact}
+}
+
+// nearest returns which of names are spelled like name, "" for none.
+func nearest(name string, names []string) string {
+	slices.Sort(names)
+	return strings.Join(spelling.Nearest(name, slices.Compact(names)), ", ")
 }
 
 // describe says in a line each what up to three workers do.
@@ -181,25 +220,36 @@ func describe(workers []queue.WorkerRecord) (lines []string) {
 		}
 		lines = append(lines, fmt.Sprintf("%s, reported itself %v ago", line, short(w.Silent)))
 	}
-	if n := len(workers) - 3; n > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", n))
-	}
-	return lines
+	return append(lines, more(len(workers)-3)...)
 }
 
-// vanished says how many workers have vanished.
-func vanished(workers []queue.WorkerRecord) (lines []string) {
-	n, last := 0, queue.WorkerRecord{}
-	for _, w := range workers {
+// lastWorkers says what has become of the workers, if none is alive. The record of a worker that stops
+// in order is removed at once, so the statistics of the jobs say when one has last worked.
+func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
+	gone, last := 0, queue.WorkerRecord{}
+	for _, w := range f.workers {
 		if w.Vanished {
-			n++
+			gone++
 			if w.SeenAt.After(last.SeenAt) {
 				last = w
 			}
 		}
 	}
-	if n == 0 {
-		return []string{"no worker has reported itself in the last hour"}
+	became := "all workers have stopped in order, or none has reported itself in the last hour"
+	if gone > 0 {
+		became = fmt.Sprintf("%s vanished without stopping in order. The last was %s, %v ago", count(gone, "worker"), last.Name, short(last.Silent))
 	}
-	return []string{fmt.Sprintf("%d workers have vanished, %s as the last, %v ago", n, last.Name, short(last.Silent))}
+	statistician, ok := queue.As[queue.Statistician](f.queue)
+	if !ok {
+		return []string{became}, nil
+	}
+	list, err := statistician.Stats(ctx, queue.StatsFilter{From: f.at.Add(-queue.StatsKept), Step: time.Minute})
+	if ok, err := f.tryOrNote(ctx, "when a worker has last run a job", err); !ok {
+		return []string{became}, err
+	}
+	if len(list) == 0 {
+		return []string{became, fmt.Sprintf("no worker has ended a job in the last %v", queue.StatsKept)}, nil
+	}
+	at := list[len(list)-1].At
+	return []string{became, fmt.Sprintf("a worker last ended a job in the minute of %s", at.Format(time.RFC3339))}, nil
 }

@@ -57,22 +57,20 @@ func (r *run) hintLoop(ctx context.Context) {
 			return
 		case <-r.hinted:
 		}
-		if jobs := r.takeHinted(time.Now()); len(jobs) > 0 {
-			_ = r.extendAll(ctx, jobs)
-		}
+		_ = r.extendAll(ctx, r.takeHinted(time.Now()))
 	}
 }
 
 // takeHinted returns the held jobs that noteHint has noted, and forgets them. It keeps the hints
 // about other jobs for a while.
-func (r *run) takeHinted(now time.Time) (jobs []*Job) {
+func (r *run) takeHinted(now time.Time) (held []*heldJob) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for job, h := range r.held.jobs {
-		_, isNamed := r.hints.jobs[job.ID]
+	for h := range r.held.all() {
+		_, isNamed := r.hints.jobs[h.job.ID]
 		if (isNamed || r.hints.all) && (h.state == stateWaiting || h.state == stateRunning) {
-			jobs = append(jobs, job)
-			delete(r.hints.jobs, job.ID)
+			held = append(held, h)
+			delete(r.hints.jobs, h.job.ID)
 		}
 	}
 	r.hints.all = false
@@ -81,21 +79,17 @@ func (r *run) takeHinted(now time.Time) (jobs []*Job) {
 			delete(r.hints.jobs, id)
 		}
 	}
-	return jobs
+	return held
 }
 
 // cancelHeld cancels a held job, as Extend has asked: its handler's context ends with ErrCancelled.
 // A job that has not been started is released, and the backend cancels it instead. The caller holds
 // r.mu.
-func (r *run) cancelHeld(job *Job) {
-	h := r.held.jobs[job]
-	if h == nil {
-		return // settled meanwhile
-	}
+func (r *run) cancelHeld(h *heldJob) {
 	h.isAsked = true
 	switch {
 	case h.state == stateWaiting:
-		r.Logger.Info(msgCancelled, jobAttrs(job)...)
+		r.Logger.Info(msgCancelled, jobAttrs(h.job)...)
 		r.release(h)
 	case h.state == stateRunning && !h.isAnnounced:
 		h.cancel(ErrCancelled)

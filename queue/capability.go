@@ -64,9 +64,10 @@ type Inspector interface {
 	// Counts returns the number of jobs of each queue and status, ordered by queue and then by
 	// status, without zeros. It stays fast with any number of jobs.
 	Counts(ctx context.Context) ([]Count, error)
-	// Jobs returns a page of jobs. next is the Before of the next page, or 0 for the last page. A
-	// page that is not the last may have fewer jobs than Limit, or none: if no index serves the
-	// filter, Jobs reads a bounded number of jobs a call. A bad filter is an [*InvalidError].
+	// Jobs returns a page of jobs, which is never nil without an error. next is the Before of the
+	// next page, or 0 for the last page. A page that is not the last may have fewer jobs than
+	// Limit, or none: if no index serves the filter, Jobs reads a bounded number of jobs a call. A
+	// bad filter is an [*InvalidError].
 	Jobs(ctx context.Context, f Filter) (page []Record, next int64, err error)
 	// Job returns the job with that ID. ok is false if there is none.
 	Job(ctx context.Context, id int64) (r Record, ok bool, err error)
@@ -266,7 +267,8 @@ type Scheduler interface {
 	// have enqueued stay. A schedule that code has declared stays deleted until the code changes.
 	// Bad names are an error as with PauseSchedules.
 	DeleteSchedules(ctx context.Context, db DB, names ...string) (n int, err error)
-	// Schedules returns all schedules, ordered by name.
+	// Schedules returns all schedules, ordered by name. Of a Job that the backend's role may not read
+	// it returns the Kind and the Queue.
 	Schedules(ctx context.Context) ([]ScheduleRecord, error)
 }
 

@@ -39,7 +39,7 @@ func ExampleAuditor() {
 	if err := stopWelcoming(ctx, q, q.Begin); err != nil { // or db.BeginTx
 		panic(err)
 	}
-	page, _, err := q.AuditLog(ctx, queue.AuditFilter{})
+	page, _, err := q.AuditLog(ctx, queue.AuditFilter{Action: "jobs.cancel"})
 	if err != nil {
 		panic(err)
 	}

@@ -17,7 +17,7 @@ import (
 type Stuck struct{ Jobs queue.Inspector }
 
 func (s Stuck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	stuck, _, err := s.Jobs.Jobs(r.Context(), queue.Filter{RunningFor: 10 * time.Minute})
+	stuck, _, err := s.Jobs.Jobs(r.Context(), queue.Filter{RunningFor: 10 * time.Minute, NoPayload: true})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

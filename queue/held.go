@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"iter"
 	"time"
 )
 
@@ -39,6 +40,8 @@ const (
 // heldJob is a job that the worker holds. Its state and what follows it change only by the methods
 // of heldJobs.
 type heldJob struct {
+	previous, next *heldJob // among the jobs that the worker holds
+
 	job     *Job
 	since   time.Time // when the claim that brought it returned
 	expires time.Time // when its lease expires, by this machine's clock
@@ -66,7 +69,7 @@ func (h *heldJob) isBusy() bool { return h.slot != nil }
 // heldJobs are the jobs that one worker holds. They count the jobs in each state, and the handlers
 // that run. They have no lock of their own.
 type heldJobs struct {
-	jobs     map[*Job]*heldJob
+	first    *heldJob         // a list: a map would cost each job a sixth of the engine's time
 	count    [heldStates]int  // jobs in each state; of ended, all so far
 	busy     int              // handlers that run
 	finished []*heldJob       // the jobs in the state finished, in the order in which to settle them
@@ -85,6 +88,39 @@ func (hs *heldJobs) newContext() *handlerContext {
 	c := &hs.contexts[0]
 	hs.contexts = hs.contexts[1:]
 	return c
+}
+
+// all returns the held jobs. The caller may end its hold on a job that it is given.
+func (hs *heldJobs) all() iter.Seq[*heldJob] {
+	return func(yield func(*heldJob) bool) {
+		for h := hs.first; h != nil; {
+			next := h.next
+			if !yield(h) {
+				return
+			}
+			h = next
+		}
+	}
+}
+
+func (hs *heldJobs) link(h *heldJob) {
+	h.next = hs.first
+	if h.next != nil {
+		h.next.previous = h
+	}
+	hs.first = h
+}
+
+func (hs *heldJobs) unlink(h *heldJob) {
+	if h.previous == nil {
+		hs.first = h.next
+	} else {
+		h.previous.next = h.next
+	}
+	if h.next != nil {
+		h.next.previous = h.previous
+	}
+	h.previous, h.next = nil, nil
 }
 
 // unfinished returns how many jobs wait for a slot or are in one.
@@ -107,7 +143,7 @@ func (hs *heldJobs) add(jobs []*Job, since, expires time.Time) []heldJob {
 	added := make([]heldJob, len(jobs))
 	for i, job := range jobs {
 		added[i] = heldJob{job: job, since: since, expires: expires, state: stateWaiting}
-		hs.jobs[job] = &added[i]
+		hs.link(&added[i])
 	}
 	hs.count[stateWaiting] += len(jobs)
 	return added
@@ -226,7 +262,7 @@ func (hs *heldJobs) settled(h *heldJob) {
 // end ends the worker's hold on a job. It clears h unless its handler still runs: the jobs of one
 // claim share a block of memory, and would keep the payload there.
 func (hs *heldJobs) end(h *heldJob) {
-	delete(hs.jobs, h.job)
+	hs.unlink(h)
 	hs.move(h, stateEnded)
 	if !h.isBusy() {
 		*h = heldJob{}

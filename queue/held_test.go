@@ -16,11 +16,11 @@ func (s heldState) String() string { return stateNames[s] }
 // heldModel is a heldJobs with the jobs that were added to it, those that ended included.
 type heldModel struct {
 	heldJobs
-	all []*heldJob
+	added []*heldJob
 }
 
 func newHeldModel(n int) *heldModel {
-	m := &heldModel{heldJobs: heldJobs{jobs: make(map[*Job]*heldJob)}}
+	m := new(heldModel)
 	jobs := make([]*Job, n)
 	for i := range jobs {
 		jobs[i] = &Job{ID: int64(i + 1)}
@@ -28,7 +28,7 @@ func newHeldModel(n int) *heldModel {
 	now := time.Now()
 	added := m.add(jobs, now, now.Add(time.Minute))
 	for i := range added {
-		m.all = append(m.all, &added[i])
+		m.added = append(m.added, &added[i])
 	}
 	return m
 }
@@ -90,19 +90,22 @@ var legalMoves = map[situation]map[string]situation{
 	{stateEnded, true}: {"finish": {stateEnded, false}, "settleSelf": {stateEnded, false}},
 }
 
-// check compares the counters, the map and the list with the jobs themselves.
+// check compares the counters and the lists with the jobs themselves.
 func (m *heldModel) check(t *testing.T, after string) {
 	t.Helper()
 	var count [heldStates]int
-	busy, held := 0, 0
-	for _, h := range m.all {
+	busy, held, byJob := 0, 0, make(map[*Job]*heldJob)
+	for h := range m.all() {
+		byJob[h.job] = h
+	}
+	for _, h := range m.added {
 		count[h.state]++
 		if h.isBusy() {
 			busy++
 		}
 		if h.state != stateEnded {
 			held++
-			if m.jobs[h.job] != h {
+			if byJob[h.job] != h {
 				t.Errorf("after %s: job %d is %v and not held", after, h.job.ID, h.state)
 			}
 		}
@@ -110,9 +113,9 @@ func (m *heldModel) check(t *testing.T, after string) {
 			t.Errorf("after %s: a job is %v, in the list of finished jobs: %v", after, h.state, listed)
 		}
 	}
-	if count != m.count || busy != m.busy || held != len(m.jobs) {
+	if count != m.count || busy != m.busy || held != len(byJob) {
 		t.Errorf("after %s: counted %v, %d busy, %d held; the jobs are %v, %d busy, %d held",
-			after, m.count, m.busy, len(m.jobs), count, busy, held)
+			after, m.count, m.busy, len(byJob), count, busy, held)
 	}
 }
 
@@ -126,14 +129,14 @@ func TestHeldMoves(t *testing.T) {
 		for name, move := range heldMoves {
 			m := newHeldModel(1)
 			for _, step := range paths[from] {
-				heldMoves[step](m, m.all[0])
+				heldMoves[step](m, m.added[0])
 			}
 			want, isLegal := legalMoves[from][name]
 			if !isLegal {
 				want = from
 			}
-			move(m, m.all[0])
-			got := situationOf(m.all[0])
+			move(m, m.added[0])
+			got := situationOf(m.added[0])
 			if got != want {
 				t.Errorf("%s of a job that is %v: got %v, want %v", name, from, got, want)
 			}
@@ -166,7 +169,7 @@ func TestHeldCounts(t *testing.T) {
 		m := newHeldModel(4)
 		for range 30 {
 			name := names[random.IntN(len(names))]
-			heldMoves[name](m, m.all[random.IntN(len(m.all))])
+			heldMoves[name](m, m.added[random.IntN(len(m.added))])
 			m.check(t, name)
 		}
 		if t.Failed() {

@@ -23,12 +23,12 @@ func (r *run) extendLoop(ctx context.Context) {
 	pause := heartbeat
 	for sleep(ctx, pause) {
 		pause = heartbeat
-		jobs := r.toExtend()
-		if len(jobs) == 0 {
+		held := r.toExtend()
+		if len(held) == 0 {
 			continue // not a sign that the database works: report nothing
 		}
 		begun := time.Now()
-		err := r.extendAll(ctx, jobs)
+		err := r.extendAll(ctx, held)
 		if ctx.Err() != nil {
 			return
 		}
@@ -43,14 +43,12 @@ func (r *run) extendLoop(ctx context.Context) {
 // heartbeat returns the time between two heartbeats.
 func (r *run) heartbeat() time.Duration { return min(r.Lease/3, maxHeartbeat) }
 
-// extendAll extends the leases of jobs, in batches.
-func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
-	for len(jobs) > 0 {
-		n := min(len(jobs), maxExtend)
-		if err := r.extend(ctx, jobs[:n]); err != nil {
+// extendAll extends the leases of held jobs, in batches.
+func (r *run) extendAll(ctx context.Context, held []*heldJob) error {
+	for batch := range slices.Chunk(held, maxExtend) {
+		if err := r.extend(ctx, batch); err != nil {
 			return err
 		}
-		jobs = jobs[n:]
 	}
 	return nil
 }
@@ -58,47 +56,70 @@ func (r *run) extendAll(ctx context.Context, jobs []*Job) error {
 // toExtend returns the held jobs that run, because the answer says which of them to cancel, and
 // those whose leases would be too short at the next heartbeat. It leaves out the jobs that a Settle
 // under way names: two statements would compete for their rows.
-func (r *run) toExtend() (jobs []*Job) {
+func (r *run) toExtend() (held []*heldJob) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fresh := time.Now().Add(r.Lease - r.heartbeat()/2)
-	for job, h := range r.held.jobs {
+	for h := range r.held.all() {
 		if h.state == stateRunning || h.state != stateSettling && h.state != stateLost && h.expires.Before(fresh) {
-			jobs = append(jobs, job)
+			held = append(held, h)
+		}
+	}
+	return held
+}
+
+// extend extends the leases of a batch, and cancels the handlers of jobs that are lost or cancelled.
+func (r *run) extend(ctx context.Context, batch []*heldJob) error {
+	lost, asked, leased, err := r.callExtend(ctx, r.jobsOf(batch))
+	if err != nil {
+		return err
+	}
+	r.observe(lostEvents(r.noteExtended(batch, lost, asked, leased))...)
+	return nil
+}
+
+// jobsOf returns the jobs of a batch, without those that were settled meanwhile.
+func (r *run) jobsOf(batch []*heldJob) (jobs []*Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range batch {
+		if h.state != stateEnded {
+			jobs = append(jobs, h.job)
 		}
 	}
 	return jobs
 }
 
-// extend extends the leases of jobs, and cancels the handlers of jobs that are lost or cancelled.
-func (r *run) extend(ctx context.Context, jobs []*Job) error {
-	lost, asked, leased, err := r.callExtend(ctx, jobs)
-	if err != nil {
-		return err
-	}
-	r.observe(lostEvents(r.noteExtended(jobs, lost, asked, leased))...)
-	return nil
-}
-
-// noteExtended notes when the leases of jobs end, which are lost, and which to cancel. It returns
-// the lost ones that have not been started.
-func (r *run) noteExtended(jobs, lost, asked []*Job, leased time.Time) (unstarted []*Job) {
+// noteExtended notes when the leases of a batch end, which of its jobs are lost, and which to
+// cancel. It returns the lost ones that have not been started.
+func (r *run) noteExtended(batch []*heldJob, lost, asked []*Job, leased time.Time) (unstarted []*Job) {
+	isLost, isAsked := setOf(lost), setOf(asked)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, job := range jobs {
-		if h := r.held.jobs[job]; h != nil {
+	for _, h := range batch {
+		job := h.job
+		switch {
+		case h.state == stateEnded: // settled meanwhile
+		case isLost[job]:
+			if r.lose(h) == stateWaiting {
+				unstarted = append(unstarted, job)
+			}
+		default:
 			h.expires = leased.Add(r.Lease)
+			if isAsked[job] {
+				r.cancelHeld(h)
+			}
 		}
-	}
-	for _, job := range lost {
-		if r.lose(job) == stateWaiting {
-			unstarted = append(unstarted, job)
-		}
-	}
-	for _, job := range asked {
-		r.cancelHeld(job)
 	}
 	return unstarted
+}
+
+func setOf(jobs []*Job) map[*Job]bool {
+	set := make(map[*Job]bool, len(jobs))
+	for _, job := range jobs {
+		set[job] = true
+	}
+	return set
 }
 
 // callExtend calls Extend. The leases of the jobs that are not lost begin at leased.
@@ -133,11 +154,8 @@ func (r *run) extendLate(ctx context.Context, jobs []*Job, claimed time.Time) (l
 // lose notes that Extend has reported a job lost. Either a different worker holds it, or its own
 // handler has settled it and is about to return Settled. It returns the job's state before. The
 // caller holds r.mu.
-func (r *run) lose(job *Job) (before heldState) {
-	h := r.held.jobs[job]
-	if h == nil {
-		return stateEnded // settled meanwhile
-	}
+func (r *run) lose(h *heldJob) (before heldState) {
+	job := h.job
 	before = r.held.lose(h)
 	switch before {
 	case stateWaiting:
@@ -175,12 +193,12 @@ func (r *run) guard(now time.Time) {
 	stacks := sync.OnceValue(dumpStacks) // for all stuck handlers
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for job, h := range r.held.jobs {
+	for h := range r.held.all() {
 		endsSoon := r.endsSoon(h.expires, now)
 		waited := now.Sub(h.since)
 		switch {
 		case h.isBusy() && h.ctx.Err() == nil && endsSoon:
-			r.Logger.Warn("errand: lease could not be extended in time, handler cancelled", jobAttrs(job)...)
+			r.Logger.Warn("errand: lease could not be extended in time, handler cancelled", jobAttrs(h.job)...)
 			h.cancel(ErrLost)
 		case h.isBusy() && h.ctx.Err() != nil:
 			r.noteStuck(h, now, stacks)

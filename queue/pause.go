@@ -61,8 +61,8 @@ func (r *run) pause(kinds []string) {
 	defer r.mu.Unlock()
 	isResumed := slices.ContainsFunc(r.paused, func(kind string) bool { return !slices.Contains(kinds, kind) })
 	r.paused = kinds
-	for job, h := range r.held.jobs {
-		if h.state == stateWaiting && r.isPaused(job) {
+	for h := range r.held.all() {
+		if h.state == stateWaiting && r.isPaused(h.job) {
 			r.release(h)
 		}
 	}

@@ -66,9 +66,11 @@ type Count struct {
 // 100. Jobs are listed newest first, by ID. For the next page, set Before to the value that Jobs
 // returned.
 //
-// Some choices have no index: completed jobs, jobs of any status, and pending ones by Group or
-// MinAttempts. For them a call on a database reads the 50,000 newest jobs below Before. So a page
-// may be short, or empty, although others follow: list on until Jobs returns 0 as the next Before.
+// Some choices have no index: completed jobs, jobs of any status, and pending ones by Group,
+// MinAttempts or their CreatedAt. For them a call on a database reads the 50,000 newest jobs below
+// Before, and on Postgres 100,000 for dead, held or cancelled jobs if there are 5,000 of them. So a
+// page may be short, or empty, although others follow: list on until Jobs returns 0 as the next
+// Before.
 type Filter struct {
 	Queue  string
 	Kind   string
@@ -85,6 +87,15 @@ type Filter struct {
 	// RunningFor chooses only running jobs whose StartedAt is at least this long ago by the
 	// backend's clock. 0 means any job. Otherwise Status is "" or [StatusRunning].
 	RunningFor time.Duration
+	// CreatedFrom and CreatedTo choose only jobs whose CreatedAt is at or after the one, and before
+	// the other. The zero time means no bound.
+	CreatedFrom, CreatedTo time.Time
+	// FinishedFrom and FinishedTo do the same with FinishedAt, which only completed, dead and
+	// cancelled jobs have: other jobs do not match. Status is then "" or one of theirs.
+	FinishedFrom, FinishedTo time.Time
+	// NoPayload lists jobs without Payload, Headers and Unreadable. The backend does not read these
+	// from its database.
+	NoPayload bool
 	// Bare lists jobs without Payload, Headers, Key, LastError and Unreadable: what handlers and
 	// enqueuers have put into them. The backend does not read these from its database, so a role
 	// without the right to read them can list. Key is then "".
@@ -109,7 +120,7 @@ func (f Filter) IsIndexed() bool {
 	case StatusRunning, StatusDead, StatusHeld, StatusCancelled:
 		return true
 	case StatusPending:
-		return f.Group == "" && f.MinAttempts == 0
+		return f.Group == "" && f.MinAttempts == 0 && f.CreatedFrom.IsZero() && f.CreatedTo.IsZero()
 	}
 	return false
 }
@@ -149,11 +160,49 @@ func (f Filter) Checked() (Filter, error) {
 		}
 		f.Status = StatusRunning
 	}
+	if err := f.checkTimes(); err != nil {
+		return f, err
+	}
 	switch f.Status {
 	case "", StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusDead, StatusHeld, StatusCancelled:
 		return f, nil
 	}
 	return f, invalid("Status", "%q: not a status", f.Status)
+}
+
+// HasTimes reports whether f bounds when jobs were created or finished.
+func (f Filter) HasTimes() bool {
+	return !f.CreatedFrom.IsZero() || !f.CreatedTo.IsZero() || !f.FinishedFrom.IsZero() || !f.FinishedTo.IsZero()
+}
+
+// checkTimes checks the bounds of CreatedAt and FinishedAt.
+func (f Filter) checkTimes() error {
+	if err := cmp.Or(checkBounds("Created", f.CreatedFrom, f.CreatedTo), checkBounds("Finished", f.FinishedFrom, f.FinishedTo)); err != nil {
+		return err
+	}
+	if f.FinishedFrom.IsZero() && f.FinishedTo.IsZero() {
+		return nil
+	}
+	switch f.Status {
+	case "", StatusCompleted, StatusDead, StatusCancelled:
+		return nil
+	}
+	return invalid("Status", "%q beside FinishedFrom or FinishedTo: only completed, dead and cancelled jobs have finished", f.Status)
+}
+
+// checkBounds returns an [*InvalidError] if a database could not compare with one of the times, or
+// if there is no time between them.
+func checkBounds(name string, from, to time.Time) error {
+	isBad := func(t time.Time) bool { return !t.IsZero() && (t.UTC().Year() < 1970 || t.UTC().Year() > 9999) }
+	switch {
+	case isBad(from):
+		return invalid(name+"From", "in the year %d: from 1970 to 9999", from.UTC().Year())
+	case isBad(to):
+		return invalid(name+"To", "in the year %d: from 1970 to 9999", to.UTC().Year())
+	case !from.IsZero() && !to.IsZero() && !from.Before(to):
+		return invalid(name+"To", "%v: later than %sFrom, which is %v", to, name, from)
+	}
+	return nil
 }
 
 // pageLimit returns how many rows a page has at most, for the Limit of a filter.

@@ -81,7 +81,8 @@ func (r *run) reportLoop(ctx, patience context.Context) {
 	r.reportStopped(patience, fleet, hasReported)
 }
 
-// reportStopped removes the worker's record, if there is one, and reports what its last runs came to.
+// reportStopped removes the worker's record, if there is one, and reports what its last runs came
+// to.
 func (r *run) reportStopped(ctx context.Context, fleet Fleet, hasReported bool) {
 	if !hasReported && !r.hasTallies() {
 		return

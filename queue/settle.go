@@ -205,19 +205,16 @@ func (r *run) endHolds(batch []*heldJob, lost []*Job) {
 func (r *run) noteSettled(batch []*heldJob, lost []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, job := range lost {
-		if h := r.held.jobs[job]; h != nil {
-			// After a failed Settle the job is as likely to be lost because that Settle had
-			// recorded it.
-			r.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
-				append(jobAttrs(job), "retried", h.retried)...)
-		}
-	}
 	now, letsOthers := time.Now(), false
 	minute := r.minuteNow()
 	for _, h := range batch {
 		if len(lost) == 0 || !slices.Contains(lost, h.job) {
 			r.tallies.addRun(minute, h.job, recorded(h), h.took, h.waited)
+		} else {
+			// After a failed Settle the job is as likely to be lost because that Settle had
+			// recorded it.
+			r.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
+				append(jobAttrs(h.job), "retried", h.retried)...)
 		}
 		if o := h.outcome; o.Action == Retry || o.Action == Release {
 			r.noteDue(now.Add(max(o.Delay, 0)))

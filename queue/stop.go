@@ -71,7 +71,7 @@ func (r *run) stopError(stuck int) error {
 func (r *run) releaseWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, h := range r.held.jobs {
+	for h := range r.held.all() {
 		if h.state == stateWaiting {
 			r.release(h)
 		}
@@ -82,7 +82,7 @@ func (r *run) releaseWaiting() {
 func (r *run) cancelBusy(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, h := range r.held.jobs {
+	for h := range r.held.all() {
 		if h.isBusy() {
 			h.cancel(cause)
 		}

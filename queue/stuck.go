@@ -58,7 +58,7 @@ func (r *run) releaseStuck() (stuck int) {
 	stacks := sync.OnceValue(dumpStacks)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, h := range r.held.jobs {
+	for h := range r.held.all() {
 		if !h.isBusy() {
 			continue
 		}

@@ -298,7 +298,6 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		settle:      make(chan struct{}, 1),
 		hasProgress: make(chan struct{}, 1),
 		last:        make(chan struct{}),
-		held:        heldJobs{jobs: make(map[*Job]*heldJob)},
 		mostAhead:   w.Concurrency,
 		unknown:     make(map[unknownKind]bool),
 		deaths:      make(chan *Job, maxDeaths),

@@ -7,11 +7,11 @@ type Permission uint8
 
 // The permissions. All of them need View as well.
 const (
-	View    Permission = 1 << iota // see jobs, queues and schedules, but not what is in payloads
-	Payload                        // see payloads, headers, outputs and error texts
+	View    Permission = 1 << iota // see all pages, but not what is in payloads
+	Payload                        // see payloads, headers, outputs and whole error texts
 	Operate                        // cancel, retry and run one job; pause and resume
-	Edit                           // change limits
-	Bulk                           // cancel and retry many jobs at once; needs Operate as well
+	Edit                           // change limits; delete a job
+	Bulk                           // act on many jobs at once: with Operate cancel, retry and run, with Edit as well delete
 )
 
 // Sets that are often given.
@@ -26,7 +26,7 @@ func (p Permission) Has(what Permission) bool { return p&what == what }
 
 // Access says who sends a request, and what that person may do. The zero value may do nothing.
 type Access struct {
-	// Actor is the person's name, for the log. "" is logged as "unknown".
+	// Actor is the person's name, for the log and the audit log. "" becomes "unknown".
 	Actor string
 	May   Permission
 }

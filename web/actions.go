@@ -13,7 +13,7 @@ import (
 // maxReason is how many characters of a reason are logged.
 const maxReason = 500
 
-// act runs an action, logs and audits it, and sends the browser to a page that says what it came to.
+// act runs an action, logs and audits it, and sends the browser to a page that says the result.
 func (q *request) act(name, target, page string, f change) error {
 	ctx, cancel := context.WithTimeout(q.Context(), actionTimeout)
 	defer cancel()
@@ -26,6 +26,10 @@ func (q *request) act(name, target, page string, f change) error {
 	q.redirect(page, url.Values{"did": {name}, "n": {strconv.Itoa(n)}})
 	return nil
 }
+
+// targetOf returns a queue, a kind or a schedule as logs and audit entries name it. ops.Explain looks
+// for that.
+func targetOf(what, name string) string { return what + "/" + url.PathEscape(name) }
 
 // entry returns the audit entry of an action.
 func (q *request) entry(action, target string) queue.AuditEntry {

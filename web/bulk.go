@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"html/template"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,18 +19,21 @@ import (
 //     arrives, jobs come, end and change. The action must not reach jobs that the person has not
 //     been shown, nor only those of one page.
 //   - Rule: the preview freezes what was shown: the filter, and the highest ID that matched. Up to
-//     maxListed jobs the form has their IDs, too. Above that the person types how many there were.
-//     Each step lists the next jobs of the frozen filter and acts on their IDs, but on none that the
-//     form should have and has not. What has changed meanwhile is skipped and counted.
-//   - Bounds: bulkBatch jobs a statement, bulkTime a request. The answer then is a page with a button
-//     that goes on from there.
+//     maxListed jobs, or of those that the person has ticked, the form has their IDs, too. Above
+//     that the person types how many there were. Each step lists the next jobs of the frozen filter
+//     and acts on their IDs, but on none that the form should have and has not. What has changed
+//     meanwhile is skipped and counted.
+//   - Bounds: bulkBatch jobs a statement, bulkTime a request. The answer then is a page with a
+//     button that goes on from there.
 
 const (
 	maxListed  = 1000
 	bulkBatch  = 1000
 	bulkTime   = 2 * time.Second
 	maxCounted = 10_000 // jobs that a preview counts
-	examples   = 10
+	// previewTime is how long a preview counts, so that its page does not take long.
+	previewTime = 150 * time.Millisecond
+	examples    = 10
 )
 
 // bulkAction is something that can be done to many jobs.
@@ -81,14 +85,15 @@ type bulkPage struct {
 	Title    string
 	Action   string // its name
 	Button   string
-	Filter   []filterPart
-	Fields   []field // hidden: the filter
+	Filter   []field
 	Count    int
 	IsMore   bool // there are more than Count
 	Examples []jobRow
 	IDs      string       // of all jobs, if there are few; otherwise ""
 	Max      int64        // the highest ID
 	Back     template.URL // the query of the list
+	IsTicked bool         // the person has ticked the jobs
+	Missing  int          // how many of these do not match any more
 
 	Changed, Skipped int   // so far
 	Before           int64 // where to go on; 0: it is done
@@ -96,10 +101,7 @@ type bulkPage struct {
 	Reason           string // of the steps so far
 }
 
-// filterPart is a part of a filter in words.
-type filterPart struct{ Name, Value string }
-
-// field is a hidden field of a form.
+// field is a part of a filter, as a form has it.
 type field struct{ Name, Value string }
 
 // bulkOf returns the action that a form or an address names, and its filter.
@@ -119,69 +121,27 @@ func (q *request) bulkOf(query url.Values) (bulkAction, queue.Filter, error) {
 }
 
 // newBulkPage returns what the preview and the progress have in common.
-func newBulkPage(a bulkAction, f queue.Filter) *bulkPage {
+func newBulkPage(a bulkAction, f queue.Filter, isTicked bool) *bulkPage {
 	f.Before = 0
-	fields := fieldsOf(f)
-	page := &bulkPage{Title: a.title, Action: a.name, Button: a.button, Back: template.URL(fields.Encode())}
-	for _, name := range []string{"status", "queue", "kind", "group", "key", "attempts", "expired", "for"} {
-		if value := fields.Get(name); value != "" {
-			page.Filter = append(page.Filter, filterPart{name, value})
-			page.Fields = append(page.Fields, field{name, value})
-		}
+	page := &bulkPage{
+		Title: a.title, Action: a.name, Button: a.button, Filter: formFields(f), IsTicked: isTicked,
+		Back: template.URL(fieldsOf(f).Encode()),
+	}
+	if isTicked {
+		page.Title = a.button
 	}
 	return page
 }
 
-// bulkPreview shows what an action would act on.
-func bulkPreview(q *request) error {
-	query := q.URL.Query()
-	a, f, err := q.bulkOf(query)
-	if err != nil {
-		return err
-	}
-	page := newBulkPage(a, f)
-	err = q.h.call(q.Context(), callTimeout, func(ctx context.Context) error { return q.count(ctx, f, page) })
-	if err != nil {
-		return err
-	}
-	v := q.view(a.title, page)
-	v.Every = 0
-	return q.render("bulk", v)
-}
-
-// count counts the jobs of the filter, up to maxCounted.
-func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) error {
-	f.Before, f.Limit = 0, examples
-	jobs, _, err := q.h.source.inspector.Jobs(ctx, f)
-	if err != nil {
-		return err
-	}
-	page.Examples = q.jobRows(jobs)
-	var ids []string
-	f.Limit, f.Bare = maxListed, f.Key == ""
-	for began := time.Now(); ; {
-		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
-		if err != nil {
-			return err
+// formFields returns the filter as a form has it.
+func formFields(f queue.Filter) (all []field) {
+	fields := fieldsOf(f)
+	for _, name := range []string{"status", "queue", "kind", "group", "key", "attempts", "expired", "for"} {
+		if value := fields.Get(name); value != "" {
+			all = append(all, field{name, value})
 		}
-		for i := range jobs {
-			page.Max = max(page.Max, jobs[i].ID)
-			ids = append(ids, strconv.FormatInt(jobs[i].ID, 10))
-		}
-		page.Count += len(jobs)
-		if next == 0 {
-			break
-		}
-		if page.Count >= maxCounted || time.Since(began) > callTimeout/2 {
-			page.IsMore = true
-			break
-		}
-		f.Before = next
 	}
-	if page.Count <= maxListed && !page.IsMore {
-		page.IDs = strings.Join(ids, ",")
-	}
-	return nil
+	return all
 }
 
 // bulk acts on the jobs that a preview has shown, for bulkTime at most.
@@ -193,7 +153,7 @@ func bulk(q *request) error {
 	if err != nil {
 		return err
 	}
-	page := newBulkPage(a, f)
+	page := newBulkPage(a, f, q.PostForm.Has("ticked"))
 	page.IsProgress, page.IDs, page.Reason = true, q.PostForm.Get("ids"), q.reason()
 	if page.Max, err = numberIn[int64](q.PostForm, "max"); err != nil {
 		return err
@@ -215,7 +175,7 @@ func bulk(q *request) error {
 	if err != nil {
 		return err
 	}
-	v := q.view(a.title, page)
+	v := q.view(page.Title, page)
 	v.Every = 0
 	return q.render("bulk", v)
 }
@@ -226,15 +186,20 @@ func (q *request) listedIn() (map[int64]bool, error) {
 	if list == "" {
 		return nil, nil
 	}
-	listed := make(map[int64]bool)
-	for text := range strings.SplitSeq(list, ",") {
+	return idsIn(strings.Split(list, ","))
+}
+
+// idsIn returns the IDs of a form, of which there are at most maxListed.
+func idsIn(texts []string) (map[int64]bool, error) {
+	ids := make(map[int64]bool)
+	for _, text := range texts {
 		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id < 1 || len(listed) == maxListed {
+		if err != nil || id < 1 || len(ids) == maxListed {
 			return nil, &queue.InvalidError{Field: "ids", Problem: "not a list of at most " + strconv.Itoa(maxListed) + " IDs"}
 		}
-		listed[id] = true
+		ids[id] = true
 	}
-	return listed, nil
+	return ids, nil
 }
 
 // batch acts on some jobs, in one transaction with its audit entry.
@@ -264,7 +229,11 @@ func (q *request) bulkStep(ctx context.Context, page *bulkPage, a bulkAction, f 
 	if err != nil {
 		return err
 	}
-	f.Limit, f.Bare = bulkBatch, f.Key == ""
+	f.Limit, f.Bare, f.NoPayload = bulkBatch, f.Key == "", true
+	lowest := int64(math.MaxInt64)
+	for id := range listed {
+		lowest = min(lowest, id)
+	}
 	for began := time.Now(); ; {
 		f.Before = before
 		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
@@ -281,6 +250,9 @@ func (q *request) bulkStep(ctx context.Context, page *bulkPage, a bulkAction, f 
 			if err := q.batch(ctx, page, a, f, ids); err != nil {
 				return err
 			}
+		}
+		if next <= lowest && listed != nil {
+			next = 0 // no listed job is further down
 		}
 		before, page.Before = next, next
 		if next == 0 && listed != nil {

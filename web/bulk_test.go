@@ -134,6 +134,47 @@ func TestBulkFrozen(t *testing.T) {
 	}
 }
 
+// TestBulkTicked: an action on the jobs that a person has ticked reaches exactly these.
+func TestBulkTicked(t *testing.T) {
+	s := newSite(t, web.Options{})
+	bulkJobs(s, 2500, queue.Job{Kind: "a"})
+	list := s.want("jobs?status=pending&kind=a", `name="job" value="2500"`, `name="kind" value="a"`, `name="ticked" value="1"`, `name="action" value="cancel"`)
+	if n := strings.Count(list.body, `name="job"`); n != 50 {
+		t.Errorf("%d boxes for 50 jobs", n)
+	}
+	s.post("jobs/8/cancel", "")
+	page := s.want("bulk?status=pending&kind=a&ticked=1&action=cancel&job=2400&job=3&job=8", "<strong>2 jobs.", "exactly these jobs", "1 ticked job left out", "The ticked jobs", "#2400", "#3<")
+	if strings.Contains(page.body, "#2500") {
+		t.Error("the preview shows other jobs")
+	}
+	s.post("jobs/3/cancel", "")
+	a := s.post("bulk", formOn(t, page.body).Encode())
+	if !strings.Contains(a.body, "1 job changed, 1 left alone") || !strings.Contains(a.body, "Done.") || !strings.Contains(a.body, "<h1>Cancel</h1>") {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	for id, want := range map[int64]queue.Status{2400: queue.StatusCancelled, 2399: queue.StatusPending, 2401: queue.StatusPending, 4: queue.StatusPending, 2500: queue.StatusPending} {
+		if got := s.status(id); got != want {
+			t.Errorf("job %d: %s", id, got)
+		}
+	}
+	s.want("bulk?status=pending&ticked=1&action=cancel&job=8", "None of the ticked jobs matches any more.")
+	for page, want := range map[string]string{
+		"bulk?status=pending&kind=a&ticked=1&action=cancel":       "none is ticked",
+		"bulk?status=pending&kind=a&ticked=1&action=cancel&job=x": "not a list",
+		"bulk?kind=a&ticked=1&action=cancel&job=4":                "does not act on jobs of this status",
+	} {
+		if a := s.get(page); a.status != 400 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %d: %s", page, a.status, a.body)
+		}
+	}
+	if list := s.want("jobs", "To act on several jobs, choose a status."); strings.Contains(list.body, `type="checkbox" name="job"`) {
+		t.Error("a list of all statuses has boxes")
+	}
+	if list := newSite(t, web.Options{Authorize: web.Everyone(web.Viewer)}).want("jobs?status=pending"); strings.Contains(list.body, `name="ticked"`) {
+		t.Error("a viewer's list has boxes")
+	}
+}
+
 // TestBulkRefused: what is not an action on a filter is refused, and changes nothing.
 func TestBulkRefused(t *testing.T) {
 	s := newSite(t, web.Options{})

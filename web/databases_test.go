@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,32 @@ func TestPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	testDatabase(t, q, db, `ALTER TABLE errand.audit ADD CHECK (false) NOT VALID`)
+}
+
+// TestLockedTable: while a transaction has locked the table, the page of a job says so, also to a
+// person who has seen the job before.
+func TestLockedTable(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := siteOf(t, q, web.Options{})
+	if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	s.want("jobs/1", "No worker is alive")
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.get("jobs/1"); a.status != 503 || !strings.Contains(a.body, "A transaction has locked the table of jobs") {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
 }
 
 // TestSQLite: pages and actions work on SQLite, too, and an action needs one connection only.
@@ -78,9 +105,25 @@ func testDatabase(t *testing.T, q backend, db *sql.DB, refuseAudit string) {
 	s.want("jobs/1?values=1", "ann@example.com", "Attempt 1 failed", "test-worker")
 	s.want("queues/slow", "pending")
 	s.want("kinds", "of the newest 3 jobs", "Resume report")
+	s.want("kinds/email.welcome", "by their last error: 1 job.", "550 mailbox full", "jobs/1")
+	s.want("kinds/report", "Resume the kind", "No job is dead or waits", "jobs/3")
 	s.want("schedules", "nightly", "Resume nightly")
 	crawl(t, s)
+	testChanges(t, s)
 
+	// An action whose audit entry cannot be written changes nothing.
+	if _, err := db.ExecContext(t.Context(), refuseAudit); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.post("jobs/2/retry", ""); a.status != 503 {
+		t.Errorf("without an audit entry: %d", a.status)
+	}
+	s.want("jobs?status=cancelled", "#2")
+}
+
+// testChanges tests actions on the jobs of testDatabase.
+func testChanges(t *testing.T, s *site) {
+	t.Helper()
 	if a := s.post("jobs/1/retry", ""); a.header.Get("Location") != "../../jobs/1?did=jobs.retry&n=1" {
 		t.Errorf("retry: %d to %q", a.status, a.header.Get("Location"))
 	}
@@ -91,17 +134,15 @@ func testDatabase(t *testing.T, q backend, db *sql.DB, refuseAudit string) {
 		t.Errorf("bulk: %d: %s", a.status, a.body)
 	}
 	s.want("jobs?status=cancelled", "#2", "#3")
+	page = s.want("bulk?action=retry&status=cancelled&ticked=1&job=3&job=1", "<strong>1 job.", "1 ticked job left out")
+	if a := s.post("bulk", formOn(t, page.body).Encode()); !strings.Contains(a.body, "1 job changed, 0 left alone") {
+		t.Errorf("ticked: %d: %s", a.status, a.body)
+	}
+	if a := s.get("jobs/999"); a.status != 404 || !strings.Contains(a.body, "There has never been a job 999 here.") {
+		t.Errorf("no job: %d: %s", a.status, a.body)
+	}
 	s.want("audit", "jobs.cancel", "ids=2..3", "queues.limit", "jobs.retry", "schedules.pause")
 	if a := s.post("jobs/1/delete", ""); a.status != 303 {
 		t.Errorf("delete: %d: %s", a.status, a.body)
 	}
-
-	// An action whose audit entry cannot be written changes nothing.
-	if _, err := db.ExecContext(t.Context(), refuseAudit); err != nil {
-		t.Fatal(err)
-	}
-	if a := s.post("jobs/2/retry", ""); a.status != 503 {
-		t.Errorf("without an audit entry: %d", a.status)
-	}
-	s.want("jobs?status=cancelled", "#2")
 }

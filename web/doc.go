@@ -11,6 +11,6 @@
 // the backend's capabilities tell: a backend without a [queue.Scheduler] has no page of schedules.
 //
 // Somebody who watches costs the database little: all sessions share what the handler has read, it
-// reads again after two seconds at the earliest and after twenty times as long as the last reading
-// took, and only while a page is open. Where a reading fails, pages show the last one and its age.
+// reads again after two seconds at the earliest, and only while a page is open. Readings that take
+// long share a hundredth of the time. Where a reading fails, pages show the last one and its age.
 package web

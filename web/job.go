@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -28,7 +30,7 @@ type jobPage struct {
 	CanCancel  bool
 	CanRun     bool
 	CanDelete  bool
-	Answer     *ops.Answer // why it does not run, or what it waits for; nil if it has ended
+	Answer     *ops.Answer // why it does not run, or what it waits for; nil if it is completed
 	IsAsked    bool        // it runs, and somebody has cancelled it
 	IsShown    bool        // values are shown
 	Schedule   string
@@ -59,10 +61,15 @@ func job(q *request) error {
 		return err
 	}
 	r, result, err := q.h.readJob(q.Context(), id)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoJob):
+		return q.noJob(id, http.StatusNotFound, q.answer(id))
+	case errors.Is(err, context.DeadlineExceeded):
+		return q.lockedJob(id, err)
+	case err != nil:
 		return err
 	}
-	hasEnded := queue.Result{Status: r.Status}.HasEnded()
+	isExplained := r.Status != queue.StatusCompleted
 	asksValues := q.URL.Query().Get("values") != ""
 	page := jobPage{
 		Record:    r,
@@ -75,10 +82,8 @@ func job(q *request) error {
 		IsAsked:   r.Status == queue.StatusRunning && !r.CancelAt.IsZero(),
 		IsShown:   asksValues && q.may(Payload),
 	}
-	if !hasEnded || r.Status == queue.StatusDead {
-		if a := q.h.samples.answers.of(id).get(q.Context()); !a.At.IsZero() && len(a.Value.Reasons) > 0 {
-			page.Answer = &a.Value
-		}
+	if isExplained {
+		page.Answer = q.answer(id)
 	}
 	page.Schedule, page.Tick, _ = queue.TickOf(&r.Job)
 	if r.Unreadable != nil {
@@ -91,10 +96,44 @@ func job(q *request) error {
 	}
 	page.Values = q.values(&r, result, page.IsShown)
 	v := q.view(fmt.Sprintf("Job %d", r.ID), page)
-	if page.IsShown || hasEnded && r.Status != queue.StatusDead {
+	if page.IsShown || !isExplained {
 		v.Every = 0
 	}
 	return q.render("job", v)
+}
+
+// answer returns why the job does not run, or what has become of it; nil if that is not known yet.
+func (q *request) answer(id int64) *ops.Answer {
+	a := q.h.samples.answers.of(id).get(q.Context())
+	if a.At.IsZero() || len(a.Value.Reasons) == 0 {
+		return nil
+	}
+	return &a.Value
+}
+
+// noJobPage is what the page of an ID shows that no job has, or whose job cannot be read.
+type noJobPage struct {
+	ID     int64
+	Answer *ops.Answer // what has become of the job; nil if that is not known yet
+}
+
+func (q *request) noJob(id int64, status int, a *ops.Answer) error {
+	if a != nil && a.Job != nil {
+		a = nil // it was there when the answer was found
+	}
+	v := q.view(fmt.Sprintf("Job %d", id), noJobPage{ID: id, Answer: a})
+	v.Every, v.Status = 0, status
+	return q.render("nojob", v)
+}
+
+// lockedJob says who has locked the whole table, if that is why the job could not be read in time.
+func (q *request) lockedJob(id int64, err error) error {
+	a := q.h.samples.answers.of(id).get(withPatience(q.Context(), callTimeout+time.Second)).Value
+	if len(a.Reasons) == 0 || a.Reasons[0].ID != "table-locked" {
+		return err
+	}
+	q.logFailure(err)
+	return q.noJob(id, http.StatusServiceUnavailable, &a)
 }
 
 // noteSeen logs and audits that the person sees the values of the job. If that fails, nobody sees
@@ -119,7 +158,7 @@ func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, result
 		if r, ok, err = h.source.inspector.Job(ctx, id); err != nil {
 			return err
 		} else if !ok {
-			return errNotFound
+			return errNoJob
 		}
 		if h.source.results != nil && r.Unreadable == nil {
 			result, _, err = h.source.results.Result(ctx, id)
@@ -194,7 +233,7 @@ func (q *request) timeline(r *queue.Record) []event {
 		if r.ScheduledAt.After(q.now) {
 			add(r.ScheduledAt, "Due", fmt.Sprintf("for attempt %d of %d", r.Attempt+1, r.MaxAttempts), "")
 		} else {
-			add(r.ScheduledAt, "Due since", "it waits for a worker", "")
+			add(r.ScheduledAt, "Due since", "", "") // the answer of explain says what it waits for
 		}
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.At.Compare(b.At) })
@@ -209,8 +248,8 @@ func onWorker(worker string) string {
 }
 
 // values returns payload, headers, output and progress as the person may see them. Values are shown
-// to people with the permission who have asked for them; otherwise the page shows what the redaction
-// leaves.
+// to people with the permission who have asked for them; otherwise the page shows what the
+// redaction leaves.
 func (q *request) values(r *queue.Record, result queue.Result, isShown bool) (all []shownValue) {
 	add := func(title string, field Field, name string, text []byte) {
 		if len(text) == 0 {

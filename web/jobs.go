@@ -22,7 +22,10 @@ type jobsPage struct {
 	Range    string       // which IDs were looked at, if not all of them are listed
 	First    template.URL // the query of the first page; "" on it
 	Next     template.URL // the query of the next page; "" on the last
+	Fields   []field      // the filter, as a form has it
 	Bulk     []bulkLink
+	// NeedsStatus says that actions on many jobs need a filter by status.
+	NeedsStatus bool
 }
 
 // jobRow is a job in a table.
@@ -33,10 +36,11 @@ type jobRow struct {
 	When  time.Time
 }
 
-// bulkLink leads to the preview of an action on all jobs that the filter chooses.
+// bulkLink leads to the preview of an action on all jobs that the filter chooses. In a form it
+// leads to that on those that are ticked.
 type bulkLink struct {
-	Title string
-	Query template.URL
+	Name, Title, Button string
+	Query               template.URL
 }
 
 func jobs(q *request) error {
@@ -67,7 +71,8 @@ func jobs(q *request) error {
 		}
 	}
 	if q.may(Operate | Bulk) {
-		page.Bulk = q.bulkLinks(f)
+		page.Bulk, page.Fields = q.bulkLinks(f), formFields(f)
+		page.NeedsStatus = f.Status == ""
 	}
 	return q.render("jobs", v)
 }
@@ -171,7 +176,7 @@ func (q *request) bulkLinks(f queue.Filter) (links []bulkLink) {
 		}
 		query := fieldsOf(f)
 		query.Set("action", a.name)
-		links = append(links, bulkLink{a.title, template.URL(query.Encode())})
+		links = append(links, bulkLink{a.name, a.title, a.button, template.URL(query.Encode())})
 	}
 	return links
 }

@@ -14,6 +14,7 @@ type kindsPage struct {
 	Jobs     int // how many jobs were looked at
 	CanPause bool
 	HasStats bool // of the last hour
+	Failures failureList
 }
 
 // kindRow is a kind in a table, with how many of the newest jobs have which status.
@@ -50,7 +51,8 @@ func kinds(q *request) error {
 	for _, s := range hour.Value {
 		row(s.Kind).Stats = kindStatsOf(s.Stats)
 	}
-	page := kindsPage{HasStats: !hour.At.IsZero(), Jobs: len(newest.Value.Jobs), CanPause: q.h.source.pauser != nil}
+	failed := q.h.samples.failures.of("").get(q.Context())
+	page := kindsPage{HasStats: !hour.At.IsZero(), Jobs: len(newest.Value.Jobs), CanPause: q.h.source.pauser != nil, Failures: q.failures("", failed)}
 	for _, k := range byName {
 		for _, status := range statuses {
 			text := ""
@@ -62,9 +64,10 @@ func kinds(q *request) error {
 		page.Kinds = append(page.Kinds, *k)
 	}
 	slices.SortFunc(page.Kinds, func(a, b kindRow) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
-	dropEmpty(page.Kinds, func(row *kindRow) *[]statusCount { return &row.Jobs })
+	tidyCounts(page.Kinds, !newest.At.IsZero(), func(row *kindRow) *[]statusCount { return &row.Jobs })
 	v := q.view("Kinds", page)
-	v.Late = lateText(q.now, []lateness{{"Kinds", newest.At, newest.Err}, {"Paused kinds", paused.At, paused.Err}, {"Statistics", hour.At, hour.Err}})
+	v.Late = lateText(q.now, []lateness{{"Kinds", newest.At, newest.Err}, {"Paused kinds", paused.At, paused.Err}, {"Statistics", hour.At, hour.Err},
+		{"Errors", failed.At, failed.Err}})
 	return q.render("kinds", v)
 }
 
@@ -77,7 +80,7 @@ func pauseKind(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.act(action, "kinds/"+segment(name), "kinds", func(ctx context.Context, db queue.DB) (int, error) {
+	return q.act(action, targetOf("kinds", name), "kinds", func(ctx context.Context, db queue.DB) (int, error) {
 		if paused {
 			return 1, q.h.source.pauser.PauseKinds(ctx, db, name)
 		}

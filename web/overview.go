@@ -11,23 +11,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// The thresholds of the verdict: how long a due job may wait.
-const (
-	lateAfter    = time.Minute
-	tooLateAfter = 15 * time.Minute
-)
-
 // statuses are the columns of tables, in the order of a job's life.
 var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusHeld, queue.StatusDead, queue.StatusCancelled,
 	queue.StatusCompleted, queue.StatusFailed}
-
-// verdict is the first line of the overview: the answer to "is all well?".
-type verdict struct {
-	Level string // ok, warn, fail or unknown: a class of the style sheet
-	Word  string // the level in a word
-	Text  string
-	More  []string // further findings
-}
 
 // overviewPage is what the overview shows.
 type overviewPage struct {
@@ -37,6 +23,7 @@ type overviewPage struct {
 	Totals  []total
 	Queues  []queueRow
 	Dead    []jobRow // those that were enqueued last
+	HasDead bool     // there may be dead jobs beside Dead
 }
 
 // total is how many jobs of all queues have a status.
@@ -48,7 +35,8 @@ type total struct {
 // queueRow is a queue in a table.
 type queueRow struct {
 	Name     string
-	Age      time.Duration // of the oldest due job; below 0: none is due
+	Age      time.Duration // of the oldest due job; below 0: see NoAge
+	NoAge    string        // why there is no age: none is due, or that is not known
 	Bar      int           // the length of its bar, from 0 to 100
 	Level    string        // a class for the age
 	Jobs     []statusCount // one for each of columns
@@ -70,9 +58,10 @@ func overview(q *request) error {
 	late := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true}).get(q.Context())
 	page := overviewPage{
 		Verdict: all.verdict(late, crew),
-		Totals:  totals(all.counts.Value),
+		Totals:  totals(all.counts),
 		Queues:  all.rows(),
 		Dead:    q.jobRows(dead.Value.Jobs),
+		HasDead: dead.Value.Next > 0,
 	}
 	page.Chart = newChart(hour, q.now)
 	page.Workers, _ = workersNote(crew)
@@ -115,82 +104,31 @@ type lateness struct {
 
 // lateText returns the sentence about readings that could not be repeated, or "".
 func lateText(now time.Time, all []lateness) string {
-	var parts []string
+	var why string
+	var ages []string
+	late := make(map[string][]string) // what is late, by its age
 	for _, l := range all {
 		if l.err == nil {
 			continue
 		}
-		if len(parts) == 0 {
-			text, _ := explainError(l.err)
-			parts = append(parts, strings.TrimSuffix(text, "."))
+		if why == "" {
+			why, _ = explainError(l.err)
 		}
-		switch {
-		case l.at.IsZero():
-			parts = append(parts, l.what+": not known yet")
-		default:
-			parts = append(parts, fmt.Sprintf("%s: as of %s ago", l.what, duration(now.Sub(l.at).Truncate(time.Second))))
+		if l.at.IsZero() {
+			why += fmt.Sprintf(" %s: not known yet.", l.what)
+			continue
 		}
+		age := fmt.Sprintf("as of %s ago", duration(now.Sub(l.at).Truncate(time.Second)))
+		if late[age] == nil {
+			ages = append(ages, age)
+		}
+		late[age] = append(late[age], l.what)
 	}
-	if len(parts) == 0 {
-		return ""
+	for _, age := range ages {
+		why += fmt.Sprintf(" %s: %s.", upper(strings.ToLower(strings.Join(late[age], ", "))), age)
 	}
-	return strings.Join(parts, ". ") + "."
+	return why
 }
-
-// verdict says whether all is well, and what is worst.
-func (r readings) verdict(expired reading[listing], workers reading[crew]) verdict {
-	if r.counts.At.IsZero() && r.counts.Err != nil {
-		text, _ := explainError(r.counts.Err)
-		return verdict{Level: "fail", Word: "Unknown", Text: text}
-	}
-	v := verdict{Level: "ok", Word: "All well"}
-	note := func(level, word, format string, args ...any) {
-		text := fmt.Sprintf(format, args...)
-		if severity(level) > severity(v.Level) {
-			v.Level, v.Word = level, word
-			v.More = slices.Insert(v.More, 0, text)
-		} else {
-			v.More = append(v.More, text)
-		}
-	}
-	isPaused := r.pausedQueues()
-	for _, b := range slices.SortedFunc(slices.Values(r.backlogs.Value), func(a, b queue.Backlog) int { return cmp.Compare(b.Age, a.Age) }) {
-		switch {
-		case isPaused[b.Queue]:
-			note("warn", "Paused", "Queue %s is paused. Its oldest due job has waited for %s.", b.Queue, duration(b.Age))
-		case b.Age >= tooLateAfter:
-			note("fail", "Stuck", "The oldest due job of queue %s has waited for %s.", b.Queue, duration(b.Age))
-		case b.Age >= lateAfter:
-			note("warn", "Behind", "The oldest due job of queue %s has waited for %s.", b.Queue, duration(b.Age))
-		}
-	}
-	if n := len(expired.Value.Jobs); n > 0 {
-		note("warn", "Workers lost", "%s whose lease has expired: no worker has reclaimed them.", atLeast(n, expired.Value.Next, "running job"))
-	}
-	if len(r.backlogs.Value) > 0 && !isAnyAlive(workers) {
-		note("warn", "No workers", "Jobs are due, and no worker has reported itself. Workers made of SQL statements do not.")
-	}
-	if _, vanished := workersNote(workers); vanished > 0 {
-		note("warn", "Workers lost", "%s without a sign of life for %s.", plural(int64(vanished), "worker"), duration(queue.VanishedAfter))
-	}
-	for _, kind := range r.paused.Value {
-		note("warn", "Paused", "Kind %s is paused.", kind)
-	}
-	if n := countOf(r.counts.Value, queue.StatusHeld); n > 0 {
-		note("warn", "Held", "%s: their groups wait for a person.", plural(n, "held job"))
-	}
-	if len(v.More) > 0 {
-		v.Text, v.More = v.More[0], v.More[1:]
-		return v
-	}
-	v.Text = "No job is due and waiting."
-	if oldest := slices.MaxFunc(append(r.backlogs.Value, queue.Backlog{}), func(a, b queue.Backlog) int { return cmp.Compare(a.Age, b.Age) }); oldest.Queue != "" {
-		v.Text = fmt.Sprintf("No job has been due for longer than %s.", duration(max(oldest.Age, time.Second).Truncate(time.Second)))
-	}
-	return v
-}
-
-func severity(level string) int { return slices.Index([]string{"ok", "warn", "fail"}, level) }
 
 // upper returns text with its first letter in upper case.
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
@@ -220,18 +158,24 @@ func countOf(counts []queue.Count, status queue.Status) (n int64) {
 	return n
 }
 
+// unknown stands for a figure that could not be read yet.
+const unknown = "–"
+
 // totals adds the counts of all queues. Statuses that errand does not set are left out if they are
 // zero.
-func totals(counts []queue.Count) (all []total) {
+func totals(counts reading[[]queue.Count]) (all []total) {
 	for _, status := range statuses {
 		n, isExact := int64(0), true
-		for _, c := range counts {
+		for _, c := range counts.Value {
 			if c.Status == status {
 				n += c.Jobs
 				isExact = isExact && c.Exact
 			}
 		}
-		if n > 0 || status != queue.StatusFailed {
+		switch {
+		case counts.At.IsZero() && status != queue.StatusFailed:
+			all = append(all, total{status, unknown})
+		case n > 0 || status != queue.StatusFailed:
 			all = append(all, total{status, countText(n, isExact)})
 		}
 	}
@@ -261,9 +205,13 @@ func (r readings) pausedQueues() map[string]bool {
 // name.
 func (r readings) rows() []queueRow {
 	byName := make(map[string]*queueRow)
+	noAge := "none due"
+	if r.backlogs.At.IsZero() {
+		noAge = unknown
+	}
 	row := func(name string) *queueRow {
 		if byName[name] == nil {
-			byName[name] = &queueRow{Name: name, Age: -1, Jobs: make([]statusCount, len(statuses))}
+			byName[name] = &queueRow{Name: name, Age: -1, NoAge: noAge, Jobs: make([]statusCount, len(statuses))}
 			for i, status := range statuses {
 				byName[name].Jobs[i].Status = status
 			}
@@ -290,12 +238,13 @@ func (r readings) rows() []queueRow {
 		all = append(all, *q)
 	}
 	slices.SortFunc(all, func(a, b queueRow) int { return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.Name, b.Name)) })
-	dropEmpty(all, func(row *queueRow) *[]statusCount { return &row.Jobs })
+	tidyCounts(all, !r.counts.At.IsZero(), func(row *queueRow) *[]statusCount { return &row.Jobs })
 	return all
 }
 
-// dropEmpty drops the columns of rare statuses that no row has.
-func dropEmpty[T any](rows []T, countsOf func(*T) *[]statusCount) {
+// tidyCounts drops the columns of rare statuses that no row has. If no counts are known, it says so
+// in the others.
+func tidyCounts[T any](rows []T, isKnown bool, countsOf func(*T) *[]statusCount) {
 	seen := map[queue.Status]bool{queue.StatusPending: true, queue.StatusRunning: true, queue.StatusDead: true, queue.StatusCompleted: true}
 	for i := range rows {
 		for _, c := range *countsOf(&rows[i]) {
@@ -305,6 +254,9 @@ func dropEmpty[T any](rows []T, countsOf func(*T) *[]statusCount) {
 	for i := range rows {
 		counts := countsOf(&rows[i])
 		*counts = slices.DeleteFunc(*counts, func(c statusCount) bool { return !seen[c.Status] })
+		for j := 0; j < len(*counts) && !isKnown; j++ {
+			(*counts)[j].Jobs = unknown
+		}
 	}
 }
 

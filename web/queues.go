@@ -99,8 +99,7 @@ func pauseQueue(q *request) error {
 	if err != nil {
 		return err
 	}
-	page := "queues/" + segment(name)
-	return q.act(action, page, page, func(ctx context.Context, db queue.DB) (int, error) {
+	return q.act(action, targetOf("queues", name), "queues/"+segment(name), func(ctx context.Context, db queue.DB) (int, error) {
 		return 1, q.h.source.ruler.PauseQueue(ctx, db, name, paused)
 	})
 }
@@ -129,8 +128,7 @@ func setLimits(q *request) error {
 	if rule, err = q.limitsIn(rule); err != nil {
 		return err
 	}
-	page := "queues/" + segment(name)
-	return q.act("queues.limit", page, page, func(ctx context.Context, db queue.DB) (int, error) {
+	return q.act("queues.limit", targetOf("queues", name), "queues/"+segment(name), func(ctx context.Context, db queue.DB) (int, error) {
 		return 1, q.h.source.ruler.SetRules(ctx, db, rule)
 	})
 }

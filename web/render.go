@@ -43,7 +43,8 @@ var functions = template.FuncMap{
 	"duration": duration,
 	"when":     func(q *view, t time.Time) moment { return momentOf(q.Now, t) },
 	"asset":    assetURL,
-	"rows":     func(q *view, rows any) table { return table{q, q.Root, rows} },
+	"rows":     func(q *view, rows any) table { return table{q, q.Root, rows, false} },
+	"ticks":    func(q *view, rows any) table { return table{q, q.Root, rows, true} },
 	"upper":    upper,
 	"cut":      cut,
 }
@@ -51,12 +52,12 @@ var functions = template.FuncMap{
 // view is what every template gets.
 type view struct {
 	Title  string
+	Status int    // of the answer; 0 means 200
 	Root   string // the way to the dashboard's root
 	Nav    []navLink
 	Notice string // what the last action came to
 	Late   string // why the page shows old values; "" if it does not
 	Every  int    // the page refreshes itself so often, in seconds; 0: never
-	Actor  string
 	May    may
 	Now    time.Time
 	Data   any
@@ -64,9 +65,10 @@ type view struct {
 
 // table is what the templates of tables get.
 type table struct {
-	View *view
-	Root string
-	Rows any
+	View  *view
+	Root  string
+	Rows  any
+	Ticks bool // a person can tick rows
 }
 
 // navLink is a link of the navigation.
@@ -76,7 +78,7 @@ type navLink struct {
 }
 
 // may is what the person may do, for templates.
-type may struct{ Payload, Operate, Edit, Bulk bool }
+type may struct{ Payload, Operate, Edit bool }
 
 // refreshEvery is how often a page refreshes itself, in seconds.
 const refreshEvery = 3
@@ -84,11 +86,14 @@ const refreshEvery = 3
 // view returns what the template of a page gets.
 func (q *request) view(title string, data any) *view {
 	v := &view{
-		Title: title, Root: q.root, Every: refreshEvery, Actor: q.access.Actor, Now: q.now, Data: data,
+		Title: title, Root: q.root, Every: refreshEvery, Now: q.now, Data: data,
 		Notice: noticeOf(q.URL.Query()),
-		May:    may{q.may(Payload), q.may(Operate), q.may(Edit), q.may(Operate | Bulk)},
+		May:    may{q.may(Payload), q.may(Operate), q.may(Edit)},
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/"), "/")
+	if first == "bulk" {
+		first = "jobs"
+	}
 	for _, l := range []struct {
 		title, page string
 		isThere     bool
@@ -115,6 +120,12 @@ func (q *request) render(name string, v *view) error {
 	if err := layouts[name].ExecuteTemplate(&page, "layout", v); err != nil {
 		return err
 	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if v.Status != 0 {
+		q.w.WriteHeader(v.Status)
+		fmt.Fprint(q.w, page.String())
+		return nil
+	}
 	sum := sha256.Sum256(page.Bytes())
 	etag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	q.w.Header().Set("ETag", etag)
@@ -122,7 +133,6 @@ func (q *request) render(name string, v *view) error {
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	fmt.Fprint(q.w, page.String())
 	return nil
 }

@@ -75,6 +75,7 @@ func redirectToSlash(w http.ResponseWriter, r *http.Request) bool {
 // serve returns the handler of a route.
 func (h *Handler) serve(route route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(withPatience(r.Context(), patience))
 		q := &request{Request: r, h: h, w: w, access: h.access(r), root: rootFrom(r.URL), now: time.Now()}
 		switch {
 		case !q.access.May.Has(View):
@@ -105,8 +106,11 @@ func rootFrom(u *url.URL) string {
 	return strings.Repeat("../", depth)
 }
 
-// errNotFound is the error of a page about something that does not exist.
-var errNotFound = errors.New("web: not found")
+// The errors of a page, or a job, that does not exist.
+var (
+	errNotFound = errors.New("web: not found")
+	errNoJob    = errors.New("web: no such job")
+)
 
 func notFound(*request) error { return errNotFound }
 
@@ -116,6 +120,9 @@ func (q *request) failWith(err error) {
 	switch {
 	case errors.Is(err, errNotFound):
 		q.fail(http.StatusNotFound, "There is no such page.")
+		return
+	case errors.Is(err, errNoJob):
+		q.fail(http.StatusNotFound, "There is no such job.")
 		return
 	case errors.As(err, &tooLong):
 		q.fail(http.StatusRequestEntityTooLarge, "The form is too long.")
@@ -127,9 +134,17 @@ func (q *request) failWith(err error) {
 	status := http.StatusBadRequest
 	if isLogged {
 		status = http.StatusServiceUnavailable
-		q.h.options.Logger.Error("errand: dashboard: request failed", "path", q.URL.Path, "error", err)
+		if lacksRight(err) {
+			status = http.StatusForbidden
+		}
+		q.logFailure(err)
 	}
 	q.fail(status, text)
+}
+
+// logFailure logs why a page could not be shown.
+func (q *request) logFailure(err error) {
+	q.h.options.Logger.Error("errand: dashboard: request failed", "path", q.URL.Path, "error", err)
 }
 
 // redirect sends the browser to a page of the dashboard after an action. It writes Location itself:

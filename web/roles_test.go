@@ -16,13 +16,12 @@ import (
 	"github.com/errandhq/errand/web"
 )
 
-// TestRoles: a dashboard whose user has the observing and the operating role of docs/roles.sql has
-// all pages but the schedules, and the actions of an operator. The database itself keeps payloads
-// from it.
-func TestRoles(t *testing.T) {
+// rolesDatabase returns a database with the roles of docs/roles.sql, and the queue as ann sees it,
+// who has the observing and the operating role. The roles' names begin with the database's.
+func rolesDatabase(t *testing.T) (admin *sql.DB, database string, q *postgres.Backend) {
+	t.Helper()
 	dsn := postgrestest.DSN(t)
-	admin := openPostgres(t, dsn)
-	var database string
+	admin = openPostgres(t, dsn)
 	if err := admin.QueryRowContext(t.Context(), `SELECT current_database()`).Scan(&database); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +37,22 @@ func TestRoles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(database+"_ann", "p")
+	q, err = postgres.New(openPostgres(t, u.String()), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return admin, database, q
+}
+
+// TestRoles: a dashboard whose user has the observing and the operating role of docs/roles.sql has
+// all pages, and the actions of an operator. The database itself keeps payloads from it.
+func TestRoles(t *testing.T) {
+	admin, database, q := rolesDatabase(t)
 	jobs, err := postgres.New(admin, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -47,14 +62,8 @@ func TestRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	fail(t, jobs, "mail", "550 mailbox full")
-
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.User = url.UserPassword(database+"_ann", "p")
-	q, err := postgres.New(openPostgres(t, u.String()), postgres.Options{})
-	if err != nil {
+	nightly := queue.Schedule{Name: "nightly", Spec: "@daily", Job: &queue.Job{Kind: "report", Payload: []byte(`{"to":"secret"}`)}}
+	if err := jobs.SetSchedules(t.Context(), nil, nightly); err != nil {
 		t.Fatal(err)
 	}
 	s := siteOf(t, q, web.Options{})
@@ -65,7 +74,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s: %d: %s", action, a.status, a.body)
 		}
 	}
-	for _, action := range []string{"queues/mail/pause", "kinds/report/pause"} {
+	for _, action := range []string{"queues/mail/pause", "kinds/report/pause", "schedules/nightly/pause"} {
 		if a := s.post(action, "paused=true"); a.status != 303 {
 			t.Errorf("%s: %d: %s", action, a.status, a.body)
 		}
@@ -74,11 +83,23 @@ func TestRoles(t *testing.T) {
 	if a := s.post("bulk", formOn(t, page.body).Encode()); !strings.Contains(a.body, "1 job changed") {
 		t.Errorf("bulk: %d: %s", a.status, a.body)
 	}
-	s.want("audit", "jobs.retry", "jobs.delete", "queues.pause", "kinds.pause", "because")
-	s.want("schedules", "Schedules: not known yet") // they have payloads, too
-	if log := s.log.String(); strings.Count(log, "level=ERROR") != strings.Count(log, "what=schedules") {
+	s.want("audit", "jobs.retry", "jobs.delete", "queues.pause", "kinds.pause", "schedules.pause", "because")
+	if page := s.want("schedules", "nightly", "report", "Resume nightly"); strings.Contains(page.body, "secret") {
+		t.Error("the page of schedules shows a payload")
+	}
+	if a := s.get("jobs/2"); a.status != 404 || !strings.Contains(a.body, "Job 2 was deleted by a person.") || !strings.Contains(a.body, "because") {
+		t.Errorf("a deleted job: %d: %s", a.status, a.body)
+	}
+	if log := s.log.String(); strings.Contains(log, "level=ERROR") {
 		t.Errorf("the log has errors:\n%s", log)
 	}
+	if a := s.post("queues/mail/limits", "running=2"); a.status != 403 || !strings.Contains(a.body, "its user lacks a right") {
+		t.Errorf("limits: %d: %s", a.status, a.body)
+	}
+	if _, err := admin.ExecContext(t.Context(), `GRANT SELECT (payload, headers) ON errand.jobs TO `+database+`_ann; GRANT SELECT ON errand.results TO `+database+`_ann`); err != nil {
+		t.Fatal(err)
+	}
+	s.want("jobs/1?values=1", "secret")
 }
 
 // openPostgres opens a database until the test ends.
@@ -92,7 +113,7 @@ func openPostgres(t *testing.T, dsn string) *sql.DB {
 	return db
 }
 
-// dropRoles drops the roles whose names begin with the database's. What is left goes with the server.
+// dropRoles drops the roles whose names begin with the database's. The rest ends with the server.
 func dropRoles(admin *sql.DB, database string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

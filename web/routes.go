@@ -16,6 +16,7 @@ var routes = []route{
 	{"GET", "/queues", View, queues},
 	{"GET", "/queues/{queue}", View, queuePage},
 	{"GET", "/kinds", View, kinds},
+	{"GET", "/kinds/{kind}", View, kindPage},
 	{"GET", "/schedules", View, schedules},
 	{"GET", "/workers", View, workers},
 	{"GET", "/health", View, health},

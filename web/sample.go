@@ -7,13 +7,16 @@ import (
 )
 
 const (
-	// minInterval is the shortest time between two readings of one thing, unless it has a longer one.
-	// The time is at least restFactor times as long as the last reading took.
+	// minInterval is the shortest time between two readings of a sample that has no longer one.
 	minInterval = 2 * time.Second
-	restFactor  = 20
-	// patience is how long a page waits for a new reading before it shows the last one. A last one
-	// that is older than tooOld is shown only if a new one fails.
-	patience = 300 * time.Millisecond
+	// A reading that takes longer than light is heavy. All heavy readings together take at most one
+	// part in restFactor of the time, but each is repeated after maxRest.
+	light      = 5 * time.Millisecond
+	restFactor = 100
+	maxRest    = 30 * time.Second
+	// patience is how long a page waits for all new readings before it shows the last ones. A last
+	// one that is older than tooOld is shown only if a new one fails.
+	patience = 150 * time.Millisecond
 	tooOld   = time.Minute
 )
 
@@ -40,15 +43,24 @@ type reading[T any] struct {
 	Err   error     // why the last reading failed, or that it takes too long; nil if it is all right
 }
 
-// get returns the last reading, and reads again if it is time. It waits for patience at most, and
-// longer if there is no reading, an old one, or none since the last action.
+// patienceKey is the key of the time until which a page waits for readings.
+type patienceKey struct{}
+
+// withPatience returns a context for a page that waits so long for readings.
+func withPatience(ctx context.Context, patience time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, time.Now().Add(patience))
+}
+
+// get returns the last reading, and reads again if it is time. It waits until the page's patience
+// is over, and longer if there is no reading, an old one, or none since the last action.
 func (s *sampled[T]) get(ctx context.Context) reading[T] {
 	if s == nil { // the backend lacks the capability
 		return reading[T]{}
 	}
 	deadline := time.NewTimer(callTimeout + time.Second)
 	defer deadline.Stop()
-	short := time.NewTimer(patience)
+	until, _ := ctx.Value(patienceKey{}).(time.Time)
+	short := time.NewTimer(time.Until(until))
 	defer short.Stop()
 	for {
 		last, running, isCurrent := s.look()
@@ -109,7 +121,43 @@ func (s *sampled[T]) readOnce(actions int64) {
 		s.last.Err = err
 	}
 	s.actions = actions
-	s.next = time.Now().Add(max(s.interval, restFactor*took))
+	s.next = time.Now().Add(max(s.interval, s.h.load.rest(s, took)))
 	close(s.running)
 	s.running = nil
+}
+
+// load is what heavy readings have lately cost. The zero value is that of none.
+type load struct {
+	mu    sync.Mutex
+	heavy map[any]heavyReading // by sample
+}
+
+type heavyReading struct {
+	took time.Duration
+	at   time.Time
+}
+
+// rest notes how long the reading of a sample has taken, and returns how long to wait before the
+// next one.
+func (l *load) rest(sample any, took time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if took <= light {
+		delete(l.heavy, sample)
+		return 0
+	}
+	if l.heavy == nil {
+		l.heavy = make(map[any]heavyReading)
+	}
+	now := time.Now()
+	l.heavy[sample] = heavyReading{took, now}
+	all := time.Duration(0)
+	for key, r := range l.heavy {
+		if now.Sub(r.at) > 2*maxRest {
+			delete(l.heavy, key) // nobody looks at it any more
+			continue
+		}
+		all += r.took
+	}
+	return min(restFactor*all, maxRest)
 }

@@ -19,12 +19,18 @@ import (
 	"github.com/errandhq/errand/web"
 )
 
-// slow is a queue whose counts take a while, or fail.
+// slow is a queue whose counts take a while, or fail, and whose lists take a while.
 type slow struct {
 	*memory.Queue
-	calls atomic.Int64
-	takes atomic.Int64
-	fails atomic.Bool
+	calls, lists     atomic.Int64
+	takes, listTakes atomic.Int64
+	fails            atomic.Bool
+}
+
+func (q *slow) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, int64, error) {
+	q.lists.Add(1)
+	time.Sleep(time.Duration(q.listTakes.Load()))
+	return q.Queue.Jobs(ctx, f)
 }
 
 func (q *slow) Counts(ctx context.Context) ([]queue.Count, error) {
@@ -48,7 +54,7 @@ func page(h http.Handler, path string) string {
 }
 
 // TestShared: twenty sessions read the database as often as one, at most each two seconds and not
-// longer than a twentieth of the time, and nobody reads while nobody watches.
+// longer than a thirtieth of the time, and nobody reads while nobody watches.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &slow{Queue: memory.New(memory.Options{})}
@@ -79,6 +85,53 @@ func TestShared(t *testing.T) {
 		if n := watch(0, 0, 0); n != 0 {
 			t.Errorf("%d readings without a session", n)
 		}
+	})
+}
+
+// TestHeavy: readings that take long share a hundredth of the time, and do not hold up others.
+func TestHeavy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		q.takes.Store(int64(100 * time.Millisecond))
+		h := newHandler(t, q)
+		watch := func(length time.Duration, pages ...string) (counts, lists int64) {
+			time.Sleep(2 * time.Minute) // what was heavy before is forgotten
+			counts, lists = q.calls.Load(), q.lists.Load()
+			for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Second) {
+				for _, path := range pages {
+					page(h, path)
+				}
+			}
+			return q.calls.Load() - counts, q.lists.Load() - lists
+		}
+		if counts, _ := watch(5*time.Minute, "/queues"); counts < 25 || counts > 30 {
+			t.Errorf("%d readings that take 100 ms in five minutes, want 28 or so", counts)
+		}
+		if counts, lists := watch(5*time.Minute, "/queues", "/jobs?queue=mail"); counts < 25 || lists < 90 {
+			t.Errorf("%d counts and %d lists, which are light, in five minutes", counts, lists)
+		}
+		q.listTakes.Store(int64(100 * time.Millisecond))
+		if counts, lists := watch(5*time.Minute, "/queues", "/jobs?queue=mail"); counts < 12 || counts > 16 || lists < 12 || lists > 16 {
+			t.Errorf("%d counts and %d lists that take 100 ms each, in five minutes, want 14 or so", counts, lists)
+		}
+	})
+}
+
+// TestPatience: a page does not wait for one reading after the other.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		h := newHandler(t, q)
+		page(h, "/")
+		time.Sleep(3 * time.Second)
+		q.takes.Store(int64(time.Second))
+		q.listTakes.Store(int64(time.Second))
+		began := time.Now()
+		wantTexts(t, page(h, "/"), []string{"All well"})
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("the page took %v", took)
+		}
+		time.Sleep(5 * time.Second) // what is read
 	})
 }
 
@@ -129,8 +182,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestOld: a page that is opened after a long time does not show what was read then, if the database
-// answers within seconds.
+// TestOld: a page that is opened after a long time does not show what was read then, if the
+// database answers within seconds.
 func TestOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &slow{Queue: memory.New(memory.Options{})}
@@ -145,19 +198,28 @@ func TestOld(t *testing.T) {
 	})
 }
 
-// TestUnknown: where nothing could be read, no page says that there is nothing.
+// TestUnknown: where nothing could be read, no page says that there is nothing, or none.
 func TestUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := broken{memory.New(memory.Options{})}
+		if err := q.SetRules(t.Context(), nil, queue.Rule{Queue: "mail", Running: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.PauseKinds(t.Context(), nil, "report"); err != nil {
+			t.Fatal(err)
+		}
 		h := newHandler(t, q)
 		for path, text := range map[string]string{"/": "Dead jobs: not known yet", "/jobs": "Jobs: not known yet", "/kinds": "Kinds: not known yet",
-			"/queues": "Counts: not known yet", "/queues/mail": "Running jobs: not known yet"} {
+			"/kinds/mail": "Errors: not known yet", "/queues": "Counts: not known yet", "/queues/mail": "Running jobs: not known yet"} {
 			got := page(h, path)
 			wantTexts(t, got, []string{"has answered with an error", text})
-			if strings.Contains(got, `class="empty"`) {
-				t.Errorf("%s says that there is nothing:\n%s", path, got)
+			for _, none := range []string{`class="empty"`, ">0</span>", "none due", "newest 0 jobs"} {
+				if strings.Contains(got, none) {
+					t.Errorf("%s says that there is nothing, by %q:\n%s", path, none, got)
+				}
 			}
 		}
+		wantTexts(t, page(h, "/queues"), []string{"queues/mail", "2 at once", `<span class="muted">–</span>`, "status=dead\">–</a>"})
 	})
 }
 
@@ -165,6 +227,8 @@ func TestUnknown(t *testing.T) {
 type broken struct{ *memory.Queue }
 
 func (broken) Counts(context.Context) ([]queue.Count, error) { return nil, errors.New("broken") }
+
+func (broken) Backlogs(context.Context) ([]queue.Backlog, error) { return nil, errors.New("broken") }
 
 func (broken) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) {
 	return nil, 0, errors.New("broken")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
@@ -28,8 +29,10 @@ type samples struct {
 	schedules *sampled[[]queue.ScheduleRecord]
 	crew      *sampled[crew]
 	doctor    *sampled[ops.Report]
-	hour      *sampled[[]queue.StatsRecord] // by minute
-	hourKinds *sampled[[]queue.StatsRecord] // by kind, with histograms
+	hour      *sampled[[]queue.StatsRecord]         // by minute
+	hourKinds *sampled[[]queue.StatsRecord]         // by kind, with histograms
+	kindHours *several[string, []queue.StatsRecord] // of one kind, by minute
+	failures  *several[string, failures]            // of one kind, or of all for ""
 	lists     *several[queue.Filter, listing]
 	answers   *several[int64, ops.Answer] // why a job does not run, by its ID
 }
@@ -43,7 +46,14 @@ type listing struct {
 func newSamples(h *Handler) *samples {
 	s := &samples{counts: newSampled(h, "counts", h.source.inspector.Counts)}
 	s.lists = newSeveral(func(f queue.Filter) *sampled[listing] {
-		return newSampled(h, "jobs", func(ctx context.Context) (listing, error) { return h.source.list(ctx, f) })
+		f.NoPayload = true
+		return newSampled(h, "jobs", func(ctx context.Context) (listing, error) {
+			jobs, next, err := h.source.inspector.Jobs(ctx, f)
+			return listing{jobs, next}, err
+		})
+	})
+	s.failures = newSeveral(func(kind string) *sampled[failures] {
+		return newSampled(h, "errors", func(ctx context.Context) (failures, error) { return h.source.readFailures(ctx, kind) })
 	})
 	if b := h.source.backlogger; b != nil {
 		s.backlogs = newSampled(h, "backlogs", b.Backlogs)
@@ -61,12 +71,15 @@ func newSamples(h *Handler) *samples {
 		s.crew = newSampled(h, "workers", h.source.readCrew)
 	}
 	if h.source.statistician != nil {
-		read := func(byKind bool) *sampled[[]queue.StatsRecord] {
-			r := newSampled(h, "statistics", func(ctx context.Context) ([]queue.StatsRecord, error) { return h.source.lastHour(ctx, byKind) })
+		read := func(f queue.StatsFilter) *sampled[[]queue.StatsRecord] {
+			r := newSampled(h, "statistics", func(ctx context.Context) ([]queue.StatsRecord, error) { return h.source.lastHour(ctx, f) })
 			r.interval = statsInterval
 			return r
 		}
-		s.hour, s.hourKinds = read(false), read(true)
+		s.hour, s.hourKinds = read(queue.StatsFilter{Step: time.Minute}), read(queue.StatsFilter{ByKind: true, Times: true})
+		s.kindHours = newSeveral(func(kind string) *sampled[[]queue.StatsRecord] {
+			return read(queue.StatsFilter{Kind: kind, Step: time.Minute})
+		})
 	}
 	if q := h.source.queue; q != nil {
 		s.doctor = newSampled(h, "health", func(ctx context.Context) (ops.Report, error) { return ops.Doctor(ctx, q, ops.Options{}) })
@@ -78,15 +91,6 @@ func newSamples(h *Handler) *samples {
 		})
 	}
 	return s
-}
-
-// list returns the jobs that f chooses, without payloads.
-func (s source) list(ctx context.Context, f queue.Filter) (listing, error) {
-	jobs, next, err := s.inspector.Jobs(ctx, f)
-	for i := range jobs {
-		jobs[i].Payload, jobs[i].Headers = nil, nil
-	}
-	return listing{jobs, next}, err
 }
 
 func newSampled[T any](h *Handler, name string, read func(context.Context) (T, error)) *sampled[T] {

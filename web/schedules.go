@@ -28,7 +28,7 @@ func pauseSchedule(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.act(action, "schedules/"+segment(name), "schedules", func(ctx context.Context, db queue.DB) (int, error) {
+	return q.act(action, targetOf("schedules", name), "schedules", func(ctx context.Context, db queue.DB) (int, error) {
 		return q.h.source.scheduler.PauseSchedules(ctx, db, paused, name)
 	})
 }

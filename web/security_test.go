@@ -23,6 +23,7 @@ var rules = map[string]web.Permission{
 	"GET /queues":                      web.View,
 	"GET /queues/{queue}":              web.View,
 	"GET /kinds":                       web.View,
+	"GET /kinds/{kind}":                web.View,
 	"GET /schedules":                   web.View,
 	"GET /workers":                     web.View,
 	"GET /health":                      web.View,
@@ -154,7 +155,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// hostile are texts that attack whoever shows them.
+// hostile are texts that do harm on a page that does not escape them.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `javascript:alert(1)`, `{{.Root}}`,
 	`</pre></bdi><svg onload=alert(1)>`, "\u202egnp.exe", "a\x1b[2Jb", "%3Cscript%3E", `\u003cscript>`, `../../evil`, "..", "~", "a/b?c#d", "&lt;b&gt;",

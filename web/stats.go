@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// statsInterval is the shortest time between two readings of statistics: workers report them each
-	// ten seconds.
+	// statsInterval is the shortest time between two readings of statistics: workers report them
+	// each ten seconds.
 	statsInterval = 10 * time.Second
 	// chartMinutes is how many minutes the charts show.
 	chartMinutes = 60
@@ -18,14 +18,9 @@ const (
 	barWidth, chartHeight = 10, 80
 )
 
-// lastHour reads the statistics of the last hour: by minute, or by kind.
-func (s source) lastHour(ctx context.Context, byKind bool) ([]queue.StatsRecord, error) {
-	f := queue.StatsFilter{From: time.Now().Add(-chartMinutes * time.Minute).Truncate(time.Minute)}
-	if byKind {
-		f.ByKind, f.Times = true, true
-	} else {
-		f.Step = time.Minute
-	}
+// lastHour reads statistics of the last hour.
+func (s source) lastHour(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
+	f.From = time.Now().Add(-chartMinutes * time.Minute).Truncate(time.Minute)
 	return s.statistician.Stats(ctx, f)
 }
 

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,22 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
 )
+
+// TestVerdictUnknown: it does not say that all is well if something could not be read.
+func TestVerdictUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		h := newHandler(t, q)
+		wantTexts(t, page(h, "/"), []string{"All well"})
+		q.fails.Store(true)
+		time.Sleep(10 * time.Second)
+		got := page(h, "/")
+		wantTexts(t, got, []string{"Unknown", "Nothing is wrong in what could be read."})
+		if strings.Contains(got, "All well") {
+			t.Errorf("it says that all is well:\n%s", got)
+		}
+	})
+}
 
 // TestVerdict: the first line of the overview says what is worst.
 func TestVerdict(t *testing.T) {

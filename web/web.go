@@ -19,13 +19,14 @@ type Options struct {
 	// request, also for those of the refresh, and may be called concurrently. For the zero Access
 	// the answer is 403. [Everyone] is an Authorize for pages that are protected elsewhere.
 	Authorize func(r *http.Request) Access
-	// Redact returns what a person without the permission [Payload] sees of a stored text. nil means
-	// [Shape]. It may be called concurrently.
+	// Redact returns what a person without the permission [Payload] sees of a stored text. nil
+	// means [Shape]. It may be called concurrently.
 	Redact func(v Value) string
 	// ReadOnly takes all permissions but [View] and [Payload] from everybody.
 	ReadOnly bool
-	// TrustedOrigins are origins whose forms may change something, such as "https://ops.example.com".
-	// The dashboard's own origin need not be named, unless a proxy changes the Host of requests.
+	// TrustedOrigins are origins whose forms may change something, such as
+	// "https://ops.example.com". The dashboard's own origin need not be named, unless a proxy
+	// changes the Host of requests.
 	TrustedOrigins []string
 	// Logger gets a record for each action, with who did it and why, and for each failure of the
 	// backend. nil means [slog.Default].
@@ -43,6 +44,7 @@ type Handler struct {
 	slots   chan struct{} // bounds how many calls of the backend are under way
 	long    chan struct{} // the same for calls that may take longer than callTimeout
 	samples *samples
+	load    load
 	ctx     context.Context
 	cancel  context.CancelFunc
 }
@@ -167,5 +169,18 @@ func explainError(err error) (text string, isLogged bool) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "The database has not answered in time.", true
 	}
+	if lacksRight(err) {
+		return "The database refuses this to the program that serves this page: its user lacks a right.", true
+	}
 	return "The database has answered with an error. The log of the program that serves this page has it.", true
+}
+
+// lacksRight reports whether the database has refused something because its user lacks a right.
+func lacksRight(err error) bool {
+	const insufficientPrivilege = "42501"
+	state, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err)
+	return ok && state.SQLState() == insufficientPrivilege
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -213,12 +214,43 @@ func TestOperations(t *testing.T) {
 		t.Errorf("a running job: %d to %q", a.status, a.header.Get("Location"))
 	}
 	s.post("jobs/2/delete", "reason=twice")
-	if a := s.get("jobs/2"); a.status != http.StatusNotFound {
-		t.Errorf("a deleted job: %d", a.status)
+	if a := s.get("jobs/2"); a.status != http.StatusNotFound || !strings.Contains(a.body, "Job 2 was deleted by a person.") || !strings.Contains(a.body, "twice") {
+		t.Errorf("a deleted job: %d: %s", a.status, a.body)
+	}
+	if a := s.get("jobs/77"); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no job 77.") {
+		t.Errorf("a job that was never there: %d: %s", a.status, a.body)
+	}
+	if a := s.post("jobs/77/retry", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no such job.") {
+		t.Errorf("retry of a job that was never there: %d: %s", a.status, a.body)
 	}
 	s.want("audit?actor=ann", "jobs.delete", "twice", "jobs/2")
 	if a := s.want("audit"); strings.Contains(a.body, ">jobs/1<") || strings.Count(a.body, "id=\"entry-") != 2 {
 		t.Error("the audit log has an action that has changed nothing")
+	}
+}
+
+// TestBehind: the timeline of a job does not say anything else than explain.
+func TestBehind(t *testing.T) {
+	s := newSite(t, web.Options{})
+	s.enqueue(&queue.Job{Kind: "a", Group: "g", Ordered: true}, &queue.Job{Kind: "a", Group: "g", Ordered: true})
+	if a := s.want("jobs/2", "Due since", "waits for job 1 of its group"); strings.Contains(a.body, "waits for a worker") {
+		t.Errorf("it waits for a worker, too: %s", a.body)
+	}
+}
+
+// TestOddName: whatever the name of a queue, the page of its job says who has paused it, and why.
+func TestOddName(t *testing.T) {
+	for _, name := range []string{"team/mail", "~x", "a b%", ".."} {
+		s := newSite(t, web.Options{Authorize: func(*http.Request) web.Access { return web.Access{Actor: "ann", May: web.Admin} }})
+		s.enqueue(&queue.Job{Kind: "a", Queue: name})
+		link := regexp.MustCompile(`href="\./(queues/[^"]+)"`).FindStringSubmatch(s.want("queues").body)
+		if link == nil {
+			t.Fatalf("%s: no link", name)
+		}
+		if a := s.post(link[1]+"/pause", "paused=true&reason=outage"); a.status != http.StatusSeeOther {
+			t.Errorf("%s: status %d", name, a.status)
+		}
+		s.want("jobs/1", "queues.pause: ann, at ", "because: outage")
 	}
 }
 
@@ -240,10 +272,11 @@ func TestActions(t *testing.T) {
 	}
 	act("jobs/1/retry", "", "../../jobs/1?did=jobs.retry&n=0")
 	act("jobs/2/run", "", "../../jobs/2?did=jobs.run&n=1")
-	act("jobs/2/cancel", "", "../../jobs/2?did=jobs.cancel&n=1")
+	act("jobs/2/cancel", "reason=wrong+order", "../../jobs/2?did=jobs.cancel&n=1")
 	if got := s.status(2); got != queue.StatusCancelled {
 		t.Errorf("cancelled: %s", got)
 	}
+	s.want("jobs/2", "What has become of it", "Job 2 was cancelled", "jobs.cancel: ann, at ", "because: wrong order")
 	act("queues/default/pause", "paused=true", "../../queues/default?did=queues.pause&n=1")
 	s.want("queues/default?did=queues.pause&n=1", "The queue is paused", "Resume the queue")
 	s.want("", "Queue default is paused")

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -253,7 +254,7 @@ func testOrderWithRules(t *testing.T, h Harness) {
 func testDelayWithRules(t *testing.T, h Harness) {
 	for _, rule := range []queue.Rule{{Queue: "q", Running: 50}, {Queue: "q", Share: 1}} {
 		setRules(t, h, rule)
-		later := newJobs(20, func(i int, j *queue.Job) { j.Group, j.Delay = "g", shortLease*4 })
+		later := newJobs(20, func(i int, j *queue.Job) { j.Group, j.Delay = "g", 2*time.Second })
 		now := newJobs(2, func(i int, j *queue.Job) { j.Group, j.Priority = "g", int32(i+1) })
 		enqueue(t, h, append(later, now...)...)
 		wantIDs(t, fmt.Sprintf("claim with %+v", rule), claim(t, h, request(10)), now)

@@ -16,6 +16,8 @@ var timesCases = []testCase{
 	{"of a run in a transaction", hasInspector | hasTxClaimer, testTimesInTx},
 	{"running for long", hasInspector, testRunningFor},
 	{"running for nonsense", hasInspector, testRunningForNonsense},
+	{"created and finished between", hasInspector, testBetween},
+	{"between nonsense", hasInspector, testBetweenNonsense},
 	{"of redrives", hasInspector | hasRedriver, testTimesOfRedrives},
 }
 
@@ -186,6 +188,77 @@ func testRunningForNonsense(t *testing.T, h Harness) {
 		var invalid *queue.InvalidError
 		if _, _, err := inspector.Jobs(t.Context(), f); !errors.As(err, &invalid) || invalid.Field != "RunningFor" {
 			t.Errorf("Jobs(%+v): got error %v, want an InvalidError of RunningFor", f, err)
+		}
+	}
+}
+
+// testBetween: a filter finds the jobs that were created or have finished between two times.
+func testBetween(t *testing.T, h Harness) {
+	jobs := newJobs(4, nil)
+	var created []time.Time
+	for _, j := range jobs {
+		enqueue(t, h, j)
+		rec, _ := lookUp(t, h, j.ID)
+		created = append(created, rec.CreatedAt)
+	}
+	var finished []time.Time
+	for _, j := range claim(t, h, request(2)) {
+		settle(t, h, queue.Outcome{Job: j, Action: queue.Dead, Err: errors.New("boom")})
+		rec, _ := lookUp(t, h, j.ID)
+		finished = append(finished, rec.FinishedAt)
+	}
+	claim(t, h, request(1))
+	const dead = queue.StatusDead
+	for _, c := range []struct {
+		filter queue.Filter
+		want   []int
+	}{
+		{queue.Filter{CreatedFrom: created[1]}, []int{3, 2, 1}},
+		{queue.Filter{CreatedTo: created[1]}, []int{0}},
+		{queue.Filter{CreatedFrom: created[1], CreatedTo: created[3]}, []int{2, 1}},
+		{queue.Filter{CreatedFrom: created[1], Limit: 2}, []int{3, 2}},
+		{queue.Filter{CreatedFrom: created[1], Status: dead}, []int{1}},
+		{queue.Filter{CreatedTo: created[2], Status: dead, Bare: true}, []int{1, 0}},
+		{queue.Filter{CreatedFrom: created[1], Status: queue.StatusRunning}, []int{2}},
+		{queue.Filter{CreatedTo: created[3], Status: queue.StatusPending}, nil},
+		{queue.Filter{CreatedFrom: created[3], Status: queue.StatusPending}, []int{3}},
+		{queue.Filter{CreatedFrom: created[3].Add(time.Hour)}, nil},
+		{queue.Filter{FinishedFrom: finished[1]}, []int{1}},
+		{queue.Filter{FinishedTo: finished[1]}, []int{0}},
+		{queue.Filter{FinishedTo: finished[1].Add(time.Hour)}, []int{1, 0}},
+		{queue.Filter{FinishedFrom: finished[1], Status: dead}, []int{1}},
+		{queue.Filter{FinishedTo: finished[1], Status: dead}, []int{0}},
+		{queue.Filter{FinishedFrom: finished[0].In(time.FixedZone("zone", 3600)), Status: dead, Before: jobs[1].ID}, []int{0}},
+		{queue.Filter{FinishedFrom: finished[0], FinishedTo: finished[1], CreatedFrom: created[1]}, nil},
+		{queue.Filter{FinishedFrom: finished[1].Add(time.Hour), Status: dead, Bare: true}, nil},
+		{queue.Filter{FinishedFrom: finished[0], Status: queue.StatusCancelled}, nil},
+	} {
+		var want []*queue.Job
+		for _, i := range c.want {
+			want = append(want, jobs[i])
+		}
+		got, _ := list(t, h, c.filter)
+		wantIDs(t, fmt.Sprintf("Jobs(%+v)", c.filter), got, want)
+	}
+}
+
+func testBetweenNonsense(t *testing.T, h Harness) {
+	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	at := time.Date(2026, 1, 31, 15, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		filter queue.Filter
+		want   string
+	}{
+		{queue.Filter{CreatedFrom: at, CreatedTo: at}, "CreatedTo"},
+		{queue.Filter{FinishedFrom: at, FinishedTo: at.Add(-time.Hour)}, "FinishedTo"},
+		{queue.Filter{CreatedFrom: at.AddDate(9000, 0, 0)}, "CreatedFrom"},
+		{queue.Filter{FinishedTo: at.AddDate(-100, 0, 0)}, "FinishedTo"},
+		{queue.Filter{FinishedFrom: at, Status: queue.StatusPending}, "Status"},
+		{queue.Filter{FinishedTo: at, Status: queue.StatusHeld}, "Status"},
+	} {
+		var invalid *queue.InvalidError
+		if _, _, err := inspector.Jobs(t.Context(), c.filter); !errors.As(err, &invalid) || invalid.Field != c.want {
+			t.Errorf("Jobs(%+v): got error %v, want an InvalidError of %s", c.filter, err, c.want)
 		}
 	}
 }

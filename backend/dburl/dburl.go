@@ -80,6 +80,11 @@ type Options struct {
 	// whole milliseconds. 0 means what the URL or the server says. A PgBouncer refuses connections
 	// that set it, or ReadOnly, unless its ignore_startup_parameters names the settings.
 	StatementTimeout time.Duration
+	// CancelWait is for programs that may end while a statement runs. On PostgreSQL a call whose
+	// context ends then has the server cancel its statement, and waits up to so long for that. 0
+	// means that the call returns at once; the server is asked in the background, and never hears of
+	// it if the process ends first.
+	CancelWait time.Duration
 }
 
 // connections is how many a handle may have. Each of a worker's handlers, 10 by default, may have a

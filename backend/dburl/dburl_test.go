@@ -1,6 +1,7 @@
 package dburl_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -257,5 +258,33 @@ func TestApplication(t *testing.T) {
 	err = d.DB.QueryRowContext(t.Context(), `SELECT current_setting('application_name'), current_setting('statement_timeout')`).Scan(&name, &timeout)
 	if err != nil || name != "errand-cli" || timeout != "5s" {
 		t.Errorf("got %s, %s, %v, want errand-cli, 5s", name, timeout, err)
+	}
+}
+
+// TestCancelWait: when a call whose context has ended returns, its statement has ended on the
+// server, and the connection works on.
+func TestCancelWait(t *testing.T) {
+	url := backends[0].url(t)
+	d, err := dburl.Open(url, dburl.Options{CancelWait: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	d.DB.SetMaxOpenConns(1)
+	other := open(t, url)
+	const running = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := d.DB.ExecContext(ctx, `SELECT pg_sleep(60)`); err == nil {
+			t.Fatal("the statement has slept for a minute")
+		}
+		var n int
+		if err := other.DB.QueryRowContext(t.Context(), running).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d statements still run, %v", n, err)
+		}
+		if err := d.DB.QueryRowContext(t.Context(), `SELECT 1`).Scan(&n); err != nil {
+			t.Errorf("the next statement: %v", err)
+		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/errandhq/errand/backend/postgres"
@@ -21,6 +23,11 @@ func openPostgres(rest string, o Options) (*Database, error) {
 		return nil, err
 	}
 	o.setParams(config.RuntimeParams)
+	if o.CancelWait > 0 {
+		config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &canceller{conn: conn, wait: o.CancelWait}
+		}
+	}
 	options := postgres.Options{
 		Listen:    pgxlisten.Listen,
 		Retention: o.Retention,
@@ -41,6 +48,36 @@ func openPostgres(rest string, o Options) (*Database, error) {
 		DB:          db,
 		migrate:     func(ctx context.Context) error { return postgres.Migrate(ctx, db, options) },
 	}, nil
+}
+
+// canceller has the server end the statement of a connection when the statement's context ends. In
+// contrast to pgx's own, it waits until the request is answered also where the statement has ended
+// by then: PgBouncer 1.18, which Debian 12 has, ends itself where a client leaves earlier.
+type canceller struct {
+	conn *pgconn.PgConn
+	wait time.Duration
+	done chan struct{}
+}
+
+// HandleCancel implements [ctxwatch.Handler].
+func (c *canceller) HandleCancel(context.Context) {
+	deadline := time.Now().Add(c.wait)
+	_ = c.conn.Conn().SetDeadline(deadline)
+	c.done = make(chan struct{})
+	go func() {
+		defer close(c.done)
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		defer cancel()
+		_ = c.conn.CancelRequest(ctx)
+		// The server may end a statement a moment after it has answered: it must not be the next one.
+		time.Sleep(100 * time.Millisecond)
+	}()
+}
+
+// HandleUnwatchAfterCancel implements [ctxwatch.Handler].
+func (c *canceller) HandleUnwatchAfterCancel() {
+	<-c.done
+	_ = c.conn.Conn().SetDeadline(time.Time{})
 }
 
 // setParams sets what the server is told at the start of each connection.

@@ -64,8 +64,11 @@ func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, 
 	page = make([]queue.Record, 0, min(len(found), f.Limit))
 	for _, r := range found[:cap(page)] {
 		rec := shown(r)
+		if f.Bare || f.NoPayload {
+			rec.Payload, rec.Headers = nil, nil
+		}
 		if f.Bare {
-			rec.Payload, rec.Headers, rec.Key, rec.LastError = nil, nil, "", ""
+			rec.Key, rec.LastError = "", ""
 		}
 		page = append(page, rec)
 	}
@@ -81,7 +84,15 @@ func matches(f queue.Filter, r *queue.Record, at time.Time) bool {
 		r.Attempt >= f.MinAttempts &&
 		(!f.Expired || r.LeaseEnds.Before(at)) &&
 		(f.RunningFor == 0 || at.Sub(r.StartedAt) >= f.RunningFor) &&
-		(f.Before == 0 || r.ID < f.Before)
+		(f.Before == 0 || r.ID < f.Before) &&
+		isBetween(r.CreatedAt, f.CreatedFrom, f.CreatedTo) &&
+		isBetween(r.FinishedAt, f.FinishedFrom, f.FinishedTo)
+}
+
+// isBetween reports whether t is at or after from, and before to; zero means no bound. The zero t is
+// within no bound.
+func isBetween(t, from, to time.Time) bool {
+	return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.IsZero() && t.Before(to))
 }
 
 // sorted returns the committed rows for which want is true, in the order of their IDs.

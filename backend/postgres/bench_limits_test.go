@@ -83,8 +83,8 @@ func BenchmarkLimit(b *testing.B) {
 }
 
 // BenchmarkLimitedHead claims single jobs of a limited queue, behind due jobs of another kind or
-// behind none. An operation is an enqueue, a claim and a Settle. It reports how long the claims took,
-// and the first of all.
+// behind none. An operation is an enqueue, a claim and a Settle. It reports how long the claims
+// took, and the first of all.
 func BenchmarkLimitedHead(b *testing.B) {
 	for _, c := range []struct {
 		name, heads, group string

@@ -13,6 +13,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+// rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
+const rulesTries = 100
+
 // Claim implements [queue.Consumer] with sql/claim.sql, which scans the queues from their heads
 // unless claims are rationed (see ration.go). Limited queues have sql/claim_limited.sql. If the
 // rules have changed since they were last read, it reads them and claims again. It takes at most
@@ -59,6 +62,19 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 		rest = rest[n:]
 	}
 	return jobs, nil
+}
+
+// firstPart returns how many of the queues, from the first on, one claim serves: a limited queue,
+// or those that are not limited, up to the first with ordered jobs.
+func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited, ordered bool) {
+	if known.isLimited(queues[0]) {
+		return 1, true, false
+	}
+	for n < len(queues) && !known.isLimited(queues[n]) {
+		n++
+	}
+	n, ordered = b.ordered.upTo(queues[:n], time.Now())
+	return n, false, ordered
 }
 
 // claimPlain claims jobs that are not ordered from queues that have no rules in that version.

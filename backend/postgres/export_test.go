@@ -11,7 +11,10 @@ func Statement(name string) string {
 }
 
 // ListOf is the statement that lists jobs of the status.
-func ListOf(status queue.Status) string { return withStatus(Statement("list"), status) }
+func ListOf(status queue.Status) string {
+	s := loadStatements(defaultSchema)
+	return s.listOf(status)
+}
 
 // TextArray is the array literal that Enqueue sends.
 var TextArray = textArray

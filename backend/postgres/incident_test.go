@@ -59,8 +59,8 @@ func TestRedriveTheCrashed(t *testing.T) {
 	}
 }
 
-// TestWorkersAlive: statement 4 shows the workers that have reported themselves, and not the vanished
-// ones.
+// TestWorkersAlive: statement 4 shows the workers that have reported themselves, and not the
+// vanished ones.
 func TestWorkersAlive(t *testing.T) {
 	db, q := guideDB(t)
 	for _, name := range []string{"a", "b", "c"} {

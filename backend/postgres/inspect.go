@@ -8,57 +8,75 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
-// countable is the longest table, in bytes, that Counts reads as a whole. Of a longer one it reads
-// a sample of this size.
-const countable = 32 << 20
+const (
+	// countable is the longest table, in bytes, that Counts reads as a whole.
+	countable = 32 << 20
+	// sampleSize is how many bytes of a longer table it reads.
+	sampleSize = 8 << 20
+)
 
 // Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. For
 // a longer one it estimates completed jobs from a sample of the table's pages, with
 // sql/count_sample.sql.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
 	err = b.run(ctx, "count", nil, func(db queue.DB) error {
-		for _, query := range []string{b.sql.countAll, b.sql.countSample} {
-			counts = nil
-			err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-				var c queue.Count
-				err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
-				counts = append(counts, c)
-				return err
-			}, query, countable)
-			if err != nil || len(counts) > 0 {
-				return err
-			}
+		counts = nil
+		var size int64
+		err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&size) }, b.sql.tableSize)
+		if err != nil {
+			return err
 		}
-		return nil
+		query, args := b.sql.countAll, []any(nil)
+		if size > countable {
+			query, args = b.sql.countSample, []any{100 * sampleSize / float64(size)}
+		}
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+			var c queue.Count
+			err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
+			counts = append(counts, c)
+			return err
+		}, query, args...)
 	})
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list.sql for a filter that has an index, and with
-// sql/list_slice.sql otherwise. For the observing role of docs/roles.sql the records have neither
-// Payload nor Headers, and their Unreadable says so.
+// Jobs implements [queue.Inspector]. A filter that has an index is served by sql/list.sql, and
+// others by sql/list_slice.sql, which looks at a bounded number of jobs. So are dead, held and
+// cancelled jobs if there are many: all of them would have to be sorted, or all jobs searched for
+// the few that the rest of the filter chooses. For the observing role of docs/roles.sql the records
+// have neither Payload nor Headers, and their Unreadable says so.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
 		return nil, 0, fmt.Errorf("postgres: list: %w", err)
 	}
+	isFrequent, err := b.isFrequent(ctx, f)
+	if err != nil {
+		return nil, 0, err
+	}
 	before := cmp.Or(f.Before, math.MaxInt64)
-	query, args := b.sql.listSlice, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
-	if f.IsIndexed() {
-		query = withStatus(b.sql.list, f.Status)
+	query, args := "", []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
+	if f.IsIndexed() && !isFrequent {
+		query = b.sql.listOf(f.Status)
 		args = append(args, f.Expired, sqlkit.OrNull(sqlkit.Microseconds(f.RunningFor)))
 	} else {
+		query = b.sql.sliceOf(f.Status)
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
-	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts))
-	if f.Bare {
+	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts), timeOrNull(f.CreatedFrom), timeOrNull(f.CreatedTo),
+		timeOrNull(f.FinishedFrom), timeOrNull(f.FinishedTo))
+	switch {
+	case f.Bare:
 		page, err = b.readWithPayloads(ctx, "list", bare.Replace(withoutPayload.Replace(query)), args...)
-	} else {
+	case f.NoPayload:
+		page, err = b.readWithPayloads(ctx, "list", withoutPayload.Replace(query), args...)
+	default:
 		page, err = b.readRecords(ctx, "list", query, args...)
 	}
 	if err != nil {
@@ -70,15 +88,59 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	return page, f.Next(page), nil
 }
 
-// withStatus returns sql/list.sql for jobs of the status. Running jobs are few, so all of them are
-// read and sorted. Otherwise a plan that was made for an empty table could look for them along the
-// primary key of a long one.
-func withStatus(list string, status queue.Status) string {
-	list = strings.Replace(list, "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)
-	if status == queue.StatusRunning {
-		list = strings.Replace(list, "\nORDER BY id DESC\n", "\nORDER BY id + 0 DESC\n", 1)
+// timeOrNull returns t, or NULL where t is zero, whatever its zone.
+func timeOrNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// isFrequent reports whether so many jobs have the status of f, which is dead, held or cancelled,
+// that they are not sorted.
+func (b *Backend) isFrequent(ctx context.Context, f queue.Filter) (is bool, err error) {
+	if !isStopped(f.Status) {
+		return false, nil
+	}
+	query := "SELECT count(*) >= 5000 FROM (\n" + strings.ReplaceAll(b.sql.idsOf(f.Status), "$12", "$1") + "\n) AS found"
+	err = b.run(ctx, "list", nil, func(db queue.DB) error {
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&is) }, query, timeOrNull(f.FinishedFrom))
+	})
+	return is, err
+}
+
+// isStopped reports whether jobs of the status are in jobs_stopped_idx.
+func isStopped(status queue.Status) bool {
+	return status == queue.StatusDead || status == queue.StatusHeld || status == queue.StatusCancelled
+}
+
+// idsOf returns sql/stopped_ids.sql for jobs of the status.
+func (s *inspectStatements) idsOf(status queue.Status) string {
+	return strings.Replace(strings.TrimRight(s.stoppedIDs, ";\n"), "\nWHERE true\n", "\nWHERE status = '"+string(status)+"'\n", 1)
+}
+
+// listOf returns sql/list.sql for jobs of the status. Stopped jobs are found by their ids, and all
+// running ones are read and sorted. Otherwise a plan that was made for an empty table, or with old
+// statistics, could look for them along the primary key of a long one.
+func (s *inspectStatements) listOf(status queue.Status) string {
+	const order = "\nORDER BY id DESC\n"
+	list := strings.Replace(s.list, "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)
+	switch {
+	case status == queue.StatusRunning:
+		return strings.Replace(list, order, "\nORDER BY id + 0 DESC\n", 1)
+	case isStopped(status):
+		return strings.Replace(list, order, "\n    AND id = ANY (ARRAY(\n"+s.idsOf(status)+"\n))"+order, 1)
 	}
 	return list
+}
+
+// sliceOf returns sql/list_slice.sql for jobs of the status. For stopped ones it looks at 100,000
+// jobs, which takes about 30 ms.
+func (s *inspectStatements) sliceOf(status queue.Status) string {
+	if !isStopped(status) {
+		return s.listSlice
+	}
+	return strings.NewReplacer("LIMIT 50000\n", "LIMIT 100000\n", "OFFSET 49999 ", "OFFSET 99999 ").Replace(s.listSlice)
 }
 
 // Job implements [queue.Inspector] with sql/job.sql. For the observing role it is as Jobs says.
@@ -96,14 +158,11 @@ var errNoRight = errors.New("errand: this role may not read payloads and headers
 // readRecords returns the rows of a statement like sql/list.sql. If the role may not read payloads
 // and headers, the records have none, and Unreadable says so.
 func (b *Backend) readRecords(ctx context.Context, operation, query string, args ...any) ([]queue.Record, error) {
-	var readable bool
-	err := b.run(ctx, operation, nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&readable) }, b.sql.readable)
-	})
+	isReadable, err := b.isTrue(ctx, operation, b.sql.readable)
 	if err != nil {
 		return nil, err
 	}
-	if readable {
+	if isReadable {
 		return b.readWithPayloads(ctx, operation, query, args...)
 	}
 	records, err := b.readWithPayloads(ctx, operation, withoutPayload.Replace(query), args...)
@@ -111,6 +170,14 @@ func (b *Backend) readRecords(ctx context.Context, operation, query string, args
 		records[i].Unreadable = errNoRight
 	}
 	return records, err
+}
+
+// isTrue returns what a query reports.
+func (b *Backend) isTrue(ctx context.Context, operation, query string) (yes bool, err error) {
+	err = b.run(ctx, operation, nil, func(db queue.DB) error {
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&yes) }, query)
+	})
+	return yes, err
 }
 
 // withoutPayload changes a statement like sql/list.sql: the server checks the right to read a
@@ -148,6 +215,7 @@ func (b *Backend) readWithPayloads(ctx context.Context, operation, query string,
 
 // queryRecords reads the columns that sql/list.sql, sql/list_slice.sql and sql/job.sql return.
 func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
+	records = []queue.Record{} // not nil, so that no jobs are [] in JSON
 	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		var r queue.Record
 		var headers, history []byte

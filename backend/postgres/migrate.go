@@ -23,13 +23,14 @@ type Migration struct {
 // with a migration tool. The first step creates the schema if it does not exist. Each step records
 // its version in the schema, as [Migrate] does, so Migrate, [Check] and a tool may follow one
 // another in any order. A step fails and changes nothing if it has run before, or if the step
-// before it has not. There are no steps back. The error is a [*queue.InvalidError].
+// before it has not. There are no steps back; [DropSQL] removes everything. The error is a
+// [*queue.InvalidError].
 func Migrations(o Options) ([]Migration, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	lock := fmt.Sprintf("-- One step at a time. postgres.Migrate takes the same lock.\nSELECT pg_advisory_xact_lock(%d);\n\n", lockKey("migrate", o.Schema))
+	lock := lockMigrations(o.Schema)
 	before := lock + sqlkit.ReadFile(sqlFiles, "sql/migrations_table.sql") + "\n"
 	var list []Migration
 	for _, m := range sqlkit.Migrations(sqlFiles, "sql/migrations") {
@@ -38,6 +39,24 @@ func Migrations(o Options) ([]Migration, error) {
 		before = lock
 	}
 	return list, nil
+}
+
+// DropSQL returns the SQL that removes what the steps of [Migrations] have made, with all jobs: run
+// it as a whole, in one transaction, when no worker is alive. It leaves what others have made in the
+// schema, and fails and changes nothing if that depends on errand's tables. Without it nothing is
+// left, and the schema is dropped as well. What is not there is passed over. errand migrate down
+// runs it after some checks. The error is a [*queue.InvalidError].
+func DropSQL(o Options) (string, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return "", err
+	}
+	return lockMigrations(o.Schema) + inSchema(sqlkit.ReadFile(sqlFiles, "sql/drop.sql"), o.Schema), nil
+}
+
+// lockMigrations returns the SQL that takes the lock of a step.
+func lockMigrations(schema string) string {
+	return fmt.Sprintf("-- One step at a time. postgres.Migrate takes the same lock.\nSELECT pg_advisory_xact_lock(%d);\n\n", lockKey("migrate", schema))
 }
 
 // Migrate brings the schema of o up to date: it creates what is missing. Each step is one

@@ -124,8 +124,8 @@ func TestRatedClaimsReadFewBuckets(t *testing.T) {
 	}
 }
 
-// TestMarkedStays: to change the rates of a queue that has nothing else in its rule does not make its
-// claims look for unmarked jobs again.
+// TestMarkedStays: to change the rates of a queue that has nothing else in its rule does not make
+// its claims look for unmarked jobs again.
 func TestMarkedStays(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	for _, jobs := range []int{10, 20} {

@@ -164,8 +164,8 @@ func (r *ration) isRationed() bool {
 	return r.rationed
 }
 
-// shouldProbe records a claim from the head: how long it took, and which priorities it has taken jobs
-// from. It reports whether to ask the server what claims scan.
+// shouldProbe records a claim from the head: how long it took, and which priorities it has taken
+// jobs from. It reports whether to ask the server what claims scan.
 func (r *ration) shouldProbe(queues []string, took time.Duration, jobs []*queue.Job) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -74,9 +74,49 @@ func (r *roles) testOperator(t *testing.T, db, worker, enqueuer *sql.DB) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	r.testOperatorSchedules(t, q, e)
 	r.testOperatorDenied(t, q, running[0])
 	_, asked, err := w.Extend(t.Context(), time.Minute, running...)
 	want("Extend asks to cancel", len(asked), err, 1)
+}
+
+// testOperatorSchedules: this role pauses and resumes schedules that others have declared. What they
+// enqueue stays as it is, and so does the pause when the program declares a new text.
+func (r *roles) testOperatorSchedules(t *testing.T, q, enqueuer *postgres.Backend) {
+	declare := func(spec string) {
+		t.Helper()
+		s := queue.Schedule{Name: "operated", Spec: spec, Job: &queue.Job{Kind: "test", Payload: json.RawMessage(`{"a": 1}`)}}
+		if n, err := enqueuer.DeclareSchedules(t.Context(), nil, queue.Declaration{Schedules: []queue.Schedule{s}}); n != 1 || err != nil {
+			t.Errorf("DeclareSchedules: got %d, error %v; want 1", n, err)
+		}
+	}
+	pause := func(paused bool) {
+		t.Helper()
+		if n, err := q.PauseSchedules(t.Context(), nil, paused, "operated", "nobody"); n != 1 || err != nil {
+			t.Errorf("PauseSchedules(%v): got %d, error %v; want 1", paused, n, err)
+		}
+	}
+	want := func(who string, b *postgres.Backend, paused bool, payload string) {
+		t.Helper()
+		all, err := b.Schedules(t.Context())
+		if err != nil || len(all) != 1 || all[0].Paused != paused || all[0].Next.IsZero() != paused || !all[0].Edited ||
+			!all[0].Declared || all[0].Job.Kind != "test" || string(all[0].Job.Payload) != payload {
+			t.Errorf("Schedules of %s: got %+v, error %v; want one, paused %v, with the payload %q", who, all, err, paused, payload)
+		}
+	}
+	declare("@hourly")
+	pause(true)
+	want("the operator", q, true, "")
+	want("the enqueuer", enqueuer, true, `{"a": 1}`)
+	declare("@daily")
+	want("the enqueuer", enqueuer, true, `{"a": 1}`)
+	pause(false)
+	want("the enqueuer", enqueuer, false, `{"a": 1}`)
+	_, err := q.DeleteSchedules(t.Context(), nil, "operated")
+	denied(t, "DeleteSchedules", err)
+	if n, err := enqueuer.DeleteSchedules(t.Context(), nil, "operated"); n != 1 || err != nil {
+		t.Errorf("DeleteSchedules: got %d, error %v", n, err)
+	}
 }
 
 func (r *roles) testOperatorDenied(t *testing.T, q *postgres.Backend, running *queue.Job) {

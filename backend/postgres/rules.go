@@ -14,10 +14,6 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// maxLimited is the most jobs of one claim of a limited queue. Other claims of the queue wait for
-// it.
-const maxLimited = 1000
-
 // heldBackPoll is how often a sleeping worker looks again whether a limit still keeps jobs from
 // being claimed. Usually the worker whose job has ended claims at once. It does not if it has
 // stopped, or has no free slot.
@@ -152,99 +148,6 @@ func (r *rules) endHolds() {
 	for name, t := range r.turns {
 		t.hold = time.Time{}
 		r.turns[name] = t
-	}
-}
-
-// rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
-const rulesTries = 100
-
-// firstPart returns how many of the queues, from the first on, one claim serves: a limited queue,
-// or those that are not limited, up to the first with ordered jobs.
-func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited, ordered bool) {
-	if known.isLimited(queues[0]) {
-		return 1, true, false
-	}
-	for n < len(queues) && !known.isLimited(queues[n]) {
-		n++
-	}
-	n, ordered = b.ordered.upTo(queues[:n], time.Now())
-	return n, false, ordered
-}
-
-// limitedEnd is what a claim of a limited queue came to, beside its jobs.
-type limitedEnd struct {
-	isCut   bool // it has stopped at jobs that it could not use, and others may be behind them (lock_spans)
-	sawAll  bool // no other job in its spans can be claimed
-	hasMore bool // there are groups that it has not looked at
-}
-
-// claimLimited claims from a limited queue. If a rule bounds how many jobs run or start, it claims
-// for free slots only. While it comes only to jobs that it may not claim, it goes on for
-// limits.WalkTime.
-func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, err error) {
-	name, hasMore := req.Queues[0], true
-	rules := known.limited[name]
-	if rules.isBounded {
-		req.Limit -= req.Ahead
-	}
-	req.Limit = min(req.Limit, maxLimited)
-	if req.Limit <= 0 || b.rules.isHeld(name, time.Now()) {
-		return nil, nil
-	}
-	for begun := time.Now(); hasMore && len(jobs) == 0 && time.Since(begun) < limits.WalkTime; {
-		if jobs, hasMore, err = b.claimLimitedOnce(ctx, req, known); err != nil {
-			return jobs, err
-		}
-	}
-	b.rules.setPace(name, func(p *limits.Pace) { p.Note(len(jobs) > 0, hasMore) })
-	for _, job := range jobs {
-		job.Limited = rules.isBounded
-	}
-	return jobs, nil
-}
-
-// claimLimitedOnce claims from a limited queue. hasMore tells that there are jobs that it has not
-// looked at.
-func (b *Backend) claimLimitedOnce(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, hasMore bool, err error) {
-	name, end := req.Queues[0], new(limitedEnd)
-	claimIn := func(all []span) claimQuery { return b.limitedClaim(name, known.version, all, end) }
-	r := b.rations.of(req, known.limited[name].hasTurns)
-	if r.isRationed() {
-		jobs, err = b.claimRationed(ctx, req, r, claimIn)
-	} else {
-		jobs, _, err = b.claimWithPayloads(ctx, req, claimIn(nil))
-	}
-	if err == nil && end.isCut {
-		b.startRation(ctx, req, r, true)
-	}
-	return jobs, end.hasMore || end.isCut, err
-}
-
-// limitedClaim returns the statement that claims from a limited queue, sql/claim_limited.sql. Without
-// spans it reads from the heads on, until it is cut.
-func (b *Backend) limitedClaim(name string, version int64, all []span, end *limitedEnd) claimQuery {
-	var spans any
-	if all != nil {
-		spans = spanJSON(all)
-	}
-	return claimQuery{
-		text: b.sql.claimLimited,
-		args: func(req queue.ClaimRequest, longest int64) []any {
-			t := b.rules.turnOf(name)
-			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered, spans}
-		},
-		limited: end,
-		last: func(row *queue.Job) {
-			*end = limitedEnd{isCut: row.Kind == "cut", sawAll: row.Kind == "all", hasMore: row.Priority > 0}
-			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0}, time.Now()
-			if row.Fence > 0 {
-				t.tokens = now.Add(sqlkit.Duration(row.Fence))
-			}
-			if row.MaxAttempts > 0 {
-				t.hold = now.Add(min(sqlkit.Duration(int64(row.MaxAttempts)), longestHold))
-			}
-			b.rules.noteTurn(name, t)
-		},
 	}
 }
 

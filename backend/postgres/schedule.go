@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
@@ -13,13 +14,27 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+// scheduleChange is an operation that changes schedules, and the statements that read and write
+// them.
+type scheduleChange struct{ operation, read, write string }
+
+// anyChange returns an operation that may change all of a schedule.
+func (b *Backend) anyChange(operation string) scheduleChange {
+	return scheduleChange{operation, b.sql.scheduleRead, b.sql.scheduleWrite}
+}
+
+// withoutJob changes sql/schedule_read.sql: of a schedule's job it returns the kind and the queue,
+// and of the digest, whether there is one.
+var withoutJob = strings.NewReplacer("coalesce(s.job::text, '')", "jsonb_build_object('kind', s.kind, 'queue', s.queue)::text",
+	"coalesce(s.digest, '')", "CASE WHEN s.declared THEN 'unknown' ELSE '' END")
+
 // SetSchedules implements [queue.Scheduler] with sql/schedule_read.sql and sql/schedule_write.sql.
 func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Schedule) error {
 	if err := queue.CheckSchedules(b.options.MaxPayload, list...); err != nil {
 		return fmt.Errorf("postgres: set schedules: %w", err)
 	}
 	names, set := schedules.Set(list)
-	_, err := b.changeSchedules(ctx, "set schedules", db, names, set)
+	_, err := b.changeSchedules(ctx, b.anyChange("set schedules"), db, names, set)
 	return err
 }
 
@@ -29,16 +44,18 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 		return 0, fmt.Errorf("postgres: declare schedules: %w", err)
 	}
 	names, declare := schedules.Declare(d)
-	return b.changeSchedules(ctx, "declare schedules", db, names, declare)
+	return b.changeSchedules(ctx, b.anyChange("declare schedules"), db, names, declare)
 }
 
-// PauseSchedules implements [queue.Scheduler].
+// PauseSchedules implements [queue.Scheduler] with sql/schedule_read.sql and sql/schedule_pause.sql.
+// It needs no right to what schedules enqueue.
 func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
 	if err := queue.CheckScheduleNames(names...); err != nil {
 		return 0, fmt.Errorf("postgres: pause schedules: %w", err)
 	}
 	names, pause := schedules.Pause(paused, names)
-	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
+	change := scheduleChange{"pause schedules", withoutJob.Replace(b.sql.scheduleRead), b.sql.schedulePause}
+	return b.changeSchedules(ctx, change, db, names, pause)
 }
 
 // DeleteSchedules implements [queue.Scheduler].
@@ -47,20 +64,30 @@ func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...str
 		return 0, fmt.Errorf("postgres: delete schedules: %w", err)
 	}
 	names, remove := schedules.Delete(names)
-	return b.changeSchedules(ctx, "delete schedules", db, names, remove)
+	return b.changeSchedules(ctx, b.anyChange("delete schedules"), db, names, remove)
 }
 
-// Schedules implements [queue.Scheduler]. A schedule whose job cannot be read has an empty Job.
+// Schedules implements [queue.Scheduler]. A schedule whose job cannot be read has an empty Job. For
+// the observing role of docs/roles.sql the jobs have a Kind and a Queue only.
 func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
-	_, rows, err := b.readSchedules(ctx, "schedules", nil, nil)
+	const operation = "schedules"
+	isReadable, err := b.isTrue(ctx, operation, b.sql.readableSchedules)
+	if err != nil {
+		return nil, err
+	}
+	query := b.sql.scheduleRead
+	if !isReadable {
+		query = withoutJob.Replace(query)
+	}
+	_, rows, err := b.readSchedules(ctx, operation, nil, query, nil)
 	return sqlkit.Records(rows), err
 }
 
 // readSchedules returns the server's clock and the schedules of that text array, or all if it is
-// nil, ordered by name.
-func (b *Backend) readSchedules(ctx context.Context, operation string, db queue.DB, names any) (at time.Time, all []sqlkit.ScheduleRow, err error) {
+// nil, ordered by name, with a query like sql/schedule_read.sql.
+func (b *Backend) readSchedules(ctx context.Context, operation string, db queue.DB, query string, names any) (at time.Time, all []sqlkit.ScheduleRow, err error) {
 	err = b.run(ctx, operation, db, func(db queue.DB) error {
-		at, all, err = b.queryScheduleRows(ctx, db, b.sql.scheduleRead, names)
+		at, all, err = b.queryScheduleRows(ctx, db, query, names)
 		return err
 	})
 	return at, all, err
@@ -82,32 +109,32 @@ func (b *Backend) queryScheduleRows(ctx context.Context, db queue.DB, query stri
 }
 
 // changeSchedules makes a change to the named schedules. It returns how many have a new version.
-func (b *Backend) changeSchedules(ctx context.Context, operation string, db queue.DB, names []string, f schedules.Change) (n int, err error) {
+func (b *Backend) changeSchedules(ctx context.Context, c scheduleChange, db queue.DB, names []string, f schedules.Change) (n int, err error) {
 	isNamed := false // a statement's error names the operation
 	read := func(names []string) (at time.Time, rows []sqlkit.ScheduleRow, err error) {
-		at, rows, err = b.readSchedules(ctx, operation, db, textArray(names))
+		at, rows, err = b.readSchedules(ctx, c.operation, db, c.read, textArray(names))
 		isNamed = err != nil
 		return at, rows, err
 	}
 	write := func(changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
-		written, err = b.writeSchedules(ctx, operation, db, changes)
+		written, err = b.writeSchedules(ctx, c, db, changes)
 		isNamed = err != nil
 		return written, err
 	}
 	if n, err = sqlkit.ChangeSchedules(names, f, read, write); isNamed {
 		return n, err
 	}
-	return n, sqlkit.Wrap(ctx, "postgres", operation, err)
+	return n, sqlkit.Wrap(ctx, "postgres", c.operation, err)
 }
 
-// writeSchedules runs sql/schedule_write.sql, and returns the names of the schedules that it has
-// written.
-func (b *Backend) writeSchedules(ctx context.Context, operation string, db queue.DB, changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
+// writeSchedules runs a statement like sql/schedule_write.sql, and returns the names of the
+// schedules that it has written.
+func (b *Backend) writeSchedules(ctx context.Context, c scheduleChange, db queue.DB, changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
 	text, err := json.Marshal(changes)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
+		return nil, fmt.Errorf("postgres: %s: %w", c.operation, err)
 	}
-	err = b.run(ctx, operation, db, func(db queue.DB) error {
+	err = b.run(ctx, c.operation, db, func(db queue.DB) error {
 		written = make(map[string]bool, len(changes))
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 			var name string
@@ -115,7 +142,7 @@ func (b *Backend) writeSchedules(ctx context.Context, operation string, db queue
 			err := rows.Scan(&name, &woken)
 			written[name] = true
 			return err
-		}, b.sql.scheduleWrite, string(text), !b.options.Silent)
+		}, c.write, string(text), !b.options.Silent)
 	})
 	if kind, _ := handle.Of(db); err == nil && kind != handle.Tx {
 		b.ticks.Expire()

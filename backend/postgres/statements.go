@@ -153,13 +153,15 @@ func loadControl(load loader) controlStatements {
 
 // inspectStatements list, count and prune jobs.
 type inspectStatements struct {
-	countAll, countSample, backlog, list, listSlice, job, payload, readable, prune string
+	countAll, countSample, tableSize, stoppedIDs, backlog, list, listSlice, job, payload, readable, prune string
 }
 
 func loadInspect(load loader) inspectStatements {
 	return inspectStatements{
 		countAll:    load("count_all"),
 		countSample: load("count_sample"),
+		tableSize:   load("table_size"),
+		stoppedIDs:  load("stopped_ids"),
 		backlog:     load("backlog"),
 		list:        load("list"),
 		listSlice:   load("list_slice"),
@@ -172,16 +174,18 @@ func loadInspect(load loader) inspectStatements {
 
 // scheduleStatements keep schedules, and fire them.
 type scheduleStatements struct {
-	scheduleRead, scheduleWrite, scheduleNext, scheduleDue, scheduleFired string
+	scheduleRead, scheduleWrite, schedulePause, scheduleNext, scheduleDue, scheduleFired, readableSchedules string
 }
 
 func loadSchedule(load loader) scheduleStatements {
 	return scheduleStatements{
-		scheduleRead:  load("schedule_read"),
-		scheduleWrite: load("schedule_write"),
-		scheduleNext:  load("schedule_next"),
-		scheduleDue:   load("schedule_due"),
-		scheduleFired: load("schedule_fired"),
+		scheduleRead:      load("schedule_read"),
+		scheduleWrite:     load("schedule_write"),
+		schedulePause:     load("schedule_pause"),
+		scheduleNext:      load("schedule_next"),
+		scheduleDue:       load("schedule_due"),
+		scheduleFired:     load("schedule_fired"),
+		readableSchedules: load("readable_schedules"),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
@@ -121,9 +122,13 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
-	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts))
-	if f.Bare {
+	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts), microsOrNull(f.CreatedFrom), microsOrNull(f.CreatedTo),
+		microsOrNull(f.FinishedFrom), microsOrNull(f.FinishedTo))
+	switch {
+	case f.Bare:
 		query = bare.Replace(query)
+	case f.NoPayload:
+		query = withoutPayload.Replace(query)
 	}
 	err = b.read(ctx, "list", func(db queue.DB) error {
 		page, err = queryRecords(ctx, db, query, args...)
@@ -138,7 +143,10 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	return page, f.Next(page), nil
 }
 
-// bare changes sql/list.sql and sql/list_pending.sql for queue.Filter.Bare.
+// withoutPayload changes sql/list.sql and sql/list_pending.sql for queue.Filter.NoPayload.
+var withoutPayload = strings.NewReplacer("kind, payload, priority", "kind, NULL, priority", "job_key, headers, last_error,", "job_key, NULL, last_error,")
+
+// bare changes them for queue.Filter.Bare.
 var bare = strings.NewReplacer("kind, payload, priority", "kind, NULL, priority", "job_key, headers, last_error,", "NULL, NULL, NULL,")
 
 // expiredAt returns the time before which the leases of the wanted jobs have ended, or nil for any
@@ -158,6 +166,14 @@ func startedBy(f queue.Filter) any {
 	return now() - sqlkit.Microseconds(f.RunningFor)
 }
 
+// microsOrNull returns t as the tables have it, or NULL where t is zero.
+func microsOrNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
 // Job implements [queue.Inspector] with sql/job.sql.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	var records []queue.Record
@@ -173,6 +189,7 @@ func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, e
 
 // queryRecords reads the columns that sql/list.sql and sql/job.sql return.
 func queryRecords(ctx context.Context, db queue.DB, query string, args ...any) (records []queue.Record, err error) {
+	records = []queue.Record{} // not nil, so that no jobs are [] in JSON
 	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		var r row
 		var rec queue.Record

@@ -21,7 +21,8 @@ type Migration struct {
 // Migrations returns the steps in their order, with the prefix of o, for teams that run them with a
 // migration tool. Each step records its version, as [Migrate] does, so Migrate, [Check] and a tool
 // may follow one another in any order. A step fails and changes nothing if it has run before, or if
-// the step before it has not. There are no steps back. The error is a [*queue.InvalidError].
+// the step before it has not. There are no steps back; [DropSQL] removes everything. The error is a
+// [*queue.InvalidError].
 func Migrations(o Options) ([]Migration, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -35,6 +36,18 @@ func Migrations(o Options) ([]Migration, error) {
 		before = ""
 	}
 	return list, nil
+}
+
+// DropSQL returns the SQL that removes what the steps of [Migrations] have made, with all jobs: run
+// it as a whole, in one transaction, when no worker is alive. What is not there is passed over. The
+// file stays in WAL mode. errand migrate down runs it after some checks. The error is a
+// [*queue.InvalidError].
+func DropSQL(o Options) (string, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return "", err
+	}
+	return withPrefix(sqlkit.ReadFile(sqlFiles, "sql/drop.sql"), o.Prefix), nil
 }
 
 // Migrate brings the tables of o up to date. It puts the file in WAL mode and runs the missing

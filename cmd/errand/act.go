@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,10 +22,11 @@ func (a *app) operationCommand(cmd *cobra.Command, op *operation) *cobra.Command
 	var s selection
 	cmd.Long += `
 
-Jobs are named by their IDs, or chosen by filters. For filters it shows how many
-jobs they choose, and ten of them, and asks for the number. Exactly those jobs
-are changed, and none that comes later. Without a terminal give --yes and --max.`
-	flags := a.filterFlags(cmd, &s.filter)
+Name jobs by their IDs, or choose them by filters. With filters the command shows
+how many jobs they choose, and ten of them, and asks for the number. It changes
+exactly those jobs, and none that come later. Without a terminal give --yes and
+--max.`
+	flags := a.filterFlags(cmd, &s.filter, op.statuses)
 	flags.IntVar(&s.max, "max", 10_000, "refuse if the filters choose more than `N` jobs")
 	flags.BoolVar(&s.yes, "yes", false, "do not ask; needs --max")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "only show which jobs")
@@ -38,7 +38,7 @@ are changed, and none that comes later. Without a terminal give --yes and --max.
 		if err := s.check(op, flags.Changed("max")); err != nil {
 			return err
 		}
-		return a.writing(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.operate(ctx, d, op, s) })(cmd, args)
+		return a.working(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.operate(ctx, d, op, s) })(cmd, args)
 	}
 	return a.audited(cmd)
 }
@@ -51,11 +51,11 @@ func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s s
 	if len(s.ids) > 0 {
 		return a.operateNamed(ctx, d, inspector, op, s)
 	}
-	jobs, err := a.choose(ctx, inspector, op, s)
+	jobs, err := a.choose(ctx, d, inspector, op, s)
 	if err != nil {
 		return err
 	}
-	shown, err := a.details(ctx, inspector, jobs[:min(len(jobs), examples)])
+	shown, err := a.details(ctx, d, inspector, jobs[:min(len(jobs), examples)])
 	if err != nil {
 		return err
 	}
@@ -66,15 +66,22 @@ func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s s
 		return nil
 	}
 	done, err := a.change(ctx, d, op, s, jobs)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil: // all that is said of the error then is that it was interrupted
+		a.notef("%d of %d jobs %s", done, len(jobs), op.past)
+		return ctx.Err()
+	case err != nil:
 		return fmt.Errorf("%d of %d jobs %s, then: %w", done, len(jobs), op.past, err)
+	}
+	if err := a.tellKept(ctx, d, inspector, op, jobs, done); err != nil {
+		return err
 	}
 	return a.report(op, outcome{len(jobs), done})
 }
 
 func (a *app) report(op *operation, o outcome) error {
 	if o.Changed == 0 {
-		return refusedf("no job %s: all have changed since they were chosen, or live jobs have their keys", op.past)
+		return refusedf("no job %s", op.past)
 	}
 	text := fmt.Sprintf("%d of %d jobs %s", o.Changed, o.Selected, op.past)
 	return a.writeOne(o, text)
@@ -84,20 +91,26 @@ func (a *app) report(op *operation, o outcome) error {
 func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector queue.Inspector, op *operation, s selection) error {
 	var jobs []queue.Record
 	missing, refused := 0, 0
-	for _, id := range s.ids {
-		r, ok, err := inspector.Job(ctx, id)
-		switch {
-		case err != nil:
-			return err
-		case !ok:
-			missing++
-			a.notef("no job %d", id)
-		case !slices.Contains(op.statuses, r.Status):
-			refused++
-			a.notef("job %d is %s: %s acts on %s", id, r.Status, op.name, joinStatuses(op.statuses))
-		default:
-			jobs = append(jobs, r)
+	err := a.step(ctx, d, func(ctx context.Context) error {
+		for _, id := range s.ids {
+			r, ok, err := inspector.Job(ctx, id)
+			switch {
+			case err != nil:
+				return err
+			case !ok:
+				missing++
+				a.notef("no job %d", id)
+			case !slices.Contains(op.statuses, r.Status):
+				refused++
+				a.notef("job %d is %s: %s acts on %s", id, r.Status, op.name, joinStatuses(op.statuses))
+			default:
+				jobs = append(jobs, r)
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if s.dryRun {
 		return a.writeTable(jobTable(jobs, false))
@@ -109,6 +122,9 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 	case done == 0 && missing > 0 && refused == 0 && len(jobs) == 0:
 		return nothingf("no job %s", op.past)
 	}
+	if err := a.tellKept(ctx, d, inspector, op, jobs, done); err != nil {
+		return err
+	}
 	if err := a.report(op, outcome{len(s.ids), done}); err != nil {
 		return err
 	}
@@ -118,21 +134,24 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 	return nil
 }
 
-const (
-	batch         = 1000
-	progressAfter = 2 * time.Second
-)
+const batch = 1000
 
 // changeBatch runs the operation on some jobs, in a transaction with its entry in the audit log.
 func (a *app) changeBatch(ctx context.Context, d *dburl.Database, op *operation, s selection, which queue.Which) (n int, err error) {
 	entry := queue.AuditEntry{Action: "jobs." + op.name, Selection: s.text()}
+	var pending int64
 	if len(which.IDs) == 1 {
 		entry.JobID = which.IDs[0]
+		if which.Status == queue.StatusPending {
+			pending = entry.JobID
+		}
 	}
-	err = a.act(ctx, d, entry, func(db queue.DB, entry *queue.AuditEntry) (err error) {
-		n, err = op.change(ctx, d, db, which)
-		entry.Count = int64(n)
-		return err
+	err = a.stepFor(ctx, d, pending, func(ctx context.Context) error {
+		return a.act(ctx, d, entry, func(db queue.DB, entry *queue.AuditEntry) (err error) {
+			n, err = op.change(ctx, d, db, which)
+			entry.Count = int64(n)
+			return err
+		})
 	})
 	if err != nil {
 		return 0, err // nothing of it was committed
@@ -142,7 +161,8 @@ func (a *app) changeBatch(ctx context.Context, d *dburl.Database, op *operation,
 
 // change runs the operation on the jobs, a batch of one status a transaction.
 func (a *app) change(ctx context.Context, d *dburl.Database, op *operation, s selection, jobs []queue.Record) (done int, err error) {
-	began := time.Now()
+	bar := a.progress(op.name, len(jobs))
+	defer bar.Close()
 	for _, status := range op.statuses {
 		var ids []int64
 		for _, r := range jobs {
@@ -156,9 +176,7 @@ func (a *app) change(ctx context.Context, d *dburl.Database, op *operation, s se
 				return done, err
 			}
 			done += n
-			if _, ok := terminal(a.err); ok && time.Since(began) > progressAfter {
-				fmt.Fprintf(a.err, "\r%d of %d ", done, len(jobs))
-			}
+			bar.Add(len(part))
 		}
 	}
 	return done, nil

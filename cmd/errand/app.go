@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -50,16 +49,18 @@ func run(ctx context.Context, a *app, args []string) int {
 		a.notef("%v", err)
 		a.notef("%s --help tells how it is used", cmd.CommandPath())
 	default:
-		a.notef("%v", advise(err))
+		text := a.advise(err).Error()
+		a.notef("%s", text)
+		a.notePassword(text)
 	}
 	return code
 }
 
 // advise adds what to do about an error that the library cannot know the remedy of here.
-func advise(err error) error {
+func (a *app) advise(err error) error {
 	var setup *queue.SetupError
 	if errors.As(err, &setup) && strings.Contains(setup.Problem, ".Migrate") && !errors.Is(err, queue.ErrNewer) {
-		return fmt.Errorf("%w (errand migrate up does so)", err)
+		return fmt.Errorf("%w (%s does so)", err, a.command("migrate", "up"))
 	}
 	return err
 }
@@ -86,12 +87,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "the database's `URL`")
 	flags.StringVarP(&a.format, "output", "o", "table", "`format`: table, wide, json or jsonl")
-	flags.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one read may take")
+	flags.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long the database may take for an answer, or for a step of long work")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not name the database on standard error")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
 	group(root, a.versionCommand(), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
 		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand(),
-		a.auditCommand(), a.tailCommand(), a.topCommand())
+		a.auditCommand(), a.tailCommand(), a.topCommand(), a.webCommand(), a.manCommand(), a.benchCommand())
 	return root
 }
 
@@ -111,8 +112,8 @@ func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return parent
 }
 
-// didYouMean returns the rest of an error about a name that is not among names, or "" if none of them
-// is spelled like it.
+// didYouMean returns the rest of an error about a name that is not among names, or "" if none of
+// them is spelled like it.
 func didYouMean(name string, names []string) string {
 	if near := spelling.Nearest(name, names); len(near) > 0 {
 		return ": did you mean " + near[0] + "?"
@@ -132,25 +133,32 @@ func names(cmd *cobra.Command) (list []string) {
 // action is what a command does with a database.
 type action func(ctx context.Context, d *dburl.Database, args []string) error
 
-// reading makes the RunE of a command that only reads: the database refuses its writes.
-func (a *app) reading(f action) func(*cobra.Command, []string) error {
+// reading makes the RunE of a command that only reads: the database refuses its writes. The command
+// ends within --timeout.
+func (a *app) reading(f action) func(*cobra.Command, []string) error { return a.watching(a.bounded(f)) }
+
+// watching makes the RunE of a command that only reads, and does so until it is told to end. Each
+// of its looks ends within --timeout.
+func (a *app) watching(f action) func(*cobra.Command, []string) error {
 	return a.on(dburl.Options{ReadOnly: true, MustExist: true}, f)
 }
 
-// writing makes the RunE of a command that changes something.
-func (a *app) writing(f action) func(*cobra.Command, []string) error {
+// writing makes the RunE of a command that changes something, and ends within --timeout.
+func (a *app) writing(f action) func(*cobra.Command, []string) error { return a.working(a.bounded(f)) }
+
+// working makes the RunE of a command that changes something in steps, each of which ends within
+// --timeout.
+func (a *app) working(f action) func(*cobra.Command, []string) error {
 	return a.on(dburl.Options{MustExist: true}, f)
 }
 
-// examining makes the RunE of a command of package ops. It changes nothing, but its handle can write:
-// on PostgreSQL such a setting would be a finding, and on SQLite it tries the write lock.
-func (a *app) examining(f action) func(*cobra.Command, []string) error {
-	return a.on(dburl.Options{MustExist: true}, f)
-}
+// examining makes the RunE of a command of package ops. It changes nothing, but its handle can
+// write: on PostgreSQL such a setting would be a finding, and on SQLite it tries the write lock.
+func (a *app) examining(f action) func(*cobra.Command, []string) error { return a.working(f) }
 
 func (a *app) on(o dburl.Options, f action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := a.begin(); err != nil {
+		if err := a.accept(); err != nil {
 			return err
 		}
 		if o.ReadOnly {
@@ -168,8 +176,8 @@ func (a *app) on(o dburl.Options, f action) func(*cobra.Command, []string) error
 	}
 }
 
-// begin checks the global flags, and notes that the command line was accepted.
-func (a *app) begin() error {
+// accept checks the global flags, and notes that the command line was accepted.
+func (a *app) accept() error {
 	switch a.format {
 	case "table", "wide", "json", "jsonl":
 	default:
@@ -180,61 +188,6 @@ func (a *app) begin() error {
 	}
 	a.started = true
 	return nil
-}
-
-// databaseURL returns the URL of the database and where it comes from.
-func (a *app) databaseURL() (url, from string) {
-	if a.url != "" {
-		return a.url, "--url"
-	}
-	for _, name := range []string{"ERRAND_DATABASE_URL", "DATABASE_URL"} {
-		if url := a.getenv(name); url != "" {
-			return url, name
-		}
-	}
-	return "", ""
-}
-
-// open opens the database and connects to it.
-func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error) {
-	url, from := a.databaseURL()
-	if url == "" {
-		return nil, usagef("no database: give --url, or set ERRAND_DATABASE_URL or DATABASE_URL")
-	}
-	o.Application = "errand-cli"
-	d, err := dial(ctx, url, o, a.timeout)
-	if err != nil && strings.Contains(err.Error(), "unsupported startup parameter") {
-		a.notef("the pooler before the server takes no settings: it does not keep this command from writing, nor ends its slow statements")
-		o.ReadOnly, o.StatementTimeout = false, 0
-		d, err = dial(ctx, url, o, a.timeout)
-	}
-	var bad *queue.InvalidError
-	switch {
-	case errors.As(err, &bad):
-		return nil, usagef("the URL of %s: %s", from, bad.Problem)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: the file of %s does not exist (errand migrate up --create makes one)", err, from)
-	}
-	return d, err
-}
-
-// dial opens the database that url names, and waits for its first answer.
-func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duration) (*dburl.Database, error) {
-	d, err := dburl.Open(url, o)
-	if err != nil {
-		return nil, err
-	}
-	if d.DB == nil {
-		return nil, usagef("memory: is a queue of one process, which no other can see")
-	}
-	d.DB.SetMaxOpenConns(2)
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if err := d.DB.PingContext(ctx); err != nil {
-		d.Close()
-		return nil, err
-	}
-	return d, nil
 }
 
 // need returns the queue's capability T.

@@ -20,15 +20,15 @@ func (a *app) audited(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// act runs an action and appends its entry to the audit log, in one transaction. The action fills in
-// the Count of the entry.
+// act runs an action and appends its entry to the audit log, in one transaction. The action fills
+// in the Count of the entry.
 func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry, action func(db queue.DB, entry *queue.AuditEntry) error) error {
 	auditor, err := need[queue.Auditor](d)
 	if err != nil {
 		return err
 	}
 	entry.Actor, entry.Reason = actor(), a.reason
-	tx, end, err := begin(ctx, d)
+	tx, end, err := a.begin(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -42,12 +42,12 @@ func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry
 	return tx.Commit()
 }
 
-// limitLockWait keeps a transaction from holding what it has changed for long while it waits for
-// what another has locked.
-const limitLockWait = "SET LOCAL lock_timeout = '5s'"
+// limitStatements has the server end the statements of a transaction, also if this process is
+// killed: the first parameter is after how many milliseconds.
+const limitStatements = "SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $1, true)"
 
 // begin begins a transaction that writes. end rolls it back, unless it was committed.
-func begin(ctx context.Context, d *dburl.Database) (tx *sql.Tx, end func(), err error) {
+func (a *app) begin(ctx context.Context, d *dburl.Database) (tx *sql.Tx, end func(), err error) {
 	if beginner, ok := queue.As[queue.TxBeginner](d.Queue); ok {
 		return beginner.BeginTx(ctx, nil, nil)
 	}
@@ -56,7 +56,7 @@ func begin(ctx context.Context, d *dburl.Database) (tx *sql.Tx, end func(), err 
 		return nil, nil, err
 	}
 	end = func() { _ = tx.Rollback() }
-	if _, err := tx.ExecContext(ctx, limitLockWait); err != nil {
+	if _, err := tx.ExecContext(ctx, limitStatements, strconv.FormatInt(a.timeout.Milliseconds(), 10)); err != nil {
 		end()
 		return nil, nil, err
 	}
@@ -100,8 +100,6 @@ what it was meant for, how many it has changed, and the --reason.`,
 }
 
 func (a *app) audit(ctx context.Context, d *dburl.Database, f queue.AuditFilter) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	auditor, err := need[queue.Auditor](d)
 	if err != nil {
 		return err

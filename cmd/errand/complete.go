@@ -4,11 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/shell"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -39,7 +41,9 @@ func (a *app) completeSchedules(cmd *cobra.Command, _ []string, _ string) ([]str
 	return a.complete(cmd, scheduleNames)
 }
 
-// complete returns names from the database. Without it, or where it is slow, there are none.
+// complete returns names from the database. Without it, or where it is slow, there are none. It
+// leaves out names that a shell takes for a flag or would want in quotes: of several names the
+// shell inserts what they have in common as it is.
 func (a *app) complete(cmd *cobra.Command, names func(context.Context, *dburl.Database) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
@@ -53,7 +57,7 @@ func (a *app) complete(cmd *cobra.Command, names func(context.Context, *dburl.Da
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.DeleteFunc(list, func(name string) bool { return name != escape(name) }), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(list, func(name string) bool { return !shell.IsPlain(name) || strings.HasPrefix(name, "-") }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // queueNames returns the queues that have jobs or rules.

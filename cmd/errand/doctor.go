@@ -17,9 +17,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with the queue and its database",
-		Long: `doctor runs checks, which take two seconds each at most and change nothing, and
-tells what to do about what they find. It exits with 5 if a check warns or fails.
-docs/doctor.md lists the checks.`,
+		Long: `doctor runs checks. They change nothing, and each ends after two seconds at most.
+Below each finding it prints what to do about it. It exits with 5 if a check
+warns or fails. docs/doctor.md lists the checks.`,
 		Args: cobra.NoArgs,
 		RunE: a.examining(func(ctx context.Context, d *dburl.Database, _ []string) error {
 			return a.doctor(ctx, d, o, verbose)
@@ -33,6 +33,7 @@ docs/doctor.md lists the checks.`,
 }
 
 func (a *app) doctor(ctx context.Context, d *dburl.Database, o ops.Options, verbose bool) error {
+	o.Program = a.program()
 	report, err := ops.Doctor(ctx, d.Queue, o)
 	if err != nil {
 		return err
@@ -43,9 +44,11 @@ func (a *app) doctor(ctx context.Context, d *dburl.Database, o ops.Options, verb
 			report.Checks[i].SQL = ""
 		}
 	}
-	if err := a.writeOne(report, a.reportText(report)); err != nil {
+	text := a.reportText(report)
+	if err := a.writeOne(report, text); err != nil {
 		return err
 	}
+	a.notePassword(text)
 	if level := report.Level(); level != ops.OK {
 		return foundf("doctor: %s", level)
 	}
@@ -79,10 +82,11 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain ID | --key KEY | --queue QUEUE | --kind KIND",
 		Short: "Tell why a job does not run, or what has become of it",
-		Long: `explain is asked about the job with an ID or a key, or about the due job of a
-queue or a kind that has waited longest. The first line is the verdict; others
-also keep the job from running. It exits with 5 if something is to be done, and
-with 3 if there is no such job. docs/doctor.md lists the reasons.`,
+		Long: `explain looks at the job with an ID or a key, or at the due job of a queue or a
+kind that has waited longest. The first verdict is the most important one; those
+after "also" keep the job from running, too. It exits with 5 if somebody has to
+act, and with 3 if there is no such job, queue or kind. docs/doctor.md lists the
+reasons.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  errand explain 42
   errand explain --queue emails`,
@@ -98,7 +102,7 @@ with 3 if there is no such job. docs/doctor.md lists the reasons.`,
 		if q == (ops.Question{}) {
 			return usagef("which job? Give an ID, --key, --queue or --kind")
 		}
-		return a.examining(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.explain(ctx, d, q) })(cmd, args)
+		return a.examining(a.bounded(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.explain(ctx, d, q) }))(cmd, args)
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&q.Key, "key", "", "the job with this key")
@@ -116,6 +120,7 @@ type answerJSON struct {
 }
 
 func (a *app) explain(ctx context.Context, d *dburl.Database, q ops.Question) error {
+	q.Program = a.program()
 	answer, err := ops.Explain(ctx, d.Queue, q)
 	if err != nil {
 		return err
@@ -126,11 +131,14 @@ func (a *app) explain(ctx context.Context, d *dburl.Database, q ops.Question) er
 		job := newJobJSON(*answer.Job, false)
 		item.Job = &job
 	}
-	if err := a.writeOne(item, a.answerText(answer)); err != nil {
+	text := a.answerText(answer)
+	if err := a.writeOne(item, text); err != nil {
 		return err
 	}
+	a.notePassword(text)
+	isLocked := answer.Reasons[0].ID == "table-locked" // then the job may be there, and cannot be read
 	switch level := answer.Level(); {
-	case answer.Job == nil && (level != ops.OK || q.ID > 0):
+	case answer.Job == nil && !isLocked && (level != ops.OK || q.ID > 0):
 		return nothingf("explain: %s", answer.Reasons[0].ID)
 	case level == ops.OK:
 		return nil

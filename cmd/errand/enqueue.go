@@ -31,10 +31,10 @@ func (a *app) enqueueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enqueue KIND [JSON|-|@FILE]",
 		Short: "Enqueue a job",
-		Long: `enqueue writes one job. Its payload is the JSON of the second argument, or of a
-file, or of standard input for -. Without it the payload is null. It prints the
-job's ID. If a live job of the queue has the --key, nothing is written, and the
-ID is that job's.`,
+		Long: `enqueue writes one job and prints its ID. The second argument is the payload as
+JSON; @FILE reads it from a file, and - from standard input. Without it the
+payload is null. If a live job of the queue has the same --key, enqueue writes
+nothing and prints the ID of that job.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: firstArg(a.completeKinds),
 		Example: `  errand enqueue email.welcome '{"user": 42}' --key user-42 --delay 10m
@@ -62,6 +62,7 @@ ID is that job's.`,
 	flags.BoolVar(&job.Ordered, "ordered", false, "run the jobs of the group one at a time")
 	flags.IntVar(&job.Cost, "cost", 0, "how many tokens of a rate the job takes")
 	flags.StringToStringVar(&job.Headers, "header", nil, "a header, as `name=value`; may be repeated")
+	flags.Lookup("header").DefValue = "" // instead of []
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.completeQueues)
 	return cmd
 }
@@ -120,7 +121,7 @@ func (a *app) enqueue(ctx context.Context, d *dburl.Database, job *queue.Job) er
 		return err
 	}
 	if job.Duplicate {
-		a.notef("nothing written: job %d has the key %s", job.ID, escape(job.Key))
+		a.notef("nothing written: job %d has the key %s", job.ID, job.Key)
 	}
 	return a.writeOne(enqueued{job.ID, job.Queue, job.Kind, job.Duplicate, job.Replaced}, fmt.Sprint(job.ID))
 }

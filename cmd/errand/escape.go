@@ -40,8 +40,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// escapeJSON escapes what is unsafe in JSON text. Outside of its strings there are only line breaks,
-// which stay.
+// escapeJSON escapes what is unsafe in JSON text. Outside of its strings there are only line
+// breaks, which stay.
 func escapeJSON(text []byte) []byte {
 	var b []byte
 	for i := 0; i < len(text); {

@@ -49,7 +49,6 @@ func foundf(format string, args ...any) error {
 func exitCode(ctx context.Context, err error, started bool) int {
 	var own *exitError
 	var bad *queue.InvalidError
-	var sql interface{ SQLState() string }
 	switch {
 	case err == nil:
 		return exitDone
@@ -59,7 +58,7 @@ func exitCode(ctx context.Context, err error, started bool) int {
 		return own.code
 	case !started || errors.As(err, &bad):
 		return exitUsage
-	case errors.As(err, &sql) && (sql.SQLState() == insufficientPrivilege || sql.SQLState() == lockNotAvailable):
+	case sqlState(err) == insufficientPrivilege || sqlState(err) == lockNotAvailable:
 		return exitRefused
 	}
 	return exitFailed
@@ -68,4 +67,19 @@ func exitCode(ctx context.Context, err error, started bool) int {
 const (
 	insufficientPrivilege = "42501"
 	lockNotAvailable      = "55P03"
+	queryCanceled         = "57014"
 )
+
+// serverError is an error with which a PostgreSQL server has answered.
+type serverError interface {
+	error
+	SQLState() string
+}
+
+// sqlState returns the SQLSTATE code of a PostgreSQL server's error, or "".
+func sqlState(err error) string {
+	if server, ok := errors.AsType[serverError](err); ok {
+		return server.SQLState()
+	}
+	return ""
+}

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,29 +53,57 @@ func newJobJSON(r queue.Record, payload bool) jobJSON {
 	return j
 }
 
-// filterFlags adds the flags that choose jobs.
-func (a *app) filterFlags(cmd *cobra.Command, f *queue.Filter) *pflag.FlagSet {
+// filterFlags adds the flags that choose jobs of these statuses.
+func (a *app) filterFlags(cmd *cobra.Command, f *queue.Filter, statuses []queue.Status) *pflag.FlagSet {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Queue, "queue", "", "only jobs of this queue")
 	flags.StringVar(&f.Kind, "kind", "", "only jobs of this kind")
-	flags.StringVar((*string)(&f.Status), "status", "", "only jobs with this status")
+	flags.StringVar((*string)(&f.Status), "status", "", "only jobs with this `STATUS`: "+strings.Join(texts(statuses), ", "))
 	flags.StringVar(&f.Key, "key", "", "only jobs with this key")
 	flags.StringVar(&f.Group, "group", "", "only jobs of this group")
-	flags.IntVar(&f.MinAttempts, "min-attempts", 0, "only jobs that have been run so often")
-	flags.BoolVar(&f.Expired, "expired", false, "only running jobs whose lease has expired")
-	flags.DurationVar(&f.RunningFor, "running-for", 0, "only jobs that have been running for so long")
+	flags.IntVar(&f.MinAttempts, "min-attempts", 0, "only jobs that have been run at least `N` times")
+	momentFlag(flags, &f.CreatedFrom, "created-since", "only jobs created at this time or later: 90m for 90 minutes ago, or RFC 3339")
+	momentFlag(flags, &f.CreatedTo, "created-until", "only jobs created before this time")
+	if slices.ContainsFunc(statuses, hasEnded) {
+		momentFlag(flags, &f.FinishedFrom, "ended-since", "only jobs that were completed, dead or cancelled at this time or later")
+		momentFlag(flags, &f.FinishedTo, "ended-until", "only jobs that were completed, dead or cancelled before this time")
+	}
+	if slices.Contains(statuses, queue.StatusRunning) {
+		flags.BoolVar(&f.Expired, "expired", false, "only running jobs whose lease has expired")
+		flags.DurationVar(&f.RunningFor, "running-for", 0, "only jobs that have been running for at least so long")
+	}
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.completeQueues)
 	_ = cmd.RegisterFlagCompletionFunc("kind", a.completeKinds)
-	var all []string
-	for _, s := range statuses {
-		all = append(all, string(s))
-	}
-	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(texts(statuses), cobra.ShellCompDirectiveNoFileComp))
 	return flags
 }
 
+// hasEnded reports whether jobs with the status have a time at which they ended.
+func hasEnded(s queue.Status) bool {
+	return s == queue.StatusCompleted || s == queue.StatusDead || s == queue.StatusCancelled
+}
+
+func texts(statuses []queue.Status) (list []string) {
+	for _, s := range statuses {
+		list = append(list, string(s))
+	}
+	return list
+}
+
 // checkFilter checks all but the Limit, which find keeps.
-func checkFilter(f queue.Filter) error {
+func checkFilter(f queue.Filter, known []queue.Status) error {
+	isByEnd := !f.FinishedFrom.IsZero() || !f.FinishedTo.IsZero()
+	isEmpty := func(from, to time.Time) bool { return !from.IsZero() && !to.IsZero() && !from.Before(to) }
+	switch {
+	case f.Status != "" && !slices.Contains(known, f.Status):
+		return usagef("--status %s: it is one of %s", f.Status, strings.Join(texts(known), ", "))
+	case isByEnd && f.Status != "" && !hasEnded(f.Status):
+		return usagef("--status %s beside --ended-since or --ended-until: only completed, dead and cancelled jobs have ended", f.Status)
+	case isEmpty(f.CreatedFrom, f.CreatedTo):
+		return usagef("--created-until is not later than --created-since")
+	case isEmpty(f.FinishedFrom, f.FinishedTo):
+		return usagef("--ended-until is not later than --ended-since")
+	}
 	f.Limit = 0
 	_, err := f.Checked()
 	return err
@@ -83,14 +114,18 @@ func (a *app) listJobsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, newest first",
-		Long: `jobs list lists jobs, newest first. Completed jobs, and jobs of any status, have
-no index: it looks at the newest million jobs at most, and says where to look
-further. Payloads and headers are shown only with --payload.`,
+		Long: `jobs list lists jobs, newest first. Completed jobs, jobs of any status, and
+pending ones by group, attempts or creation have no index: it looks at a million
+jobs at most, and says where to look further. By creation it may miss jobs of a
+transaction that was open for more than an hour. Payloads and headers are shown
+only with --payload. errand itself gives no job the status failed: only SQL of
+other programs does.`,
 		Args: cobra.NoArgs,
 		Example: `  errand jobs list --status dead --kind email.welcome
+  errand jobs list --status dead --ended-since 30m
   errand jobs list --running-for 10m -o wide`,
 	}
-	flags := a.filterFlags(cmd, &f)
+	flags := a.filterFlags(cmd, &f, everyStatus)
 	flags.Int64Var(&f.Before, "before", 0, "only jobs with a lower `ID`")
 	flags.IntVar(&f.Limit, "limit", 50, "how many jobs to list at most")
 	payload := flags.Bool("payload", false, "with payloads and headers")
@@ -98,7 +133,7 @@ further. Payloads and headers are shown only with --payload.`,
 		if f.Limit < 1 {
 			return usagef("--limit %d: at least 1", f.Limit)
 		}
-		if err := checkFilter(f); err != nil {
+		if err := checkFilter(f, everyStatus); err != nil {
 			return err
 		}
 		return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.listJobs(ctx, d, f, *payload) })(cmd, args)
@@ -114,11 +149,13 @@ func (a *app) listJobs(ctx context.Context, d *dburl.Database, f queue.Filter, p
 	if err != nil {
 		return err
 	}
-	list, next, err := a.find(ctx, inspector, f, maxWindows)
-	if err != nil {
+	list, next, err := find(ctx, inspector.Jobs, f, maxWindows)
+	switch {
+	case err != nil && next != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		a.notef("%v are over: listed %d, and there may be more: --before %d goes on", a.timeout, len(list), next)
+	case err != nil:
 		return err
-	}
-	if next != 0 {
+	case next != 0:
 		a.notef("listed %d, and there may be more: --before %d goes on", len(list), next)
 	}
 	jobs := make([]jobJSON, len(list))
@@ -126,32 +163,6 @@ func (a *app) listJobs(ctx context.Context, d *dburl.Database, f queue.Filter, p
 		jobs[i] = newJobJSON(r, payload)
 	}
 	return write(a, jobs, func() table { return jobTable(list, payload) })
-}
-
-// find lists up to f.Limit jobs, from several pages if needed, but not from more than so many
-// windows. next is the Before of what follows, or 0.
-func (a *app) find(ctx context.Context, inspector queue.Inspector, f queue.Filter, windows int) (list []queue.Record, next int64, err error) {
-	want := f.Limit
-	for range windows {
-		f.Limit = min(want-len(list), 1000)
-		page, next, err := a.page(ctx, inspector, f)
-		if err != nil {
-			return nil, 0, err
-		}
-		list = append(list, page...)
-		if next == 0 || len(list) == want {
-			return list, next, nil
-		}
-		f.Before = next
-	}
-	return list, f.Before, nil
-}
-
-// page reads one page, in at most the time of --timeout.
-func (a *app) page(ctx context.Context, inspector queue.Inspector, f queue.Filter) ([]queue.Record, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	return inspector.Jobs(ctx, f)
 }
 
 func jobTable(list []queue.Record, payload bool) table {

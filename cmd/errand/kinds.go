@@ -33,7 +33,7 @@ counts those by kind and status, and says so if there are more.`,
 			Args: cobra.NoArgs,
 			RunE: a.reading(a.listKinds),
 		},
-		a.pauseKindCommand("pause", "Let workers claim no more jobs of these kinds, in all queues", true),
+		a.pauseKindCommand("pause", "Make workers claim no more jobs of these kinds, in any queue", true),
 		a.pauseKindCommand("resume", "End the pause of these kinds", false))
 }
 
@@ -54,6 +54,9 @@ func (a *app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
 
 // statuses are those that jobs have, in the order in which tables show them.
 var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusHeld, queue.StatusDead, queue.StatusCancelled, queue.StatusCompleted}
+
+// everyStatus is also that one which errand sets on no job.
+var everyStatus = append(statuses[:len(statuses):len(statuses)], queue.StatusFailed)
 
 const maxSeen = 1000
 
@@ -98,8 +101,6 @@ func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, isAll bool,
 }
 
 func (a *app) listKinds(ctx context.Context, d *dburl.Database, _ []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	list, isAll, err := seenKinds(ctx, d)
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ func (a *app) migrateCommand() *cobra.Command {
 		Use:   "migrate",
 		Short: "Create the tables, bring them up to date, or print the SQL that does",
 		Long: `migrate up does what postgres.Migrate and sqlite.Migrate do: any number of
-processes may do so at once, beside running workers. There are no steps back.`,
+processes may do so at once, beside running workers. There are no steps back:
+migrate down removes everything.`,
 	}
 	create := false
 	up := &cobra.Command{
@@ -45,15 +46,22 @@ processes may do so at once, beside running workers. There are no steps back.`,
 			Args:  cobra.NoArgs,
 			RunE:  a.reading(a.migrateStatus),
 		},
-		a.migratePrintCommand())
+		a.migrateDownCommand(), a.migratePrintCommand())
 }
 
 func (a *app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) error {
-	before, err := steps(ctx, d)
+	var before []step
+	err := a.step(ctx, d, func(ctx context.Context) (err error) {
+		before, err = steps(ctx, d)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if err := d.Migrate(ctx); err != nil {
+	stop := a.showSteps(ctx, d, len(before))
+	err = a.patiently(ctx, d, d.Migrate)
+	stop()
+	if err != nil {
 		return err
 	}
 	ran := []step{}
@@ -70,8 +78,6 @@ func (a *app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) erro
 }
 
 func (a *app) migrateStatus(ctx context.Context, d *dburl.Database, _ []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	list, err := steps(ctx, d)
 	if err != nil {
 		return err
@@ -88,7 +94,7 @@ func stepTable(list []step) table {
 }
 
 func (a *app) migratePrintCommand() *cobra.Command {
-	after := 0
+	after, isDown := 0, false
 	cmd := &cobra.Command{
 		Use:   "print postgres|sqlite",
 		Short: "Print the SQL of the migrations, for a migration tool",
@@ -97,7 +103,12 @@ one transaction. It needs no database.`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := a.begin(); err != nil {
+			if err := a.accept(); err != nil {
+				return err
+			}
+			if isDown {
+				text, err := dropSQL(args[0])
+				fmt.Fprint(a.out, text)
 				return err
 			}
 			list, err := known(args[0])
@@ -113,6 +124,7 @@ one transaction. It needs no database.`,
 		},
 	}
 	cmd.Flags().IntVar(&after, "after", 0, "leave out the migrations up to this `version`")
+	cmd.Flags().BoolVar(&isDown, "down", false, "print the SQL of migrate down, which checks nothing")
 	return cmd
 }
 

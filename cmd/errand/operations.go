@@ -15,6 +15,7 @@ type operation struct {
 	past     string         // such as retried
 	statuses []queue.Status // that it acts on
 	usual    []queue.Status // those that filters choose without --status
+	needsKey bool           // it leaves a job alone whose key a live job has
 	change   func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error)
 }
 
@@ -25,13 +26,13 @@ func (a *app) retryCommand() *cobra.Command {
 	return a.operationCommand(&cobra.Command{
 		Use:   "retry [ID...]",
 		Short: "Make dead, cancelled or held jobs pending again",
-		Long: `jobs retry makes jobs pending and due now, with all their attempts. Named by
-filters, it acts on dead jobs, or on those of --status cancelled or held. A job
-stays as it is if a live job has its key.`,
+		Long: `jobs retry makes jobs pending and due now, with all their attempts. With filters
+it acts on dead jobs, or with --status on cancelled or held ones. A job stays as
+it is if a live job has its key; the answer then names that job.`,
 		Example: `  errand jobs retry 42
   errand jobs retry --kind email.welcome --queue emails`,
 	}, &operation{
-		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead},
+		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead}, needsKey: true,
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
 			redriver, err := need[queue.Redriver](d)
@@ -52,7 +53,7 @@ are asked to cancel them, which ends their handlers' contexts.`,
 		Example: `  errand jobs cancel 42
   errand jobs cancel --group acme --status pending`,
 	}, &operation{
-		name: "cancel", past: "cancelled, or asked to be",
+		name: "cancel", past: "cancelled, or asked to end",
 		statuses: live, usual: live,
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
 			canceller, err := need[queue.Canceller](d)
@@ -92,7 +93,7 @@ held job becomes pending.`,
 		},
 	})
 	cmd.Flags().BoolVar(&change.RunNow, "now", false, "due now")
-	cmd.Flags().DurationVar(&change.Delay, "in", 0, "due so long from now")
+	cmd.Flags().DurationVar(&change.Delay, "in", 0, "due after this time, such as 10m")
 	cmd.Flags().StringVar(&at, "at", "", "due at this RFC 3339 `time`")
 	cmd.MarkFlagsOneRequired("now", "in", "at")
 	cmd.MarkFlagsMutuallyExclusive("now", "in", "at")
@@ -104,8 +105,8 @@ func (a *app) deleteCommand() *cobra.Command {
 		Use:   "delete [ID...]",
 		Short: "Delete jobs that do not run, for good",
 		Long: `jobs delete deletes jobs, with their results. Nothing is left of them, not in an
-archive either. Named by filters, it acts on dead and cancelled jobs, or on those
-of --status pending, held or completed.`,
+archive either. With filters it acts on dead and cancelled jobs, or with --status
+on pending, held or completed ones.`,
 		Example: `  errand jobs delete 42
   errand jobs delete --kind email.welcome --status cancelled`,
 	}, &operation{

@@ -170,8 +170,16 @@ func (a *app) paintWord(line, status string) string {
 
 var colours = map[string]string{
 	"running": "36", "completed": "32", "dead": "31", "held": "33", "cancelled": "35",
-	"live": "32", "draining": "33", "vanished": "31",
+	"live": "32", "failing": "31", "draining": "33", "vanished": "31",
 	"ok": "32", "warn": "33", "fail": "31",
+}
+
+// countText returns a number of things: "1 job", "2 jobs".
+func countText(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // timeText returns t as RFC 3339 in UTC, to the second; "" for the zero time.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,25 +30,25 @@ type queueState struct {
 func (a *app) queuesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queues",
-		Short: "List, pause and resume queues",
+		Short: "List, show, limit, pause and resume queues",
 	}
 	return group(cmd,
 		&cobra.Command{
 			Use:   "list",
 			Short: "List the queues that have jobs or rules",
 			Long: `queues list shows how many jobs of each status a queue has, and for how long the
-oldest due job has waited. A ~ marks an estimate. PAUSED is yes, or names the
+oldest due job has waited. A ~ marks an estimate. PAUSED is yes, no, or the
 number of paused groups.`,
 			Args: cobra.NoArgs,
 			RunE: a.reading(a.listQueues),
 		},
-		a.pauseQueueCommand("pause", "Let workers claim no more jobs of a queue, or of one of its groups", true),
+		a.showQueueCommand(),
+		a.limitQueueCommand(),
+		a.pauseQueueCommand("pause", "Make workers claim no more jobs of a queue, or of one of its groups", true),
 		a.pauseQueueCommand("resume", "End the pause of a queue, or of one of its groups", false))
 }
 
 func (a *app) listQueues(ctx context.Context, d *dburl.Database, _ []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	list, err := queueStates(ctx, d)
 	if err != nil {
 		return err
@@ -142,7 +141,7 @@ func (s queueState) pauseText() string {
 	case s.Paused:
 		return "yes"
 	case groups > 0:
-		return fmt.Sprintf("%d groups", groups)
+		return countText(groups, "group")
 	}
 	return "no"
 }
@@ -165,23 +164,20 @@ func (s queueState) ruleText() string {
 		if r.Share > 0 {
 			parts = append(parts, fmt.Sprintf("share %d", r.Share))
 		}
-		parts = append(parts, rateText("", r.Rate)...)
-		parts = append(parts, rateText("per group ", r.GroupRate)...)
+		if r.Rate.Jobs > 0 {
+			parts = append(parts, rateText(r.Rate))
+		}
+		if r.GroupRate.Jobs > 0 {
+			parts = append(parts, "per group "+rateText(r.GroupRate))
+		}
 		if r.OnDead != queue.PassDead {
 			parts = append(parts, "holds dead jobs")
 		}
 	}
 	if groups > 0 {
-		parts = append(parts, fmt.Sprintf("rules of %d groups", groups))
+		parts = append(parts, "rules of "+countText(groups, "group"))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func rateText(what string, r queue.Rate) []string {
-	if r.Jobs <= 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s%d in %v", what, r.Jobs, cmp.Or(r.Per, time.Second))}
 }
 
 func (a *app) pauseQueueCommand(name, short string, paused bool) *cobra.Command {
@@ -211,16 +207,14 @@ func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string
 		return err
 	}
 	was := make(map[string]bool)
-	var seen []string
 	for _, s := range states {
-		seen = append(seen, s.Queue)
 		for _, r := range s.Rules {
 			if r.Group == group {
 				was[r.Queue] = r.Paused
 			}
 		}
 	}
-	if err := checkSeen("queue", seen, names, unseen); err != nil {
+	if err := checkSeen("queue", queuesOf(states), names, unseen); err != nil {
 		return err
 	}
 	var list []changed
@@ -242,6 +236,13 @@ func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string
 		list = append(list, c)
 	}
 	return a.writeChanged("QUEUE", list)
+}
+
+func queuesOf(states []queueState) (names []string) {
+	for _, s := range states {
+		names = append(names, s.Queue)
+	}
+	return names
 }
 
 // checkSeen returns an error for the first name that is not among those seen: it may be misspelt.

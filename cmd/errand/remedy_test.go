@@ -37,7 +37,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// remedies returns the arguments of each call of the function command in package ops, with 1 for
+// remedies returns the arguments of each call of the method command in package ops, with 1 for
 // those that are not literal. Commands that other texts name are errors.
 func remedies(t *testing.T) (lines [][]string) {
 	t.Helper()
@@ -56,13 +56,13 @@ func remedies(t *testing.T) (lines [][]string) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "command" {
+				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "command" {
 					lines = append(lines, literals(n.Args))
 				}
 			case *ast.BasicLit:
 				for _, c := range (&app{}).root().Commands() {
 					if strings.Contains(n.Value, "errand "+c.Name()+" ") {
-						t.Errorf("%s: %s names a command: use the function command", path, n.Value)
+						t.Errorf("%s: %s names a command: use the method command", path, n.Value)
 					}
 				}
 			}

@@ -25,13 +25,11 @@ func (a *app) schedulesCommand() *cobra.Command {
 		return a.listSchedules(ctx, d, *payload)
 	})
 	return group(cmd, list,
-		a.pauseScheduleCommand("pause", "Let these schedules fire no more", true),
-		a.pauseScheduleCommand("resume", "Let these schedules go on with their next ticks", false))
+		a.pauseScheduleCommand("pause", "Make these schedules enqueue no more jobs", true),
+		a.pauseScheduleCommand("resume", "Let these schedules enqueue jobs again, from their next ticks on", false))
 }
 
 func (a *app) listSchedules(ctx context.Context, d *dburl.Database, payload bool) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	scheduler, err := need[queue.Scheduler](d)
 	if err != nil {
 		return err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"flag"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +19,12 @@ import (
 	"github.com/errandhq/errand/internal/pgbouncer"
 )
 
+// TestMain lets more tests run at once than there are processors: nearly all of their time they
+// wait. It does not parse the flags, because as the program errand it has others.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		log.Fatal(err)
+	}
 	testscript.Main(m, map[string]func(){"errand": main})
 }
 
@@ -38,8 +45,10 @@ var backends = []struct {
 // TestScripts runs the scripts in testdata on each backend: they answer alike. go test -update
 // writes what they answer into the scripts.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
 			testscript.Run(t, testscript.Params{
 				Dir:                 "testdata",
 				RequireExplicitExec: true,

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -32,8 +33,8 @@ func (s selection) check(op *operation, hasMax bool) error {
 		return usagef("%d IDs: at most %d", len(s.ids), maxNamed)
 	case len(s.ids) > 0:
 		return nil
-	case s.filter.Queue == "" && s.filter.Kind == "" && s.filter.Group == "" && s.filter.Key == "":
-		return usagef("which jobs? Give IDs, or at least one of --queue, --kind, --group and --key")
+	case s.filter.Queue == "" && s.filter.Kind == "" && s.filter.Group == "" && s.filter.Key == "" && !s.filter.HasTimes():
+		return usagef("which jobs? Give IDs, or at least one of --queue, --kind, --group, --key and a time")
 	case s.filter.Status != "" && !slices.Contains(op.statuses, s.filter.Status):
 		return usagef("--status %s: %s acts on %s", s.filter.Status, op.name, joinStatuses(op.statuses))
 	case s.max < 1:
@@ -41,7 +42,7 @@ func (s selection) check(op *operation, hasMax bool) error {
 	case s.yes && !hasMax:
 		return usagef("--yes needs --max: how many jobs at most")
 	}
-	return checkFilter(s.filter)
+	return checkFilter(s.filter, op.statuses)
 }
 
 func joinStatuses(list []queue.Status) string {
@@ -59,7 +60,14 @@ func joinStatuses(list []queue.Status) string {
 }
 
 // choose lists the jobs that the filters choose, at most s.max of them.
-func (a *app) choose(ctx context.Context, inspector queue.Inspector, op *operation, s selection) (jobs []queue.Record, err error) {
+func (a *app) choose(ctx context.Context, d *dburl.Database, inspector queue.Inspector, op *operation, s selection) (jobs []queue.Record, err error) {
+	look := func(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
+		err = a.step(ctx, d, func(ctx context.Context) (err error) {
+			page, next, err = inspector.Jobs(ctx, f)
+			return err
+		})
+		return page, next, err
+	}
 	list := op.usual
 	if s.filter.Status != "" {
 		list = []queue.Status{s.filter.Status}
@@ -72,7 +80,10 @@ func (a *app) choose(ctx context.Context, inspector queue.Inspector, op *operati
 				continue
 			}
 		}
-		found, next, err := a.find(ctx, inspector, f, 1<<20)
+		if (!f.FinishedFrom.IsZero() || !f.FinishedTo.IsZero()) && !hasEnded(status) {
+			continue
+		}
+		found, next, err := find(ctx, look, f, 1<<20)
 		if err != nil {
 			return nil, err
 		}
@@ -88,20 +99,21 @@ func (a *app) choose(ctx context.Context, inspector queue.Inspector, op *operati
 	return jobs, nil
 }
 
-// details reads jobs that were listed bare. It leaves out those that are gone meanwhile.
-func (a *app) details(ctx context.Context, inspector queue.Inspector, jobs []queue.Record) (list []queue.Record, err error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	for _, r := range jobs {
-		r, ok, err := inspector.Job(ctx, r.ID)
-		if err != nil {
-			return nil, err
+// details reads jobs that were listed bare. It leaves out those that have been deleted meanwhile.
+func (a *app) details(ctx context.Context, d *dburl.Database, inspector queue.Inspector, jobs []queue.Record) (list []queue.Record, err error) {
+	err = a.step(ctx, d, func(ctx context.Context) error {
+		for _, r := range jobs {
+			r, ok, err := inspector.Job(ctx, r.ID)
+			if err != nil {
+				return err
+			}
+			if ok {
+				list = append(list, r)
+			}
 		}
-		if ok {
-			list = append(list, r)
-		}
-	}
-	return list, nil
+		return nil
+	})
+	return list, err
 }
 
 // text returns what was chosen, such as "kind=email.welcome group=acme".
@@ -121,6 +133,10 @@ func (s selection) text() string {
 	add("status", string(f.Status))
 	add("key", f.Key)
 	add("group", f.Group)
+	add("created-since", timeText(f.CreatedFrom))
+	add("created-until", timeText(f.CreatedTo))
+	add("ended-since", timeText(f.FinishedFrom))
+	add("ended-until", timeText(f.FinishedTo))
 	if f.MinAttempts > 0 {
 		add("min-attempts", strconv.Itoa(f.MinAttempts))
 	}

@@ -44,8 +44,6 @@ func parseIDs(args []string) (ids []int64, err error) {
 }
 
 func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payload bool) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	inspector, err := need[queue.Inspector](d)
 	if err != nil {
 		return err

@@ -15,15 +15,15 @@ func (a *app) statsCommand() *cobra.Command {
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Count jobs, or what runs came to",
+		Short: "Count jobs, or how runs have ended",
 		Long: `stats counts the jobs of each queue and status. A ~ marks an estimate, which
-numbers above 10,000 may be. With --since it counts what the runs of each queue
-and kind came to in that time instead, and shows how long jobs ran and waited:
+numbers above 10,000 may be. With --since it counts how the runs of each queue
+and kind have ended in that time instead, and shows how long jobs ran and waited:
 half of them at most p50, 99 of 100 at most p99. The last ten seconds may be
 missing.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().DurationVar(&since, "since", 0, "what runs came to in so long; whole minutes count")
+	cmd.Flags().DurationVar(&since, "since", 0, "count the runs that ended in this time, in whole minutes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case since < 0:
@@ -36,10 +36,8 @@ missing.`,
 	return cmd
 }
 
-// runStats shows what runs came to. The minute in which the time begins counts as a whole.
+// runStats shows how runs have ended. The minute in which the time begins counts as a whole.
 func (a *app) runStats(ctx context.Context, d *dburl.Database, since time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	statistician, err := need[queue.Statistician](d)
 	if err != nil {
 		return err
@@ -69,8 +67,6 @@ func (a *app) runStats(ctx context.Context, d *dburl.Database, since time.Durati
 }
 
 func (a *app) stats(ctx context.Context, d *dburl.Database, _ []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	inspector, err := need[queue.Inspector](d)
 	if err != nil {
 		return err

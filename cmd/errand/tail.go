@@ -30,11 +30,11 @@ func (a *app) tailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Print what happens to jobs, until interrupted",
-		Long: `tail looks once a second at the newest jobs and at those that run, and prints
-what has changed: enqueued, started, and what became of runs. It misses a run of
-an older job that begins and ends between two looks, and jobs of transactions
-that commit after later ones. Of more than a thousand new jobs in a second it
-shows the newest. It needs no LISTEN.`,
+		Long: `tail looks once a second at the newest jobs, at those that run and at those that
+were cancelled, and prints what has changed: enqueued, started, cancelled, and
+how runs have ended. It misses a run of an older job that begins and ends between
+two looks, and jobs of transactions that commit after later ones. Of more than a
+thousand new jobs in a second it shows the newest. It needs no LISTEN.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&f.Queue, "queue", "", "only jobs of this queue")
@@ -46,7 +46,7 @@ shows the newest. It needs no LISTEN.`,
 		if every < 100*time.Millisecond {
 			return usagef("--every %v: at least 100ms", every)
 		}
-		return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.tail(ctx, d, f, every) })(cmd, args)
+		return a.watching(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.tail(ctx, d, f, every) })(cmd, args)
 	}
 	return cmd
 }
@@ -59,7 +59,11 @@ func (a *app) tail(ctx context.Context, d *dburl.Database, f queue.Filter, every
 	w := watch{inspector: inspector, filter: f}
 	for {
 		began := time.Now()
-		changes, err := w.look(ctx, a.timeout)
+		var changes []change
+		err := a.step(ctx, d, func(ctx context.Context) (err error) {
+			changes, err = w.look(ctx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -101,15 +105,19 @@ type watch struct {
 	hasLooked bool
 	newest    int64                  // the highest ID seen
 	running   map[int64]queue.Record // those that ran at the last look
+	cancelled map[int64]time.Time    // when those were cancelled that the last look has found
 }
 
-const maxLook = 1000
+const (
+	maxLook = 1000
+	// maxSkew is how far the clock of this machine may be ahead of the database's: look lists what
+	// was cancelled in that time, each time.
+	maxSkew = 5 * time.Minute
+)
 
-// look returns what has changed since the last call, in the order of the IDs. The first call returns
-// nothing.
-func (w *watch) look(ctx context.Context, timeout time.Duration) (changes []change, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+// look returns what has changed since the last call, in the order of the IDs. The first call
+// returns nothing.
+func (w *watch) look(ctx context.Context) (changes []change, err error) {
 	f := w.filter
 	f.Bare, f.Limit = true, maxLook
 	if !w.hasLooked {
@@ -125,6 +133,11 @@ func (w *watch) look(ctx context.Context, timeout time.Duration) (changes []chan
 		return nil, err
 	}
 	now := time.Now().UTC()
+	f.Status, f.FinishedFrom = queue.StatusCancelled, now.Add(-maxSkew)
+	cancels, _, err := w.inspector.Jobs(ctx, f)
+	if err != nil {
+		return nil, err
+	}
 	running := make(map[int64]queue.Record, len(run))
 	for _, r := range run {
 		running[r.ID] = r
@@ -140,13 +153,17 @@ func (w *watch) look(ctx context.Context, timeout time.Duration) (changes []chan
 			return nil, err
 		}
 		changes = append(changes, ends...)
+		changes = append(changes, w.newlyCancelled(now, cancels, ends)...)
 		for _, r := range slices.Backward(run) {
 			if before, ok := w.running[r.ID]; !ok || before.Fence != r.Fence {
 				changes = append(changes, changeOf(now, "started", r))
 			}
 		}
 	}
-	w.hasLooked, w.running = true, running
+	w.hasLooked, w.running, w.cancelled = true, running, make(map[int64]time.Time, len(cancels))
+	for _, r := range cancels {
+		w.cancelled[r.ID] = r.FinishedAt
+	}
 	if len(newest) > 0 {
 		w.newest = max(w.newest, newest[0].ID)
 	}
@@ -183,6 +200,18 @@ func (w *watch) ends(ctx context.Context, now time.Time, newest []queue.Record, 
 		}
 	}
 	return changes, nil
+}
+
+// newlyCancelled returns the jobs that the last look has not found cancelled, without those of
+// ends.
+func (w *watch) newlyCancelled(now time.Time, cancels []queue.Record, ends []change) (changes []change) {
+	for _, r := range slices.Backward(cancels) {
+		isKnown := slices.ContainsFunc(ends, func(c change) bool { return c.ID == r.ID })
+		if at, ok := w.cancelled[r.ID]; !isKnown && (!ok || !at.Equal(r.FinishedAt)) {
+			changes = append(changes, changeOf(now, "cancelled", r))
+		}
+	}
+	return changes
 }
 
 func changeOf(at time.Time, what string, r queue.Record) change {

@@ -21,7 +21,7 @@ func (a *app) topCommand() *cobra.Command {
 		Long: `top shows the queues and the workers, and looks again after two seconds, or more
 rarely if the database takes long to answer. It only reads.`,
 		Args: cobra.NoArgs,
-		RunE: a.reading(a.top),
+		RunE: a.watching(a.top),
 	}
 }
 
@@ -47,7 +47,11 @@ func (a *app) top(ctx context.Context, d *dburl.Database, _ []string) error {
 	quit := quitKey(a.in.(*os.File))
 	for {
 		began := time.Now()
-		text, err := a.screen(ctx, d)
+		var text string
+		err := a.step(ctx, d, func(ctx context.Context) (err error) {
+			text, err = screen(ctx, d)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -84,9 +88,7 @@ func quitKey(in *os.File) <-chan struct{} {
 }
 
 // screen returns the text of a frame.
-func (a *app) screen(ctx context.Context, d *dburl.Database) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
+func screen(ctx context.Context, d *dburl.Database) (string, error) {
 	queues, err := queueStates(ctx, d)
 	if err != nil {
 		return "", err

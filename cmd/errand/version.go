@@ -27,7 +27,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version of this program, and of the tables that it knows",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := a.begin(); err != nil {
+			if err := a.accept(); err != nil {
 				return err
 			}
 			v, err := thisVersion()

@@ -35,6 +35,11 @@ func TestWatch(t *testing.T) {
 			t.Fatal(lost, err)
 		}
 	}
+	cancel := func(id int64) {
+		if n, err := q.Cancel(ctx, nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+	}
 	failure := errors.New("down")
 	w := watch{inspector: q}
 	var jobs []*queue.Job
@@ -60,6 +65,17 @@ func TestWatch(t *testing.T) {
 			enqueue(1)
 			settle(queue.Outcome{Job: claim(1)[0], Action: queue.Done})
 		}, "enqueued 5, completed 5"},
+		{func() { enqueue(2); cancel(6) }, "enqueued 6, enqueued 7, cancelled 6"},
+		{func() { cancel(7) }, "cancelled 7"},
+		{func() {}, ""},
+		{func() {
+			enqueue(1)
+			jobs = claim(1)
+		}, "enqueued 8, started 8"},
+		{func() {
+			cancel(8)
+			settle(queue.Outcome{Job: jobs[0], Action: queue.Retry, Err: failure})
+		}, "cancelled 8 down"},
 	} {
 		step.do()
 		if got := look(ctx, t, &w); got != step.want {
@@ -70,7 +86,7 @@ func TestWatch(t *testing.T) {
 
 func look(ctx context.Context, t *testing.T, w *watch) string {
 	t.Helper()
-	changes, err := w.look(ctx, time.Minute)
+	changes, err := w.look(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

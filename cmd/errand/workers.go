@@ -24,9 +24,10 @@ func (a *app) workersCommand() *cobra.Command {
 		Use:   "workers",
 		Short: "List the workers, and the jobs that they hold",
 		Long: `workers lists the workers that have reported themselves and have not stopped,
-with what each does: live, draining, or vanished, which means silent for more
-than 35 s. Of its jobs it shows those that were claimed first. A worker without
-a report, such as one in SQL, is listed as unknown.`,
+with what each does: live; failing, which means that its last claim has failed
+(-o wide tells why); draining; or vanished, which means silent for more than
+35 s. Of its jobs it shows those that were claimed first. A worker without a
+report, such as one in SQL, is listed as unknown.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&most, "jobs", most, "how many jobs of each worker to show, 1 to 1000")
@@ -35,8 +36,6 @@ a report, such as one in SQL, is listed as unknown.`,
 }
 
 func (a *app) workers(ctx context.Context, d *dburl.Database, most int) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	list, err := workersOf(ctx, d, most)
 	if err != nil {
 		return err
@@ -47,6 +46,10 @@ func (a *app) workers(ctx context.Context, d *dburl.Database, most int) error {
 func workerTable(list []worker) table {
 	t := table{columns: columns("WORKER STATUS BUSY SEEN QUEUES KINDS RUNS | HOST PID VERSION STARTED CLAIMED LISTENS CLAIM_ERROR")}
 	for _, w := range list {
+		if w.SeenAt.IsZero() { // nothing is known of it but what it holds
+			t.add(w.Name, w.state(), "", "", "", "", w.runText(), "", "", "", "", "", "", "")
+			continue
+		}
 		t.add(w.Name, w.state(), fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), ageText(w.Silent)+" ago", strings.Join(w.Queues, ","),
 			w.kindText(), w.runText(), w.Host, strconv.Itoa(w.PID), w.Version, timeText(w.StartedAt), timeText(w.ClaimedAt), yes(w.Listens), w.ClaimError)
 	}
@@ -96,6 +99,8 @@ func (w worker) state() string {
 		return "vanished"
 	case !w.DrainingAt.IsZero():
 		return "draining"
+	case w.ClaimError != "":
+		return "failing"
 	}
 	return "live"
 }

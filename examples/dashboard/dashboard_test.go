@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -56,6 +58,18 @@ func TestDashboard(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSiteURL: the program prints an address that a browser can open.
+func TestSiteURL(t *testing.T) {
+	for addr, want := range map[string]string{
+		"[::]:9000": "http://localhost:9000", "0.0.0.0:80": "http://localhost:80",
+		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::1]:8080": "http://[::1]:8080",
+	} {
+		if got := siteURL(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))); got != want {
+			t.Errorf("%s: got %s, want %s", addr, got, want)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // password is everybody's password. A real shop has a real login.
 const password = "tea"
 
-// users are who may log in, and what they may do with jobs.
+// users are the people who may log in, and what they may do with jobs.
 var users = map[string]web.Permission{
 	"ann": web.Admin,
 	"bob": web.Viewer,

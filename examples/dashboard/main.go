@@ -4,9 +4,9 @@
 //	go run ./examples/dashboard -addr :9000      elsewhere
 //
 // Log in as ann, who is on call and may act on jobs, or as bob, who may look. The shop confirms
-// orders by mail, delivers webhooks to partners of whom one is often down, makes reports that show
-// their progress, and has jobs that no worker serves: the dashboard says so. The program runs until
-// it is interrupted.
+// orders by mail, delivers webhooks to eight partners, makes reports that show their progress, and
+// has jobs that no worker serves. One partner is often down. The dashboard shows all of that. The
+// program runs until it is interrupted.
 //
 // Where to read: login.go mounts the dashboard; shop.go has the kinds, the handlers and the load.
 package main
@@ -79,7 +79,7 @@ func run(ctx context.Context, databaseURL, addr string, ready func(url string)) 
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(listener) }()
 	go func() { ended <- work(ctx, d.Queue) }()
-	ready("http://" + listener.Addr().String())
+	ready(siteURL(listener.Addr()))
 
 	err = <-ended
 	if ctx.Err() == nil {
@@ -94,4 +94,14 @@ func run(ctx context.Context, databaseURL, addr string, ready func(url string)) 
 		return nil
 	}
 	return err
+}
+
+// siteURL returns an address that a browser on this machine opens, also if the server listens on
+// all of the machine's addresses.
+func siteURL(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("http://localhost:%d", tcp.Port)
+	}
+	return "http://" + addr.String()
 }

@@ -110,11 +110,14 @@ func scrape(t *testing.T) string {
 	}
 	memory := queuetest.New(queuetest.Options{})
 	q := s.errand.Queue(memory)
-	stop, err := s.errand.Observe(memory)
-	if err != nil {
-		t.Fatal(err)
+	for _, observe := range []func(queue.Queue) (func(), error){s.errand.Observe, s.errand.ObserveWorkers, s.errand.ObserveStats} {
+		stop, err := observe(memory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
 	}
-	defer stop()
+	report(t, memory)
 	work(t, memory, q, s.errand.Handler)
 
 	server := httptest.NewServer(s.prometheus)
@@ -134,6 +137,19 @@ func scrape(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// report reports a worker, and a run two minutes ago.
+func report(t *testing.T, memory *queuetest.Queue) {
+	t.Helper()
+	stats := queue.Stats{Done: 1, RunTimes: queue.Histogram{1}, WaitTimes: queue.Histogram{1}}
+	err := memory.ReportWorker(t.Context(), queue.WorkerReport{
+		WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Concurrency: 10},
+		Stats:      []queue.MinuteStats{{Queue: queue.DefaultQueue, Kind: "k", Age: 2 * time.Minute, Stats: stats}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // work enqueues, claims and settles jobs, one of them twice, which finds it lost; runs one; and

@@ -1,5 +1,5 @@
-// Package spelling finds the names that a person may have meant by one that does not exist. It serves
-// ops and cmd/errand.
+// Package spelling finds the names that a person may have meant by one that does not exist. It
+// serves ops, queuetest and cmd/errand.
 package spelling
 
 import "slices"
@@ -8,16 +8,16 @@ import "slices"
 func Nearest(name string, names []string) (near []string) {
 	most := max(2, len(name)/3)
 	for _, n := range names {
-		if n != name && distance(name, n) <= most {
+		if n != name && Distance(name, n) <= most {
 			near = append(near, n)
 		}
 	}
-	slices.SortStableFunc(near, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	slices.SortStableFunc(near, func(a, b string) int { return Distance(name, a) - Distance(name, b) })
 	return near[:min(len(near), 3)]
 }
 
-// distance returns how many bytes have to be added, removed or replaced to make b of a.
-func distance(a, b string) int {
+// Distance returns how many bytes have to be added, removed or replaced to make b of a.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for i := range row {
 		row[i] = i

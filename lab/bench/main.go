@@ -48,7 +48,7 @@ func parse(args []string, errors io.Writer) (f flags, err error) {
 	f.command = strings.TrimSpace("go run . " + strings.Join(args, " "))
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.SetOutput(errors)
-	names := set.String("run", "", "scenarios, of "+strings.Join(scenarioNames(true), ",")+"; default all but soak")
+	names := set.String("run", "", "scenarios, of "+strings.Join(scenarioNames(true), ",")+"; default all but "+strings.Join(extraNames(), " and "))
 	against := set.String("against", strings.Join(peer.Families(), ","), "what to measure besides errand")
 	set.IntVar(&f.options.Rounds, "rounds", 3, "how often each is measured")
 	set.Float64Var(&f.options.Scale, "scale", 1, "factor for numbers of jobs and durations")
@@ -86,6 +86,11 @@ func scenarioNames(extra bool) []string {
 		}
 	}
 	return names
+}
+
+// extraNames lists the scenarios that run only when they are named.
+func extraNames() []string {
+	return slices.DeleteFunc(scenarioNames(true), func(name string) bool { return slices.Contains(scenarioNames(false), name) })
 }
 
 func scenarios(list string) ([]scenario.Scenario, error) {

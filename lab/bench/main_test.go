@@ -61,6 +61,8 @@ func casesOf(s scenario.Scenario) []string {
 		return []string{"long/beside 10 million", "long/empty table"}
 	case s.Name == "scheduled":
 		return []string{"scheduled/beside 1 million", "scheduled/empty table"}
+	case s.Name == "dashboard":
+		return []string{"dashboard/overview", "dashboard/watched", "dashboard/bulk retry", "dashboard/dashboard"}
 	case s.Series:
 		return []string{"soak/2nd quarter", "soak/last quarter"}
 	case len(s.Cases) == 0:
@@ -101,8 +103,9 @@ func TestParse(t *testing.T) {
 	if o.Rounds != 3 || o.Scale != 1 || o.Soak.Minutes() != 20 || !slices.Equal(o.Against, []string{"floor", "river", "asynq", "graphile", "goqite"}) {
 		t.Errorf("defaults: got %+v", o)
 	}
-	if len(o.Scenarios) != len(scenario.All)-1 || slices.ContainsFunc(o.Scenarios, func(s scenario.Scenario) bool { return s.Name == "soak" }) {
-		t.Errorf("default scenarios: got %d, want all but soak", len(o.Scenarios))
+	isExtra := func(s scenario.Scenario) bool { return s.Name == "soak" || s.Name == "dashboard" }
+	if len(o.Scenarios) != len(scenario.All)-2 || slices.ContainsFunc(o.Scenarios, isExtra) {
+		t.Errorf("default scenarios: got %d, want all but soak and dashboard", len(o.Scenarios))
 	}
 	f, err = parse([]string{"-run", "latency,drain", "-against", "", "-json"}, io.Discard)
 	if err != nil {

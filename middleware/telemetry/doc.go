@@ -40,16 +40,35 @@
 //
 // # Metrics
 //
-//	messaging.client.operation.duration  s          each call of the queue, also one that returned no jobs
-//	messaging.client.sent.messages       {message}  jobs that Enqueue wrote or failed to write, also in a transaction that rolls back; not duplicates
+//	messaging.client.operation.duration  s          each call of the queue, also one that returned
+//	                                                no jobs
+//	messaging.client.sent.messages       {message}  jobs that Enqueue wrote or failed to write, also
+//	                                                in a transaction that rolls back; not duplicates
 //	messaging.client.consumed.messages   {message}  jobs that Claim returned
 //	messaging.process.duration           s          how long handlers ran
-//	errand.job.latency                   s          from when a job was due until its handler started
+//	errand.job.latency                   s          from when a job was due until its handler
+//	                                                started
 //	errand.job.outcomes                  {job}      runs of handlers, by outcome
 //	errand.lease.lost                    {job}      jobs that Extend or Settle found lost
 //	errand.batch.size                    {job}      jobs in each call of the queue that had some
-//	errand.queue.depth                   {job}      jobs by queue and status, once there is an Observe
+//	errand.queue.depth                   {job}      jobs by queue and status, once there is an
+//	                                                Observe
 //	errand.queue.oldest_due.age          s          how long the oldest due job has waited, likewise
+//
+// What the database knows of all workers, also of those without telemetry, once it is asked for:
+//
+//	errand.fleet.size                    {worker}   workers by state: live, draining or vanished;
+//	                                                ObserveWorkers
+//	errand.slot.limit                    {slot}     how many handlers the live workers of a queue
+//	                                                may run at once, likewise
+//	errand.slot.usage                    {slot}     how many they run, likewise
+//	errand.queue.oldest_claim.age        s          the time since the last claim of the worker that
+//	                                                has claimed least recently, likewise
+//	errand.recent.outcomes               {job}      runs of the last five minutes by queue, kind and
+//	                                                outcome; ObserveStats
+//	errand.recent.process.duration       s          quantiles of how long they took, likewise
+//	errand.recent.latency                s          quantiles of how long their jobs had waited,
+//	                                                likewise
 //
 // Latency is this machine's clock minus the database's, so it is wrong by their difference; it is
 // never below 0. The histograms of seconds have the convention's buckets, from 5 ms to 10 s, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -158,14 +159,55 @@ func ExampleTelemetry_Observe() {
 	}
 	defer stop()
 
+	printNames(reader)
+	// Output:
+	// errand.queue.depth
+	// errand.queue.oldest_due.age
+}
+
+func ExampleTelemetry_ObserveWorkers() {
+	ctx := context.Background()
+	reader := sdkmetric.NewManualReader() // in a program: a Prometheus or OTLP exporter
+	tel, err := telemetry.New(telemetry.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+	if err != nil {
+		log.Fatal(err)
+	}
+	q := queuetest.New(queuetest.Options{})
+	err = q.ReportWorker(ctx, queue.WorkerReport{ // a queue.Worker does it by itself
+		WorkerInfo: queue.WorkerInfo{Name: "web-1", Queues: []string{"mail"}, Concurrency: 10},
+		Stats:      []queue.MinuteStats{{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Minute, Stats: queue.Stats{Done: 7}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	stopWorkers, err := tel.ObserveWorkers(q)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stopWorkers()
+	stopStats, err := tel.ObserveStats(q)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stopStats()
+
+	printNames(reader)
+	// Output:
+	// errand.fleet.size
+	// errand.slot.limit
+	// errand.slot.usage
+	// errand.queue.oldest_claim.age
+	// errand.recent.outcomes
+}
+
+// printNames collects the metrics and prints their names.
+func printNames(reader sdkmetric.Reader) {
 	var metrics metricdata.ResourceMetrics
-	if err := reader.Collect(ctx, &metrics); err != nil {
+	if err := reader.Collect(context.Background(), &metrics); err != nil {
 		log.Fatal(err)
 	}
 	for _, m := range metrics.ScopeMetrics[0].Metrics {
 		fmt.Println(m.Name)
 	}
-	// Output:
-	// errand.queue.depth
-	// errand.queue.oldest_due.age
 }

@@ -23,12 +23,19 @@ import (
 var golden = []string{
 	"errand.batch.size {job} histogram: messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
 	"errand.batch.size {job} histogram: messaging.destination.name messaging.operation.name messaging.system",
+	"errand.fleet.size {worker} gauge: errand.worker.state",
 	"errand.job.latency s histogram: errand.job.kind messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
 	"errand.job.outcomes {job} counter: errand.job.kind errand.job.outcome messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
 	"errand.lease.lost {job} counter: errand.job.kind messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
 	"errand.lease.lost {job} counter: errand.job.kind messaging.destination.name messaging.operation.name messaging.system",
 	"errand.queue.depth {job} gauge: errand.job.status messaging.destination.name",
+	"errand.queue.oldest_claim.age s gauge: messaging.destination.name",
 	"errand.queue.oldest_due.age s gauge: messaging.destination.name",
+	"errand.recent.latency s gauge: errand.job.kind errand.quantile messaging.destination.name",
+	"errand.recent.outcomes {job} gauge: errand.job.kind errand.job.outcome messaging.destination.name",
+	"errand.recent.process.duration s gauge: errand.job.kind errand.quantile messaging.destination.name",
+	"errand.slot.limit {slot} gauge: messaging.destination.name",
+	"errand.slot.usage {slot} gauge: messaging.destination.name",
 	"messaging.client.consumed.messages {message} counter: errand.job.kind messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
 	"messaging.client.operation.duration s histogram: error.type messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
 	"messaging.client.operation.duration s histogram: messaging.destination.name messaging.operation.name messaging.operation.type messaging.system",
@@ -71,6 +78,9 @@ func TestGoldenMetrics(t *testing.T) {
 func (r *rig) everything() {
 	r.observe(both{counter{&gauged{Queue: r.memory, counts: []queue.Count{{Queue: "default", Status: queue.StatusDead, Jobs: 1}}}},
 		aged{&gauged{Queue: r.memory}}})
+	r.observeFleet()
+	r.report(queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 10},
+		queue.MinuteStats{Queue: "default", Kind: "k", Age: 2 * time.Minute, Stats: runs(3, 1, time.Second)})
 	r.enqueue(r.Context(), newTasks(2)...)
 	jobs := r.claim(2)
 	time.Sleep(2 * time.Second)

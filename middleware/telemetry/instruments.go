@@ -22,7 +22,7 @@ var seconds = metric.WithExplicitBucketBoundaries(
 // sizes reach up to the largest batch that a worker settles or extends.
 var sizes = metric.WithExplicitBucketBoundaries(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
-// instruments take all measurements except Observe's.
+// instruments take all measurements except those of Observe, ObserveWorkers and ObserveStats.
 type instruments struct {
 	operation metric.Float64Histogram // how long calls of the queue take
 	sent      metric.Int64Counter

@@ -35,26 +35,58 @@ func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
 		return nil, &queue.InvalidError{Field: "Observe.q", Problem: "nil"}
 	}
 	o := &observer{queues: make(map[string]queueAttributes)}
-	var gauges []metric.Observable
-	var errDepth, errAge error
+	g := gauges{meter: t.meter}
 	if counts, ok := queue.As[queue.Inspector](q); ok {
 		o.counts = counts
-		o.depth, errDepth = t.meter.Int64ObservableGauge("errand.queue.depth", metric.WithUnit("{job}"),
-			metric.WithDescription("Number of jobs by queue and status."))
-		gauges = append(gauges, o.depth)
+		o.depth = g.int("errand.queue.depth", "{job}", "Number of jobs by queue and status.")
 	}
 	if backlogs, ok := queue.As[queue.Backlogger](q); ok {
 		o.backlogs = backlogs
-		o.age, errAge = t.meter.Float64ObservableGauge("errand.queue.oldest_due.age", metric.WithUnit("s"),
-			metric.WithDescription("How long the oldest job that is due has waited, by the database's clock."))
-		gauges = append(gauges, o.age)
+		o.age = g.float("errand.queue.oldest_due.age", "s", "How long the oldest job that is due has waited, by the database's clock.")
 	}
-	if err := errors.Join(errDepth, errAge); err != nil {
-		return nil, fmt.Errorf("telemetry: observe: %w", err)
+	return g.register("observe", o.read)
+}
+
+// gauges are the instruments of one observation.
+type gauges struct {
+	meter metric.Meter
+	all   []metric.Observable
+	errs  []error
+}
+
+// int returns a new gauge of whole numbers.
+func (g *gauges) int(name, unit, description string) metric.Int64ObservableGauge {
+	gauge, err := g.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+	g.all, g.errs = append(g.all, gauge), append(g.errs, err)
+	return gauge
+}
+
+// float returns a new gauge.
+func (g *gauges) float(name, unit, description string) metric.Float64ObservableGauge {
+	gauge, err := g.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+	g.all, g.errs = append(g.all, gauge), append(g.errs, err)
+	return gauge
+}
+
+// register calls read each time that the metrics are collected, until stop is called. One call is
+// under way at a time, and it takes at most observeTimeout.
+func (g *gauges) register(what string, read metric.Callback) (stop func(), err error) {
+	if err := errors.Join(g.errs...); err != nil {
+		return nil, fmt.Errorf("telemetry: %s: %w", what, err)
 	}
-	registration, err := t.meter.RegisterCallback(o.read, gauges...)
+	var mu sync.Mutex // each reader of the provider makes its own reading
+	registration, err := g.meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+		defer cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		if err := read(ctx, to); err != nil {
+			return fmt.Errorf("telemetry: %s: %w", what, err)
+		}
+		return nil
+	}, g.all...)
 	if err != nil {
-		return nil, fmt.Errorf("telemetry: observe: %w", err)
+		return nil, fmt.Errorf("telemetry: %s: %w", what, err)
 	}
 	return func() {
 		if err := registration.Unregister(); err != nil {
@@ -69,9 +101,7 @@ type observer struct {
 	backlogs queue.Backlogger
 	depth    metric.Int64ObservableGauge
 	age      metric.Float64ObservableGauge
-
-	mu     sync.Mutex // held by a reading, of which each reader of the provider makes its own
-	queues map[string]queueAttributes
+	queues   map[string]queueAttributes
 }
 
 // queueAttributes are the attributes of a queue's observations.
@@ -84,10 +114,6 @@ type queueAttributes struct {
 var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusCompleted, queue.StatusDead}
 
 func (o *observer) read(ctx context.Context, to metric.Observer) error {
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	var errDepth, errAge error
 	if o.counts != nil {
 		errDepth = o.readDepth(ctx, to)
@@ -95,10 +121,7 @@ func (o *observer) read(ctx context.Context, to metric.Observer) error {
 	if o.backlogs != nil {
 		errAge = o.readAge(ctx, to)
 	}
-	if err := errors.Join(errDepth, errAge); err != nil {
-		return fmt.Errorf("telemetry: observe: %w", err)
-	}
-	return nil
+	return errors.Join(errDepth, errAge)
 }
 
 func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {

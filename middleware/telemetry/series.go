@@ -22,6 +22,9 @@ const (
 	statusKey     = attribute.Key("errand.job.status")
 	batchLostKey  = attribute.Key("errand.batch.lost")
 	duplicatesKey = attribute.Key("errand.batch.duplicates")
+	quantileKey   = attribute.Key("errand.quantile")
+
+	workerStateKey = attribute.Key("errand.worker.state")
 )
 
 // operation is an operation on jobs, in errand's words.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -61,7 +62,7 @@ func noneOfKind(kind string, all []stored) string {
 		counts[j.Kind]++
 	}
 	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(edits(a, kind), edits(b, kind)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(spelling.Distance(a, kind), spelling.Distance(b, kind)), cmp.Compare(a, b))
 	})
 	return message + "; there were:" + lines(kinds, mostListed, func(k string) string {
 		return fmt.Sprintf("%d of %s", counts[k], k)
@@ -119,24 +120,4 @@ func handleName(db queue.DB) string {
 		return db.String()
 	}
 	return fmt.Sprintf("%T", db)
-}
-
-// edits returns how many letters must be added, removed or replaced to turn a into b.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1) // of the letters of a so far, and each beginning of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			n := diagonal
-			if a[i] != b[j] {
-				n = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], n
-		}
-	}
-	return row[len(b)]
 }

@@ -38,10 +38,11 @@ function say(state) {
 }
 
 // isBusy reports whether the person is about to use what a refresh might move: they point at a list,
-// mark text, or fill in a form.
+// mark text, fill in a form, or have ticked jobs of a list.
 function isBusy() {
   const active = document.activeElement;
   return main.querySelector("[data-still]:hover") !== null
+    || main.querySelector("td :checked") !== null
     || getSelection()?.type === "Range"
     || (main.contains(active) && active.matches("input, select, textarea"));
 }

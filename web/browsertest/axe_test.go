@@ -23,8 +23,8 @@ type violation struct {
 	} `json:"nodes"`
 }
 
-// runAxe runs axe's rules for WCAG 2.2 AA, and its best practices. It runs in the page, but not as a
-// script of the page, so the Content-Security-Policy stays in force.
+// runAxe runs axe's rules for WCAG 2.2 AA, and its best practices. It runs in the page, but not as
+// a script of the page, so the Content-Security-Policy stays in force.
 const runAxe = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
 	.then(r => r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.map(n => ({html: n.html, failureSummary: n.failureSummary}))})))`
 

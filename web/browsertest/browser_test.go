@@ -29,6 +29,7 @@ var browser = sync.OnceValues(func() (context.Context, error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
 		chromedp.NoSandbox, // tests run as root in containers
+		chromedp.Flag("host-resolver-rules", "MAP "+evilHost+" 127.0.0.1"),
 		chromedp.Flag("force-device-scale-factor", "1"))
 	all, cancelAll := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(all)
@@ -112,12 +113,18 @@ func (b *tab) note(event any) {
 // wantClean fails the test for what the pages have done that they must not do.
 func (b *tab) wantClean() {
 	b.t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, p := range b.problems {
+	for _, p := range b.takeProblems() {
 		b.t.Error(p)
 	}
+}
+
+// takeProblems returns what was noted since it was called last.
+func (b *tab) takeProblems() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	problems := b.problems
 	b.problems = nil
+	return problems
 }
 
 // command returns the action that sends a command to the browser.

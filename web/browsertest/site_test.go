@@ -82,8 +82,7 @@ func (s *site) stock() {
 	s.enqueue(&queue.Job{Kind: "webhook.send", Queue: "webhooks", Payload: payload, MaxAttempts: 2, Group: "acme", Headers: map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00"}},
 		&queue.Job{Kind: "email.welcome", Queue: "mail", Payload: payload, MaxAttempts: 2, Key: "user:1274"})
 	s.settle(queue.Done, nil, 0, s.claim("webhooks", 1)...)
-	s.settle(queue.Retry, queue.RecoveredPanic("index out of range [3] with length 3"), time.Millisecond, s.claim("mail", 1)...)
-	time.Sleep(5 * time.Millisecond)
+	s.settle(queue.Retry, queue.RecoveredPanic("index out of range [3] with length 3"), 0, s.claim("mail", 1)...)
 	s.settle(queue.Dead, errors.New("smtp: 550 mailbox of <ann@example.com> is full, giving up after the 2nd attempt"), 0, s.claim("mail", 1)...)
 	for i := range 40 {
 		group := fmt.Sprintf("tenant-%02d", i%7)
@@ -138,22 +137,45 @@ func (s *site) stock() {
 var pages = map[string]string{
 	"overview": "", "jobs": "jobs", "jobs-filtered": "jobs?status=pending&queue=webhooks&group=tenant-03", "queues": "queues",
 	"kinds": "kinds", "schedules": "schedules", "workers": "workers", "health": "health", "audit": "audit", "job-pending": "jobs/81", "none": "no-such-page", "no-match": "jobs?kind=x", "bad-filter": "jobs?for=x",
-	"queue": "queues/webhooks", "job": "jobs/2", "job-values": "jobs/2?values=1", "job-running": "jobs/33",
-	"bulk": "bulk?action=cancel&status=pending&queue=webhooks",
+	"kind": "kinds/webhook.send", "jobs-dead": "jobs?status=dead", "no-job": "jobs/999",
+	"queue": "queues/webhooks", "job": "jobs/2", "job-values": "jobs/2?values=1", "job-running": "jobs/33", "job-cancelled": "jobs/40",
+	"bulk": "bulk?action=cancel&status=pending&queue=webhooks", "bulk-ticked": "bulk?action=retry&status=dead&ticked=1&job=2&job=31",
 }
 
 // needsJobs are the pages that an empty shop does not have.
-var needsJobs = map[string]bool{"job": true, "job-pending": true, "job-values": true, "job-running": true}
+var needsJobs = map[string]bool{"job": true, "job-pending": true, "job-values": true, "job-running": true, "job-cancelled": true}
 
-// eachPage opens each page of an empty shop and of a full one, in light and dark colours, on a phone
-// and on a screen, and calls f. what names the page and how it looks.
+// states are how the shop of a site can be.
+var states = []string{"empty", "full", "broken"}
+
+// siteIn returns the dashboard of a shop in a state. If it is broken, the database has gone after
+// the overview had been opened.
+func siteIn(t *testing.T, state string) *site {
+	t.Helper()
+	if state == "empty" {
+		return newSite(t)
+	}
+	q := &breakable{Queue: memory.New(memory.Options{})}
+	s := siteOf(t, q.Queue, q)
+	s.stock()
+	if state == "broken" {
+		response, err := http.Get(s.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		q.isGone.Store(true)
+		time.Sleep(3 * time.Second) // until the dashboard reads again
+	}
+	return s
+}
+
+// eachPage opens each page of a shop in each state, in light and dark colours, on a phone and on a
+// screen, and calls f. what names the page and how it looks.
 func eachPage(t *testing.T, phone int64, f func(b *tab, what string, width int64, scheme string)) {
 	t.Helper()
-	for _, kind := range []string{"empty", "full"} {
-		s := newSite(t)
-		if kind == "full" {
-			s.stock()
-		}
+	for _, kind := range states {
+		s := siteIn(t, kind)
 		b := newTab(t)
 		for _, name := range slices.Sorted(maps.Keys(pages)) {
 			if kind == "empty" && needsJobs[name] {

@@ -68,7 +68,12 @@ func (h Held[T]) Split(match func(T) bool) (yes, no Held[T]) {
 }
 
 // With returns the jobs that have one of the ids, which With sorts.
-func (h Held[T]) With(ids []int64) (jobs []*queue.Job) { return h.among(ids, true) }
+func (h Held[T]) With(ids []int64) (jobs []*queue.Job) {
+	if len(ids) == 0 {
+		return nil
+	}
+	return h.among(ids, true)
+}
 
 // Without returns the jobs that have none of the ids, which Without sorts.
 func (h Held[T]) Without(ids []int64) (jobs []*queue.Job) { return h.among(ids, false) }

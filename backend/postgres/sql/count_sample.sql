@@ -1,5 +1,7 @@
--- Counts the jobs of a long table: live, dead and cancelled jobs along the partial indexes, exactly up to 10,000
--- a queue; the others by proportion, from a sample of the table's pages that takes $1 bytes.
+-- Counts the jobs of a long table: pending ones along their index, exactly up to 10,000 a queue; running, dead, held
+-- and cancelled ones likewise, exactly up to 10,000 of all queues; the others by proportion, from a sample of $1 percent
+-- of the table's pages. $1 is a parameter of its own, because the planner takes an expression for 10 percent. The plan
+-- for that costs so much that the server compiles it, which takes longer than counting.
 -- Index: jobs_pending_idx, jobs_running_idx, jobs_stopped_idx.
 WITH RECURSIVE line (queue) AS (
     (SELECT queue FROM errand.jobs WHERE status = 'pending' ORDER BY queue LIMIT 1)
@@ -15,25 +17,23 @@ WITH RECURSIVE line (queue) AS (
     WHERE l.queue IS NOT NULL
     UNION ALL
     SELECT queue, 'running', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'running' LIMIT 100000) AS c) < 100000
-    FROM (SELECT queue FROM errand.jobs WHERE status = 'running' LIMIT 100000) AS r GROUP BY queue
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'running' LIMIT 10000) AS c) < 10000
+    FROM (SELECT queue FROM errand.jobs WHERE status = 'running' LIMIT 10000) AS r GROUP BY queue
     UNION ALL
     SELECT queue, 'dead', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'dead' LIMIT 100000) AS c) < 100000
-    FROM (SELECT queue FROM errand.jobs WHERE status = 'dead' LIMIT 100000) AS d GROUP BY queue
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'dead' LIMIT 10000) AS c) < 10000
+    FROM (SELECT queue FROM errand.jobs WHERE status = 'dead' LIMIT 10000) AS d GROUP BY queue
     UNION ALL
     SELECT queue, 'held', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'held' LIMIT 100000) AS c) < 100000
-    FROM (SELECT queue FROM errand.jobs WHERE status = 'held' LIMIT 100000) AS h GROUP BY queue
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'held' LIMIT 10000) AS c) < 10000
+    FROM (SELECT queue FROM errand.jobs WHERE status = 'held' LIMIT 10000) AS h GROUP BY queue
     UNION ALL
     SELECT queue, 'cancelled', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'cancelled' LIMIT 100000) AS c) < 100000
-    FROM (SELECT queue FROM errand.jobs WHERE status = 'cancelled' LIMIT 100000) AS x GROUP BY queue
+        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'cancelled' LIMIT 10000) AS c) < 10000
+    FROM (SELECT queue FROM errand.jobs WHERE status = 'cancelled' LIMIT 10000) AS x GROUP BY queue
 ), sample AS (
-    SELECT queue, status::text AS status,
-        (count(*) * greatest(1, pg_relation_size('errand.jobs')::float8 / $1::bigint))::bigint AS jobs
-    FROM errand.jobs
-        TABLESAMPLE SYSTEM (least(100, 100 * $1::bigint / greatest(1, pg_relation_size('errand.jobs')::float8)))
+    SELECT queue, status::text AS status, (count(*) * 100 / $1::float8)::bigint AS jobs
+    FROM errand.jobs TABLESAMPLE SYSTEM ($1::float8)
     GROUP BY queue, status
 )
 SELECT queue, status, CASE WHEN few.exact THEN few.jobs ELSE greatest(few.jobs, sample.jobs) END,

@@ -1,15 +1,16 @@
--- Lists jobs, newest first, for a filter that no index serves: $1 queue, $2 kind, $3 key, $6 status, $7 group, each
--- NULL for any, with ids below $4, $5 at most, with $8 attempts at least unless it is NULL, with payloads and
--- headers if $9. It looks at the 50,000 newest jobs below $4. If fewer than $5 of them match and other jobs follow,
--- the last row tells the id at which it stopped. That row's queue is '', which no job has, and its other columns
--- mean nothing. Times are shown as in list.sql.
+-- Lists jobs, newest first, for a filter that no index serves, or that chooses dead, held or cancelled jobs of many: $1
+-- queue, $2 kind, $3 key, $6 status, $7 group, each NULL for any, with ids below $4, $5 at most, with $8 attempts at
+-- least unless it is NULL, created from $9 on and before $10, finished from $11 on and before $12, each NULL for no
+-- bound, with payloads and headers if $13. It looks at the 50,000 newest jobs below $4, or at 100,000 for these
+-- statuses. If fewer than $5 of them match and other jobs follow, the last row tells the id at which it stopped. That
+-- row's queue is '', which no job has, and its other columns mean nothing. Times are shown as in list.sql.
 -- Index: jobs_pkey.
 WITH page AS MATERIALIZED (
     SELECT
-        id, queue, kind, CASE WHEN $9::boolean THEN payload END, priority,
+        id, queue, kind, CASE WHEN $13::boolean THEN payload END, priority,
         least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
         fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
-        CASE WHEN $9::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
+        CASE WHEN $13::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
         coalesce(locked_by, ''), status::text,
         CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,
         CASE WHEN locked_until IS NOT NULL THEN least(greatest(locked_until, '1970-01-01Z'), '9999-12-31Z') END,
@@ -37,6 +38,13 @@ WITH page AS MATERIALIZED (
         AND ($6::text IS NULL OR status::text = $6::text)
         AND ($7::text IS NULL OR job_group = $7::text)
         AND ($8::integer IS NULL OR attempts >= $8::integer)
+        AND ($9::timestamptz IS NULL OR created_at >= $9::timestamptz)
+        AND ($10::timestamptz IS NULL OR created_at < $10::timestamptz)
+        AND ($11::timestamptz IS NULL AND $12::timestamptz IS NULL OR status IN ('completed', 'dead', 'cancelled'))
+        AND ($11::timestamptz IS NULL
+            OR CASE WHEN finished_at >= scheduled_at THEN finished_at ELSE updated_at END >= $11::timestamptz)
+        AND ($12::timestamptz IS NULL
+            OR CASE WHEN finished_at >= scheduled_at THEN finished_at ELSE updated_at END < $12::timestamptz)
     ORDER BY id DESC
     LIMIT $5::integer
 )

@@ -2,7 +2,8 @@
 -- status. For another status that has an index, Jobs replaces the word pending by its name. It reads only jobs of that
 -- status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6. If ?7 is not NULL, it lists only jobs
 -- whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes. ?8 is the group, NULL for any, and ?9 the
--- number of attempts at least.
+-- number of attempts at least. The jobs were created from ?10 on and before ?11, and finished from ?12 on and before
+-- ?13, each NULL for no bound. When a job has finished is as in sqlkit.RunTimes.
 -- Index: errand_jobs_pending; errand_jobs_running, errand_jobs_dead, errand_jobs_held, errand_jobs_cancelled.
 WITH page AS MATERIALIZED (
     SELECT id AS number
@@ -16,6 +17,10 @@ WITH page AS MATERIALIZED (
         AND (?6 IS NULL OR locked_until < ?6)
         AND id < ?4
         AND (?7 IS NULL OR iif(locked_until > locked_at AND started_at IS NOT NULL, started_at, updated_at) <= ?7)
+        AND (?10 IS NULL OR created_at >= ?10)
+        AND (?11 IS NULL OR created_at < ?11)
+        AND (?12 IS NULL OR iif(finished_at >= scheduled_at, finished_at, updated_at) >= ?12)
+        AND (?13 IS NULL OR iif(finished_at >= scheduled_at, finished_at, updated_at) < ?13)
     ORDER BY id DESC
     LIMIT ?5 + 0
 )

@@ -61,6 +61,13 @@ func ServerCPU(pid int) (used time.Duration, ok bool) {
 	}
 }
 
+// Used returns the processor time of a process without that of its children. ok is false if it is
+// unknown.
+func Used(pid int) (used time.Duration, ok bool) {
+	s, err := readStat(pid)
+	return time.Duration(s.own) * time.Second / ticks, err == nil
+}
+
 // eachChild calls f for each child of a process.
 func eachChild(pid int, f func(child int, s stat)) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is constant and valid

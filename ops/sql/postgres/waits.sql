@@ -1,8 +1,8 @@
--- The transactions that have locked the table of jobs, or rows of it, while other sessions wait for them: pid, '',
--- application, role, state, for how many seconds it is open, and how many sessions wait.
+-- The transactions that have locked the table of jobs, or rows of it, while other sessions wait for them: the
+-- columns are those of row_lock.sql; then how many sessions wait.
 SELECT
     a.pid, '', coalesce(a.application_name, ''), coalesce(a.usename::text, ''), coalesce(a.state, ''),
-    coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), 0)::float8,
+    extract(epoch FROM clock_timestamp() - a.xact_start)::float8, '',
     (SELECT count(*) FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND a.pid = ANY (pg_blocking_pids(w.pid)))
 FROM pg_stat_activity a
 WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL

@@ -1,11 +1,14 @@
--- The open transactions that have written to the table of jobs, the oldest first.
+-- The open transactions that have written to the table of jobs, or if $1 have at least locked rows of it, the oldest
+-- first. The columns are those of row_lock.sql.
 SELECT DISTINCT
     coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.application_name, ''),
     coalesce(a.usename::text, p.owner::text, ''), coalesce(a.state, ''),
-    coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8
+    extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared))::float8,
+    coalesce(l.virtualtransaction, '')
 FROM pg_locks l
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction::text
-WHERE l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+WHERE l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass AND l.granted
+    AND (l.mode = 'RowExclusiveLock' OR $1::boolean AND l.mode = 'RowShareLock')
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-ORDER BY 6 DESC LIMIT 5
+ORDER BY 6 DESC NULLS LAST LIMIT 5

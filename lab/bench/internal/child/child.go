@@ -17,21 +17,22 @@ type Spec struct {
 	DSN    string `json:"dsn"`
 	Redis  string `json:"redis"`
 
-	Concurrency int           `json:"concurrency,omitempty"` // of errand's worker, or of the ideal's goroutines; 0 means errand's default
-	Handler     time.Duration `json:"handler,omitempty"`     // how long a job takes; 0 means no time
-	Jobs        int           `json:"jobs,omitempty"`        // how many jobs to enqueue
-	Batch       int           `json:"batch,omitempty"`       // how many jobs a call
-	Goroutines  int           `json:"goroutines,omitempty"`  // how many goroutines enqueue
-	Rate        int           `json:"rate,omitempty"`        // jobs a second; 0 means as fast as can be
-	Hold        time.Duration `json:"hold,omitempty"`        // how long a transaction stays open after the enqueue; for latency
-	Duration    time.Duration `json:"duration,omitempty"`    // how long to measure
-	Lease       time.Duration `json:"lease,omitempty"`       // of the worker; for cancel
-	Listens     bool          `json:"listens,omitempty"`     // whether the worker is notified; for cancel
-	Schema      string        `json:"schema,omitempty"`      // of the second table; for claims
-	Empty       bool          `json:"empty,omitempty"`       // also measure claims that find nothing; for claims
-	Rehearse    bool          `json:"rehearse,omitempty"`    // run some jobs before being ready, so that statements are prepared
-	TimeClaims  bool          `json:"time_claims,omitempty"` // measure errand's claims
-	SampleEvery time.Duration `json:"sample_every,omitempty"`
+	Concurrency int           `json:"concurrency,omitempty"`  // of errand's worker, or of the ideal's goroutines; 0 means errand's default
+	Handler     time.Duration `json:"handler,omitempty"`      // how long a job takes; 0 means no time
+	Jobs        int           `json:"jobs,omitempty"`         // how many jobs to enqueue
+	Batch       int           `json:"batch,omitempty"`        // how many jobs a call
+	Goroutines  int           `json:"goroutines,omitempty"`   // how many goroutines enqueue
+	Rate        int           `json:"rate,omitempty"`         // jobs a second; 0 means as fast as can be
+	Hold        time.Duration `json:"hold,omitempty"`         // how long a transaction stays open after the enqueue; for latency
+	Duration    time.Duration `json:"duration,omitempty"`     // how long to measure
+	Lease       time.Duration `json:"lease,omitempty"`        // of the worker; for cancel
+	Listens     bool          `json:"listens,omitempty"`      // whether the worker is notified; for cancel
+	Schema      string        `json:"schema,omitempty"`       // of the second table; for claims
+	Address     string        `json:"address,omitempty"`      // host:port where it listens; for dashboard
+	Empty       bool          `json:"empty,omitempty"`        // also measure claims that find nothing; for claims
+	Rehearse    bool          `json:"rehearse,omitempty"`     // run some jobs before being ready, so that statements are prepared
+	TimeClaims  bool          `json:"time_claims,omitempty"`  // measure errand's claims
+	SampleEvery time.Duration `json:"sample_every,omitempty"` // of work and dashboard
 }
 
 // Figures are what was measured, by name.

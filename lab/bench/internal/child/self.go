@@ -19,15 +19,16 @@ import (
 // parts are what a child can do. A part prepares itself, calls begin, and then does what is
 // measured. It ends when it is done, or when ctx ends.
 var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
-	"cancel":   withPeer(cancel),
-	"claims":   claims,
-	"enqueue":  withPeer(enqueue),
-	"flow":     withPeer(flow),
-	"ideal":    ideal,
-	"latency":  withPeer(latency),
-	"singles":  withPeer(singles),
-	"transact": withPeer(transact),
-	"work":     work,
+	"cancel":    withPeer(cancel),
+	"claims":    claims,
+	"dashboard": dashboard,
+	"enqueue":   withPeer(enqueue),
+	"flow":      withPeer(flow),
+	"ideal":     ideal,
+	"latency":   withPeer(latency),
+	"singles":   withPeer(singles),
+	"transact":  withPeer(transact),
+	"work":      work,
 }
 
 // withPeer returns a part that opens its system, and closes it at the end.

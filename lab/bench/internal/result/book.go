@@ -57,9 +57,13 @@ type Table struct {
 	Gaps     []Gap
 }
 
-// Add adds the figures of a system from a round. Rounds count from 0.
+// Add adds the figures of a system from a round. Rounds count from 0. A NaN is a gap.
 func (t *Table) Add(round int, system string, figures ...Figure) {
 	for _, f := range figures {
+		if math.IsNaN(f.Value) { // such as a quantile of nothing
+			t.Miss(Gap{Place: Place{f.Case, system}, Reason: "no " + f.Metric.Name + " was measured", Failed: true})
+			continue
+		}
 		row := t.Row(Place{f.Case, system}, f.Metric)
 		if row == nil {
 			row = &Row{Place: Place{f.Case, system}, Metric: f.Metric}

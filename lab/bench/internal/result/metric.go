@@ -41,6 +41,17 @@ var (
 	Missed     = Metric{"missed", "ticks"}
 	StartedP99 = Metric{"p99 until started", "ms"}
 
+	Requests    = Metric{"requests", ""}
+	Failed      = Metric{"failed", "%"}
+	Unchanged   = Metric{"not modified", "%"}
+	Old         = Metric{"with old figures", "%"}
+	SessionCPU  = Metric{"CPU of its database sessions", "% of a core"}
+	Slowdown    = Metric{"slower by", "%"}
+	Heap        = Metric{"heap", "MB"}
+	Assets      = Metric{"assets", "kB gzipped"}
+	Took        = Metric{"took", "s"}
+	ClaimGrowth = Metric{"claim p99", "times"}
+
 	TableSize   = Metric{"table", "MB"}
 	IndexSize   = Metric{"indexes", "MB"}
 	DequeueSize = Metric{"dequeue index", "kB"}

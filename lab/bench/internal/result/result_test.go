@@ -129,3 +129,13 @@ func TestMissKeepsOneGapOfAKind(t *testing.T) {
 		t.Errorf("gaps: got %v, want 2", table.Gaps)
 	}
 }
+
+// TestNoValue: a figure without a value, such as a quantile of nothing, is a gap and no row.
+func TestNoValue(t *testing.T) {
+	var table Table
+	table.Add(0, "errand", Figure{Metric: Throughput, Value: math.NaN()}, Figure{Metric: P50, Value: 1})
+	want := Gap{Place: at("", "errand"), Reason: "no throughput was measured", Failed: true}
+	if len(table.Rows) != 1 || len(table.Gaps) != 1 || table.Gaps[0] != want {
+		t.Errorf("got %d rows, gaps %+v, want one row and %+v", len(table.Rows), table.Gaps, want)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/progress"
 	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
@@ -62,6 +63,7 @@ type runner struct {
 	scenario scenario.Scenario
 	table    *result.Table
 	harness  *harness.Harness
+	bar      *progress.Bar // of the scenario's turns
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -76,6 +78,8 @@ func (r *runner) run(ctx context.Context) error {
 	if r.scenario.Rounds > 0 {
 		rounds = min(rounds, r.scenario.Rounds)
 	}
+	r.bar = progress.New(r.Progress, r.scenario.Name, rounds*len(turns))
+	defer r.bar.Close()
 	for round := range rounds {
 		for _, turn := range turns {
 			r.take(ctx, round, turn)
@@ -125,11 +129,13 @@ func (r *runner) cases() []string {
 // take measures one turn and puts it into the table.
 func (r *runner) take(ctx context.Context, round int, t turn) {
 	place := result.Place{Case: t.name, System: t.system.Name}
-	fmt.Fprintf(r.Progress, "%s: round %d: %s: ", r.scenario.Name, round+1, place)
+	what := fmt.Sprintf("%s: round %d: %s", r.scenario.Name, round+1, place)
+	r.bar.Describe(what)
+	defer r.bar.Add(1)
 	from := time.Now()
 	figures, err := r.scenario.Measure(ctx, r.harness, t.system, t.name)
 	if err != nil {
-		fmt.Fprintf(r.Progress, "FAILED: %v\n", err)
+		fmt.Fprintf(r.bar, "%s: FAILED: %v\n", what, err)
 		r.table.Miss(result.Gap{Place: place, Reason: err.Error(), Failed: true})
 		return
 	}
@@ -138,7 +144,7 @@ func (r *runner) take(ctx context.Context, round int, t turn) {
 			figures[i].Case = t.name
 		}
 	}
-	fmt.Fprintf(r.Progress, "%s (%.0f s)\n", summary(figures), time.Since(from).Seconds())
+	fmt.Fprintf(r.bar, "%s: %s (%.0f s)\n", what, summary(figures), time.Since(from).Seconds())
 	r.table.Add(round, t.system.Name, figures...)
 }
 

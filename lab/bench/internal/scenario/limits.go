@@ -98,8 +98,8 @@ func measureConfine(ctx context.Context, h *harness.Harness, system peer.System,
 	return out.Figures, err
 }
 
-// fillGroup makes jobs of a group of which as many run as may. Those belong to a worker that does not
-// end.
+// fillGroup makes jobs of a group of which as many run as may. Those belong to a worker that does
+// not end.
 func fillGroup(ctx context.Context, h *harness.Harness, jobs, running int) error {
 	return h.Postgres.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs
 			(kind, job_group, scheduled_at, status, limited, fence, attempts, locked_by, locked_at, locked_until)

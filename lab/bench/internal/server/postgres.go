@@ -143,6 +143,27 @@ func (p *Postgres) With(setting, value string) (dsn string, err error) {
 	return server.WithParameter(p.DSN, setting, value)
 }
 
+// SessionCPU returns the processor time that each session of an application has used, by its
+// process ID. Parallel workers of such a session count as sessions. It returns none if the server
+// is on another machine.
+func (p *Postgres) SessionCPU(ctx context.Context, application string) (map[int]time.Duration, error) {
+	used := make(map[int]time.Duration)
+	if p.pid == 0 {
+		return used, nil
+	}
+	rows, err := p.admin.Query(ctx, `SELECT pid FROM pg_stat_activity WHERE application_name = $1`, application)
+	if err != nil {
+		return nil, err
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	for _, pid := range pids {
+		if d, ok := process.Used(pid); ok {
+			used[pid] = d
+		}
+	}
+	return used, err
+}
+
 // Pin opens an old snapshot, as a long report or a dump has: the server keeps all dead rows from
 // then on, until the caller calls release.
 func (p *Postgres) Pin(ctx context.Context) (release func() error, err error) {

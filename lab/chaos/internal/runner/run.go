@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/progress"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
@@ -42,6 +43,7 @@ type stage struct {
 	Options
 	servers *server.Servers
 	ledgers *server.Postgres
+	bar     *progress.Bar
 }
 
 // part is one scenario with one system.
@@ -78,9 +80,11 @@ func Run(ctx context.Context, o Options) (rows []*report.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Progress = &writer{to: o.Progress}
-	st := &stage{Options: o, servers: servers, ledgers: ledgers}
 	parts := o.parts()
+	bar := progress.New(o.Progress, "scenarios", len(parts))
+	defer bar.Close()
+	o.Progress = bar // which several goroutines may write to
+	st := &stage{Options: o, servers: servers, ledgers: ledgers, bar: bar}
 	rows = make([]*report.Row, len(parts))
 	st.runAll(ctx, parts, rows, max(o.Parallel, 1), func(p part) bool { return !p.Alone })
 	st.runAll(ctx, parts, rows, 1, func(p part) bool { return p.Alone })
@@ -120,6 +124,7 @@ func (st *stage) runAll(ctx context.Context, parts []part, rows []*report.Row, p
 		all.Go(func() {
 			if ctx.Err() == nil {
 				rows[i] = st.run(ctx, p)
+				st.bar.Add(1)
 			}
 			<-places
 		})
@@ -138,18 +143,6 @@ func (st *stage) repeatVoid(ctx context.Context, parts []part, rows []*report.Ro
 		rows[i] = st.run(ctx, again)
 		rows[i].Note("run again: the first time failed %q, and %s", row.Why(), row.Void)
 	}
-}
-
-// writer is an io.Writer that several goroutines may use.
-type writer struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-func (w *writer) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(b)
 }
 
 // run runs one scenario with one system, on a server of its own.

@@ -5,4 +5,4 @@ package processes
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"
 
 // All lists the scenarios of this folder.
-var All = []scenario.Scenario{sigkill, freeze, once, poison, clocks, sigterm, sqlite, giveBack, schedules, ordered, cancel, limits}
+var All = []scenario.Scenario{sigkill, freeze, once, poison, clocks, sigterm, sqlite, giveBack, schedules, ordered, cancel, limits, rates}

@@ -3,6 +3,7 @@ package processes
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,22 +32,11 @@ const (
 )
 
 func runLimits(ctx context.Context, h *harness.Harness) error {
-	db, err := sql.Open("pgx", h.DSN())
+	l, err := newLimitedLoad(ctx, h, queue.Rule{Running: limitedRunning, PerGroup: limitedPerGroup})
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	q, err := postgres.New(db, postgres.Options{})
-	if err != nil {
-		return err
-	}
-	if err := q.SetRules(ctx, nil, queue.Rule{Running: limitedRunning, PerGroup: limitedPerGroup}); err != nil {
-		return err
-	}
-	l := &limitedLoad{h: h, db: db, q: q}
-	if err := l.refill(ctx); err != nil {
-		return err
-	}
+	defer l.db.Close()
 	crew, err := h.Crew(limitedWorkers, child.Work{
 		Worker: peer.Worker{Concurrency: limitedRunning, Lease: leaseOfKilled},
 		Least:  50 * time.Millisecond,
@@ -93,6 +83,23 @@ type limitedLoad struct {
 
 	samples, running  int // running is the sum over all samples
 	most, mostOfGroup int
+}
+
+// newLimitedLoad sets the rule of the queue and enqueues the first jobs. The caller closes the db.
+func newLimitedLoad(ctx context.Context, h *harness.Harness, rule queue.Rule) (*limitedLoad, error) {
+	db, err := sql.Open("pgx", h.DSN())
+	if err != nil {
+		return nil, err
+	}
+	q, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	l := &limitedLoad{h: h, db: db, q: q}
+	if err := errors.Join(q.SetRules(ctx, nil, rule), l.refill(ctx)); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return l, nil
 }
 
 // refill enqueues jobs of all groups.

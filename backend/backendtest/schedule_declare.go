@@ -1,0 +1,138 @@
+package backendtest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// declare declares schedules, and checks how many have changed.
+func declare(t *testing.T, h Harness, release int64, want int, schedules ...queue.Schedule) {
+	t.Helper()
+	n, err := runner(h).DeclareSchedules(t.Context(), nil, queue.Declaration{Schedules: schedules, Release: release})
+	if n != want || err != nil {
+		t.Fatalf("DeclareSchedules of %d by release %d: got %d, error %v; want %d", len(schedules), release, n, err, want)
+	}
+}
+
+// daily returns a schedule at that hour.
+func daily(name, hour string) queue.Schedule {
+	return queue.Schedule{Name: name, Spec: "0 " + hour + " * * *", Job: newJob()}
+}
+
+// wantSpec checks the expression of the only schedule.
+func wantSpec(t *testing.T, h Harness, when, spec string) queue.ScheduleRecord {
+	t.Helper()
+	got := listSchedules(t, h, 1)[0]
+	if got.Spec != spec {
+		t.Fatalf("schedule %s: got %q, want %q", when, got.Spec, spec)
+	}
+	return got
+}
+
+func testDeclare(t *testing.T, h Harness) {
+	declare(t, h, 1, 0)
+	declare(t, h, 1, 1, daily("a", "1"))
+	h.Rewind(t, time.Hour)
+	before := wantSpec(t, h, "that is new", "0 1 * * *")
+	declare(t, h, 1, 0, daily("a", "1"))
+	declare(t, h, 2, 0, daily("a", "1"))
+	after := wantSpec(t, h, "that was declared again", "0 1 * * *")
+	if !after.Next.Equal(before.Next) || after.Version != before.Version || after.Release != 2 || !after.Declared || after.Edited {
+		t.Errorf("declared again: got %+v, before %+v", after, before)
+	}
+	declare(t, h, 3, 1, daily("a", "2"))
+	if got := wantSpec(t, h, "whose text has changed", "0 2 * * *"); got.Version != before.Version+1 || got.Release != 3 {
+		t.Errorf("declared with another text: got %+v", got)
+	}
+	declare(t, h, 3, 1, daily("a", "3")) // one release of two texts: the last to start
+}
+
+func testDeclareEdited(t *testing.T, h Harness) {
+	declare(t, h, 1, 1, daily("a", "1"))
+	setSchedules(t, h, nil, daily("a", "5"))
+	declare(t, h, 2, 0, daily("a", "1"))
+	if got := wantSpec(t, h, "that a person has edited", "0 5 * * *"); !got.Edited || !got.Declared {
+		t.Errorf("edited: got %+v", got)
+	}
+	declare(t, h, 3, 1, daily("a", "2"))
+	if got := wantSpec(t, h, "whose text has changed", "0 2 * * *"); got.Edited {
+		t.Errorf("declared with another text: got %+v", got)
+	}
+	pause(t, h, nil, true, 1, "a")
+	declare(t, h, 4, 1, daily("a", "3"))
+	if got := wantSpec(t, h, "that a person has paused", "0 3 * * *"); !got.Paused || !got.Next.IsZero() {
+		t.Errorf("paused, and declared with another text: got %+v", got)
+	}
+	if n, err := scheduler(h).DeleteSchedules(t.Context(), nil, "a"); n != 1 || err != nil {
+		t.Fatalf("DeleteSchedules: got %d, error %v", n, err)
+	}
+	declare(t, h, 5, 0, daily("a", "3"))
+	listSchedules(t, h, 0)
+	pause(t, h, nil, true, 0, "a")
+	if n, err := scheduler(h).DeleteSchedules(t.Context(), nil, "a"); n != 0 || err != nil {
+		t.Errorf("DeleteSchedules of a deleted one: got %d, error %v", n, err)
+	}
+	h.Rewind(t, 48*time.Hour)
+	fire(t, h, 0)
+	declare(t, h, 6, 1, daily("a", "4"))
+	wantSpec(t, h, "that was deleted, and has another text", "0 4 * * *")
+}
+
+func testDeclareOlder(t *testing.T, h Harness) {
+	declare(t, h, 10, 1, daily("a", "1"))
+	declare(t, h, 12, 0, daily("a", "1"))
+	for release := range int64(12) {
+		declare(t, h, release+1, min(int(release/11), 1), daily("a", "2"))
+		if release < 11 {
+			wantSpec(t, h, "beside an older release", "0 1 * * *")
+		}
+	}
+	declare(t, h, 20, 1, daily("a", "3"))
+	declare(t, h, 12, 0, daily("a", "2")) // a process of the old release starts again during the rollout
+	declare(t, h, 20, 0, daily("a", "3"))
+	wantSpec(t, h, "after a rollout", "0 3 * * *")
+	declare(t, h, 21, 1, daily("a", "2")) // the change is reverted
+}
+
+// testDeclareTogether: of two releases that start at once, the newer one wins.
+func testDeclareTogether(t *testing.T, h Harness) {
+	var starts sync.WaitGroup
+	for i := range 8 {
+		starts.Go(func() {
+			for release := range int64(10) {
+				s := []queue.Schedule{daily("a", string(rune('0'+release))), daily("b", "1"), daily("c", "1")}
+				if i%2 == 1 {
+					s[0], s[2] = s[2], s[0]
+				}
+				if _, err := runner(h).DeclareSchedules(t.Context(), nil, queue.Declaration{Schedules: s, Release: release + 1}); err != nil {
+					t.Errorf("DeclareSchedules: %v", err)
+				}
+			}
+		})
+	}
+	starts.Wait()
+	all := listSchedules(t, h, 3)
+	if all[0].Spec != "0 9 * * *" || all[0].Version > 10 || all[1].Version != 1 || all[2].Release != 10 {
+		t.Errorf("declared by ten releases: got %+v", all)
+	}
+}
+
+func testDeclareTx(t *testing.T, h Harness) {
+	for _, commits := range []bool{false, true} {
+		tx := begin(t, h)
+		d := queue.Declaration{Schedules: []queue.Schedule{schedule("a")}}
+		if n, err := runner(h).DeclareSchedules(t.Context(), tx, d); n != 1 || err != nil {
+			t.Fatalf("DeclareSchedules in a transaction: got %d, error %v", n, err)
+		}
+		if commits {
+			commit(t, tx)
+			listSchedules(t, h, 1)
+		} else {
+			rollback(t, tx)
+			listSchedules(t, h, 0)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestListStopped: dead jobs are listed newest first, be they few or many, and a page looks at a
+// bounded number of jobs if they are many.
+func TestListStopped(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := func(jobs int, name, status string) {
+		exec(t, db, `INSERT INTO errand.jobs (queue, kind, status) SELECT $1, 'k', $2::text::errand.job_status FROM generate_series(1, $3::integer)`, name, status, jobs)
+	}
+	// list reads all pages, and returns their jobs' IDs and how many jobs each had.
+	list := func(f queue.Filter) (ids []int64, pages []int) {
+		t.Helper()
+		for {
+			jobs, next, err := q.Jobs(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range jobs {
+				if j.Status != f.Status || f.Queue != "" && j.Queue != f.Queue {
+					t.Fatalf("job %d is %s and of queue %s", j.ID, j.Status, j.Queue)
+				}
+				ids = append(ids, j.ID)
+			}
+			pages = append(pages, len(jobs))
+			if f.Before = next; next == 0 {
+				break
+			}
+		}
+		if !slices.IsSortedFunc(ids, func(a, b int64) int { return int(b - a) }) {
+			t.Errorf("not the newest first: %v", ids)
+		}
+		return ids, pages
+	}
+	fill(3, "rare", "dead")
+	fill(4990, "common", "dead")
+	fill(101_000, "common", "completed")
+	fill(2, "rare", "dead")
+	rare := queue.Filter{Status: queue.StatusDead, Queue: "rare", Limit: 4}
+	if ids, pages := list(rare); len(ids) != 5 || !slices.Equal(pages, []int{4, 1}) {
+		t.Errorf("few dead jobs: got pages of %v jobs", pages)
+	}
+	fill(5, "common", "dead")
+	if ids, pages := list(rare); len(ids) != 5 || !slices.Equal(pages, []int{2, 3}) {
+		t.Errorf("many dead jobs: got pages of %v jobs, want the 100,000 newest jobs to have 2", pages)
+	}
+	rare.Bare = true
+	if ids, _ := list(rare); len(ids) != 5 {
+		t.Errorf("bare: got %d jobs", len(ids))
+	}
+	if ids, pages := list(queue.Filter{Status: queue.StatusDead, Limit: 1000}); len(ids) != 5000 {
+		t.Errorf("all dead jobs: got %d, pages of %v", len(ids), pages)
+	}
+}
+
+// TestCountsOfManyDead: what is dead is counted if there are few, and estimated if there are many,
+// like what is completed.
+func TestCountsOfManyDead(t *testing.T) {
+	db := postgrestest.Open(t)
+	q, err := postgres.New(db, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `INSERT INTO errand.jobs (queue, kind, status) SELECT 'default', 'k', (CASE WHEN i % 10 = 0 THEN 'dead' WHEN i % 1000 = 1 THEN 'held'
+		ELSE 'completed' END)::errand.job_status FROM generate_series(1, 300000) AS i`)
+	want := map[queue.Status]int64{queue.StatusDead: 30_000, queue.StatusHeld: 300, queue.StatusCompleted: 269_700}
+	for range 7 { // the server may plan anew after five times
+		counts, err := q.Counts(t.Context())
+		if err != nil || len(counts) != len(want) {
+			t.Fatalf("got %+v, %v", counts, err)
+		}
+		for _, c := range counts {
+			n := want[c.Status]
+			switch {
+			case c.Status == queue.StatusHeld && (c.Jobs != n || !c.Exact):
+				t.Errorf("got %+v, want exactly %d", c, n)
+			case c.Status != queue.StatusHeld && (c.Exact || c.Jobs < n*8/10 || c.Jobs > n*12/10):
+				t.Errorf("got %+v, want about %d", c, n)
+			}
+		}
+	}
+}

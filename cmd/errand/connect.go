@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/reach"
+	"github.com/errandhq/errand/internal/shell"
+	"github.com/errandhq/errand/queue"
+)
+
+// applicationName is how pg_stat_activity shows this program.
+const applicationName = "errand-cli"
+
+// connections is how many a command has: for a transaction, for what it reads meanwhile, and for
+// findLock.
+const connections = 3
+
+// databaseURL returns the URL of the database and where it comes from.
+func (a *app) databaseURL() (url, from string) {
+	if a.url != "" {
+		return a.url, "--url"
+	}
+	for _, name := range []string{"ERRAND_DATABASE_URL", "DATABASE_URL"} {
+		if url := a.getenv(name); url != "" {
+			return url, name
+		}
+	}
+	return "", ""
+}
+
+// open opens the database and connects to it.
+func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error) {
+	url, from := a.databaseURL()
+	if url == "" {
+		return nil, usagef("no database: give --url, or set ERRAND_DATABASE_URL or DATABASE_URL")
+	}
+	o.Application, o.CancelWait = applicationName, cancelWait
+	d, err := dial(ctx, url, o, a.timeout)
+	if err != nil && strings.Contains(err.Error(), "unsupported startup parameter") {
+		a.notef("the pooler before the server takes no settings: it does not keep this command from writing, nor ends its slow statements")
+		o.ReadOnly, o.StatementTimeout = false, 0
+		d, err = dial(ctx, url, o, a.timeout)
+	}
+	var bad *queue.InvalidError
+	switch {
+	case errors.As(err, &bad):
+		return nil, usagef("the URL of %s: %s", from, bad.Problem)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: the file of %s does not exist (%s makes one)", err, from, a.command("migrate", "up", "--create"))
+	}
+	return d, err
+}
+
+// dial opens the database that url names, and waits for its first answer.
+func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duration) (*dburl.Database, error) {
+	d, err := dburl.Open(url, o)
+	if err != nil {
+		return nil, err
+	}
+	if d.DB == nil {
+		return nil, usagef("memory: is a queue of one process, which no other can see")
+	}
+	d.DB.SetMaxOpenConns(connections)
+	inner, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := d.DB.PingContext(inner); err != nil {
+		d.Close()
+		if inner.Err() != nil {
+			return nil, fmt.Errorf("no connection to the %s: no answer within %v", d.Description, timeout)
+		}
+		return nil, fmt.Errorf("no connection to the %s: %s", d.Description, connectProblem(err))
+	}
+	return d, nil
+}
+
+// connectProblem returns in a few words why there is no connection, and what to do about it.
+func connectProblem(err error) string {
+	reason := reach.Check(err)
+	if reason == nil {
+		text := err.Error()
+		if i := strings.LastIndex(text, "`: "); i >= 0 { // after what pgx was given
+			text = text[i+len("`: "):]
+		}
+		return strings.Join(strings.Fields(text), " ")
+	}
+	text := reason.Problem
+	if server, ok := errors.AsType[serverError](err); ok {
+		text += " (" + server.Error() + ")"
+	}
+	return text + "; " + reason.Advice
+}
+
+// command returns a command line of this program for the same database, for a POSIX shell.
+func (a *app) command(args ...string) string {
+	line := a.program()
+	for _, arg := range args {
+		line += " " + shell.Quote(arg)
+	}
+	return line
+}
+
+// program returns how a command line for the same database begins. A URL that came from the
+// environment is there for the next command, too. A password is left out: a terminal's log, or that
+// of a CI, is no place for it.
+func (a *app) program() string {
+	if a.url == "" {
+		return "errand"
+	}
+	return "errand --url " + shell.Quote(withoutPassword(a.url))
+}
+
+// notePassword says how a command line of program finds the password that it leaves out, if text,
+// which was printed, has such a command line.
+func (a *app) notePassword(text string) {
+	if a.url != "" && withoutPassword(a.url) != a.url && strings.Contains(text, a.program()) {
+		a.notef("the commands above leave out the password of --url: set PGPASSWORD, or ERRAND_DATABASE_URL instead of --url")
+	}
+}
+
+// withoutPassword returns a URL of a database without its password.
+func withoutPassword(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "URL" // dburl does not open it either
+	}
+	query := u.Query()
+	_, isSet := u.User.Password()
+	if !isSet && !query.Has("password") && !query.Has("sslpassword") {
+		return text
+	}
+	if isSet {
+		u.User = url.User(u.User.Username())
+	}
+	query.Del("password")
+	query.Del("sslpassword")
+	u.RawQuery = query.Encode()
+	return u.String()
+}

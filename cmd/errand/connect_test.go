@@ -1,0 +1,95 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgrestest"
+)
+
+// TestWithoutPassword: what is printed of a URL has no password, and names the same database.
+func TestWithoutPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://u@db.test/shop":                                    "postgres://u@db.test/shop",
+		"postgres://u:secret@db.test:5433/shop?sslmode=require":        "postgres://u@db.test:5433/shop?sslmode=require",
+		"postgres://u%40x:se%40cret@db.test/shop":                      "postgres://u%40x@db.test/shop",
+		"postgres:///shop?host=/run/pg&password=secret":                "postgres:///shop?host=%2Frun%2Fpg",
+		"postgres://u:secret@one.test:1,two.test:2/shop?sslpassword=p": "postgres://u@one.test:1,two.test:2/shop",
+		"sqlite:a.db":       "sqlite:a.db",
+		"sqlite:///var/a.b": "sqlite:///var/a.b",
+	} {
+		if got := withoutPassword(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestNoConnection: the error says what the server says, and what to do, and has no password.
+func TestNoConnection(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.DSN(t)
+	for _, c := range []struct {
+		change func(u *url.URL)
+		says   string
+	}{
+		{func(u *url.URL) { u.Path = "/none" }, `: the server has no database of this name (FATAL: database "none" does not exist (SQLSTATE 3D000)); look at the name in the URL`},
+		{func(u *url.URL) { u.User = url.UserPassword("nobody", "secret") }, ": the server refuses this user or its password (FATAL: "},
+		{func(u *url.URL) { u.Host = "nowhere.invalid" }, `: the host "nowhere.invalid" is not known; look at the host in the URL`},
+		{func(u *url.URL) { u.RawQuery = "sslmode=require" }, "tls error: server refused TLS connection"},
+	} {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(u)
+		r := runErrand(t, u.String(), "stats")
+		if r.code != exitFailed || !strings.HasPrefix(r.err, "errand: no connection to the PostgreSQL database ") || !strings.Contains(r.err, c.says) ||
+			strings.Count(r.err, "\n") != 1 || strings.Contains(r.err, "secret") {
+			t.Errorf("exit code %d, %q, want %d, %s", r.code, r.err, exitFailed, c.says)
+		}
+	}
+}
+
+// TestPaste: the commands that explain advises name the database of --url, without its password,
+// and work as they are.
+func TestPaste(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("has no POSIX shell")
+	}
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			text := b.url(t, t.TempDir())
+			if err := seedLife(t.Context(), withJob(t, text)); err != nil {
+				t.Fatal(err)
+			}
+			secret := ""
+			if u, err := url.Parse(text); err == nil {
+				secret, _ = u.User.Password()
+			}
+			cmd := exec.Command("errand", "explain", "--queue", "slow")
+			cmd.Env = append(os.Environ(), "DATABASE_URL="+text)
+			if out, _ := cmd.Output(); !strings.Contains(string(out), "errand jobs ") {
+				t.Errorf("with the URL in the environment: %s", out)
+			}
+			r := runErrand(t, text, "explain", "--queue", "slow")
+			if !regexp.MustCompile(`errand --url \S+ jobs reschedule \d+ --now`).MatchString(r.out) {
+				t.Errorf("no command with the URL: %s", r.out)
+			}
+			if secret != "" && (strings.Contains(r.out, secret) || !strings.Contains(r.err, "set PGPASSWORD")) {
+				t.Errorf("%s%s", r.out, r.err)
+			}
+			command := regexp.MustCompile(`errand --url .*`).FindString(r.out)
+			cmd = exec.Command("sh", "-c", command)
+			cmd.Env = append(os.Environ(), "PGPASSWORD="+secret)
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "1 of 1 jobs rescheduled") {
+				t.Errorf("%s: %v, %s", command, err, out)
+			}
+		})
+	}
+}

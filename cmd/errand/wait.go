@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/backend/dburl"
+)
+
+// cancelWait is how long a command that has run out of time, or was interrupted, waits for the
+// server to end its statement.
+const cancelWait = time.Second
+
+// bounded makes an action that ends within --timeout.
+func (a *app) bounded(f action) action {
+	return func(ctx context.Context, d *dburl.Database, args []string) error {
+		return a.step(ctx, d, func(ctx context.Context) error { return f(ctx, d, args) })
+	}
+}
+
+// step runs f, a step of a command, and ends its context after --timeout. The error then says what
+// f has waited for.
+func (a *app) step(ctx context.Context, d *dburl.Database, f func(ctx context.Context) error) error {
+	return a.stepFor(ctx, d, 0, f)
+}
+
+// stepFor is step for a change of one pending job, of which explain can tell more. 0 means others.
+func (a *app) stepFor(ctx context.Context, d *dburl.Database, pending int64, f func(ctx context.Context) error) error {
+	inner, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	found := make(chan *heldLock, 1)
+	look := time.AfterFunc(a.timeout/2, func() { found <- a.watchLock(inner, d) })
+	err := f(inner)
+	hasLooked := !look.Stop()
+	if ctx.Err() != nil || !hasRunOut(inner, err) {
+		return err
+	}
+	var lock *heldLock
+	if hasLooked {
+		cancel()
+		lock = <-found
+	}
+	return a.explainWait(d, lock, pending, err)
+}
+
+// watchLock looks for whose lock this program waits, until it has found it or ctx ends. Later there
+// is nothing to see: the server has ended the statement that waited.
+func (a *app) watchLock(ctx context.Context, d *dburl.Database) *heldLock {
+	for {
+		if lock := findLock(ctx, d); lock != nil || ctx.Err() != nil {
+			return lock
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(a.timeout/5, time.Second)):
+		}
+	}
+}
+
+// hasRunOut reports whether err, the error of a step, means that its time was over.
+func hasRunOut(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
+	var own *exitError
+	if errors.As(err, &own) {
+		return false
+	}
+	switch sqlState(err) {
+	case queryCanceled, lockNotAvailable:
+		return true
+	}
+	return ctx.Err() != nil
+}
+
+// explainWait returns the error of a step whose time is over. Of locks, doctor looks for those on
+// the table of jobs, and explain also for that on the row of a pending job.
+func (a *app) explainWait(d *dburl.Database, lock *heldLock, pending int64, err error) error {
+	isRow := lock != nil && lock.table == ""
+	look := a.command("doctor")
+	if pending != 0 && (isRow || lock == nil) {
+		look = a.command("explain", strconv.FormatInt(pending, 10))
+	}
+	switch {
+	case isRow && pending == 0:
+		return refusedf("waited %v for %s. %s", a.timeout, lock, lock.remedy())
+	case lock != nil:
+		return refusedf("waited %v for %s. Look further with: %s", a.timeout, lock, look)
+	case d.Scheme == dburl.SQLite:
+		return refusedf("waited %v for the SQLite file: a program has locked it, perhaps in a transaction that it has not ended. --timeout waits longer", a.timeout)
+	case sqlState(err) == lockNotAvailable:
+		return refusedf("waited %v for what a transaction has locked. Look further with: %s", a.timeout, look)
+	}
+	return fmt.Errorf("the database has not answered within %v. --timeout waits longer; look further with: %s", a.timeout, a.command("doctor"))
+}
+
+// heldLock is a lock of another session, for which this program waits.
+type heldLock struct {
+	table       string // "" for a row
+	pid         int    // of the session's process; 0 for a prepared transaction
+	application string
+}
+
+// String says for which lock of which session.
+func (l *heldLock) String() string {
+	what := "a row"
+	if l.table != "" {
+		what = "a lock on " + l.table
+	}
+	if l.pid == 0 {
+		return what + ", which a prepared transaction holds"
+	}
+	holder := fmt.Sprintf("session %d", l.pid)
+	if name := strings.TrimSpace(l.application); name != "" {
+		holder += " (" + name + ")"
+	}
+	return what + ", which " + holder + " holds"
+}
+
+// remedy says how the lock ends.
+func (l *heldLock) remedy() string {
+	if l.pid == 0 {
+		return "pg_prepared_xacts lists such transactions: COMMIT PREPARED or ROLLBACK PREPARED ends one"
+	}
+	return fmt.Sprintf("End its transaction, or: SELECT pg_terminate_backend(%d)", l.pid)
+}
+
+// lockHolders returns for what sessions of this program wait: the name of the table, empty for a
+// row; and the process ID and the application of the session that holds the lock. The ID 0 is that
+// of a prepared transaction.
+const lockHolders = `
+SELECT coalesce(l.relation::regclass::text, ''), h.pid, coalesce(s.application_name, '')
+FROM pg_stat_activity w
+JOIN pg_locks l ON l.pid = w.pid AND NOT l.granted
+CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS h(pid)
+LEFT JOIN pg_stat_activity s ON s.pid = h.pid
+WHERE w.datname = current_database() AND w.usename = current_user AND w.application_name = $1 AND w.wait_event_type = 'Lock'
+ORDER BY w.query_start, h.pid
+LIMIT 1`
+
+// findLock returns the lock for which this program waits, or nil if none is seen.
+func findLock(ctx context.Context, d *dburl.Database) *heldLock {
+	if d.Scheme != dburl.Postgres {
+		return nil
+	}
+	var l heldLock
+	if err := d.DB.QueryRowContext(ctx, lockHolders, applicationName).Scan(&l.table, &l.pid, &l.application); err != nil {
+		return nil // it waits for something else, or the server does not answer
+	}
+	return &l
+}
+
+// patiently runs f, which may take longer than --timeout, and says for whose lock it waits.
+func (a *app) patiently(ctx context.Context, d *dburl.Database, f func(ctx context.Context) error) error {
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(a.timeout):
+		}
+		if lock := findLock(ctx, d); lock != nil {
+			a.notef("waiting for %s", lock)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// Package reach says in a sentence why a database cannot be reached. It serves package ops and
+// cmd/errand.
+package reach
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// Error is the error of a database that cannot be reached. Its text is a sentence for people, and
+// it wraps the driver's error.
+type Error struct {
+	Problem string // why
+	Advice  string // what to do about it
+	Err     error
+}
+
+func (e *Error) Error() string { return "the database cannot be reached: " + e.Problem }
+
+// Unwrap returns the driver's error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// The codes of errors that mean that there is no session with the server.
+const (
+	invalidAuthorization = "28000"
+	invalidPassword      = "28P01"
+	noSuchDatabase       = "3D000"
+	tooManyConnections   = "53300"
+	cannotConnectNow     = "57P03"
+	adminShutdown        = "57P01"
+	crashShutdown        = "57P02"
+	connectionException  = "08" // and three more digits
+	protocolViolation    = "08P01"
+)
+
+// LookAtServer is the Advice if nothing better is known.
+const LookAtServer = "look whether the server runs, and whether the URL and the network are right"
+
+// Check returns err as an *Error if it means that there is no connection to the database, and else
+// nil. It knows the errors of pgx and lib/pq.
+func Check(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	e := &Error{Err: err, Advice: LookAtServer}
+	var isCut bool
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		isCut = e.refused(coded.SQLState())
+	} else {
+		isCut = e.unanswered()
+	}
+	if isCut {
+		return e
+	}
+	return nil
+}
+
+// refused says what a code means with which a server refuses or ends a session. It reports whether
+// the code is one of these.
+func (e *Error) refused(code string) bool {
+	switch {
+	case code == invalidPassword, code == invalidAuthorization:
+		e.Problem, e.Advice = "the server refuses this user or its password", "look at the user and the password of the URL, and at the server's pg_hba.conf"
+	case code == noSuchDatabase:
+		e.Problem, e.Advice = "the server has no database of this name", "look at the name in the URL"
+	case code == tooManyConnections:
+		e.Problem, e.Advice = "the server has no connection left", "lower the pools of the programs, or raise max_connections"
+	case code == cannotConnectNow:
+		e.Problem, e.Advice = "the server is starting or stopping", "ask again in a few seconds"
+	case code == protocolViolation: // so a pooler says anything
+		e.Problem = fmt.Sprintf("the server or its pooler refuses the connection: %v", e.Err)
+	case code == adminShutdown, code == crashShutdown, strings.HasPrefix(code, connectionException):
+		e.Problem = "the server has ended the connection"
+	default:
+		return false
+	}
+	return true
+}
+
+// unanswered says what an error of the network means. It reports whether the error is one.
+func (e *Error) unanswered() bool {
+	dns, isName := errors.AsType[*net.DNSError](e.Err)
+	op, isOp := errors.AsType[*net.OpError](e.Err)
+	timeout, isNet := errors.AsType[net.Error](e.Err)
+	at := ""
+	if isOp && op.Addr != nil {
+		at = " at " + op.Addr.String()
+	}
+	switch {
+	case isName:
+		e.Problem, e.Advice = fmt.Sprintf("the host %q is not known", dns.Name), "look at the host in the URL"
+	case errors.Is(e.Err, syscall.ECONNREFUSED), isOp && errors.Is(e.Err, fs.ErrNotExist):
+		e.Problem = "no server listens" + at
+	case isNet && timeout.Timeout(), errors.Is(e.Err, context.DeadlineExceeded):
+		e.Problem = "the server" + at + " does not answer in time"
+	case isOp && op.Op == "dial":
+		e.Problem = fmt.Sprintf("no connection to the server%s: %v", at, op.Err)
+	case isOp, errors.Is(e.Err, driver.ErrBadConn), errors.Is(e.Err, sql.ErrConnDone), errors.Is(e.Err, io.EOF),
+		errors.Is(e.Err, io.ErrUnexpectedEOF), errors.Is(e.Err, net.ErrClosed):
+		e.Problem = "the connection to the server broke"
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,56 @@
+package reach_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/errandhq/errand/internal/reach"
+)
+
+// coded is an error with a code of the server, as pgx and lib/pq have them.
+type coded string
+
+func (c coded) Error() string    { return "code " + string(c) }
+func (c coded) SQLState() string { return string(c) }
+
+// TestCheck: each error that means that there is no connection has a sentence, and no other error.
+// The tests of package ops make those of the network for real.
+func TestCheck(t *testing.T) {
+	const broke = "the connection to the server broke"
+	for _, c := range []struct {
+		err  error
+		want string // the problem; "" for no *reach.Error
+	}{
+		{coded("28000"), "the server refuses this user or its password"},
+		{coded("3D000"), "the server has no database of this name"},
+		{coded("53300"), "the server has no connection left"},
+		{coded("57P03"), "the server is starting or stopping"},
+		{coded("57P01"), "the server has ended the connection"},
+		{coded("08006"), "the server has ended the connection"},
+		{coded("08P01"), "the server or its pooler refuses the connection: a call: code 08P01"},
+		{coded("42501"), ""},
+		{coded("57014"), ""},
+		{io.EOF, broke},
+		{io.ErrUnexpectedEOF, broke},
+		{context.DeadlineExceeded, "the server does not answer in time"},
+		{context.Canceled, ""},
+		{errors.New("no"), ""},
+		{&reach.Error{Problem: "a problem"}, "a problem"},
+	} {
+		got := reach.Check(fmt.Errorf("a call: %w", c.err))
+		switch {
+		case c.want == "":
+			if got != nil {
+				t.Errorf("%v: got %v, want none", c.err, got)
+			}
+		case got == nil || got.Problem != c.want:
+			t.Errorf("%v: got %v, want %s", c.err, got, c.want)
+		}
+	}
+	if reach.Check(nil) != nil {
+		t.Error("nil is a problem")
+	}
+}

@@ -1,0 +1,138 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// runsOf returns the jobs that the workers hold, the longest first. A report of a worker may be ten
+// seconds old, so runsOf counts the slots of each worker that these jobs take as busy, too.
+func (f *facts) runsOf(ctx context.Context, workers []queue.WorkerRecord) ([]queue.Run, error) {
+	fleet, _ := queue.As[queue.Fleet](f.queue)
+	var names []string
+	most := 1
+	for _, w := range workers {
+		names = append(names, w.Name)
+		most = max(most, w.Concurrency)
+	}
+	runs, err := fleet.Runs(ctx, min(most, queue.MaxRuns), names...)
+	if ok, err := f.tryOrNote(ctx, "what the workers run", err); !ok {
+		return nil, err
+	}
+	held := make(map[string]int)
+	for _, r := range runs {
+		held[r.Worker]++
+	}
+	for i := range workers {
+		w := &workers[i]
+		w.Busy = max(w.Busy, min(held[w.Name], w.Concurrency))
+	}
+	slices.SortFunc(runs, func(a, b queue.Run) int { return cmp.Compare(b.Took, a.Took) })
+	if len(runs) > 0 {
+		f.longest = runs[0].Took
+	}
+	return runs, nil
+}
+
+// longestRuns says what has been running for longest.
+func longestRuns(runs []queue.Run) (evidence []string) {
+	for _, r := range runs[:min(len(runs), 3)] {
+		evidence = append(evidence, fmt.Sprintf("job %d of the kind %s has been running for %v", r.ID, r.Kind, short(r.Took)))
+	}
+	return append(evidence, more(len(runs)-3)...)
+}
+
+// more says that n were left out, if there are any.
+func more(n int) []string {
+	if n <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("and %d more", n)}
+}
+
+// inLine returns why the workers have not claimed the job so far, and what comes before it. Many jobs
+// before it are the reason, rather than that workers are busy with short jobs.
+func (f *facts) inLine(ctx context.Context) ([]Reason, error) {
+	busy, err := f.claiming(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ahead, err := f.ahead(ctx)
+	if len(busy) > 0 && busy[0].ID == "workers-busy" && f.longest < soon && len(ahead) > 0 && ahead[0].Level != OK {
+		return append(ahead, busy...), err
+	}
+	return append(busy, ahead...), err
+}
+
+// enoughPace is how many runs tell how fast a queue is worked off.
+const enoughPace = 20
+
+// pace says how long the workers of the job's queue take for so many jobs, at the pace of the last
+// minutes, if the backend knows that. A rate of the queue is a bound.
+func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
+	statistician, ok := queue.As[queue.Statistician](f.queue)
+	if !ok {
+		return nil, nil
+	}
+	const last = 15 * time.Minute
+	list, err := statistician.Stats(ctx, queue.StatsFilter{Queue: f.job.Queue, From: f.at.Add(-last), Step: time.Minute})
+	if ok, err := f.tryOrNote(ctx, "how fast the queue is worked off", err); !ok {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return []string{fmt.Sprintf("no job of the queue has ended in the last %v", last)}, nil
+	}
+	var ended int64
+	since := f.at
+	for _, s := range slices.Backward(list) {
+		if isIdle := since.Sub(s.At) > time.Minute; isIdle && ended >= enoughPace {
+			break
+		}
+		ended += s.Done + s.Failed + s.Dead
+		since = s.At
+	}
+	took := f.paceUntil().Sub(f.paceFrom(since))
+	if took <= 0 {
+		took = max(f.at.Sub(since), time.Second)
+	}
+	estimate := time.Duration(float64(took) / float64(max(ended, 1)) * float64(jobs))
+	if rate := f.rule("").Rate; rate.Jobs > 0 {
+		estimate = max(estimate, time.Duration(jobs)*each(rate))
+	}
+	return []string{fmt.Sprintf("%s of the queue ended in the last %v: at this pace these take about %v",
+		count(ended, "run"), short(took), short(estimate))}, nil
+}
+
+// paceFrom returns when the first runs of the minute began: not before the first worker of the queue
+// was started, if that was in this minute.
+func (f *facts) paceFrom(minute time.Time) time.Time {
+	first := minute.Add(time.Minute)
+	for _, w := range f.workers {
+		if slices.Contains(w.Queues, f.job.Queue) && w.StartedAt.Before(first) {
+			first = w.StartedAt
+		}
+	}
+	if first.Before(minute) || !first.Before(minute.Add(time.Minute)) {
+		return minute
+	}
+	return first
+}
+
+// paceUntil returns up to when runs are counted: the workers' last report.
+func (f *facts) paceUntil() time.Time {
+	var last time.Time
+	for _, w := range f.workers {
+		if slices.Contains(w.Queues, f.job.Queue) && w.SeenAt.After(last) {
+			last = w.SeenAt
+		}
+	}
+	if last.IsZero() {
+		return f.at
+	}
+	return last
+}

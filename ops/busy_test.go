@@ -1,0 +1,103 @@
+package ops_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestBusySinceReport: jobs that a worker has claimed since its last report take its slots.
+func TestBusySinceReport(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 10})
+			for range 10 {
+				enqueue(t, q, queue.Job{Queue: "q"})
+			}
+			claim(t, q, "q", time.Minute)
+			a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})})
+			wantReason(t, a, "workers-busy")
+			text := strings.Join(a.Reasons[0].Evidence, "\n")
+			for _, want := range []string{"worker w: 10 of 10 busy", "and 7 more"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("evidence %q, want %q", text, want)
+				}
+			}
+			several(t, q, 100, queue.Job{Queue: "q"})
+			if a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}); reasonIDs(a) != "jobs-ahead workers-busy" {
+				t.Errorf("with short jobs and many before it: got %s", reasonIDs(a))
+			}
+		})
+	}
+}
+
+// TestPaceWindow: the pace is that of the time in which the queue was worked off.
+func TestPaceWindow(t *testing.T) {
+	t.Parallel()
+	stats := func(age time.Duration, done int64) queue.MinuteStats {
+		return queue.MinuteStats{Queue: "q", Kind: "test", Age: age, Stats: queue.Stats{Done: done}}
+	}
+	for _, c := range []struct {
+		name    string
+		age     time.Duration // of the worker
+		stats   []queue.MinuteStats
+		longest time.Duration
+	}{
+		{"begun just now", 20 * time.Second, []queue.MinuteStats{stats(10*time.Second, 500)}, 21 * time.Second},
+		{"idle before", time.Hour, []queue.MinuteStats{stats(12*time.Minute, 3), stats(time.Minute, 500)}, 2*time.Minute + time.Second},
+	} {
+		for name, open := range everyBackend {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				q := open(t)
+				w := idle
+				w.Concurrency = 1
+				if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: c.age, ClaimAge: time.Second, Stats: c.stats}); err != nil {
+					t.Fatal(err)
+				}
+				several(t, q, 4, queue.Job{Queue: "q"})
+				a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})})
+				wantReason(t, a, "jobs-ahead")
+				_, text, _ := strings.Cut(strings.Join(a.Reasons[0].Evidence, "\n"), "500 runs of the queue ended in the last ")
+				text, _, _ = strings.Cut(text, ":")
+				if took, err := time.ParseDuration(text); err != nil || took > c.longest {
+					t.Errorf("the pace of the last %v, error %v, want %v at most", took, err, c.longest)
+				}
+			})
+		}
+	}
+}
+
+// TestRateOfSecond: the second job in line gets its token after the first one.
+func TestRateOfSecond(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rule   queue.Rule
+		group  string
+		reason string
+	}{
+		{queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 2, Per: time.Hour}}, "", "queue-rate"},
+		{queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 2, Per: time.Hour}}, "g", "group-rate"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			t.Parallel()
+			_, q := fresh(t)
+			report(t, q, idle)
+			setRules(t, q, c.rule)
+			job := queue.Job{Queue: "q", Group: c.group}
+			enqueue(t, q, job)
+			claim(t, q, "q", time.Minute)
+			for _, want := range []string{"may start in 30m0s", "may start in 1h0m0s"} {
+				if r := explain(t, q, ops.Question{ID: enqueue(t, q, job)}).Reasons[0]; r.ID != c.reason || !strings.Contains(r.Verdict, want) {
+					t.Errorf("got %s: %s, want %s", r.ID, r.Verdict, want)
+				}
+			}
+		})
+	}
+}

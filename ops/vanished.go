@@ -1,0 +1,62 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// silent returns the reason if workers that would claim the job have not reported themselves in time.
+func (f *facts) silent() []Reason {
+	silent := slices.DeleteFunc(slices.Clone(f.claimers), func(w queue.WorkerRecord) bool { return !isSilent(w) })
+	if len(silent) == 0 {
+		return nil
+	}
+	r := Reason{ID: "workers-silent", Level: Warn, Remedy: "look at their processes and logs, and start them again if they have ended",
+		Verdict:  fmt.Sprintf("%s that would run job %d have not reported themselves for %v: they were killed, hang, or are cut off.", count(len(silent), "worker"), f.job.ID, short(silent[0].Silent)),
+		Evidence: []string{fmt.Sprintf("each worker reports itself every %v", queue.ReportInterval)}}
+	if len(silent) == 1 {
+		who := "A worker"
+		if len(f.claimers) == 1 {
+			who = "The only worker"
+		}
+		r.Verdict = fmt.Sprintf("%s that would run job %d has not reported itself for %v: it was killed, hangs, or is cut off.", who, f.job.ID, short(silent[0].Silent))
+		r.Remedy = "look at its process and log, and start it again if it has ended"
+	}
+	for _, w := range silent[:min(len(silent), 3)] {
+		r.Evidence = append(r.Evidence, lastSeen(w))
+	}
+	return []Reason{r}
+}
+
+// vanished returns the workers that served the queue and handled the kind ("" for any), and have
+// vanished, the last one first.
+func vanished(workers []queue.WorkerRecord, name, kind string) []queue.WorkerRecord {
+	list := slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool {
+		return !w.Vanished || !slices.Contains(w.Queues, name) || kind != "" && !handles(w, kind)
+	})
+	slices.SortFunc(list, func(a, b queue.WorkerRecord) int { return b.SeenAt.Compare(a.SeenAt) })
+	return list
+}
+
+// without says that the reason is there because of workers that have vanished, if there are any.
+func (r Reason) without(gone []queue.WorkerRecord) Reason {
+	if len(gone) == 0 {
+		return r
+	}
+	w := gone[0]
+	r.Verdict = strings.TrimSuffix(r.Verdict, ".") + fmt.Sprintf(" any more: %s did, and vanished %v ago.", w.Name, short(w.Silent))
+	r.Evidence = append([]string{lastSeen(w) + ", and has not stopped in order"}, r.Evidence...)
+	if more := len(gone) - 1; more > 0 {
+		r.Evidence = append(r.Evidence, fmt.Sprintf("vanished in the last hour: %d more that did", more))
+	}
+	r.Remedy = "start it again. Its log, or that of its host, says what ended it"
+	return r
+}
+
+// lastSeen says which process a worker is, and when it last reported itself.
+func lastSeen(w queue.WorkerRecord) string {
+	return fmt.Sprintf("worker %s (process %d on host %s) last reported itself %v ago", w.Name, w.PID, w.Host, short(w.Silent))
+}

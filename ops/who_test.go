@@ -1,0 +1,244 @@
+package ops_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// whoCases are actions of people and programs.
+var whoCases = []struct {
+	name string
+	make func(t *testing.T, q backends) (id int64)
+	want string // the first reason
+	says string // is in its evidence
+}{
+	{"one cancelled", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{})
+		cancel(t, q, id)
+		audit(t, q, queue.AuditEntry{Action: "jobs.cancel", JobID: id, Count: 1, Reason: "a typo"})
+		return id
+	}, "cancelled", "jobs.cancel: ann, at "},
+	{"many cancelled", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{})
+		cancel(t, q, id)
+		audit(t, q, queue.AuditEntry{Action: "jobs.cancel", Count: 7, Selection: "kind=test"})
+		return id
+	}, "cancelled", "for 7 jobs: kind=test"},
+	{"cancelled by a program", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{})
+		cancel(t, q, id)
+		audit(t, q, queue.AuditEntry{Action: "jobs.cancel", JobID: id + 1, Count: 1})
+		return id
+	}, "cancelled", "the audit log does not say who"},
+	{"cancelled while it runs", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{})
+		claim(t, q, "", time.Minute)
+		cancel(t, q, id)
+		audit(t, q, queue.AuditEntry{Action: "jobs.cancel", JobID: id, Count: 1})
+		return id
+	}, "cancel-asked", "jobs.cancel: ann, at "},
+	{"a queue paused by the command line", func(t *testing.T, q backends) int64 {
+		pause(t, q, "queue=q", true)
+		return enqueue(t, q, queue.Job{Queue: "q"})
+	}, "queue-paused", "queues.pause: ann, at "},
+	{"a queue paused by the dashboard", func(t *testing.T, q backends) int64 {
+		pause(t, q, "queues/q", true)
+		return enqueue(t, q, queue.Job{Queue: "q"})
+	}, "queue-paused", "queues.pause: ann, at "},
+	{"a group paused", func(t *testing.T, q backends) int64 {
+		if err := q.PauseGroup(t.Context(), nil, "q", "g", true); err != nil {
+			t.Fatal(err)
+		}
+		audit(t, q, queue.AuditEntry{Action: "queues.pause", Count: 1, Selection: "queue=q group=g", Reason: "they have not paid"})
+		return enqueue(t, q, queue.Job{Queue: "q", Group: "g"})
+	}, "group-paused", "because: they have not paid"},
+	{"a kind paused", func(t *testing.T, q backends) int64 {
+		if err := q.PauseKinds(t.Context(), nil, "test"); err != nil {
+			t.Fatal(err)
+		}
+		audit(t, q, queue.AuditEntry{Action: "kinds.pause", Count: 1, Selection: "kind=test"})
+		return enqueue(t, q, queue.Job{Queue: "q"})
+	}, "kind-paused", "kinds.pause: ann, at "},
+	{"paused again by a program", func(t *testing.T, q backends) int64 {
+		pause(t, q, "queue=q", true)
+		pause(t, q, "queue=q", false)
+		if err := q.PauseQueue(t.Context(), nil, "q", true); err != nil {
+			t.Fatal(err)
+		}
+		return enqueue(t, q, queue.Job{Queue: "q"})
+	}, "queue-paused", ""},
+	{"put off by a person", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{})
+		time.Sleep(1100 * time.Millisecond)
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release, Delay: time.Hour})
+		audit(t, q, queue.AuditEntry{Action: "jobs.reschedule", JobID: id, Count: 1})
+		return id
+	}, "put-off", "the audit log says who has changed it: jobs.reschedule: ann, at "},
+	{"given back", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{ScheduledAt: ago()})
+		time.Sleep(1100 * time.Millisecond)
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release})
+		return id
+	}, "given-back", "a worker has claimed it and given it back"},
+}
+
+// succeed is a handler that does nothing.
+func succeed(context.Context, *queue.Job) error { return nil }
+
+func audit(t *testing.T, q queue.Auditor, e queue.AuditEntry) {
+	t.Helper()
+	e.Actor = "ann"
+	if err := q.Audit(t.Context(), nil, e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pause pauses the queue q or ends that, with an entry of that selection.
+func pause(t *testing.T, q backends, selection string, paused bool) {
+	t.Helper()
+	if err := q.PauseQueue(t.Context(), nil, "q", paused); err != nil {
+		t.Fatal(err)
+	}
+	action := "queues.resume"
+	if paused {
+		action = "queues.pause"
+	}
+	audit(t, q, queue.AuditEntry{Action: action, Count: 1, Selection: selection})
+}
+
+// TestWho: Explain says who has done it, if the audit log knows, and never names the wrong person.
+func TestWho(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		for _, c := range whoCases {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				q := open(t)
+				report(t, q, idle)
+				a := explain(t, q, ops.Question{ID: c.make(t, q)})
+				wantReason(t, a, c.want)
+				if got := strings.Join(a.Reasons[0].Evidence, "\n"); !strings.Contains(got, c.says) || c.says == "" && strings.Contains(got, "ann") {
+					t.Errorf("got %q, want %q", got, c.says)
+				}
+			})
+		}
+	}
+}
+
+// TestBulkDeletion: of a job that is not there Explain names the last deletion of many jobs.
+func TestBulkDeletion(t *testing.T) {
+	t.Parallel()
+	_, q := fresh(t)
+	id := enqueue(t, q, queue.Job{})
+	if n, err := q.Delete(t.Context(), nil, queue.Which{Kind: "test"}); err != nil || n != 1 {
+		t.Fatalf("deleted %d, error %v", n, err)
+	}
+	audit(t, q, queue.AuditEntry{Action: "jobs.delete", Count: 1, Selection: "kind=test"})
+	a := explain(t, q, ops.Question{ID: id})
+	wantReason(t, a, "gone")
+	if got := strings.Join(a.Reasons[0].Evidence, "\n"); !strings.Contains(got, "jobs.delete: ann, at ") {
+		t.Errorf("got %q, want the deletion", got)
+	}
+}
+
+// TestStoppedWorkers: after an orderly stop of the last worker Explain says that, and when a worker
+// last ran a job.
+func TestStoppedWorkers(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			done := enqueue(t, q, queue.Job{})
+			stop := run(t, queue.Worker{Backend: q, Handler: queue.HandlerFunc(succeed)})
+			eventually(t, "the job is done", func() bool {
+				r, _, err := q.Job(t.Context(), done)
+				return err == nil && r.Status == queue.StatusCompleted
+			})
+			stop()
+			eventually(t, "the worker has stopped", func() bool { return len(workers(t, q)) == 0 })
+			a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{})})
+			wantReason(t, a, "no-worker")
+			got := strings.Join(a.Reasons[0].Evidence, "\n")
+			for _, want := range []string{"all workers have stopped in order", "a worker last ended a job in the minute of "} {
+				if !strings.Contains(got, want) {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			}
+			a = explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "other", Delay: time.Hour})})
+			wantReason(t, a, "delayed")
+			if got := strings.Join(a.Reasons[0].Evidence, "\n"); !strings.Contains(got, "no worker is alive now") {
+				t.Errorf("got %q, want that no worker is alive", got)
+			}
+		})
+	}
+}
+
+// TestHidden: if row security hides a job, Explain says so instead of that it is gone.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	id := enqueue(t, q, queue.Job{Key: "a key"})
+	role := roles(t, db) + "worker"
+	exec(t, db, `ALTER TABLE errand.jobs ENABLE ROW LEVEL SECURITY`)
+	db.SetMaxOpenConns(1)
+	exec(t, db, "SET ROLE "+role)
+	t.Cleanup(func() { _, _ = db.Exec("RESET ROLE") })
+	for _, c := range []struct {
+		ops.Question
+		want string
+	}{{ops.Question{ID: id}, "hidden no-such-job"}, {ops.Question{Key: "a key"}, "hidden no-such-key"}} {
+		if a := explain(t, q, c.Question); reasonIDs(a) != c.want {
+			t.Errorf("got %s, want %s", reasonIDs(a), c.want)
+		}
+	}
+}
+
+// TestSlowClaims: a worker that has room and does not claim is named, and one that polls seldom is
+// not.
+func TestSlowClaims(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want     string
+		claimAge time.Duration
+		poll     time.Duration
+		due      time.Duration
+	}{
+		{"claims-hang", 2 * time.Minute, time.Second, time.Minute},
+		{"unexplained", 20 * time.Second, time.Second, time.Minute},
+		{"unexplained", 50 * time.Second, 30 * time.Second, time.Minute},
+		{"just-due", 20 * time.Second, 30 * time.Second, 20 * time.Second},
+		{"unexplained", 2 * time.Second, 5 * time.Second, 20 * time.Second},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			t.Parallel()
+			_, q := fresh(t)
+			w := queue.WorkerReport{WorkerInfo: idle, Age: time.Hour, ClaimAge: c.claimAge}
+			w.Poll, w.Concurrency = c.poll, 1
+			if err := q.ReportWorker(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+			wantReason(t, explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{ScheduledAt: time.Now().Add(-c.due)})}), c.want)
+		})
+	}
+}
+
+// TestFreshNumbers: a check of a fresh table names no number that means nothing.
+func TestFreshNumbers(t *testing.T) {
+	t.Parallel()
+	_, q := fresh(t)
+	report, err := ops.Doctor(t.Context(), q, ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range report.Checks {
+		if c.ID == "dead-rows" && c.Value != "few: at most 10000" {
+			t.Errorf("dead-rows: %s", c.Value)
+		}
+	}
+}

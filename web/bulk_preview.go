@@ -1,0 +1,111 @@
+package web
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// bulkPreview shows what an action would act on.
+func bulkPreview(q *request) error {
+	query := q.URL.Query()
+	a, f, err := q.bulkOf(query)
+	if err != nil {
+		return err
+	}
+	page := newBulkPage(a, f, query.Has("ticked"))
+	count := q.count
+	if page.IsTicked {
+		count = q.countTicked
+	}
+	err = q.h.call(q.Context(), callTimeout, func(ctx context.Context) error { return count(ctx, f, page) })
+	if err != nil {
+		return err
+	}
+	v := q.view(page.Title, page)
+	v.Every = 0
+	return q.render("bulk", v)
+}
+
+// countTicked finds the jobs that the person has ticked, as far as they still match the filter.
+func (q *request) countTicked(ctx context.Context, f queue.Filter, page *bulkPage) error {
+	ticked, err := idsIn(q.URL.Query()["job"])
+	if err != nil {
+		return err
+	} else if len(ticked) == 0 {
+		return &queue.InvalidError{Field: "Jobs", Problem: "none is ticked; go back and tick some"}
+	}
+	ids := slices.Sorted(maps.Keys(ticked))
+	f.Before, f.Limit, f.NoPayload = ids[len(ids)-1]+1, maxListed, true
+	var found []queue.Record
+	for next := f.Before; next > ids[0]; f.Before = next {
+		var jobs []queue.Record
+		if jobs, next, err = q.h.source.inspector.Jobs(ctx, f); err != nil {
+			return err
+		}
+		found = append(found, slices.DeleteFunc(jobs, func(r queue.Record) bool { return !ticked[r.ID] })...)
+	}
+	page.Count, page.Missing, page.Examples = len(found), len(ticked)-len(found), q.jobRows(found)
+	var list []string
+	for _, r := range found {
+		page.Max = max(page.Max, r.ID)
+		list = append(list, strconv.FormatInt(r.ID, 10))
+	}
+	page.IDs = strings.Join(list, ",")
+	return nil
+}
+
+// count counts the jobs of the filter, up to maxCounted, and for about previewTime unless it finds
+// none.
+func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) error {
+	var ids []string
+	f.Before, f.Limit, f.Bare = 0, maxListed, f.Key == ""
+	for began := time.Now(); ; {
+		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			page.Max = max(page.Max, jobs[i].ID)
+			ids = append(ids, strconv.FormatInt(jobs[i].ID, 10))
+		}
+		if page.Count == 0 {
+			if err := q.showExamples(ctx, page, jobs[:min(len(jobs), examples)]); err != nil {
+				return err
+			}
+		}
+		page.Count += len(jobs)
+		if next == 0 {
+			break
+		}
+		took := time.Since(began)
+		if page.Count >= maxCounted || page.Count > 0 && took > previewTime || took > callTimeout/2 {
+			page.IsMore, page.Max = true, max(page.Max, next)
+			break
+		}
+		f.Before = next
+	}
+	if page.Count <= maxListed && !page.IsMore {
+		page.IDs = strings.Join(ids, ",")
+	}
+	return nil
+}
+
+// showExamples adds jobs to the page, with what a list without texts leaves out.
+func (q *request) showExamples(ctx context.Context, page *bulkPage, jobs []queue.Record) error {
+	for _, j := range jobs {
+		r, ok, err := q.h.source.inspector.Job(ctx, j.ID)
+		if err != nil {
+			return err
+		}
+		if ok {
+			page.Examples = append(page.Examples, q.jobRows([]queue.Record{r})...)
+		}
+	}
+	return nil
+}
