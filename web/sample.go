@@ -84,6 +84,18 @@ func (s *sampled[T]) get(ctx context.Context) reading[T] {
 	}
 }
 
+// outdate lets the next get read again if the last reading is of before that time.
+func (s *sampled[T]) outdate(before time.Time) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last.At.Before(before) {
+		s.next = time.Time{}
+	}
+}
+
 // look returns the last reading. If it is time for another, look begins it and returns a channel
 // that is closed at its end. isCurrent is false if there was an action since the last reading.
 func (s *sampled[T]) look() (last reading[T], running <-chan struct{}, isCurrent bool) {
