@@ -81,8 +81,9 @@ DATABASE_URL: postgres://user:password@host:port/database or sqlite:path.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 5 doctor or explain found a problem, 130 interrupted.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: checkGiven,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "the database's `URL`")

@@ -103,6 +103,9 @@ one transaction. It needs no database.`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if after < 0 {
+				return usagef("--after %d: at least 0", after)
+			}
 			if err := a.accept(); err != nil {
 				return err
 			}
