@@ -43,7 +43,10 @@ func (a *app) migrateDownCommand() *cobra.Command {
 schema if nothing else is in it. What others have made there stays. It does
 nothing, and exits with 4, while a worker is alive, if rows would be lost, or if
 other objects depend on errand's tables. With --lose-data errand the rows are
-lost, for good; on a terminal it asks for the name of the database before.`,
+lost, for good; on a terminal it asks for the name of the database before.
+
+Stop your programs first: a worker reports itself a second after it has started,
+and is not seen before. Of two migrate down beside each other one fails.`,
 		Example: `  errand migrate down
   errand migrate down --lose-data errand`,
 		Args: cobra.NoArgs,
