@@ -37,6 +37,9 @@ func (f rateFlag) Set(text string) (err error) {
 	if f.rate.Per, err = time.ParseDuration(per); err != nil {
 		return usagef("not such as 10, 10/s or 5000/24h")
 	}
+	if f.rate.Per <= 0 { // 0 would mean a second
+		return usagef("%d jobs in %v: a time is longer than 0", f.rate.Jobs, f.rate.Per)
+	}
 	return nil
 }
 
@@ -138,6 +141,23 @@ func (l *limits) apply(r queue.Rule) queue.Rule {
 	return r
 }
 
+// checkBursts returns an error if a flag sets the burst of a rate that the changed rule does not
+// have: apply has left it out.
+func (l *limits) checkBursts(changed queue.Rule) error {
+	for _, f := range []struct {
+		flag    string
+		set, is queue.Rate
+	}{
+		{"--rate", l.set.Rate, changed.Rate},
+		{"--group-rate", l.set.GroupRate, changed.GroupRate},
+	} {
+		if f.set.Burst != 0 && f.is.Jobs <= 0 {
+			return usagef("%s-burst %d: the rule has no rate for it: give %s, too", f.flag, f.set.Burst, f.flag)
+		}
+	}
+	return nil
+}
+
 // selection returns what the audit log says of a change: queue=emails running=40.
 func (l *limits) selection(r queue.Rule) string {
 	parts := []string{"queue=" + r.Queue}
@@ -213,6 +233,9 @@ func (a *app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler queue.
 		return limited{}, err
 	}
 	after := l.apply(before)
+	if err := l.checkBursts(after); err != nil {
+		return limited{}, err
+	}
 	done := limited{Rule: after, Before: before}
 	done.Rule.Paused = before.Paused
 	done.Changed = done.Rule != before
