@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,7 +14,8 @@ var zeroFlags = []string{"after", "backlog-fail", "backlog-warn", "delay", "grou
 	"rate-burst", "running", "share"}
 
 // checkGiven returns an error for an argument or a flag that is given without a value. The command
-// would understand it as not given, and an action would take more jobs than its filters say.
+// would understand it as not given, and an action would take more jobs than its filters say. It
+// also refuses a flag that no stored text can be like.
 func checkGiven(cmd *cobra.Command, args []string) (err error) {
 	if cmd.DisableFlagParsing { // completion: what has been typed may be empty
 		return nil
@@ -35,6 +37,9 @@ func checkFlag(f *pflag.Flag) error {
 	case "string", "stringSlice":
 		if value == "" || value == "[]" {
 			return usagef("--%s is empty: give a value, or leave the flag out", f.Name)
+		}
+		if !utf8.ValidString(value) && f.Name != "url" { // a file may have any name
+			return usagef("--%s %s: not UTF-8", f.Name, value)
 		}
 	case "int", "int32", "int64", "duration":
 		isPositive := value != "0" && value != "0s" && !strings.HasPrefix(value, "-")
