@@ -92,7 +92,7 @@ func newLimits(flags *pflag.FlagSet) *limits {
 	flags.IntVar(&l.set.GroupRate.Burst, "group-rate-burst", 0, "how many of them may start at once")
 	flags.StringVar((*string)(&l.set.OnDead), "on-dead", "", "what becomes of an ordered job that would be dead: `hold`, or pass")
 	flags.BoolVar(&l.clear, "clear", false, "first end all limits of the rule")
-	flags.BoolVar(&l.unseen, "unseen", false, "also a queue that has no job and no rule")
+	flags.BoolVar(&l.unseen, "unseen", false, unseenQueue)
 	return l
 }
 
@@ -202,7 +202,7 @@ func (a *app) limitQueue(ctx context.Context, d *dburl.Database, name string, l 
 	if err != nil {
 		return err
 	}
-	if err := checkSeen("queue", queuesOf(states), []string{name}, l.unseen); err != nil {
+	if err := a.checkQueues(ctx, d, states, []string{name}, l.set.Group, l.unseen); err != nil {
 		return err
 	}
 	done, err := a.changeRule(ctx, d, ruler, name, l)
