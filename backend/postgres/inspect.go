@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -60,8 +58,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	if err != nil {
 		return nil, 0, err
 	}
-	before := cmp.Or(f.Before, math.MaxInt64)
-	query, args := "", []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
+	query, args := "", []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), f.UpTo(), f.Limit}
 	if f.IsIndexed() && !isFrequent {
 		query = b.sql.listOf(f.Status)
 		args = append(args, f.Expired, sqlkit.OrNull(sqlkit.Microseconds(f.RunningFor)))
@@ -69,8 +66,8 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		query = b.sql.sliceOf(f.Status)
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
-	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts), timeOrNull(f.CreatedFrom), timeOrNull(f.CreatedTo),
-		timeOrNull(f.FinishedFrom), timeOrNull(f.FinishedTo))
+	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts), boundOrNull(f.CreatedFrom), boundOrNull(f.CreatedTo),
+		boundOrNull(f.FinishedFrom), boundOrNull(f.FinishedTo))
 	switch {
 	case f.Bare:
 		page, err = b.readWithPayloads(ctx, "list", bare.Replace(withoutPayload.Replace(query)), args...)
@@ -82,18 +79,18 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	if err != nil {
 		return nil, 0, err
 	}
-	if n := len(page); n > 0 && page[n-1].Queue == "" { // see list_slice.sql
-		return page[:n-1], page[n-1].ID, nil
+	if n := len(page); n > 0 && page[n-1].Status == "" { // see list_slice.sql
+		return page[:n-1], queue.Filter{Limit: 1}.Next(page[n-1:]), nil
 	}
 	return page, f.Next(page), nil
 }
 
-// timeOrNull returns t, or NULL where t is zero, whatever its zone.
-func timeOrNull(t time.Time) any {
+// boundOrNull returns the bound t, or NULL where t is zero, whatever its zone.
+func boundOrNull(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
-	return t
+	return sqlkit.Bound(t)
 }
 
 // isFrequent reports whether so many jobs have the status of f, which is dead, held or cancelled,
@@ -104,7 +101,7 @@ func (b *Backend) isFrequent(ctx context.Context, f queue.Filter) (is bool, err 
 	}
 	query := "SELECT count(*) >= 5000 FROM (\n" + strings.ReplaceAll(b.sql.idsOf(f.Status), "$12", "$1") + "\n) AS found"
 	err = b.run(ctx, "list", nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&is) }, query, timeOrNull(f.FinishedFrom))
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&is) }, query, boundOrNull(f.FinishedFrom))
 	})
 	return is, err
 }
