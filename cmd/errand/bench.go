@@ -69,9 +69,15 @@ func (a *app) bench(ctx context.Context, d *dburl.Database, o benchOptions) (err
 		return err
 	}
 	defer func() {
-		if removing := r.remove(); removing != nil {
-			err = errors.Join(err, fmt.Errorf("%s is left, remove it: %w", r.name, removing))
+		removing := r.remove()
+		if removing == nil || sqlState(removing) == readOnlyTransaction { // then nothing was made either
+			return
 		}
+		removing = fmt.Errorf("%s is left, remove it: %w", r.name, removing)
+		if err != nil {
+			removing = fmt.Errorf("%w; %w", err, removing)
+		}
+		err = removing
 	}()
 	if err := r.migrate(ctx); err != nil {
 		return err

@@ -55,6 +55,9 @@ func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: the file of %s does not exist (%s makes one)", err, from, a.command("migrate", "up", "--create"))
 	}
+	if err != nil && strings.Contains(err.Error(), "readonly database") {
+		return nil, fmt.Errorf("%w: this user may not write the file or its folder, where SQLite keeps the write-ahead log, also for reading. Run this as their owner, or look at a copy", err)
+	}
 	return d, err
 }
 

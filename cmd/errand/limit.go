@@ -71,6 +71,9 @@ docs/limits.md and docs/rates.md say what each limit means.`,
 		if !l.changesRule() {
 			return usagef("which limit? Give one of the flags, or --clear")
 		}
+		if onDead := l.set.OnDead; onDead != "" && onDead != queue.HoldDead && onDead != "pass" {
+			return usagef("--on-dead %s: hold or pass", onDead)
+		}
 		return a.writing(func(ctx context.Context, d *dburl.Database, args []string) error {
 			return a.limitQueue(ctx, d, args[0], l)
 		})(cmd, args)

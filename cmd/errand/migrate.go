@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 
@@ -113,7 +114,10 @@ one transaction. It needs no database.`,
 			}
 			if isDown {
 				text, err := dropSQL(args[0])
-				fmt.Fprint(a.out, text)
+				if err != nil {
+					return err
+				}
+				_, err = io.WriteString(a.out, text)
 				return err
 			}
 			list, err := known(args[0])
@@ -122,7 +126,9 @@ one transaction. It needs no database.`,
 			}
 			for _, s := range list {
 				if s.Version > after {
-					fmt.Fprintf(a.out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql)
+					if _, err := fmt.Fprintf(a.out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql); err != nil {
+						return err
+					}
 				}
 			}
 			return nil
@@ -130,6 +136,7 @@ one transaction. It needs no database.`,
 	}
 	cmd.Flags().IntVar(&after, "after", 0, "leave out the migrations up to this `version`")
 	cmd.Flags().BoolVar(&isDown, "down", false, "print the SQL of migrate down, which checks nothing")
+	cmd.MarkFlagsMutuallyExclusive("after", "down")
 	return cmd
 }
 

@@ -13,6 +13,11 @@ const unseenQueue = "also a queue that no job, rule, schedule or live worker has
 // checkQueues returns an error for the first queue that no job, rule, schedule or live worker has:
 // its name may be misspelt. With unseen it only says so, and so it does of a group without jobs.
 func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queueState, names []string, group string, unseen bool) error {
+	for _, name := range names {
+		if err := queue.CheckQueue(name); err != nil {
+			return err
+		}
+	}
 	seen, err := planned(ctx, d, func(w queue.WorkerRecord) []string { return w.Queues }, func(j *queue.Job) string { return j.Queue })
 	if err != nil {
 		return err
@@ -34,6 +39,9 @@ func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queue
 
 // checkKinds is checkQueues for kinds.
 func (a *app) checkKinds(ctx context.Context, d *dburl.Database, names []string, unseen bool) error {
+	if err := queue.CheckKinds(names); err != nil {
+		return err
+	}
 	seen, err := planned(ctx, d, func(w queue.WorkerRecord) []string { return w.Kinds }, func(j *queue.Job) string { return j.Kind })
 	if err != nil {
 		return err
