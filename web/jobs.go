@@ -99,7 +99,7 @@ func filterOf(query url.Values) (f queue.Filter, err error) {
 		return f, err
 	}
 	if text := strings.TrimSpace(query.Get("for")); text != "" {
-		if f.RunningFor, err = time.ParseDuration(text); err != nil {
+		if f.RunningFor, err = time.ParseDuration(text); err != nil || f.RunningFor <= 0 { // 0 would mean all jobs
 			return f, &queue.InvalidError{Field: "Running for", Problem: "not a time such as 90s, 10m or 2h"}
 		}
 	}

@@ -155,7 +155,7 @@ func (q *request) rateIn(name string) (r queue.Rate, err error) {
 		return queue.Rate{}, err
 	}
 	if text := strings.TrimSpace(q.PostForm.Get(name + "_per")); text != "" {
-		if r.Per, err = time.ParseDuration(text); err != nil {
+		if r.Per, err = time.ParseDuration(text); err != nil || r.Per <= 0 { // 0 would mean a second
 			return r, &queue.InvalidError{Field: name + "_per", Problem: "not a time such as 1s, 10m or 24h"}
 		}
 	}
