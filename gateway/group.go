@@ -172,6 +172,9 @@ func (g *group) leave(c *client) bool {
 
 // run claims for the clients until there are none.
 func (g *group) run() {
+	if g.isQuietPoll() {
+		g.sleep()
+	}
 	for {
 		c, last, begun := g.first()
 		if c == nil {
@@ -290,7 +293,7 @@ func (g *group) sleep() {
 	if isNew {
 		return
 	}
-	if poll := time.Now().Add(g.lookout.poll()); err != nil || poll.Before(until) {
+	if poll := g.nextPoll(); err != nil || poll.Before(until) {
 		until = poll
 	}
 	timer := time.NewTimer(time.Until(until))
@@ -300,6 +303,13 @@ func (g *group) sleep() {
 	case <-timer.C:
 	case <-g.h.draining.Done():
 	}
+}
+
+// nextPoll returns when to claim although nothing says that there are jobs.
+func (g *group) nextPoll() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.emptyAt.Add(g.lookout.poll())
 }
 
 // hasImpatient reports whether a client cannot wait, or whether there is none.

@@ -25,37 +25,48 @@ type call struct {
 	in        any           // the body, or nil
 	out       any           // gets the answer
 	wait      time.Duration // how long the gateway is asked to wait
-	// isOnce means that the request must not be sent to a second gateway if the first may have acted
-	// on it. Settle, Extend and Claim may: the fence decides, and a lease ends what is not heard of.
-	isOnce bool
-	gate   string // if not "", the only gateway that is to take the request
+	only      string        // if not "", the name of the only gateway that is to take the request
 }
 
 // maxAnswer is the longest answer that is read, in bytes.
 const maxAnswer = 256 << 20
 
-// do calls the gateways, beginning with the one that answered last, until one of them answers.
+// do calls the gateways, beginning with the one that answered last, until one of them answers. It
+// repeats calls that a gateway may have acted on, so it is not for Enqueue. For the others the fence
+// decides, and the lease ends what is not heard of.
 func (q *Queue) do(ctx context.Context, c call) error {
 	body, err := encode(c.in)
 	if err != nil {
 		return fmt.Errorf("remote: %s: %w", c.operation, err)
 	}
+	return q.inTurn(ctx, c.operation, func(g *gateway) (sent, error) {
+		outcome, err := q.ask(ctx, g, c, body)
+		if outcome == unanswered {
+			outcome = unsent
+		}
+		return outcome, err
+	})
+}
+
+// inTurn calls ask for one gateway after the other, until it succeeds or says that no other gateway
+// is to be asked.
+func (q *Queue) inTurn(ctx context.Context, operation string, ask func(*gateway) (sent, error)) (err error) {
 	first := int(q.first.Load())
 	for i := range q.gateways {
 		n := (first + i) % len(q.gateways)
 		var outcome sent
-		if outcome, err = q.ask(ctx, q.gateways[n], c, body); err == nil {
+		if outcome, err = ask(q.gateways[n]); err == nil {
 			return nil
 		}
 		if outcome == refused {
 			break
 		}
 		q.first.CompareAndSwap(int64(n), int64((n+1)%len(q.gateways)))
-		if c.isOnce && outcome == unanswered || ctx.Err() != nil {
+		if outcome == unanswered || ctx.Err() != nil {
 			break
 		}
 	}
-	return fmt.Errorf("remote: %s: %w", c.operation, err)
+	return fmt.Errorf("remote: %s: %w", operation, err)
 }
 
 // sent says what is known of a request that has failed.
@@ -82,7 +93,7 @@ func (q *Queue) ask(ctx context.Context, g *gateway, c call, body []byte) (sent,
 		defer answer.Body.Close()
 		var text []byte
 		if text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err == nil {
-			g.name.Store(answer.Header.Get(wire.HeaderGateway))
+			g.named.Store(answer.Header.Get(wire.HeaderGateway))
 			return understand(answer.StatusCode, text, c.out)
 		}
 	}
@@ -111,8 +122,8 @@ func (q *Queue) request(ctx context.Context, g *gateway, c call, body []byte) (*
 	if q.options.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+q.options.Token)
 	}
-	if c.gate != "" {
-		r.Header.Set(wire.HeaderGateway, c.gate)
+	if c.only != "" {
+		r.Header.Set(wire.HeaderGateway, c.only)
 	}
 	return r, nil
 }

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,49 +17,6 @@ func refuseHandle(db queue.DB) error {
 		return nil
 	}
 	return &queue.InvalidError{Field: "DB", Problem: fmt.Sprintf("%T: a gateway takes no part in transactions: pass nil", db)}
-}
-
-// Enqueue implements [queue.Enqueuer]. If the answer is lost, it asks the same gateway again, with an
-// idempotency key. If that cannot tell either, the error is [queue.ErrUnknown].
-func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
-	in := wire.EnqueueRequest{Jobs: make([]wire.Job, len(jobs))}
-	for i, j := range jobs {
-		if err := j.Check(q.options.MaxPayload); err != nil {
-			return err
-		}
-		in.Jobs[i] = wire.JobOf(j)
-	}
-	if err := refuseHandle(db); err != nil {
-		return err
-	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("remote: enqueue: %w", err)
-	}
-	in.IdempotencyKey = rand.Text()
-	var out wire.EnqueueAnswer
-	if err := q.enqueue(ctx, in, &out); err != nil {
-		return err
-	}
-	if len(out.Jobs) != len(jobs) {
-		return fmt.Errorf("remote: enqueue: %w: %d answers for %d jobs", queue.ErrUnknown, len(out.Jobs), len(jobs))
-	}
-	for i, j := range jobs {
-		j.ID, j.Duplicate, j.Replaced = out.Jobs[i].ID, out.Jobs[i].Duplicate, out.Jobs[i].Replaced
-	}
-	return nil
-}
-
-// enqueue sends the jobs.
-func (q *Queue) enqueue(ctx context.Context, in wire.EnqueueRequest, out *wire.EnqueueAnswer) error {
-	c := call{operation: "enqueue", method: http.MethodPost, path: "/v1/enqueue", in: in, out: out, isOnce: true}
-	err := q.do(ctx, c)
-	if _, isTold := errors.AsType[*Error](err); err == nil || isTold {
-		return err
-	}
-	return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
 }
 
 // Claim implements [queue.Consumer]. A claim whose answer is lost is sent to the next gateway. What

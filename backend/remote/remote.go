@@ -56,8 +56,14 @@ var _ interface {
 
 // gateway is one of the URLs.
 type gateway struct {
-	url  string
-	name atomic.Value // a string: as the gateway has named itself in its last answer
+	url   string
+	named atomic.Value // a string: as the gateway has named itself in its last answer
+}
+
+// name returns the gateway's name, or "" before its first answer.
+func (g *gateway) name() string {
+	name, _ := g.named.Load().(string)
+	return name
 }
 
 // New returns a queue behind the gateways with these URLs, of which each has the same jobs. Requests

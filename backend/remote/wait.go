@@ -104,7 +104,9 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 	if s.asleep == nil || s.asleep.Err() != nil {
 		s.asleep, s.wakeUp = context.WithCancel(context.Background())
 	}
-	s.until, s.empty = time.Now().Add(announcementLasts), false
+	now := time.Now()
+	s.empty = s.empty && s.polls > 0 && now.Before(s.until) // it has slept before, and nobody has woken it
+	s.until = now.Add(announcementLasts)
 	select {
 	case s.signal <- struct{}{}:
 	default:
