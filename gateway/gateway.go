@@ -42,6 +42,8 @@ type Options struct {
 const (
 	// callTimeout is how long a call of the backend may take.
 	callTimeout = 10 * time.Second
+	// transferTimeout is how long a client may take to send a body, or to read an answer.
+	transferTimeout = 30 * time.Second
 	// longestWait is the longest that a client waits on the gateway. Proxies end requests that take
 	// longer.
 	longestWait = 30 * time.Second
@@ -117,8 +119,8 @@ func (h *Handler) Drain() { h.drain() }
 // isDraining reports whether Drain or Close was called.
 func (h *Handler) isDraining() bool { return h.draining.Err() != nil }
 
-// Close drains the gateway, ends what it does by itself, and waits for that. It does not close the
-// backend.
+// Close drains the gateway, ends what it does by itself, and waits for that. Call it after
+// [http.Server.Shutdown]. It does not close the backend.
 func (h *Handler) Close() {
 	h.cancel()
 	h.running.Wait()

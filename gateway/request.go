@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
@@ -113,8 +114,12 @@ func (q *request) answer(r route) (any, error) {
 	return r.serve(q)
 }
 
-// read decodes the body into v. An unknown field is an error: it may be a misspelt one.
+// read decodes the body into v. An unknown field is an error: it may be a misspelt one. A client that
+// sends its body too slowly loses its connection.
 func (q *request) read(v any) error {
+	control := http.NewResponseController(q.w)
+	_ = control.SetReadDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	d := json.NewDecoder(q.Body)
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
@@ -184,6 +189,8 @@ func (q *request) write(answer any) error {
 	if err := context.Cause(q.Context()); err != nil {
 		return err
 	}
+	control := http.NewResponseController(q.w)
+	_ = control.SetWriteDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
 	q.w.Header().Set("Content-Type", "application/json")
 	if text, ok := answer.([]byte); ok {
 		_, err := q.w.Write(text)
@@ -194,7 +201,7 @@ func (q *request) write(answer any) error {
 	if err := e.Encode(answer); err != nil {
 		return err
 	}
-	return http.NewResponseController(q.w).Flush()
+	return control.Flush()
 }
 
 // fail answers with an error.

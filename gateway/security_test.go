@@ -287,3 +287,29 @@ func FuzzHandler(f *testing.F) {
 		}
 	})
 }
+
+// TestSlowBody: a client may take 30 s to send its body and to read its answer, and wait for longer.
+func TestSlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, memory.New(memory.Options{}), gateway.Options{})
+		defer h.Close()
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		begun := time.Now()
+		h.ServeHTTP(w, request(t.Context(), "POST", "/v1/claim", claimOne("w", 10*time.Second)))
+		if len(w.read) != 2 || w.read[0].Sub(begun) != 30*time.Second || !w.read[1].IsZero() {
+			t.Errorf("deadlines for reading: got %v, want one in 30 s, and then none", w.read)
+		}
+		if len(w.write) != 1 || w.write[0].Sub(begun) != 40*time.Second {
+			t.Errorf("deadlines for writing: got %v, want one 30 s after the wait", w.write)
+		}
+	})
+}
+
+// deadlines notes the deadlines that are set for a connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read, write []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error  { d.read = append(d.read, at); return nil }
+func (d *deadlines) SetWriteDeadline(at time.Time) error { d.write = append(d.write, at); return nil }
