@@ -71,9 +71,9 @@ type Count struct {
 //
 // Some choices have no index: completed jobs, jobs of any status, and pending ones by Group,
 // MinAttempts or their CreatedAt. For them a call on a database reads the 50,000 newest jobs below
-// Before, and on Postgres 100,000 for dead, held or cancelled jobs if there are 5,000 of them. So a
-// page may be short, or empty, although others follow: list on until Jobs returns 0 as the next
-// Before.
+// Before, and on Postgres, of dead, held or cancelled jobs, the 50,000 newest with that Status, Queue
+// and Kind. So a page may be short, or empty, although others follow: list on until Jobs returns 0 as
+// the next Before.
 type Filter struct {
 	Queue  string
 	Kind   string

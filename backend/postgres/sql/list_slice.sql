@@ -1,11 +1,16 @@
--- Lists jobs, newest first, for a filter that no index serves, or that chooses dead, held or cancelled jobs of many: $1
--- queue, $2 kind, $3 key, $6 status, $7 group, each NULL for any, with ids up to $4, $5 at most, with $8 attempts at
--- least unless it is NULL, created from $9 on and before $10, finished from $11 on and before $12, each NULL for no
--- bound, with payloads and headers if $13. It looks at the 50,000 newest jobs up to $4, or at 100,000 for these
--- statuses. If fewer than $5 of them match and other jobs follow, the last row tells the id at which it stopped. That
--- row's status is '', which no job has, and its other columns mean nothing. Times are shown as in list.sql.
--- Index: jobs_pkey.
-WITH page AS MATERIALIZED (
+-- Lists jobs, newest first, for a filter that no index serves, or that chooses dead, held or cancelled jobs: $1 queue,
+-- $2 kind, $3 key, $6 status, $7 group, each NULL for any, with ids up to $4, $5 at most, with $8 attempts at least
+-- unless it is NULL, created from $9 on and before $10, finished from $11 on and before $12, each NULL for no bound,
+-- with payloads and headers if $13. It looks at the 50,000 newest jobs up to $4; for these statuses the program makes it
+-- look at the 50,000 newest ones of the status, of queue $1 and of kind $2. If fewer than $5 of them match and other
+-- jobs follow, the last row tells the id at which it stopped. That row's status is '', which no job has, and its other
+-- columns mean nothing. Times are shown as in list.sql.
+-- Index: jobs_pkey, jobs_stopped_id_idx.
+WITH stop AS MATERIALIZED (
+    SELECT id FROM errand.jobs
+    WHERE id <= $4::bigint
+    ORDER BY id DESC OFFSET 49999 LIMIT 1
+), page AS MATERIALIZED (
     SELECT
         id, queue, kind, CASE WHEN $13::boolean THEN payload END, priority,
         least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
@@ -55,5 +60,5 @@ UNION ALL
 SELECT
     stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', '', NULL, NULL, '1970-01-01Z',
     NULL, NULL, NULL, 0, NULL, NULL, 0
-FROM (SELECT id FROM errand.jobs WHERE id <= $4::bigint ORDER BY id DESC OFFSET 49999 LIMIT 1) AS stop
+FROM stop
 WHERE (SELECT count(*) FROM page) < $5::integer;
