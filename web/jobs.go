@@ -54,7 +54,7 @@ func jobs(q *request) error {
 		return q.render("jobs", v)
 	}
 	list := q.h.samples.lists.of(f).get(q.Context())
-	v.Late = lateText(q.now, []lateness{{"Jobs", list.At, list.Err}})
+	v.showAges(late("Jobs", list))
 	page.Jobs = q.jobRows(list.Value.Jobs)
 	fields := fieldsOf(f)
 	page.IsNarrow = len(fields) > 0

@@ -15,7 +15,7 @@ type queuesPage struct{ Queues []queueRow }
 func queues(q *request) error {
 	all := q.readAll()
 	v := q.view("Queues", queuesPage{all.rows()})
-	v.Late = lateText(q.now, all.errs())
+	v.showAges(all.errs()...)
 	return q.render("queues", v)
 }
 
@@ -75,7 +75,7 @@ func queuePage(q *request) error {
 	live := q.h.samples.lists.of(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20}).get(q.Context())
 	page.Running = q.jobRows(live.Value.Jobs)
 	v := q.view("Queue "+name, page)
-	v.Late = lateText(q.now, append(all.errs(), lateness{"Running jobs", live.At, live.Err}))
+	v.showAges(append(all.errs(), late("Running jobs", live))...)
 	return q.render("queue", v)
 }
 
