@@ -261,7 +261,7 @@ type run struct {
 	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
 	paused     []string             // the kinds that are paused
 	hints      hints                // jobs that the backend says may be cancelled
-	dueAgain   time.Time            // when the first released or retried job is due; zero if none is
+	dueAgain   []time.Time          // when released and retried jobs are due, in order; at most maxDue
 
 	results     ResultKeeper  // nil if the backend keeps none
 	hasProgress chan struct{} // signals the progress loop
