@@ -87,11 +87,14 @@ func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duratio
 func connectProblem(err error) string {
 	reason := reach.Check(err)
 	if reason == nil {
-		text := err.Error()
+		if server, ok := errors.AsType[serverError](err); ok {
+			return server.Error()
+		}
+		text := strings.Join(strings.Fields(err.Error()), " ")
 		if i := strings.LastIndex(text, "`: "); i >= 0 { // after what pgx was given
 			text = text[i+len("`: "):]
 		}
-		return strings.Join(strings.Fields(text), " ")
+		return text
 	}
 	text := reason.Problem
 	if server, ok := errors.AsType[serverError](err); ok {
