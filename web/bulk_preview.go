@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"html/template"
 	"maps"
 	"slices"
 	"strconv"
@@ -61,11 +60,11 @@ func (q *request) countTicked(ctx context.Context, f queue.Filter, page *bulkPag
 	return nil
 }
 
-// count counts the jobs of the filter, up to maxCounted, and for about previewTime. If it finds none
-// in farTime, the person looks further from there.
+// count counts the jobs of the filter, up to maxCounted, and for about previewTime unless it finds
+// none.
 func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) error {
 	var ids []string
-	f.Limit, f.Bare = maxListed, f.Key == ""
+	f.Before, f.Limit, f.Bare = 0, maxListed, f.Key == ""
 	for began := time.Now(); ; {
 		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
 		if err != nil {
@@ -85,12 +84,8 @@ func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) err
 			break
 		}
 		took := time.Since(began)
-		if page.Count == 0 && took > farTime {
-			page.IsMore, page.Further = true, furtherQuery(page, f, next)
-			break
-		}
-		if page.Count >= maxCounted || page.Count > 0 && took > previewTime {
-			page.IsMore = true
+		if page.Count >= maxCounted || page.Count > 0 && took > previewTime || took > callTimeout/2 {
+			page.IsMore, page.Max = true, max(page.Max, next)
 			break
 		}
 		f.Before = next
@@ -99,14 +94,6 @@ func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) err
 		page.IDs = strings.Join(ids, ",")
 	}
 	return nil
-}
-
-// furtherQuery returns the query of a preview that begins below a job.
-func furtherQuery(page *bulkPage, f queue.Filter, before int64) template.URL {
-	query := fieldsOf(f)
-	query.Set("action", page.Action)
-	query.Set("before", strconv.FormatInt(before, 10))
-	return template.URL(query.Encode())
 }
 
 // showExamples adds jobs to the page, with what a list without texts leaves out.

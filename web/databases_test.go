@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"path/filepath"
@@ -28,23 +27,15 @@ func TestPostgres(t *testing.T) {
 	testDatabase(t, q, db, `ALTER TABLE errand.audit ADD CHECK (false) NOT VALID`)
 }
 
-// slowly lists workers slowly.
-type slowly struct{ *postgres.Backend }
-
-func (b slowly) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
-	time.Sleep(100 * time.Millisecond)
-	return b.Backend.Workers(ctx)
-}
-
 // TestLockedTable: while a transaction has locked the table, the page of a job says so, also to a
-// person who has just seen the job, whose answer was slow and is therefore kept for long.
+// person who has seen the job before.
 func TestLockedTable(t *testing.T) {
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := siteOf(t, slowly{q}, web.Options{})
+	s := siteOf(t, q, web.Options{})
 	if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "a"}); err != nil {
 		t.Fatal(err)
 	}

@@ -214,10 +214,10 @@ func wantStatus(t *testing.T, h Harness, when string, id int64, want queue.Statu
 	}
 }
 
-// poll calls done every few milliseconds until it is true.
+// poll calls done every 10 ms until it is true.
 func poll(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	tick := time.NewTicker(3 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); !done(); <-tick.C {
 		if time.Now().After(end) {

@@ -23,7 +23,7 @@ var rulesCases = []testCase{
 	{"paused", hasRuler, testPaused},
 	{"kinds within groups", hasRuler, testKindsWithinGroups},
 	{"order within a queue and a group", hasRuler, testOrderWithRules},
-	{"delay", hasRuler, testDelayWithRules},
+	{"delay", hasRuler | isFull, testDelayWithRules},
 	{"beside queues without rules", hasRuler, testRulesBeside},
 	{"no job waits for a slot", hasRuler, testRulesAhead},
 	{"bytes", hasRuler, testRulesBytes},

@@ -16,7 +16,7 @@ import (
 var turnsCases = []testCase{
 	{"groups take turns", hasRuler, testTurns},
 	{"a lone group gets all", hasRuler, testLoneGroup},
-	{"one job beside 10,000", hasRuler, testOneBesideMany},
+	{"one job beside 10,000", hasRuler | isFull, testOneBesideMany},
 	{"1,500 full groups hide none", hasRuler | isFull, testManyFullGroups},
 	{"3,000 groups without a job for the worker hide none", hasRuler | hasWakeUps | isFull, testManyBlockedGroups},
 	{"jobs without a group behind 1,000 that are not due", hasRuler, testUngroupedBehind},

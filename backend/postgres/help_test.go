@@ -144,12 +144,12 @@ func jobs(n int) []*queue.Job {
 	return list
 }
 
-// eventually waits until ok, which is asked every few milliseconds.
+// eventually waits until ok, which is asked every 10 ms.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {

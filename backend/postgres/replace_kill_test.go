@@ -50,6 +50,8 @@ func TestReplaceBesideKills(t *testing.T) {
 				if job.Replaced {
 					replaced.Add(1)
 				}
+				// The 8 writers still replace faster than the 4 slots run.
+				time.Sleep(5 * time.Millisecond)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +34,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.writeOne(v, fmt.Sprintf("errand %s, %s; schema %d on PostgreSQL, %d on SQLite", strings.TrimSpace(v.Version+" "+v.Revision), v.Go, v.Postgres, v.SQLite))
+			return a.writeOne(v, fmt.Sprintf("errand %s %s, %s; schema %d on PostgreSQL, %d on SQLite", v.Version, v.Revision, v.Go, v.Postgres, v.SQLite))
 		},
 	}
 }
