@@ -5,3 +5,8 @@ package memdir
 
 // Find returns "": there is no usual directory in memory.
 func Find() string { return "" }
+
+// Shared returns "".
+func Shared() (dir string, release func() error, err error) {
+	return "", func() error { return nil }, nil
+}

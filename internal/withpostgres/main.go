@@ -58,16 +58,15 @@ func run(command []string) (err error) {
 		"ERRAND_POSTGRES_BEFORE=" + os.Getenv("ERRAND_POSTGRES"), // for the tests of postgrestest
 		"ERRAND_POSTGRES=url",
 	}
-	if memory := memdir.Find(); memory != "" && os.Getenv("TMPDIR") == "" {
-		dir, mkdirErr := os.MkdirTemp(memory, "errand-tests-")
-		if mkdirErr != nil {
-			return mkdirErr
+	if os.Getenv("TMPDIR") == "" {
+		dir, release, shareErr := memdir.Shared()
+		if shareErr != nil {
+			return shareErr
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		if err := os.Chmod(dir, 0o711); err != nil { // servers of other tests run under another account
-			return err
+		defer func() { err = errors.Join(err, release()) }()
+		if dir != "" {
+			env = append(env, "TMPDIR="+dir, "GOTMPDIR="+os.TempDir()) // programs stay on disk
 		}
-		env = append(env, "TMPDIR="+dir, "GOTMPDIR="+os.TempDir()) // programs stay on disk
 	}
 	return start(command, env)
 }
