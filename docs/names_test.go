@@ -41,11 +41,12 @@ func TestNamesOfTests(t *testing.T) {
 	}
 }
 
-// goFiles returns the texts of the Go files of queue and the backends, and of these tests, by path.
+// goFiles returns the texts of the Go files of queue, the backends and the gateway, and of these
+// tests, by path.
 func goFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
-	for _, root := range []string{"../queue", "../backend", "."} {
+	for _, root := range []string{"../queue", "../backend", "../gateway", "."} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".go") {
 				files[path] = read(t, path)

@@ -1,0 +1,108 @@
+package remote_test
+
+import (
+	"database/sql"
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/backendtest"
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/backend/internal/reusedb"
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/gateway"
+	"github.com/errandhq/errand/queue"
+)
+
+const secret = "a secret that only tests know"
+
+// serve starts a gateway of q until the test ends.
+func serve(t *testing.T, q queue.Queue, o gateway.Options) (url string, g *gateway.Handler) {
+	t.Helper()
+	if o.Authorize == nil && o.Tokens == nil {
+		o.Tokens = []gateway.Token{{Secret: secret, Access: gateway.Access{Name: "test", Queues: []string{gateway.AllQueues}, May: gateway.Everything}}}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	g, err := gateway.New(q, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(g)
+	t.Cleanup(func() {
+		g.Close()
+		s.Close()
+	})
+	return s.URL, g
+}
+
+// connect returns a queue behind the gateways.
+func connect(t *testing.T, urls ...string) *remote.Queue {
+	t.Helper()
+	q, err := remote.New(urls, remote.Options{Token: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// often makes gateways reclaim as often as the suite's cases need it.
+var often = gateway.Options{Reclaim: 20 * time.Millisecond}
+
+// TestMemory runs the suite over a gateway of the queue in memory.
+func TestMemory(t *testing.T) {
+	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+		url, _ := serve(t, memory.New(memory.Options{}), often)
+		return backendtest.Harness{Queue: connect(t, url)}
+	})
+}
+
+// TestSQLite runs the suite over a gateway of a queue in a file.
+func TestSQLite(t *testing.T) {
+	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+		url, _ := serve(t, openURL(t, "sqlite:"+filepath.Join(t.TempDir(), "jobs.db")), often)
+		return backendtest.Harness{Queue: connect(t, url)}
+	})
+}
+
+// TestPostgres runs the suite over a gateway of a queue in PostgreSQL.
+func TestPostgres(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short runs the suite over a file")
+	}
+	suite := t
+	pool := &reusedb.Pool[database]{
+		Open: func() database { return openDatabase(suite, postgrestest.DSN(suite)) },
+		DB:   func(d database) *sql.DB { return d.DB },
+	}
+	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+		url, _ := serve(t, pool.Take(t).Queue, often)
+		return backendtest.Harness{Queue: connect(t, url)}
+	})
+}
+
+type database = *dburl.Database
+
+// openURL returns the queue of a database, with its tables.
+func openURL(t *testing.T, url string) queue.Queue {
+	t.Helper()
+	return openDatabase(t, url).Queue
+}
+
+func openDatabase(t *testing.T, url string) database {
+	t.Helper()
+	d, err := dburl.Open(url, dburl.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	if err := d.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

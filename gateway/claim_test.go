@@ -1,0 +1,324 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/gateway"
+	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestIdleClients counts for idleFor, after the clients have started: workers claim twice before they
+// sleep.
+const (
+	starting = time.Minute
+	idleFor  = time.Minute
+)
+
+// TestIdleClients: a thousand clients that wait for jobs cost the database what one costs.
+func TestIdleClients(t *testing.T) {
+	for name, wait := range map[string]func(context.Context, *testing.T, http.Handler, int){"claims": longPolls, "workers": workers} {
+		t.Run(name, func(t *testing.T) {
+			one, many := callsOfIdle(t, 1, wait), callsOfIdle(t, 1000, wait)
+			t.Logf("%d calls in %v for one client, %d for 1,000", one, idleFor, many)
+			if most := one * 11 / 10; many > most || one == 0 {
+				t.Errorf("1,000 idle clients: %d calls in %v, want at most %d: one client costs %d", many, idleFor, most, one)
+			}
+			if perSecond := float64(many) / idleFor.Seconds(); perSecond > 1 {
+				t.Errorf("1,000 idle clients: %.2f calls a second, want at most 1", perSecond)
+			}
+		})
+	}
+}
+
+// callsOfIdle returns how many calls of the backend n idle clients cost.
+func callsOfIdle(t *testing.T, n int, wait func(context.Context, *testing.T, http.Handler, int)) (calls int64) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newCounting()
+		h := open(t, q, gateway.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), starting+idleFor)
+		var clients sync.WaitGroup
+		for i := range n {
+			clients.Go(func() { wait(ctx, t, h, i) })
+		}
+		time.Sleep(starting)
+		before := q.calls.Load()
+		clients.Wait()
+		calls = q.calls.Load() - before
+		cancel()
+		h.Close()
+	})
+	return calls
+}
+
+// longPolls claims again and again, each time for as long as the gateway lets a client wait.
+func longPolls(ctx context.Context, t *testing.T, h http.Handler, i int) {
+	for ctx.Err() == nil {
+		w := sendIn(ctx, h, "POST", "/v1/claim", claimOne(fmt.Sprint("w", i), time.Hour))
+		if ctx.Err() == nil && w.Code != http.StatusOK {
+			t.Errorf("status %d: %s", w.Code, w.Body)
+		}
+	}
+}
+
+// workers runs a Worker over backend/remote.
+func workers(ctx context.Context, t *testing.T, h http.Handler, i int) {
+	q, err := remote.New([]string{"http://gateway"}, remote.Options{Token: secret, Client: &http.Client{Transport: direct{h}}})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	err = queue.Worker{Backend: q, Name: fmt.Sprint("w", i), Queues: []string{"q"}, Handler: fails, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+var fails = queue.HandlerFunc(func(context.Context, *queue.Job) error { return errors.New("boom") })
+
+// TestOrderOfClients: jobs go to the clients in the order in which they came, as soon as they are
+// due, and under the name of the client's worker.
+func TestOrderOfClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := memory.New(memory.Options{})
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		type got struct {
+			client int
+			jobs   []wire.Claimed
+			at     time.Time
+		}
+		answers := make(chan got, 3)
+		for i := range 3 {
+			go func() {
+				w := send(h, "POST", "/v1/claim", claimOne(fmt.Sprint("w", i), time.Hour))
+				answers <- got{i, read[wire.ClaimAnswer](t, w).Jobs, time.Now()}
+			}()
+			synctest.Wait()
+		}
+		for i := range 3 {
+			time.Sleep(time.Second)
+			begun := time.Now()
+			enqueue(t, q, "k")
+			a := <-answers
+			if a.client != i || len(a.jobs) != 1 || a.jobs[0].Worker != fmt.Sprint("w", i) || a.at.Sub(begun) > time.Millisecond {
+				t.Errorf("job %d: got %+v after %v; want it at once at client %d", i, a.jobs, a.at.Sub(begun), i)
+			}
+		}
+	})
+}
+
+// TestClaimWaits: a claim returns when its wait is over, and finds a job that becomes due meanwhile.
+func TestClaimWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := memory.New(memory.Options{})
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		for _, c := range []struct{ wait, want time.Duration }{{0, 0}, {time.Second, time.Second}, {time.Hour, 30 * time.Second}} {
+			begun := time.Now()
+			a := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", c.wait)))
+			if took := time.Since(begun); took != c.want || len(a.Jobs) != 0 || a.Jobs == nil {
+				t.Errorf("claim that waits for %v: got %v after %v, want [] after %v", c.wait, a.Jobs, took, c.want)
+			}
+		}
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Queue: "q", Kind: "k", Delay: 7 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		a := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", time.Minute)))
+		if took := time.Since(begun); len(a.Jobs) != 1 || took != 7*time.Second {
+			t.Errorf("claim of a job that is due in 7 s: got %v after %v", a.Jobs, took)
+		}
+		if ends := time.Until(a.Jobs[0].LeaseEnds); ends != 30*time.Second {
+			t.Errorf("lease of a claim that names none: got %v, want 30s", ends)
+		}
+	})
+}
+
+// TestHangUp: what was claimed for a client that has hung up is released at once, and costs no
+// attempt.
+func TestHangUp(t *testing.T) {
+	for name, hangUp := range map[string]func(ctx context.Context, cancel func(), h http.Handler, q *counting){
+		"during the claim": func(ctx context.Context, cancel func(), h http.Handler, q *counting) {
+			q.before = cancel
+			sendIn(ctx, h, "POST", "/v1/claim", claimOne("w", time.Minute))
+		},
+		"before the answer is written": func(ctx context.Context, _ func(), h http.Handler, _ *counting) {
+			h.ServeHTTP(deaf{httptest.NewRecorder()}, request(ctx, "POST", "/v1/claim", claimOne("w", 0)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newCounting()
+				h := open(t, q, gateway.Options{})
+				defer h.Close()
+				enqueue(t, q, "k")
+				ctx, cancel := context.WithCancel(t.Context())
+				hangUp(ctx, cancel, h, q)
+				q.before = nil
+				a := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("v", 0)))
+				if len(a.Jobs) != 1 || a.Jobs[0].Attempt != 1 || a.Jobs[0].Worker != "v" {
+					t.Errorf("claim after a client has hung up: got %+v, want the job in its first attempt", a.Jobs)
+				}
+				cancel()
+			})
+		})
+	}
+}
+
+// deaf is a client that has hung up: nothing can be written to it.
+type deaf struct{ *httptest.ResponseRecorder }
+
+func (deaf) Write([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
+
+// TestDrain: clients that wait are told to connect elsewhere, new claims are refused, and what is
+// held can be settled.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := memory.New(memory.Options{})
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		enqueue(t, q, "k")
+		held := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", 0))).Jobs[0]
+		waiting := map[string]any{"/v1/claim": claimOne("w", time.Minute), "/v1/wait": wire.WaitRequest{Queues: []string{"q"}, Worker: "w"}}
+		answers := make(chan *httptest.ResponseRecorder, len(waiting))
+		for path, body := range waiting {
+			go func() { answers <- send(h, "POST", path, body) }()
+		}
+		synctest.Wait()
+		begun := time.Now()
+		h.Drain()
+		for range waiting {
+			w := <-answers
+			wantError(t, "waiting client", w, wire.CodeDraining, "")
+			if w.Header().Get("Retry-After") == "" || time.Since(begun) > 0 {
+				t.Errorf("waiting client of a gateway that drains: got %v after %v; want Retry-After, at once", w.Header(), time.Since(begun))
+			}
+		}
+		for path, body := range waiting {
+			wantError(t, "new client of "+path, send(h, "POST", path, body), wire.CodeDraining, "")
+		}
+		wantError(t, "check", send(h, "GET", "/v1/check", nil), wire.CodeDraining, "")
+		o := wire.SettleRequest{Outcomes: []wire.Outcome{{ID: held.ID, Fence: held.Fence, Worker: held.Worker, Action: "done"}}}
+		if a := read[wire.SettleAnswer](t, send(h, "POST", "/v1/settle", o)); len(a.Lost) != 0 {
+			t.Errorf("settle on a gateway that drains: lost %v, want none", a.Lost)
+		}
+	})
+}
+
+// TestListenersOneByOne: a wake-up wakes one worker, and the next one only if a claim finds jobs, or
+// if the first does not claim.
+func TestListenersOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newCounting()
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		woken := make(chan int, 4)
+		read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", 0)))
+		read[wire.SleepAnswer](t, send(h, "POST", "/v1/sleep", wire.SleepRequest{Queues: []string{"q"}, Worker: "w"}))
+		for i := range 4 {
+			go func() {
+				w := send(h, "POST", "/v1/wait", wire.WaitRequest{Queues: []string{"q"}, Worker: fmt.Sprint("w", i)})
+				if read[wire.WaitAnswer](t, w).Woken {
+					woken <- i
+				}
+			}()
+			synctest.Wait()
+		}
+		want := func(when string, i ...int) {
+			t.Helper()
+			synctest.Wait()
+			for _, i := range i {
+				if len(woken) == 0 || <-woken != i {
+					t.Fatalf("%s: worker %d was not woken", when, i)
+				}
+			}
+			if len(woken) > 0 {
+				t.Fatalf("%s: worker %d was woken", when, <-woken)
+			}
+		}
+		claim := func(n int) {
+			t.Helper()
+			if a := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", 0))); len(a.Jobs) != n {
+				t.Fatalf("claim: got %d jobs, want %d", len(a.Jobs), n)
+			}
+		}
+		want("before a job")
+		enqueue(t, q, "k")
+		want("after a job", 0)
+		claim(1)
+		want("after a claim that found a job", 1)
+		claim(0)
+		time.Sleep(time.Second)
+		want("after a claim that found none")
+		read[wire.SleepAnswer](t, send(h, "POST", "/v1/sleep", wire.SleepRequest{Queues: []string{"q"}, Worker: "w"}))
+		enqueue(t, q, "k")
+		want("after the next job", 2)
+		time.Sleep(time.Second)
+		want("when that worker does not claim", 3)
+	})
+}
+
+// TestHTTP2: the API works over HTTP/2.
+func TestHTTP2(t *testing.T) {
+	q := memory.New(memory.Options{})
+	h := open(t, q, gateway.Options{})
+	defer h.Close()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	r := request(t.Context(), "POST", s.URL+"/v1/claim", claimOne("w", 0))
+	r.RequestURI = ""
+	answer, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var a wire.ClaimAnswer
+	if err := json.NewDecoder(answer.Body).Decode(&a); err != nil || answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
+		t.Errorf("claim over HTTP/2: %v, %s %s", err, answer.Proto, answer.Status)
+	}
+}
+
+// TestPausedKinds: a client gets no jobs of paused kinds, and gets them as soon as they are resumed.
+func TestPausedKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := memory.New(memory.Options{})
+		if err := q.PauseKinds(t.Context(), nil, "a"); err != nil {
+			t.Fatal(err)
+		}
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		synctest.Wait()
+		enqueue(t, q, "a", "b")
+		req := claimOne("w", 0)
+		req.Kinds, req.Limit = []string{"a", "b"}, 10
+		if a := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", req)); len(a.Jobs) != 1 || a.Jobs[0].Kind != "b" {
+			t.Fatalf("claim of a paused kind and another: got %+v, want the other", a.Jobs)
+		}
+		req.Kinds, req.Wait = []string{"a"}, 20*time.Second
+		time.AfterFunc(7*time.Second, func() {
+			if err := q.ResumeKinds(t.Context(), nil, "a"); err != nil {
+				t.Error(err)
+			}
+		})
+		begun := time.Now()
+		a := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", req))
+		if took := time.Since(begun); len(a.Jobs) != 1 || took != 7*time.Second {
+			t.Errorf("claim of a kind that is resumed after 7 s: got %+v after %v", a.Jobs, took)
+		}
+	})
+}

@@ -1,0 +1,357 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// A group is the clients that want jobs of the same queues and kinds. Its problem: a thousand
+// workers that each claim, find nothing and sleep would send the database a thousand claims for each
+// job. Its rule: one loop claims for the clients in the order in which they came, each under the
+// name of its own worker. A claim that comes back empty is the answer for all clients that came
+// before it began. Then the loop announces that it sleeps, claims once more, and sleeps until the
+// backend wakes it, the next job is due, or Poll has passed: as a single worker does. So while
+// nothing is due, clients that wait cost nothing. A client that comes while the loop sleeps makes no
+// claim either, if it can wait: the loop would have been woken for a due job.
+//
+// Shown by: TestIdleClients, TestOrderOfClients.
+type group struct {
+	h       *Handler
+	lookout *lookout
+
+	mu        sync.Mutex
+	usedAt    time.Time // when groupOf last returned it
+	clients   []*client // those that wait for a claim, in the order in which they came
+	isRunning bool      // run is running
+	signal    chan struct{}
+	emptyAt   time.Time // when the last claim that came back empty began
+	emptyIn   int       // the announcement that was valid then; 0: none was
+	settles   int64     // how often clients had settled jobs then
+
+	listeners []*listener // those that wait to be woken, in the order in which they came
+	wakes     int         // how often the group was woken
+	isWoken   bool        // no claim that began after the last wake-up has come back empty
+	isOwed    bool        // the wake-up has woken nobody yet
+	escalate  *time.Timer // wakes the next listener if the last one does not claim
+}
+
+// client is a claim of a client.
+type client struct {
+	req       queue.ClaimRequest
+	canWait   bool        // it is answered when there is a job; else after the next empty claim
+	answer    chan claims // gets one answer
+	isServed  bool        // a claim for it is under way
+	isLeaving bool        // it wants an answer as soon as that claim has returned
+}
+
+// claims is the answer to a client.
+type claims struct {
+	jobs []*queue.Job
+	err  error
+}
+
+// groupOf returns the group of these queues and kinds, in whatever order.
+func (h *Handler) groupOf(queues, kinds []string) *group {
+	queues, kinds = slices.Sorted(slices.Values(queues)), slices.Sorted(slices.Values(kinds))
+	key := strings.Join(queues, "\n") + "\n\n" + strings.Join(kinds, "\n")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.groups[key]
+	if g == nil {
+		g = &group{h: h, signal: make(chan struct{}, 1), lookout: h.lookoutOf(queues)}
+		g.lookout.add(g)
+		h.groups[key] = g
+	}
+	g.touch()
+	return g
+}
+
+func (g *group) touch() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.usedAt = time.Now()
+}
+
+// groupKept is how long a group is kept that nobody uses: longer than a sleeping worker is silent.
+const groupKept = 2 * time.Minute
+
+// isUnused reports whether nobody has used the group for long.
+func (g *group) isUnused(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.isRunning && len(g.clients) == 0 && len(g.listeners) == 0 && now.Sub(g.usedAt) > groupKept
+}
+
+// sweep drops the groups that nobody uses, and the lookouts without groups.
+func (h *Handler) sweep(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, g := range h.groups {
+		if g.isUnused(now) {
+			delete(h.groups, key)
+			g.lookout.remove(g)
+		}
+	}
+	for key, l := range h.lookouts {
+		if l.isUnused() {
+			delete(h.lookouts, key)
+			l.end()
+		}
+	}
+}
+
+// notify makes the loop look what has changed.
+func (g *group) notify() {
+	select {
+	case g.signal <- struct{}{}:
+	default:
+	}
+}
+
+// join adds a client, and starts the loop if it does not run.
+func (g *group) join(c *client) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.clients = append(g.clients, c)
+	switch {
+	case !g.isRunning:
+		g.isRunning = true
+		g.h.running.Go(g.run)
+	case !c.canWait || !g.isQuiet():
+		g.notify()
+	}
+}
+
+// isQuiet reports whether no job can have become due since a claim that came back empty: the backend
+// would have woken the group. It does not wake for the end of a job that others wait for, as ordered
+// ones do, because the worker that settles it claims at once. Where the backend cannot wake, the
+// group is quiet until the next poll. The caller holds g.mu.
+func (g *group) isQuiet() bool {
+	if g.settles != g.h.settles.Load() {
+		return false
+	}
+	if !g.lookout.canWake.Load() {
+		return time.Since(g.emptyAt) < g.lookout.poll()
+	}
+	valid := g.lookout.announcement()
+	return valid != 0 && valid == g.emptyIn
+}
+
+// isQuietPoll is isQuiet for a client that only looks again. It is false once in each poll, so that
+// a client finds a job for which the backend has woken nobody.
+func (g *group) isQuietPoll() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isQuiet() && time.Since(g.emptyAt) < g.lookout.poll()
+}
+
+// leave removes a client that waits no longer. If a claim for it is under way, it reports false: the
+// client then gets an answer when that has returned.
+func (g *group) leave(c *client) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.isServed {
+		c.isLeaving = true
+		return false
+	}
+	i := slices.Index(g.clients, c)
+	if i < 0 {
+		return false // it has its answer
+	}
+	g.clients = slices.Delete(g.clients, i, i+1)
+	if len(g.clients) == 0 {
+		g.notify()
+	}
+	return true
+}
+
+// run claims for the clients until there are none.
+func (g *group) run() {
+	if g.isQuietPoll() {
+		g.sleep()
+	}
+	for {
+		c, last, begun := g.first()
+		if c == nil {
+			return
+		}
+		if g.h.isDraining() {
+			g.refuseAll()
+			continue
+		}
+		jobs, err := g.claim(c.req)
+		switch {
+		case err != nil:
+			g.failUntil(last, err)
+		case len(jobs) > 0:
+			g.deliver(c, jobs)
+		default:
+			g.noteEmpty(c, last, begun)
+			g.sleep()
+		}
+	}
+}
+
+// moment is what was true when a claim began.
+type moment struct {
+	at           time.Time
+	wakes        int   // how often the group had been woken
+	announcement int   // the one that was valid
+	settles      int64 // how often clients had settled jobs
+}
+
+// first returns the client to claim for, the last one that is there, and what is true now. If there
+// is no client, the loop ends.
+func (g *group) first() (c, last *client, now moment) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.clients) == 0 {
+		g.isRunning = false
+		return nil, nil, now
+	}
+	c = g.clients[0]
+	c.isServed = true
+	return c, g.clients[len(g.clients)-1], moment{time.Now(), g.wakes, g.lookout.announcement(), g.h.settles.Load()}
+}
+
+// claim claims for a client, without the kinds that are paused.
+func (g *group) claim(req queue.ClaimRequest) ([]*queue.Job, error) {
+	kinds, isPaused, err := g.h.unpaused(req.Kinds)
+	if isPaused || err != nil {
+		return nil, err
+	}
+	req.Kinds = kinds
+	ctx, cancel := g.h.callContext()
+	defer cancel()
+	return g.h.queue.Claim(ctx, req)
+}
+
+// deliver gives jobs to the first client.
+func (g *group) deliver(c *client, jobs []*queue.Job) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.emptyIn = 0
+	g.clients = g.clients[1:]
+	c.answer <- claims{jobs: jobs}
+	g.wakeNext()
+}
+
+// failUntil gives an error to all clients up to last. Those that can wait would fail as well.
+func (g *group) failUntil(last *client, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := slices.Index(g.clients, last) + 1
+	for _, c := range g.clients[:max(n, 1)] { // the first one is served, so it is there
+		c.answer <- claims{err: err}
+	}
+	g.clients = slices.Clone(g.clients[max(n, 1):])
+}
+
+// noteEmpty answers the clients up to last that cannot wait: no job was due for them.
+func (g *group) noteEmpty(served, last *client, begun moment) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	served.isServed = false
+	g.emptyAt, g.emptyIn, g.settles = begun.at, begun.announcement, begun.settles
+	if g.wakes == begun.wakes {
+		g.isWoken, g.isOwed = false, false
+	}
+	var left []*client
+	for i, c := range g.clients {
+		if c.canWait && !c.isLeaving {
+			left = append(left, c)
+		} else {
+			c.answer <- claims{}
+		}
+		if c == last {
+			left = append(left, g.clients[i+1:]...)
+			break
+		}
+	}
+	g.clients = left
+}
+
+// refuseAll tells all clients to connect to a different gateway.
+func (g *group) refuseAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range g.clients {
+		c.answer <- claims{err: errDraining}
+	}
+	g.clients = nil
+}
+
+// sleep returns when a claim may find a job, or when a client cannot wait. It returns at once, after
+// it has announced that the gateway sleeps, if that was not yet done: a job may have come before it.
+func (g *group) sleep() {
+	if g.hasImpatient() {
+		return
+	}
+	ctx, cancel := g.h.callContext()
+	defer cancel()
+	isNew, until, err := g.lookout.announce(ctx)
+	if isNew {
+		return
+	}
+	if poll := g.nextPoll(); err != nil || poll.Before(until) {
+		until = poll
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-g.signal:
+	case <-timer.C:
+	case <-g.h.draining.Done():
+	}
+}
+
+// nextPoll returns when to claim although nothing says that there are jobs.
+func (g *group) nextPoll() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.emptyAt.Add(g.lookout.poll())
+}
+
+// hasImpatient reports whether a client cannot wait, or whether there is none.
+func (g *group) hasImpatient() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.clients) == 0 || slices.ContainsFunc(g.clients, func(c *client) bool { return !c.canWait })
+}
+
+// wake notes that a job may be due.
+func (g *group) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wakes++
+	g.isWoken = true
+	g.notify()
+	g.wakeNext()
+}
+
+// claimFor claims for a client of the API. It returns no jobs if none was due in time.
+func (g *group) claimFor(ctx context.Context, req queue.ClaimRequest, wait time.Duration) claims {
+	c := &client{req: req, canWait: wait > 0, answer: make(chan claims, 1)}
+	g.join(c)
+	var timeout <-chan time.Time
+	if c.canWait {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case got := <-c.answer:
+		return got
+	case <-ctx.Done():
+	case <-timeout:
+	}
+	if g.leave(c) {
+		return claims{}
+	}
+	return <-c.answer
+}

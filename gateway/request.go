@@ -1,0 +1,241 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue"
+)
+
+// request is one call of the API.
+type request struct {
+	*http.Request
+	h      *Handler
+	w      http.ResponseWriter
+	access Access
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	header.Set(wire.HeaderGateway, h.name)
+	if !strings.HasPrefix(r.URL.Path, "/") { // StripPrefix("/errand/", h)
+		r = withPath(r, "/"+r.URL.Path)
+	}
+	route, pattern := h.mux.Handler(r)
+	if pattern != "" {
+		h.mux.ServeHTTP(w, r)
+		return
+	}
+	h.refusePath(w, r, route)
+}
+
+// withPath returns r with a different path.
+func withPath(r *http.Request, path string) *http.Request {
+	clone := *r
+	clone.URL = new(url.URL)
+	*clone.URL = *r.URL
+	clone.URL.Path, clone.URL.RawPath = path, ""
+	return &clone
+}
+
+// refusePath answers a request that no route is for. fallback is the answer of the ServeMux, which
+// knows the methods of a path.
+func (h *Handler) refusePath(w http.ResponseWriter, r *http.Request, fallback http.Handler) {
+	probe := &headerOnly{header: make(http.Header)}
+	fallback.ServeHTTP(probe, r)
+	if allow := probe.header.Get("Allow"); allow != "" {
+		w.Header().Set("Allow", allow)
+		writeError(w, failed(wire.CodeMethod, "%s is not for this path: use %s", r.Method, allow))
+		return
+	}
+	writeError(w, failed(wire.CodeNotFound, "no such path: see /openapi.json"))
+}
+
+// headerOnly is a ResponseWriter that keeps the headers.
+type headerOnly struct{ header http.Header }
+
+func (w *headerOnly) Header() http.Header         { return w.header }
+func (w *headerOnly) Write(b []byte) (int, error) { return len(b), nil }
+func (w *headerOnly) WriteHeader(int)             {}
+
+// serve returns the handler of a route.
+func (h *Handler) serve(r route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		q := &request{Request: hr, h: h, w: w}
+		answer, err := q.answer(r)
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		if q.write(answer) != nil {
+			if c, ok := answer.(giver); ok {
+				c.giveBack()
+			}
+		}
+	})
+}
+
+// giver is an answer that has to be taken back if the client does not get it.
+type giver interface{ giveBack() }
+
+// answer authorizes the request and calls the route's function.
+func (q *request) answer(r route) (any, error) {
+	if !r.isOpen {
+		if q.access = q.h.accessOf(q.Request); q.access.isZero() {
+			return nil, failed(wire.CodeToken, "send a token that this gateway knows as Authorization: Bearer TOKEN")
+		}
+		if err := q.access.check(); err != nil {
+			return nil, err
+		}
+		if q.access.May&r.need != r.need {
+			return nil, failed(wire.CodeForbidden, "%s may not %v: it may %v", q.access.Name, r.need, q.access.May)
+		}
+	}
+	if q.Method == http.MethodPost {
+		q.Body = http.MaxBytesReader(q.w, q.Body, q.h.options.MaxBody)
+		if media, _, err := mime.ParseMediaType(q.Header.Get("Content-Type")); err != nil || media != "application/json" {
+			return nil, failed(wire.CodeMediaType,
+				"Content-Type must be application/json: with curl use --json")
+		}
+	}
+	return r.serve(q)
+}
+
+// read decodes the body into v. An unknown field is an error: it may be a misspelt one. A client that
+// sends its body too slowly loses its connection.
+func (q *request) read(v any) error {
+	control := http.NewResponseController(q.w)
+	_ = control.SetReadDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	d := json.NewDecoder(q.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("the body has more than one JSON value")
+		}
+	}
+	return q.unreadable(err)
+}
+
+// unreadable returns what the client is told of a body that cannot be read.
+func (q *request) unreadable(err error) error {
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		e := failed(wire.CodeTooLarge, "the body is longer than %d bytes", tooLong.Limit)
+		e.Field = "body"
+		return e
+	}
+	e := failed(wire.CodeMalformed, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		e.Field = t.Field
+		e.Message = fmt.Sprintf("%s: a JSON %s where %v is expected", t.Field, t.Value, t.Type)
+	} else if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
+		e.Field = strings.Trim(name, `"`)
+	}
+	return e
+}
+
+// checkLength returns an error if a list of the request has too many elements, or none.
+func (q *request) checkLength(field string, n int) error {
+	switch most := q.h.options.MaxJobs; {
+	case n > most:
+		e := failed(wire.CodeTooLarge, "%d elements: at most %d in one request", n, most)
+		e.Field = field
+		return e
+	case n == 0:
+		return invalid(field, "empty")
+	}
+	return nil
+}
+
+// checkQueue returns an error unless the client may use the queue.
+func (q *request) checkQueue(field, name string) error {
+	if q.access.mayUse(name) {
+		return nil
+	}
+	e := failed(wire.CodeForbidden, "%s may not use the queue %.200q", q.access.Name, name)
+	e.Field = field
+	return e
+}
+
+// checkWorker returns an error unless the client may use the worker's name.
+func (q *request) checkWorker(field, name string) error {
+	if strings.HasPrefix(name, q.access.Workers) {
+		return nil
+	}
+	e := failed(wire.CodeForbidden, "%s may only use names of workers that begin with %q", q.access.Name, q.access.Workers)
+	e.Field = field
+	return e
+}
+
+// write writes an answer of status 200. The error means that the client may not get it.
+func (q *request) write(answer any) error {
+	if err := context.Cause(q.Context()); err != nil {
+		return err
+	}
+	control := http.NewResponseController(q.w)
+	_ = control.SetWriteDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	q.w.Header().Set("Content-Type", "application/json")
+	if text, ok := answer.([]byte); ok {
+		_, err := q.w.Write(text)
+		return err
+	}
+	e := json.NewEncoder(q.w)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(answer); err != nil {
+		return err
+	}
+	return control.Flush()
+}
+
+// fail answers with an error.
+func (q *request) fail(err error) {
+	if q.Context().Err() != nil {
+		return // the client has hung up
+	}
+	e := q.h.explain(err)
+	if e.logged != nil {
+		q.h.options.Logger.Error("errand: gateway: request failed", "path", q.URL.Path, "client", q.access.Name, "error", e.logged)
+	}
+	writeError(q.w, e)
+}
+
+func writeError(w http.ResponseWriter, e *apiError) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	status := cmp.Or(wire.Status[e.Code], http.StatusInternalServerError)
+	switch status {
+	case http.StatusUnauthorized:
+		header.Set("WWW-Authenticate", "Bearer")
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		header.Set("Retry-After", "1")
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(wire.ErrorAnswer{Error: e.told}) // the client may have hung up
+}
+
+// has returns the backend's capability T. The error says that it has not.
+func has[T any](q queue.Queue, name string) (T, error) {
+	c, ok := queue.As[T](q)
+	if !ok {
+		return c, failed(wire.CodeNotSupported, "the gateway's backend is no %s", name)
+	}
+	return c, nil
+}

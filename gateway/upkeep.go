@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+const (
+	// maxReclaim is how many jobs one call reclaims.
+	maxReclaim = 1000
+	// pruneInterval is how often the gateway prunes.
+	pruneInterval = time.Minute
+	// scheduleInterval is how often the gateway looks for schedules, at least.
+	scheduleInterval = 5 * time.Second
+)
+
+// keepUp does what workers with a connection to the database do beside their work, until the gateway
+// is closed: it reclaims expired jobs, fires schedules and prunes. Several gateways, and workers
+// beside them, may do so at once.
+func (h *Handler) keepUp() {
+	reclaimer, _ := queue.As[queue.Reclaimer](h.queue)
+	runner, _ := queue.As[queue.ScheduleRunner](h.queue)
+	pruner, _ := queue.As[queue.Pruner](h.queue)
+	reclaim, fire, prune := time.NewTimer(h.options.Reclaim), time.NewTimer(0), time.NewTimer(pruneInterval)
+	for {
+		var err error
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-reclaim.C:
+			err = h.reclaimAll(reclaimer)
+			reclaim.Reset(h.options.Reclaim)
+		case <-fire.C:
+			var next time.Duration
+			next, err = h.fire(runner)
+			fire.Reset(next)
+		case <-prune.C:
+			h.sweep(time.Now())
+			err = h.prune(pruner)
+			prune.Reset(pruneInterval)
+		}
+		if err != nil && h.ctx.Err() == nil {
+			h.options.Logger.Warn("errand: gateway: upkeep failed, will retry", "error", err)
+		}
+	}
+}
+
+// upkeepContext returns a context for a call that ends with the gateway.
+func (h *Handler) upkeepContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(h.ctx, callTimeout)
+}
+
+// reclaimAll reclaims all jobs whose leases have expired.
+func (h *Handler) reclaimAll(r queue.Reclaimer) error {
+	if r == nil {
+		return nil
+	}
+	ctx, cancel := h.upkeepContext()
+	defer cancel()
+	for {
+		jobs, err := r.Reclaim(ctx, maxReclaim)
+		for _, j := range jobs {
+			h.options.Logger.Warn("errand: lease expired, job reclaimed", "id", j.ID, "kind", j.Kind, "queue", j.Queue,
+				"attempt", j.Attempt, "error", j.LastError)
+		}
+		if err != nil || len(jobs) < maxReclaim {
+			return err
+		}
+	}
+}
+
+// fire enqueues the jobs of schedules whose tick has come. It returns after how long to do so again.
+func (h *Handler) fire(r queue.ScheduleRunner) (again time.Duration, err error) {
+	if r == nil {
+		return time.Hour, nil
+	}
+	ctx, cancel := h.upkeepContext()
+	defer cancel()
+	_, next, err := r.FireSchedules(ctx)
+	if err != nil || next < 0 || next > scheduleInterval {
+		return scheduleInterval, err
+	}
+	return max(next, time.Millisecond), nil
+}
+
+// prune removes ended jobs after their retention, as many as it can in the time of one call.
+func (h *Handler) prune(p queue.Pruner) error {
+	if p == nil {
+		return nil
+	}
+	ctx, cancel := h.upkeepContext()
+	defer cancel()
+	for {
+		if _, more, err := p.Prune(ctx); err != nil || !more {
+			return err
+		}
+	}
+}
