@@ -322,3 +322,35 @@ func TestPausedKinds(t *testing.T) {
 		}
 	})
 }
+
+// TestLateClient: a claim that comes back empty is no answer for a client that came after it began,
+// whatever other clients do meanwhile.
+func TestLateClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newCounting()
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		leaving, leave := context.WithCancel(t.Context())
+		late := make(chan []wire.Claimed, 1)
+		q.after = func() {
+			if q.claims.Load() != 3 { // two before the first client sleeps, and that of the wake-up
+				return
+			}
+			leave()
+			time.Sleep(time.Millisecond)
+			enqueue(t, q, "a", "b")
+			go func() { late <- read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("late", 0))).Jobs }()
+			time.Sleep(time.Millisecond)
+		}
+		go send(h, "POST", "/v1/claim", claimOne("first", time.Minute))
+		synctest.Wait()
+		go sendIn(leaving, h, "POST", "/v1/claim", claimOne("leaves", time.Minute))
+		synctest.Wait()
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Queue: "q", Kind: "k", Delay: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if jobs := <-late; len(jobs) != 1 {
+			t.Errorf("client that came while an empty claim was under way: got %d jobs, want the second of two", len(jobs))
+		}
+	})
+}

@@ -27,6 +27,7 @@ type group struct {
 	mu        sync.Mutex
 	usedAt    time.Time // when groupOf last returned it
 	clients   []*client // those that wait for a claim, in the order in which they came
+	arrivals  int       // how many clients have joined
 	isRunning bool      // run is running
 	signal    chan struct{}
 	emptyAt   time.Time // when the last claim that came back empty began
@@ -45,6 +46,7 @@ type client struct {
 	req       queue.ClaimRequest
 	canWait   bool        // it is answered when there is a job; else after the next empty claim
 	answer    chan claims // gets one answer
+	arrival   int         // its number among the clients of the group
 	isServed  bool        // a claim for it is under way
 	isLeaving bool        // it wants an answer as soon as that claim has returned
 }
@@ -117,6 +119,8 @@ func (g *group) notify() {
 func (g *group) join(c *client) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.arrivals++
+	c.arrival = g.arrivals
 	g.clients = append(g.clients, c)
 	switch {
 	case !g.isRunning:
@@ -176,7 +180,7 @@ func (g *group) run() {
 		g.sleep()
 	}
 	for {
-		c, last, begun := g.first()
+		c, begun := g.first()
 		if c == nil {
 			return
 		}
@@ -187,11 +191,11 @@ func (g *group) run() {
 		jobs, err := g.claim(c.req)
 		switch {
 		case err != nil:
-			g.failUntil(last, err)
+			g.failBefore(begun, err)
 		case len(jobs) > 0:
 			g.deliver(c, jobs)
 		default:
-			g.noteEmpty(c, last, begun)
+			g.noteEmpty(c, begun)
 			g.sleep()
 		}
 	}
@@ -200,23 +204,23 @@ func (g *group) run() {
 // moment is what was true when a claim began.
 type moment struct {
 	at           time.Time
+	arrivals     int   // how many clients had joined
 	wakes        int   // how often the group had been woken
 	announcement int   // the one that was valid
 	settles      int64 // how often clients had settled jobs
 }
 
-// first returns the client to claim for, the last one that is there, and what is true now. If there
-// is no client, the loop ends.
-func (g *group) first() (c, last *client, now moment) {
+// first returns the client to claim for, and what is true now. If there is no client, the loop ends.
+func (g *group) first() (c *client, now moment) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.clients) == 0 {
 		g.isRunning = false
-		return nil, nil, now
+		return nil, now
 	}
 	c = g.clients[0]
 	c.isServed = true
-	return c, g.clients[len(g.clients)-1], moment{time.Now(), g.wakes, g.lookout.announcement(), g.h.settles.Load()}
+	return c, moment{time.Now(), g.arrivals, g.wakes, g.lookout.announcement(), g.h.settles.Load()}
 }
 
 // claim claims for a client, without the kinds that are paused.
@@ -241,19 +245,17 @@ func (g *group) deliver(c *client, jobs []*queue.Job) {
 	g.wakeNext()
 }
 
-// failUntil gives an error to all clients up to last. Those that can wait would fail as well.
-func (g *group) failUntil(last *client, err error) {
+// failBefore gives the error of a claim to all clients that had come when it began. Those that can
+// wait would fail as well.
+func (g *group) failBefore(begun moment, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := slices.Index(g.clients, last) + 1
-	for _, c := range g.clients[:max(n, 1)] { // the first one is served, so it is there
-		c.answer <- claims{err: err}
-	}
-	g.clients = slices.Clone(g.clients[max(n, 1):])
+	g.answerIf(claims{err: err}, func(c *client) bool { return c.arrival <= begun.arrivals })
 }
 
-// noteEmpty answers the clients up to last that cannot wait: no job was due for them.
-func (g *group) noteEmpty(served, last *client, begun moment) {
+// noteEmpty notes that a claim came back empty. It is the answer for the clients that had come when
+// it began and cannot wait.
+func (g *group) noteEmpty(served *client, begun moment) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	served.isServed = false
@@ -261,29 +263,25 @@ func (g *group) noteEmpty(served, last *client, begun moment) {
 	if g.wakes == begun.wakes {
 		g.isWoken, g.isOwed = false, false
 	}
-	var left []*client
-	for i, c := range g.clients {
-		if c.canWait && !c.isLeaving {
-			left = append(left, c)
-		} else {
-			c.answer <- claims{}
+	g.answerIf(claims{}, func(c *client) bool { return c.arrival <= begun.arrivals && (!c.canWait || c.isLeaving) })
+}
+
+// answerIf gives an answer to the clients for which isMeant returns true. The caller holds g.mu.
+func (g *group) answerIf(answer claims, isMeant func(*client) bool) {
+	g.clients = slices.DeleteFunc(g.clients, func(c *client) bool {
+		if !isMeant(c) {
+			return false
 		}
-		if c == last {
-			left = append(left, g.clients[i+1:]...)
-			break
-		}
-	}
-	g.clients = left
+		c.answer <- answer
+		return true
+	})
 }
 
 // refuseAll tells all clients to connect to a different gateway.
 func (g *group) refuseAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, c := range g.clients {
-		c.answer <- claims{err: errDraining}
-	}
-	g.clients = nil
+	g.answerIf(claims{err: errDraining}, func(*client) bool { return true })
 }
 
 // sleep returns when a claim may find a job, or when a client cannot wait. It returns at once, after

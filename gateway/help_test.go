@@ -116,6 +116,7 @@ type counting struct {
 	calls  atomic.Int64
 	claims atomic.Int64
 	before func() // called before each claim, if not nil
+	after  func() // called after each claim, before it returns, if not nil
 }
 
 func newCounting() *counting { return &counting{Queue: memory.New(memory.Options{})} }
@@ -126,7 +127,11 @@ func (c *counting) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 	if c.before != nil {
 		c.before()
 	}
-	return c.Queue.Claim(ctx, req)
+	jobs, err := c.Queue.Claim(ctx, req)
+	if c.after != nil {
+		c.after()
+	}
+	return jobs, err
 }
 
 func (c *counting) Sleep(ctx context.Context, worker string, queues []string) (time.Duration, error) {
