@@ -54,6 +54,8 @@
 //	failures    how many calls in a row have failed
 //	failed_for  how long they have failed
 //	poll        how often the worker polls
+//	kinds       kinds whose jobs go to the named queue, which the worker does not serve
+//	queues      queues that the worker serves
 //	interrupted how many jobs were released at shutdown although their handlers ran
 //	unstarted   how many jobs were released at shutdown before their handlers ran
 //	free, held  connections of the pool that are left, and what holds the others

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -52,4 +53,47 @@ func testGivenBack(t *testing.T, q queue.Queue, delay time.Duration, err error) 
 	}
 	time.Sleep(takes)
 	w.stop()
+}
+
+// TestLimitedRetryStartsWhenDue: a retried job of a limited queue starts when it is due. The place
+// that it leaves is free at once, which must not make the worker forget when that is.
+func TestLimitedRetryStartsWhenDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 0)
+		if err := q.SetRules(t.Context(), nil, queue.Rule{Running: 2}); err != nil {
+			t.Fatal(err)
+		}
+		enqueue(t, q, newTask(0))
+		testGivenBack(t, deaf{q}, 7*time.Second, queue.RetryAfter(7*time.Second, errPlain))
+	})
+}
+
+// TestLaterDueIsKept: two jobs were retried while the worker sleeps, and somebody else takes the
+// first one when it is due. The second one starts when it is due nevertheless.
+func TestLaterDueIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newQueue(t, 2)
+		began := time.Now()
+		isStolen := false
+		q := &meddled{inner, func(ctx context.Context, c call) error {
+			if at := time.Since(began); c.operation == "claim" && at >= 2*time.Second && !isStolen {
+				isStolen = true
+				jobs, err := inner.Claim(ctx, queue.ClaimRequest{Queues: []string{"default"}, Limit: 1, Lease: time.Hour, Worker: "thief"})
+				if err != nil || len(jobs) != 1 {
+					t.Errorf("the thief got %d jobs, error %v", len(jobs), err)
+				}
+			}
+			return nil
+		}}
+		var seen []time.Duration
+		w := start(t, queue.Worker{Backend: plain(q), Poll: 20 * time.Second, Concurrency: 1, Handler: queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+			seen = append(seen, time.Since(began).Round(10*time.Millisecond))
+			return queue.RetryAfter([]time.Duration{0, 2 * time.Second, 9 * time.Second}[job.ID], errPlain)
+		})})
+		time.Sleep(10 * time.Second)
+		w.stop()
+		if want := []time.Duration{0, 0, 9 * time.Second}; !slices.Equal(seen, want) {
+			t.Errorf("started at %v, want %v", seen, want)
+		}
+	})
 }

@@ -78,7 +78,8 @@ func eventOf(o Outcome, took time.Duration) Event {
 	return e
 }
 
-// eventsOf returns the events of a batch that Settle has recorded, except for the lost jobs.
+// eventsOf returns the events of a batch that Settle has recorded, except for the lost jobs. The
+// caller holds r.mu, because an Extend under way may change isAsked.
 func eventsOf(batch []*heldJob, lost []*Job) []Event {
 	events := make([]Event, 0, len(batch))
 	for _, h := range batch {

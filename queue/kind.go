@@ -20,7 +20,7 @@ type Kind[T any] struct {
 	// jobs of the kind exist.
 	Name string
 	// Queue, Priority, MaxAttempts and Ordered are copied to the jobs that New makes. Their zero
-	// values mean the same as in [Job].
+	// values mean the same as in [Job]. A [Worker] that is to run the jobs must serve Queue.
 	Queue       string
 	Priority    int32
 	MaxAttempts int
@@ -97,7 +97,7 @@ func misfitText(err error) string {
 // job whose payload is still encoded ([EncodingHeader]) is retried: a worker that has the
 // middleware can run it. Handle panics if mux already handles the kind; see [Mux.Handle].
 func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
-	mux.register(k.Name, route{timeout: k.Timeout, handler: Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
+	mux.register(k.Name, route{timeout: k.Timeout, queue: k.Queue, handler: Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
 		v, err := k.argsOrAnswer(job)
 		if err != nil {
 			return err

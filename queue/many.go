@@ -87,7 +87,7 @@ func (k Kind[T]) HandleMany(mux *Mux, how Many, fn func(ctx context.Context, job
 	if holdsConn(h) {
 		panic(errManyInTx("HandleMany", k.Name))
 	}
-	mux.register(k.Name, route{handler: h, timeout: k.Timeout, isMany: true})
+	mux.register(k.Name, route{handler: h, timeout: k.Timeout, queue: k.Queue, isMany: true})
 }
 
 // member is a job that waits for a call of HandleMany's function, or is in one.

@@ -30,6 +30,7 @@ type Mux struct {
 type route struct {
 	handler Handler
 	timeout time.Duration // of the Kind; 0 means the worker's, below 0 no limit
+	queue   string        // of the Kind; "" if it has none of its own
 	isMany  bool          // of HandleMany
 	place   string        // file and line of the registration
 }
@@ -151,4 +152,32 @@ func (m *Mux) timeout(kind string) time.Duration {
 		return inner.timeout(kind)
 	}
 	return r.timeout
+}
+
+// queueOf returns the Queue of a kind, or "". Like timeout, it asks an inner Mux.
+func (m *Mux) queueOf(kind string) string {
+	r, _ := m.route(kind)
+	if inner, ok := As[*Mux](r.handler); ok && r.queue == "" {
+		return inner.queueOf(kind)
+	}
+	return r.queue
+}
+
+// warnUnserved logs the kinds whose jobs go to queues that the worker does not serve. A different
+// worker may serve them, so this is no error.
+func (r *run) warnUnserved() {
+	mux, ok := As[*Mux](r.Handler)
+	if !ok {
+		return
+	}
+	kinds := make(map[string][]string) // by queue
+	for _, kind := range mux.Kinds() {
+		if queue := mux.queueOf(kind); queue != "" && !slices.Contains(r.Queues, queue) {
+			kinds[queue] = append(kinds[queue], kind)
+		}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(kinds)) {
+		r.Logger.Warn("errand: handles kinds whose jobs go to a queue that this worker does not serve, runs none of them",
+			"queue", queue, "kinds", kinds[queue], "queues", r.Queues)
+	}
 }

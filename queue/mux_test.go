@@ -2,6 +2,8 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +139,39 @@ func sleepUntil(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
+}
+
+// TestUnservedQueues: a worker warns once of each queue that a kind names and it does not serve. It
+// knows nothing of the queues that jobs name themselves, and of handlers without a Kind.
+func TestUnservedQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queuetest.New(queuetest.Options{})
+		fn := func(context.Context, *queue.Job, int) error { return nil }
+		many := func(_ context.Context, jobs []*queue.Job, _ []int) []error { return make([]error, len(jobs)) }
+		inner, mux := queue.NewMux(), queue.NewMux()
+		queue.Kind[int]{Name: "b", Queue: "slow"}.Handle(inner, fn)
+		mux.Handle("b", queue.Chain(inner))
+		queue.Kind[int]{Name: "a", Queue: "slow"}.Handle(mux, fn)
+		queue.Kind[int]{Name: "c", Queue: "bulk"}.HandleMany(mux, queue.Many{}, many)
+		queue.Kind[int]{Name: "served", Queue: "fast"}.Handle(mux, fn)
+		queue.NewKind[int]("anywhere").Handle(mux, fn)
+		mux.Handle("other", taking(0))
+
+		w := start(t, queue.Worker{Backend: q, Handler: queue.Chain(mux), Queues: []string{"default", "fast"}})
+		time.Sleep(time.Hour)
+		w.stop()
+		var got []string
+		for _, record := range w.log.find(t, "a queue that this worker does not serve") {
+			got = append(got, fmt.Sprintf("%v %v %v %v", record["level"], record["queue"], record["kinds"], record["queues"]))
+		}
+		if want := []string{"WARN bulk [c] [default fast]", "WARN slow [a b] [default fast]"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		w = start(t, queue.Worker{Backend: q, Handler: mux, Queues: []string{"slow", "fast", "bulk"}})
+		time.Sleep(time.Hour)
+		w.stop()
+		w.log.wantLogged(t, 0, "does not serve")
+	})
 }
 
 // TestZeroMux: like http.ServeMux, the zero value is an empty Mux.

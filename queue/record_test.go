@@ -3,6 +3,7 @@ package queue_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -123,5 +124,20 @@ func TestFilterRunningFor(t *testing.T) {
 		if _, err := f.Checked(); err == nil || err.Error() != want {
 			t.Errorf("%+v: got %v, want %s", f, err, want)
 		}
+	}
+}
+
+// TestFilterNext: the pages of a list end behind the lowest ID, also where IDs are 0 and below.
+func TestFilterNext(t *testing.T) {
+	ids := []int64{math.MaxInt64, math.MaxInt64 - 1, 2, 1, 0, -1, -2, math.MinInt64 + 1, math.MinInt64}
+	f := queue.Filter{Limit: 1}
+	for i, id := range ids {
+		if to := f.UpTo(); id > to || i > 0 && ids[i-1] <= to {
+			t.Errorf("behind job %d: Before %d lets IDs up to %d through, want job %d next", ids[max(i-1, 0)], f.Before, to, id)
+		}
+		f.Before = f.Next([]queue.Record{{Job: queue.Job{ID: id}}})
+	}
+	if f.Before != 0 {
+		t.Errorf("behind the lowest ID: Before is %d", f.Before)
 	}
 }

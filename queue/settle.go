@@ -192,19 +192,18 @@ func (r *run) setLockedAside(locked []*heldJob) {
 // endHolds ends the worker's hold on jobs that are settled or lost, and notes when the retried and
 // released jobs are due. A limited queue has room for another job now.
 func (r *run) endHolds(batch []*heldJob, lost []*Job) {
-	var events []Event
-	if r.Observe != nil {
-		events = eventsOf(batch, lost) // before noteSettled clears the batch
-	}
-	r.noteSettled(batch, lost)
+	events := r.noteSettled(batch, lost)
 	signal(r.room)
 	r.observe(events...)
 }
 
-// noteSettled is endHolds without its signal and events.
-func (r *run) noteSettled(batch []*heldJob, lost []*Job) {
+// noteSettled is endHolds without its signal. It returns the events for Observe.
+func (r *run) noteSettled(batch []*heldJob, lost []*Job) (events []Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.Observe != nil {
+		events = eventsOf(batch, lost) // before settled clears the jobs
+	}
 	now, letsOthers := time.Now(), false
 	minute := r.minuteNow()
 	for _, h := range batch {
@@ -228,4 +227,5 @@ func (r *run) noteSettled(batch []*heldJob, lost []*Job) {
 	if letsOthers && r.held.unfinished() == 0 {
 		signal(r.drained)
 	}
+	return events
 }

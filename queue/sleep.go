@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -79,31 +80,40 @@ func (r *run) awaitJobs(ctx context.Context, until time.Time) (isAsleep bool) {
 	}
 }
 
+// maxDue is how many times of jobs that are due again the worker keeps.
+const maxDue = 1000
+
 // noteDue notes that a job that this worker has released or retried is due at that time. The claim
-// loop claims then, even if it would sleep for longer. The caller holds r.mu.
+// loop claims then, even if it would sleep for longer. Of more than maxDue times it forgets the
+// latest: the next call of Sleep, or the poll, finds those jobs. The caller holds r.mu.
 func (r *run) noteDue(at time.Time) {
-	if r.dueAgain.IsZero() || at.Before(r.dueAgain) {
-		r.dueAgain = at
+	i, isNoted := slices.BinarySearchFunc(r.dueAgain, at, time.Time.Compare)
+	if isNoted || i == maxDue {
+		return
+	}
+	r.dueAgain = slices.Insert(r.dueAgain[:min(len(r.dueAgain), maxDue-1)], i, at)
+	if i == 0 {
 		signal(r.soon)
 	}
 }
 
-// forgetDue forgets the job that noteDue has noted if it is due by now, because a claim follows. If
-// another job is due later, the next call of Sleep finds it.
+// forgetDue forgets the jobs that noteDue has noted if they are due by now, because a claim follows.
 func (r *run) forgetDue(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.dueAgain.After(now) {
-		r.dueAgain = time.Time{}
+	n, isNoted := slices.BinarySearchFunc(r.dueAgain, now, time.Time.Compare)
+	if isNoted {
+		n++
 	}
+	r.dueAgain = slices.Delete(r.dueAgain, 0, n)
 }
 
-// beforeDue returns end, or the time that noteDue has noted if that is sooner.
+// beforeDue returns end, or the first time that noteDue has noted if that is sooner.
 func (r *run) beforeDue(end time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.dueAgain.IsZero() && r.dueAgain.Before(end) {
-		return r.dueAgain
+	if len(r.dueAgain) > 0 && r.dueAgain[0].Before(end) {
+		return r.dueAgain[0]
 	}
 	return end
 }

@@ -23,7 +23,8 @@ type Worker struct {
 	// the worker claims only the Mux's kinds.
 	Handler Handler
 	// Queues are the queues to serve, in priority order: the worker claims jobs of the second queue
-	// only while the first has none that are due. Empty means [DefaultQueue].
+	// only while the first has none that are due. Empty means [DefaultQueue]. Run logs a warning for
+	// each other queue that a [Kind] of its Mux names: the worker runs no jobs there.
 	Queues []string
 	// Weights let queues take turns to be claimed from first: of as many claims as the weights add
 	// up to, each queue comes first in as many as it has weight. The other queues follow in that
@@ -260,7 +261,7 @@ type run struct {
 	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
 	paused     []string             // the kinds that are paused
 	hints      hints                // jobs that the backend says may be cancelled
-	dueAgain   time.Time            // when the first released or retried job is due; zero if none is
+	dueAgain   []time.Time          // when released and retried jobs are due, in order; at most maxDue
 
 	results     ResultKeeper  // nil if the backend keeps none
 	hasProgress chan struct{} // signals the progress loop
@@ -328,6 +329,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	r.warnUnserved()
 	var upkeep, leases sync.WaitGroup
 	settling, abortSettling := context.WithCancel(context.WithoutCancel(ctx))
 	defer abortSettling()

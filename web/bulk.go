@@ -31,8 +31,10 @@ const (
 	bulkBatch  = 1000
 	bulkTime   = 2 * time.Second
 	maxCounted = 10_000 // jobs that a preview counts
-	// previewTime is how long a preview counts, so that its page does not take long.
+	// previewTime is how long a preview counts, and farTime how long it looks for the first job, so
+	// that its page does not take long.
 	previewTime = 150 * time.Millisecond
+	farTime     = 200 * time.Millisecond
 	examples    = 10
 )
 
@@ -87,7 +89,8 @@ type bulkPage struct {
 	Button   string
 	Filter   []field
 	Count    int
-	IsMore   bool // there are more than Count
+	IsMore   bool         // there are more than Count
+	Further  template.URL // the query of the preview that looks further, if this one has found none
 	Examples []jobRow
 	IDs      string       // of all jobs, if there are few; otherwise ""
 	Max      int64        // the highest ID

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"html/template"
 	"maps"
 	"slices"
 	"strconv"
@@ -60,11 +61,11 @@ func (q *request) countTicked(ctx context.Context, f queue.Filter, page *bulkPag
 	return nil
 }
 
-// count counts the jobs of the filter, up to maxCounted, and for about previewTime unless it finds
-// none.
+// count counts the jobs of the filter, up to maxCounted, and for about previewTime. If it finds none
+// in farTime, the person looks further from there.
 func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) error {
 	var ids []string
-	f.Before, f.Limit, f.Bare = 0, maxListed, f.Key == ""
+	f.Limit, f.Bare = maxListed, f.Key == ""
 	for began := time.Now(); ; {
 		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
 		if err != nil {
@@ -84,8 +85,12 @@ func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) err
 			break
 		}
 		took := time.Since(began)
-		if page.Count >= maxCounted || page.Count > 0 && took > previewTime || took > callTimeout/2 {
-			page.IsMore, page.Max = true, max(page.Max, next)
+		if page.Count == 0 && took > farTime {
+			page.IsMore, page.Further = true, furtherQuery(page, f, next)
+			break
+		}
+		if page.Count >= maxCounted || page.Count > 0 && took > previewTime {
+			page.IsMore = true
 			break
 		}
 		f.Before = next
@@ -94,6 +99,14 @@ func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) err
 		page.IDs = strings.Join(ids, ",")
 	}
 	return nil
+}
+
+// furtherQuery returns the query of a preview that begins below a job.
+func furtherQuery(page *bulkPage, f queue.Filter, before int64) template.URL {
+	query := fieldsOf(f)
+	query.Set("action", page.Action)
+	query.Set("before", strconv.FormatInt(before, 10))
+	return template.URL(query.Encode())
 }
 
 // showExamples adds jobs to the page, with what a list without texts leaves out.

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"path/filepath"
@@ -27,15 +28,23 @@ func TestPostgres(t *testing.T) {
 	testDatabase(t, q, db, `ALTER TABLE errand.audit ADD CHECK (false) NOT VALID`)
 }
 
+// slowly lists workers slowly.
+type slowly struct{ *postgres.Backend }
+
+func (b slowly) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+	time.Sleep(100 * time.Millisecond)
+	return b.Backend.Workers(ctx)
+}
+
 // TestLockedTable: while a transaction has locked the table, the page of a job says so, also to a
-// person who has seen the job before.
+// person who has just seen the job, whose answer was slow and is therefore kept for long.
 func TestLockedTable(t *testing.T) {
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := siteOf(t, q, web.Options{})
+	s := siteOf(t, slowly{q}, web.Options{})
 	if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "a"}); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,6 @@ func health(q *request) error {
 		}
 	}
 	v := q.view("Health", page)
-	v.Late = lateText(q.now, []lateness{{"Health", r.At, r.Err}})
+	v.showAges(late("Health", r))
 	return q.render("health", v)
 }

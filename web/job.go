@@ -128,7 +128,9 @@ func (q *request) noJob(id int64, status int, a *ops.Answer) error {
 
 // lockedJob says who has locked the whole table, if that is why the job could not be read in time.
 func (q *request) lockedJob(id int64, err error) error {
-	a := q.h.samples.answers.of(id).get(withPatience(q.Context(), callTimeout+time.Second)).Value
+	answers := q.h.samples.answers.of(id)
+	answers.outdate(q.now) // the lock may be newer
+	a := answers.get(withPatience(q.Context(), callTimeout+time.Second)).Value
 	if len(a.Reasons) == 0 || a.Reasons[0].ID != "table-locked" {
 		return err
 	}

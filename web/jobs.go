@@ -54,7 +54,7 @@ func jobs(q *request) error {
 		return q.render("jobs", v)
 	}
 	list := q.h.samples.lists.of(f).get(q.Context())
-	v.Late = lateText(q.now, []lateness{{"Jobs", list.At, list.Err}})
+	v.showAges(late("Jobs", list))
 	page.Jobs = q.jobRows(list.Value.Jobs)
 	fields := fieldsOf(f)
 	page.IsNarrow = len(fields) > 0
@@ -99,7 +99,7 @@ func filterOf(query url.Values) (f queue.Filter, err error) {
 		return f, err
 	}
 	if text := strings.TrimSpace(query.Get("for")); text != "" {
-		if f.RunningFor, err = time.ParseDuration(text); err != nil {
+		if f.RunningFor, err = time.ParseDuration(text); err != nil || f.RunningFor <= 0 { // 0 would mean all jobs
 			return f, &queue.InvalidError{Field: "Running for", Problem: "not a time such as 90s, 10m or 2h"}
 		}
 	}

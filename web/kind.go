@@ -45,8 +45,8 @@ func kindPage(q *request) error {
 		}
 	}
 	v := q.view("Kind "+name, page)
-	v.Late = lateText(q.now, []lateness{{"Paused kinds", paused.At, paused.Err}, {"Statistics", hour.At, hour.Err},
-		{"Run times", times.At, times.Err}, {"Errors", failed.At, failed.Err}, {"Jobs", newest.At, newest.Err}})
+	v.showAges(late("Paused kinds", paused), late("Statistics", hour),
+		late("Run times", times), late("Errors", failed), late("Jobs", newest))
 	return q.render("kind", v)
 }
 

@@ -66,8 +66,8 @@ func kinds(q *request) error {
 	slices.SortFunc(page.Kinds, func(a, b kindRow) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
 	tidyCounts(page.Kinds, !newest.At.IsZero(), func(row *kindRow) *[]statusCount { return &row.Jobs })
 	v := q.view("Kinds", page)
-	v.Late = lateText(q.now, []lateness{{"Kinds", newest.At, newest.Err}, {"Paused kinds", paused.At, paused.Err}, {"Statistics", hour.At, hour.Err},
-		{"Errors", failed.At, failed.Err}})
+	v.showAges(late("Kinds", newest), late("Paused kinds", paused), late("Statistics", hour),
+		late("Errors", failed))
 	return q.render("kinds", v)
 }
 

@@ -55,9 +55,9 @@ func overview(q *request) error {
 	all := q.readAll()
 	crew, hour := q.h.samples.crew.get(q.Context()), q.h.samples.hour.get(q.Context())
 	dead := q.h.samples.lists.of(queue.Filter{Status: queue.StatusDead, Limit: 5}).get(q.Context())
-	late := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true}).get(q.Context())
+	expired := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true}).get(q.Context())
 	page := overviewPage{
-		Verdict: all.verdict(late, crew),
+		Verdict: all.verdict(expired, crew),
 		Totals:  totals(all.counts),
 		Queues:  all.rows(),
 		Dead:    q.jobRows(dead.Value.Jobs),
@@ -66,8 +66,8 @@ func overview(q *request) error {
 	page.Chart = newChart(hour, q.now)
 	page.Workers, _ = workersNote(crew)
 	v := q.view("Overview", page)
-	v.Late = lateText(q.now, append(all.errs(), lateness{"Dead jobs", dead.At, dead.Err}, lateness{"Expired leases", late.At, late.Err},
-		lateness{"Workers", crew.At, crew.Err}, lateness{"Statistics", hour.At, hour.Err}))
+	v.showAges(append(all.errs(), late("Dead jobs", dead), late("Expired leases", expired),
+		late("Workers", crew), late("Statistics", hour))...)
 	return q.render("overview", v)
 }
 
@@ -88,18 +88,48 @@ func (q *request) readAll() readings {
 // errs returns the age of each reading that is late.
 func (r readings) errs() []lateness {
 	return []lateness{
-		{"Counts", r.counts.At, r.counts.Err},
-		{"Waiting times", r.backlogs.At, r.backlogs.Err},
-		{"Limits and pauses", r.rules.At, r.rules.Err},
-		{"Paused kinds", r.paused.At, r.paused.Err},
+		late("Counts", r.counts),
+		late("Waiting times", r.backlogs),
+		late("Limits and pauses", r.rules),
+		late("Paused kinds", r.paused),
 	}
 }
 
-// lateness is a reading that may be late.
+// lateness is how old a reading may be.
 type lateness struct {
 	what string
 	at   time.Time
+	rest time.Duration
 	err  error
+}
+
+func late[T any](what string, r reading[T]) lateness { return lateness{what, r.At, r.Rest, r.Err} }
+
+// showAges says how old the readings of the page are, if they could not be repeated, or are repeated
+// seldom because they cost much.
+func (v *view) showAges(all ...lateness) {
+	v.Late = lateText(v.Now, all)
+	v.Slow = slowText(all)
+}
+
+// slowText returns the sentences about readings that are repeated seldom, or "".
+func slowText(all []lateness) (text string) {
+	var half, minute []string
+	for _, l := range all {
+		switch {
+		case l.rest > maxRest:
+			minute = append(minute, l.what)
+		case l.rest > maxLightRest:
+			half = append(half, l.what)
+		}
+	}
+	if len(half) > 0 {
+		text = "Up to half a minute old: " + strings.ToLower(strings.Join(half, ", ")) + ". "
+	}
+	if len(minute) > 0 {
+		text += "Up to a minute old: " + strings.ToLower(strings.Join(minute, ", ")) + "."
+	}
+	return strings.TrimSpace(text)
 }
 
 // lateText returns the sentence about readings that could not be repeated, or "".

@@ -15,7 +15,7 @@ type queuesPage struct{ Queues []queueRow }
 func queues(q *request) error {
 	all := q.readAll()
 	v := q.view("Queues", queuesPage{all.rows()})
-	v.Late = lateText(q.now, all.errs())
+	v.showAges(all.errs()...)
 	return q.render("queues", v)
 }
 
@@ -75,7 +75,7 @@ func queuePage(q *request) error {
 	live := q.h.samples.lists.of(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20}).get(q.Context())
 	page.Running = q.jobRows(live.Value.Jobs)
 	v := q.view("Queue "+name, page)
-	v.Late = lateText(q.now, append(all.errs(), lateness{"Running jobs", live.At, live.Err}))
+	v.showAges(append(all.errs(), late("Running jobs", live))...)
 	return q.render("queue", v)
 }
 
@@ -155,7 +155,7 @@ func (q *request) rateIn(name string) (r queue.Rate, err error) {
 		return queue.Rate{}, err
 	}
 	if text := strings.TrimSpace(q.PostForm.Get(name + "_per")); text != "" {
-		if r.Per, err = time.ParseDuration(text); err != nil {
+		if r.Per, err = time.ParseDuration(text); err != nil || r.Per <= 0 { // 0 would mean a second
 			return r, &queue.InvalidError{Field: name + "_per", Problem: "not a time such as 1s, 10m or 24h"}
 		}
 	}

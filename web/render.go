@@ -57,6 +57,7 @@ type view struct {
 	Nav    []navLink
 	Notice string // what the last action came to
 	Late   string // why the page shows old values; "" if it does not
+	Slow   string // which values are read seldom; "" if none is
 	Every  int    // the page refreshes itself so often, in seconds; 0: never
 	May    may
 	Now    time.Time

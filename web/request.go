@@ -45,7 +45,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, "/") { // StripPrefix("/errand/", h)
 		r = withPath(r, "/"+r.URL.Path)
 	}
+	if !isClean(r.URL.EscapedPath()) {
+		h.serve(lost).ServeHTTP(w, r)
+		return
+	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// isClean reports whether an escaped path has no empty segments and no dots. For others
+// [http.ServeMux] redirects to a path without the prefix that StripPrefix has removed.
+func isClean(escaped string) bool {
+	clean := path.Clean(escaped)
+	return escaped == clean || clean != "/" && escaped == clean+"/"
 }
 
 // withPath returns r with a different path.

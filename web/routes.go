@@ -7,6 +7,9 @@ type route struct {
 	page         func(*request) error
 }
 
+// lost is the route of a path that no page has.
+var lost = route{need: View, page: notFound}
+
 // routes are all pages and actions.
 var routes = []route{
 	{"GET", "/{$}", View, overview},

@@ -9,11 +9,13 @@ import (
 const (
 	// minInterval is the shortest time between two readings of a sample that has no longer one.
 	minInterval = 2 * time.Second
-	// A reading that takes longer than light is heavy. All heavy readings together take at most one
-	// part in restFactor of the time, but each is repeated after maxRest.
-	light      = 5 * time.Millisecond
-	restFactor = 100
-	maxRest    = 30 * time.Second
+	// A reading that takes longer than light is heavy. All readings together take at most one part in
+	// restFactor of the time, and the light ones half of that, but a light one is repeated after
+	// maxLightRest, and a heavy one after maxRest.
+	light        = 5 * time.Millisecond
+	restFactor   = 100
+	maxLightRest = 10 * time.Second
+	maxRest      = 30 * time.Second
 	// patience is how long a page waits for all new readings before it shows the last ones. A last
 	// one that is older than tooOld is shown only if a new one fails.
 	patience = 150 * time.Millisecond
@@ -39,8 +41,9 @@ type sampled[T any] struct {
 // reading is what was read, and when.
 type reading[T any] struct {
 	Value T
-	At    time.Time // zero if nothing could be read yet
-	Err   error     // why the last reading failed, or that it takes too long; nil if it is all right
+	At    time.Time     // zero if nothing could be read yet
+	Rest  time.Duration // how long Value is shown before it is read again
+	Err   error         // why the last reading failed, or that it takes too long; nil if it is all right
 }
 
 // patienceKey is the key of the time until which a page waits for readings.
@@ -84,6 +87,18 @@ func (s *sampled[T]) get(ctx context.Context) reading[T] {
 	}
 }
 
+// outdate lets the next get read again if the last reading is of before that time.
+func (s *sampled[T]) outdate(before time.Time) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last.At.Before(before) {
+		s.next = time.Time{}
+	}
+}
+
 // look returns the last reading. If it is time for another, look begins it and returns a channel
 // that is closed at its end. isCurrent is false if there was an action since the last reading.
 func (s *sampled[T]) look() (last reading[T], running <-chan struct{}, isCurrent bool) {
@@ -121,18 +136,20 @@ func (s *sampled[T]) readOnce(actions int64) {
 		s.last.Err = err
 	}
 	s.actions = actions
-	s.next = time.Now().Add(max(s.interval, s.h.load.rest(s, took)))
+	s.last.Rest = max(s.interval, s.h.load.rest(s, took))
+	s.next = time.Now().Add(s.last.Rest)
 	close(s.running)
 	s.running = nil
 }
 
-// load is what heavy readings have lately cost. The zero value is that of none.
+// load is what readings have lately cost. The zero value is that of none.
 type load struct {
-	mu    sync.Mutex
-	heavy map[any]heavyReading // by sample
+	mu     sync.Mutex
+	lately map[any]cost // by sample
 }
 
-type heavyReading struct {
+// cost is how long a reading has taken, and when it ended.
+type cost struct {
 	took time.Duration
 	at   time.Time
 }
@@ -142,22 +159,26 @@ type heavyReading struct {
 func (l *load) rest(sample any, took time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if took <= light {
-		delete(l.heavy, sample)
-		return 0
-	}
-	if l.heavy == nil {
-		l.heavy = make(map[any]heavyReading)
+	if l.lately == nil {
+		l.lately = make(map[any]cost)
 	}
 	now := time.Now()
-	l.heavy[sample] = heavyReading{took, now}
-	all := time.Duration(0)
-	for key, r := range l.heavy {
-		if now.Sub(r.at) > 2*maxRest {
-			delete(l.heavy, key) // nobody looks at it any more
-			continue
+	l.lately[sample] = cost{took, now}
+	var allLight, allHeavy time.Duration
+	for key, c := range l.lately {
+		switch {
+		case now.Sub(c.at) > 2*maxRest:
+			delete(l.lately, key) // nobody looks at it any more
+		case c.took <= light:
+			allLight += c.took
+		default:
+			allHeavy += c.took
 		}
-		all += r.took
 	}
-	return min(restFactor*all, maxRest)
+	lightRest := max(minInterval, 2*restFactor*allLight)
+	if took <= light {
+		return min(lightRest, maxLightRest)
+	}
+	share := 1./restFactor - allLight.Seconds()/lightRest.Seconds() // half of the first term at least
+	return min(time.Duration(float64(allHeavy)/share), maxRest)
 }

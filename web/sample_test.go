@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,52 @@ func TestHeavy(t *testing.T) {
 		if counts, lists := watch(5*time.Minute, "/queues", "/jobs?queue=mail"); counts < 12 || counts > 16 || lists < 12 || lists > 16 {
 			t.Errorf("%d counts and %d lists that take 100 ms each, in five minutes, want 14 or so", counts, lists)
 		}
+	})
+}
+
+// TestLight: many light readings together take no more than a two-hundredth of the time, but a page
+// is not older than ten seconds because of them.
+func TestLight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		q.listTakes.Store(int64(4 * time.Millisecond))
+		h := newHandler(t, q)
+		watch := func(pages int) int64 {
+			time.Sleep(2 * time.Minute) // what was read before is forgotten
+			before := q.lists.Load()
+			for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+				for i := range pages {
+					page(h, "/jobs?queue=q"+strconv.Itoa(i))
+				}
+			}
+			return q.lists.Load() - before
+		}
+		if n := watch(1); n < 90 || n > 150 {
+			t.Errorf("one list was read %d times in five minutes, want each two or three seconds", n)
+		}
+		if n := watch(5); n < 5*60 || n > 5*80 {
+			t.Errorf("five lists were read %d times in five minutes, want each four or five seconds", n)
+		}
+		if n := watch(20); n < 20*25 || n > 20*32 {
+			t.Errorf("20 lists were read %d times in five minutes, want each ten seconds", n)
+		}
+	})
+}
+
+// TestSlowText: a page says which of its values are read seldom.
+func TestSlowText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{Queue: memory.New(memory.Options{})}
+		h := newHandler(t, q)
+		if got := page(h, "/"); strings.Contains(got, "minute old") {
+			t.Errorf("of light readings:\n%s", got)
+		}
+		wantTexts(t, page(h, "/kinds"), []string{"Up to a minute old: statistics."})
+		q.takes.Store(int64(200 * time.Millisecond))
+		time.Sleep(3 * time.Second)
+		page(h, "/")
+		time.Sleep(time.Second)
+		wantTexts(t, page(h, "/"), []string{"Up to half a minute old: counts."})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
@@ -72,14 +71,16 @@ func newSamples(h *Handler) *samples {
 	}
 	if h.source.statistician != nil {
 		read := func(f queue.StatsFilter) *sampled[[]queue.StatsRecord] {
-			r := newSampled(h, "statistics", func(ctx context.Context) ([]queue.StatsRecord, error) { return h.source.lastHour(ctx, f) })
+			r := newSampled(h, "statistics", (&minutes{source: h.source, filter: f}).read)
 			r.interval = statsInterval
 			return r
 		}
-		s.hour, s.hourKinds = read(queue.StatsFilter{Step: time.Minute}), read(queue.StatsFilter{ByKind: true, Times: true})
-		s.kindHours = newSeveral(func(kind string) *sampled[[]queue.StatsRecord] {
-			return read(queue.StatsFilter{Kind: kind, Step: time.Minute})
+		s.hour = read(queue.StatsFilter{})
+		s.hourKinds = newSampled(h, "statistics", func(ctx context.Context) ([]queue.StatsRecord, error) {
+			return h.source.lastHour(ctx, queue.StatsFilter{ByKind: true, Times: true})
 		})
+		s.hourKinds.interval = timesInterval
+		s.kindHours = newSeveral(func(kind string) *sampled[[]queue.StatsRecord] { return read(queue.StatsFilter{Kind: kind}) })
 	}
 	if q := h.source.queue; q != nil {
 		s.doctor = newSampled(h, "health", func(ctx context.Context) (ops.Report, error) { return ops.Doctor(ctx, q, ops.Options{}) })

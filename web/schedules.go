@@ -15,7 +15,7 @@ func schedules(q *request) error {
 	}
 	all := q.h.samples.schedules.get(q.Context())
 	v := q.view("Schedules", schedulesPage{all.Value})
-	v.Late = lateText(q.now, []lateness{{"Schedules", all.At, all.Err}})
+	v.showAges(late("Schedules", all))
 	return q.render("schedules", v)
 }
 

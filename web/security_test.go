@@ -295,3 +295,18 @@ func TestWithoutSlash(t *testing.T) {
 		t.Errorf("%d to %q", w.Code, got)
 	}
 }
+
+// TestUncleanPaths: a path with empty segments or dots leads nowhere. [http.ServeMux] would redirect
+// to a path without the prefix.
+func TestUncleanPaths(t *testing.T) {
+	s := newSite(t, web.Options{})
+	for _, path := range []string{"//jobs", "/./jobs", "/x/../jobs", "/jobs//", "//", "/..", "//evil.test/jobs"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.URL.Path = "/errand" + path
+		http.StripPrefix("/errand", s.h).ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); w.Code != http.StatusNotFound || got != "" {
+			t.Errorf("%s: %d to %q", path, w.Code, got)
+		}
+	}
+}

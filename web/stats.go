@@ -10,8 +10,14 @@ import (
 
 const (
 	// statsInterval is the shortest time between two readings of statistics: workers report them
-	// each ten seconds.
+	// each ten seconds. That of all kinds with their histograms is timesInterval, because it costs
+	// most of all.
 	statsInterval = 10 * time.Second
+	timesInterval = time.Minute
+	// A chart reads only its newest minutes again, and all of them after chartReread. A worker that
+	// could not report itself in time adds to a minute later.
+	chartNewest = 3 * time.Minute
+	chartReread = 5 * time.Minute
 	// chartMinutes is how many minutes the charts show.
 	chartMinutes = 60
 	// The size of a chart, in the units of its viewBox.
@@ -20,8 +26,48 @@ const (
 
 // lastHour reads statistics of the last hour.
 func (s source) lastHour(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
-	f.From = time.Now().Add(-chartMinutes * time.Minute).Truncate(time.Minute)
+	f.From = hourAgo()
 	return s.statistician.Stats(ctx, f)
+}
+
+// hourAgo is the first minute of a chart.
+func hourAgo() time.Time { return time.Now().Add(-chartMinutes * time.Minute).Truncate(time.Minute) }
+
+// minutes reads the statistics of the last hour by minute. It keeps what it has read. It is not safe
+// for concurrent use.
+type minutes struct {
+	source source
+	filter queue.StatsFilter
+	last   []queue.StatsRecord // by minute
+	allAt  time.Time           // when all of them were read
+}
+
+// read returns the statistics. It reads only the newest minutes if it has read all of them lately.
+func (m *minutes) read(ctx context.Context) ([]queue.StatsRecord, error) {
+	f := m.filter
+	f.Step, f.From = time.Minute, hourAgo()
+	isAll := len(m.last) == 0 || time.Since(m.allAt) > chartReread
+	var known []queue.StatsRecord
+	if !isAll {
+		newest := m.last[len(m.last)-1].At.Add(-chartNewest)
+		for _, s := range m.last {
+			if !s.At.Before(f.From) && s.At.Before(newest) {
+				known = append(known, s)
+			}
+		}
+		if newest.After(f.From) {
+			f.From = newest
+		}
+	}
+	fresh, err := m.source.statistician.Stats(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if isAll {
+		m.allAt = time.Now()
+	}
+	m.last = append(known, fresh...)
+	return m.last, nil
 }
 
 // chart is the runs of the last hour, a bar for each minute.

@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,5 +30,50 @@ func TestStats(t *testing.T) {
 		wantTexts(t, page(h, "/"), []string{"97 done, 2 failed, 1 dead, 0 lost; 100 a minute at most; a run took 1 s and had waited 2 s on average.",
 			`<rect class="done" x="540" y="3" width="8" height="77">`, `<rect class="failed" x="540" y="1" width="8" height="2">`})
 		wantTexts(t, page(h, "/kinds"), []string{"email.welcome", `>97</td><td class="number">3</td><td class="number">`, " ms / "})
+	})
+}
+
+// recorder is a queue that notes from how long ago on statistics are read.
+type recorder struct {
+	*memory.Queue
+	read []time.Duration
+}
+
+func (q *recorder) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
+	q.read = append(q.read, time.Since(f.From))
+	return q.Queue.Stats(ctx, f)
+}
+
+// TestNewestMinutes: while somebody watches, a chart reads only its newest minutes again. It shows
+// what workers report late, and forgets what is older than an hour.
+func TestNewestMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &recorder{Queue: memory.New(memory.Options{})}
+		time.Sleep(2 * time.Hour)
+		report := func(age time.Duration) {
+			t.Helper()
+			info := queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
+			stats := []queue.MinuteStats{{Queue: "mail", Kind: "k", Age: age, Stats: queue.Stats{Done: 1}}}
+			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: info, Stats: stats}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report(58 * time.Minute)
+		report(30 * time.Minute)
+		report(0)
+		h := newHandler(t, q)
+		wantTexts(t, page(h, "/"), []string{"3 done, "})
+		report(time.Minute) // late
+		time.Sleep(10 * time.Second)
+		wantTexts(t, page(h, "/"), []string{"4 done, "})
+		time.Sleep(3 * time.Minute)
+		report(0)
+		wantTexts(t, page(h, "/"), []string{"4 done, "})
+		report(20 * time.Minute) // very late
+		time.Sleep(10 * time.Minute)
+		wantTexts(t, page(h, "/"), []string{"5 done, "})
+		if want := []time.Duration{60, 3, 6, 60}; !slices.EqualFunc(q.read, want, func(a, b time.Duration) bool { return a.Truncate(time.Minute) == b*time.Minute }) {
+			t.Errorf("read from %v ago on, want minutes %d", q.read, want)
+		}
 	})
 }

@@ -91,7 +91,7 @@ func New(q queue.Enqueuer, o Options) (*Handler, error) {
 	for _, route := range routes {
 		h.mux.Handle(route.method+" "+route.path, h.serve(route))
 	}
-	h.mux.Handle("/", h.serve(route{need: View, page: notFound}))
+	h.mux.Handle("/", h.serve(lost))
 	return h, nil
 }
 

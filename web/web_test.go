@@ -295,4 +295,10 @@ func TestActions(t *testing.T) {
 	if a := s.post("queues/default/limits", "running=-1"); a.status != http.StatusBadRequest {
 		t.Errorf("a limit below 0: %d", a.status)
 	}
+	if a := s.post("queues/default/limits", "rate=10&rate_per=0s"); a.status != http.StatusBadRequest {
+		t.Errorf("a rate in no time: %d", a.status)
+	}
+	if a := s.get("bulk?action=cancel&status=running&for=0s"); a.status != http.StatusBadRequest || !strings.Contains(a.body, "not a time such as 90s") {
+		t.Errorf("jobs that have run for no time: %d", a.status)
+	}
 }

@@ -70,7 +70,7 @@ func workers(q *request) error {
 		}
 	}
 	v := q.view("Workers", page)
-	v.Late = lateText(q.now, []lateness{{"Workers", all.At, all.Err}})
+	v.showAges(late("Workers", all))
 	return q.render("workers", v)
 }
 

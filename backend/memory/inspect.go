@@ -84,7 +84,7 @@ func matches(f queue.Filter, r *queue.Record, at time.Time) bool {
 		r.Attempt >= f.MinAttempts &&
 		(!f.Expired || r.LeaseEnds.Before(at)) &&
 		(f.RunningFor == 0 || at.Sub(r.StartedAt) >= f.RunningFor) &&
-		(f.Before == 0 || r.ID < f.Before) &&
+		r.ID <= f.UpTo() &&
 		isBetween(r.CreatedAt, f.CreatedFrom, f.CreatedTo) &&
 		isBetween(r.FinishedAt, f.FinishedFrom, f.FinishedTo)
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -66,6 +67,38 @@ func TestDropBesideOthers(t *testing.T) {
 	}
 	if err := postgres.Migrate(t.Context(), db, postgres.Options{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDropOverloads: functions of others that have a name of errand's stay, after any number of steps.
+func TestDropOverloads(t *testing.T) {
+	db := postgrestest.Open(t)
+	drop, err := postgres.DropSQL(postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := postgres.Migrations(postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := strings.Fields(value[string](t, db, `SELECT string_agg(proname, ' ') FROM pg_proc WHERE pronamespace = 'errand'::regnamespace`))
+	var create, theirs strings.Builder
+	for _, name := range ours {
+		fmt.Fprintf(&create, "CREATE FUNCTION errand.%s(point) RETURNS int LANGUAGE sql AS 'SELECT 1';\n", name)
+		fmt.Fprintf(&theirs, "DROP FUNCTION errand.%s(point);\n", name)
+	}
+	for n := len(steps); n >= 1; n-- {
+		exec(t, db, create.String())
+		exec(t, db, drop)
+		exec(t, db, theirs.String())
+		if left := value[string](t, db, `SELECT coalesce(string_agg(pg_describe_object(classid, objid, 0), ', '), '') FROM pg_depend
+			WHERE refobjid = to_regnamespace('errand')`); left != "" {
+			t.Errorf("after %d steps something else is left: %s", n, left)
+		}
+		exec(t, db, drop)
+		for _, s := range steps[:n-1] {
+			exec(t, db, s.SQL)
+		}
 	}
 }
 

@@ -16,6 +16,12 @@ func ListOf(status queue.Status) string {
 	return s.listOf(status)
 }
 
+// SliceOf is the statement that lists jobs of the filter if no other does.
+func SliceOf(f queue.Filter) string {
+	s := loadStatements(defaultSchema)
+	return s.sliceOf(f)
+}
+
 // TextArray is the array literal that Enqueue sends.
 var TextArray = textArray
 

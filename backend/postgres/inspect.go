@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -48,29 +46,28 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 
 // Jobs implements [queue.Inspector]. A filter that has an index is served by sql/list.sql, and
 // others by sql/list_slice.sql, which looks at a bounded number of jobs. So are dead, held and
-// cancelled jobs if there are many: all of them would have to be sorted, or all jobs searched for
-// the few that the rest of the filter chooses. For the observing role of docs/roles.sql the records
-// have neither Payload nor Headers, and their Unreadable says so.
+// cancelled jobs, along an index of their ids, unless few have finished since f.FinishedFrom. For
+// the observing role of docs/roles.sql the records have neither Payload nor Headers, and their
+// Unreadable says so.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
 		return nil, 0, fmt.Errorf("postgres: list: %w", err)
 	}
-	isFrequent, err := b.isFrequent(ctx, f)
+	isListed, err := b.isListed(ctx, f)
 	if err != nil {
 		return nil, 0, err
 	}
-	before := cmp.Or(f.Before, math.MaxInt64)
-	query, args := "", []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), before, f.Limit}
-	if f.IsIndexed() && !isFrequent {
+	query, args := "", []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), f.UpTo(), f.Limit}
+	if isListed {
 		query = b.sql.listOf(f.Status)
 		args = append(args, f.Expired, sqlkit.OrNull(sqlkit.Microseconds(f.RunningFor)))
 	} else {
-		query = b.sql.sliceOf(f.Status)
+		query = b.sql.sliceOf(f)
 		args = append(args, sqlkit.OrNull(string(f.Status)))
 	}
-	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts), timeOrNull(f.CreatedFrom), timeOrNull(f.CreatedTo),
-		timeOrNull(f.FinishedFrom), timeOrNull(f.FinishedTo))
+	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts), boundOrNull(f.CreatedFrom), boundOrNull(f.CreatedTo),
+		boundOrNull(f.FinishedFrom), boundOrNull(f.FinishedTo))
 	switch {
 	case f.Bare:
 		page, err = b.readWithPayloads(ctx, "list", bare.Replace(withoutPayload.Replace(query)), args...)
@@ -82,34 +79,37 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	if err != nil {
 		return nil, 0, err
 	}
-	if n := len(page); n > 0 && page[n-1].Queue == "" { // see list_slice.sql
-		return page[:n-1], page[n-1].ID, nil
+	if n := len(page); n > 0 && page[n-1].Status == "" { // see list_slice.sql
+		return page[:n-1], queue.Filter{Limit: 1}.Next(page[n-1:]), nil
 	}
 	return page, f.Next(page), nil
 }
 
-// timeOrNull returns t, or NULL where t is zero, whatever its zone.
-func timeOrNull(t time.Time) any {
+// boundOrNull returns the bound t, or NULL where t is zero, whatever its zone.
+func boundOrNull(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
-	return t
+	return sqlkit.Bound(t)
 }
 
-// isFrequent reports whether so many jobs have the status of f, which is dead, held or cancelled,
-// that they are not sorted.
-func (b *Backend) isFrequent(ctx context.Context, f queue.Filter) (is bool, err error) {
+// isListed reports whether sql/list.sql serves f. Of dead, held and cancelled jobs it lists only
+// those that have finished lately, if they are few: they are read and sorted.
+func (b *Backend) isListed(ctx context.Context, f queue.Filter) (is bool, err error) {
 	if !isStopped(f.Status) {
+		return f.IsIndexed(), nil
+	}
+	if f.FinishedFrom.IsZero() {
 		return false, nil
 	}
-	query := "SELECT count(*) >= 5000 FROM (\n" + strings.ReplaceAll(b.sql.idsOf(f.Status), "$12", "$1") + "\n) AS found"
+	query := "SELECT count(*) < 5000 FROM (\n" + strings.ReplaceAll(b.sql.idsOf(f.Status), "$12", "$1") + "\n) AS found"
 	err = b.run(ctx, "list", nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&is) }, query, timeOrNull(f.FinishedFrom))
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&is) }, query, boundOrNull(f.FinishedFrom))
 	})
 	return is, err
 }
 
-// isStopped reports whether jobs of the status are in jobs_stopped_idx.
+// isStopped reports whether jobs of the status are in jobs_stopped_idx and jobs_stopped_id_idx.
 func isStopped(status queue.Status) bool {
 	return status == queue.StatusDead || status == queue.StatusHeld || status == queue.StatusCancelled
 }
@@ -134,14 +134,34 @@ func (s *inspectStatements) listOf(status queue.Status) string {
 	return list
 }
 
-// sliceOf returns sql/list_slice.sql for jobs of the status. For stopped ones it looks at 100,000
-// jobs, which takes about 30 ms.
-func (s *inspectStatements) sliceOf(status queue.Status) string {
-	if !isStopped(status) {
+// sliceOf returns sql/list_slice.sql for jobs of f. For stopped ones it walks jobs_stopped_id_idx
+// instead of the primary key. Only this index has the order status, id, and many is as in
+// sql/sleep.sql, so no plan reads all stopped jobs and sorts them. The index passes over jobs of
+// other queues and kinds without reading them, ten million a second. If f chooses by nothing else,
+// a short page is the last one, and there is no place where it stopped.
+func (s *inspectStatements) sliceOf(f queue.Filter) string {
+	if !isStopped(f.Status) {
 		return s.listSlice
 	}
-	return strings.NewReplacer("LIMIT 50000\n", "LIMIT 100000\n", "OFFSET 49999 ", "OFFSET 99999 ").Replace(s.listSlice)
+	where := fmt.Sprintf("WHERE status IN ('dead', 'held', 'cancelled') AND status >= '%[1]s' AND (status, id) <= ('%[1]s', $4::bigint)", f.Status)
+	if f.Queue != "" {
+		where += " AND queue = $1::text"
+	}
+	if f.Kind != "" {
+		where += " AND kind = $2::text"
+	}
+	place := "OFFSET 49999 LIMIT 1"
+	if f.Key == "" && f.Group == "" && f.MinAttempts == 0 && !f.HasTimes() {
+		place = "LIMIT 0"
+	}
+	return strings.NewReplacer(
+		"WITH stop", "WITH "+many+", stop", ".jobs\n", ".jobs CROSS JOIN many\n", "WHERE id <= $4::bigint", where, "OFFSET 49999 LIMIT 1", place,
+		"ORDER BY id DESC\n    LIMIT $5", "ORDER BY slice.status DESC, slice.id DESC\n    LIMIT $5", "ORDER BY id DESC", "ORDER BY status DESC, id DESC",
+	).Replace(s.listSlice)
 }
+
+// many is one row that the planner takes for a million: see sql/sleep.sql.
+const many = "many AS MATERIALIZED (SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b)"
 
 // Job implements [queue.Inspector] with sql/job.sql. For the observing role it is as Jobs says.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {

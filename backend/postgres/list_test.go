@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestListStopped: dead jobs are listed newest first, be they few or many, and a page looks at a
-// bounded number of jobs if they are many.
+// TestListStopped: dead jobs are listed newest first, be they few or many. Those of a queue and kind
+// are found at once, and for other choices a page looks at a bounded number of jobs.
 func TestListStopped(t *testing.T) {
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
@@ -53,8 +53,14 @@ func TestListStopped(t *testing.T) {
 		t.Errorf("few dead jobs: got pages of %v jobs", pages)
 	}
 	fill(5, "common", "dead")
-	if ids, pages := list(rare); len(ids) != 5 || !slices.Equal(pages, []int{2, 3}) {
-		t.Errorf("many dead jobs: got pages of %v jobs, want the 100,000 newest jobs to have 2", pages)
+	for _, kind := range []string{"", "k"} {
+		rare.Kind = kind
+		if ids, pages := list(rare); len(ids) != 5 || !slices.Equal(pages, []int{4, 1}) {
+			t.Errorf("many dead jobs, kind %q: got pages of %v jobs", kind, pages)
+		}
+	}
+	if ids, pages := list(queue.Filter{Status: queue.StatusDead, Queue: "rare", Kind: "none"}); len(ids) != 0 || len(pages) != 1 {
+		t.Errorf("a kind that no job has: got pages of %v jobs", pages)
 	}
 	rare.Bare = true
 	if ids, _ := list(rare); len(ids) != 5 {
@@ -62,6 +68,25 @@ func TestListStopped(t *testing.T) {
 	}
 	if ids, pages := list(queue.Filter{Status: queue.StatusDead, Limit: 1000}); len(ids) != 5000 {
 		t.Errorf("all dead jobs: got %d, pages of %v", len(ids), pages)
+	}
+	grouped := queue.Filter{Status: queue.StatusDead, Group: "g", Limit: 4}
+	exec(t, db, `UPDATE errand.jobs SET job_group = 'g' WHERE queue = 'rare'`)
+	if ids, pages := list(grouped); len(ids) != 5 || !slices.Equal(pages, []int{4, 1}) {
+		t.Errorf("a group of 5,000 dead jobs: got pages of %v jobs", pages)
+	}
+	fill(50_000, "common", "dead")
+	rare.Bare, rare.Kind = false, ""
+	if ids, pages := list(rare); len(ids) != 5 || !slices.Equal(pages, []int{4, 1}) {
+		t.Errorf("a queue behind 50,000 dead jobs: got pages of %v jobs", pages)
+	}
+	if ids, pages := list(grouped); len(ids) != 5 || !slices.Equal(pages, []int{0, 4, 1}) {
+		t.Errorf("a group behind 50,000 dead jobs: got pages of %v jobs, want one that has looked at these and found none", pages)
+	}
+	for _, status := range []queue.Status{queue.StatusHeld, queue.StatusCancelled} {
+		fill(3, "rare", string(status))
+		if ids, _ := list(queue.Filter{Status: status}); len(ids) != 3 {
+			t.Errorf("%s: got %d jobs, want 3", status, len(ids))
+		}
 	}
 }
 

@@ -82,13 +82,22 @@ func TestPlans(t *testing.T) {
 			{"backlog", "jobs_pending_idx", nil},
 			{"list", "jobs_running_idx", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "false", "600000000", "NULL", "0", "NULL", "NULL", "NULL", "NULL", "true"}},
 			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "NULL", "NULL", "NULL", "NULL", "true"}},
+			{"list_stopped", "jobs_stopped_id_idx", []string{"'q'", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "NULL", "NULL", "NULL", "NULL", "true"}},
+			{"list_stopped_of", "jobs_stopped_id_idx", []string{"'q'", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "NULL", "NULL", "NULL", "NULL", "true"}},
 			{"delete", "jobs_pkey", []string{"'{1,2}'", "NULL", "'k'", "NULL", "NULL", "'{dead}'", "false"}},
 			{"choose_ended", "jobs_pkey", []string{"NULL", "'k'", "NULL", "NULL", "'{completed}'", "0", "100000"}},
 			{"prune", "jobs_stopped_idx", []string{"0", "0", "0", "false", "1"}},
 		} {
-			text := postgres.Statement(c.name)
-			if c.name == "list" {
+			var text string
+			switch c.name {
+			case "list":
 				text = postgres.ListOf(queue.StatusRunning)
+			case "list_stopped":
+				text = postgres.SliceOf(queue.Filter{Status: queue.StatusDead, Group: "g"})
+			case "list_stopped_of":
+				text = postgres.SliceOf(queue.Filter{Status: queue.StatusDead, Queue: "q", Kind: "k", Group: "g"})
+			default:
+				text = postgres.Statement(c.name)
 			}
 			plan := planOf(t, conn, text, c.args...)
 			if !strings.Contains(plan, c.index) || strings.Contains(plan, "Seq Scan on jobs") {
@@ -97,7 +106,7 @@ func TestPlans(t *testing.T) {
 			if cost := costOf(t, plan); cost > 50_000 { // from 100,000 on the server compiles plans, for longer than they run
 				t.Errorf("%s, %s: want a cost of at most 50,000, got %v in\n%s", state, c.name, cost, plan)
 			}
-			if c.index == "jobs_pending_idx" && strings.Contains(plan, "Bitmap") { // which would be read to its end, and sorted
+			if (c.index == "jobs_pending_idx" || c.index == "jobs_stopped_id_idx") && strings.Contains(plan, "Bitmap") { // which would be read to its end, and sorted
 				t.Errorf("%s, %s: want %s walked in its order, got\n%s", state, c.name, c.index, plan)
 			}
 		}

@@ -116,8 +116,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	if err != nil {
 		return nil, 0, fmt.Errorf("sqlite: list: %w", err)
 	}
-	before := cmp.Or(f.Before, math.MaxInt64)
-	query, args := b.sql.list, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), before, f.Limit}
+	query, args := b.sql.list, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), f.UpTo(), f.Limit}
 	if f.IsIndexed() {
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
@@ -138,7 +137,7 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		return nil, 0, err
 	}
 	if n := len(page); n > 0 && page[n-1].Queue == "" { // see list.sql
-		return page[:n-1], page[n-1].ID, nil
+		return page[:n-1], queue.Filter{Limit: 1}.Next(page[n-1:]), nil
 	}
 	return page, f.Next(page), nil
 }
@@ -166,12 +165,12 @@ func startedBy(f queue.Filter) any {
 	return now() - sqlkit.Microseconds(f.RunningFor)
 }
 
-// microsOrNull returns t as the tables have it, or NULL where t is zero.
+// microsOrNull returns the bound t as the tables have times, or NULL where t is zero.
 func microsOrNull(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
-	return t.UnixMicro()
+	return sqlkit.Bound(t).UnixMicro()
 }
 
 // Job implements [queue.Inspector] with sql/job.sql.

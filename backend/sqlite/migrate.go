@@ -39,9 +39,10 @@ func Migrations(o Options) ([]Migration, error) {
 }
 
 // DropSQL returns the SQL that removes what the steps of [Migrations] have made, with all jobs: run
-// it as a whole, in one transaction, when no worker is alive. What is not there is passed over. The
-// file stays in WAL mode. errand migrate down runs it after some checks. The error is a
-// [*queue.InvalidError].
+// it as a whole, in one transaction, when no worker is alive. What is not there is passed over.
+// Triggers of others on errand's tables are dropped with them, and views that name them stay. So
+// does errand_dedup, the table of middleware.SQLDedup. The file stays in WAL mode. errand migrate
+// down runs it after some checks. The error is a [*queue.InvalidError].
 func DropSQL(o Options) (string, error) {
 	o, err := o.withDefaults()
 	if err != nil {

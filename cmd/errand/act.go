@@ -112,14 +112,15 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 	if err != nil {
 		return err
 	}
+	isMissing := missing > 0 && refused == 0 && len(jobs) == 0
 	if s.dryRun {
-		return a.writeTable(jobTable(jobs, false))
+		return a.previewNamed(op, jobs, isMissing)
 	}
 	done, err := a.change(ctx, d, op, s, jobs)
 	switch {
 	case err != nil:
 		return err
-	case done == 0 && missing > 0 && refused == 0 && len(jobs) == 0:
+	case done == 0 && isMissing:
 		return nothingf("no job %s", op.past)
 	}
 	if err := a.tellKept(ctx, d, inspector, op, jobs, done); err != nil {
@@ -132,6 +133,18 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 		return refusedf("not all jobs %s", op.past)
 	}
 	return nil
+}
+
+// previewNamed shows the jobs on which an operation would act. If there are none, it returns the
+// error that the operation would return.
+func (a *app) previewNamed(op *operation, jobs []queue.Record, isMissing bool) error {
+	switch {
+	case isMissing:
+		return nothingf("no job would be %s", op.past)
+	case len(jobs) == 0:
+		return refusedf("no job would be %s", op.past)
+	}
+	return a.writeTable(jobTable(jobs, false))
 }
 
 const batch = 1000

@@ -39,6 +39,7 @@ func run(ctx context.Context, a *app, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	checkTopics(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	code := exitCode(ctx, err, a.started)
 	switch code {
@@ -62,6 +63,9 @@ func (a *app) advise(err error) error {
 	if errors.As(err, &setup) && strings.Contains(setup.Problem, ".Migrate") && !errors.Is(err, queue.ErrNewer) {
 		return fmt.Errorf("%w (%s does so)", err, a.command("migrate", "up"))
 	}
+	if sqlState(err) == readOnlyTransaction {
+		return fmt.Errorf("%w. The server takes no writes from this role: it is a standby, or a setting forbids them (%s tells which)", err, a.command("doctor"))
+	}
 	return err
 }
 
@@ -81,8 +85,9 @@ DATABASE_URL: postgres://user:password@host:port/database or sqlite:path.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 5 doctor or explain found a problem, 130 interrupted.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: checkGiven,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "the database's `URL`")
@@ -110,6 +115,26 @@ func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		return usagef("no command %q: there are %s", args[0], strings.Join(names(cmd), ", "))
 	}
 	return parent
+}
+
+// checkTopics makes help and completion, which cobra adds to root, refuse what is not a command.
+func checkTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			group(c)
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err == nil && len(rest) > 0 {
+					return usagef("no command %q%s", rest[0], didYouMean(rest[0], names(found)))
+				}
+				return err
+			}
+		}
+	}
 }
 
 // didYouMean returns the rest of an error about a name that is not among names, or "" if none of

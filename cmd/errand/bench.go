@@ -38,7 +38,10 @@ loads the server for some ten seconds, and that server's other users with it.
 It measures this program, the way to the server and the server together: other
 load on any of them shows. Handlers do nothing, payloads are {}, one process
 does all, and the table is short. So the figures are what is possible here, and
-not what your handlers will reach. A second run tells how much they vary.`,
+not what your handlers will reach. A second run tells how much they vary.
+
+If it is killed, its schema or folder stays. The next bench names it, and says how
+to remove it.`,
 		Example: `  errand bench --url postgres://localhost/shop
   errand bench --jobs 100000 -o json`,
 		Args: cobra.NoArgs,
@@ -58,14 +61,23 @@ not what your handlers will reach. A second run tells how much they vary.`,
 }
 
 func (a *app) bench(ctx context.Context, d *dburl.Database, o benchOptions) (err error) {
+	if err := a.step(ctx, d, func(ctx context.Context) error { return a.tellLeftovers(ctx, d) }); err != nil {
+		return err
+	}
 	r, err := makeRoom(ctx, d, o)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if removing := r.remove(); removing != nil {
-			err = errors.Join(err, fmt.Errorf("%s is left, remove it: %w", r.name, removing))
+		removing := r.remove()
+		if removing == nil || sqlState(removing) == readOnlyTransaction { // then nothing was made either
+			return
 		}
+		removing = fmt.Errorf("%s is left, remove it: %w", r.name, removing)
+		if err != nil {
+			removing = fmt.Errorf("%w; %w", err, removing)
+		}
+		err = removing
 	}()
 	if err := r.migrate(ctx); err != nil {
 		return err
@@ -104,11 +116,11 @@ const removeTime = time.Minute
 func makeRoom(ctx context.Context, d *dburl.Database, o benchOptions) (*room, error) {
 	suffix := strings.ToLower(rand.Text()[:10])
 	if d.Scheme == dburl.SQLite {
-		return makeFolder(ctx, d, ".errand-bench-"+suffix)
+		return makeFolder(ctx, d, benchFolder+suffix)
 	}
 	d.DB.SetMaxOpenConns(o.connections + 4) // the worker's claims, outcomes, heartbeats and LISTEN
 	d.DB.SetMaxIdleConns(o.connections + 4)
-	options := postgres.Options{Schema: "errand_bench_" + suffix, Listen: pgxlisten.Listen}
+	options := postgres.Options{Schema: benchSchema + suffix, Listen: pgxlisten.Listen}
 	q, err := postgres.New(d.DB, options)
 	if err != nil {
 		return nil, err
@@ -131,11 +143,11 @@ func makeRoom(ctx context.Context, d *dburl.Database, o benchOptions) (*room, er
 
 // makeFolder makes a folder for a database, beside the file of d.
 func makeFolder(ctx context.Context, d *dburl.Database, name string) (*room, error) {
-	var file string
-	if err := d.DB.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&file); err != nil {
+	parent, err := parentFolder(ctx, d)
+	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Join(filepath.Dir(file), name)
+	folder := filepath.Join(parent, name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}

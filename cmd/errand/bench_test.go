@@ -61,6 +61,47 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchLeftovers: a bench names what a killed one has left, and the command that it gives
+// removes that. It does not name what has another name.
+func TestBenchLeftovers(t *testing.T) {
+	t.Parallel()
+	for _, b := range backends[:2] {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			d := openWithJobs(t, b.url(t, dir), 0)
+			before := rooms(t, d, dir)
+			if _, err := makeRoom(t.Context(), d, benchOptions{connections: 1}); err != nil { // which nobody removes
+				t.Fatal(err)
+			}
+			const others = `CREATE SCHEMA errand_bench_abcdefghij; CREATE SCHEMA errandxbench_a; CREATE SCHEMA errand_bench`
+			if d.Scheme == dburl.Postgres {
+				if _, err := d.DB.ExecContext(t.Context(), others); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var said bytes.Buffer
+			if err := (&app{err: &said}).tellLeftovers(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Count(said.String(), "\n"); got != 1 {
+				t.Errorf("it names %d, want 1: %s", got, &said)
+			}
+			_, remedy, _ := strings.Cut(strings.TrimSpace(said.String()), "remove it: ")
+			if d.Scheme == dburl.SQLite {
+				if text, err := exec.CommandContext(t.Context(), "sh", "-c", remedy).CombinedOutput(); err != nil {
+					t.Error(err, string(text))
+				}
+			} else if _, err := d.DB.ExecContext(t.Context(), remedy+"; DROP SCHEMA errandxbench_a; DROP SCHEMA errand_bench"); err != nil {
+				t.Error(err)
+			}
+			if after := rooms(t, d, dir); after != before {
+				t.Errorf("there is %s, and before there was %s", after, before)
+			}
+		})
+	}
+}
+
 // rooms returns the schemas of the database, or the files beside it.
 func rooms(t *testing.T, d *dburl.Database, dir string) (list string) {
 	t.Helper()

@@ -27,7 +27,7 @@ func (a *app) confirm(ctx context.Context, op *operation, s selection, shown []q
 	if n > len(shown) {
 		fmt.Fprintf(a.err, "and %d more\n", n-len(shown))
 	}
-	fmt.Fprintf(a.err, "%s: %d jobs with %s\n", op.name, n, escape(s.text()))
+	fmt.Fprintf(a.err, "%s: %s with %s\n", op.name, countText(n, "job"), escape(s.text()))
 	if s.yes || s.dryRun {
 		return nil
 	}

@@ -55,6 +55,9 @@ func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: the file of %s does not exist (%s makes one)", err, from, a.command("migrate", "up", "--create"))
 	}
+	if err != nil && strings.Contains(err.Error(), "readonly database") {
+		return nil, fmt.Errorf("%w: this user may not write the file or its folder, where SQLite keeps the write-ahead log, also for reading. Run this as their owner, or look at a copy", err)
+	}
 	return d, err
 }
 
@@ -84,11 +87,14 @@ func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duratio
 func connectProblem(err error) string {
 	reason := reach.Check(err)
 	if reason == nil {
-		text := err.Error()
+		if server, ok := errors.AsType[serverError](err); ok {
+			return server.Error()
+		}
+		text := strings.Join(strings.Fields(err.Error()), " ")
 		if i := strings.LastIndex(text, "`: "); i >= 0 { // after what pgx was given
 			text = text[i+len("`: "):]
 		}
-		return strings.Join(strings.Fields(text), " ")
+		return text
 	}
 	text := reason.Problem
 	if server, ok := errors.AsType[serverError](err); ok {

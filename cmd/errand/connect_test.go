@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net/url"
 	"os"
 	"os/exec"
@@ -91,5 +92,26 @@ func TestPaste(t *testing.T) {
 				t.Errorf("%s: %v, %s", command, err, out)
 			}
 		})
+	}
+}
+
+// TestReadOnlyFile: where SQLite may not write beside the file, the error says what to do.
+func TestReadOnlyFile(t *testing.T) {
+	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
+		t.Skip("folders have no such rights, or the user has all")
+	}
+	dir := t.TempDir()
+	database := backends[0].url(t, dir)
+	if err := openWithJobs(t, database, 1).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	var out, said bytes.Buffer
+	a := &app{out: &out, err: &said, getenv: func(string) string { return database }}
+	if code := run(t.Context(), a, []string{"stats"}); code != exitFailed || !strings.Contains(said.String(), "Run this as their owner, or look at a copy") {
+		t.Errorf("exit code %d: %s", code, &said)
 	}
 }

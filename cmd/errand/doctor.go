@@ -21,9 +21,12 @@ func (a *app) doctorCommand() *cobra.Command {
 Below each finding it prints what to do about it. It exits with 5 if a check
 warns or fails. docs/doctor.md lists the checks.`,
 		Args: cobra.NoArgs,
-		RunE: a.examining(func(ctx context.Context, d *dburl.Database, _ []string) error {
-			return a.doctor(ctx, d, o, verbose)
-		}),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.Backlog.Warn < 0 || o.Backlog.Fail < 0 {
+			return usagef("--backlog-warn and --backlog-fail: at least 0")
+		}
+		return a.examining(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.doctor(ctx, d, o, verbose) })(cmd, args)
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&verbose, "verbose", "v", false, "with the SQL of each check")

@@ -113,6 +113,9 @@ func parseTime(flag, text string) (time.Time, error) {
 	if err != nil {
 		return t, usagef("%s %q: not RFC 3339, such as 2026-01-31T15:00:00Z", flag, text)
 	}
+	if err := checkYear(t.UTC()); err != nil {
+		return t, usagef("%s %q: %w", flag, text, err)
+	}
 	return t, nil
 }
 

@@ -68,6 +68,7 @@ const (
 	insufficientPrivilege = "42501"
 	lockNotAvailable      = "55P03"
 	queryCanceled         = "57014"
+	readOnlyTransaction   = "25006"
 )
 
 // serverError is an error with which a PostgreSQL server has answered.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -21,13 +22,16 @@ type gate struct {
 	next  http.Handler
 }
 
+// hostPattern matches the names that a browser sends as Host, as hostName returns them.
+var hostPattern = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
+
 // newGate returns a gate that answers to hosts, too. open has to be called before it is used.
 func newGate(hosts []string) (*gate, error) {
 	g := &gate{token: rand.Text()}
 	for _, host := range hosts {
 		name := hostName(host)
-		if name == "" || strings.ContainsAny(name, "/ ") || net.ParseIP(name) == nil && strings.Contains(name, ":") {
-			return nil, usagef("--host %s: a name alone, without port or path", host)
+		if net.ParseIP(name) == nil && !hostPattern.MatchString(name) {
+			return nil, usagef("--host %s: a name or an address alone, without port or path, and no pattern", host)
 		}
 		g.hosts = append(g.hosts, name)
 	}

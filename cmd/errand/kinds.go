@@ -48,7 +48,7 @@ func (a *app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
 			return a.pauseKinds(ctx, d, args, paused, unseen)
 		}),
 	}
-	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a kind that has no job")
+	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a kind that no job, schedule or live worker has")
 	return a.audited(cmd)
 }
 
@@ -133,11 +133,7 @@ func (a *app) pauseKinds(ctx context.Context, d *dburl.Database, names []string,
 	if err != nil {
 		return err
 	}
-	seen, err := kindNames(ctx, d)
-	if err == nil {
-		err = checkSeen("kind", seen, names, unseen)
-	}
-	if err != nil {
+	if err := a.checkKinds(ctx, d, names, unseen); err != nil {
 		return err
 	}
 	before, err := pauser.PausedKinds(ctx)

@@ -37,6 +37,9 @@ func (f rateFlag) Set(text string) (err error) {
 	if f.rate.Per, err = time.ParseDuration(per); err != nil {
 		return usagef("not such as 10, 10/s or 5000/24h")
 	}
+	if f.rate.Per <= 0 { // 0 would mean a second
+		return usagef("%d jobs in %v: a time is longer than 0", f.rate.Jobs, f.rate.Per)
+	}
 	return nil
 }
 
@@ -68,6 +71,9 @@ docs/limits.md and docs/rates.md say what each limit means.`,
 		if !l.changesRule() {
 			return usagef("which limit? Give one of the flags, or --clear")
 		}
+		if onDead := l.set.OnDead; onDead != "" && onDead != queue.HoldDead && onDead != "pass" {
+			return usagef("--on-dead %s: hold or pass", onDead)
+		}
 		return a.writing(func(ctx context.Context, d *dburl.Database, args []string) error {
 			return a.limitQueue(ctx, d, args[0], l)
 		})(cmd, args)
@@ -89,7 +95,7 @@ func newLimits(flags *pflag.FlagSet) *limits {
 	flags.IntVar(&l.set.GroupRate.Burst, "group-rate-burst", 0, "how many of them may start at once")
 	flags.StringVar((*string)(&l.set.OnDead), "on-dead", "", "what becomes of an ordered job that would be dead: `hold`, or pass")
 	flags.BoolVar(&l.clear, "clear", false, "first end all limits of the rule")
-	flags.BoolVar(&l.unseen, "unseen", false, "also a queue that has no job and no rule")
+	flags.BoolVar(&l.unseen, "unseen", false, unseenQueue)
 	return l
 }
 
@@ -138,6 +144,23 @@ func (l *limits) apply(r queue.Rule) queue.Rule {
 	return r
 }
 
+// checkBursts returns an error if a flag sets the burst of a rate that the changed rule does not
+// have: apply has left it out.
+func (l *limits) checkBursts(changed queue.Rule) error {
+	for _, f := range []struct {
+		flag    string
+		set, is queue.Rate
+	}{
+		{"--rate", l.set.Rate, changed.Rate},
+		{"--group-rate", l.set.GroupRate, changed.GroupRate},
+	} {
+		if f.set.Burst != 0 && f.is.Jobs <= 0 {
+			return usagef("%s-burst %d: the rule has no rate for it: give %s, too", f.flag, f.set.Burst, f.flag)
+		}
+	}
+	return nil
+}
+
 // selection returns what the audit log says of a change: queue=emails running=40.
 func (l *limits) selection(r queue.Rule) string {
 	parts := []string{"queue=" + r.Queue}
@@ -182,7 +205,7 @@ func (a *app) limitQueue(ctx context.Context, d *dburl.Database, name string, l 
 	if err != nil {
 		return err
 	}
-	if err := checkSeen("queue", queuesOf(states), []string{name}, l.unseen); err != nil {
+	if err := a.checkQueues(ctx, d, states, []string{name}, l.set.Group, l.unseen); err != nil {
 		return err
 	}
 	done, err := a.changeRule(ctx, d, ruler, name, l)
@@ -213,6 +236,9 @@ func (a *app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler queue.
 		return limited{}, err
 	}
 	after := l.apply(before)
+	if err := l.checkBursts(after); err != nil {
+		return limited{}, err
+	}
 	done := limited{Rule: after, Before: before}
 	done.Rule.Paused = before.Paused
 	done.Changed = done.Rule != before

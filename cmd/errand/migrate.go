@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
 )
 
 // step is a migration and whether it has run.
@@ -52,7 +55,7 @@ migrate down removes everything.`,
 func (a *app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) error {
 	var before []step
 	err := a.step(ctx, d, func(ctx context.Context) (err error) {
-		before, err = steps(ctx, d)
+		before, err = steps(ctx, d.DB, d.Scheme)
 		return err
 	})
 	if err != nil {
@@ -78,7 +81,7 @@ func (a *app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) erro
 }
 
 func (a *app) migrateStatus(ctx context.Context, d *dburl.Database, _ []string) error {
-	list, err := steps(ctx, d)
+	list, err := steps(ctx, d.DB, d.Scheme)
 	if err != nil {
 		return err
 	}
@@ -103,12 +106,18 @@ one transaction. It needs no database.`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if after < 0 {
+				return usagef("--after %d: at least 0", after)
+			}
 			if err := a.accept(); err != nil {
 				return err
 			}
 			if isDown {
 				text, err := dropSQL(args[0])
-				fmt.Fprint(a.out, text)
+				if err != nil {
+					return err
+				}
+				_, err = io.WriteString(a.out, text)
 				return err
 			}
 			list, err := known(args[0])
@@ -117,7 +126,9 @@ one transaction. It needs no database.`,
 			}
 			for _, s := range list {
 				if s.Version > after {
-					fmt.Fprintf(a.out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql)
+					if _, err := fmt.Fprintf(a.out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql); err != nil {
+						return err
+					}
 				}
 			}
 			return nil
@@ -125,6 +136,7 @@ one transaction. It needs no database.`,
 	}
 	cmd.Flags().IntVar(&after, "after", 0, "leave out the migrations up to this `version`")
 	cmd.Flags().BoolVar(&isDown, "down", false, "print the SQL of migrate down, which checks nothing")
+	cmd.MarkFlagsMutuallyExclusive("after", "down")
 	return cmd
 }
 
@@ -145,42 +157,41 @@ func known(scheme string) (list []step, err error) {
 }
 
 // steps returns the migrations that this program knows, and those that have run.
-func steps(ctx context.Context, d *dburl.Database) ([]step, error) {
-	list, err := known(d.Scheme)
+func steps(ctx context.Context, db queue.DB, scheme string) ([]step, error) {
+	list, err := known(scheme)
 	if err != nil {
 		return nil, err
 	}
-	exists, versions := `SELECT to_regclass('errand.migrations') IS NOT NULL`, `SELECT version FROM errand.migrations ORDER BY version`
-	if d.Scheme == dburl.SQLite {
-		exists, versions = `SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'errand_migrations'`, `SELECT version FROM errand_migrations ORDER BY version`
-	}
-	var isThere bool
-	if err := d.DB.QueryRowContext(ctx, exists).Scan(&isThere); err != nil || !isThere {
+	present, err := presentTables(ctx, db, scheme)
+	if err != nil || !slices.Contains(present, "migrations") {
 		return list, err
 	}
-	applied, err := readInts(ctx, d.DB, versions)
-	for _, v := range applied {
-		if v <= len(list) {
+	err = readRows(ctx, db, `SELECT version FROM `+prefixOf(scheme)+`migrations ORDER BY version`, func(rows *sql.Rows) error {
+		var v int
+		switch err := rows.Scan(&v); {
+		case err != nil:
+			return err
+		case 1 <= v && v <= len(list):
 			list[v-1].State = "applied"
-		} else {
+		default:
 			list = append(list, step{Version: v, State: "unknown"})
 		}
-	}
+		return nil
+	})
 	return list, err
 }
 
-func readInts(ctx context.Context, db *sql.DB, query string) (list []int, err error) {
+// readRows calls scan for each row of a query.
+func readRows(ctx context.Context, db queue.DB, query string, scan func(rows *sql.Rows) error) error {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var v int
-		if err := rows.Scan(&v); err != nil {
-			return nil, err
+		if err := scan(rows); err != nil {
+			return err
 		}
-		list = append(list, v)
 	}
-	return list, rows.Err()
+	return rows.Err()
 }

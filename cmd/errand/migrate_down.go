@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,19 +20,6 @@ import (
 // begin with.
 const schemaName = "errand"
 
-// maxCounted bounds how many rows of a table are counted.
-const maxCounted = 10_000
-
-// keptTables are the tables whose rows a person may miss.
-var keptTables = []string{"jobs", "jobs_archive", "results", "rules", "paused_kinds", "schedules", "audit", "stats"}
-
-// rowCount is how many rows a table has. IsMore is true if there are more than Rows.
-type rowCount struct {
-	Table  string `json:"table"`
-	Rows   int    `json:"rows"`
-	IsMore bool   `json:"is_more,omitempty"`
-}
-
 func (a *app) migrateDownCommand() *cobra.Command {
 	loseData := ""
 	cmd := &cobra.Command{
@@ -42,8 +28,12 @@ func (a *app) migrateDownCommand() *cobra.Command {
 		Long: `migrate down removes what migrate up has made: tables, types, functions, and the
 schema if nothing else is in it. What others have made there stays. It does
 nothing, and exits with 4, while a worker is alive, if rows would be lost, or if
-other objects depend on errand's tables. With --lose-data errand the rows are
-lost, for good; on a terminal it asks for the name of the database before.`,
+other objects depend on errand's tables, such as views and foreign keys, and on
+SQLite triggers. With --lose-data errand the rows are lost, for good; on a
+terminal it asks for the name of the database before.
+
+Stop your programs first: a worker reports itself a second after it has started,
+and is not seen before.`,
 		Example: `  errand migrate down
   errand migrate down --lose-data errand`,
 		Args: cobra.NoArgs,
@@ -64,31 +54,27 @@ func (a *app) migrateDown(ctx context.Context, d *dburl.Database, mayLose bool) 
 	isThere := false
 	var counts []rowCount
 	err := a.step(ctx, d, func(ctx context.Context) (err error) {
-		if isThere, err = canDrop(ctx, d); err != nil || !isThere {
+		if isThere, err = canDrop(ctx, d.DB, d); err != nil || !isThere {
 			return err
 		}
-		if err := checkNobodyWorks(ctx, d); err != nil {
-			return err
-		}
-		counts, err = countRows(ctx, d.DB, d)
+		counts, err = checkDrop(ctx, d.DB, d)
 		return err
 	})
+	if err == nil && isThere {
+		err = a.confirmLoss(ctx, d, counts, mayLose)
+	}
+	if err == nil && isThere {
+		err = a.step(ctx, d, func(ctx context.Context) (err error) {
+			isThere, counts, err = a.drop(ctx, d, mayLose)
+			return err
+		})
+	}
 	switch {
 	case err != nil:
 		return err
 	case !isThere:
 		a.notef("nothing to do")
 		return nil
-	}
-	if err := a.confirmLoss(ctx, d, counts, mayLose); err != nil {
-		return err
-	}
-	err = a.step(ctx, d, func(ctx context.Context) error {
-		counts, err = a.drop(ctx, d, mayLose)
-		return err
-	})
-	if err != nil {
-		return err
 	}
 	text := "all tables are removed"
 	if len(counts) > 0 {
@@ -97,23 +83,6 @@ func (a *app) migrateDown(ctx context.Context, d *dburl.Database, mayLose bool) 
 	return a.writeOne(struct {
 		Lost []rowCount `json:"lost"`
 	}{counts}, text)
-}
-
-// canDrop reports whether there are tables of errand. It returns an error if a newer program has
-// made some of them.
-func canDrop(ctx context.Context, d *dburl.Database) (bool, error) {
-	list, err := steps(ctx, d)
-	if err != nil {
-		return false, err
-	}
-	isThere := false
-	for _, s := range list {
-		if s.State == "unknown" {
-			return true, refusedf("a newer errand has migrated to version %d: remove the tables with that one", s.Version)
-		}
-		isThere = isThere || s.State == "applied"
-	}
-	return isThere, nil
 }
 
 // confirmLoss returns an error if rows would be lost and the user has not said that they may be.
@@ -138,13 +107,6 @@ func (a *app) confirmLoss(ctx context.Context, d *dburl.Database, counts []rowCo
 	return nil
 }
 
-func checkLoss(counts []rowCount, mayLose bool) error {
-	if len(counts) > 0 && !mayLose {
-		return refusedf("%s would be lost: --lose-data %s loses them", countsText(counts), schemaName)
-	}
-	return nil
-}
-
 // databaseName returns the name of the database, or of the file.
 func databaseName(ctx context.Context, d *dburl.Database) (name string, err error) {
 	if d.Scheme == dburl.SQLite {
@@ -155,40 +117,52 @@ func databaseName(ctx context.Context, d *dburl.Database) (name string, err erro
 	return name, err
 }
 
-// drop removes the tables, in one transaction that keeps jobs from being enqueued meanwhile. It
-// returns how many rows are lost.
-func (a *app) drop(ctx context.Context, d *dburl.Database, mayLose bool) ([]rowCount, error) {
+// drop removes the tables, in one transaction that keeps jobs from being enqueued and migrations
+// from being run meanwhile. It returns how many rows are lost, or false if the tables are gone since
+// canDrop.
+func (a *app) drop(ctx context.Context, d *dburl.Database, mayLose bool) (isThere bool, counts []rowCount, err error) {
 	text, err := dropSQL(d.Scheme)
 	if err != nil {
-		return nil, err
+		return false, nil, err
 	}
 	tx, end, err := a.begin(ctx, d)
 	if err != nil {
-		return nil, err
+		return false, nil, err
 	}
 	defer end()
-	if d.Scheme == dburl.Postgres {
-		if _, err := tx.ExecContext(ctx, `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
-			return nil, err
-		}
+	if isThere, err = lockTables(ctx, tx, d, text); err != nil || !isThere {
+		return isThere, nil, err
 	}
-	if err := checkNobodyWorks(ctx, d); err != nil {
-		return nil, err
-	}
-	counts, err := countRows(ctx, tx, d)
-	if err != nil {
-		return nil, err
+	if counts, err = checkDrop(ctx, tx, d); err != nil {
+		return true, nil, err
 	}
 	if err := checkLoss(counts, mayLose); err != nil {
-		return nil, err
+		return true, nil, err
 	}
 	if _, err := tx.ExecContext(ctx, text); err != nil {
 		if sqlState(err) == dependentObjects {
-			return nil, refusedf("nothing was changed: %w", err)
+			return true, nil, refusedf("nothing was changed: %w", err)
 		}
-		return nil, err
+		return true, nil, err
 	}
-	return counts, tx.Commit()
+	return true, counts, tx.Commit()
+}
+
+// lockTables locks the tables that text, of dropSQL, is to remove, and reports whether they are
+// still there. On SQLite the transaction has the only lock already.
+func lockTables(ctx context.Context, tx *sql.Tx, d *dburl.Database, text string) (isThere bool, err error) {
+	if d.Scheme == dburl.SQLite {
+		return canDrop(ctx, tx, d)
+	}
+	lockMigrations, _, _ := strings.Cut(text, ";")
+	if _, err := tx.ExecContext(ctx, lockMigrations); err != nil {
+		return false, err
+	}
+	if isThere, err = canDrop(ctx, tx, d); err != nil || !isThere {
+		return isThere, err
+	}
+	_, err = tx.ExecContext(ctx, `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`)
+	return true, err
 }
 
 const dependentObjects = "2BP01"
@@ -225,59 +199,4 @@ func checkNobodyWorks(ctx context.Context, d *dburl.Database) error {
 		return refusedf("workers are alive: %s. Stop them first; one that was killed counts as alive for %v", strings.Join(names, ", "), queue.VanishedAfter)
 	}
 	return nil
-}
-
-// countRows counts the rows that would be lost, by table. It leaves out empty tables.
-func countRows(ctx context.Context, db queue.DB, d *dburl.Database) ([]rowCount, error) {
-	list := []rowCount{}
-	exists, prefix := `SELECT to_regclass($1) IS NOT NULL`, "errand."
-	if d.Scheme == dburl.SQLite {
-		exists, prefix = `SELECT count(*) > 0 FROM sqlite_schema WHERE name = $1`, "errand_"
-	}
-	for _, table := range keptTables {
-		var isThere bool
-		if err := readOne(ctx, db, &isThere, exists, prefix+table); err != nil {
-			return nil, err
-		}
-		c := rowCount{Table: table}
-		if isThere {
-			text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %d) t`, prefix+table, maxCounted+1)
-			if err := readOne(ctx, db, &c.Rows, text); err != nil {
-				return nil, err
-			}
-		}
-		if c.Rows > maxCounted {
-			c.Rows, c.IsMore = maxCounted, true
-		}
-		if c.Rows > 0 {
-			list = append(list, c)
-		}
-	}
-	return list, nil
-}
-
-// readOne reads the one value of a query.
-func readOne(ctx context.Context, db queue.DB, into any, query string, args ...any) error {
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return errors.Join(rows.Err(), sql.ErrNoRows)
-	}
-	return errors.Join(rows.Scan(into), rows.Close())
-}
-
-// countsText returns counts as text, such as "12 rows of jobs, 3 rows of audit".
-func countsText(counts []rowCount) string {
-	var parts []string
-	for _, c := range counts {
-		n := strconv.Itoa(c.Rows)
-		if c.IsMore {
-			n = "more than " + n
-		}
-		parts = append(parts, n+" rows of "+c.Table)
-	}
-	return strings.Join(parts, ", ")
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +119,62 @@ func TestDownWaits(t *testing.T) {
 	}
 	if code, text := runOn(t, database, "migrate", "down"); code != exitRefused || !strings.Contains(text, "1 rows of jobs") {
 		t.Errorf("after its commit: exit code %d: %s", code, text)
+	}
+}
+
+// TestDownAtOnce: of two migrate down at once, the second finds nothing to do.
+func TestDownAtOnce(t *testing.T) {
+	t.Parallel()
+	database := backends[1].url(t, "")
+	d := openWithJobs(t, database, 0)
+	tx, err := d.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := d.Queue.Enqueue(t.Context(), tx, &queue.Job{Kind: "open"}); err != nil {
+		t.Fatal(err)
+	}
+	texts := make(chan string, 2)
+	for range cap(texts) {
+		go func() {
+			code, text := runOn(t, database, "migrate", "down", "--timeout", "1h")
+			texts <- fmt.Sprintf("exit code %d: %s", code, text[strings.Index(text, "\n")+1:]) // without the database
+		}()
+	}
+	const waiting = `SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`
+	for n := 0; n < cap(texts); {
+		if err := d.DB.QueryRowContext(t.Context(), waiting).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{<-texts, <-texts}
+	slices.Sort(got)
+	if want := []string{"exit code 0: all tables are removed\n", "exit code 0: errand: nothing to do\n"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestDownDedup: keys of middleware.SQLDedup whose windows have not ended count as rows that are
+// lost.
+func TestDownDedup(t *testing.T) {
+	t.Parallel()
+	database := backends[1].url(t, "")
+	d := openWithJobs(t, database, 0)
+	const insert = `INSERT INTO errand.dedup VALUES ('past', '2001-01-01'), ('ahead', 'infinity'), ('later', '2999-01-01')`
+	if _, err := d.DB.ExecContext(t.Context(), insert); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := runOn(t, database, "migrate", "down"); code != exitRefused || !strings.Contains(text, "2 rows of dedup would be lost") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+	if _, err := d.DB.ExecContext(t.Context(), `DELETE FROM errand.dedup WHERE key <> 'past'`); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := runOn(t, database, "migrate", "down"); code != exitDone {
+		t.Errorf("without live keys: exit code %d: %s", code, text)
 	}
 }

@@ -16,16 +16,25 @@ func (m moment) String() string {
 	return m.at.Format(time.RFC3339)
 }
 
+// Set implements [pflag.Value].
 func (m moment) Set(text string) error {
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		*m.at = time.Now().Add(-ago).UTC()
-		return nil
-	}
 	at, err := time.Parse(time.RFC3339, text)
+	if ago, isAgo := time.ParseDuration(text); isAgo == nil && ago >= 0 {
+		at, err = time.Now().Add(-ago), nil
+	}
 	if err != nil {
 		return usagef("neither how long ago, such as 90m, nor RFC 3339, such as 2026-01-31T15:00:00Z")
 	}
 	*m.at = at.UTC()
+	return checkYear(*m.at)
+}
+
+// checkYear returns an error if t, in UTC, is outside of the years in which a job may have a time.
+// The zero time is: it would mean no bound.
+func checkYear(t time.Time) error {
+	if year := t.Year(); year < 1970 || year > 9999 {
+		return usagef("%s is not in the years 1970 to 9999", t.Format(time.RFC3339))
+	}
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (a *app) showSteps(ctx context.Context, d *dburl.Database, total int) (stop
 				return
 			case <-tick.C:
 			}
-			if list, err := steps(ctx, d); err == nil {
+			if list, err := steps(ctx, d.DB, d.Scheme); err == nil {
 				bar.Set(countApplied(list))
 			}
 		}

@@ -193,7 +193,7 @@ func (a *app) pauseQueueCommand(name, short string, paused bool) *cobra.Command 
 		}),
 	}
 	cmd.Flags().StringVar(&groupName, "group", "", "only the jobs of this group")
-	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a queue that has no job and no rule")
+	cmd.Flags().BoolVar(&unseen, "unseen", false, unseenQueue)
 	return a.audited(cmd)
 }
 
@@ -214,7 +214,7 @@ func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string
 			}
 		}
 	}
-	if err := checkSeen("queue", queuesOf(states), names, unseen); err != nil {
+	if err := a.checkQueues(ctx, d, states, names, group, unseen); err != nil {
 		return err
 	}
 	var list []changed
@@ -243,15 +243,4 @@ func queuesOf(states []queueState) (names []string) {
 		names = append(names, s.Queue)
 	}
 	return names
-}
-
-// checkSeen returns an error for the first name that is not among those seen: it may be misspelt.
-func checkSeen(what string, seen, names []string, unseen bool) error {
-	for _, name := range names {
-		if unseen || slices.Contains(seen, name) {
-			continue
-		}
-		return nothingf("no %s %s%s (--unseen does it nevertheless)", what, name, didYouMean(name, seen))
-	}
-	return nil
 }

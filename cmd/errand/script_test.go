@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -56,6 +57,7 @@ func TestScripts(t *testing.T) {
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("DATABASE_URL", b.url(env.T().(testing.TB), env.WorkDir))
 					env.Setenv("EVIL", evil)
+					env.Setenv("BYTES", "k\xff\x1b[31m\xc2")
 					return nil
 				},
 				Condition: func(name string) (bool, error) {
@@ -121,6 +123,9 @@ func harmless(ts *testscript.TestScript, _ bool, args []string) {
 			if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r)) {
 				ts.Fatalf("%s has %U: %q", stream, r, text[max(i-40, 0):min(i+40, len(text))])
 			}
+		}
+		if !utf8.ValidString(text) {
+			ts.Fatalf("%s is not UTF-8: %q", stream, text)
 		}
 		if strings.Contains(text, "\nnext") {
 			ts.Fatalf("%s has a line of the stored text: %q", stream, text)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,8 +38,8 @@ func (s selection) check(op *operation, hasMax bool) error {
 		return usagef("which jobs? Give IDs, or at least one of --queue, --kind, --group, --key and a time")
 	case s.filter.Status != "" && !slices.Contains(op.statuses, s.filter.Status):
 		return usagef("--status %s: %s acts on %s", s.filter.Status, op.name, joinStatuses(op.statuses))
-	case s.max < 1:
-		return usagef("--max %d: at least 1", s.max)
+	case s.max < 1 || s.max > math.MaxInt32:
+		return usagef("--max %d: between 1 and %d", s.max, math.MaxInt32)
 	case s.yes && !hasMax:
 		return usagef("--yes needs --max: how many jobs at most")
 	}

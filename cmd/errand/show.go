@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,13 +33,16 @@ payload and headers, its output and its progress.`,
 	return cmd
 }
 
+// parseIDs returns the IDs that args name, each once.
 func parseIDs(args []string) (ids []int64, err error) {
 	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || id < 1 {
 			return nil, usagef("%q: not the ID of a job, which is a number from 1", arg)
 		}
-		ids = append(ids, id)
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }

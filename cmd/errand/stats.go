@@ -23,11 +23,11 @@ half of them at most p50, 99 of 100 at most p99. The last ten seconds may be
 missing.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().DurationVar(&since, "since", 0, "count the runs that ended in this time, in whole minutes")
+	cmd.Flags().DurationVar(&since, "since", 0, "count the runs that ended in this time, in whole minutes, up to 48h")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case since < 0:
-			return usagef("--since %v: at least a minute", since)
+		case since > queue.StatsKept:
+			return usagef("--since %v: the statistics of more than %v ago are not kept", since, queue.StatsKept)
 		case since > 0:
 			return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.runStats(ctx, d, since) })(cmd, args)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.writeOne(v, fmt.Sprintf("errand %s %s, %s; schema %d on PostgreSQL, %d on SQLite", v.Version, v.Revision, v.Go, v.Postgres, v.SQLite))
+			return a.writeOne(v, fmt.Sprintf("errand %s, %s; schema %d on PostgreSQL, %d on SQLite", strings.TrimSpace(v.Version+" "+v.Revision), v.Go, v.Postgres, v.SQLite))
 		},
 	}
 }

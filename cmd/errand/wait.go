@@ -80,7 +80,7 @@ func hasRunOut(ctx context.Context, err error) bool {
 // explainWait returns the error of a step whose time is over. Of locks, doctor looks for those on
 // the table of jobs, and explain also for that on the row of a pending job.
 func (a *app) explainWait(d *dburl.Database, lock *heldLock, pending int64, err error) error {
-	isRow := lock != nil && lock.table == ""
+	isRow := lock != nil && lock.table == "" && !lock.isAdvisory
 	look := a.command("doctor")
 	if pending != 0 && (isRow || lock == nil) {
 		look = a.command("explain", strconv.FormatInt(pending, 10))
@@ -100,7 +100,8 @@ func (a *app) explainWait(d *dburl.Database, lock *heldLock, pending int64, err 
 
 // heldLock is a lock of another session, for which this program waits.
 type heldLock struct {
-	table       string // "" for a row
+	table       string // "" for a row, and for an advisory lock
+	isAdvisory  bool   // as migrations take one
 	pid         int    // of the session's process; 0 for a prepared transaction
 	application string
 }
@@ -108,7 +109,10 @@ type heldLock struct {
 // String says for which lock of which session.
 func (l *heldLock) String() string {
 	what := "a row"
-	if l.table != "" {
+	switch {
+	case l.isAdvisory:
+		what = "an advisory lock"
+	case l.table != "":
 		what = "a lock on " + l.table
 	}
 	if l.pid == 0 {
@@ -130,10 +134,10 @@ func (l *heldLock) remedy() string {
 }
 
 // lockHolders returns for what sessions of this program wait: the name of the table, empty for a
-// row; and the process ID and the application of the session that holds the lock. The ID 0 is that
-// of a prepared transaction.
+// row; whether the lock is an advisory one; and the process ID and the application of the session
+// that holds the lock. The ID 0 is that of a prepared transaction.
 const lockHolders = `
-SELECT coalesce(l.relation::regclass::text, ''), h.pid, coalesce(s.application_name, '')
+SELECT coalesce(l.relation::regclass::text, ''), l.locktype = 'advisory', h.pid, coalesce(s.application_name, '')
 FROM pg_stat_activity w
 JOIN pg_locks l ON l.pid = w.pid AND NOT l.granted
 CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS h(pid)
@@ -148,7 +152,7 @@ func findLock(ctx context.Context, d *dburl.Database) *heldLock {
 		return nil
 	}
 	var l heldLock
-	if err := d.DB.QueryRowContext(ctx, lockHolders, applicationName).Scan(&l.table, &l.pid, &l.application); err != nil {
+	if err := d.DB.QueryRowContext(ctx, lockHolders, applicationName).Scan(&l.table, &l.isAdvisory, &l.pid, &l.application); err != nil {
 		return nil // it waits for something else, or the server does not answer
 	}
 	return &l

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,9 +17,13 @@ import (
 const (
 	// webConnections is one for each call of the backend that the dashboard has under way.
 	webConnections = 6
-	// drainTime is how long requests may take after the program was told to end. The longest
-	// action of the dashboard ends earlier.
-	drainTime = 15 * time.Second
+	// readTime is how long a browser may take to send a request. Pages and actions, which end when
+	// it is over, take less.
+	readTime = 30 * time.Second
+	// drainTime is how long requests may take after the program was told to end, and actionTime
+	// is the same for actions whose forms have arrived.
+	drainTime  = 2 * time.Second
+	actionTime = 12 * time.Second // each of them ends earlier
 )
 
 // webOptions are the flags of errand web.
@@ -44,7 +47,9 @@ audit log the actor is the user who runs this program, with the host.
 It listens on this machine only. To look at it from elsewhere, forward the port:
 ssh -L 8080:127.0.0.1:8080 HOST, and errand web --addr 127.0.0.1:8080 there.
 Requests for other host names than localhost, 127.0.0.1 and ::1 are refused,
-unless --host names them, so no website can reach it by DNS rebinding.`,
+unless --host names them, so no website can reach it by DNS rebinding.
+
+Told to end, it waits two seconds for open requests, or until an action has ended.`,
 		Example: `  errand web
   errand web --addr 127.0.0.1:8080 --read-only`,
 		Args: cobra.NoArgs,
@@ -111,12 +116,7 @@ func (a *app) serveWeb(ctx context.Context, d *dburl.Database, g *gate, addr *ne
 		listener.Close()
 		return err
 	}
-	return serve(ctx, listener, &http.Server{
-		Handler:           g,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	})
+	return serve(ctx, listener, g, log)
 }
 
 // checkTables returns an error if the queue's tables cannot be read.
@@ -129,21 +129,4 @@ func (a *app) checkTables(ctx context.Context, d *dburl.Database) error {
 		_, _, err := inspector.Jobs(ctx, queue.Filter{Limit: 1, Bare: true})
 		return err
 	})
-}
-
-// serve serves until ctx ends, and then until the open requests have been answered.
-func serve(ctx context.Context, listener net.Listener, server *http.Server) error {
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		return errors.Join(err, server.Close())
-	}
-	return nil
 }

@@ -173,6 +173,11 @@ func testPages(t *testing.T, w *webProcess) {
 	if status, location, _ := w.request("GET", bare); status != http.StatusPermanentRedirect || location != bare[1:]+"/" {
 		t.Errorf("without the slash: %d to %q", status, location)
 	}
+	for _, path := range []string{"//jobs", "/./jobs", "/x/../jobs", "//", "//evil.test/jobs"} {
+		if status, location, _ := w.request("GET", bare+path); status != http.StatusNotFound || location != "" {
+			t.Errorf("%s: %d to %q, want no way out of the token's path", path, status, location)
+		}
+	}
 }
 
 // testStrangers: who has no token, or comes by another name or from another page, gets and changes
@@ -243,8 +248,8 @@ func testActor(t *testing.T, w *webProcess, d *dburl.Database) {
 	}
 }
 
-// testDrain: told to end, the process answers the request that is under way, takes no other, and
-// exits with 0.
+// testDrain: told to end, the process answers the request that is under way, takes no other, does
+// not wait for a client that sends only half of its form, and exits with 0.
 func testDrain(t *testing.T, w *webProcess, d *dburl.Database) {
 	conn, err := net.Dial("tcp", w.url.Host)
 	if err != nil {
@@ -263,6 +268,12 @@ func testDrain(t *testing.T, w *webProcess, d *dburl.Database) {
 	if line, err := answers.ReadString('\n'); err != nil || line != "\r\n" {
 		t.Fatal(line, err)
 	}
+	slow, err := net.Dial("tcp", w.url.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	fmt.Fprintf(slow, "POST %sjobs/4/cancel HTTP/1.1\r\nHost: %s\r\nContent-Length: 100\r\n\r\nreason", w.url.Path, w.url.Host)
 	if err := w.process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -302,12 +313,13 @@ func TestWebFlags(t *testing.T) {
 		t.Errorf("an action with --read-only: %d", status)
 	}
 
-	w = startWeb(t, database, "--remote", "--addr", "0.0.0.0:0", "--host", "Ops.example.com,other")
+	w = startWeb(t, database, "--remote", "--addr", "0.0.0.0:0", "--host", "Ops.example.com,other", "--host", "my_host-1.,192.0.2.1,[2001:db8::1]")
 	if w.url.Hostname() != "ops.example.com" {
 		t.Errorf("the URL is %s, want one with the name of --host", w.url)
 	}
 	w.url.Host = "127.0.0.1:" + w.url.Port()
-	for host, want := range map[string]int{"ops.example.com": http.StatusOK, "other:80": http.StatusOK, "0.0.0.0": http.StatusMisdirectedRequest} {
+	for host, want := range map[string]int{"ops.example.com": http.StatusOK, "other:80": http.StatusOK, "my_host-1": http.StatusOK,
+		"192.0.2.1": http.StatusOK, "[2001:db8::1]:80": http.StatusOK, "0.0.0.0": http.StatusMisdirectedRequest} {
 		if status, _, _ := w.request("GET", "jobs", "Host", host); status != want {
 			t.Errorf("Host %s: %d, want %d", host, status, want)
 		}
@@ -324,6 +336,13 @@ func TestWebFlags(t *testing.T) {
 		{[]string{"--addr", w.url.Host}, exitFailed}, // it is taken
 		{[]string{"--host", "http://ops.example.com"}, exitUsage},
 		{[]string{"--host", "ops.example.com:80"}, exitUsage},
+		{[]string{"--host", "*"}, exitUsage},
+		{[]string{"--host", "*.example.com"}, exitUsage},
+		{[]string{"--host", "user@h?x"}, exitUsage},
+		{[]string{"--host", "h#x"}, exitUsage},
+		{[]string{"--host", "ops..example.com"}, exitUsage},
+		{[]string{"--host", "ops.example.com,"}, exitUsage},
+		{[]string{"--host", "-"}, exitUsage},
 		{[]string{"--url", "sqlite:" + t.TempDir() + "/missing.db"}, exitFailed},
 	} {
 		var out, problems bytes.Buffer

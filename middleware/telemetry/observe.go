@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,13 +29,15 @@ const observeTimeout = 5 * time.Second
 // processes, not the sum. Depths above 10,000 jobs may be estimates.
 //
 // A queue that was seen once is reported until stop, with zeros when it is empty; its age is 0
-// while no job is due. Observe returns the meter provider's error, or an [*queue.InvalidError] if q
+// while no job is due. Each queue has a series for each status, and the SDK of OpenTelemetry keeps
+// 2,000 of a metric: of 500 queues, those with the most jobs that are not completed are reported, and
+// the others together as [queue.OtherStats], with the highest of their ages. Observe returns the meter provider's error, or an [*queue.InvalidError] if q
 // is nil.
 func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
 	if q == nil {
 		return nil, &queue.InvalidError{Field: "Observe.q", Problem: "nil"}
 	}
-	o := &observer{queues: make(map[string]queueAttributes)}
+	o := &observer{queues: make(map[string]queueAttributes), statuses: slices.Clone(statuses)}
 	g := gauges{meter: t.meter}
 	if counts, ok := queue.As[queue.Inspector](q); ok {
 		o.counts = counts
@@ -101,8 +104,13 @@ type observer struct {
 	backlogs queue.Backlogger
 	depth    metric.Int64ObservableGauge
 	age      metric.Float64ObservableGauge
-	queues   map[string]queueAttributes
+	queues   map[string]queueAttributes // those that are told apart
+	statuses []queue.Status             // those that were seen
 }
+
+// most returns how many queues are told apart: each one has at most a series for each status, and so
+// have the others together.
+func (o *observer) most() int { return sdkSeries/len(o.statuses) - 1 }
 
 // queueAttributes are the attributes of a queue's observations.
 type queueAttributes struct {
@@ -134,16 +142,43 @@ func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
 		status queue.Status
 	}
 	jobs := make(map[group]int64, len(counts))
+	sizes := make(map[string]int64)
 	for _, c := range counts {
-		o.remember(c.Queue, c.Status)
 		jobs[group{c.Queue, c.Status}] = c.Jobs
+		size := c.Jobs
+		if c.Status == queue.StatusCompleted {
+			size = 0
+		}
+		sizes[c.Queue] += size
+		if !slices.Contains(o.statuses, c.Status) {
+			o.statuses = append(o.statuses, c.Status)
+		}
+	}
+	o.choose(sizes)
+	others := make(map[queue.Status]int64)
+	for _, c := range counts {
+		if _, ok := o.queues[c.Queue]; ok {
+			o.remember(c.Queue, c.Status)
+		} else {
+			others[c.Status] += c.Jobs
+		}
 	}
 	for name, attrs := range o.queues {
 		for status, attr := range attrs.depth {
 			to.ObserveInt64(o.depth, jobs[group{name, status}], attr)
 		}
 	}
+	for status, n := range others {
+		to.ObserveInt64(o.depth, n, ofStatus(queue.OtherStats, status))
+	}
 	return nil
+}
+
+// choose remembers the queues that are told apart.
+func (o *observer) choose(sizes map[string]int64) {
+	for _, name := range choose(o.queues, sizes, o.most()) {
+		o.remember(name, queue.StatusPending)
+	}
 }
 
 // readAge runs after readDepth, which may know of queues without due jobs.
@@ -153,31 +188,43 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 		return err
 	}
 	ages := make(map[string]time.Duration, len(backlogs))
+	sizes := make(map[string]int64)
 	for _, b := range backlogs {
-		o.remember(b.Queue, queue.StatusPending)
-		ages[b.Queue] = b.Age
+		ages[b.Queue], sizes[b.Queue] = b.Age, int64(b.Age)
+	}
+	if o.counts == nil || len(o.queues)+len(ages) <= o.most() {
+		o.choose(sizes)
+	}
+	others := time.Duration(-1)
+	for name, age := range ages {
+		if _, ok := o.queues[name]; !ok {
+			others = max(others, age, 0)
+		}
 	}
 	for name, attrs := range o.queues {
 		to.ObserveFloat64(o.age, max(ages[name], 0).Seconds(), attrs.age)
 	}
+	if others >= 0 {
+		to.ObserveFloat64(o.age, others.Seconds(), ofQueue(queue.OtherStats))
+	}
 	return nil
+}
+
+func ofStatus(name string, status queue.Status) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(semconv.MessagingDestinationName(name), statusKey.String(string(status))))
 }
 
 // remember notes a queue, and that it has had jobs of that status.
 func (o *observer) remember(name string, status queue.Status) {
-	destination := semconv.MessagingDestinationName(name)
 	attrs, ok := o.queues[name]
 	if !ok {
-		attrs = queueAttributes{
-			depth: make(map[queue.Status]metric.MeasurementOption),
-			age:   metric.WithAttributeSet(attribute.NewSet(destination)),
-		}
+		attrs = queueAttributes{depth: make(map[queue.Status]metric.MeasurementOption), age: ofQueue(name)}
 		o.queues[name] = attrs
 		for _, s := range statuses {
 			o.remember(name, s)
 		}
 	}
 	if _, ok := attrs.depth[status]; !ok {
-		attrs.depth[status] = metric.WithAttributeSet(attribute.NewSet(destination, statusKey.String(string(status))))
+		attrs.depth[status] = ofStatus(name, status)
 	}
 }

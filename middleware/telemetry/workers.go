@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -20,7 +18,8 @@ import (
 // Workers report themselves every ten seconds, so the figures are that old. Every process that
 // observes the same database reports the same figures: take the maximum over processes, not the
 // sum. A worker that serves several queues counts for each of them. A queue that was seen once is
-// reported until stop, with zeros while no worker serves it.
+// reported until stop, with zeros while no worker serves it. Of more than 1,998 queues those with the
+// most slots are reported, and the others together as [queue.OtherStats].
 //
 // The error is the meter provider's, or an [*queue.InvalidError] if q is not a [queue.Fleet].
 func (t *Telemetry) ObserveWorkers(q queue.Queue) (stop func(), err error) {
@@ -86,7 +85,7 @@ func (o *workersObserver) read(ctx context.Context, to metric.Observer) error {
 		return err
 	}
 	size := make(map[workerState]int64)
-	served := make(map[string]slots)
+	served, limits := make(map[string]slots), make(map[string]int64)
 	for _, w := range workers {
 		state := stateOf(w)
 		size[state]++
@@ -94,23 +93,44 @@ func (o *workersObserver) read(ctx context.Context, to metric.Observer) error {
 			if state == live {
 				served[name] = served[name].with(w)
 			}
-			if o.queues[name] == nil {
-				o.queues[name] = metric.WithAttributeSet(attribute.NewSet(semconv.MessagingDestinationName(name)))
-			}
+			limits[name] = served[name].limit
 		}
 	}
 	for state, attrs := range fleetSizes {
 		to.ObserveInt64(o.size, size[state], attrs)
 	}
-	for name, attrs := range o.queues {
-		s, ok := served[name]
+	o.observe(to, served, limits)
+	return nil
+}
+
+// observe reports the slots of the queues.
+func (o *workersObserver) observe(to metric.Observer, served map[string]slots, limits map[string]int64) {
+	others, hasOthers := slots{}, false
+	chosen := choose(o.queues, limits, sdkSeries-1)
+	for _, name := range chosen {
+		if o.queues[name] == nil {
+			o.queues[name] = ofQueue(name)
+		}
+	}
+	for name, s := range served {
+		if o.queues[name] == nil {
+			others, hasOthers = others.and(s), true
+		}
+	}
+	report := func(s slots, isServed bool, attrs metric.MeasurementOption) {
 		to.ObserveInt64(o.limit, s.limit, attrs)
 		to.ObserveInt64(o.usage, s.usage, attrs)
-		if ok {
+		if isServed {
 			to.ObserveFloat64(o.claim, s.claim.Seconds(), attrs)
 		}
 	}
-	return nil
+	for name, attrs := range o.queues {
+		s, ok := served[name]
+		report(s, ok, attrs)
+	}
+	if hasOthers {
+		report(others, true, ofQueue(queue.OtherStats))
+	}
 }
 
 // with returns s with the slots of one more worker. A worker that has not claimed yet counts since
@@ -124,4 +144,9 @@ func (s slots) with(w queue.WorkerRecord) slots {
 	s.usage += int64(w.Busy)
 	s.claim = max(s.claim, w.SeenAt.Sub(claimed)+w.Silent)
 	return s
+}
+
+// and returns the slots of two queues together.
+func (s slots) and(t slots) slots {
+	return slots{s.limit + t.limit, s.usage + t.usage, max(s.claim, t.claim)}
 }

@@ -4,17 +4,37 @@ DO $$
 DECLARE
     dependents text;
 BEGIN
-    DROP FUNCTION IF EXISTS
-        errand.payload_problem, errand.insert_keyed, errand.insert_replacing, errand.enqueue,
-        errand.lock_due, errand.lock_ordered, errand.claim_ordered,
-        errand.apply_rules, errand.set_rules, errand.pause_rule, errand.rules_changed,
-        errand.group_jobs, errand.lock_group, errand.lock_spans, errand.nanoseconds, errand.bucket_full, errand.bucket_wait,
-        errand.spend, errand.lock_turns, errand.mark_limited, errand.claim_limited;
+    DROP FUNCTION IF EXISTS -- with the types of their arguments: others of these names are not errand's
+        errand.payload_problem(jsonb),
+        errand.insert_keyed(text[], text[], text, integer[], bigint[], timestamptz[], integer[], text[], text[], text[],
+            boolean[], integer[]),
+        errand.insert_replacing(text[], text[], text, integer[], bigint[], timestamptz[], integer[], text[], text[], text[],
+            boolean[], boolean[], bigint[], integer[]),
+        errand.enqueue(text, text, jsonb, integer, interval, timestamptz, integer, text, jsonb, text, text, interval,
+            boolean, integer),
+        errand.lock_due(text[], text[], integer, text, integer[], timestamptz[], bigint[], integer[], timestamptz[], boolean),
+        errand.lock_ordered(text, text[], integer, text, text),
+        errand.claim_ordered(text, text[], integer, bigint, text, bigint, text),
+        errand.apply_rules(text[], boolean),
+        errand.set_rules(text[], text[], boolean[], integer[], integer[], integer[], boolean[], integer[], bigint[], integer[],
+            integer[], bigint[], integer[], boolean),
+        errand.pause_rule(text, text, boolean, boolean),
+        errand.rules_changed(),
+        errand.group_jobs(text, text, integer, text, text[], timestamptz, integer),
+        errand.lock_group(text, text, text[], integer),
+        errand.lock_spans(text, text[], integer, boolean, jsonb),
+        errand.nanoseconds(timestamptz),
+        errand.bucket_full(text, text, bigint, bigint, bigint),
+        errand.bucket_wait(bigint, bigint, bigint, bigint),
+        errand.spend(text, tid[], bigint, bigint, bigint, bigint, bigint),
+        errand.lock_turns(text, text[], integer, integer, integer, text[], text, bigint, bigint, bigint, jsonb),
+        errand.mark_limited(text),
+        errand.claim_limited(text, text[], integer, bigint, text, bigint, bigint, text, text, jsonb);
     DROP TABLE IF EXISTS
         errand.jobs, errand.jobs_archive, errand.results, errand.dedup, errand.sleepers,
         errand.rules, errand.limited_queues, errand.rules_version, errand.tokens, errand.paused_kinds,
         errand.schedules, errand.workers, errand.audit, errand.stats, errand.migrations;
-    DROP FUNCTION IF EXISTS errand.refuse_size; -- triggers of jobs call it
+    DROP FUNCTION IF EXISTS errand.refuse_size(); -- triggers of jobs call it
     DROP SEQUENCE IF EXISTS errand.fences;
     DROP DOMAIN IF EXISTS errand.job_name, errand.due_time, errand.attempt_limit;
     DROP TYPE IF EXISTS errand.job_status;

@@ -1,11 +1,16 @@
--- Lists jobs, newest first, for a filter that no index serves, or that chooses dead, held or cancelled jobs of many: $1
--- queue, $2 kind, $3 key, $6 status, $7 group, each NULL for any, with ids below $4, $5 at most, with $8 attempts at
--- least unless it is NULL, created from $9 on and before $10, finished from $11 on and before $12, each NULL for no
--- bound, with payloads and headers if $13. It looks at the 50,000 newest jobs below $4, or at 100,000 for these
--- statuses. If fewer than $5 of them match and other jobs follow, the last row tells the id at which it stopped. That
--- row's queue is '', which no job has, and its other columns mean nothing. Times are shown as in list.sql.
--- Index: jobs_pkey.
-WITH page AS MATERIALIZED (
+-- Lists jobs, newest first, for a filter that no index serves, or that chooses dead, held or cancelled jobs: $1 queue,
+-- $2 kind, $3 key, $6 status, $7 group, each NULL for any, with ids up to $4, $5 at most, with $8 attempts at least
+-- unless it is NULL, created from $9 on and before $10, finished from $11 on and before $12, each NULL for no bound,
+-- with payloads and headers if $13. It looks at the 50,000 newest jobs up to $4; for these statuses the program makes it
+-- look at the 50,000 newest ones of the status, of queue $1 and of kind $2. If fewer than $5 of them match and other
+-- jobs follow, the last row tells the id at which it stopped. That row's status is '', which no job has, and its other
+-- columns mean nothing. Times are shown as in list.sql.
+-- Index: jobs_pkey, jobs_stopped_id_idx.
+WITH stop AS MATERIALIZED (
+    SELECT id FROM errand.jobs
+    WHERE id <= $4::bigint
+    ORDER BY id DESC OFFSET 49999 LIMIT 1
+), page AS MATERIALIZED (
     SELECT
         id, queue, kind, CASE WHEN $13::boolean THEN payload END, priority,
         least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
@@ -28,7 +33,7 @@ WITH page AS MATERIALIZED (
             locked_by, locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives,
             job_group, cancel_at, cost
         FROM errand.jobs
-        WHERE id < $4::bigint
+        WHERE id <= $4::bigint
         ORDER BY id DESC
         LIMIT 50000
     ) AS slice
@@ -42,9 +47,11 @@ WITH page AS MATERIALIZED (
         AND ($10::timestamptz IS NULL OR created_at < $10::timestamptz)
         AND ($11::timestamptz IS NULL AND $12::timestamptz IS NULL OR status IN ('completed', 'dead', 'cancelled'))
         AND ($11::timestamptz IS NULL
-            OR CASE WHEN finished_at >= scheduled_at THEN finished_at ELSE updated_at END >= $11::timestamptz)
+            OR CASE WHEN finished_at >= scheduled_at AND (finished_at <= updated_at OR status = 'completed')
+                THEN finished_at ELSE updated_at END >= $11::timestamptz)
         AND ($12::timestamptz IS NULL
-            OR CASE WHEN finished_at >= scheduled_at THEN finished_at ELSE updated_at END < $12::timestamptz)
+            OR CASE WHEN finished_at >= scheduled_at AND (finished_at <= updated_at OR status = 'completed')
+                THEN finished_at ELSE updated_at END < $12::timestamptz)
     ORDER BY id DESC
     LIMIT $5::integer
 )
@@ -53,5 +60,5 @@ UNION ALL
 SELECT
     stop.id, '', '', NULL, 0, '1970-01-01Z', 0, 0, 0, '1970-01-01Z', '', NULL, '', '', '', '', NULL, NULL, '1970-01-01Z',
     NULL, NULL, NULL, 0, NULL, NULL, 0
-FROM (SELECT id FROM errand.jobs WHERE id < $4::bigint ORDER BY id DESC OFFSET 49999 LIMIT 1) AS stop
+FROM stop
 WHERE (SELECT count(*) FROM page) < $5::integer;

@@ -1,4 +1,4 @@
--- Lists at most ?5 pending jobs with ids below ?4, newest first, as list.sql does, but without its parameter for the
+-- Lists at most ?5 pending jobs with ids up to ?4, newest first, as list.sql does, but without its parameter for the
 -- status. For another status that has an index, Jobs replaces the word pending by its name. It reads only jobs of that
 -- status. If ?6 is not NULL, it lists only jobs whose leases have expired at ?6. If ?7 is not NULL, it lists only jobs
 -- whose runs had begun at ?7; when a run began is as in sqlkit.RunTimes. ?8 is the group, NULL for any, and ?9 the
@@ -15,12 +15,12 @@ WITH page AS MATERIALIZED (
         AND (?8 IS NULL OR job_group = ?8)
         AND (?9 IS NULL OR attempts >= ?9)
         AND (?6 IS NULL OR locked_until < ?6)
-        AND id < ?4
+        AND id <= ?4
         AND (?7 IS NULL OR iif(locked_until > locked_at AND started_at IS NOT NULL, started_at, updated_at) <= ?7)
         AND (?10 IS NULL OR created_at >= ?10)
         AND (?11 IS NULL OR created_at < ?11)
-        AND (?12 IS NULL OR iif(finished_at >= scheduled_at, finished_at, updated_at) >= ?12)
-        AND (?13 IS NULL OR iif(finished_at >= scheduled_at, finished_at, updated_at) < ?13)
+        AND (?12 IS NULL OR iif(finished_at BETWEEN scheduled_at AND updated_at, finished_at, updated_at) >= ?12)
+        AND (?13 IS NULL OR iif(finished_at BETWEEN scheduled_at AND updated_at, finished_at, updated_at) < ?13)
     ORDER BY id DESC
     LIMIT ?5 + 0
 )

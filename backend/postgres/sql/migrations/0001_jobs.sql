@@ -70,9 +70,12 @@ DELETE FROM errand.jobs WHERE id < 0;
 CREATE INDEX jobs_pending_idx ON errand.jobs (queue, priority, scheduled_at, id) WHERE status = 'pending';
 -- For Reclaim, and for the guide's own statement for stale jobs.
 CREATE INDEX jobs_running_idx ON errand.jobs (locked_at) WHERE status = 'running';
--- For listing and counting the jobs that do not run unless somebody acts, and for pruning those that have ended. One
--- index, because each costs every statement that writes.
+-- For counting the jobs that do not run unless somebody acts, for listing those that have finished lately, and for
+-- pruning those that have ended.
 CREATE INDEX jobs_stopped_idx ON errand.jobs (status, updated_at, id) WHERE status IN ('dead', 'held', 'cancelled');
+-- For listing them, the newest first. queue and kind let a list of one of them pass over the others without reading
+-- their rows. Jobs that complete are never in it.
+CREATE INDEX jobs_stopped_id_idx ON errand.jobs (status, id, queue, kind) WHERE status IN ('dead', 'held', 'cancelled');
 -- One live job a key. Rows without a key are not in it: they would make each claim half as slow again.
 CREATE UNIQUE INDEX jobs_key_idx ON errand.jobs (queue, job_key)
     WHERE job_key IS NOT NULL AND status IN ('pending', 'running', 'held');

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+const unseenQueue = "also a queue that no job, rule, schedule or live worker has"
+
+// checkQueues returns an error for the first queue that no job, rule, schedule or live worker has:
+// its name may be misspelt. With unseen it only says so, and so it does of a group without jobs.
+func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queueState, names []string, group string, unseen bool) error {
+	for _, name := range names {
+		if err := queue.CheckQueue(name); err != nil {
+			return err
+		}
+	}
+	seen, err := planned(ctx, d, func(w queue.WorkerRecord) []string { return w.Queues }, func(j *queue.Job) string { return j.Queue })
+	if err != nil {
+		return err
+	}
+	seen = append(queuesOf(states), seen...)
+	for _, name := range names {
+		if err := a.checkSeen("queue", name, seen, unseen); err != nil {
+			return err
+		}
+		if group == "" || !slices.Contains(seen, name) {
+			continue
+		}
+		if err := a.checkGroup(ctx, d, states, name, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkKinds is checkQueues for kinds.
+func (a *app) checkKinds(ctx context.Context, d *dburl.Database, names []string, unseen bool) error {
+	if err := queue.CheckKinds(names); err != nil {
+		return err
+	}
+	seen, err := planned(ctx, d, func(w queue.WorkerRecord) []string { return w.Kinds }, func(j *queue.Job) string { return j.Kind })
+	if err != nil {
+		return err
+	}
+	newest, err := kindNames(ctx, d)
+	if err != nil {
+		return err
+	}
+	seen = append(newest, seen...)
+	for _, name := range names {
+		isFound, _, err := lookForJob(ctx, d, queue.Filter{Kind: name})
+		if err != nil {
+			return err
+		}
+		if isFound {
+			seen = append(seen, name)
+		}
+		if err := a.checkSeen("kind", name, seen, unseen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSeen returns an error for a name that is not among those seen. With unseen it only says so.
+func (a *app) checkSeen(what, name string, seen []string, unseen bool) error {
+	switch hint := didYouMean(name, seen); {
+	case slices.Contains(seen, name):
+		return nil
+	case unseen:
+		a.notef("no job, schedule or live worker has the %s %s%s", what, name, hint)
+		return nil
+	default:
+		return nothingf("no %s %s%s (--unseen does it nevertheless)", what, name, hint)
+	}
+}
+
+// checkGroup says so if neither a job nor a rule of a queue has the group.
+func (a *app) checkGroup(ctx context.Context, d *dburl.Database, states []queueState, name, group string) error {
+	var groups []string
+	for _, s := range states {
+		for _, r := range s.Rules {
+			if s.Queue == name && r.Group != "" {
+				groups = append(groups, r.Group)
+			}
+		}
+	}
+	if slices.Contains(groups, group) {
+		return nil
+	}
+	isFound, isSure, err := lookForJob(ctx, d, queue.Filter{Queue: name, Group: group})
+	if err != nil || isFound || !isSure {
+		return err
+	}
+	newest, err := newestGroups(ctx, d, name)
+	if err == nil {
+		a.notef("no job of the queue %s has the group %s%s", name, group, didYouMean(group, append(groups, newest...)))
+	}
+	return err
+}
+
+// newestGroups returns the groups of the newest jobs of a queue.
+func newestGroups(ctx context.Context, d *dburl.Database, name string) (groups []string, err error) {
+	inspector, err := need[queue.Inspector](d)
+	if err != nil {
+		return nil, err
+	}
+	page, _, err := inspector.Jobs(ctx, queue.Filter{Queue: name, Limit: maxSeen, Bare: true})
+	for _, r := range page {
+		if r.Group != "" {
+			groups = append(groups, r.Group)
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups), err
+}
+
+// lookForJob looks for a job that matches. isSure is false if there are more jobs than it has
+// looked at.
+func lookForJob(ctx context.Context, d *dburl.Database, f queue.Filter) (isFound, isSure bool, err error) {
+	inspector, err := need[queue.Inspector](d)
+	if err != nil {
+		return false, false, err
+	}
+	f.Limit, f.Bare = 1, true
+	page, next, err := inspector.Jobs(ctx, f)
+	return len(page) > 0, len(page) > 0 || next == 0, err
+}
+
+// planned returns the names that live workers serve and schedules enqueue, as far as the role may
+// see them.
+func planned(ctx context.Context, d *dburl.Database, served func(queue.WorkerRecord) []string, ticked func(*queue.Job) string) (names []string, err error) {
+	if fleet, ok := queue.As[queue.Fleet](d.Queue); ok {
+		workers, err := fleet.Workers(ctx)
+		if err != nil && sqlState(err) != insufficientPrivilege {
+			return nil, err
+		}
+		for _, w := range workers {
+			if !w.Vanished {
+				names = append(names, served(w)...)
+			}
+		}
+	}
+	if scheduler, ok := queue.As[queue.Scheduler](d.Queue); ok {
+		schedules, err := scheduler.Schedules(ctx)
+		if err != nil && sqlState(err) != insufficientPrivilege {
+			return nil, err
+		}
+		for _, s := range schedules {
+			names = append(names, ticked(s.Job))
+		}
+	}
+	return names, nil
+}

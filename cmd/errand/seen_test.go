@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// TestSeen: queues and kinds that no job has yet may be paused without a word if a live worker
+// serves them or a schedule enqueues such jobs.
+func TestSeen(t *testing.T) {
+	t.Parallel()
+	for _, b := range backends[:2] {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			database := b.url(t, t.TempDir())
+			d := openWithJobs(t, database, 0)
+			fleet, _ := queue.As[queue.Fleet](d.Queue)
+			worker := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"emails"}, Kinds: []string{"mail"}}}
+			if err := fleet.ReportWorker(t.Context(), worker); err != nil {
+				t.Fatal(err)
+			}
+			scheduler, _ := queue.As[queue.Scheduler](d.Queue)
+			nightly := queue.Schedule{Name: "nightly", Spec: "0 3 * * *", Job: &queue.Job{Kind: "build", Queue: "reports"}}
+			if err := scheduler.SetSchedules(t.Context(), nil, nightly); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range []string{"queues pause emails reports", "kinds pause mail build", "queues limit reports --running 1"} {
+				var out, said bytes.Buffer
+				a := &app{out: &out, err: &said, getenv: func(string) string { return database }}
+				if code := run(t.Context(), a, strings.Fields(args)); code != exitDone || strings.Contains(said.String(), "no ") {
+					t.Errorf("%s: exit code %d, %s", args, code, &said)
+				}
+			}
+		})
+	}
+}
