@@ -54,10 +54,7 @@ func (a *app) migrateDown(ctx context.Context, d *dburl.Database, mayLose bool) 
 	isThere := false
 	var counts []rowCount
 	err := a.step(ctx, d, func(ctx context.Context) (err error) {
-		if isThere, err = canDrop(ctx, d.DB, d); err != nil || !isThere {
-			return err
-		}
-		counts, err = checkDrop(ctx, d.DB, d)
+		isThere, counts, err = lookBeforeDrop(ctx, d)
 		return err
 	})
 	if err == nil && isThere {
@@ -83,6 +80,20 @@ func (a *app) migrateDown(ctx context.Context, d *dburl.Database, mayLose bool) 
 	return a.writeOne(struct {
 		Lost []rowCount `json:"lost"`
 	}{counts}, text)
+}
+
+// lookBeforeDrop reports whether there are tables of errand, and returns how many rows are lost with
+// them. A different migrate down may remove the tables meanwhile: then there are none.
+func lookBeforeDrop(ctx context.Context, d *dburl.Database) (isThere bool, counts []rowCount, err error) {
+	if isThere, err = canDrop(ctx, d.DB, d); err == nil && isThere {
+		counts, err = checkDrop(ctx, d.DB, d)
+	}
+	if err != nil {
+		if isStillThere, again := canDrop(ctx, d.DB, d); again == nil && !isStillThere {
+			return false, nil, nil
+		}
+	}
+	return isThere, counts, err
 }
 
 // confirmLoss returns an error if rows would be lost and the user has not said that they may be.

@@ -122,6 +122,29 @@ func TestDownWaits(t *testing.T) {
 	}
 }
 
+// TestDownBesideMigration: migrate down says whose lock it waits for, which is no row's.
+func TestDownBesideMigration(t *testing.T) {
+	t.Parallel()
+	database := backends[1].url(t, "")
+	d := openWithJobs(t, database, 0)
+	text, err := dropSQL(d.Scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, _, _ := strings.Cut(text, ";")
+	tx, err := d.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), lock); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := runOn(t, database, "migrate", "down"); code != exitRefused || !strings.Contains(text, "waited 5s for an advisory lock, which session ") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
 // TestDownAtOnce: of two migrate down at once, the second finds nothing to do.
 func TestDownAtOnce(t *testing.T) {
 	t.Parallel()
