@@ -63,6 +63,7 @@ func TestSlowClient(t *testing.T) {
 		})
 		defer s.send(t, "half").Close()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if gaveUp != readTime {
 			t.Errorf("it waited %v for the form, want %v", gaveUp, readTime)
 		}
