@@ -95,7 +95,12 @@ func waits(ctx context.Context, d *doctor) (finding, error) {
 		return finding{Fail, "the whole table of jobs is locked, or a session waits to lock it, so claims wait: " + holder.evidence(), holder.remedy()}, nil
 	}
 	var worst finding
-	err = d.server.rows(ctx, "waits", func(r *sql.Rows) error {
+	const toldSince = 140000 // the server tells since when a session waits
+	statement, isBlind := "waits", !d.server.seesAll
+	if isBlind && d.server.identity.version >= toldSince {
+		statement, isBlind = "waits_seen", false
+	}
+	err = d.server.rows(ctx, statement, func(r *sql.Rows) error {
 		var l locker
 		var waiting int
 		if err := r.Scan(append(l.targets(), &waiting)...); err != nil {
@@ -116,7 +121,7 @@ func waits(ctx context.Context, d *doctor) (finding, error) {
 		return finding{}, err
 	case worst.level != "":
 		return worst, nil
-	case !d.server.seesAll:
+	case isBlind:
 		return d.server.needsStats("no session is seen waiting"), nil
 	}
 	return finding{value: "no session waits long for a lock on jobs"}, nil

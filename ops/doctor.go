@@ -186,6 +186,7 @@ var everywhere = []check{
 	{"backlog", backlog},
 	{"nobody-serves", nobodyServes},
 	{"fleet", fleet},
+	{"schedules", scheduled},
 }
 
 // run runs a check. An error of it is a finding, too.

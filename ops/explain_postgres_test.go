@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -153,6 +154,31 @@ func TestExplainPostgres(t *testing.T) {
 				t.Errorf("reasons %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// TestExplainLockedTable: whatever was asked, the answer is soon who has locked the whole table, also
+// for a role that may not see sessions of other roles.
+func TestExplainLockedTable(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.DSN(t)
+	db := openPQ(t, dsn)
+	prefix := roles(t, db)
+	q := backend(t, db, postgres.Options{})
+	report(t, q, idle)
+	id := enqueue(t, q, queue.Job{Key: "key"})
+	observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
+	exec(t, begin(t, db), `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`)
+	for _, question := range []ops.Question{{ID: id}, {ID: id + 1}, {Queue: queue.DefaultQueue}, {Kind: "test"}, {Key: "key"}} {
+		for role, q := range map[string]*postgres.Backend{"owner": q, "observer": observer} {
+			if role == "observer" && question.Key != "" {
+				continue // it may not read keys
+			}
+			t.Run(fmt.Sprintf("%s/%+v", role, question), func(t *testing.T) {
+				t.Parallel()
+				wantReason(t, explain(t, q, question), "table-locked")
+			})
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -11,13 +12,24 @@ import (
 
 // find reads the job that the question is about. If there is none, it returns why.
 func (f *facts) find(ctx context.Context) ([]Reason, error) {
-	switch q := f.question; {
-	case q.ID > 0:
-		return f.findID(ctx, q.ID)
-	case q.Key != "":
+	if f.question.ID > 0 {
+		return f.findID(ctx, f.question.ID)
+	}
+	if f.server != nil { // what follows would wait for a lock of the table
+		if locked, err := f.inTime(ctx, f.probe); err != nil || len(locked) > 0 {
+			return locked, err
+		}
+	}
+	if f.question.Key != "" {
 		return f.findKey(ctx)
 	}
 	return f.findOldest(ctx)
+}
+
+// probe reads a job that there is not.
+func (f *facts) probe(ctx context.Context) error {
+	_, _, err := f.inspector.Job(ctx, math.MinInt64)
+	return err
 }
 
 // read reads the job with that ID, if there is one.
@@ -29,12 +41,12 @@ func (f *facts) read(ctx context.Context, id int64) error {
 	return err
 }
 
-// readInTime reads the job with that ID. It returns who has locked the whole table, if that is why
+// inTime calls read, which reads one job. It returns who has locked the whole table, if that is why
 // the job cannot be read.
-func (f *facts) readInTime(ctx context.Context, id int64) ([]Reason, error) {
+func (f *facts) inTime(ctx context.Context, read func(context.Context) error) ([]Reason, error) {
 	inTime, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	err := f.read(inTime, id)
+	err := read(inTime)
 	if err == nil || inTime.Err() == nil || ctx.Err() != nil {
 		return nil, err
 	}
@@ -45,7 +57,8 @@ func (f *facts) readInTime(ctx context.Context, id int64) ([]Reason, error) {
 }
 
 func (f *facts) findID(ctx context.Context, id int64) ([]Reason, error) {
-	if locked, err := f.readInTime(ctx, id); err != nil || len(locked) > 0 || f.job != nil {
+	read := func(ctx context.Context) error { return f.read(ctx, id) }
+	if locked, err := f.inTime(ctx, read); err != nil || len(locked) > 0 || f.job != nil {
 		return locked, err
 	}
 	if entry, ok, err := f.audited(ctx, id, "jobs.delete"); err != nil {

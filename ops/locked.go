@@ -4,11 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"time"
 )
 
 // needTable are the checks that read the table of jobs. While a session has locked it, each would
 // wait for that session.
-var needTable = []string{"drift", "table", "claim-cost", "autovacuum", "stale-leases", "retention", "backlog", "nobody-serves"}
+var needTable = []string{"drift", "table", "claim-cost", "autovacuum", "stale-leases", "retention", "backlog", "nobody-serves", "schedules"}
 
 // withoutLocked returns the checks, of which those that need the table of jobs skip it if a session
 // has locked it.
@@ -33,15 +34,41 @@ func (d *doctor) withoutLocked(ctx context.Context, checks []check) []check {
 }
 
 // tableLocker returns a transaction that has locked the whole table of jobs for longer than briefly,
-// or waits for that.
+// or waits for that. If the role may not see since when a transaction is open, tableLocker waits and
+// looks again.
 func (s *server) tableLocker(ctx context.Context) (holder locker, isLocked bool, err error) {
+	list, err := s.tableLocks(ctx)
+	if i := slices.IndexFunc(list, locker.lasts); i >= 0 || err != nil {
+		return at(list, i), i >= 0, err
+	}
+	if !slices.ContainsFunc(list, func(l locker) bool { return !l.open.Valid }) {
+		return locker{}, false, nil
+	}
+	select {
+	case <-time.After(briefly):
+	case <-ctx.Done():
+		return locker{}, false, ctx.Err()
+	}
+	again, err := s.tableLocks(ctx)
+	i := slices.IndexFunc(again, func(l locker) bool { return l.lasts() || slices.ContainsFunc(list, l.isSame) })
+	return at(again, i), i >= 0, err
+}
+
+// at returns an element of the list, or the zero locker if i is below 0.
+func at(list []locker, i int) locker {
+	if i < 0 {
+		return locker{}
+	}
+	return list[i]
+}
+
+// tableLocks returns the transactions that have locked the whole table of jobs, or wait for that.
+func (s *server) tableLocks(ctx context.Context) (list []locker, err error) {
 	err = s.rows(ctx, "table_lock", func(r *sql.Rows) error {
 		var l locker
 		err := r.Scan(l.targets()...)
-		if err == nil && !isLocked && l.lasts() {
-			holder, isLocked = l, true
-		}
+		list = append(list, l)
 		return err
 	})
-	return holder, isLocked, err
+	return list, err
 }

@@ -109,6 +109,57 @@ func TestObserverSeesLocks(t *testing.T) {
 	}
 }
 
+// TestObserverSeesWaits: Doctor tells a role that may not see sessions of other roles who waits for
+// whom, and who has locked the whole table.
+func TestObserverSeesWaits(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.DSN(t)
+	db := openPQ(t, dsn)
+	if majorVersion(t, db) < 14 {
+		t.Skip("the server does not tell since when a session waits")
+	}
+	prefix := roles(t, db)
+	q := backend(t, db, postgres.Options{})
+	id := enqueue(t, q, queue.Job{Delay: time.Hour})
+	observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
+	waits := func() (c ops.Check) {
+		t.Helper()
+		report, err := ops.Doctor(t.Context(), observer, ops.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, check := range report.Checks {
+			if check.ID == "waits" {
+				c = check
+			}
+		}
+		return c
+	}
+	if c := waits(); c.Level != ops.OK {
+		t.Errorf("nobody waits: %s, %s", c.Level, c.Value)
+	}
+	tx := begin(t, db)
+	exec(t, tx, `UPDATE errand.jobs SET priority = 1 WHERE id = $1`, id)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = db.ExecContext(t.Context(), `UPDATE errand.jobs SET priority = 2 WHERE id = $1`, id)
+	}()
+	eventually(t, "a session has waited for a second", func() (has bool) {
+		const query = `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '1 second')`
+		return db.QueryRowContext(t.Context(), query).Scan(&has) == nil && has
+	})
+	if c := waits(); c.Level != ops.Warn || !strings.Contains(c.Value, "1 session waits for it") || !strings.Contains(c.Advice, "pg_terminate_backend(") {
+		t.Errorf("a session waits: %s, %s → %s", c.Level, c.Value, c.Advice)
+	}
+	_ = tx.Rollback()
+	<-done
+	exec(t, begin(t, db), `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`)
+	if c := waits(); c.Level != ops.Fail || !strings.Contains(c.Value, "the whole table of jobs is locked") {
+		t.Errorf("the table is locked: %s, %s", c.Level, c.Value)
+	}
+}
+
 // TestGoldenRights: rights.txt is what docs/roles.sql grants. After a change of it run
 // go test ./ops -run TestGoldenRights -update.
 func TestGoldenRights(t *testing.T) {

@@ -1,0 +1,132 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// maxLastJobs is how many jobs the check of schedules reads at most.
+const maxLastJobs = 1000
+
+// scheduled looks for schedules whose next tick nobody fires, and for those that skip ticks because
+// an earlier tick's job has not ended.
+func scheduled(ctx context.Context, d *doctor) (finding, error) {
+	s, ok := queue.As[queue.Scheduler](d.queue)
+	if !ok {
+		return finding{level: Skipped, value: errNoCapability.Error()}, nil
+	}
+	all, err := s.Schedules(ctx)
+	if err != nil || len(all) == 0 {
+		return finding{value: "there are no schedules"}, err
+	}
+	now := d.now()
+	if f, err := d.lateSchedules(ctx, all, now); err != nil || f.level != "" {
+		return f, err
+	}
+	if f, err := d.skippingSchedules(ctx, all, now); err != nil || f.level != "" {
+		return f, err
+	}
+	return finding{value: count(len(all), "schedule") + ": none is late, none skips ticks"}, nil
+}
+
+// now is the time by the server's clock, as far as it is known.
+func (d *doctor) now() time.Time {
+	if d.server == nil {
+		return time.Now()
+	}
+	return d.server.identity.clock.Add(time.Since(d.server.identity.replied))
+}
+
+// lateSchedules looks for ticks that have come long ago and were not fired.
+func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, now time.Time) (finding, error) {
+	var late []string
+	longest := time.Duration(0)
+	for _, s := range all {
+		if wait := now.Sub(s.Next); !s.Next.IsZero() && wait >= d.options.Backlog.Warn {
+			late = append(late, fmt.Sprintf("%s (for %v)", s.Name, short(wait)))
+			longest = max(longest, wait)
+		}
+	}
+	if len(late) == 0 {
+		return finding{}, nil
+	}
+	f := finding{d.options.Backlog.level(longest), "ticks that nobody has fired: " + enumerate(late),
+		"the log of a worker says why: it may lack the rights of errand_enqueuer, or a time zone, or somebody has written into the schedule's row"}
+	fleet, ok := queue.As[queue.Fleet](d.queue)
+	if !ok {
+		return f, nil
+	}
+	workers, err := fleet.Workers(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	if len(living(workers)) == 0 {
+		f.value += "; no worker is alive"
+		f.advice = "start workers: each fires the schedules of its database"
+	}
+	return f, nil
+}
+
+// skippingSchedules looks for schedules that have skipped ticks for a while because of a job that is
+// live.
+func (d *doctor) skippingSchedules(ctx context.Context, all []queue.ScheduleRecord, now time.Time) (worst finding, err error) {
+	inspector, ok := queue.As[queue.Inspector](d.queue)
+	if !ok {
+		return finding{}, nil
+	}
+	var skipping []string
+	read := 0
+	for _, s := range all {
+		if s.Overlap || s.Skipped == 0 || s.LastJob == 0 || read == maxLastJobs {
+			continue
+		}
+		read++
+		job, ok, err := inspector.Job(ctx, s.LastJob)
+		if err != nil {
+			return finding{}, err
+		}
+		if !ok || !d.isSkipping(&s, &job, now) {
+			continue
+		}
+		skipping = append(skipping, fmt.Sprintf("%s (job %d is %s)", s.Name, job.ID, liveText(&job)))
+		if f := d.skipping(&job); worst.level == "" || f.level == Fail && worst.level == Warn {
+			worst = f
+		}
+	}
+	worst.value = "schedules that skip ticks, because the job of an earlier tick has not ended: " + enumerate(skipping)
+	return worst, nil
+}
+
+// isSkipping reports whether the schedule has skipped ticks for a while because the job is live.
+func (d *doctor) isSkipping(s *queue.ScheduleRecord, job *queue.Record, now time.Time) bool {
+	switch job.Status {
+	case queue.StatusPending, queue.StatusRunning, queue.StatusHeld:
+	default:
+		return false
+	}
+	if !s.LastTick.After(job.CreatedAt) {
+		return false // nothing was skipped since
+	}
+	skipped, err := s.NextTick(job.CreatedAt, job.CreatedAt)
+	return err == nil && now.Sub(skipped) >= d.options.Backlog.Warn
+}
+
+// liveText says what a live job does.
+func liveText(job *queue.Record) string {
+	if job.Status == queue.StatusPending && job.Attempt > 0 {
+		return fmt.Sprintf("pending after %s", count(job.Attempt, "attempt"))
+	}
+	return string(job.Status)
+}
+
+// skipping is what to do about a schedule that skips ticks because of the job.
+func (d *doctor) skipping(job *queue.Record) finding {
+	if job.Status == queue.StatusHeld {
+		return finding{level: Fail, advice: fmt.Sprintf("mend what made job %d fail, then: %s; or: %s", job.ID, d.command("jobs", "retry", job.ID), d.command("jobs", "delete", job.ID))}
+	}
+	return finding{level: Warn, advice: "why it has not ended: " + d.command("explain", job.ID) +
+		". If its runs take longer than from tick to tick, give the schedule fewer ticks, or Overlap"}
+}

@@ -1,0 +1,136 @@
+package ops_test
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// setSchedule sets a schedule that ticks each hour, and lets its first tick come.
+func setSchedule(t *testing.T, db *sql.DB, q *postgres.Backend, job queue.Job) {
+	t.Helper()
+	job.Kind = "report"
+	s := queue.Schedule{Name: "hourly", Spec: "@hourly", Job: &job}
+	if err := q.SetSchedules(t.Context(), nil, s); err != nil {
+		t.Fatal(err)
+	}
+	tick(t, db, q, 1)
+}
+
+// tick lets the next tick come, and fires it.
+func tick(t *testing.T, db *sql.DB, q *postgres.Backend, fired int) {
+	t.Helper()
+	exec(t, db, `UPDATE errand.schedules SET next_at = now()`)
+	q = backend(t, db, postgres.Options{}) // one that has not asked yet when the next tick comes
+	if n, _, err := q.FireSchedules(t.Context()); err != nil || n != fired {
+		t.Fatalf("fired %d, error %v, want %d", n, err, fired)
+	}
+}
+
+// threeHoursAgo is when the jobs of the schedule were enqueued.
+const threeHoursAgo = `UPDATE errand.jobs SET created_at = created_at - interval '3 hours'`
+
+// TestSchedules: Doctor finds a schedule that skips ticks because of a job that has not ended, and
+// one that nobody fires, and no healthy one.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		make  func(t *testing.T, db *sql.DB, q *postgres.Backend)
+		level ops.Level
+		says  []string // in the value or the advice
+	}{
+		{"healthy", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
+			tick(t, db, q, 1)
+			claim(t, q, "", time.Minute)
+			exec(t, db, threeHoursAgo+` WHERE status = 'completed'`)
+		}, ops.OK, nil},
+		{"has skipped a tick, and goes on", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			held := claim(t, q, "", time.Minute)[0]
+			exec(t, db, threeHoursAgo)
+			tick(t, db, q, 1)
+			settle(t, q, queue.Outcome{Job: held, Action: queue.Done})
+		}, ops.OK, nil},
+		{"skips a tick only now", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			tick(t, db, q, 1)
+		}, ops.OK, nil},
+		{"overlaps", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, threeHoursAgo)
+			tick(t, db, q, 1)
+			exec(t, db, `UPDATE errand.schedules SET overlap = true`)
+		}, ops.OK, nil},
+		{"behind a running job", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, threeHoursAgo)
+			tick(t, db, q, 1)
+		}, ops.Warn, []string{"hourly (job 1 is running)", "errand explain 1"}},
+		{"behind a back-off", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Retry, Delay: time.Hour, Err: errors.New("no")})
+			exec(t, db, threeHoursAgo)
+			tick(t, db, q, 1)
+		}, ops.Warn, []string{"hourly (job 1 is pending after 1 attempt)"}},
+		{"behind a held job", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setRules(t, q, queue.Rule{OnDead: queue.HoldDead})
+			setSchedule(t, db, q, queue.Job{Group: "g", Ordered: true})
+			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Dead, Err: errors.New("no")})
+			exec(t, db, threeHoursAgo)
+			tick(t, db, q, 1)
+		}, ops.Fail, []string{"hourly (job 1 is held)", "errand jobs retry 1"}},
+		{"nobody fires", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '2 minutes'`)
+		}, ops.Warn, []string{"hourly (for 2m", "no worker is alive", "start workers"}},
+		{"its workers cannot fire it", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			report(t, q, idle)
+			exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '20 minutes'`)
+		}, ops.Fail, []string{"hourly (for 20m0s)", "the log of a worker"}},
+		{"paused", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			if _, err := q.PauseSchedules(t.Context(), nil, true, "hourly"); err != nil {
+				t.Fatal(err)
+			}
+		}, ops.OK, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := postgrestest.DSN(t)
+			db := openPQ(t, dsn)
+			prefix := roles(t, db)
+			q := backend(t, db, postgres.Options{})
+			c.make(t, db, q)
+			observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
+			for role, q := range map[string]*postgres.Backend{"owner": q, "observer": observer} {
+				found := examine(t, q, ops.Options{})
+				f := found["schedules"]
+				if want := map[bool]int{true: 0, false: 1}[c.level == ops.OK]; len(found) != want || want == 1 && f.Level != c.level {
+					t.Errorf("%s: found %v, want %s and nothing else", role, found, c.level)
+				}
+				for _, says := range c.says {
+					if c.level != ops.OK && !strings.Contains(f.Value+" "+f.Advice, says) {
+						t.Errorf("%s: got %q → %q, want %q", role, f.Value, f.Advice, says)
+					}
+				}
+			}
+		})
+	}
+}

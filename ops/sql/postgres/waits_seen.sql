@@ -1,0 +1,21 @@
+-- The sessions for which others that use the table of jobs have waited for a second, for a role that may not see what
+-- other roles' sessions do: every role may see locks. The columns are those of waits.sql; the sixth is for how long the
+-- others have waited, at least as long as which the transaction has been open. From PostgreSQL 14 on.
+WITH users AS MATERIALIZED (
+    SELECT l.pid, l.mode FROM pg_locks l
+    WHERE l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+), waiting AS MATERIALIZED (
+    SELECT w.pid, min(w.waitstart) AS since FROM pg_locks w
+    WHERE NOT w.granted AND w.waitstart < clock_timestamp() - interval '1 second' AND w.pid IN (SELECT pid FROM users)
+    GROUP BY w.pid
+)
+SELECT
+    b.pid, '', coalesce(a.application_name, ''), coalesce(a.usename::text, ''), '',
+    extract(epoch FROM clock_timestamp() - min(waiting.since))::float8, '', count(*)
+FROM waiting
+CROSS JOIN LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(waiting.pid)) AS pid) AS b
+LEFT JOIN pg_stat_activity a ON a.pid = b.pid
+WHERE b.pid IN (SELECT pid FROM users WHERE mode <> 'AccessShareLock')
+GROUP BY b.pid, a.application_name, a.usename
+ORDER BY 6 DESC LIMIT 5
