@@ -21,14 +21,14 @@ func setSchedule(t *testing.T, db *sql.DB, q *postgres.Backend, job queue.Job) {
 	if err := q.SetSchedules(t.Context(), nil, s); err != nil {
 		t.Fatal(err)
 	}
-	tick(t, db, q, 1)
+	tick(t, db, 1)
 }
 
 // tick lets the next tick come, and fires it.
-func tick(t *testing.T, db *sql.DB, q *postgres.Backend, fired int) {
+func tick(t *testing.T, db *sql.DB, fired int) {
 	t.Helper()
 	exec(t, db, `UPDATE errand.schedules SET next_at = now()`)
-	q = backend(t, db, postgres.Options{}) // one that has not asked yet when the next tick comes
+	q := backend(t, db, postgres.Options{}) // one that has not asked yet when the next tick comes
 	if n, _, err := q.FireSchedules(t.Context()); err != nil || n != fired {
 		t.Fatalf("fired %d, error %v, want %d", n, err, fired)
 	}
@@ -50,7 +50,7 @@ func TestSchedules(t *testing.T) {
 		{"healthy", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
-			tick(t, db, q, 1)
+			tick(t, db, 1)
 			claim(t, q, "", time.Minute)
 			exec(t, db, threeHoursAgo+` WHERE status = 'completed'`)
 		}, ops.OK, nil},
@@ -58,39 +58,39 @@ func TestSchedules(t *testing.T) {
 			setSchedule(t, db, q, queue.Job{})
 			held := claim(t, q, "", time.Minute)[0]
 			exec(t, db, threeHoursAgo)
-			tick(t, db, q, 1)
+			tick(t, db, 1)
 			settle(t, q, queue.Outcome{Job: held, Action: queue.Done})
 		}, ops.OK, nil},
 		{"skips a tick only now", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			claim(t, q, "", time.Minute)
-			tick(t, db, q, 1)
+			tick(t, db, 1)
 		}, ops.OK, nil},
 		{"overlaps", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			claim(t, q, "", time.Minute)
 			exec(t, db, threeHoursAgo)
-			tick(t, db, q, 1)
+			tick(t, db, 1)
 			exec(t, db, `UPDATE errand.schedules SET overlap = true`)
 		}, ops.OK, nil},
 		{"behind a running job", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			claim(t, q, "", time.Minute)
 			exec(t, db, threeHoursAgo)
-			tick(t, db, q, 1)
+			tick(t, db, 1)
 		}, ops.Warn, []string{"hourly (job 1 is running)", "errand explain 1"}},
 		{"behind a back-off", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Retry, Delay: time.Hour, Err: errors.New("no")})
 			exec(t, db, threeHoursAgo)
-			tick(t, db, q, 1)
+			tick(t, db, 1)
 		}, ops.Warn, []string{"hourly (job 1 is pending after 1 attempt)"}},
 		{"behind a held job", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setRules(t, q, queue.Rule{OnDead: queue.HoldDead})
 			setSchedule(t, db, q, queue.Job{Group: "g", Ordered: true})
 			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Dead, Err: errors.New("no")})
 			exec(t, db, threeHoursAgo)
-			tick(t, db, q, 1)
+			tick(t, db, 1)
 		}, ops.Fail, []string{"hourly (job 1 is held)", "errand jobs retry 1"}},
 		{"nobody fires", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
