@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -29,25 +30,31 @@ func (a *answering) Settle(ctx context.Context, db queue.DB, outcomes ...queue.O
 }
 
 // TestObserveAskedWhileSettling: the answer of Extend that asks to cancel a job arrives while a
-// Settle with its outcome is under way. The event says that the job is cancelled.
+// Settle with its outcome is under way. The event says that the job is cancelled. If the event is
+// made without the worker's lock, only the race detector notices. In the bubble, Settle's pause ends
+// when the worker has read Extend's answer; a channel in its place would order the two for the
+// detector.
 func TestObserveAskedWhileSettling(t *testing.T) {
-	began, mayFail, isSettling := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	q := &answering{Queue: newQueue(t, 1)}
-	q.extended = func() { close(mayFail); <-isSettling }
-	q.settled = func() { close(isSettling); time.Sleep(50 * time.Millisecond) }
-	events := make(chan queue.Event, 2)
-	start(t, queue.Worker{Backend: q, Observe: func(e queue.Event) { events <- e },
-		Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error {
-			close(began)
-			<-mayFail
-			return errPlain
-		})})
-	<-began
-	cancelJobs(t, q, &queue.Job{ID: 1})
-	<-events // started
-	if e := <-events; e.Type != queue.EventCancelled || e.Delay != 0 {
-		t.Errorf("got event %s with delay %v, want %s and 0", e.Type, e.Delay, queue.EventCancelled)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		began, mayFail, isSettling := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		q := &answering{Queue: newQueue(t, 1)}
+		q.extended = func() { close(mayFail); <-isSettling }
+		q.settled = func() { close(isSettling); time.Sleep(time.Millisecond) }
+		events := make(chan queue.Event, 2)
+		w := start(t, queue.Worker{Backend: q, Observe: func(e queue.Event) { events <- e },
+			Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error {
+				close(began)
+				<-mayFail
+				return errPlain
+			})})
+		<-began
+		cancelJobs(t, q, &queue.Job{ID: 1})
+		<-events // started
+		if e := <-events; e.Type != queue.EventCancelled || e.Delay != 0 {
+			t.Errorf("got event %s with delay %v, want %s and 0", e.Type, e.Delay, queue.EventCancelled)
+		}
+		w.stop()
+	})
 }
 
 // TestStressCancelFailing: jobs fail while others cancel them. Each ends cancelled, and has at most
