@@ -146,7 +146,8 @@ func TestObserverSeesWaits(t *testing.T) {
 		_, _ = db.ExecContext(t.Context(), `UPDATE errand.jobs SET priority = 2 WHERE id = $1`, id)
 	}()
 	eventually(t, "a session has waited for a second", func() (has bool) {
-		const query = `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '1 second')`
+		const query = `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '1 second'
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`
 		return db.QueryRowContext(t.Context(), query).Scan(&has) == nil && has
 	})
 	if c := waits(); c.Level != ops.Warn || !strings.Contains(c.Value, "1 session waits for it") || !strings.Contains(c.Advice, "pg_terminate_backend(") {
