@@ -183,6 +183,41 @@ type deaf struct{ *httptest.ResponseRecorder }
 
 func (deaf) Write([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
+// TestPlainWriter: a client behind a middleware whose ResponseWriter cannot flush keeps its jobs.
+func TestPlainWriter(t *testing.T) {
+	q := memory.New(memory.Options{})
+	h := open(t, q, gateway.Options{})
+	defer h.Close()
+	enqueue(t, q, "k")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(plain{w}, request(t.Context(), "POST", "/v1/claim", claimOne("w", 0)))
+	held := read[wire.ClaimAnswer](t, w).Jobs
+	if len(held) != 1 {
+		t.Fatalf("claim: got %d jobs, want 1", len(held))
+	}
+	extend := wire.ExtendRequest{Jobs: []wire.Held{wire.HeldOf(&held[0].Job)}}
+	if a := read[wire.ExtendAnswer](t, send(h, "POST", "/v1/extend", extend)); len(a.Lost) != 0 {
+		t.Errorf("extend after an answer that could not be flushed: lost %+v, want none", a.Lost)
+	}
+}
+
+// plain is a ResponseWriter that can do nothing more.
+type plain struct{ http.ResponseWriter }
+
+// TestSleepFails: while the backend's Sleep fails, the gateway polls for a client that waits.
+func TestSleepFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newCounting()
+		q.failing.Store(100)
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", 20*time.Second)))
+		if n := q.claims.Load(); n < 3 || n > 6 {
+			t.Errorf("client that waits for 20 s while Sleep fails: %d claims, want one each 5 s", n)
+		}
+	})
+}
+
 // TestDrain: clients that wait are told to connect elsewhere, new claims are refused, and what is
 // held can be settled.
 func TestDrain(t *testing.T) {

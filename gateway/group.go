@@ -293,7 +293,7 @@ func (g *group) sleep() {
 	ctx, cancel := g.h.callContext()
 	defer cancel()
 	isNew, until, err := g.lookout.announce(ctx)
-	if isNew {
+	if isNew && err == nil {
 		return
 	}
 	if poll := g.nextPoll(); err != nil || poll.Before(until) {

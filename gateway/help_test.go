@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -113,10 +114,11 @@ func claimOne(worker string, wait time.Duration) wire.ClaimRequest {
 // counting is a queue in memory that counts the calls that are statements in a database.
 type counting struct {
 	*memory.Queue
-	calls  atomic.Int64
-	claims atomic.Int64
-	before func() // called before each claim, if not nil
-	after  func() // called after each claim, before it returns, if not nil
+	calls   atomic.Int64
+	claims  atomic.Int64
+	failing atomic.Int64 // how many calls of Sleep are to fail
+	before  func()       // called before each claim, if not nil
+	after   func()       // called after each claim, before it returns, if not nil
 }
 
 func newCounting() *counting { return &counting{Queue: memory.New(memory.Options{})} }
@@ -136,6 +138,9 @@ func (c *counting) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 
 func (c *counting) Sleep(ctx context.Context, worker string, queues []string) (time.Duration, error) {
 	c.calls.Add(1)
+	if c.failing.Add(-1) >= 0 {
+		return 0, errors.New("no connection")
+	}
 	return c.Queue.Sleep(ctx, worker, queues)
 }
 

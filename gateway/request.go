@@ -202,7 +202,10 @@ func (q *request) write(answer any) error {
 	if err := e.Encode(answer); err != nil {
 		return err
 	}
-	return control.Flush()
+	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil // the server sends it when the handler returns
 }
 
 // fail answers with an error.

@@ -61,7 +61,9 @@ func (q *Queue) inTurn(ctx context.Context, operation string, ask func(*gateway)
 		if outcome == refused {
 			break
 		}
-		q.first.CompareAndSwap(int64(n), int64((n+1)%len(q.gateways)))
+		if !errors.Is(ctx.Err(), context.Canceled) { // else the caller has given up, not the gateway
+			q.first.CompareAndSwap(int64(n), int64((n+1)%len(q.gateways)))
+		}
 		if outcome == unanswered || ctx.Err() != nil {
 			break
 		}

@@ -153,6 +153,51 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// TestCancelledCall: a caller that cancels its call says nothing of the gateway, so the next call goes
+// to the same one. A deadline that has passed does.
+func TestCancelledCall(t *testing.T) {
+	m := memory.New(memory.Options{})
+	_, g := serve(t, m, often)
+	arrived := make(chan struct{})
+	var hangs atomic.Bool
+	first := &faulty{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hangs.Load() {
+			arrived <- struct{}{}
+			<-r.Context().Done()
+			return
+		}
+		g.ServeHTTP(w, r)
+	})}
+	s := httptest.NewServer(first)
+	defer s.Close()
+	second, f := serveFaulty(t, m)
+	q := connect(t, s.URL, second)
+	hangs.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	if err := q.Check(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled call: got %v", err)
+	}
+	hangs.Store(false)
+	if err := q.Check(t.Context()); err != nil || first.asked.Load() != 2 || f.asked.Load() != 0 {
+		t.Errorf("call after a cancelled one: %v; %d requests at the first gateway, %d at the second; want 2 and 0",
+			err, first.asked.Load(), f.asked.Load())
+	}
+	hangs.Store(true)
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	go func() { <-arrived }()
+	if err := q.Check(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("call whose deadline passed: got %v", err)
+	}
+	if err := q.Check(t.Context()); err != nil || f.asked.Load() != 1 {
+		t.Errorf("call after one whose deadline passed: %v; %d requests at the second gateway, want 1", err, f.asked.Load())
+	}
+}
+
 // TestHalfOpen: a gateway that takes requests and never answers is given up after Timeout.
 func TestHalfOpen(t *testing.T) {
 	frozen, err := net.Listen("tcp", "127.0.0.1:0")
