@@ -80,7 +80,7 @@ func (d *doctor) skippingSchedules(ctx context.Context, all []queue.ScheduleReco
 	var skipping []string
 	read := 0
 	for _, s := range all {
-		if s.Overlap || s.Skipped == 0 || s.LastJob == 0 || read == maxLastJobs {
+		if s.Paused || s.Overlap || s.Skipped == 0 || s.LastJob == 0 || read == maxLastJobs {
 			continue
 		}
 		read++

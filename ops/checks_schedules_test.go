@@ -110,6 +110,15 @@ func TestSchedules(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ops.OK, nil},
+		{"paused after it has skipped a tick", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, threeHoursAgo)
+			tick(t, db, 1)
+			if _, err := q.PauseSchedules(t.Context(), nil, true, "hourly"); err != nil {
+				t.Fatal(err)
+			}
+		}, ops.OK, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
