@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,9 +167,11 @@ func TestDownAtOnce(t *testing.T) {
 		}()
 	}
 	const waiting = `SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`
-	for n := 0; n < cap(texts); {
-		if err := d.DB.QueryRowContext(t.Context(), waiting).Scan(&n); err != nil {
-			t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for n := 0; n < cap(texts); time.Sleep(10 * time.Millisecond) {
+		if err := d.DB.QueryRowContext(ctx, waiting).Scan(&n); err != nil {
+			t.Fatalf("%d of %d migrate down wait for a lock: %v", n, cap(texts), err)
 		}
 	}
 	if err := tx.Rollback(); err != nil {
