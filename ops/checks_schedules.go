@@ -1,15 +1,18 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// maxLastJobs is how many jobs the check of schedules reads at most.
-const maxLastJobs = 1000
+// maxLastJobs is how many jobs the check of schedules reads at most. Each is a call, and the check has
+// two seconds for all.
+const maxLastJobs = 100
 
 // scheduled looks for schedules whose next tick nobody fires, and for those that skip ticks because
 // an earlier tick's job has not ended.
@@ -26,10 +29,30 @@ func scheduled(ctx context.Context, d *doctor) (finding, error) {
 	if f, err := d.lateSchedules(ctx, all, now); err != nil || f.level != "" {
 		return f, err
 	}
-	if f, err := d.skippingSchedules(ctx, all, now); err != nil || f.level != "" {
-		return f, err
+	skipped := haveSkipped(all)
+	f, err := d.skippingSchedules(ctx, skipped[:min(len(skipped), maxLastJobs)], now)
+	if err != nil {
+		return finding{}, err
 	}
-	return finding{value: count(len(all), "schedule") + ": none is late, none skips ticks"}, nil
+	if f.level == "" {
+		f.value = count(len(all), "schedule") + ": none is late, none skips ticks"
+	}
+	if len(skipped) > maxLastJobs {
+		f.value += fmt.Sprintf("; of the %d that have ever skipped one, doctor looked at the %d with the oldest jobs", len(skipped), maxLastJobs)
+	}
+	return f, nil
+}
+
+// haveSkipped returns the schedules that have skipped ticks, perhaps long ago, and may do so now. The
+// oldest jobs of a last tick come first: those are the likeliest to be in the way.
+func haveSkipped(all []queue.ScheduleRecord) (some []queue.ScheduleRecord) {
+	for _, s := range all {
+		if !s.Paused && !s.Overlap && s.Skipped > 0 && s.LastJob != 0 {
+			some = append(some, s)
+		}
+	}
+	slices.SortFunc(some, func(a, b queue.ScheduleRecord) int { return cmp.Compare(a.LastJob, b.LastJob) })
+	return some
 }
 
 // now is the time by the server's clock, as far as it is known.
@@ -71,19 +94,14 @@ func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, 
 }
 
 // skippingSchedules looks for schedules that have skipped ticks for a while because of a job that is
-// live.
-func (d *doctor) skippingSchedules(ctx context.Context, all []queue.ScheduleRecord, now time.Time) (worst finding, err error) {
+// live. Its level is "" if there are none.
+func (d *doctor) skippingSchedules(ctx context.Context, some []queue.ScheduleRecord, now time.Time) (worst finding, err error) {
 	inspector, ok := queue.As[queue.Inspector](d.queue)
 	if !ok {
 		return finding{}, nil
 	}
 	var skipping []string
-	read := 0
-	for _, s := range all {
-		if s.Paused || s.Overlap || s.Skipped == 0 || s.LastJob == 0 || read == maxLastJobs {
-			continue
-		}
-		read++
+	for _, s := range some {
 		job, ok, err := inspector.Job(ctx, s.LastJob)
 		if err != nil {
 			return finding{}, err

@@ -1,8 +1,10 @@
 package ops_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // setSchedule sets a schedule that ticks each hour, and lets its first tick come.
@@ -141,5 +144,53 @@ func TestSchedules(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// manySchedules is a queue with schedules whose last jobs all have that status. It counts the jobs
+// that are read.
+type manySchedules struct {
+	*queuetest.Queue
+	status queue.Status
+	read   int
+}
+
+func (m *manySchedules) Schedules(context.Context) (all []queue.ScheduleRecord, err error) {
+	for i := range 250 {
+		all = append(all, queue.ScheduleRecord{
+			Schedule: queue.Schedule{Name: fmt.Sprintf("s%03d", i), Spec: "@every 1m"},
+			Next:     time.Now().Add(time.Minute), LastTick: time.Now(), LastJob: int64(1000 - i), Skipped: 1,
+		})
+	}
+	return all, nil
+}
+
+func (m *manySchedules) Job(_ context.Context, id int64) (queue.Record, bool, error) {
+	m.read++
+	return queue.Record{Job: queue.Job{ID: id, CreatedAt: time.Now().Add(-time.Hour)}, Status: m.status}, true, nil
+}
+
+// TestManySkippingSchedules: of many schedules Doctor reads the jobs of a hundred, the oldest ones, and
+// says so.
+func TestManySkippingSchedules(t *testing.T) {
+	t.Parallel()
+	const partly = "of the 250 that have ever skipped one, doctor looked at the 100 with the oldest jobs"
+	for status, want := range map[queue.Status]ops.Check{
+		queue.StatusRunning:   {Level: ops.Warn, Value: "s249 (job 751 is running), s248 (job 752 is running)"},
+		queue.StatusCompleted: {Level: ops.OK, Value: "250 schedules: none is late, none skips ticks"},
+	} {
+		q := &manySchedules{Queue: queuetest.New(queuetest.Options{}), status: status}
+		report, err := ops.Doctor(t.Context(), q, ops.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range report.Checks {
+			if c.ID == "schedules" && (c.Level != want.Level || !strings.Contains(c.Value, want.Value) || !strings.HasSuffix(c.Value, partly)) {
+				t.Errorf("%s: got %s, %q, want %s, %q, and %q", status, c.Level, c.Value, want.Level, want.Value, partly)
+			}
+		}
+		if q.read != 100 {
+			t.Errorf("%s: %d jobs were read, want 100", status, q.read)
+		}
 	}
 }
