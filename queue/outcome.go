@@ -60,7 +60,8 @@ type Outcome struct {
 	// none.
 	Output json.RawMessage
 	// Throttle, with Release, means that a rate stands still for Delay: that of the job's group, or
-	// else that of its queue. See [Throttled]. In a transaction it may do so before the commit, and
+	// else that of its queue. See [Throttled]. The backend finds group and queue by the job's ID, and
+	// a lost job throttles nothing. In a transaction the rate may stand still before the commit, and
 	// even if that fails.
 	Throttle bool
 }

@@ -29,6 +29,7 @@ var ratesCases = []testCase{
 	{"workers use the whole rate", hasRuler | hasWakeUps | isFull, testWorkersUseRate},
 	{"throttled", hasRuler, testThrottled},
 	{"throttled in a transaction", hasRuler | hasTx, testThrottledInTx},
+	{"throttled by the holder alone", hasRuler, testThrottledByHolder},
 	{"throttled by a handler", hasRuler | hasWakeUps, testThrottledHandler},
 	{"pruned", hasRuler | hasPruner, testRatesPruned},
 }

@@ -64,6 +64,48 @@ func testThrottledInTx(t *testing.T, h Harness) {
 	wantHeld(t, h, "after a throttle by another job", held[1])
 }
 
+// testThrottledByHolder: ID, Fence and Worker are all that a throttle needs of a job, as when it
+// comes through a gateway. It empties the bucket of the job's group or queue, and no bucket if the
+// caller does not hold the job.
+func testThrottledByHolder(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1000, Burst: 50}},
+		queue.Rule{Queue: queue.DefaultQueue, Rate: queue.Rate{Jobs: 1000, Burst: 50}})
+	enqueue(t, h, slices.Concat(inGroup("a", 4), inGroup("b", 4))...)
+	other := newJobs(3, func(_ int, j *queue.Job) { j.Queue = queue.DefaultQueue })
+	enqueue(t, h, other...)
+	held := wantGroups(t, h, "first claim", request(4), map[string]int{"a": 2, "b": 2})
+	inDefault := request(1)
+	inDefault.Queues = []string{queue.DefaultQueue}
+	theirs := claim(t, h, inDefault)
+
+	job := held[0]
+	for _, stale := range []queue.Job{
+		{ID: job.ID, Fence: job.Fence + 1_000_000, Worker: job.Worker},
+		{ID: job.ID, Fence: job.Fence, Worker: "other"},
+		{ID: job.ID, Fence: job.Fence},
+		{ID: other[2].ID, Fence: theirs[0].Fence, Worker: theirs[0].Worker},
+		{ID: 1 << 40, Fence: 1, Worker: job.Worker, Queue: "q", Group: job.Group},
+	} {
+		lost, err := h.Queue.Settle(t.Context(), nil, throttle(time.Hour, &stale)...)
+		if err != nil || len(lost) != 1 {
+			t.Fatalf("Settle of a job that is not held: lost %d, error %v; want 1 and none", len(lost), err)
+		}
+	}
+	wantGroups(t, h, "claim after throttles by others", request(2), map[string]int{"a": 1, "b": 1})
+
+	settle(t, h, throttle(time.Hour, &queue.Job{ID: job.ID, Fence: job.Fence, Worker: job.Worker})...)
+	rest := map[string]int{"a": 1, "b": 1}
+	delete(rest, job.Group)
+	wantGroups(t, h, "claim beside the throttled group", request(20), rest)
+	if got := claim(t, h, inDefault); len(got) != 1 {
+		t.Errorf("claim from a queue that no holder has throttled: got %d jobs, want 1", len(got))
+	}
+	settle(t, h, throttle(time.Hour, &queue.Job{ID: theirs[0].ID, Fence: theirs[0].Fence, Worker: theirs[0].Worker})...)
+	if got := claim(t, h, inDefault); len(got) != 0 {
+		t.Errorf("claim from a queue that was throttled without its name: got %d jobs, want none", len(got))
+	}
+}
+
 func testThrottledHandler(t *testing.T, h Harness) {
 	const d = 200 * time.Millisecond
 	setRules(t, h, queue.Rule{Queue: "q", PerGroup: 1, GroupRate: queue.Rate{Jobs: 100, Burst: 1}})

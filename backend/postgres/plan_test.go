@@ -75,6 +75,7 @@ func TestPlans(t *testing.T) {
 		}{
 			{"settle", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{3}'", "'{1}'", "'{}'", "'w'", "true", "true", "true"}},
 			{"settle_locked", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'"}},
+			{"throttled", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'{w,w}'", "'{5,5}'"}},
 			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},

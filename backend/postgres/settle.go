@@ -22,7 +22,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			return nil, fmt.Errorf("postgres: settle: %w", err)
 		}
 	}
-	if err := b.throttle(ctx, outcomes); err != nil {
+	if err := b.throttle(ctx, db, outcomes); err != nil {
 		return nil, err
 	}
 	groups, lost := sqlkit.ByWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
@@ -42,25 +42,6 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		}
 	}
 	return lost, orNil(locked)
-}
-
-// throttle empties the buckets of the outcomes that throttle, with sql/throttle.sql.
-func (b *Backend) throttle(ctx context.Context, outcomes []queue.Outcome) error {
-	if !slices.ContainsFunc(outcomes, func(o queue.Outcome) bool { return o.Throttle }) {
-		return nil
-	}
-	var queues, groups, delays array
-	for _, o := range outcomes {
-		if o.Throttle {
-			queues.string(queueOf(o.Job))
-			groups.string(o.Job.Group)
-			delays.int(int64(max(o.Delay, 0)))
-		}
-	}
-	return b.run(ctx, "settle", nil, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.throttle, queues.String(), groups.String(), delays.String())
-		return err
-	})
 }
 
 // addLocked adds the jobs of err to those of locked, which may be nil, if err is a

@@ -83,7 +83,7 @@ func loadClaim(load loader) claimStatements {
 
 // ruleStatements keep rules, and claim under them.
 type ruleStatements struct {
-	rules, rulesKnown, setRules, pauseRule, claimLimited, skipped, throttle, sweepTokens string
+	rules, rulesKnown, setRules, pauseRule, claimLimited, skipped, throttled, throttle, sweepTokens string
 }
 
 func loadRule(load loader) ruleStatements {
@@ -94,6 +94,7 @@ func loadRule(load loader) ruleStatements {
 		pauseRule:    load("pause_rule"),
 		claimLimited: load("claim_limited"),
 		skipped:      load("skipped"),
+		throttled:    load("throttled"),
 		throttle:     load("throttle"),
 		sweepTokens:  load("sweep_tokens"),
 	}

@@ -101,7 +101,10 @@ func (b *Backend) spend(ctx context.Context, db queue.DB, found claimResult) err
 	return nil
 }
 
-// throttle empties the buckets of the outcomes that throttle, with sql/throttle.sql.
+// throttle empties the buckets of the outcomes that throttle, with sql/throttle.sql. It reads the
+// queue and the group of each job, with sql/throttled.sql, because a gateway knows only the id, fence
+// and worker of a job. So it comes before the statement that settles the job. A job that the caller
+// does not hold throttles nothing.
 func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Outcome) error {
 	if !slices.ContainsFunc(outcomes, func(o queue.Outcome) bool { return o.Throttle }) {
 		return nil
@@ -116,9 +119,15 @@ func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Ou
 		if !o.Throttle {
 			continue
 		}
-		if bucket, ok := queues[o.Job.Queue].Throttles(o.Job.Group); ok {
+		var name, group string
+		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&name, &group) },
+			b.sql.throttled, o.Job.ID, o.Job.Fence, o.Job.Worker)
+		if err != nil {
+			return err
+		}
+		if bucket, ok := queues[name].Throttles(group); ok {
 			until := at.Add(max(o.Delay, 0)).UnixNano()
-			if _, err := exec(ctx, db, b.sql.throttle, o.Job.Queue, bucket, until); err != nil {
+			if _, err := exec(ctx, db, b.sql.throttle, name, bucket, until); err != nil {
 				return err
 			}
 		}

@@ -41,6 +41,9 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	caller := db
 	settle := func(ctx context.Context, db queue.DB) error {
 		lost, again = slices.Clone(stale), requeued{}
+		if err := b.throttle(ctx, db, outcomes); err != nil {
+			return err
+		}
 		for _, g := range done {
 			if g.Worker == "" {
 				_, lostJobs, err := b.resume(ctx, caller, db, g)
@@ -67,9 +70,6 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			}
 		}
 		if err := b.keepOutputs(ctx, db, outcomes, lost); err != nil {
-			return err
-		}
-		if err := b.throttle(ctx, db, outcomes); err != nil {
 			return err
 		}
 		return b.bumpID(ctx, db, &again)

@@ -89,7 +89,7 @@ func loadClaim(load loader) claimStatements {
 type ruleStatements struct {
 	rulesVersion, rulesChanged, rules, setRule, pauseRule, removeRule, running string
 	nextGroup, groupPriority, dueGroup, dueUngrouped, skipUngrouped            string
-	bucket, spend, throttle                                                    string
+	bucket, spend, throttled, throttle                                         string
 	costs, fullBuckets, sweepTokens                                            string
 }
 
@@ -109,6 +109,7 @@ func loadRule(load loader) ruleStatements {
 		skipUngrouped: load("skip_ungrouped"),
 		bucket:        load("bucket"),
 		spend:         load("spend"),
+		throttled:     load("throttled"),
 		throttle:      load("throttle"),
 		costs:         load("costs"),
 		fullBuckets:   load("full_buckets"),
