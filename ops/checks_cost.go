@@ -96,9 +96,9 @@ func waits(ctx context.Context, d *doctor) (finding, error) {
 	}
 	var worst finding
 	const toldSince = 140000 // the server tells since when a session waits
-	statement, isBlind := "waits", !d.server.seesAll
+	statement, isBlind, evidence := "waits", !d.server.seesAll, locker.evidence
 	if isBlind && d.server.identity.version >= toldSince {
-		statement, isBlind = "waits_seen", false
+		statement, isBlind, evidence = "waits_seen", false, locker.waitedFor
 	}
 	err = d.server.rows(ctx, statement, func(r *sql.Rows) error {
 		var l locker
@@ -112,7 +112,7 @@ func waits(ctx context.Context, d *doctor) (finding, error) {
 			if waiting == 1 {
 				verb = "waits"
 			}
-			worst = finding{Warn, fmt.Sprintf("%s; %s %s for it", l.evidence(), count(waiting, "session"), verb), l.remedy()}
+			worst = finding{Warn, fmt.Sprintf("%s; %s %s for it", evidence(l), count(waiting, "session"), verb), l.remedy()}
 		}
 		return nil
 	})
@@ -125,6 +125,12 @@ func waits(ctx context.Context, d *doctor) (finding, error) {
 		return d.server.needsStats("no session is seen waiting"), nil
 	}
 	return finding{value: "no session waits long for a lock on jobs"}, nil
+}
+
+// waitedFor is the evidence for a locker of waits_seen.sql, which does not know since when the
+// transaction is open: open is for how long another session has waited for it.
+func (l locker) waitedFor() string {
+	return fmt.Sprintf("%s: others have waited for up to %v", l.session(), short(seconds(l.open.Float64)))
 }
 
 func collation(ctx context.Context, d *doctor) (finding, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// maxLastJobs is how many jobs the check of schedules reads at most. Each is a call, and the check has
-// two seconds for all.
+// maxLastJobs is how many jobs the check of schedules reads at most. Each is a call, and the check
+// has two seconds for all.
 const maxLastJobs = 100
 
 // scheduled looks for schedules whose next tick nobody fires, and for those that skip ticks because
@@ -43,8 +43,8 @@ func scheduled(ctx context.Context, d *doctor) (finding, error) {
 	return f, nil
 }
 
-// haveSkipped returns the schedules that have skipped ticks, perhaps long ago, and may do so now. The
-// oldest jobs of a last tick come first: those are the likeliest to be in the way.
+// haveSkipped returns the schedules that have skipped ticks, perhaps long ago, and may do so now.
+// Those with the oldest jobs come first: old jobs are the likeliest to be in the way.
 func haveSkipped(all []queue.ScheduleRecord) (some []queue.ScheduleRecord) {
 	for _, s := range all {
 		if !s.Paused && !s.Overlap && s.Skipped > 0 && s.LastJob != 0 {
@@ -93,8 +93,8 @@ func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, 
 	return f, nil
 }
 
-// skippingSchedules looks for schedules that have skipped ticks for a while because of a job that is
-// live. Its level is "" if there are none.
+// skippingSchedules looks for schedules that have skipped ticks for a while because of a job that
+// is live. Its level is "" if there are none.
 func (d *doctor) skippingSchedules(ctx context.Context, some []queue.ScheduleRecord, now time.Time) (worst finding, err error) {
 	inspector, ok := queue.As[queue.Inspector](d.queue)
 	if !ok {

@@ -170,8 +170,8 @@ func (m *manySchedules) Job(_ context.Context, id int64) (queue.Record, bool, er
 	return queue.Record{Job: queue.Job{ID: id, CreatedAt: time.Now().Add(-time.Hour)}, Status: m.status}, true, nil
 }
 
-// TestManySkippingSchedules: of many schedules Doctor reads the jobs of a hundred, the oldest ones, and
-// says so.
+// TestManySkippingSchedules: of many schedules Doctor reads the jobs of a hundred, the oldest ones,
+// and says so.
 func TestManySkippingSchedules(t *testing.T) {
 	t.Parallel()
 	const partly = "of the 250 that have ever skipped one, doctor looked at the 100 with the oldest jobs"

@@ -38,6 +38,11 @@ func (l locker) evidence() string {
 	if l.pid == 0 {
 		return fmt.Sprintf("the prepared transaction %q, prepared %v ago", l.prepared, short(seconds(l.open.Float64)))
 	}
+	return l.session() + ": " + open
+}
+
+// session names the session of the transaction, with what is known of it.
+func (l locker) session() string {
 	var about []string
 	if l.application != "" {
 		about = append(about, "application "+l.application)
@@ -52,7 +57,7 @@ func (l locker) evidence() string {
 	if len(about) > 0 {
 		session += " (" + strings.Join(about, ", ") + ")"
 	}
-	return session + ": " + open
+	return session
 }
 
 func evidenceOf(list []locker) (lines []string) {

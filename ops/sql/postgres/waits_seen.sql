@@ -1,6 +1,6 @@
 -- The sessions for which others that use the table of jobs have waited for a second, for a role that may not see what
--- other roles' sessions do: every role may see locks. The columns are those of waits.sql; the sixth is for how long the
--- others have waited, at least as long as which the transaction has been open. From PostgreSQL 14 on.
+-- other roles' sessions do: every role may see locks. The columns are those of waits.sql, but the sixth is for how many
+-- seconds the session that has waited longest has waited. From PostgreSQL 14 on.
 WITH users AS MATERIALIZED (
     SELECT l.pid, l.mode FROM pg_locks l
     WHERE l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass
