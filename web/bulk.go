@@ -158,8 +158,8 @@ func bulk(q *request) error {
 	}
 	page := newBulkPage(a, f, q.PostForm.Has("ticked"))
 	page.IsProgress, page.IDs, page.Reason = true, q.PostForm.Get("ids"), q.reason()
-	if page.Max, err = numberIn[int64](q.PostForm, "max"); err != nil {
-		return err
+	if page.Max, err = strconv.ParseInt(q.PostForm.Get("max"), 10, 64); err != nil {
+		return &queue.InvalidError{Field: "max", Problem: "not the ID of a job"}
 	}
 	if page.Changed, err = numberIn[int](q.PostForm, "changed"); err != nil {
 		return err
@@ -197,7 +197,7 @@ func idsIn(texts []string) (map[int64]bool, error) {
 	ids := make(map[int64]bool)
 	for _, text := range texts {
 		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id < 1 || len(ids) == maxListed {
+		if err != nil || len(ids) == maxListed {
 			return nil, &queue.InvalidError{Field: "ids", Problem: "not a list of at most " + strconv.Itoa(maxListed) + " IDs"}
 		}
 		ids[id] = true
@@ -254,7 +254,7 @@ func (q *request) bulkStep(ctx context.Context, page *bulkPage, a bulkAction, f 
 				return err
 			}
 		}
-		if next <= lowest && listed != nil {
+		if f.Before = next; f.UpTo() < lowest && listed != nil {
 			next = 0 // no listed job is further down
 		}
 		before, page.Before = next, next
@@ -269,21 +269,20 @@ func (q *request) bulkStep(ctx context.Context, page *bulkPage, a bulkAction, f 
 
 // bulkStart returns where a step begins, and the jobs that the form names.
 func (q *request) bulkStart(page *bulkPage) (before int64, listed map[int64]bool, err error) {
-	if page.Max == 0 {
-		return 0, nil, &queue.InvalidError{Field: "max", Problem: "empty"}
-	}
 	if listed, err = q.listedIn(); err != nil {
 		return 0, nil, err
 	}
-	if before, err = numberIn[int64](q.PostForm, "before"); err != nil {
+	if before, err = beforeIn(q.PostForm); err != nil {
 		return 0, nil, err
 	}
-	if before > 0 {
-		return min(before, page.Max+1), listed, nil
+	if goesOn := (queue.Filter{Before: before}); before != 0 && goesOn.UpTo() < page.Max {
+		return before, listed, nil
+	} else if before != 0 {
+		return beforeOf(page.Max), listed, nil
 	}
 	typed := strings.NewReplacer(",", "", " ", "", "+", "").Replace(q.PostForm.Get("typed"))
 	if listed == nil && typed != strconv.Itoa(page.Count) {
 		return 0, nil, &queue.InvalidError{Field: "the number of jobs", Problem: "not the number that the page has shown; nothing was changed"}
 	}
-	return page.Max + 1, listed, nil
+	return beforeOf(page.Max), listed, nil
 }

@@ -42,19 +42,21 @@ func (q *request) countTicked(ctx context.Context, f queue.Filter, page *bulkPag
 		return &queue.InvalidError{Field: "Jobs", Problem: "none is ticked; go back and tick some"}
 	}
 	ids := slices.Sorted(maps.Keys(ticked))
-	f.Before, f.Limit, f.NoPayload = ids[len(ids)-1]+1, maxListed, true
+	f.Before, f.Limit, f.NoPayload = beforeOf(ids[len(ids)-1]), maxListed, true
 	var found []queue.Record
-	for next := f.Before; next > ids[0]; f.Before = next {
+	for more := true; more; more = f.Before != 0 && f.UpTo() >= ids[0] {
 		var jobs []queue.Record
-		if jobs, next, err = q.h.source.inspector.Jobs(ctx, f); err != nil {
+		if jobs, f.Before, err = q.h.source.inspector.Jobs(ctx, f); err != nil {
 			return err
 		}
 		found = append(found, slices.DeleteFunc(jobs, func(r queue.Record) bool { return !ticked[r.ID] })...)
 	}
 	page.Count, page.Missing, page.Examples = len(found), len(ticked)-len(found), q.jobRows(found)
 	var list []string
-	for _, r := range found {
-		page.Max = max(page.Max, r.ID)
+	for i, r := range found {
+		if i == 0 {
+			page.Max = r.ID // they are listed newest first
+		}
 		list = append(list, strconv.FormatInt(r.ID, 10))
 	}
 	page.IDs = strings.Join(list, ",")
@@ -72,10 +74,10 @@ func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) err
 			return err
 		}
 		for i := range jobs {
-			page.Max = max(page.Max, jobs[i].ID)
 			ids = append(ids, strconv.FormatInt(jobs[i].ID, 10))
 		}
-		if page.Count == 0 {
+		if page.Count == 0 && len(jobs) > 0 {
+			page.Max = jobs[0].ID // they are listed newest first
 			if err := q.showExamples(ctx, page, jobs[:min(len(jobs), examples)]); err != nil {
 				return err
 			}

@@ -173,7 +173,7 @@ func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, result
 // id returns the ID in the request's path.
 func (q *request) id() (int64, error) {
 	id, err := strconv.ParseInt(q.PathValue("id"), 10, 64)
-	if err != nil || id < 1 {
+	if err != nil {
 		return 0, errNotFound
 	}
 	return id, nil

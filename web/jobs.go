@@ -58,16 +58,16 @@ func jobs(q *request) error {
 	page.Jobs = q.jobRows(list.Value.Jobs)
 	fields := fieldsOf(f)
 	page.IsNarrow = len(fields) > 0
-	if f.Before > 0 {
+	if f.Before != 0 {
 		page.First = template.URL("?" + fields.Encode())
 		v.Every = 0 // a page in the middle stays as it is while somebody reads it
 	}
-	if next := list.Value.Next; next > 0 {
+	if next := list.Value.Next; next != 0 {
 		older := fieldsOf(f)
 		older.Set("before", strconv.FormatInt(next, 10))
 		page.Next = template.URL("?" + older.Encode())
 		if len(page.Jobs) < f.Limit {
-			page.Range = rangeText(f.Before, next, len(page.Jobs))
+			page.Range = rangeText(f, next, len(page.Jobs))
 		}
 	}
 	if q.may(Operate | Bulk) {
@@ -78,12 +78,16 @@ func jobs(q *request) error {
 }
 
 // rangeText says which jobs were looked at, where the filter has no index.
-func rangeText(before, next int64, found int) string {
+func rangeText(f queue.Filter, next int64, found int) string {
 	top := "the newest job"
-	if before > 0 {
-		top = "job " + strconv.FormatInt(before-1, 10)
+	if f.Before != 0 {
+		top = "job " + strconv.FormatInt(f.UpTo(), 10)
 	}
-	return "Looked at jobs from " + top + " down to " + strconv.FormatInt(next, 10) + ": " + strconv.Itoa(found) + " found. Older ones may follow."
+	last := next
+	if next < 0 { // see queue.Filter.Next
+		last++
+	}
+	return "Looked at jobs from " + top + " down to " + strconv.FormatInt(last, 10) + ": " + strconv.Itoa(found) + " found. Older ones may follow."
 }
 
 // filterOf returns the filter that a page's address names.
@@ -95,7 +99,7 @@ func filterOf(query url.Values) (f queue.Filter, err error) {
 	if f.MinAttempts, err = numberIn[int](query, "attempts"); err != nil {
 		return f, err
 	}
-	if f.Before, err = numberIn[int64](query, "before"); err != nil {
+	if f.Before, err = beforeIn(query); err != nil {
 		return f, err
 	}
 	if text := strings.TrimSpace(query.Get("for")); text != "" {
@@ -117,6 +121,28 @@ func numberIn[T int | int64](query url.Values, field string) (T, error) {
 		return 0, &queue.InvalidError{Field: field, Problem: "not a number from 0"}
 	}
 	return T(n), nil
+}
+
+// beforeIn returns the Before of a page or of a step: 0 if the field is empty. It is below 0 where
+// SQL has written jobs with such IDs.
+func beforeIn(query url.Values) (int64, error) {
+	text := strings.TrimSpace(query.Get("before"))
+	if text == "" {
+		return 0, nil
+	}
+	before, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, &queue.InvalidError{Field: "before", Problem: "not a whole number"}
+	}
+	return before, nil
+}
+
+// beforeOf returns the Before of a page that begins with the job that has the ID.
+func beforeOf(id int64) int64 {
+	if id < 0 { // see queue.Filter.Next
+		return id
+	}
+	return id + 1
 }
 
 // fieldsOf returns the fields of an address that names the filter, without the page.

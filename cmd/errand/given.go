@@ -13,6 +13,9 @@ import (
 var zeroFlags = []string{"after", "backlog-fail", "backlog-warn", "delay", "group-rate-burst", "min-attempts", "per-group", "priority",
 	"rate-burst", "running", "share"}
 
+// signedFlags are the flags whose values below 0 mean what they say.
+var signedFlags = []string{"before"} // SQL may have given jobs such IDs
+
 // checkGiven returns an error for an argument or a flag that is given without a value. The command
 // would understand it as not given, and an action would take more jobs than its filters say. It
 // also refuses a flag that no stored text can be like.
@@ -42,8 +45,11 @@ func checkFlag(f *pflag.Flag) error {
 			return usagef("--%s %s: not UTF-8", f.Name, value)
 		}
 	case "int", "int32", "int64", "duration":
-		isPositive := value != "0" && value != "0s" && !strings.HasPrefix(value, "-")
-		if !isPositive && !slices.Contains(zeroFlags, f.Name) {
+		isZero, isNegative := value == "0" || value == "0s", strings.HasPrefix(value, "-")
+		if isNegative && slices.Contains(signedFlags, f.Name) {
+			return nil
+		}
+		if (isZero || isNegative) && !slices.Contains(zeroFlags, f.Name) {
 			return usagef("--%s %s: more than 0, or leave the flag out", f.Name, value)
 		}
 	}
