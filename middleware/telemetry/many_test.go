@@ -127,6 +127,28 @@ func TestObserveManyDueQueues(t *testing.T) {
 	})
 }
 
+// TestObserveDueQueueWithRoom: a queue that the counts do not know yet is told apart while there is
+// room for it.
+func TestObserveDueQueueWithRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, telemetry.Options{})
+		q := &many{Queue: r.memory}
+		for i := range 498 {
+			name := fmt.Sprintf("q%04d", i)
+			if i > 0 {
+				q.counts = append(q.counts, queue.Count{Queue: name, Status: queue.StatusPending, Jobs: 1})
+			}
+			q.backlogs = append(q.backlogs, queue.Backlog{Queue: name, Age: time.Duration(i+1) * time.Second})
+		}
+		stop, err := r.Observe(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		r.wantSame("errand.queue.oldest_due.age", 498, "q0000 1", "q0497 498")
+	})
+}
+
 // onlyBacklogs is a queue that is no Inspector.
 type onlyBacklogs struct {
 	queue.Queue

@@ -181,6 +181,17 @@ func (o *observer) choose(sizes map[string]int64) {
 	}
 }
 
+// hasRoom reports whether all queues that have a size can be told apart, too.
+func (o *observer) hasRoom(sizes map[string]int64) bool {
+	n := len(o.queues)
+	for name := range sizes {
+		if _, ok := o.queues[name]; !ok {
+			n++
+		}
+	}
+	return n <= o.most()
+}
+
 // readAge runs after readDepth, which may know of queues without due jobs.
 func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	backlogs, err := o.backlogs.Backlogs(ctx)
@@ -192,7 +203,7 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	for _, b := range backlogs {
 		ages[b.Queue], sizes[b.Queue] = b.Age, int64(b.Age)
 	}
-	if o.counts == nil || len(o.queues)+len(ages) <= o.most() {
+	if o.counts == nil || o.hasRoom(sizes) {
 		o.choose(sizes)
 	}
 	others := time.Duration(-1)
