@@ -389,3 +389,25 @@ func TestLateClient(t *testing.T) {
 		}
 	})
 }
+
+// claimLog is a queue that keeps the requests of its claims.
+type claimLog struct {
+	*memory.Queue
+	requests chan queue.ClaimRequest
+}
+
+func (q claimLog) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	q.requests <- req
+	return q.Queue.Claim(ctx, req)
+}
+
+// TestClaimsAreShared: a gateway tells the backend that its clients may claim elsewhere, too.
+func TestClaimsAreShared(t *testing.T) {
+	q := claimLog{memory.New(memory.Options{}), make(chan queue.ClaimRequest, 10)}
+	h := open(t, q, gateway.Options{})
+	defer h.Close()
+	read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", 0)))
+	if req := <-q.requests; req.Worker != "w" || !req.Shared {
+		t.Errorf("claim of a client: %+v, want Shared", req)
+	}
+}

@@ -107,7 +107,7 @@ func (q *request) claimRequest() (req queue.ClaimRequest, wait time.Duration, po
 	}
 	req = queue.ClaimRequest{
 		Queues: in.Queues, Kinds: in.Kinds, Limit: cmp.Or(in.Limit, 1), Ahead: in.Ahead, Bytes: in.Bytes,
-		Lease: cmp.Or(in.Lease, wire.DefaultLease), Worker: in.Worker,
+		Lease: cmp.Or(in.Lease, wire.DefaultLease), Worker: in.Worker, Shared: true,
 	}
 	if err := req.Check(); err != nil {
 		return req, 0, false, err

@@ -112,6 +112,10 @@ type ClaimRequest struct {
 	// Worker is the holder's name: 1 to 200 printable ASCII bytes, unique among the workers that
 	// run.
 	Worker string
+	// Shared says that other processes may claim under the same name, as several gateways do for
+	// one worker. Then the jobs of a claim whose answer was lost wait until their lease has expired.
+	// Without it the worker's next claim in this process may release them.
+	Shared bool
 }
 
 // Check returns an [*InvalidError] for the first field that is out of range. Backends call it first

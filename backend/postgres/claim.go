@@ -24,7 +24,7 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
-	if err := b.releaseUnanswered(ctx, req.Worker); err != nil {
+	if err := b.releaseUnanswered(ctx, req); err != nil {
 		return nil, err
 	}
 	known, tries := b.rules.known(), 0

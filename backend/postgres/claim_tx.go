@@ -87,7 +87,7 @@ func (b *Backend) settleUnreadable(ctx context.Context, req queue.ClaimRequest) 
 	ctx, cancel := context.WithTimeout(ctx, unreadableTimeout)
 	defer cancel()
 	b.readSingly.Store(1)
-	req.Lease, req.Worker = time.Minute, unreadableWorker
+	req.Lease, req.Worker, req.Shared = time.Minute, unreadableWorker, true
 	jobs, _, err := b.claimWithPayloads(ctx, req, b.spansClaim(unordered(wholeQueues(req.Queues)), false, b.rules.known().version))
 	for _, job := range jobs {
 		if job.Unreadable == nil {

@@ -16,9 +16,12 @@ import (
 // Rule: the worker's next claim first releases them (sql/release_unanswered.sql). They have the
 // worker's name, and a fence that was drawn after the unanswered claim was sent and that no
 // answered claim has.
+// It is off for a name that other processes use as well (ClaimRequest.Shared), because their jobs
+// look the same. Those of the unanswered claim then wait.
 // Bounds: one statement in releaseEvery, until the lease of the last unanswered claim is over,
 // because the server may commit late; nothing while all claims are answered.
-// Shown by: TestUnansweredClaim, TestLateClaim; the lab's scenarios give-back and cut.
+// Shown by: TestUnansweredClaim, TestUnansweredClaimOfShared, TestLateClaim; the lab's scenarios
+// give-back and cut.
 
 const (
 	releaseEvery = time.Second
@@ -62,9 +65,12 @@ func (c *unansweredClaims) noteAnswered(worker string, fence int64) {
 	}
 }
 
-// noteUnanswered records that a claim was not answered. It was sent at that time, after the fence
-// was drawn.
+// noteUnanswered records that a claim was not answered, unless other processes use the worker's
+// name. The claim was sent at that time, after the fence was drawn.
 func (c *unansweredClaims) noteUnanswered(req queue.ClaimRequest, sent time.Time, after int64) {
+	if req.Shared {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byWorker == nil {
@@ -80,12 +86,12 @@ func (c *unansweredClaims) noteUnanswered(req queue.ClaimRequest, sent time.Time
 
 // takeRetries returns the failed releases, which are to be settled again now. It also returns a
 // copy of what is known about the worker's unanswered claims, or nil if it is not time to release
-// their jobs.
-func (c *unansweredClaims) takeRetries(worker string) (failed []queue.Outcome, u *unansweredClaim) {
+// their jobs, or if other processes use the worker's name.
+func (c *unansweredClaims) takeRetries(req queue.ClaimRequest) (failed []queue.Outcome, u *unansweredClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	failed, c.failedReleases = c.failedReleases, nil
-	if u := c.byWorker[worker]; u != nil && time.Since(u.tried) >= releaseEvery {
+	if u := c.byWorker[req.Worker]; u != nil && !req.Shared && time.Since(u.tried) >= releaseEvery {
 		u.tried = time.Now()
 		copied := *u
 		return failed, &copied
@@ -111,8 +117,8 @@ func (c *unansweredClaims) noteFailed(releases []queue.Outcome) {
 
 // releaseUnanswered releases the jobs of the worker's unanswered claims, with
 // sql/release_unanswered.sql. Almost always there are none, and it sends nothing.
-func (b *Backend) releaseUnanswered(ctx context.Context, worker string) error {
-	failed, u := b.unansweredClaims.takeRetries(worker)
+func (b *Backend) releaseUnanswered(ctx context.Context, req queue.ClaimRequest) error {
+	failed, u := b.unansweredClaims.takeRetries(req)
 	b.release(ctx, failed...)
 	if u == nil {
 		return nil
@@ -122,10 +128,10 @@ func (b *Backend) releaseUnanswered(ctx context.Context, worker string) error {
 	for _, fence := range u.answered {
 		answered.int(fence)
 	}
-	_, err := b.queryIDs(ctx, "claim", nil, b.sql.releaseUnanswered, worker, u.after, answered.String(),
+	_, err := b.queryIDs(ctx, "claim", nil, b.sql.releaseUnanswered, req.Worker, u.after, answered.String(),
 		sqlkit.Microseconds(begun.Sub(u.sent)+sendTime), !b.options.Silent)
 	if err == nil {
-		b.unansweredClaims.noteReleased(worker, begun)
+		b.unansweredClaims.noteReleased(req.Worker, begun)
 	}
 	return err
 }

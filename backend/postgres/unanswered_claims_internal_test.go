@@ -24,7 +24,7 @@ func TestFailedReleaseKeepsDelay(t *testing.T) {
 	}
 	job := &queue.Job{ID: 1, Worker: "w", Fence: 1}
 	b.release(t.Context(), queue.Outcome{Job: job, Action: queue.Release, Delay: time.Minute})
-	failed, _ := b.unansweredClaims.takeRetries("w")
+	failed, _ := b.unansweredClaims.takeRetries(queue.ClaimRequest{Worker: "w"})
 	if len(failed) != 1 || failed[0].Job != job || failed[0].Delay != time.Minute {
 		t.Errorf("to be settled again: %+v, want the release with its delay of a minute", failed)
 	}

@@ -58,6 +58,47 @@ func TestUnansweredClaim(t *testing.T) {
 	}
 }
 
+// TestUnansweredClaimOfShared: a worker behind two gateways claims at both. After a claim whose answer
+// was lost, a claim at the first gateway releases nothing that the worker has claimed at the second.
+func TestUnansweredClaimOfShared(t *testing.T) {
+	for _, w := range theseWays {
+		t.Run(w.name, func(t *testing.T) {
+			dsn := postgrestest.DSN(t)
+			direct, _ := way{driver: "pgx"}.open(t, dsn)
+			s, through := cutting(t, dsn)
+			db, _ := w.open(t, through)
+			first, second := backend(t, db, postgres.Options{}), backend(t, direct, postgres.Options{})
+			enqueue(t, second, jobs(40)...)
+			req := request(10)
+			req.Shared = true
+
+			answer := "UPDATE 10\x00"
+			s.on.Store(&answer)
+			got, err := first.Claim(t.Context(), req) // without an error where the driver says that it may be repeated
+			if s.on.Load() != nil {
+				t.Fatalf("got %d jobs, error %v: nothing was cut", len(got), err)
+			}
+			held := got
+			for _, q := range []*postgres.Backend{second, first} {
+				more, err := q.Claim(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, more...)
+			}
+			if want := 20 + len(got); len(held) != want {
+				t.Errorf("claimed %d jobs, want %d", len(held), want)
+			}
+			if lost, _, err := second.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
+				t.Errorf("the worker lost %d jobs, error %v; want none", len(lost), err)
+			}
+			if n := value[int](t, direct, `SELECT count(*) FROM errand.jobs WHERE locked_by = 'tester'`); n != len(held)+10 {
+				t.Errorf("the worker has %d jobs, want %d and the 10 of the claim that was not answered", n, len(held))
+			}
+		})
+	}
+}
+
 // TestLateClaim: jobs of an unanswered claim that the server commits only after the next claim are
 // released as well. Those of claims that were answered since are not.
 func TestLateClaim(t *testing.T) {
