@@ -120,7 +120,7 @@ func (q *request) read(v any) error {
 	control := http.NewResponseController(q.w)
 	_ = control.SetReadDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	d := json.NewDecoder(q.Body)
+	d := json.NewDecoder(&lists{Reader: q.Body, most: max(q.h.options.MaxJobs, maxNames)})
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil {
@@ -134,19 +134,26 @@ func (q *request) read(v any) error {
 	return q.unreadable(err)
 }
 
+// maxEcho is how much of what a client has sent an error repeats, in characters.
+const maxEcho = 40
+
 // unreadable returns what the client is told of a body that cannot be read.
 func (q *request) unreadable(err error) error {
+	if tooMany, ok := errors.AsType[*apiError](err); ok {
+		return tooMany
+	}
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		e := failed(wire.CodeTooLarge, "the body is longer than %d bytes", tooLong.Limit)
 		e.Field = "body"
 		return e
 	}
-	e := failed(wire.CodeMalformed, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	e := failed(wire.CodeMalformed, "%.200s", strings.TrimPrefix(err.Error(), "json: "))
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		e.Field = t.Field
-		e.Message = fmt.Sprintf("%s: a JSON %s where %v is expected", t.Field, t.Value, t.Type)
+		e.Message = fmt.Sprintf("%s: a JSON %.*s where %v is expected", t.Field, maxEcho, t.Value, t.Type)
 	} else if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
-		e.Field = strings.Trim(name, `"`)
+		e.Field = fmt.Sprintf("%.*s", maxEcho, strings.Trim(name, `"`))
+		e.Message = "unknown field " + e.Field
 	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -174,6 +175,55 @@ func TestBadRequests(t *testing.T) {
 	wantError(t, "a form", w, wire.CodeMediaType, "")
 	if counts, err := q.Counts(t.Context()); err != nil || len(counts) != 0 {
 		t.Errorf("after bad requests: %+v, %v; want no jobs", counts, err)
+	}
+}
+
+// TestLongLists: a list that is too long is refused while it is read, before it is decoded.
+func TestLongLists(t *testing.T) {
+	h := open(t, memory.New(memory.Options{}), gateway.Options{MaxBody: 1 << 20})
+	defer h.Close()
+	for _, start := range []string{`{"jobs":[`, `{"x":"]},\"", "queues":[0], "jobs":[`} {
+		body := &endless{start: strings.NewReader(start)}
+		r := request(t.Context(), "POST", "/v1/enqueue", nil)
+		r.Body = io.NopCloser(body)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		wantError(t, start, w, wire.CodeTooLarge, "body")
+		if body.n > 100_000 {
+			t.Errorf("%s0,0,0…: refused after %d bytes, want at most 100,000 for 10,000 elements", start, body.n)
+		}
+	}
+	nested := `{"jobs": [{"kind": "k", "payload": [` + strings.Repeat("0,", 20_000) + `0]}]}`
+	read[wire.EnqueueAnswer](t, send(h, "POST", "/v1/enqueue", nested))
+	commas := `{"jobs": [{"kind": "k", "payload": "` + strings.Repeat(`\",`, 20_000) + `"}]}`
+	read[wire.EnqueueAnswer](t, send(h, "POST", "/v1/enqueue", commas))
+}
+
+// endless is a body that never ends.
+type endless struct {
+	start *strings.Reader
+	n     int
+}
+
+func (e *endless) Read(p []byte) (n int, err error) {
+	if n, err = e.start.Read(p); err == nil {
+		return n, nil
+	}
+	n = copy(p, strings.Repeat("0,", len(p)/2+2)[e.n%2:])
+	e.n += n
+	return n, nil
+}
+
+// TestEcho: an error does not repeat what a client has sent at length.
+func TestEcho(t *testing.T) {
+	h := open(t, memory.New(memory.Options{}), gateway.Options{})
+	defer h.Close()
+	long := strings.Repeat("1", 100_000)
+	for _, job := range []string{`"priority": ` + long, `"x` + long + `": 1`, `"scheduled_at": "` + long + `"`, `"kind": ` + long} {
+		w := send(h, "POST", "/v1/enqueue", `{"jobs": [{`+job+`}]}`)
+		if w.Code != http.StatusBadRequest || w.Body.Len() > 500 {
+			t.Errorf("%.30s…: status %d and %d bytes; want 400 and at most 500", job, w.Code, w.Body.Len())
+		}
 	}
 }
 
