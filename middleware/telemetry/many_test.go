@@ -76,7 +76,9 @@ func TestObserveWorkersOfManyQueues(t *testing.T) {
 		r.wantSame("errand.fleet.size", 3, "live 2500")
 
 		serve(0, 10) // the others stay, with zeros, as long as there is room
-		r.wantSame("errand.slot.limit", 1998, "q0009 10", "q0502 0")
+		r.wantSame("errand.slot.limit", 1999, "q0009 10", "q0502 0", "(other) 0")
+		r.wantSame("errand.slot.usage", 1999, "q0009 1", "(other) 0")
+		r.wantSame("errand.queue.oldest_claim.age", 10, "q0009 9")
 	})
 }
 
@@ -106,6 +108,10 @@ func TestObserveManyQueues(t *testing.T) {
 			}
 		}
 		r.wantSame("errand.queue.depth", 398*5+3, "held q2999 1", "held (other) 2602")
+
+		q.counts, q.backlogs = q.counts[:0], nil // the others stay, with zeros
+		r.wantSame("errand.queue.depth", 398*5+3, "held q2999 0", "held (other) 0", "pending (other) 0", "completed (other) 0")
+		r.wantSame("errand.queue.oldest_due.age", 399, "q2999 0", "(other) 0")
 	})
 }
 

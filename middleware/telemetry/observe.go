@@ -29,15 +29,20 @@ const observeTimeout = 5 * time.Second
 // processes, not the sum. Depths above 10,000 jobs may be estimates.
 //
 // A queue that was seen once is reported until stop, with zeros when it is empty; its age is 0
-// while no job is due. Each queue has a series for each status, and the SDK of OpenTelemetry keeps
-// 2,000 of a metric: of 500 queues, those with the most jobs that are not completed are reported, and
-// the others together as [queue.OtherStats], with the highest of their ages. Observe returns the meter provider's error, or an [*queue.InvalidError] if q
-// is nil.
+// while no job is due.
+//
+// The SDK of OpenTelemetry keeps 2,000 series of a metric, and each queue has one for each status.
+// So the 498 queues with the most jobs that are not completed are told apart: 398 once held or
+// cancelled jobs were seen, 332 with both. The others are reported together as [queue.OtherStats],
+// with the highest of their ages, and with zeros later. If q is no Inspector, the 498 queues whose
+// jobs have waited for longest are told apart.
+//
+// Observe returns the meter provider's error, or an [*queue.InvalidError] if q is nil.
 func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
 	if q == nil {
 		return nil, &queue.InvalidError{Field: "Observe.q", Problem: "nil"}
 	}
-	o := &observer{queues: make(map[string]queueAttributes), statuses: slices.Clone(statuses)}
+	o := &observer{queues: make(map[string]queueAttributes), others: make(map[queue.Status]int64), statuses: slices.Clone(statuses)}
 	g := gauges{meter: t.meter}
 	if counts, ok := queue.As[queue.Inspector](q); ok {
 		o.counts = counts
@@ -105,6 +110,8 @@ type observer struct {
 	depth    metric.Int64ObservableGauge
 	age      metric.Float64ObservableGauge
 	queues   map[string]queueAttributes // those that are told apart
+	others   map[queue.Status]int64     // the jobs of the others, by each status they have ever had
+	aged     bool                       // whether the others have ever had an age
 	statuses []queue.Status             // those that were seen
 }
 
@@ -155,12 +162,14 @@ func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
 		}
 	}
 	o.choose(sizes)
-	others := make(map[queue.Status]int64)
+	for status := range o.others {
+		o.others[status] = 0
+	}
 	for _, c := range counts {
 		if _, ok := o.queues[c.Queue]; ok {
 			o.remember(c.Queue, c.Status)
 		} else {
-			others[c.Status] += c.Jobs
+			o.others[c.Status] += c.Jobs
 		}
 	}
 	for name, attrs := range o.queues {
@@ -168,7 +177,7 @@ func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
 			to.ObserveInt64(o.depth, jobs[group{name, status}], attr)
 		}
 	}
-	for status, n := range others {
+	for status, n := range o.others {
 		to.ObserveInt64(o.depth, n, ofStatus(queue.OtherStats, status))
 	}
 	return nil
@@ -206,16 +215,16 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	if o.counts == nil || o.hasRoom(sizes) {
 		o.choose(sizes)
 	}
-	others := time.Duration(-1)
+	others := max(ages[queue.OtherStats], 0) // a queue may have that name
 	for name, age := range ages {
 		if _, ok := o.queues[name]; !ok {
-			others = max(others, age, 0)
+			others, o.aged = max(others, age), true
 		}
 	}
 	for name, attrs := range o.queues {
 		to.ObserveFloat64(o.age, max(ages[name], 0).Seconds(), attrs.age)
 	}
-	if others >= 0 {
+	if o.aged {
 		to.ObserveFloat64(o.age, others.Seconds(), ofQueue(queue.OtherStats))
 	}
 	return nil

@@ -18,8 +18,9 @@ import (
 // Workers report themselves every ten seconds, so the figures are that old. Every process that
 // observes the same database reports the same figures: take the maximum over processes, not the
 // sum. A worker that serves several queues counts for each of them. A queue that was seen once is
-// reported until stop, with zeros while no worker serves it. Of more than 1,998 queues those with the
-// most slots are reported, and the others together as [queue.OtherStats].
+// reported until stop, with zeros while no worker serves it. Of more than 1,998 queues those with
+// the most slots are told apart. The others are reported together as [queue.OtherStats], and with
+// zeros later.
 //
 // The error is the meter provider's, or an [*queue.InvalidError] if q is not a [queue.Fleet].
 func (t *Telemetry) ObserveWorkers(q queue.Queue) (stop func(), err error) {
@@ -45,7 +46,8 @@ type workersObserver struct {
 	size         metric.Int64ObservableGauge
 	limit, usage metric.Int64ObservableGauge
 	claim        metric.Float64ObservableGauge
-	queues       map[string]metric.MeasurementOption // those that were seen
+	queues       map[string]metric.MeasurementOption // those that are told apart
+	others       bool                                // whether there have ever been others
 }
 
 // workerState is what a worker does, as far as its reports say.
@@ -105,7 +107,7 @@ func (o *workersObserver) read(ctx context.Context, to metric.Observer) error {
 
 // observe reports the slots of the queues.
 func (o *workersObserver) observe(to metric.Observer, served map[string]slots, limits map[string]int64) {
-	others, hasOthers := slots{}, false
+	others, areServed := slots{}, false
 	chosen := choose(o.queues, limits, sdkSeries-1)
 	for _, name := range chosen {
 		if o.queues[name] == nil {
@@ -114,9 +116,10 @@ func (o *workersObserver) observe(to metric.Observer, served map[string]slots, l
 	}
 	for name, s := range served {
 		if o.queues[name] == nil {
-			others, hasOthers = others.and(s), true
+			others, areServed = others.and(s), true
 		}
 	}
+	o.others = o.others || areServed
 	report := func(s slots, isServed bool, attrs metric.MeasurementOption) {
 		to.ObserveInt64(o.limit, s.limit, attrs)
 		to.ObserveInt64(o.usage, s.usage, attrs)
@@ -128,8 +131,8 @@ func (o *workersObserver) observe(to metric.Observer, served map[string]slots, l
 		s, ok := served[name]
 		report(s, ok, attrs)
 	}
-	if hasOthers {
-		report(others, true, ofQueue(queue.OtherStats))
+	if o.others {
+		report(others, areServed, ofQueue(queue.OtherStats))
 	}
 }
 
