@@ -113,8 +113,9 @@ type ClaimRequest struct {
 	// run.
 	Worker string
 	// Shared says that other processes may claim under the same name, as several gateways do for
-	// one worker. Then the jobs of a claim whose answer was lost wait until their lease has expired.
-	// Without it the worker's next claim in this process may release them.
+	// one worker, or that calls of Claim under it may overlap. Then the jobs of a claim whose answer
+	// was lost wait until their lease has expired. Without it the worker's next claim may release
+	// all jobs under its name whose claim this process has not been answered.
 	Shared bool
 }
 

@@ -16,8 +16,8 @@ import (
 // Rule: the worker's next claim first releases them (sql/release_unanswered.sql). They have the
 // worker's name, and a fence that was drawn after the unanswered claim was sent and that no
 // answered claim has.
-// It is off for a name that other processes use as well (ClaimRequest.Shared), because their jobs
-// look the same. Those of the unanswered claim then wait.
+// It is off for a name that other processes, or claims at the same time, use as well
+// (ClaimRequest.Shared): their jobs look the same. Jobs of the unanswered claim then wait.
 // Bounds: one statement in releaseEvery, until the lease of the last unanswered claim is over,
 // because the server may commit late; nothing while all claims are answered.
 // Shown by: TestUnansweredClaim, TestUnansweredClaimOfShared, TestLateClaim; the lab's scenarios
