@@ -41,10 +41,11 @@ func serve(t *testing.T, q queue.Queue, o gateway.Options) (url string, g *gatew
 	return s.URL, g
 }
 
-// connect returns a queue behind the gateways.
+// connect returns a queue behind the gateways. Its Timeout is for 40 MB of JSON under the race
+// detector, beside other tests.
 func connect(t *testing.T, urls ...string) *remote.Queue {
 	t.Helper()
-	q, err := remote.New(urls, remote.Options{Token: secret})
+	q, err := remote.New(urls, remote.Options{Token: secret, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
