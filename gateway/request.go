@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -196,23 +197,38 @@ func (q *request) write(answer any) error {
 	if err := context.Cause(q.Context()); err != nil {
 		return err
 	}
+	text, err := q.encode(answer)
+	if err != nil {
+		q.fail(err)
+		return err
+	}
 	control := http.NewResponseController(q.w)
 	_ = control.SetWriteDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	q.w.Header().Set("Content-Type", "application/json")
-	if text, ok := answer.([]byte); ok {
-		_, err := q.w.Write(text)
-		return err
-	}
-	e := json.NewEncoder(q.w)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(answer); err != nil {
+	if _, err := q.w.Write(text); err != nil {
 		return err
 	}
 	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil // the server sends it when the handler returns
+}
+
+// encode returns the text of an answer. The error has the code internal, and is logged.
+func (q *request) encode(answer any) ([]byte, error) {
+	if text, ok := answer.([]byte); ok {
+		return text, nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(answer); err != nil {
+		told := failed(wire.CodeInternal, "the answer has a value that JSON cannot tell: the gateway's log has it")
+		told.logged = err
+		return nil, told
+	}
+	return b.Bytes(), nil
 }
 
 // fail answers with an error.

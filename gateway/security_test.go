@@ -214,6 +214,38 @@ func (e *endless) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// TestLateTimes: a time that its zone puts into the year 10000 is told in UTC. Where an answer cannot
+// be told, the status says so.
+func TestLateTimes(t *testing.T) {
+	q := late{memory.New(memory.Options{})}
+	h := open(t, q, gateway.Options{})
+	defer h.Close()
+	at := time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)
+	if err := q.Enqueue(t.Context(), nil, &queue.Job{Queue: "q", Kind: "k", ScheduledAt: at}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/jobs/1", "/v1/jobs/2"} {
+		w := send(h, "GET", path, nil)
+		if path == "/v1/jobs/2" {
+			wantError(t, "job of the year 10000", w, wire.CodeInternal, "")
+		} else if got := read[wire.JobAnswer](t, w).Job.ScheduledAt; !got.Equal(at) {
+			t.Errorf("job of %v: got %v", at, got)
+		}
+	}
+}
+
+// late tells times in a zone to the east. It has a job 2 of the year 10000.
+type late struct{ *memory.Queue }
+
+func (q late) Job(ctx context.Context, id int64) (queue.Record, bool, error) {
+	r, ok, err := q.Queue.Job(ctx, id)
+	r.ScheduledAt = r.ScheduledAt.In(time.FixedZone("", 3600))
+	if id == 2 {
+		r.ScheduledAt, ok = time.Date(10000, 1, 2, 0, 0, 0, 0, time.UTC), true
+	}
+	return r, ok, err
+}
+
 // TestEcho: an error does not repeat what a client has sent at length.
 func TestEcho(t *testing.T) {
 	h := open(t, memory.New(memory.Options{}), gateway.Options{})

@@ -256,6 +256,7 @@ const (
 	CodeTooMany      = "too_many_waiting" // too many clients wait; see Retry-After
 	CodeUnknown      = "unknown"          // not known whether the jobs were written
 	CodeSlow         = "slow"             // a payload was not read in time; see Job and Delay
+	CodeInternal     = "internal"         // the answer cannot be written as JSON
 	CodeSetup        = "setup"            // the database is not set up
 	CodeNotSupported = "not_supported"    // the gateway's backend lacks this capability
 	CodeDraining     = "draining"         // this gateway ends; connect to a different one
@@ -277,6 +278,7 @@ var Status = map[string]int{
 	CodeTooMany:      http.StatusTooManyRequests,
 	CodeUnknown:      http.StatusInternalServerError,
 	CodeSlow:         http.StatusInternalServerError,
+	CodeInternal:     http.StatusInternalServerError,
 	CodeSetup:        http.StatusInternalServerError,
 	CodeNotSupported: http.StatusNotImplemented,
 	CodeDraining:     http.StatusServiceUnavailable,
@@ -294,6 +296,7 @@ const DefaultLease = 30 * time.Second
 func ClaimedOf(j *queue.Job, leaseEnds time.Time) Claimed {
 	c := Claimed{Job: *j, LeaseEnds: leaseEnds.UTC().Round(0)}
 	c.Payload, c.Unreadable = readable(j)
+	setUTC(&c.ScheduledAt, &c.CreatedAt)
 	return c
 }
 
@@ -301,7 +304,18 @@ func ClaimedOf(j *queue.Job, leaseEnds time.Time) Claimed {
 func RecordOf(r queue.Record) Record {
 	w := Record{Record: r}
 	w.Payload, w.Unreadable = readable(&r.Job)
+	setUTC(&w.ScheduledAt, &w.CreatedAt, &w.StartedAt, &w.FinishedAt, &w.LockedAt, &w.Record.LeaseEnds, &w.RedrivenAt, &w.CancelAt)
 	return w
+}
+
+// setUTC sets the times to UTC, but for the zero time. In its zone a time of the year 9999 may be of
+// 10000, which JSON cannot tell.
+func setUTC(times ...*time.Time) {
+	for _, at := range times {
+		if !at.IsZero() {
+			*at = at.UTC()
+		}
+	}
 }
 
 // readable returns a job's payload, unless it is no JSON: it would spoil the whole answer.
