@@ -29,8 +29,12 @@ func audit(ctx context.Context, q queue.Queue, texts map[int64]Text) error {
 	var wrong []error
 	for id, text := range texts {
 		r, ok, err := keeper.Result(ctx, id)
-		if err != nil || !ok {
-			return fmt.Errorf("job %d: found: %v, error: %w", id, ok, err)
+		if err != nil {
+			return fmt.Errorf("job %d: %w", id, err)
+		}
+		if !ok {
+			wrong = append(wrong, fmt.Errorf("job %d: not found", id))
+			continue
 		}
 		var c Count
 		if err := json.Unmarshal(r.Output, &c); err != nil {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -18,8 +18,12 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// lease is that of every worker.
-const lease = 2 * time.Second
+const (
+	// lease is that of every worker.
+	lease = 2 * time.Second
+	// endTimeout is how long a worker may take to end: a slow job takes 1.5 leases.
+	endTimeout = 10 * time.Second
+)
 
 var (
 	//go:embed worker.py
@@ -34,13 +38,11 @@ type crew struct {
 	python      *exec.Cmd
 	node        *exec.Cmd
 	endGo       func() error
-	end         func() error // ends the workers when they have settled what they run
 }
 
 // startCrew starts a worker in each language that this machine has.
 func startCrew(ctx context.Context, gateways []string, token string) (c *crew, err error) {
 	c = &crew{environment: append(os.Environ(), "GATEWAYS="+strings.Join(gateways, " "), "TOKEN="+token)}
-	c.end = sync.OnceValue(c.endAll)
 	if c.endGo, err = startGo(ctx, gateways, token); err != nil {
 		return nil, err
 	}
@@ -112,8 +114,8 @@ func (c *crew) replacePython() {
 	}
 }
 
-// endAll ends the workers.
-func (c *crew) endAll() error {
+// end ends the workers when they have settled what they run. The caller calls it once.
+func (c *crew) end() error {
 	errs := []error{c.endGo()}
 	for _, cmd := range []*exec.Cmd{c.python, c.node} {
 		if cmd != nil {
@@ -123,15 +125,20 @@ func (c *crew) endAll() error {
 	return errors.Join(errs...)
 }
 
-// endProcess asks a worker to end, and waits for that.
+// endProcess asks a worker to end, and waits for that. After endTimeout it kills the worker. It
+// returns an error if the worker has failed.
 func endProcess(cmd *exec.Cmd) error {
 	if runtime.GOOS == "windows" { // has no SIGTERM
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return nil
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	return cmd.Wait()
+	defer time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() }).Stop() // fails if it has ended
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("worker of %s: %w", filepath.Base(cmd.Path), err)
+	}
+	return nil
 }

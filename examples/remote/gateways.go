@@ -37,12 +37,12 @@ func startGateway(q queue.Queue, token string) (*server, error) {
 		gateway: g,
 		http:    &http.Server{Handler: g, ReadHeaderTimeout: 10 * time.Second},
 	}
-	go s.http.Serve(listener) //nolint:errcheck // it always ends with ErrServerClosed
+	go func() { _ = s.http.Serve(listener) }() // until Close: then it returns ErrServerClosed
 	return s, nil
 }
 
-// end ends the gateway as in a deploy: whoever waits for jobs is told to go elsewhere, and whoever
-// settles is still served.
+// end ends the gateway as in a deploy: clients that wait for jobs are told to go elsewhere, and
+// clients that settle are still served. Later calls do nothing.
 func (s *server) end() {
 	s.once.Do(func() {
 		s.gateway.Drain()

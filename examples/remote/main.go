@@ -78,16 +78,19 @@ func run(ctx context.Context, databaseURL string) error {
 	if err != nil {
 		return err
 	}
-	defer c.end()
-	return disturb(ctx, d.Queue, first, c)
+	texts, err := disturb(ctx, d.Queue, first, c)
+	if err := errors.Join(err, c.end()); err != nil {
+		return err
+	}
+	return audit(ctx, d.Queue, texts)
 }
 
-// disturb enqueues the jobs, kills a worker and ends a gateway while they run, and audits what is
-// left.
-func disturb(ctx context.Context, q queue.Queue, first *server, c *crew) error {
+// disturb enqueues the jobs, kills a worker and ends a gateway while the jobs run, and waits until
+// all are done. It returns the text of each job, by its ID.
+func disturb(ctx context.Context, q queue.Queue, first *server, c *crew) (map[int64]Text, error) {
 	texts, err := enqueue(ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	steps := []struct {
 		done int
@@ -100,17 +103,14 @@ func disturb(ctx context.Context, q queue.Queue, first *server, c *crew) error {
 	}
 	for _, s := range steps {
 		if err := waitFor(ctx, q, s.done); err != nil {
-			return err
+			return nil, err
 		}
 		if s.what != "" {
 			fmt.Printf("%d of %d jobs are done: %s\n", s.done, jobs, s.what)
 		}
 		s.do()
 	}
-	if err := c.end(); err != nil {
-		return err
-	}
-	return audit(ctx, q, texts)
+	return texts, nil
 }
 
 // Text is the payload of a job: a text to count, and how long that takes in milliseconds.
@@ -175,7 +175,7 @@ func waitFor(ctx context.Context, q queue.Queue, n int) error {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d jobs are done: %w", done, n, ctx.Err())
+			return fmt.Errorf("%d of %d jobs are done: %w", done, jobs, ctx.Err())
 		}
 	}
 }

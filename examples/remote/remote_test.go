@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
 )
+
+const token = "a secret of the tests"
 
 // TestRemote: the program's audit finds nothing wrong.
 func TestRemote(t *testing.T) {
@@ -34,6 +37,16 @@ func TestRemote(t *testing.T) {
 // TestFrozen: a worker that is frozen until its lease has expired is told that its job is held
 // elsewhere, and its outcome is not recorded.
 func TestFrozen(t *testing.T) {
+	inEachLanguage(t, testFrozen)
+}
+
+// TestInterrupted: a worker that gets the SIGINT of Ctrl-C settles what it runs, and ends in order.
+func TestInterrupted(t *testing.T) {
+	inEachLanguage(t, testInterrupted)
+}
+
+// inEachLanguage runs a test with the command of each worker. The worker is killed after a minute.
+func inEachLanguage(t *testing.T, test func(*testing.T, *exec.Cmd)) {
 	for language, command := range map[string][]string{
 		"python": {"python3", "worker.py"},
 		"node":   {"node", "worker.mjs"},
@@ -43,34 +56,69 @@ func TestFrozen(t *testing.T) {
 			if _, err := exec.LookPath(command[0]); err != nil && os.Getenv("CI") == "" {
 				t.Skip(err)
 			}
-			testFrozen(t, exec.Command(command[0], command[1:]...))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			t.Cleanup(cancel)
+			test(t, exec.CommandContext(ctx, command[0], command[1:]...))
 		})
 	}
 }
 
-func testFrozen(t *testing.T, cmd *exec.Cmd) {
-	d, err := dburl.Open("sqlite:"+filepath.Join(t.TempDir(), "frozen.db"), dburl.Options{})
+// openQueue opens a queue with the job, and returns it and the URL of its gateway.
+func openQueue(t *testing.T, job *queue.Job) (queue.Queue, string) {
+	t.Helper()
+	d, err := dburl.Open("sqlite:"+filepath.Join(t.TempDir(), "jobs.db"), dburl.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	t.Cleanup(func() { d.Close() })
 	if err := d.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const token = "a secret of the tests"
 	gateway, err := startGateway(d.Queue, token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer gateway.end()
-	job := CountWords.New(Text{Text: "one two", MS: 60_000})
-	job.MaxAttempts = 20 // each of the frozen worker's handlers that wait may get it once
+	t.Cleanup(gateway.end)
 	if err := d.Queue.Enqueue(t.Context(), nil, job); err != nil {
 		t.Fatal(err)
 	}
-	lines := start(t, cmd, gateway.url, token)
-	freeze(t, d.Queue, cmd, job.ID)
-	claimAndSettle(t, d.Queue)
+	return d.Queue, gateway.url
+}
+
+func testInterrupted(t *testing.T, cmd *exec.Cmd) {
+	job := CountWords.New(Text{Text: "one two", MS: 4000})
+	q, url := openQueue(t, job)
+	lines := start(t, cmd, url)
+	var last queue.Record
+	awaitJob(t, q, job.ID, func(r queue.Record) bool { // a claim's answer may still be under way
+		isExtended := r.Attempt == last.Attempt && r.LeaseEnds.After(last.LeaseEnds)
+		last = r
+		return isExtended
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() { // until the worker has ended
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	inspector, _ := queue.As[queue.Inspector](q)
+	if r, _, err := inspector.Job(t.Context(), job.ID); err != nil || r.Status == queue.StatusRunning {
+		t.Errorf("the job is %s, error %v; want it settled", r.Status, err)
+	}
+}
+
+func testFrozen(t *testing.T, cmd *exec.Cmd) {
+	job := CountWords.New(Text{Text: "one two", MS: 60_000})
+	job.MaxAttempts = 20 // each of the frozen worker's handlers that wait may get it once
+	q, url := openQueue(t, job)
+	lines := start(t, cmd, url)
+	awaitJob(t, q, job.ID, func(r queue.Record) bool { return r.Status == queue.StatusRunning })
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	claimAndSettle(t, q)
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +130,7 @@ func testFrozen(t *testing.T, cmd *exec.Cmd) {
 	if !strings.Contains(lines.Text(), "void here") {
 		t.Errorf("the last line of the worker: %q, want that its job is void", lines.Text())
 	}
-	keeper, _ := queue.As[queue.ResultKeeper](d.Queue)
+	keeper, _ := queue.As[queue.ResultKeeper](q)
 	r, ok, err := keeper.Result(t.Context(), job.ID)
 	if !ok || err != nil || string(r.Output) != `{"by":"test"}` {
 		t.Errorf("output: %s, found %v, error %v; want that of the second worker", r.Output, ok, err)
@@ -90,7 +138,7 @@ func testFrozen(t *testing.T, cmd *exec.Cmd) {
 }
 
 // start starts a worker, and returns what it prints.
-func start(t *testing.T, cmd *exec.Cmd, url, token string) *bufio.Scanner {
+func start(t *testing.T, cmd *exec.Cmd, url string) *bufio.Scanner {
 	t.Helper()
 	cmd.Env = append(os.Environ(), "GATEWAYS="+url, "TOKEN="+token)
 	cmd.Stderr = os.Stderr
@@ -108,22 +156,20 @@ func start(t *testing.T, cmd *exec.Cmd, url, token string) *bufio.Scanner {
 	return bufio.NewScanner(out)
 }
 
-// freeze stops the worker while it runs the job.
-func freeze(t *testing.T, q queue.Queue, cmd *exec.Cmd, id int64) {
+// awaitJob waits until a job is as isRight wants it, a minute at most.
+func awaitJob(t *testing.T, q queue.Queue, id int64, isRight func(queue.Record) bool) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	inspector, _ := queue.As[queue.Inspector](q)
-	for {
-		r, _, err := inspector.Job(t.Context(), id)
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		r, _, err := inspector.Job(ctx, id)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("job %d, now %s: %v", id, r.Status, err)
 		}
-		if r.Status == queue.StatusRunning {
-			break
+		if isRight(r) {
+			return
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -131,9 +177,11 @@ func freeze(t *testing.T, q queue.Queue, cmd *exec.Cmd, id int64) {
 // expired.
 func claimAndSettle(t *testing.T, q queue.Queue) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	request := queue.ClaimRequest{Queues: []string{CountWords.Queue}, Worker: "test", Limit: 1, Lease: time.Minute}
 	for {
-		jobs, err := q.Claim(t.Context(), request)
+		jobs, err := q.Claim(ctx, request)
 		if err != nil {
 			t.Fatal(err)
 		}

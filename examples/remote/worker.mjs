@@ -25,6 +25,7 @@ async function handle(payload, ended) {
 // call asks the gateways one after the other until one answers. null if it is too late.
 async function call(path, body, { seconds = 10, until = Infinity, hangUp } = {}) {
   while (performance.now() < until) {
+    hangUp?.throwIfAborted();
     const gateway = gateways[0];
     const late = new AbortController(); // Node 20 forgets an AbortSignal.timeout in an any
     const abort = () => late.abort();
@@ -40,7 +41,7 @@ async function call(path, body, { seconds = 10, until = Infinity, hangUp } = {})
         process.exit(1);
       }
     } catch {
-      hangUp?.throwIfAborted(); // otherwise: cut off, slow, or half an answer
+      // hung up, cut off, slow, or half an answer
     } finally {
       clearTimeout(timer);
       hangUp?.removeEventListener("abort", abort);
@@ -81,11 +82,15 @@ async function run(job) {
   }
   let answer;
   do answer = await call("settle", { outcomes: [{ ...proof, ...outcome }] });
-  while (answer.locked?.length); // somebody's transaction holds the job: try again
+  while (answer.locked?.length); // a transaction has locked the job: try again
   if (answer.lost.length) console.log(`${worker}: job ${job.id} is held elsewhere, void here`);
 }
 
-process.on("SIGTERM", () => stopping.abort());
+for (const name of ["SIGINT", "SIGTERM"]) process.on(name, () => stopping.abort());
 console.log(`${worker}: working`);
-await Promise.allSettled(Array.from({ length: handlers }, work));
+for (const { reason } of await Promise.allSettled(Array.from({ length: handlers }, work))) {
+  if (!reason || reason === stopping.signal.reason) continue;
+  console.error(worker, reason);
+  process.exitCode = 1;
+}
 process.exit();

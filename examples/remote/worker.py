@@ -68,7 +68,7 @@ def run(job):
                 outcome = {"action": "cancel"}
         until = began + LEASE
     answer = {"locked": [proof]}
-    while answer.get("locked"):  # somebody's transaction holds the job: try again
+    while answer.get("locked"):  # a transaction has locked the job: try again
         answer = call("settle", {"outcomes": [proof | outcome]})
     if answer["lost"]:
         print(f"{WORKER}: job {job['id']} is held elsewhere, void here", flush=True)
@@ -82,10 +82,11 @@ def run_handler(job, ended, outcome):
                        stack=traceback.format_exc())
 
 
-signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: stopping.set())
 for _ in range(HANDLERS):
     threading.Thread(target=work, daemon=True).start()
 print(f"{WORKER}: working", flush=True)
 stopping.wait()
-while busy:  # whoever waits for a job hangs up then: the gateway gives it to somebody else
+while busy:  # the threads that wait for jobs end with the program
     time.sleep(0.05)
