@@ -218,6 +218,54 @@ func TestSleepFails(t *testing.T) {
 	})
 }
 
+// TestSlowPayload: that a payload was not read in time is told only to the client that it was for.
+func TestSlowPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newCounting()
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		first, second := make(chan *httptest.ResponseRecorder, 1), make(chan *httptest.ResponseRecorder, 1)
+		q.before = func() {
+			if time.Sleep(time.Second); q.claims.Load() == 3 {
+				q.err = nil
+			}
+		}
+		q.err = &queue.SlowError{Job: &queue.Job{ID: 7}, Delay: time.Second, Err: errors.New("slow")}
+		go func() { first <- send(h, "POST", "/v1/claim", claimOne("first", 0)) }()
+		time.Sleep(time.Millisecond)
+		go func() { second <- send(h, "POST", "/v1/claim", claimOne("second", time.Minute)) }()
+		go func() { second <- send(h, "POST", "/v1/claim", claimOne("third", time.Minute)) }()
+		time.Sleep(time.Second)
+		wantError(t, "client of a slow payload", <-first, wire.CodeSlow, "")
+		time.Sleep(time.Second)
+		wantError(t, "next client of a slow payload", <-second, wire.CodeSlow, "")
+		read[wire.ClaimAnswer](t, <-second)
+	})
+}
+
+// TestLongPrune: expired jobs are reclaimed while the backend prunes.
+func TestLongPrune(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &pruning{newCounting()}
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		time.Sleep(61 * time.Second) // the prune begins after a minute, and takes 10 s
+		before := q.reclaims.Load()
+		time.Sleep(8 * time.Second)
+		if n := q.reclaims.Load() - before; n < 1 {
+			t.Error("no job was reclaimed during 8 s of a prune, want it each 5 s")
+		}
+	})
+}
+
+// pruning is a queue whose Prune takes as long as it may.
+type pruning struct{ *counting }
+
+func (pruning) Prune(ctx context.Context) (int, bool, error) {
+	<-ctx.Done()
+	return 0, false, ctx.Err()
+}
+
 // TestDrain: clients that wait are told to connect elsewhere, new claims are refused, and what is
 // held can be settled.
 func TestDrain(t *testing.T) {

@@ -108,6 +108,7 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 		h.mux.Handle(r.method+" "+r.path, h.serve(r))
 	}
 	h.running.Go(h.keepUp)
+	h.running.Go(h.keepPruned)
 	h.running.Go(h.watchPauses)
 	return h, nil
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -191,7 +192,7 @@ func (g *group) run() {
 		jobs, err := g.claim(c.req)
 		switch {
 		case err != nil:
-			g.failBefore(begun, err)
+			g.fail(c, begun, err)
 		case len(jobs) > 0:
 			g.deliver(c, jobs)
 		default:
@@ -245,11 +246,16 @@ func (g *group) deliver(c *client, jobs []*queue.Job) {
 	g.wakeNext()
 }
 
-// failBefore gives the error of a claim to all clients that had come when it began. Those that can
-// wait would fail as well.
-func (g *group) failBefore(begun moment, err error) {
+// fail gives the error of a claim to all clients that had come when it began: those that can wait
+// would fail as well. That a payload was not read in time is told only to the client whose claim it
+// was: its job is released, and the claims of the others go on.
+func (g *group) fail(served *client, begun moment, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if _, isSlow := errors.AsType[*queue.SlowError](err); isSlow {
+		g.answerIf(claims{err: err}, func(c *client) bool { return c == served })
+		return
+	}
 	g.answerIf(claims{err: err}, func(c *client) bool { return c.arrival <= begun.arrivals })
 }
 

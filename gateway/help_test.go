@@ -114,11 +114,13 @@ func claimOne(worker string, wait time.Duration) wire.ClaimRequest {
 // counting is a queue in memory that counts the calls that are statements in a database.
 type counting struct {
 	*memory.Queue
-	calls   atomic.Int64
-	claims  atomic.Int64
-	failing atomic.Int64 // how many calls of Sleep are to fail
-	before  func()       // called before each claim, if not nil
-	after   func()       // called after each claim, before it returns, if not nil
+	calls    atomic.Int64
+	claims   atomic.Int64
+	failing  atomic.Int64 // how many calls of Sleep are to fail
+	reclaims atomic.Int64
+	err      error  // of each claim, if not nil
+	before   func() // called before each claim, if not nil
+	after    func() // called after each claim, before it returns, if not nil
 }
 
 func newCounting() *counting { return &counting{Queue: memory.New(memory.Options{})} }
@@ -128,6 +130,9 @@ func (c *counting) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 	c.claims.Add(1)
 	if c.before != nil {
 		c.before()
+	}
+	if c.err != nil {
+		return nil, c.err
 	}
 	jobs, err := c.Queue.Claim(ctx, req)
 	if c.after != nil {
@@ -146,6 +151,7 @@ func (c *counting) Sleep(ctx context.Context, worker string, queues []string) (t
 
 func (c *counting) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	c.calls.Add(1)
+	c.reclaims.Add(1)
 	return c.Queue.Reclaim(ctx, limit)
 }
 

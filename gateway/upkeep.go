@@ -17,13 +17,12 @@ const (
 )
 
 // keepUp does what workers with a connection to the database do beside their work, until the gateway
-// is closed: it reclaims expired jobs, fires schedules and prunes. Several gateways, and workers
-// beside them, may do so at once.
+// is closed: it reclaims expired jobs and fires schedules. keepPruned does the rest. Several gateways,
+// and workers beside them, may do so at once.
 func (h *Handler) keepUp() {
 	reclaimer, _ := queue.As[queue.Reclaimer](h.queue)
 	runner, _ := queue.As[queue.ScheduleRunner](h.queue)
-	pruner, _ := queue.As[queue.Pruner](h.queue)
-	reclaim, fire, prune := time.NewTimer(h.options.Reclaim), time.NewTimer(0), time.NewTimer(pruneInterval)
+	reclaim, fire := time.NewTimer(h.options.Reclaim), time.NewTimer(0)
 	for {
 		var err error
 		select {
@@ -36,14 +35,32 @@ func (h *Handler) keepUp() {
 			var next time.Duration
 			next, err = h.fire(runner)
 			fire.Reset(next)
-		case <-prune.C:
+		}
+		h.logUpkeep(err)
+	}
+}
+
+// keepPruned prunes until the gateway is closed, and drops the groups that nobody uses. A prune may
+// take long, and neither expired jobs nor schedules wait for it.
+func (h *Handler) keepPruned() {
+	pruner, _ := queue.As[queue.Pruner](h.queue)
+	ticker := time.NewTicker(pruneInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-ticker.C:
 			h.sweep(time.Now())
-			err = h.prune(pruner)
-			prune.Reset(pruneInterval)
+			h.logUpkeep(h.prune(pruner))
 		}
-		if err != nil && h.ctx.Err() == nil {
-			h.options.Logger.Warn("errand: gateway: upkeep failed, will retry", "error", err)
-		}
+	}
+}
+
+// logUpkeep logs a failure, unless it comes of Close.
+func (h *Handler) logUpkeep(err error) {
+	if err != nil && h.ctx.Err() == nil {
+		h.options.Logger.Warn("errand: gateway: upkeep failed, will retry", "error", err)
 	}
 }
 

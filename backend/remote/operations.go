@@ -75,9 +75,21 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 	}
 	var out wire.ExtendAnswer
 	if err := q.do(ctx, call{operation: "extend", method: http.MethodPost, path: "/v1/extend", in: in, out: &out}); err != nil {
+		if codeOf(err) == wire.CodeTooLarge && len(jobs) > 1 {
+			return q.extendHalves(ctx, lease, jobs)
+		}
 		return nil, nil, err
 	}
 	return named(jobs, out.Lost), named(jobs, out.Asked), nil
+}
+
+// extendHalves extends leases by two calls: the gateway takes fewer jobs in one. It makes the second
+// call also if the first one fails.
+func (q *Queue) extendHalves(ctx context.Context, lease time.Duration, jobs []*queue.Job) (lost, asked []*queue.Job, err error) {
+	half := len(jobs) / 2
+	lost, asked, err = q.Extend(ctx, lease, jobs[:half]...)
+	lost2, asked2, err2 := q.Extend(ctx, lease, jobs[half:]...)
+	return append(lost, lost2...), append(asked, asked2...), errors.Join(err, err2)
 }
 
 // named returns those of jobs that the gateway has named.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -195,6 +196,31 @@ func TestCancelledCall(t *testing.T) {
 	}
 	if err := q.Check(t.Context()); err != nil || f.asked.Load() != 1 {
 		t.Errorf("call after one whose deadline passed: %v; %d requests at the second gateway, want 1", err, f.asked.Load())
+	}
+}
+
+// TestExtendMany: Extend takes more jobs than the gateway does in one request.
+func TestExtendMany(t *testing.T) {
+	m := memory.New(memory.Options{})
+	url, _ := serve(t, m, gateway.Options{MaxJobs: 3})
+	q := connect(t, url)
+	var held []*queue.Job
+	for range 4 {
+		if err := m.Enqueue(t.Context(), nil, job("k"), job("k")); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"q"}, Limit: 2, Lease: time.Minute, Worker: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, jobs...)
+	}
+	if lost, err := m.Settle(t.Context(), nil, queue.Outcome{Job: held[1]}, queue.Outcome{Job: held[6]}); err != nil || len(lost) != 0 {
+		t.Fatalf("Settle: lost %d, %v", len(lost), err)
+	}
+	lost, _, err := q.Extend(t.Context(), time.Minute, held...)
+	if err != nil || len(held) != 8 || len(lost) != 2 || lost[0] != held[1] || lost[1] != held[6] {
+		t.Errorf("Extend of %d jobs, two of them settled: lost %v, %v; want these two", len(held), lost, err)
 	}
 }
 
