@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -47,7 +48,8 @@ const AllQueues = "*"
 
 // Access says who sends a request, and what that client may do. The zero value may do nothing.
 type Access struct {
-	// Name is the client's name, for logs. Idempotency keys of different names are different.
+	// Name is the client's name, for logs. Idempotency keys of different names are different, so it is
+	// required with Enqueue, and no two clients should have the same.
 	Name string
 	// Queues are the queues that the client may use. [AllQueues] among them means every queue.
 	Queues []string
@@ -71,8 +73,12 @@ func (a Access) mayUse(name string) bool {
 // mayUseAll reports whether the client may use every queue.
 func (a Access) mayUseAll() bool { return slices.Contains(a.Queues, AllQueues) }
 
-// check returns an [*queue.InvalidError] if a could be used beyond its queues.
+// check returns an [*queue.InvalidError] if a could be used beyond its queues, or if its idempotency
+// keys could be mixed up with those of others.
 func (a Access) check() error {
+	if a.May&Enqueue != 0 && a.Name == "" {
+		return &queue.InvalidError{Field: "Access.Name", Problem: "empty: without it, idempotency keys of different clients could not be told apart"}
+	}
 	if a.May&Work != 0 && !a.mayUseAll() && a.Workers == "" {
 		return &queue.InvalidError{Field: "Access.Workers", Problem: fmt.Sprintf("empty beside the queues %q: "+
 			"without it %q could settle jobs of other queues", a.Queues, a.Name)}
@@ -105,6 +111,13 @@ func knownTokens(tokens []Token) (known []knownToken, err error) {
 		}
 		if err := t.Access.check(); err != nil {
 			return nil, err
+		}
+		isOther := func(k knownToken) bool {
+			return k.access.Name == t.Access.Name && !reflect.DeepEqual(k.access, t.Access)
+		}
+		if t.Access.Name != "" && slices.ContainsFunc(known, isOther) {
+			return nil, &queue.InvalidError{Field: fmt.Sprintf("Options.Tokens[%d].Access.Name", i),
+				Problem: fmt.Sprintf("%q is the name of a different Access: their idempotency keys would be mixed up", t.Access.Name)}
 		}
 		known = append(known, knownToken{sha256.Sum256([]byte(t.Secret)), t.Access})
 	}

@@ -24,7 +24,7 @@ import (
 // sleep.
 const (
 	starting = time.Minute
-	idleFor  = time.Minute
+	idleFor  = 10 * time.Minute
 )
 
 // TestIdleClients: a thousand clients that wait for jobs cost the database what one costs.

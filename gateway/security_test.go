@@ -27,12 +27,23 @@ func TestClosedByDefault(t *testing.T) {
 		"Options.Authorize":        {},
 		"Options.Tokens[0].Secret": one("short", gateway.Access{Queues: []string{"*"}, May: gateway.Read}),
 		"Access.Workers":           one(secret, gateway.Access{Queues: []string{"a"}, May: gateway.Settle}),
+		"Access.Name":              one(secret, gateway.Access{Queues: []string{"a"}, May: gateway.Enqueue}),
+		"Options.Tokens[1].Access.Name": {Tokens: []gateway.Token{
+			{Secret: secret, Access: gateway.Access{Name: "shop", Queues: []string{"a"}, May: gateway.Enqueue}},
+			{Secret: secret + "2", Access: gateway.Access{Name: "shop", Queues: []string{"b"}, May: gateway.Enqueue}},
+		}},
 	} {
 		_, err := gateway.New(memory.New(memory.Options{}), o)
 		if i, ok := errors.AsType[*queue.InvalidError](err); !ok || i.Field != field {
 			t.Errorf("New without %s: got %v", field, err)
 		}
 	}
+	a := gateway.Access{Name: "shop", Queues: []string{"a"}, May: gateway.Enqueue}
+	g, err := gateway.New(memory.New(memory.Options{}), gateway.Options{Tokens: []gateway.Token{{Secret: secret, Access: a}, {Secret: secret + "2", Access: a}}})
+	if err != nil {
+		t.Fatalf("two secrets of one client: %v", err)
+	}
+	g.Close()
 }
 
 // paths are a good request for each route that needs a token.

@@ -304,7 +304,7 @@ func ClaimedOf(j *queue.Job, leaseEnds time.Time) Claimed {
 func RecordOf(r queue.Record) Record {
 	w := Record{Record: r}
 	w.Payload, w.Unreadable = readable(&r.Job)
-	setUTC(&w.ScheduledAt, &w.CreatedAt, &w.StartedAt, &w.FinishedAt, &w.LockedAt, &w.Record.LeaseEnds, &w.RedrivenAt, &w.CancelAt)
+	setUTC(&w.ScheduledAt, &w.CreatedAt, &w.StartedAt, &w.FinishedAt, &w.LockedAt, &w.LeaseEnds, &w.RedrivenAt, &w.CancelAt)
 	return w
 }
 
