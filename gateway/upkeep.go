@@ -57,7 +57,7 @@ func (h *Handler) keepPruned() {
 	}
 }
 
-// logUpkeep logs a failure, unless it comes of Close.
+// logUpkeep logs a failure, unless Close is its cause.
 func (h *Handler) logUpkeep(err error) {
 	if err != nil && h.ctx.Err() == nil {
 		h.options.Logger.Warn("errand: gateway: upkeep failed, will retry", "error", err)

@@ -38,10 +38,17 @@ func isInvalid(err error) bool {
 
 // faulty is a server in front of a gateway, which a test breaks.
 type faulty struct {
-	http.Handler
-	status atomic.Int64 // if not 0, the answer to all requests
-	loses  atomic.Int64 // how many answers to lose after the gateway has acted
-	asked  atomic.Int64
+	gateway atomic.Pointer[http.Handler]
+	status  atomic.Int64 // if not 0, the answer to all requests
+	loses   atomic.Int64 // how many answers to lose after the gateway has acted
+	asked   atomic.Int64
+}
+
+// newFaulty returns a server in front of g that does not break anything yet.
+func newFaulty(g http.Handler) *faulty {
+	f := new(faulty)
+	f.gateway.Store(&g)
+	return f
 }
 
 func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,18 +57,19 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(int(status))
 		return
 	}
+	behind := *f.gateway.Load()
 	if f.loses.Add(-1) >= 0 {
-		f.Handler.ServeHTTP(httptest.NewRecorder(), r)
+		behind.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	}
-	f.Handler.ServeHTTP(w, r)
+	behind.ServeHTTP(w, r)
 }
 
 // serveFaulty starts a gateway of q behind a server that a test breaks.
 func serveFaulty(t *testing.T, q queue.Queue) (url string, f *faulty) {
 	t.Helper()
 	_, g := serve(t, q, often)
-	f = &faulty{Handler: g}
+	f = newFaulty(g)
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
 	return s.URL, f
@@ -104,8 +112,9 @@ func TestEnqueueAnswerLost(t *testing.T) {
 	if err := q.Enqueue(t.Context(), nil, job("k")); !errors.Is(err, queue.ErrUnknown) || stored(t, m) != 3 {
 		t.Errorf("both answers lost: got %v and %d jobs; want ErrUnknown and 3", err, stored(t, m))
 	}
-	_, restarted := serve(t, m, often)
-	f.Handler = restarted
+	_, g := serve(t, m, often)
+	restarted := http.Handler(g)
+	f.gateway.Store(&restarted)
 	if err := q.Enqueue(t.Context(), nil, job("k")); err != nil || stored(t, m) != 4 {
 		t.Errorf("gateway restarted: got %v and %d jobs; want 4", err, stored(t, m))
 	}
@@ -161,14 +170,14 @@ func TestCancelledCall(t *testing.T) {
 	_, g := serve(t, m, often)
 	arrived := make(chan struct{})
 	var hangs atomic.Bool
-	first := &faulty{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	first := newFaulty(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hangs.Load() {
 			arrived <- struct{}{}
 			<-r.Context().Done()
 			return
 		}
 		g.ServeHTTP(w, r)
-	})}
+	}))
 	s := httptest.NewServer(first)
 	defer s.Close()
 	second, f := serveFaulty(t, m)
