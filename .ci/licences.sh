@@ -25,7 +25,8 @@ licence() {
 }
 
 # linked: a line for each directory that has a linked package, and those above it: the module, the directory.
-# A module of this repository without a licence file has that of the repository (https://go.dev/ref/mod#vcs-license).
+# A module of this repository without a licence file has that of the repository:
+# https://go.dev/ref/mod#vcs-license.
 linked() {
 	local mod os
 	for mod in $(find . -name go.mod); do

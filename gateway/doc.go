@@ -2,9 +2,9 @@
 // database. backend/remote is a [queue.Queue] over this API. Any other HTTP client can use it, too:
 // bodies are JSON, and /openapi.json describes them.
 //
-//	g, err := gateway.New(q, gateway.Options{Tokens: []gateway.Token{{
-//		Secret: os.Getenv("WORKER_TOKEN"), Access: gateway.Access{Name: "fleet", Queues: []string{"*"}, May: gateway.Work},
-//	}}})
+//	fleet := gateway.Access{Name: "fleet", Queues: []string{gateway.AllQueues}, May: gateway.Work}
+//	tokens := []gateway.Token{{Secret: os.Getenv("WORKER_TOKEN"), Access: fleet}}
+//	g, err := gateway.New(q, gateway.Options{Tokens: tokens})
 //	http.Handle("/errand/", http.StripPrefix("/errand", g))
 //
 // A claim may wait on the gateway until a job is due. The gateway claims for all waiting clients of

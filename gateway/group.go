@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -58,20 +59,27 @@ type claims struct {
 	err  error
 }
 
-// groupOf returns the group of these queues and kinds, in whatever order.
-func (h *Handler) groupOf(queues, kinds []string) *group {
-	queues, kinds = slices.Sorted(slices.Values(queues)), slices.Sorted(slices.Values(kinds))
+// groupOf returns the group of these queues and kinds, in whatever order. It fails if there are too
+// many groups that clients use.
+func (h *Handler) groupOf(queues, kinds []string) (*group, error) {
+	queues, kinds = slices.Compact(slices.Sorted(slices.Values(queues))), slices.Compact(slices.Sorted(slices.Values(kinds)))
 	key := strings.Join(queues, "\n") + "\n\n" + strings.Join(kinds, "\n")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.groups[key]
 	if g == nil {
+		if len(h.groups) >= maxGroups {
+			h.drop(time.Now(), betweenRequests)
+		}
+		if len(h.groups) >= maxGroups {
+			return nil, failed(wire.CodeTooMany, "clients name %d different sets of queues and kinds already", maxGroups)
+		}
 		g = &group{h: h, signal: make(chan struct{}, 1), lookout: h.lookoutOf(queues)}
 		g.lookout.add(g)
 		h.groups[key] = g
 	}
 	g.touch()
-	return g
+	return g, nil
 }
 
 func (g *group) touch() {
@@ -80,22 +88,34 @@ func (g *group) touch() {
 	g.usedAt = time.Now()
 }
 
-// groupKept is how long a group is kept that nobody uses: longer than a sleeping worker is silent.
-const groupKept = 2 * time.Minute
+const (
+	// groupKept is how long a group is kept that nobody uses: longer than a sleeping worker is silent.
+	groupKept = 2 * time.Minute
+	// maxGroups is how many groups there may be. If there are more, those are dropped that nobody has
+	// used for betweenRequests, in which a client that is not lost comes back.
+	maxGroups       = 1000
+	betweenRequests = 5 * time.Second
+)
 
-// isUnused reports whether nobody has used the group for long.
-func (g *group) isUnused(now time.Time) bool {
+// isUnused reports whether nobody has used the group for so long.
+func (g *group) isUnused(now time.Time, kept time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.isRunning && len(g.clients) == 0 && len(g.listeners) == 0 && now.Sub(g.usedAt) > groupKept
+	return !g.isRunning && len(g.clients) == 0 && len(g.listeners) == 0 && now.Sub(g.usedAt) > kept
 }
 
 // sweep drops the groups that nobody uses, and the lookouts without groups.
 func (h *Handler) sweep(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.drop(now, groupKept)
+}
+
+// drop drops the groups that nobody has used for so long, and the lookouts without groups. The
+// caller holds h.mu.
+func (h *Handler) drop(now time.Time, kept time.Duration) {
 	for key, g := range h.groups {
-		if g.isUnused(now) {
+		if g.isUnused(now, kept) {
 			delete(h.groups, key)
 			g.lookout.remove(g)
 		}

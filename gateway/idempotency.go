@@ -14,8 +14,10 @@ import (
 const (
 	// answerKept is how long the gateway remembers the answer to an enqueue with an idempotency key.
 	answerKept = 10 * time.Minute
-	// maxAnswers is how many answers it remembers. Beyond that it forgets the oldest sooner.
-	maxAnswers = 10_000
+	// maxAnswers is how many answers it remembers, and maxAnswered of how many jobs in total, for all
+	// clients together. Beyond that it forgets the oldest sooner.
+	maxAnswers  = 10_000
+	maxAnswered = 1_000_000
 	// maxIdempotencyKey is the longest idempotency key, in bytes.
 	maxIdempotencyKey = 200
 )
@@ -26,6 +28,7 @@ type answers struct {
 	mu    sync.Mutex
 	byKey map[answerKey]*answer
 	order []*answer // the oldest first
+	jobs  int       // of all that order has
 }
 
 type answerKey struct{ client, key string }
@@ -34,6 +37,7 @@ type answerKey struct{ client, key string }
 type answer struct {
 	key  answerKey
 	hash [sha256.Size]byte // of the jobs
+	jobs int
 	at   time.Time
 	done chan struct{} // closed when the fields below are set
 	got  wire.EnqueueAnswer
@@ -42,21 +46,38 @@ type answer struct {
 
 func newAnswers() *answers { return &answers{byKey: make(map[answerKey]*answer)} }
 
-// begin returns the answer of the key. isNew says that the caller has to find it out.
-func (s *answers) begin(key answerKey, hash [sha256.Size]byte) (a *answer, isNew bool) {
+// begin returns the answer of the key, for so many jobs. isNew says that the caller has to find it
+// out.
+func (s *answers) begin(key answerKey, hash [sha256.Size]byte, jobs int) (a *answer, isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.order) > 0 && (len(s.order) > maxAnswers || time.Since(s.order[0].at) > answerKept) {
-		s.drop(s.order[0])
-		s.order = s.order[1:]
-	}
+	s.forget()
 	if a := s.byKey[key]; a != nil {
 		return a, false
 	}
-	a = &answer{key: key, hash: hash, at: time.Now(), done: make(chan struct{})}
+	a = &answer{key: key, hash: hash, jobs: jobs, at: time.Now(), done: make(chan struct{})}
 	s.byKey[key] = a
 	s.order = append(s.order, a)
+	s.jobs += jobs
 	return a, true
+}
+
+// sweep forgets what is too old.
+func (s *answers) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+}
+
+// forget forgets the oldest answers, as far as they are too old or too many. The caller holds s.mu.
+func (s *answers) forget() {
+	for len(s.order) > 0 && (len(s.order) > maxAnswers || s.jobs > maxAnswered || time.Since(s.order[0].at) > answerKept) {
+		oldest := s.order[0]
+		s.drop(oldest)
+		s.order[0] = nil // for the garbage collector
+		s.order = s.order[1:]
+		s.jobs -= oldest.jobs
+	}
 }
 
 // drop forgets an answer. The caller holds s.mu.
@@ -94,7 +115,7 @@ func (q *request) enqueueOnce(in wire.EnqueueRequest, jobs []*queue.Job) (any, e
 	if err != nil {
 		return nil, err
 	}
-	a, isNew := q.h.answers.begin(answerKey{q.access.Name, key}, sha256.Sum256(text))
+	a, isNew := q.h.answers.begin(answerKey{q.access.Name, key}, sha256.Sum256(text), len(jobs))
 	if isNew {
 		got, err := q.h.enqueueJobs(jobs)
 		q.h.answers.end(a, got, err)

@@ -83,7 +83,10 @@ func (q *request) claim() (any, error) {
 		return nil, err
 	}
 	defer leave()
-	g := q.h.groupOf(in.Queues, in.Kinds)
+	g, err := q.h.groupOf(in.Queues, in.Kinds)
+	if err != nil {
+		return nil, err
+	}
 	if poll && g.isQuietPoll() {
 		return wire.ClaimAnswer{Jobs: []wire.Claimed{}}, nil
 	}
@@ -189,7 +192,10 @@ func (q *request) sleep() (any, error) {
 	if q.h.isDraining() {
 		return nil, errDraining
 	}
-	g := q.h.groupOf(in.Queues, nil)
+	g, err := q.h.groupOf(in.Queues, nil)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
 	if _, _, err := g.lookout.announce(ctx); err != nil {
@@ -227,7 +233,10 @@ func (q *request) wait() (any, error) {
 		return nil, err
 	}
 	defer leave()
-	g := q.h.groupOf(in.Queues, in.Kinds)
+	g, err := q.h.groupOf(in.Queues, in.Kinds)
+	if err != nil {
+		return nil, err
+	}
 	if !g.lookout.canWake.Load() {
 		return nil, failed(wire.CodeNotSupported, "the gateway's backend cannot wake workers: claim with wait_ns")
 	}

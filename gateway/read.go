@@ -30,7 +30,7 @@ func (q *request) jobs() (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
-	page, next, err := inspector.Jobs(ctx, filter)
+	page, next, err := pageOf(ctx, inspector, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +39,38 @@ func (q *request) jobs() (any, error) {
 		answer.Jobs[i] = wire.RecordOf(r)
 	}
 	return answer, nil
+}
+
+const (
+	// pageBytes is about how long the payloads of a page may be in total.
+	pageBytes = 32 << 20
+	// sliceOfPage is how many jobs are read at once, so that no more of them are in memory than that
+	// beyond pageBytes.
+	sliceOfPage = 32
+)
+
+// pageOf lists jobs as Jobs does, but ends the page after pageBytes.
+func pageOf(ctx context.Context, i queue.Inspector, f queue.Filter) (page []queue.Record, next int64, err error) {
+	if f, err = f.Checked(); err != nil {
+		return nil, 0, err
+	}
+	most := f.Limit
+	for bytes := 0; len(page) < most && bytes < pageBytes; {
+		f.Limit = min(most-len(page), sliceOfPage)
+		records, after, err := i.Jobs(ctx, f)
+		if err != nil {
+			return nil, 0, err
+		}
+		page, next = append(page, records...), after
+		if after == 0 || len(records) < f.Limit {
+			break // the last job, or as far as the backend looks in one call
+		}
+		for _, r := range records {
+			bytes += len(r.Payload)
+		}
+		f.Before = after
+	}
+	return page, next, nil
 }
 
 // errNoJob is the answer for a job that there is not, or that the client may not see.

@@ -52,6 +52,7 @@ func (h *Handler) keepPruned() {
 			return
 		case <-ticker.C:
 			h.sweep(time.Now())
+			h.answers.sweep()
 			h.logUpkeep(h.prune(pruner))
 		}
 	}

@@ -40,7 +40,8 @@ type Check struct {
 type Report struct {
 	// At is when the report was made, by the local clock.
 	At time.Time `json:"at"`
-	// Backend names the database: "PostgreSQL 18.1", "SQLite 3.50.4", or "" if its backend does not say.
+	// Backend names the database: "PostgreSQL 18.1", "SQLite 3.50.4", or "" if its backend does not
+	// say.
 	Backend string `json:"backend,omitempty"`
 	// Checks are in the order in which docs/doctor.md lists them.
 	Checks []Check `json:"checks"`

@@ -144,7 +144,8 @@ func (c cutting) Job(ctx context.Context, id int64) (queue.Record, bool, error) 
 	return c.Backend.Job(ctx, id)
 }
 
-// TestConnectionBreaks: if the connection breaks meanwhile, both say so, and Doctor finds nothing else.
+// TestConnectionBreaks: if the connection breaks meanwhile, both say so, and Doctor finds nothing
+// else.
 func TestConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)

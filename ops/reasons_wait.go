@@ -107,8 +107,8 @@ func (f *facts) rescheduler(ctx context.Context) (text string, ok bool, err erro
 // the time that the answer took.
 func (i identity) ahead() time.Duration { return i.clock.Sub(i.asked.Add(i.replied.Sub(i.asked) / 2)) }
 
-// skew says that the server's clock differs from that of this host, if it does so by more than a second
-// and more than the answer took.
+// skew says that the server's clock differs from that of this host, if it does so by more than a
+// second and more than the answer took.
 func (i identity) skew() []string {
 	trip := i.replied.Sub(i.asked)
 	off := i.ahead()

@@ -110,8 +110,8 @@ func TestObserverSeesLocks(t *testing.T) {
 	}
 }
 
-// TestObserverSeesWaits: Doctor tells a role that may not see sessions of other roles who waits for
-// whom, and who has locked the whole table.
+// TestObserverSeesWaits: Doctor tells a role that may not see sessions of other roles which sessions
+// wait for which, and which has locked the whole table.
 func TestObserverSeesWaits(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
