@@ -291,8 +291,14 @@ func (q *request) settle() (any, error) {
 		return nil, err
 	}
 	outcomes := make([]queue.Outcome, len(in.Outcomes))
+	named := make(map[wire.Held]bool)
 	for i, o := range in.Outcomes {
 		var err error
+		held := wire.Held{ID: o.ID, Fence: o.Fence, Worker: o.Worker}
+		if named[held] {
+			return nil, invalid(fmt.Sprintf("outcomes[%d].id", i), "job %d has an outcome already: send one for each", o.ID)
+		}
+		named[held] = true
 		if outcomes[i], err = outcomeOf(o); err == nil {
 			err = outcomes[i].Check()
 		}

@@ -16,7 +16,7 @@ func (q *request) jobs() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter, err := wire.FilterOf(q.URL.Query())
+	filter, err := wire.FilterOf(q.URL.RawQuery)
 	if err != nil {
 		return nil, err
 	}

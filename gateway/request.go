@@ -11,6 +11,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -35,6 +37,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, "/") { // StripPrefix("/errand/", h)
 		r = withPath(r, "/"+r.URL.Path)
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
+	if r.URL.Path != path.Clean(r.URL.Path) {                                          // ServeMux would redirect to a path without the prefix
+		writeError(w, errNoPath)
+		return
+	}
 	route, pattern := h.mux.Handler(r)
 	if pattern != "" {
 		h.mux.ServeHTTP(w, r)
@@ -43,12 +50,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.refusePath(w, r, route)
 }
 
+// errNoPath is the answer for a path that the API does not have.
+var errNoPath = failed(wire.CodeNotFound, "no such path: see /openapi.json")
+
 // withPath returns r with a different path.
-func withPath(r *http.Request, path string) *http.Request {
+func withPath(r *http.Request, to string) *http.Request {
 	clone := *r
 	clone.URL = new(url.URL)
 	*clone.URL = *r.URL
-	clone.URL.Path, clone.URL.RawPath = path, ""
+	clone.URL.Path, clone.URL.RawPath = to, ""
 	return &clone
 }
 
@@ -62,7 +72,7 @@ func (h *Handler) refusePath(w http.ResponseWriter, r *http.Request, fallback ht
 		writeError(w, failed(wire.CodeMethod, "%s is not for this path: use %s", r.Method, allow))
 		return
 	}
-	writeError(w, failed(wire.CodeNotFound, "no such path: see /openapi.json"))
+	writeError(w, errNoPath)
 }
 
 // headerOnly is a ResponseWriter that keeps the headers.
@@ -77,14 +87,18 @@ func (h *Handler) serve(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		q := &request{Request: hr, h: h, w: w}
 		answer, err := q.answer(r)
+		claim, isGiver := answer.(giver)
+		if err == nil && isGiver {
+			if err = context.Cause(q.Context()); err != nil { // nobody reads the answer any more
+				claim.giveBack()
+			}
+		}
 		if err != nil {
 			q.fail(err)
 			return
 		}
-		if q.write(answer) != nil {
-			if c, ok := answer.(giver); ok {
-				c.giveBack()
-			}
+		if q.write(answer) != nil && isGiver {
+			claim.giveBack()
 		}
 	})
 }
@@ -115,17 +129,16 @@ func (q *request) answer(r route) (any, error) {
 	return r.serve(q)
 }
 
-// read decodes the body into v. An unknown field is an error: it may be a misspelt one. A client that
-// sends its body too slowly loses its connection.
+// read decodes the body into v. An unknown field is an error: it may be a misspelt one. The body has
+// to arrive by the deadline that ServeHTTP has set. It stays set if the body has not been read to its
+// end, because the server then reads the rest before it answers.
 func (q *request) read(v any) error {
-	control := http.NewResponseController(q.w)
-	_ = control.SetReadDeadline(time.Now().Add(transferTimeout)) // not every ResponseWriter can
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	d := json.NewDecoder(&lists{Reader: q.Body, most: max(q.h.options.MaxJobs, maxNames)})
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil {
 		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			_ = http.NewResponseController(q.w).SetReadDeadline(time.Time{}) // the client may wait for long now
 			return nil
 		}
 		if err == nil {
@@ -147,6 +160,9 @@ func (q *request) unreadable(err error) error {
 		e := failed(wire.CodeTooLarge, "the body is longer than %d bytes", tooLong.Limit)
 		e.Field = "body"
 		return e
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return failed(wire.CodeMalformed, "the body has not arrived within %v", transferTimeout)
 	}
 	e := failed(wire.CodeMalformed, "%.200s", strings.TrimPrefix(err.Error(), "json: "))
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -194,9 +210,6 @@ func (q *request) checkWorker(field, name string) error {
 
 // write writes an answer of status 200. The error means that the client may not get it.
 func (q *request) write(answer any) error {
-	if err := context.Cause(q.Context()); err != nil {
-		return err
-	}
 	text, err := q.encode(answer)
 	if err != nil {
 		q.fail(err)
@@ -231,12 +244,13 @@ func (q *request) encode(answer any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fail answers with an error.
+// fail answers with an error, also if the client has ended its request: it may only have closed its
+// half of the connection, and must not take an empty answer for success.
 func (q *request) fail(err error) {
-	if q.Context().Err() != nil {
-		return // the client has hung up
-	}
 	e := q.h.explain(err)
+	if q.Context().Err() != nil && errors.Is(err, context.Cause(q.Context())) {
+		e = failed(wire.CodeUnavailable, "the client has ended the request")
+	}
 	if e.logged != nil {
 		q.h.options.Logger.Error("errand: gateway: request failed", "path", q.URL.Path, "client", q.access.Name, "error", e.logged)
 	}

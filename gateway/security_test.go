@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -282,9 +283,12 @@ func TestPaths(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"//v1/claim", "/./v1/claim", "/x/../v1/claim", "/v1//claim", "/v1/jobs/../claim"} {
-		w := send(h, "POST", path, claimOne("w", 0))
-		if location := w.Header().Get("Location"); w.Code/100 != 3 || location != "/v1/claim" {
-			t.Errorf("%s: status %d to %q, want the clean path", path, w.Code, location)
+		for prefix, h := range map[string]http.Handler{"": h, "/errand": http.StripPrefix("/errand", h)} {
+			w := send(h, "POST", prefix+path, claimOne("w", 0))
+			wantError(t, prefix+path, w, wire.CodeNotFound, "")
+			if location := w.Header().Get("Location"); location != "" {
+				t.Errorf("%s: leads to %q, which is behind no prefix", prefix+path, location)
+			}
 		}
 	}
 	w := send(h, "DELETE", "/v1/claim", nil)
@@ -379,6 +383,66 @@ func FuzzHandler(f *testing.F) {
 			t.Errorf("%s %s: status %d with Content-Type %q", method, path, w.Code, media)
 		}
 	})
+}
+
+// TestCutOff: a client whose body ends early, or does not end, and one that closes its half of the
+// connection while it waits, gets an error and not an empty answer.
+func TestCutOff(t *testing.T) {
+	h := open(t, memory.New(memory.Options{}), gateway.Options{})
+	defer h.Close()
+	server := httptest.NewServer(h)
+	defer server.Close()
+	const waits = `{"queues": ["q"], "worker": "w", "wait_ns": 30000000000}`
+	for name, c := range map[string]struct {
+		path, body string
+		length     int
+		want       string
+	}{
+		"a short body":     {"enqueue", `{"jobs": [{"queue": "q", "kind"`, 100, "HTTP/1.1 400 "},
+		"a client's half":  {"claim", waits, len(waits), "HTTP/1.1 503 "},
+		"a written job":    {"enqueue", `{"jobs": [{"queue": "r", "kind": "k"}]}`, 39, "HTTP/1.1 200 "},
+		"an unknown token": {"claim?", waits[:10], len(waits), "HTTP/1.1 401 "},
+	} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := secret
+		if strings.HasSuffix(c.path, "?") {
+			token = "not the secret"
+		}
+		fmt.Fprintf(conn, "POST /v1/%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			c.path, token, c.length, c.body)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), c.want) || !strings.Contains(string(answer), "{") {
+			t.Errorf("%s: got %q, error %v; want %s and a body", name, answer, err, c.want)
+		}
+		conn.Close()
+	}
+}
+
+// TestTwoOutcomes: a settle with two outcomes for one job is refused: only one could be recorded.
+func TestTwoOutcomes(t *testing.T) {
+	h := open(t, memory.New(memory.Options{}), gateway.Options{})
+	defer h.Close()
+	o := wire.Outcome{ID: 1, Fence: 1, Worker: "w", Action: "done"}
+	other := o
+	other.Action = "dead"
+	wantError(t, "two outcomes", send(h, "POST", "/v1/settle", wire.SettleRequest{Outcomes: []wire.Outcome{o, other}}), wire.CodeInvalid, "outcomes[1].id")
+}
+
+// TestQueries: a query that is not understood lists nothing, instead of more than it means.
+func TestQueries(t *testing.T) {
+	h := open(t, memory.New(memory.Options{}), gateway.Options{})
+	defer h.Close()
+	for query, field := range map[string]string{
+		"%zz=1": "query", "queue=q;status=dead": "query", "queue=q&queue=r": "queue", "kinds=k": "kinds", "limit=x": "limit",
+	} {
+		wantError(t, query, send(h, "GET", "/v1/jobs?"+query, nil), wire.CodeInvalid, field)
+	}
 }
 
 // TestSlowBody: a client may take 30 s to send its body and to read its answer, and wait for longer.

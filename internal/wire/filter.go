@@ -36,9 +36,14 @@ var Params = []Param{
 	number("limit", func(f *queue.Filter) *int { return &f.Limit }),
 }
 
-// FilterOf returns the filter of a query. The error is a [*queue.InvalidError] with the name of the
-// parameter.
-func FilterOf(query url.Values) (f queue.Filter, err error) {
+// FilterOf returns the filter of a URL's query. The error is a [*queue.InvalidError] with the name of
+// the parameter. A query that is not understood as a whole chooses nothing: without one of its
+// parameters it would choose more jobs than are meant.
+func FilterOf(text string) (f queue.Filter, err error) {
+	query, err := url.ParseQuery(text)
+	if err != nil {
+		return f, &queue.InvalidError{Field: "query", Problem: "not of the form name=value&name=value", Err: err}
+	}
 	known := make(map[string]bool)
 	for _, p := range Params {
 		known[p.Name] = true
@@ -49,9 +54,12 @@ func FilterOf(query url.Values) (f queue.Filter, err error) {
 			return f, &queue.InvalidError{Field: p.Name, Problem: fmt.Sprintf("%.40q: not a value of this parameter", query.Get(p.Name))}
 		}
 	}
-	for name := range query {
+	for name, values := range query {
 		if !known[name] {
 			return f, &queue.InvalidError{Field: name, Problem: "no such parameter"}
+		}
+		if len(values) > 1 {
+			return f, &queue.InvalidError{Field: name, Problem: "named more than once"}
 		}
 	}
 	return f, nil
