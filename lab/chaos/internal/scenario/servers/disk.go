@@ -26,7 +26,12 @@ var disk = scenario.Scenario{
 
 func fillDisk(ctx context.Context, h *harness.Harness) error {
 	const lease, within = 3 * time.Second, 30 * time.Second
-	crew, enqueuer, err := scenario.Load(h, lease)
+	crew, err := scenario.Workers(h, lease)
+	if err != nil {
+		return err
+	}
+	// It waits for no worker: it must try while the disk is full and nothing is settled.
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 20, Rate: 200})
 	if err != nil {
 		return err
 	}
