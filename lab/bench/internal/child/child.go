@@ -17,6 +17,9 @@ type Spec struct {
 	DSN    string `json:"dsn"`
 	Redis  string `json:"redis"`
 
+	Gateway string `json:"gateway,omitempty"` // URL of the gateway that it uses instead of DSN; for errand-remote
+
+	Workers     int           `json:"workers,omitempty"`      // how many workers of errand's the process has; 0 means one
 	Concurrency int           `json:"concurrency,omitempty"`  // of errand's worker, or of the ideal's goroutines; 0 means errand's default
 	Handler     time.Duration `json:"handler,omitempty"`      // how long a job takes; 0 means no time
 	Jobs        int           `json:"jobs,omitempty"`         // how many jobs to enqueue

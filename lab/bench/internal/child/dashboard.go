@@ -2,9 +2,7 @@ package child
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"runtime/metrics"
@@ -39,31 +37,9 @@ func dashboard(ctx context.Context, s *self) (f Figures, err error) {
 		return nil, err
 	}
 	defer handler.Close()
-	listener, err := net.Listen("tcp", s.Address)
-	if err != nil {
-		return nil, err
-	}
 	mux := http.NewServeMux()
 	mux.Handle("/errand/", http.StripPrefix("/errand", handler))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	go s.sampleHeap(ctx)
-	select {
-	case err := <-served:
-		return nil, err
-	case <-ctx.Done():
-	}
-	if err := server.Close(); err != nil {
-		return nil, err
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return nil, err
-	}
-	return nil, nil
+	return nil, s.serve(ctx, mux)
 }
 
 // sampleHeap reports the bytes of the heap that are in use, every SampleEvery.

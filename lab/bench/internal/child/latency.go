@@ -17,6 +17,8 @@ const (
 	senders = 16
 	// settleDown is how long the worker rests before the warm-up and after it.
 	settleDown = 500 * time.Millisecond
+	// fallAsleep is how much longer each worker of many takes to fall asleep.
+	fallAsleep = 4 * time.Millisecond
 )
 
 // latency works and enqueues in one process, so that one clock measures the time from the return of
@@ -34,6 +36,11 @@ func latency(ctx context.Context, s *self, p peer.Peer) (Figures, error) {
 		}
 		enqueue = func(ctx context.Context, number int) error { return holder.EnqueueAndHold(ctx, number, s.Hold) }
 	}
+	return s.measureLatency(ctx, p, enqueue)
+}
+
+// measureLatency works, and enqueues at Rate for Duration.
+func (s *self) measureLatency(ctx context.Context, p peer.Peer, enqueue func(ctx context.Context, number int) error) (Figures, error) {
 	log := newTimes(int(float64(s.Rate) * s.Duration.Seconds()))
 	working, stop := context.WithCancel(ctx)
 	defer stop()
@@ -44,6 +51,7 @@ func latency(ctx context.Context, s *self, p peer.Peer) (Figures, error) {
 			s.count(number)
 		})
 	}()
+	time.Sleep(time.Duration(s.Workers) * fallAsleep)
 	if err := log.send(ctx, enqueue, s.Rate); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,9 @@ var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
 	"dashboard": dashboard,
 	"enqueue":   withPeer(enqueue),
 	"flow":      withPeer(flow),
+	"gateway":   serveGateway,
 	"ideal":     ideal,
+	"fleet":     withPeer(fleet),
 	"latency":   withPeer(latency),
 	"singles":   withPeer(singles),
 	"transact":  withPeer(transact),
@@ -148,6 +150,8 @@ func (s *self) open(ctx context.Context, onClaim func(time.Duration)) (peer.Peer
 	return peer.Open(ctx, peer.Config{
 		System:      s.System,
 		DSN:         s.DSN,
+		Gateway:     s.Gateway,
+		Workers:     s.Workers,
 		Redis:       s.Redis,
 		Concurrency: s.Concurrency,
 		OnClaim:     onClaim,

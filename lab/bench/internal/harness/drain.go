@@ -31,6 +31,7 @@ type Drainage struct {
 	Installed func(context.Context) error                          // if not nil, called when the tables have been made
 	Before    func(context.Context) (undo func() error, err error) // if not nil, called just before the clock starts
 	Fill      func(ctx context.Context, jobs int) error            // if not nil, enqueues the jobs when the workers are ready, instead of Load
+	Helpers   func(ctx context.Context) (Crew, error)              // if not nil, starts other processes when the tables have been made; they count as the workers do
 	Backlog   int                                                  // if not 0, jobs are enqueued while the clock runs, so that about this many wait
 }
 
@@ -60,6 +61,11 @@ func (h *Harness) Drain(ctx context.Context, d Drainage) (out Drained, err error
 			return out, err
 		}
 	}
+	helpers, err := d.help(ctx)
+	defer helpers.Kill()
+	if err != nil {
+		return out, err
+	}
 	workers, err := h.StartWorkers(ctx, d)
 	defer workers.Kill()
 	if err != nil {
@@ -78,10 +84,17 @@ func (h *Harness) Drain(ctx context.Context, d Drainage) (out Drained, err error
 		if err != nil {
 			return err
 		}
-		out, err = h.timed(ctx, d, workers, jobs, watcher)
+		out, err = h.timed(ctx, d, workers, helpers, jobs, watcher)
 		return errors.Join(err, release())
 	})
 	return out, err
+}
+
+func (d Drainage) help(ctx context.Context) (Crew, error) {
+	if d.Helpers == nil {
+		return nil, nil
+	}
+	return d.Helpers(ctx)
 }
 
 func (d Drainage) hold(ctx context.Context) (release func() error, err error) {
@@ -92,7 +105,7 @@ func (d Drainage) hold(ctx context.Context) (release func() error, err error) {
 }
 
 // timed lets the workers begin, waits until all jobs are settled, and checks that they are.
-func (h *Harness) timed(ctx context.Context, d Drainage, workers Crew, jobs int, watcher peer.Peer) (out Drained, err error) {
+func (h *Harness) timed(ctx context.Context, d Drainage, workers, helpers Crew, jobs int, watcher peer.Peer) (out Drained, err error) {
 	before, err := h.Read(ctx, d.System)
 	if err != nil {
 		return out, err
@@ -118,7 +131,11 @@ func (h *Harness) timed(ctx context.Context, d Drainage, workers Crew, jobs int,
 			return out, err
 		}
 	}
-	u, err := h.used(ctx, d.System, before, after, results...)
+	helped, err := helpers.Stop()
+	if err != nil {
+		return out, err
+	}
+	u, err := h.used(ctx, d.System, before, after, append(helped, results...)...)
 	out.Figures = slices.Concat([]result.Figure{result.NewFigure(result.Throughput, out.Rate)}, claimFigures(results), u.Figures(out.Handled))
 	return out, err
 }

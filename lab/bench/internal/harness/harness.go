@@ -95,8 +95,9 @@ func (h *Harness) RunAlone(ctx context.Context, system peer.System, spec child.S
 }
 
 // RunMetered is RunAlone, and reads the server's meters before and after. They also count the
-// little that the part does to prepare itself.
-func (h *Harness) RunMetered(ctx context.Context, system peer.System, spec child.Spec) (child.Result, Usage, error) {
+// little that the part does to prepare itself. Then it stops the others: processes that have helped.
+// What they have used counts as well.
+func (h *Harness) RunMetered(ctx context.Context, system peer.System, spec child.Spec, others ...*child.Process) (child.Result, Usage, error) {
 	before, err := h.Read(ctx, system)
 	if err != nil {
 		return child.Result{}, Usage{}, err
@@ -109,7 +110,11 @@ func (h *Harness) RunMetered(ctx context.Context, system peer.System, spec child
 	if err != nil {
 		return r, Usage{}, err
 	}
-	u, err := h.used(ctx, system, before, after, r)
+	helped, err := Crew(others).Stop()
+	if err != nil {
+		return r, Usage{}, err
+	}
+	u, err := h.used(ctx, system, before, after, append(helped, r)...)
 	return r, u, err
 }
 

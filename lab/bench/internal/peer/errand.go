@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "github.com/lib/pq"              // the driver "postgres"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
@@ -78,12 +79,20 @@ func (e *errand) Work(ctx context.Context, handle func(int)) error {
 		handle(o.Order)
 		return nil
 	})
-	return queue.Worker{
+	w := queue.Worker{
 		Backend:     e.consumer(),
 		Handler:     mux,
 		Concurrency: e.config.Concurrency,
 		Logger:      quiet,
-	}.Run(ctx)
+	}
+	if e.config.Workers < 2 {
+		return w.Run(ctx)
+	}
+	workers, ctx := errgroup.WithContext(ctx)
+	for range e.config.Workers {
+		workers.Go(func() error { return w.Run(ctx) })
+	}
+	return workers.Wait()
 }
 
 // consumer returns the backend. It times the claims if the Config asks for that.

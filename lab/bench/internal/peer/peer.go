@@ -56,6 +56,8 @@ type Config struct {
 	DSN         string
 	Redis       string                   // host:port
 	Node        string                   // the folder of [PrepareNode]
+	Gateway     string                   // URL of a gateway, for errand-remote; "" means that it uses the DSN
+	Workers     int                      // how many workers of errand's Work is; 0 means one
 	Concurrency int                      // of errand's worker; 0 means its default
 	OnClaim     func(took time.Duration) // if not nil, called after each claim of errand's
 }
@@ -93,6 +95,7 @@ var Systems = []System{
 	{Name: "errand", Family: "errand", About: "pgx/v5/stdlib, defaults; Concurrency 100 in drains", Server: Postgres, Keeps: true, open: openErrand},
 	{Name: "errand-pq", Family: "errand", About: "the same by lib/pq", Server: Postgres, Keeps: true, open: openErrandPQ},
 	{Name: "errand-delete", Family: "errand", About: "the same with Retention.Completed below 0: what is done is not kept", Server: Postgres, open: openErrandDelete},
+	{Name: "errand-remote", Family: "errand", About: "backend/remote, defaults, over HTTP/1.1 to a gateway in a process of its own, which has errand's settings", Server: Postgres, Keeps: true, open: openErrandRemote},
 	{Name: "floor", Family: "floor", About: "hand-written SQL on two connections, 1,000 rows a statement, no handler", Server: Postgres, Keeps: true, open: openFloor},
 	{Name: "river-best", Family: "river", About: "River 0.51, riverpgxv5, its benchmark's settings: MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms", Server: Postgres, Keeps: true, open: openRiverBest},
 	{Name: "river-default", Family: "river", About: "River 0.51, riverpgxv5, defaults; MaxWorkers 100", Server: Postgres, Keeps: true, Share: 0.05, open: openRiverDefault},

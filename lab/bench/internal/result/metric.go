@@ -32,6 +32,8 @@ var (
 	EmptyP50 = Metric{"empty claim p50", "ms"}
 	RowsRead = Metric{"rows read", "per job"}
 
+	Transactions = Metric{"transactions", "per s"} // on the server, while nothing is to be done
+
 	Inversions = Metric{"inversions", "jobs"}
 
 	LargestBurst = Metric{"largest burst", "jobs"}

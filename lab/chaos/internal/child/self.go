@@ -21,6 +21,7 @@ var parts = map[string]func(ctx context.Context, s *self) error{
 	"commit":  commit,
 	"enqueue": enqueue,
 	"fuzz":    fuzz,
+	"gateway": serve,
 	"contend": contend,
 	"migrate": migrate,
 	"read":    read,

@@ -25,6 +25,7 @@ type Spec struct {
 	Commit  Commit  `json:"commit"`
 	Fuzz    Fuzz    `json:"fuzz"`
 	Contend Contend `json:"contend"`
+	Gateway Gateway `json:"gateway"`
 
 	Host Host `json:"-"`
 }
@@ -38,6 +39,7 @@ type Host struct {
 // Work is what a worker does, until SIGTERM.
 type Work struct {
 	peer.Worker
+	Workers int           `json:"workers"` // how many there are in the process, each with a name of its own; 0 means one
 	Handler string        `json:"handler"` // a name of [handlers]; "" means "plain"
 	Least   time.Duration `json:"least"`   // how long a handler takes, at least; drawn by the job's number
 	Most    time.Duration `json:"most"`

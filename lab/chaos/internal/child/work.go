@@ -2,6 +2,7 @@ package child
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,7 +43,31 @@ func work(ctx context.Context, s *self) error {
 		w.Claimed = c.add
 		defer c.close()
 	}
-	return s.peer.Work(ctx, w, func(ctx context.Context, run peer.Run) peer.Action { return handle(ctx, s, run) })
+	return s.workAll(ctx, w, func(ctx context.Context, run peer.Run) peer.Action { return handle(ctx, s, run) })
+}
+
+// workAll runs the workers of this process. If one fails, all end.
+func (s *self) workAll(ctx context.Context, w peer.Worker, handle peer.Handler) error {
+	if s.Work.Workers == 0 {
+		return s.peer.Work(ctx, w, handle)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var all sync.WaitGroup
+	for i := range s.Work.Workers {
+		w := w
+		w.Name = fmt.Sprintf("%s-%d", s.Name, i+1)
+		all.Go(func() {
+			if err := s.peer.Work(ctx, w, handle); err != nil {
+				end(fmt.Errorf("%s: %w", w.Name, err))
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
 // plain takes its time and then has an effect, as a job that sends a mail. It gives up when its

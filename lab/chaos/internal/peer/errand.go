@@ -72,12 +72,7 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 	}
 	e.db.SetConnMaxIdleTime(w.Idle)
 	observed := observed{q, w, new(sync.Map)}
-	mux := queue.NewMux()
-	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
-		var text string
-		action := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text, Claimed: observed.claimed(job)})
-		return toErrorWithDelay(action, text, w)
-	})
+	mux := observed.mux(handle)
 	poison.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
 		return toError(handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Poison: true}), "")
 	})
@@ -88,14 +83,30 @@ func (e *errand) Work(ctx context.Context, w Worker, handle Handler) error {
 	} else {
 		mux.Handle(string(InTx), queue.Chain(inTx, tx))
 	}
+	return observed.run(ctx, mux)
+}
+
+// mux returns a Mux that handles Plain jobs.
+func (w observed) mux(handle Handler) *queue.Mux {
+	mux := queue.NewMux()
+	plainKind.Handle(mux, func(ctx context.Context, job *queue.Job, a args) error {
+		var text string
+		action := handle(ctx, Run{Number: a.Number, Attempt: job.Attempt, Text: &text, Claimed: w.claimed(job)})
+		return toErrorWithDelay(action, text, w.worker)
+	})
+	return mux
+}
+
+// run is errand's worker.
+func (w observed) run(ctx context.Context, mux *queue.Mux) error {
 	return queue.Worker{
-		Backend:     observed,
+		Backend:     w,
 		Handler:     mux,
-		Concurrency: w.Concurrency,
-		Lease:       w.Lease,
-		Poll:        w.Poll,
-		Grace:       w.Grace,
-		Name:        w.Name,
+		Concurrency: w.worker.Concurrency,
+		Lease:       w.worker.Lease,
+		Poll:        w.worker.Poll,
+		Grace:       w.worker.Grace,
+		Name:        w.worker.Name,
 		Logger:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}.Run(ctx)
 }

@@ -156,10 +156,12 @@ type System struct {
 }
 
 // The names of some systems. Default is the one of a scenario that names none. Pooled is errand
-// through a pooler, so it does not listen.
+// through a pooler, so it does not listen. Remote is errand behind gateways: with a DSN of the
+// database it is the same as Default.
 const (
 	Default = "errand"
 	Pooled  = "errand via PgBouncer"
+	Remote  = "errand via gateways"
 )
 
 // Systems lists all systems.
@@ -167,6 +169,7 @@ var Systems = []System{
 	{Name: Default, Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", open: openPostgres},
 	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
 	{Name: Pooled, Text: "errand without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", Pooled: true, open: openPooled},
+	{Name: Remote, Text: "backend/remote with a Timeout of 1.5 s; gateways with a Reclaim of 1 s over pgx/v5/stdlib", open: openRemote},
 	{
 		Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease",
 		Slow: 60 * time.Second, Competitor: true, open: openRiver,

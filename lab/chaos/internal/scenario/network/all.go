@@ -5,4 +5,4 @@ package network
 import "github.com/errandhq/errand/lab/chaos/internal/scenario"
 
 // All lists the scenarios of this folder.
-var All = []scenario.Scenario{terminate, halfOpen, cut, slowLink, pools}
+var All = []scenario.Scenario{terminate, halfOpen, cut, slowLink, pools, gateways}
