@@ -1,0 +1,150 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/queue"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// parts are the files of the library, each of which may use those before it.
+var parts = []string{
+	"lib", "index", "lines", "outcome", "enqueue", "claim", "lease", "settle", "wait", "inspect", "control", "prune", "results",
+}
+
+// library is the code that a server loads. Its name and those of its functions end with version, so
+// that programs with different code share a server.
+var library, version = build()
+
+func build() (code, version string) {
+	var all strings.Builder
+	for _, part := range parts {
+		text, err := sources.ReadFile("lua/" + part + ".lua")
+		if err != nil {
+			panic(err) // the file is embedded
+		}
+		all.Write(text)
+	}
+	sum := sha256.Sum256([]byte(all.String()))
+	version = hex.EncodeToString(sum[:6])
+	return "#!lua name=errand_" + version + "\n" + strings.ReplaceAll(all.String(), "VERSION", version), version
+}
+
+// command builds a call of a function on a partition.
+func (b *Backend) command(function string, p int, args []string) rueidis.Completed {
+	return b.client.B().Fcall().Function("errand_" + function + "_" + version).Numkeys(1).Key(b.tags[p] + "meta").Arg(args...).Build()
+}
+
+// call calls a function on a partition.
+func (b *Backend) call(ctx context.Context, function string, p int, args ...string) (rueidis.RedisMessage, error) {
+	results := b.callAll(ctx, function, []int{p}, [][]string{args})
+	return results[0].ToMessage()
+}
+
+// callAll calls a function on several partitions at once. It returns a result for each.
+func (b *Backend) callAll(ctx context.Context, function string, partitions []int, args [][]string) []rueidis.RedisResult {
+	results := make([]rueidis.RedisResult, len(partitions))
+	b.send(ctx, function, partitions, args, results, func(rueidis.RedisResult) bool { return true })
+	if !anyOf(results, isMissing) {
+		return results
+	}
+	if err := b.load(ctx); err == nil { // else the error is that the function is missing
+		b.send(ctx, function, partitions, args, results, isMissing)
+	}
+	return results
+}
+
+// send makes the calls whose results so far are to be replaced.
+func (b *Backend) send(ctx context.Context, function string, partitions []int, args [][]string, results []rueidis.RedisResult, replaces func(rueidis.RedisResult) bool) {
+	var commands []rueidis.Completed
+	var of []int
+	for i, p := range partitions {
+		if replaces(results[i]) {
+			commands = append(commands, b.command(function, p, args[i]))
+			of = append(of, i)
+		}
+	}
+	if len(commands) == 1 {
+		results[of[0]] = b.client.Do(ctx, commands[0])
+		return
+	}
+	for i, r := range b.client.DoMulti(ctx, commands...) {
+		results[of[i]] = r
+	}
+}
+
+// onEach calls a function on every partition, with the same arguments.
+func (b *Backend) onEach(ctx context.Context, function string, args ...string) ([]rueidis.RedisMessage, error) {
+	partitions, all := make([]int, len(b.tags)), make([][]string, len(b.tags))
+	for p := range b.tags {
+		partitions[p], all[p] = p, args
+	}
+	return messages(b.callAll(ctx, function, partitions, all))
+}
+
+// messages returns the answers, or the first error.
+func messages(results []rueidis.RedisResult) ([]rueidis.RedisMessage, error) {
+	all := make([]rueidis.RedisMessage, len(results))
+	for i, r := range results {
+		m, err := r.ToMessage()
+		if err != nil {
+			return nil, err
+		}
+		all[i] = m
+	}
+	return all, nil
+}
+
+func anyOf(results []rueidis.RedisResult, is func(rueidis.RedisResult) bool) bool {
+	for _, r := range results {
+		if is(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// isMissing reports whether the server does not have the function: it is new, or was flushed.
+func isMissing(r rueidis.RedisResult) bool {
+	e, ok := rueidis.IsRedisErr(r.Error())
+	return ok && strings.Contains(e.Error(), "Function not found")
+}
+
+// load loads the library on every master. It succeeds if one of them has it.
+func (b *Backend) load(ctx context.Context) error {
+	var errs []error
+	loaded := false
+	for _, node := range b.client.Nodes() {
+		err := node.Do(ctx, node.B().FunctionLoad().Replace().FunctionCode(library).Build()).Error()
+		if loaded = loaded || err == nil; err != nil {
+			errs = append(errs, err) // a replica gets it from its master
+		}
+	}
+	if loaded {
+		return nil
+	}
+	return &queue.SetupError{Problem: "redis: the server cannot load errand's functions (it takes Redis 7, and the rights in docs/redis.md)", Err: errors.Join(errs...)}
+}
+
+// isUnanswered reports whether a call may have taken effect although it has failed: no server has
+// answered it, and it may have been sent.
+func isUnanswered(err error) bool {
+	if _, ok := rueidis.IsRedisErr(err); ok {
+		return false
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return false
+	}
+	return !errors.Is(err, rueidis.ErrNoSlot) && !errors.Is(err, rueidis.ErrNoAddr)
+}

@@ -1,0 +1,98 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Claim implements [queue.Consumer]. It looks at the partitions of each queue one by one until it
+// has enough. Of a queue with a Spread above 1, each claim begins at another partition.
+func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed("claim", err)
+	}
+	c := &claim{b: b, req: req, room: req.MaxBytes()}
+	from := int(b.looks.Add(1) % uint32(b.opts.Spread))
+	for _, name := range req.Queues {
+		for i := range b.opts.Spread {
+			if len(c.jobs) >= req.Limit || c.isFull {
+				return c.jobs, nil
+			}
+			err := c.look(ctx, name, b.partition(name, (from+i)%b.opts.Spread))
+			if err != nil && len(c.jobs) == 0 {
+				return nil, setup(failed("claim", err))
+			}
+			if err != nil {
+				return c.jobs, nil // the next claim meets the error again, and these jobs are not lost
+			}
+		}
+	}
+	return c.jobs, nil
+}
+
+// claim is a Claim under way.
+type claim struct {
+	b      *Backend
+	req    queue.ClaimRequest
+	room   int // how many bytes more it may return
+	fence  int64
+	isFull bool
+	jobs   []*queue.Job
+}
+
+// look claims from one partition of a queue.
+func (c *claim) look(ctx context.Context, name string, p int) error {
+	args := append([]string{
+		name, c.req.Worker, micros(c.req.Lease), strconv.Itoa(c.req.Limit - len(c.jobs)), strconv.Itoa(c.room),
+		strconv.FormatInt(c.fence, 10), bit(len(c.jobs) > 0),
+	}, c.req.Kinds...)
+	m, err := c.b.call(ctx, "claim", p, args...)
+	if err != nil {
+		return err
+	}
+	answer, err := m.ToArray()
+	if err != nil {
+		return err
+	}
+	in := &reader{fields: answer}
+	c.fence, c.isFull = in.int(), in.int() == 1
+	rows, err := c.b.records(p, in.next())
+	if err = errors.Join(in.err, err); err != nil {
+		return err
+	}
+	for i := range rows {
+		c.add(&rows[i])
+	}
+	return nil
+}
+
+// add adds a claimed job, as the caller sees it.
+func (c *claim) add(r *queue.Record) {
+	j := r.Job
+	c.room -= sizeOf(&j)
+	j.Cost = 0
+	c.jobs = append(c.jobs, &j)
+}
+
+// sizeOf returns the length of a job's payload and headers in bytes.
+func sizeOf(j *queue.Job) int {
+	size := len(j.Payload)
+	for k, v := range j.Headers {
+		size += len(k) + len(v)
+	}
+	return size
+}
+
+// setup returns err, or the SetupError in it.
+func setup(err error) error {
+	if e, ok := errors.AsType[*queue.SetupError](err); ok {
+		return e
+	}
+	return err
+}

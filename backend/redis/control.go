@@ -1,0 +1,206 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Cancel implements [queue.Canceller]. It tells the workers of jobs that run. db must be nil.
+func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	return b.act(ctx, db, "cancel", which, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
+}
+
+// Redrive implements [queue.Redriver]. db must be nil.
+func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
+		return 0, failed("redrive", err)
+	}
+	which.Status = cmp.Or(which.Status, queue.StatusDead)
+	return b.act(ctx, db, "redrive", which, queue.StatusDead, queue.StatusCancelled, queue.StatusHeld)
+}
+
+// Delete implements [queue.Deleter]. db must be nil.
+func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	return b.act(ctx, db, "delete", which,
+		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled)
+}
+
+// act does an action of lua/control.lua to the chosen jobs, some hundred a call.
+func (b *Backend) act(ctx context.Context, db queue.DB, name string, which queue.Which, statuses ...queue.Status) (n int, err error) {
+	if err := which.Check(statuses...); err != nil {
+		return 0, failed(name, err)
+	}
+	if err := refuse(db); err != nil {
+		return 0, failed(name, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, failed(name, err)
+	}
+	a := &action{b: b, name: name, which: which, statuses: which.Of(statuses...)}
+	if which.IDs != nil {
+		err = a.onIDs(ctx)
+	} else {
+		err = a.onAll(ctx)
+	}
+	if err != nil {
+		return a.n, failed(name, err)
+	}
+	return a.n, nil
+}
+
+// action is an act under way.
+type action struct {
+	b        *Backend
+	name     string
+	which    queue.Which
+	statuses []queue.Status
+	n        int
+}
+
+// step is the most jobs of one call.
+const step = 500
+
+// onIDs acts on the jobs that are named.
+func (a *action) onIDs(ctx context.Context) error {
+	byPartition := make(map[int][]string)
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(a.which.IDs))) {
+		p, seq := a.b.locate(id)
+		byPartition[p] = append(byPartition[p], strconv.FormatInt(seq, 10))
+	}
+	for p, seqs := range byPartition {
+		for some := range slices.Chunk(seqs, step) {
+			if err := a.change(ctx, p, some); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// onAll acts on all jobs, by walking through the sets of their statuses.
+func (a *action) onAll(ctx context.Context) error {
+	for p := range a.b.tags {
+		for _, set := range a.sets() {
+			if err := a.walk(ctx, p, set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sets returns the sorted sets that have jobs of the statuses.
+func (a *action) sets() []string {
+	var all []string
+	for _, s := range a.statuses {
+		switch s {
+		case queue.StatusPending, queue.StatusHeld, queue.StatusRunning:
+			all = append(all, "live")
+		default:
+			all = append(all, "in:"+string(s))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// walk acts on the jobs of a set that were there when it began.
+func (a *action) walk(ctx context.Context, p int, set string) error {
+	last, end := "0", int64(-1)
+	for {
+		m, err := a.b.call(ctx, "scan", p, set, last)
+		if err != nil {
+			return err
+		}
+		answer, err := m.ToArray()
+		if err != nil {
+			return err
+		}
+		in := &reader{fields: answer}
+		found, drawn := in.next(), in.int()
+		if in.err != nil {
+			return in.err
+		}
+		seqs, err := found.AsStrSlice()
+		if err != nil || len(seqs) == 0 {
+			return err
+		}
+		if end < 0 {
+			end = drawn
+		}
+		if err := a.change(ctx, p, seqs); err != nil {
+			return err
+		}
+		last = seqs[len(seqs)-1]
+		if n, err := strconv.ParseInt(last, 10, 64); err != nil || n >= end {
+			return err
+		}
+	}
+}
+
+// change acts on jobs of one partition.
+func (a *action) change(ctx context.Context, p int, seqs []string) error {
+	var statuses strings.Builder
+	for _, s := range a.statuses {
+		statuses.WriteString(string(s) + ",")
+	}
+	args := append([]string{a.name, a.which.Queue, a.which.Kind, a.which.Group, a.which.Key, statuses.String()}, seqs...)
+	m, err := a.b.call(ctx, "change", p, args...)
+	if err != nil {
+		return err
+	}
+	answer, err := m.ToArray()
+	if err != nil {
+		return err
+	}
+	in := &reader{fields: answer}
+	a.n += int(in.int())
+	running := in.next()
+	if in.err != nil {
+		return in.err
+	}
+	return a.b.hint(ctx, p, running)
+}
+
+// hint tells the workers of running jobs that they are asked to cancel them. Its errors do no harm:
+// the workers learn of it with their next heartbeats.
+func (b *Backend) hint(ctx context.Context, p int, running *rueidis.RedisMessage) error {
+	pairs, err := running.ToArray()
+	if err != nil {
+		return err
+	}
+	for i := range pairs {
+		fields, err := pairs[i].ToArray()
+		if err != nil {
+			return err
+		}
+		in := &reader{fields: fields}
+		worker, id := in.text(), b.idOf(p, in.int())
+		if in.err != nil {
+			return in.err
+		}
+		b.client.Do(ctx, b.client.B().Publish().Channel(b.cancels(worker)).Message(fmt.Sprint(id)).Build())
+	}
+	return nil
+}
+
+// cancels returns the channel on which a worker hears which jobs it is asked to cancel.
+func (b *Backend) cancels(worker string) string { return b.opts.Namespace + ":cancel:" + worker }
+
+// ListenCancels implements [queue.Canceller].
+func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
+	b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.cancels(worker)).Build() }, func(text string) {
+		if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+			hint(id)
+		}
+	}, func() { hint() })
+	return nil
+}

@@ -1,0 +1,191 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// calls are what one operation on held jobs sends: a call for each partition.
+type calls struct {
+	partitions []int
+	args       [][]string
+	indexes    [][]int // of the jobs of each call
+}
+
+// group divides n jobs by partition. Each call begins with first.
+func (b *Backend) group(n int, first []string, idOf func(i int) int64, args func(i int) []string) calls {
+	var c calls
+	for i := range n {
+		p, seq := b.locate(idOf(i))
+		at := slices.Index(c.partitions, p)
+		if at < 0 {
+			at = len(c.partitions)
+			c.partitions, c.args, c.indexes = append(c.partitions, p), append(c.args, slices.Clone(first)), append(c.indexes, nil)
+		}
+		c.args[at] = append(append(c.args[at], strconv.FormatInt(seq, 10)), args(i)...)
+		c.indexes[at] = append(c.indexes[at], i)
+	}
+	return c
+}
+
+// answers calls note with each job's answer. It returns the first error, and the jobs without an
+// answer.
+func (c calls) answers(results []rueidis.RedisResult, note func(i int, answer int64)) (missed []int, first error) {
+	for at, r := range results {
+		all, err := r.AsIntSlice()
+		if err == nil && len(all) != len(c.indexes[at]) {
+			err = fmt.Errorf("%d answers for %d jobs", len(all), len(c.indexes[at]))
+		}
+		if err != nil {
+			missed, first = append(missed, c.indexes[at]...), errors.Join(first, err)
+			continue
+		}
+		for k, i := range c.indexes[at] {
+			note(i, all[k])
+		}
+	}
+	return missed, first
+}
+
+// Extend implements [queue.Consumer]. Jobs of partitions that answer are extended, also if it
+// returns an error for others.
+func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
+	if err := queue.CheckLease(lease); err != nil {
+		return nil, nil, err
+	}
+	if slices.Contains(jobs, nil) {
+		return nil, nil, &queue.InvalidError{Field: "Job", Problem: "nil"}
+	}
+	if len(jobs) == 0 {
+		return nil, nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, failed("extend", err)
+	}
+	c := b.group(len(jobs), []string{micros(lease)}, func(i int) int64 { return jobs[i].ID }, func(i int) []string {
+		return []string{strconv.FormatInt(jobs[i].Fence, 10), jobs[i].Worker}
+	})
+	_, err = c.answers(b.callAll(ctx, "extend", c.partitions, c.args), func(i int, answer int64) {
+		switch answer {
+		case 1:
+			lost = append(lost, jobs[i])
+		case 2:
+			asked = append(asked, jobs[i])
+		}
+	})
+	if err != nil {
+		return nil, nil, failed("extend", err)
+	}
+	return lost, asked, nil
+}
+
+// Settle implements [queue.Consumer]. Outcomes of one partition are recorded as a whole or not at
+// all. If only some partitions answer, the error is a [*queue.LockedError] with the jobs of the
+// others, whose outcomes may be recorded or not. db must be nil.
+func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
+	for _, o := range outcomes {
+		if err := o.Check(); err != nil {
+			return nil, err
+		}
+	}
+	if err := refuse(db); err != nil {
+		return nil, err
+	}
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed("settle", err)
+	}
+	first := []string{bit(!b.opts.Retention.KeepsCompleted())}
+	c := b.group(len(outcomes), first, func(i int) int64 { return outcomes[i].Job.ID }, func(i int) []string {
+		return outcomeArgs(outcomes[i])
+	})
+	missed, err := c.answers(b.callAll(ctx, "settle", c.partitions, c.args), func(i int, answer int64) {
+		if answer == 1 {
+			lost = append(lost, outcomes[i].Job)
+		}
+	})
+	if err != nil && len(missed) == len(outcomes) {
+		return nil, failed("settle", err)
+	}
+	if err != nil {
+		return lost, notSettled(outcomes, missed, err)
+	}
+	return lost, nil
+}
+
+// notSettled is the error of a Settle that only some partitions have answered.
+func notSettled(outcomes []queue.Outcome, missed []int, err error) error {
+	e := &queue.LockedError{Err: failed("settle", err)}
+	for _, i := range missed {
+		e.Jobs = append(e.Jobs, outcomes[i].Job)
+	}
+	return e
+}
+
+// outcomeArgs returns the arguments of lua/settle.lua for an outcome, without the seq.
+func outcomeArgs(o queue.Outcome) []string {
+	text, stack := "", ""
+	if o.Action != queue.Done && o.Action != queue.Release {
+		text, stack = queue.ErrorText(o.Err), queue.StackText(o.Err)
+	}
+	return []string{
+		strconv.FormatInt(o.Job.Fence, 10), o.Job.Worker, strconv.Itoa(int(o.Action)), micros(max(o.Delay, 0)),
+		text, strconv.Itoa(historyLen(text)), stack, string(o.Output),
+	}
+}
+
+// historyLen returns how many bytes of an error text a failure keeps.
+func historyLen(text string) int {
+	n := 0
+	for range queue.MaxHistoryText {
+		if n == len(text) {
+			break
+		}
+		_, size := utf8.DecodeRuneInString(text[n:])
+		n += size
+	}
+	return n
+}
+
+// Reclaim implements [queue.Reclaimer]. It asks all partitions at once for expired leases, and
+// reclaims in those that have some.
+func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
+	if limit < 1 {
+		return nil, &queue.InvalidError{Field: "Limit", Problem: fmt.Sprintf("%d: at least 1", limit)}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed("reclaim", err)
+	}
+	counts, err := b.onEach(ctx, "expired")
+	if err != nil {
+		return nil, failed("reclaim", err)
+	}
+	for p := range counts {
+		if n, err := counts[p].AsInt64(); err != nil || n == 0 || len(jobs) == limit {
+			continue
+		}
+		m, err := b.call(ctx, "reclaim", p, strconv.Itoa(limit-len(jobs)))
+		if err != nil {
+			return jobs, nil // they are reclaimed; the next call meets the error
+		}
+		rows, err := b.records(p, &m)
+		if err != nil {
+			return jobs, failed("reclaim", err)
+		}
+		for i := range rows {
+			jobs = append(jobs, &rows[i].Job)
+		}
+	}
+	return jobs, nil
+}

@@ -1,0 +1,250 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Counts implements [queue.Inspector]. All its counts are exact.
+func (b *Backend) Counts(ctx context.Context) ([]queue.Count, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("count", err)
+	}
+	commands := make([]rueidis.Completed, len(b.tags))
+	for p, tag := range b.tags {
+		commands[p] = b.client.B().Hgetall().Key(tag + "count").Build()
+	}
+	total := make(map[string]int64)
+	for _, r := range b.client.DoMulti(ctx, commands...) {
+		counts, err := r.AsIntMap()
+		if err != nil {
+			return nil, failed("count", err)
+		}
+		for id, n := range counts {
+			total[id] += n
+		}
+	}
+	all := make([]queue.Count, 0, len(total))
+	for id, n := range total {
+		name, status, _ := strings.Cut(id, "\x00")
+		all = append(all, queue.Count{Queue: name, Status: queue.Status(status), Jobs: n, Exact: true})
+	}
+	slices.SortFunc(all, func(a, b queue.Count) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
+	})
+	return all, nil
+}
+
+// Jobs implements [queue.Inspector]. A call looks at a thousand jobs of each status in each
+// partition, so a page may be short although others follow.
+func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
+	f, err = f.Checked()
+	if err != nil {
+		return nil, 0, failed("list", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, failed("list", err)
+	}
+	ids, next, err := b.find(ctx, f)
+	if err != nil {
+		return nil, 0, failed("list", err)
+	}
+	page, err = b.read(ctx, ids, !f.NoPayload && !f.Bare)
+	if err != nil {
+		return nil, 0, failed("list", err)
+	}
+	for i := range page {
+		page[i].History = nil
+		if f.Bare {
+			page[i].Key, page[i].LastError = "", ""
+		}
+	}
+	return page, next, nil
+}
+
+// find returns the IDs of a page, and the Before of the next one.
+func (b *Backend) find(ctx context.Context, f queue.Filter) (ids []int64, next int64, err error) {
+	partitions, args := make([]int, len(b.tags)), make([][]string, len(b.tags))
+	for p := range b.tags {
+		partitions[p], args[p] = p, append([]string{b.before(p, f.UpTo())}, findArgs(f)...)
+	}
+	answers, err := messages(b.callAll(ctx, "find", partitions, args))
+	if err != nil {
+		return nil, 0, err
+	}
+	for p := range answers {
+		answer, err := answers[p].ToArray()
+		if err != nil {
+			return nil, 0, err
+		}
+		in := &reader{fields: answer}
+		found, floor := in.next(), in.int()
+		seqs, err := found.AsIntSlice()
+		if err = cmp.Or(in.err, err); err != nil {
+			return nil, 0, err
+		}
+		for _, seq := range seqs {
+			ids = append(ids, b.idOf(p, seq))
+		}
+		if floor > 0 {
+			next = max(next, b.idOf(p, floor))
+		}
+	}
+	slices.SortFunc(ids, func(a, b int64) int { return cmp.Compare(b, a) })
+	ids = slices.DeleteFunc(ids, func(id int64) bool { return id < next }) // a partition may have more there
+	if len(ids) >= f.Limit {
+		ids = ids[:f.Limit]
+		next = ids[f.Limit-1]
+	}
+	return ids, next, nil
+}
+
+// before returns the number in a partition behind all jobs whose IDs are at most upTo.
+func (b *Backend) before(p int, upTo int64) string {
+	if upTo == math.MaxInt64 {
+		return "+inf"
+	}
+	at, seq := b.locate(upTo)
+	if upTo < 1 || p > at {
+		return strconv.FormatInt(seq, 10)
+	}
+	return strconv.FormatInt(seq+1, 10)
+}
+
+// findArgs returns the arguments of lua/inspect.lua's find, without the first.
+func findArgs(f queue.Filter) []string {
+	return []string{
+		strconv.Itoa(f.Limit), f.Queue, f.Kind, f.Group, f.Key, string(f.Status), strconv.Itoa(f.MinAttempts),
+		bit(f.Expired), micros(f.RunningFor), bound(f.CreatedFrom), bound(f.CreatedTo), bound(f.FinishedFrom), bound(f.FinishedTo),
+	}
+}
+
+// bound returns a bound of a time; "" means none. Stored times are whole microseconds, so a bound
+// within one counts from the next.
+func bound(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	us := t.UnixMicro()
+	if t.Nanosecond()%1000 != 0 {
+		us++
+	}
+	return strconv.FormatInt(us, 10)
+}
+
+// read returns the jobs with these IDs, in their order, without those that are deleted.
+func (b *Backend) read(ctx context.Context, ids []int64, payloads bool) ([]queue.Record, error) {
+	page := make([]queue.Record, 0, len(ids))
+	if len(ids) == 0 {
+		return page, nil
+	}
+	c := b.group(len(ids), []string{bit(payloads)}, func(i int) int64 { return ids[i] }, func(int) []string { return nil })
+	answers, err := messages(b.callAll(ctx, "read", c.partitions, c.args))
+	if err != nil {
+		return nil, err
+	}
+	for i := range answers {
+		rows, err := answers[i].ToArray()
+		if err != nil {
+			return nil, err
+		}
+		for k := range rows {
+			rec, err := b.recordWithHistory(c.partitions[i], &rows[k])
+			if err != nil {
+				return nil, err
+			}
+			page = append(page, rec)
+		}
+	}
+	slices.SortFunc(page, func(a, b queue.Record) int { return cmp.Compare(b.ID, a.ID) })
+	return page, nil
+}
+
+// recordWithHistory reads an answer of lua/inspect.lua's read.
+func (b *Backend) recordWithHistory(p int, m *rueidis.RedisMessage) (rec queue.Record, err error) {
+	pair, err := m.ToArray()
+	if err != nil {
+		return rec, err
+	}
+	if len(pair) != 2 {
+		return rec, fmt.Errorf("%d parts of a job", len(pair))
+	}
+	if rec, err = b.record(p, &pair[0]); err != nil {
+		return rec, err
+	}
+	failures, err := pair[1].ToArray()
+	for i := range failures {
+		fields, err := failures[i].ToArray()
+		if err != nil {
+			return rec, err
+		}
+		in := &reader{fields: fields}
+		rec.History = append(rec.History, queue.Failure{
+			At: in.time(), Attempt: int(in.int()), Redrives: int(in.int()), Worker: in.text(), Error: in.text(), Stack: in.text(),
+			Took: time.Duration(in.int()) * time.Microsecond,
+		})
+		if in.err != nil {
+			return rec, in.err
+		}
+	}
+	return rec, err
+}
+
+// Job implements [queue.Inspector].
+func (b *Backend) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return rec, false, failed("look up", err)
+	}
+	found, err := b.read(ctx, []int64{id}, true)
+	if err != nil {
+		return rec, false, failed("look up", err)
+	}
+	if len(found) == 0 {
+		return rec, false, nil
+	}
+	return found[0], true, nil
+}
+
+// Backlogs implements [queue.Backlogger]. Of ordered jobs it counts the first of each group, and of
+// each kind the jobs of a hundred priorities.
+func (b *Backend) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("backlog", err)
+	}
+	answers, err := b.onEach(ctx, "backlogs")
+	if err != nil {
+		return nil, failed("backlog", err)
+	}
+	oldest := make(map[string]time.Duration)
+	for p := range answers {
+		pairs, err := answers[p].ToArray()
+		if err != nil {
+			return nil, failed("backlog", err)
+		}
+		for i := range pairs {
+			fields, err := pairs[i].ToArray()
+			in := &reader{fields: fields}
+			name, age := in.text(), time.Duration(in.int())*time.Microsecond
+			if err = cmp.Or(err, in.err); err != nil {
+				return nil, failed("backlog", err)
+			}
+			oldest[name] = max(oldest[name], age)
+		}
+	}
+	all := make([]queue.Backlog, 0, len(oldest))
+	for name, age := range oldest {
+		all = append(all, queue.Backlog{Queue: name, Age: age})
+	}
+	slices.SortFunc(all, func(a, b queue.Backlog) int { return cmp.Compare(a.Queue, b.Queue) })
+	return all, nil
+}

@@ -1,0 +1,72 @@
+-- isHeld reports whether a claim holds a job.
+local function isHeld(r, fence, worker)
+  return r and r.status == 'running' and r.fence == tonumber(fence) and r.worker == worker
+end
+
+-- extend makes leases last from now. Arguments: the lease, and seq, fence and worker of each job. It
+-- answers for each: 0 extended, 1 lost, 2 extended, and asked to cancel.
+local function extend(keys, args)
+  local c = open(keys)
+  local lease, answer = tonumber(args[1]), {}
+  for i = 2, #args, 3 do
+    local r = load(c, args[i])
+    if isHeld(r, args[i + 1], args[i + 2]) then
+      r.locked, r.lease = c.now, c.now + lease
+      save(c, r)
+      redis.call('ZADD', c.base .. 'lease', r.lease, r.seq)
+      answer[#answer + 1] = r.cancel and 2 or 0
+    else
+      answer[#answer + 1] = 1
+    end
+  end
+  return answer
+end
+
+-- expire ends a run whose lease is over.
+local function expire(c, r)
+  unlink(c, r)
+  r.error = 'errand: the lease of worker ' .. r.worker .. ' expired'
+  addFailure(c, r, r.error, '')
+  release(c, r)
+  if r.cancel then
+    r.error = CANCELLED
+    ended(c, r, 'cancelled')
+  elseif r.attempt >= r.max then
+    ended(c, r, 'dead')
+  else
+    waiting(r)
+  end
+  save(c, r)
+  link(c, r)
+end
+
+-- reclaim takes back at most so many jobs whose leases have expired, and answers with them.
+local function reclaim(keys, args)
+  local c = open(keys)
+  local jobs = {}
+  local expired = redis.call('ZRANGEBYSCORE', c.base .. 'lease', '-inf', c.now, 'LIMIT', 0, args[1])
+  for _, seq in ipairs(expired) do
+    local r = load(c, seq)
+    expire(c, r)
+    jobs[#jobs + 1] = row(r)
+  end
+  finish(c)
+  return jobs
+end
+
+redis.register_function {
+  function_name = 'errand_extend_VERSION', callback = extend, flags = { 'allow-oom' },
+}
+redis.register_function {
+  function_name = 'errand_reclaim_VERSION', callback = reclaim, flags = { 'allow-oom' },
+}
+
+-- expired answers with how many leases have expired.
+local function expired(keys)
+  local c = open(keys)
+  return redis.call('ZCOUNT', c.base .. 'lease', '-inf', c.now)
+end
+
+redis.register_function {
+  function_name = 'errand_expired_VERSION', callback = expired, flags = { 'no-writes' },
+}

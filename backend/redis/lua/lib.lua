@@ -1,0 +1,101 @@
+-- What all functions of the library share. Each function works on one partition: its first key is
+-- the partition's "meta", and all of its keys share a hash tag, so they are in one slot. c is a call
+-- under way; finish ends it.
+--
+-- Keys of a partition, behind its tag:
+--   meta                  hash: seq and fence that were drawn last, turn of the last line
+--   j:SEQ                 hash, a job: s its state, p payload, h headers, f failures, o output,
+--                         g progress, a when that was reported
+--   k:QUEUE 0 KEY         the seq of the live job that has the key
+--   live                  sorted set: seq of pending, running and held jobs
+--   in:STATUS             the same of jobs that ended so;  end:STATUS  the same, by when they ended
+--   due:QUEUE 0 KIND      sorted set, all scores 0: members of due jobs, in the order of claims
+--   delayed:QUEUE         sorted set by due time: members of jobs, or groups of ordered jobs
+--   lease                 sorted set: seq of running jobs, by the end of the lease
+--   kinds:QUEUE           set: kinds that due has or had
+--   count                 hash: QUEUE 0 STATUS -> jobs
+--   sleep:QUEUE           there is a worker that sleeps
+--   for ordered jobs: see lines.lua
+--
+-- A state has these fields, and leaves out what is nil, 0, false or "":
+--   status queue kind key group ordered priority due max cost attempt fence worker error
+--   created updated started finished locked lease cancel redriven redrives
+-- Times are in microseconds, but due is their 8 bytes in big-endian order: Lua's numbers are exact
+-- up to 2^53 only, which is in the year 2255.
+
+local EPOCH = 1735689600000000 -- seq counts microseconds since 2025
+local SLEEP = 60               -- seconds that a registration holds
+local STEP = 500               -- jobs that one call of a scan changes or looks at
+
+local isLive = { pending = true, running = true, held = true }
+
+-- int returns the digits of an integer. Lua's own conversion keeps 14 of them.
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+-- set returns nil for an empty text: a state leaves it out.
+local function set(text)
+  if text ~= '' then return text end
+end
+
+-- open begins a call.
+local function open(keys)
+  local t = redis.call('TIME')
+  return {
+    base = string.sub(keys[1], 1, -5), now = t[1] * 1000000 + t[2],
+    counts = {}, woken = {}, lines = {}, kinds = {},
+  }
+end
+
+-- load returns the state of a job, or nil.
+local function load(c, seq)
+  local packed = redis.call('HGET', c.base .. 'j:' .. seq, 's')
+  if not packed then return nil end
+  local r = cmsgpack.unpack(packed)
+  r.seq = seq
+  return r
+end
+
+-- save writes the state of a job, with further fields of its hash.
+local function save(c, r, ...)
+  local seq = r.seq
+  r.seq = nil
+  redis.call('HSET', c.base .. 'j:' .. seq, 's', cmsgpack.pack(r), ...)
+  r.seq = seq
+end
+
+-- drawFence returns a fence that this partition has never drawn: wanted, if it is high enough, or
+-- else the time. A failover that has lost the last fences does not make them fall back.
+local function drawFence(c, wanted)
+  local last = tonumber(redis.call('HGET', c.base .. 'meta', 'fence') or 0)
+  local fence = wanted > last and wanted or math.max(last + 1, c.now)
+  redis.call('HSET', c.base .. 'meta', 'fence', int(fence))
+  return fence
+end
+
+-- micros returns the 8 bytes of a time.
+local function micros(n)
+  return struct.pack('>I8', n)
+end
+
+-- dueAt returns the due time of a job in microseconds.
+local function dueAt(r)
+  return (struct.unpack('>I8', r.due))
+end
+
+-- member returns what sorts a pending job in the order of claims: priority, due time, seq.
+local function member(r)
+  return struct.pack('>I4', (r.priority or 0) + 2147483648) .. r.due .. micros(tonumber(r.seq))
+end
+
+-- row returns a job for the caller. The payload and headers may be false.
+local function row(r, payload, headers)
+  return {
+    r.seq, r.status, r.queue, r.kind, r.due, r.priority or 0, r.max or 0, r.attempt or 0,
+    r.created or 0, r.key or '', r.group or '', r.ordered and 1 or 0, r.error or '',
+    r.worker or '', r.fence or 0, r.cost or 0, r.updated or 0, r.started or 0, r.finished or 0,
+    r.locked or 0, r.lease or 0, r.cancel or 0, r.redriven or 0, r.redrives or 0,
+    payload or false, headers or false,
+  }
+end

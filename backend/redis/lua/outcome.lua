@@ -1,0 +1,29 @@
+-- The steps in which a run ends. They change states only; the caller unlinks before and links after.
+
+local CANCELLED = 'errand: cancelled, and the lease of its worker expired'
+local MOST_FAILURES = 10
+
+-- addFailure adds the run that ends now to the job's failures.
+local function addFailure(c, r, text, stack)
+  local key = c.base .. 'j:' .. r.seq
+  local packed = redis.call('HGET', key, 'f')
+  local all = packed and cmsgpack.unpack(packed) or {}
+  if #all >= MOST_FAILURES then table.remove(all, 1) end
+  all[#all + 1] = { c.now, r.attempt, r.redrives or 0, r.worker, text, stack, c.now - r.started }
+  redis.call('HSET', key, 'f', cmsgpack.pack(all))
+end
+
+-- release takes the claim and its lease from a job.
+local function release(c, r)
+  r.fence, r.worker, r.locked, r.lease, r.updated = nil, nil, nil, nil, c.now
+end
+
+-- ended gives a job the status with which it has ended.
+local function ended(c, r, status)
+  r.status, r.finished = status, c.now
+end
+
+-- waiting makes a job pending, without the times of a run.
+local function waiting(r)
+  r.status, r.started, r.finished = 'pending', nil, nil
+end

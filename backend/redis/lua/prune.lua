@@ -1,0 +1,24 @@
+-- pruneStatus deletes jobs that ended with a status so long ago, at most STEP. It returns how many.
+local function pruneStatus(c, status, retention)
+  local old = redis.call('ZRANGEBYSCORE', c.base .. 'end:' .. status, '-inf', c.now - retention, 'LIMIT', 0, STEP)
+  for _, seq in ipairs(old) do remove(c, load(c, seq)) end
+  return #old
+end
+
+-- prune deletes ended jobs after their retention. Arguments: that of completed jobs, and of others,
+-- in microseconds. It answers with how many, and with 1 if there are more.
+local function prune(keys, args)
+  local c = open(keys)
+  local removed, more = 0, 0
+  for status, retention in pairs { completed = args[1], dead = args[2], cancelled = args[2] } do
+    local n = pruneStatus(c, status, tonumber(retention))
+    removed = removed + n
+    if n == STEP then more = 1 end
+  end
+  finish(c)
+  return { removed, more }
+end
+
+redis.register_function {
+  function_name = 'errand_prune_VERSION', callback = prune, flags = { 'allow-oom' },
+}

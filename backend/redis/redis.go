@@ -1,0 +1,234 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Options configure [New]. The zero value works.
+type Options struct {
+	// Namespace is what all keys and channels begin with: letters, digits, "-", "_" and "."; ""
+	// means "errand". Backends with different namespaces share a server and nothing else.
+	Namespace string
+	// Partitions is over how many parts the jobs of the namespace are spread; 0 means 64, at most
+	// 1024. A partition is in one slot of a cluster, so this is also the highest number of masters
+	// that can share the work. The first New stores it; it cannot be changed later.
+	Partitions int
+	// Spread is in how many partitions each queue is; 0 means 1. A queue in one partition has exact
+	// order, and is as fast as one master. With more, order is exact within a partition only: see
+	// the package comment. It is stored like Partitions.
+	Spread int
+	// Durable is how many replicas must have the jobs of an Enqueue before it returns. 0 means that
+	// it does not wait: jobs that were acknowledged in the last second may be lost when a master
+	// dies. If fewer replicas have answered within DurableTimeout, Enqueue returns
+	// [queue.ErrUnknown].
+	Durable int
+	// DurableTimeout is how long Enqueue waits for replicas; 0 means a second.
+	DurableTimeout time.Duration
+	// Retention says how long ended jobs are kept. Archive is an error: there is no archive.
+	Retention queue.Retention
+	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
+	MaxPayload int
+}
+
+const (
+	defaultPartitions = 64
+	maxPartitions     = 1024
+	defaultTimeout    = time.Second
+)
+
+// checked returns o with its defaults, or an [*queue.InvalidError].
+func (o Options) checked() (Options, error) {
+	o.Namespace = cmp.Or(o.Namespace, "errand")
+	o.Partitions = cmp.Or(o.Partitions, defaultPartitions)
+	o.Spread = cmp.Or(o.Spread, 1)
+	o.DurableTimeout = cmp.Or(o.DurableTimeout, defaultTimeout)
+	o.Retention = o.Retention.WithDefaults()
+	switch {
+	case strings.ContainsFunc(o.Namespace, isSpecial):
+		return o, &queue.InvalidError{Field: "Options.Namespace", Problem: fmt.Sprintf("%q: letters, digits, -, _ and . only", o.Namespace)}
+	case o.Partitions < 1 || o.Partitions > maxPartitions:
+		return o, &queue.InvalidError{Field: "Options.Partitions", Problem: fmt.Sprintf("%d: between 1 and %d", o.Partitions, maxPartitions)}
+	case o.Spread < 1 || o.Spread > o.Partitions:
+		return o, &queue.InvalidError{Field: "Options.Spread", Problem: fmt.Sprintf("%d: between 1 and Partitions, %d", o.Spread, o.Partitions)}
+	case o.Durable < 0:
+		return o, &queue.InvalidError{Field: "Options.Durable", Problem: fmt.Sprintf("%d: at least 0", o.Durable)}
+	case o.DurableTimeout < time.Millisecond:
+		return o, &queue.InvalidError{Field: "Options.DurableTimeout", Problem: fmt.Sprintf("%v: at least 1ms", o.DurableTimeout)}
+	case o.Retention.Archive:
+		return o, &queue.InvalidError{Field: "Options.Retention.Archive", Problem: "Redis has no archive"}
+	}
+	return o, nil
+}
+
+// isSpecial reports whether a namespace may not have r.
+func isSpecial(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
+}
+
+// Backend is a [queue.Queue] in Redis or Valkey. [New] makes one. It is safe for concurrent use, and
+// starts no goroutines that outlive a call.
+type Backend struct {
+	client rueidis.Client
+	opts   Options
+	tags   []string // of the partitions: what their keys begin with
+
+	places atomic.Uint32 // counts enqueues: the next one of a spread queue goes to the next partition
+	looks  atomic.Uint32 // counts claims: the next one of a spread queue begins at the next partition
+}
+
+var _ interface {
+	queue.Queue
+	queue.Reclaimer
+	queue.Waiter
+	queue.Checker
+	queue.Inspector
+	queue.Backlogger
+	queue.Redriver
+	queue.Canceller
+	queue.Deleter
+	queue.Pauser
+	queue.Pruner
+	queue.ResultKeeper
+} = (*Backend)(nil)
+
+// New returns a Backend on client, which the caller has opened and closes: a single node, or a
+// cluster. It asks the server, and stores Partitions and Spread if the namespace is new. The error is
+// an [*queue.InvalidError] for bad options, and a [*queue.SetupError] if the server cannot keep jobs:
+// if it may evict keys, has no functions (Redis before 7), or keeps the namespace with other options.
+func New(ctx context.Context, client rueidis.Client, o Options) (*Backend, error) {
+	o, err := o.checked()
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{client: client, opts: o, tags: make([]string, o.Partitions)}
+	for p := range b.tags {
+		b.tags[p] = "{" + o.Namespace + ":" + strconv.Itoa(p) + "}:"
+	}
+	if err := b.Check(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func failed(operation string, err error) error { return fmt.Errorf("redis: %s: %w", operation, err) }
+
+// refuse returns an error for a handle that is not nil: Redis takes no part in SQL transactions.
+func refuse(db queue.DB) error {
+	if db == nil {
+		return nil
+	}
+	return &queue.InvalidError{Field: "DB", Problem: fmt.Sprintf("%T: jobs in Redis take no part in SQL transactions; use nil", db)}
+}
+
+// firstOf returns the first partition of a queue.
+func (b *Backend) firstOf(name string) int { return int(hash(name) % uint32(b.opts.Partitions)) }
+
+// partition returns the queue's partition with that number, below Spread.
+func (b *Backend) partition(name string, i int) int {
+	return (b.firstOf(name) + i) % b.opts.Partitions
+}
+
+func hash(text string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return h.Sum32()
+}
+
+// idOf returns the ID of the job with that number in a partition.
+func (b *Backend) idOf(p int, seq int64) int64 {
+	return (seq-1)*int64(b.opts.Partitions) + int64(p) + 1
+}
+
+// locate returns the partition of an ID, and the job's number there.
+func (b *Backend) locate(id int64) (p int, seq int64) {
+	n := int64(b.opts.Partitions)
+	if id < 1 {
+		return 0, 0 // no job has the number 0
+	}
+	return int((id - 1) % n), (id-1)/n + 1
+}
+
+// Check implements [queue.Checker].
+func (b *Backend) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return failed("check", err)
+	}
+	if err := b.checkServers(ctx); err != nil {
+		return err
+	}
+	return b.checkNamespace(ctx)
+}
+
+// checkServers returns an error if a server may evict keys. It asks the servers that it can reach.
+func (b *Backend) checkServers(ctx context.Context) error {
+	var errs []error
+	nodes := b.client.Nodes()
+	for addr, node := range nodes {
+		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if policy := infoField(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+			return &queue.SetupError{Problem: fmt.Sprintf("redis: the server %s may delete jobs: its maxmemory-policy is %s; set it to noeviction", addr, policy)}
+		}
+	}
+	if len(errs) == len(nodes) && len(errs) > 0 {
+		return failed("check", errors.Join(errs...))
+	}
+	return nil
+}
+
+// infoField returns a field of the text that INFO returns.
+func infoField(info, name string) string {
+	_, after, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ := strings.Cut(after, "\r\n")
+	return value
+}
+
+// format is the version of what is stored. A program refuses a namespace of another one.
+const format = "1"
+
+// checkNamespace stores what is fixed for the namespace, or compares with what is stored.
+func (b *Backend) checkNamespace(ctx context.Context) error {
+	key := "{" + b.opts.Namespace + "}:config"
+	for _, fixed := range []struct{ field, want string }{
+		{"format", format}, {"partitions", strconv.Itoa(b.opts.Partitions)}, {"spread", strconv.Itoa(b.opts.Spread)},
+	} {
+		results := b.client.DoMulti(ctx,
+			b.client.B().Hsetnx().Key(key).Field(fixed.field).Value(fixed.want).Build(),
+			b.client.B().Hget().Key(key).Field(fixed.field).Build())
+		if err := results[0].Error(); err != nil {
+			return failed("check", err)
+		}
+		got, err := results[1].ToString()
+		if err != nil {
+			return failed("check", err)
+		}
+		if got != fixed.want {
+			return mismatch(b.opts.Namespace, fixed.field, got, fixed.want)
+		}
+	}
+	return nil
+}
+
+// mismatch is the error for a namespace that is kept with other options.
+func mismatch(namespace, field, got, want string) error {
+	e := &queue.SetupError{Problem: fmt.Sprintf("redis: the namespace %q has %s %s, and this program wants %s", namespace, field, got, want)}
+	if field == "format" && got > want {
+		e.Err = queue.ErrNewer
+	}
+	return e
+}

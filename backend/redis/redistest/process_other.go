@@ -1,0 +1,18 @@
+//go:build !unix
+
+package redistest
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+)
+
+// process is a server; there are none here.
+type process struct{ addr, bus string }
+
+func start(context.Context, string, []string) (*process, error) { return nil, ErrNoServer }
+
+func (p *process) client() (rueidis.Client, error) { return nil, ErrNoServer }
+
+func (p *process) stop() error { return nil }

@@ -1,0 +1,153 @@
+//go:build unix
+
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/internal/memdir"
+)
+
+// script runs a server, "$@", in the directory $1, and removes that. It ends when the server has
+// ended, by itself or because standard input has reached its end: only our process holds the other
+// end, so the server ends when our process does, even by kill -9.
+const script = `
+umask 077
+cd "$1" || exit
+dir=$1
+shift
+exec 3<&0
+"$@" </dev/null 3<&- &
+server=$!
+{
+	while read -r _; do :; done
+	kill -KILL $server
+} <&3 2>/dev/null &
+wait $server
+kill $! 2>/dev/null
+cd /
+rm -rf "$dir"
+`
+
+// stopTimeout bounds how long a server takes to end.
+const stopTimeout = 30 * time.Second
+
+// process is a server under script.
+type process struct {
+	addr string
+	bus  string // the port on which the nodes of a cluster talk
+	dir  string
+
+	stdin io.Closer
+	done  chan struct{} // closed when the server has ended and is tidied up
+}
+
+// start starts a server on a free port and waits until it accepts connections. A port that was free
+// when it was picked may not be free when it is used, so it tries some.
+func start(ctx context.Context, program string, args []string) (p *process, err error) {
+	for range 3 {
+		if p, err = run(program, args); err != nil {
+			return nil, err
+		}
+		if err = p.ready(ctx); err == nil {
+			return p, nil
+		}
+		err = errors.Join(err, p.stop())
+	}
+	return nil, err
+}
+
+// run starts a server in a session of its own, where ctrl-C does not reach it.
+func run(program string, args []string) (*process, error) {
+	port, bus, err := freePorts()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(memdir.Find(), "errand-redis-")
+	if err != nil {
+		return nil, err
+	}
+	line := append([]string{"-c", script, "sh", dir, program, "--port", port, "--cluster-port", bus, "--logfile", filepath.Join(dir, "log")}, args...)
+	cmd := exec.Command("/bin/sh", line...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	p := &process{addr: net.JoinHostPort("127.0.0.1", port), bus: bus, dir: dir, stdin: stdin, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		_ = cmd.Wait() // what there is to say is in the log
+	}()
+	return p, nil
+}
+
+// ready waits until the server answers.
+func (p *process) ready(ctx context.Context) error {
+	err := poll(ctx, "the server to answer", func() bool {
+		select {
+		case <-p.done:
+			return true
+		default:
+		}
+		conn, err := p.client()
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	select {
+	case <-p.done:
+		return fmt.Errorf("redistest: the server on %s has ended", p.addr)
+	default:
+		return err
+	}
+}
+
+// client returns a client of this node alone.
+func (p *process) client() (rueidis.Client, error) {
+	return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.addr}, DisableCache: true, ForceSingleClient: true})
+}
+
+// stop ends the server and waits until it has ended.
+func (p *process) stop() error {
+	p.stdin.Close()
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("redistest: the server on %s has not ended within %v", p.addr, stopTimeout)
+	}
+}
+
+// freePorts returns two TCP ports that are free at this moment.
+func freePorts() (port, bus string, err error) {
+	var ports [2]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", err
+		}
+		defer l.Close()
+		if _, ports[i], err = net.SplitHostPort(l.Addr().String()); err != nil {
+			return "", "", err
+		}
+	}
+	return ports[0], ports[1], nil
+}

@@ -1,0 +1,118 @@
+package redistest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Options configure [Start] and [StartCluster]. The zero value is a server for tests, which writes
+// nothing to disk.
+type Options struct {
+	// Durable makes the server write its append-only file each second, as one with real data does.
+	Durable bool
+	// Settings are further settings by name, such as "maxmemory": "100mb". They override all others.
+	Settings map[string]string
+}
+
+// args returns the server's arguments for o.
+func (o Options) args() []string {
+	all := map[string]string{"save": "", "appendonly": "no", "maxmemory-policy": "noeviction", "bind": "127.0.0.1"}
+	if o.Durable {
+		all["appendonly"], all["appendfsync"] = "yes", "everysec"
+	}
+	var args []string
+	for name, value := range all {
+		if _, ok := o.Settings[name]; !ok {
+			args = append(args, "--"+name, value)
+		}
+	}
+	for name, value := range o.Settings {
+		args = append(args, "--"+name, value)
+	}
+	return args
+}
+
+// Server is a Redis that belongs to this process: one node, or a cluster.
+type Server struct {
+	// Addrs are the nodes' addresses, "host:port": of a cluster the masters' first.
+	Addrs []string
+
+	nodes []*process
+}
+
+// Client returns a client of the server, which the caller closes.
+func (s *Server) Client() (rueidis.Client, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: s.Addrs, DisableCache: true, ForceSingleClient: len(s.Addrs) == 1})
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	return client, nil
+}
+
+// Close ends all nodes and removes their data. Further calls do nothing.
+func (s *Server) Close() error {
+	var err error
+	for _, n := range s.nodes {
+		err = cmp.Or(err, n.stop())
+	}
+	s.nodes = nil
+	return err
+}
+
+// ErrNoServer is the error where there is no redis-server to start.
+var ErrNoServer = errors.New("redistest: there is no redis-server on this machine")
+
+// find returns the path of redis-server.
+func find() (string, error) {
+	for _, name := range []string{"redis-server", "/usr/bin/redis-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNoServer
+}
+
+// Start starts one node, and returns when it accepts connections. ctx has no effect on it later.
+func Start(ctx context.Context, o Options) (*Server, error) { return launch(ctx, 1, o) }
+
+// startTimeout bounds how long servers take to be ready, on a busy machine.
+const startTimeout = time.Minute
+
+// launch starts nodes that know nothing of each other.
+func launch(ctx context.Context, n int, o Options, more ...string) (*Server, error) {
+	program, err := find()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	s := &Server{}
+	for range n {
+		p, err := start(ctx, program, append(o.args(), more...))
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.nodes, s.Addrs = append(s.nodes, p), append(s.Addrs, p.addr)
+	}
+	return s, nil
+}
+
+// poll calls done until it returns true, or ctx ends.
+func poll(ctx context.Context, what string, done func() bool) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("redistest: waited for %s: %w", what, ctx.Err())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package redis
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// micros returns a duration in the microseconds of the functions' arguments, rounded up, so that no
+// job is due too early.
+func micros(d time.Duration) string {
+	us := d / time.Microsecond
+	if d > us*time.Microsecond {
+		us++
+	}
+	return strconv.FormatInt(int64(us), 10)
+}
+
+// timeOf returns a time in microseconds; 0 is the zero time.
+func timeOf(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// rowLen is the number of fields of a row in lua/lib.lua.
+const rowLen = 26
+
+// reader reads the fields of an answer one by one. After an error it returns zeros.
+type reader struct {
+	fields []rueidis.RedisMessage
+	err    error
+}
+
+func (r *reader) next() (m *rueidis.RedisMessage) {
+	if len(r.fields) == 0 {
+		r.err = fmt.Errorf("an answer is too short")
+		return nil
+	}
+	m, r.fields = &r.fields[0], r.fields[1:]
+	return m
+}
+
+// text returns a string. It returns "" for null.
+func (r *reader) text() string {
+	m := r.next()
+	if m == nil || m.IsNil() {
+		return ""
+	}
+	s, err := m.ToString()
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return s
+}
+
+func (r *reader) int() int64 {
+	m := r.next()
+	if m == nil {
+		return 0
+	}
+	n, err := m.AsInt64()
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return n
+}
+
+func (r *reader) time() time.Time { return timeOf(r.int()) }
+
+// due returns a time that is 8 bytes long.
+func (r *reader) due() time.Time {
+	s := r.text()
+	if len(s) != 8 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(s)))).UTC()
+}
+
+// record reads a row of lua/lib.lua.
+func (b *Backend) record(p int, m *rueidis.RedisMessage) (queue.Record, error) {
+	fields, err := m.ToArray()
+	if err != nil {
+		return queue.Record{}, err
+	}
+	in := &reader{fields: fields}
+	rec := queue.Record{Job: queue.Job{ID: b.idOf(p, in.int())}, Status: queue.Status(in.text())}
+	rec.Queue, rec.Kind, rec.ScheduledAt = in.text(), in.text(), in.due()
+	rec.Priority, rec.MaxAttempts, rec.Attempt, rec.CreatedAt = int32(in.int()), int(in.int()), int(in.int()), in.time()
+	rec.Key, rec.Group, rec.Ordered, rec.LastError = in.text(), in.text(), in.int() == 1, in.text()
+	rec.Worker, rec.Fence, rec.Cost = in.text(), in.int(), int(in.int())
+	rec.UpdatedAt, rec.StartedAt, rec.FinishedAt = in.time(), in.time(), in.time()
+	rec.LockedAt, rec.LeaseEnds, rec.CancelAt, rec.RedrivenAt = in.time(), in.time(), in.time(), in.time()
+	rec.Redrives = int(in.int())
+	if payload := in.text(); payload != "" {
+		rec.Payload = json.RawMessage(payload)
+	}
+	rec.Headers, rec.Unreadable = headersOf(in.text())
+	return rec, in.err
+}
+
+// headersOf returns the headers in a text of headersText.
+func headersOf(text string) (headers map[string]string, err error) {
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &headers)
+	}
+	return headers, err
+}
+
+// records reads rows.
+func (b *Backend) records(p int, m *rueidis.RedisMessage) ([]queue.Record, error) {
+	rows, err := m.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]queue.Record, len(rows))
+	for i := range rows {
+		if all[i], err = b.record(p, &rows[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
