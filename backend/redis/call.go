@@ -58,9 +58,10 @@ func (b *Backend) callAll(ctx context.Context, function string, partitions []int
 	if !anyOf(results, isMissing) {
 		return results
 	}
-	if err := b.load(ctx); err == nil { // else the error is that the function is missing
-		b.send(ctx, function, partitions, args, results, isMissing)
+	if err := b.load(ctx); err != nil {
+		return fill(results, rueidis.NewErrorResult(err))
 	}
+	b.send(ctx, function, partitions, args, results, isMissing)
 	return results
 }
 
@@ -114,6 +115,16 @@ func anyOf(results []rueidis.RedisResult, is func(rueidis.RedisResult) bool) boo
 	return false
 }
 
+// fill puts r in the place of the results of functions that were missing.
+func fill(results []rueidis.RedisResult, r rueidis.RedisResult) []rueidis.RedisResult {
+	for i := range results {
+		if isMissing(results[i]) {
+			results[i] = r
+		}
+	}
+	return results
+}
+
 // isMissing reports whether the server does not have the function: it is new, or was flushed.
 func isMissing(r rueidis.RedisResult) bool {
 	e, ok := rueidis.IsRedisErr(r.Error())
@@ -144,6 +155,9 @@ func isUnanswered(err error) bool {
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
+		return false
+	}
+	if _, ok := errors.AsType[*queue.SetupError](err); ok {
 		return false
 	}
 	return !errors.Is(err, rueidis.ErrNoSlot) && !errors.Is(err, rueidis.ErrNoAddr)

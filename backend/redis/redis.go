@@ -168,7 +168,13 @@ func (b *Backend) Check(ctx context.Context) error {
 	if err := b.checkServers(ctx); err != nil {
 		return err
 	}
-	return b.checkNamespace(ctx)
+	if err := b.checkNamespace(ctx); err != nil {
+		return err
+	}
+	if _, err := b.call(ctx, "expired", 0); err != nil { // it loads the functions where they are missing
+		return setup(failed("check", err))
+	}
+	return nil
 }
 
 // checkServers returns an error if a server may evict keys. It asks the servers that it can reach.

@@ -145,8 +145,12 @@ local function backlogs(keys)
   return answer
 end
 
-for name, callback in pairs { find = find, read = read, backlogs = backlogs } do
-  redis.register_function {
-    function_name = 'errand_' .. name .. '_VERSION', callback = callback, flags = { 'no-writes' },
-  }
-end
+redis.register_function {
+  function_name = 'errand_find_VERSION', callback = find, flags = { 'no-writes' },
+}
+redis.register_function {
+  function_name = 'errand_read_VERSION', callback = read, flags = { 'no-writes' },
+}
+redis.register_function {
+  function_name = 'errand_backlogs_VERSION', callback = backlogs, flags = { 'no-writes' },
+}
