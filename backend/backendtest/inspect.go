@@ -135,7 +135,9 @@ func testFilters(t *testing.T, h Harness) {
 		j.Key = []string{"", "", "", "", "a", "a", "b", "c"}[i]
 		j.Group = []string{"", "", "", "g"}[i%4]
 	})
-	enqueue(t, h, jobs...)
+	for _, j := range jobs {
+		enqueue(t, h, j)
+	}
 	held := claim(t, h, request(3)) // 0, 2 and 4
 	settle(t, h, queue.Outcome{Job: held[1], Action: queue.Dead, Err: errors.New("boom")},
 		queue.Outcome{Job: held[2], Action: queue.Retry, Err: errors.New("boom")})

@@ -35,6 +35,10 @@ type Harness struct {
 	// with two writing transactions, the second then waits for the first to end and is tested on
 	// what it finds.
 	OneWriter bool
+	// Partitioned says that queues are in partitions that draw IDs by their clocks. The IDs of jobs that
+	// are enqueued one after the other rise; those of one call rise within each queue, but not from
+	// one queue to another.
+	Partitioned bool
 	// Brief leaves out the cases that take many jobs, many callers or a second. It is for a second
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
 	Brief bool

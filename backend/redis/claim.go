@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/errandhq/errand/queue"
@@ -42,6 +43,7 @@ type claim struct {
 	req    queue.ClaimRequest
 	room   int // how many bytes more it may return
 	fence  int64
+	drawn  []int // the partitions that have drawn fence
 	isFull bool
 	jobs   []*queue.Job
 }
@@ -50,7 +52,7 @@ type claim struct {
 func (c *claim) look(ctx context.Context, name string, p int) error {
 	args := append([]string{
 		name, c.req.Worker, micros(c.req.Lease), strconv.Itoa(c.req.Limit - len(c.jobs)), strconv.Itoa(c.room),
-		strconv.FormatInt(c.fence, 10), bit(len(c.jobs) > 0),
+		strconv.FormatInt(c.fence, 10), bit(slices.Contains(c.drawn, p)), bit(len(c.jobs) > 0),
 	}, c.req.Kinds...)
 	m, err := c.b.call(ctx, "claim", p, args...)
 	if err != nil {
@@ -68,6 +70,9 @@ func (c *claim) look(ctx context.Context, name string, p int) error {
 	}
 	for i := range rows {
 		c.add(&rows[i])
+	}
+	if len(rows) > 0 {
+		c.drawn = append(c.drawn, p)
 	}
 	return nil
 }

@@ -1,8 +1,11 @@
 package redis_test
 
 import (
+	"context"
 	"math"
 	"testing"
+
+	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/redis"
@@ -14,13 +17,35 @@ import (
 // young".
 var forever = queue.Retention{Completed: math.MaxInt64, Dead: math.MaxInt64}
 
-// TestConformance runs the suite that every backend passes, on one node.
+// open returns a backend in a namespace of its own.
+func open(t *testing.T, client rueidis.Client, o redis.Options) *redis.Backend {
+	t.Helper()
+	o.Namespace = redistest.Namespace()
+	b, err := redis.New(t.Context(), client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// harness returns what the suite tests. IDs rise from queue to queue only in one partition.
+func harness(t *testing.T, client rueidis.Client, o redis.Options) backendtest.Harness {
+	o.Retention = forever
+	b := open(t, client, o)
+	return backendtest.Harness{
+		Queue: b, Partitioned: o.Partitions != 1, Brief: o.Partitions != 1,
+		Hold: func(ctx context.Context, id int64) error { return redis.Hold(ctx, b, id) },
+	}
+}
+
+// TestConformance runs the suite that every backend passes, on one node: all of it in one partition,
+// and in brief in as many as there are by default.
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-		b, err := redis.New(t.Context(), redistest.Open(t), redis.Options{Namespace: redistest.Namespace(), Retention: forever})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return backendtest.Harness{Queue: b}
-	})
+	for name, partitions := range map[string]int{"1 partition": 1, "64 partitions": 64} {
+		t.Run(name, func(t *testing.T) {
+			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+				return harness(t, redistest.Open(t), redis.Options{Partitions: partitions})
+			})
+		})
+	}
 }

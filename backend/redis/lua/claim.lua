@@ -1,6 +1,6 @@
--- claim claims due jobs of one queue. Arguments: queue, worker, lease, limit, bytes, the fence to
--- draw if it is above the last one, or 0, 1 if the caller has jobs already, and the kinds, or
--- none for all. It answers with the fence, 1 if the claim is full, and the jobs.
+-- claim claims due jobs of one queue. Arguments: queue, worker, lease, limit, bytes, the fence of
+-- the claim so far or 0, 1 if that was drawn in this partition, 1 if the claim has jobs already, and
+-- the kinds, or none for all. It answers with the fence, 1 if the claim is full, and the jobs.
 
 local CHUNK = 100     -- members of a kind that are read at once
 local PROMOTE = 10000 -- jobs that one claim makes due at most
@@ -79,7 +79,7 @@ local function take(c, q, seq)
   if not f[1] then return true end
   if not fits(q, #f[2] + (f[3] and #f[3] or 0)) then return false end
   local r = cmsgpack.unpack(f[1])
-  if not q.drawn then q.fence = drawFence(c, q.fence) end
+  if not q.drawn then q.fence = drawFence(c, q.fence, q.isOwn) end
   q.drawn, q.any = true, true
   count(c, r, -1)
   r.seq, r.status, r.attempt, r.fence, r.worker = seq, 'running', (r.attempt or 0) + 1, q.fence, q.worker
@@ -142,9 +142,10 @@ local function claim(keys, args)
   local c = open(keys)
   local q = {
     queue = args[1], worker = args[2], lease = tonumber(args[3]), limit = tonumber(args[4]),
-    room = tonumber(args[5]), fence = tonumber(args[6]), any = args[7] == '1', jobs = {},
+    room = tonumber(args[5]), fence = tonumber(args[6]), isOwn = args[7] == '1',
+    any = args[8] == '1', jobs = {},
   }
-  local kinds = { unpack(args, 8) }
+  local kinds = { unpack(args, 9) }
   promote(c, q.queue)
   placeLines(c)
   c.woken = {} -- the claimer is awake

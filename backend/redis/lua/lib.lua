@@ -65,10 +65,12 @@ local function save(c, r, ...)
   r.seq = seq
 end
 
--- drawFence returns a fence that this partition has never drawn: wanted, if it is high enough, or
--- else the time. A failover that has lost the last fences does not make them fall back.
-local function drawFence(c, wanted)
+-- drawFence returns a fence above all that this partition has drawn: wanted, if it is high enough, or
+-- else the time. If the same claim has drawn wanted here, it may be the last one. A failover that has
+-- lost the last fences does not make them fall back.
+local function drawFence(c, wanted, isOwn)
   local last = tonumber(redis.call('HGET', c.base .. 'meta', 'fence') or 0)
+  if isOwn and wanted == last then return wanted end
   local fence = wanted > last and wanted or math.max(last + 1, c.now)
   redis.call('HSET', c.base .. 'meta', 'fence', int(fence))
   return fence

@@ -1,0 +1,13 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Hold makes a pending job held.
+func Hold(ctx context.Context, b *Backend, id int64) error {
+	_, err := b.act(ctx, nil, "hold", queue.Which{IDs: []int64{id}}, queue.StatusPending)
+	return err
+}
