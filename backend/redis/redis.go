@@ -74,7 +74,8 @@ func (o Options) checked() (Options, error) {
 
 // isSpecial reports whether a namespace may not have r.
 func isSpecial(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
+	isLetter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return !isLetter && !strings.ContainsRune("0123456789-_.", r)
 }
 
 // Backend is a [queue.Queue] in Redis or Valkey. [New] makes one. It is safe for concurrent use, and

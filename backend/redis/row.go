@@ -30,9 +30,6 @@ func timeOf(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// rowLen is the number of fields of a row in lua/lib.lua.
-const rowLen = 26
-
 // reader reads the fields of an answer one by one. After an error it returns zeros.
 type reader struct {
 	fields []rueidis.RedisMessage
