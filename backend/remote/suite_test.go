@@ -12,6 +12,8 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/internal/reusedb"
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/remote"
 	"github.com/errandhq/errand/gateway"
@@ -76,15 +78,43 @@ func TestPostgres(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short runs the suite over a file")
 	}
-	suite := t
-	pool := &reusedb.Pool[database]{
+	pool := newPool(t)
+	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+		url, _ := serve(t, takeQueue(t, pool), often)
+		return backendtest.Harness{Queue: connect(t, url)}
+	})
+}
+
+// newPool returns the databases of a suite.
+func newPool(suite *testing.T) *reusedb.Pool[database] {
+	return &reusedb.Pool[database]{
 		Open: func() database { return openDatabase(suite, postgrestest.DSN(suite)) },
 		DB:   func(d database) *sql.DB { return d.DB },
 	}
-	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-		url, _ := serve(t, pool.Take(t).Queue, often)
-		return backendtest.Harness{Queue: connect(t, url)}
-	})
+}
+
+// takeQueue returns a queue without jobs. Its database may be that of an earlier case, but not its
+// backend, which keeps what it has learnt: once its claims are rationed, they may find a job that is
+// enqueued for a past time later than the suite allows (backend/postgres/ration.go).
+func takeQueue(t *testing.T, pool *reusedb.Pool[database]) queue.Queue {
+	t.Helper()
+	b, err := postgres.New(pool.Take(t).DB, postgres.Options{Listen: pgxlisten.Listen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestCasesAreApart: the cases of the suite share databases, but no backends.
+func TestCasesAreApart(t *testing.T) {
+	pool := newPool(t)
+	var queues []queue.Queue
+	for range 2 {
+		t.Run("case", func(t *testing.T) { queues = append(queues, takeQueue(t, pool)) })
+	}
+	if queues[0] == queues[1] {
+		t.Error("a case has the backend of the case before")
+	}
 }
 
 type database = *dburl.Database

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Pool holds the databases of a suite. D is how the suite's cases reach one. A Pool is safe for
-// concurrent use.
+// Pool holds the databases of a suite. D is how the suite's cases reach one. It has no backend that
+// they use: a backend keeps what it has learnt in an earlier case. A Pool is safe for concurrent use.
 type Pool[D any] struct {
 	// Open creates a database, which the suite closes at its end.
 	Open func() D
