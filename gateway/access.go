@@ -49,7 +49,7 @@ const AllQueues = "*"
 // Access says who sends a request, and what that client may do. The zero value may do nothing.
 type Access struct {
 	// Name is the client's name, for logs. Idempotency keys of different names are different, so it is
-	// required with Enqueue, and no two clients should have the same.
+	// required with Enqueue, and no two clients should have the same. Rates are counted by name, too.
 	Name string
 	// Queues are the queues that the client may use. [AllQueues] among them means every queue.
 	Queues []string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/errandhq/errand/internal/wire"
@@ -17,7 +18,8 @@ type told = wire.Error
 // apiError is an error as a client is told of it.
 type apiError struct {
 	told
-	logged error // what the log is told, or nil
+	logged     error         // what the log is told, or nil
+	retryAfter time.Duration // when to send the request again, rounded up to seconds; 0: after one
 }
 
 func (e *apiError) Error() string { return e.Message }

@@ -30,6 +30,11 @@ type Options struct {
 	MaxPayload int
 	// MaxWaiting is how many clients may wait at once; 0 means 10,000.
 	MaxWaiting int
+	// MaxRequests is how many requests a second the clients with one [Access].Name may send, and
+	// MaxEnqueued how many jobs a second they may enqueue. 0 means any number. A request beyond that
+	// is answered with status 429, and Retry-After says when to send it again. Each gateway counts
+	// for itself.
+	MaxRequests, MaxEnqueued int
 	// Poll is how often the gateway looks for jobs for the clients that wait, beside the wake-ups of
 	// the backend. 0 means 5 s, or 1 s if the backend cannot wake workers.
 	Poll time.Duration
@@ -62,6 +67,7 @@ type Handler struct {
 	mux     *http.ServeMux
 	name    string // of this gateway, for the backend
 	answers *answers
+	rates   struct{ requests, enqueued rates }
 	settles atomic.Int64 // how often clients have settled jobs
 	pauses  pauses
 
@@ -102,6 +108,7 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 		queue: q, options: o, tokens: tokens, mux: http.NewServeMux(), name: "gateway-" + rand.Text(), answers: newAnswers(),
 		groups: make(map[string]*group), lookouts: make(map[string]*lookout),
 	}
+	h.rates.requests.perSecond, h.rates.enqueued.perSecond = o.MaxRequests, o.MaxEnqueued
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.draining, h.drain = context.WithCancel(h.ctx)
 	for _, r := range routes {

@@ -72,6 +72,9 @@ func TestOpenAPIRoutes(t *testing.T) {
 		if got, want := op.Responses["200"].Content["application/json"].Schema.name(), typeName(r.ok); got != want {
 			t.Errorf("%s %s: answer %q, want %q", r.method, r.path, got, want)
 		}
+		if _, isLimited := op.Responses["429"]; isLimited == r.isOpen {
+			t.Errorf("%s %s: limited in its rate %v, want %v", r.method, r.path, isLimited, !r.isOpen)
+		}
 		if isOpen := op.Security != nil && len(*op.Security) == 0; isOpen != r.isOpen {
 			t.Errorf("%s %s: open to everybody %v, want %v", r.method, r.path, isOpen, r.isOpen)
 		}

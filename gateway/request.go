@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,6 +114,9 @@ func (q *request) answer(r route) (any, error) {
 			return nil, failed(wire.CodeToken, "send a token that this gateway knows as Authorization: Bearer TOKEN")
 		}
 		if err := q.access.check(); err != nil {
+			return nil, err
+		}
+		if err := q.h.rates.requests.take(q.access.Name, "requests", 1); err != nil {
 			return nil, err
 		}
 		if q.access.May&r.need != r.need {
@@ -265,7 +269,8 @@ func writeError(w http.ResponseWriter, e *apiError) {
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		header.Set("Retry-After", "1")
+		seconds := (e.retryAfter + time.Second - 1) / time.Second
+		header.Set("Retry-After", strconv.Itoa(max(int(seconds), 1)))
 	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(wire.ErrorAnswer{Error: e.told}) // the client may have hung up

@@ -53,6 +53,8 @@ func (h *Handler) keepPruned() {
 		case <-ticker.C:
 			h.sweep(time.Now())
 			h.answers.sweep()
+			h.rates.requests.sweep()
+			h.rates.enqueued.sweep()
 			h.logUpkeep(h.prune(pruner))
 		}
 	}

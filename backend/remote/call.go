@@ -80,8 +80,23 @@ const (
 	refused                // the gateway has answered, and a different one would answer the same
 )
 
-// ask sends the request to one gateway.
-func (q *Queue) ask(ctx context.Context, g *gateway, c call, body []byte) (sent, error) {
+// ask sends the request to one gateway. If that says that too much was sent in a second, ask waits for
+// as long as the gateway says, up to the time of one request, and sends it again.
+func (q *Queue) ask(ctx context.Context, g *gateway, c call, body []byte) (outcome sent, err error) {
+	for left := q.options.Timeout; ; {
+		outcome, err = q.askOnce(ctx, g, c, body)
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.Code != wire.CodeRate || e.RetryAfter > left {
+			return outcome, err
+		}
+		wait := max(e.RetryAfter, time.Second)
+		sleep(ctx, wait)
+		left -= wait
+	}
+}
+
+// askOnce sends the request to one gateway, once.
+func (q *Queue) askOnce(ctx context.Context, g *gateway, c call, body []byte) (sent, error) {
 	limited, cancel := context.WithTimeout(ctx, q.options.Timeout+c.wait)
 	defer cancel()
 	var wasSent atomic.Bool
@@ -96,7 +111,7 @@ func (q *Queue) ask(ctx context.Context, g *gateway, c call, body []byte) (sent,
 		var text []byte
 		if text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err == nil {
 			g.named.Store(answer.Header.Get(wire.HeaderGateway))
-			return understand(answer.StatusCode, text, c.out)
+			return understand(answer, text, c.out)
 		}
 	}
 	if ended := ctx.Err(); ended != nil {
@@ -143,7 +158,8 @@ func encode(in any) ([]byte, error) {
 }
 
 // understand reads an answer.
-func understand(status int, text []byte, out any) (sent, error) {
+func understand(answer *http.Response, text []byte, out any) (sent, error) {
+	status := answer.StatusCode
 	if status == http.StatusOK {
 		if err := json.Unmarshal(text, out); err != nil {
 			return unanswered, fmt.Errorf("the answer is none of a gateway: %w", err)
@@ -154,6 +170,9 @@ func understand(status int, text []byte, out any) (sent, error) {
 	if err := json.Unmarshal(text, &told); err != nil || told.Error.Code == "" {
 		err := fmt.Errorf("HTTP status %d", status) // of a proxy before the gateway
 		switch status {
+		case http.StatusTooManyRequests:
+			told.Error = wire.Error{Code: wire.CodeRate, Message: "a proxy before the gateway takes no more requests now"}
+			return refused, errorOf(answer, told.Error)
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return unanswered, err
 		}
@@ -161,9 +180,9 @@ func understand(status int, text []byte, out any) (sent, error) {
 	}
 	switch told.Error.Code {
 	case wire.CodeDraining, wire.CodeUnavailable, wire.CodeTooMany:
-		return unsent, errorOf(status, told.Error)
+		return unsent, errorOf(answer, told.Error)
 	}
-	return refused, errorOf(status, told.Error)
+	return refused, errorOf(answer, told.Error)
 }
 
 // codeOf returns the code of a gateway's error, or "".

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
@@ -17,7 +19,9 @@ type Error struct {
 	Status  int    // the HTTP status
 	Code    string // as the API's description names it, such as "draining"
 	Message string
-	Err     error // the error of package queue, or nil
+	// RetryAfter is after how long the gateway wants to be asked again; 0 means that it has not said.
+	RetryAfter time.Duration
+	Err        error // the error of package queue, or nil
 }
 
 // Error returns the code and the message.
@@ -27,8 +31,12 @@ func (e *Error) Error() string { return fmt.Sprintf("gateway: %s: %s", e.Code, e
 func (e *Error) Unwrap() error { return e.Err }
 
 // errorOf returns the error that a gateway has told.
-func errorOf(status int, told wire.Error) error {
+func errorOf(answer *http.Response, told wire.Error) error {
+	status := answer.StatusCode
 	e := &Error{Status: status, Code: told.Code, Message: told.Message}
+	if seconds, err := strconv.ParseUint(answer.Header.Get("Retry-After"), 10, 31); err == nil {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
 	switch told.Code {
 	case wire.CodeInvalid, wire.CodeMalformed, wire.CodeTooLarge:
 		e.Err = &queue.InvalidError{Field: goName(told.Field), Problem: told.Message}

@@ -254,6 +254,7 @@ const (
 	CodeMediaType    = "media_type"       // the body is not announced as application/json
 	CodeOther        = "other_gateway"    // not the gateway that the header Errand-Gateway names
 	CodeTooMany      = "too_many_waiting" // too many clients wait; see Retry-After
+	CodeRate         = "rate"             // the client has sent too much in a second; see Retry-After
 	CodeUnknown      = "unknown"          // not known whether the jobs were written
 	CodeSlow         = "slow"             // a payload was not read in time; see Job and Delay
 	CodeInternal     = "internal"         // the answer cannot be written as JSON
@@ -276,6 +277,7 @@ var Status = map[string]int{
 	CodeMediaType:    http.StatusUnsupportedMediaType,
 	CodeOther:        http.StatusMisdirectedRequest,
 	CodeTooMany:      http.StatusTooManyRequests,
+	CodeRate:         http.StatusTooManyRequests,
 	CodeUnknown:      http.StatusInternalServerError,
 	CodeSlow:         http.StatusInternalServerError,
 	CodeInternal:     http.StatusInternalServerError,
