@@ -61,15 +61,16 @@ const (
 // Handler serves the API. [New] makes one. Mount it with [http.StripPrefix]. It is safe for
 // concurrent use.
 type Handler struct {
-	queue   queue.Queue
-	options Options
-	tokens  []knownToken
-	mux     *http.ServeMux
-	name    string // of this gateway, for the backend
-	answers *answers
-	rates   struct{ requests, enqueued rates }
-	settles atomic.Int64 // how often clients have settled jobs
-	pauses  pauses
+	queue      queue.Queue
+	options    Options
+	tokens     []knownToken
+	mux        *http.ServeMux
+	name       string // of this gateway, for the backend
+	answers    *answers
+	reassigner queue.Reassigner // nil: the backend is none
+	rates      struct{ requests, enqueued rates }
+	settles    atomic.Int64 // how often clients have settled jobs
+	pauses     pauses
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -108,6 +109,7 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 		queue: q, options: o, tokens: tokens, mux: http.NewServeMux(), name: "gateway-" + rand.Text(), answers: newAnswers(),
 		groups: make(map[string]*group), lookouts: make(map[string]*lookout),
 	}
+	h.reassigner, _ = queue.As[queue.Reassigner](q)
 	h.rates.requests.perSecond, h.rates.enqueued.perSecond = o.MaxRequests, o.MaxEnqueued
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.draining, h.drain = context.WithCancel(h.ctx)

@@ -14,14 +14,14 @@ import (
 
 // A group is the clients that want jobs of the same queues and kinds. Its problem: a thousand
 // workers that each claim, find nothing and sleep would send the database a thousand claims for each
-// job. Its rule: one loop claims for the clients in the order in which they came, each under the
-// name of its own worker. A claim that comes back empty is the answer for all clients that came
-// before it began. Then the loop announces that it sleeps, claims once more, and sleeps until the
+// job. Its rule: one loop claims for all clients at once, and shares the jobs out in the order in
+// which the clients came (batch.go). A claim that comes back empty is the answer for all clients that
+// came before it began. Then the loop announces that it sleeps, claims once more, and sleeps until the
 // backend wakes it, the next job is due, or Poll has passed: as a single worker does. So while
 // nothing is due, clients that wait cost nothing. A client that comes while the loop sleeps makes no
 // claim either, if it can wait: the loop would have been woken for a due job.
 //
-// Shown by: TestIdleClients, TestOrderOfClients.
+// Shown by: TestIdleClients, TestBusyClients, TestOrderOfClients.
 type group struct {
 	h       *Handler
 	lookout *lookout
@@ -32,7 +32,8 @@ type group struct {
 	arrivals  int       // how many clients have joined
 	isRunning bool      // run is running
 	signal    chan struct{}
-	emptyAt   time.Time // when the last claim that came back empty began
+	claimedAt time.Time // when the last claim that came back empty began
+	emptyAt   time.Time // when the last one began that says that no job was due
 	emptyIn   int       // the announcement that was valid then; 0: none was
 	settles   int64     // how often clients had settled jobs then
 
@@ -49,7 +50,7 @@ type client struct {
 	canWait   bool        // it is answered when there is a job; else after the next empty claim
 	answer    chan claims // gets one answer
 	arrival   int         // its number among the clients of the group
-	isServed  bool        // a claim for it is under way
+	isServed  bool        // a claim for it is under way, maybe together with others
 	isLeaving bool        // it wants an answer as soon as that claim has returned
 }
 
@@ -201,50 +202,29 @@ func (g *group) run() {
 		g.sleep()
 	}
 	for {
-		c, begun := g.first()
-		if c == nil {
+		b := g.next()
+		if b == nil {
 			return
 		}
 		if g.h.isDraining() {
 			g.refuseAll()
 			continue
 		}
-		jobs, err := g.claim(c.req)
+		jobs, err := g.claim(b.request())
 		switch {
 		case err != nil:
-			g.fail(c, begun, err)
+			g.fail(b, err)
 		case len(jobs) > 0:
-			g.deliver(c, jobs)
-		default:
-			g.noteEmpty(c, begun)
+			if g.deliver(b, g.h.assign(b, jobs)) {
+				g.gather(b.at)
+			}
+		case g.noteEmpty(b):
 			g.sleep()
 		}
 	}
 }
 
-// moment is what was true when a claim began.
-type moment struct {
-	at           time.Time
-	arrivals     int   // how many clients had joined
-	wakes        int   // how often the group had been woken
-	announcement int   // the one that was valid
-	settles      int64 // how often clients had settled jobs
-}
-
-// first returns the client to claim for, and what is true now. If there is no client, the loop ends.
-func (g *group) first() (c *client, now moment) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.clients) == 0 {
-		g.isRunning = false
-		return nil, now
-	}
-	c = g.clients[0]
-	c.isServed = true
-	return c, moment{time.Now(), g.arrivals, g.wakes, g.lookout.announcement(), g.h.settles.Load()}
-}
-
-// claim claims for a client, without the kinds that are paused.
+// claim claims for clients, without the kinds that are paused.
 func (g *group) claim(req queue.ClaimRequest) ([]*queue.Job, error) {
 	kinds, isPaused, err := g.h.unpaused(req.Kinds)
 	if isPaused || err != nil {
@@ -256,50 +236,71 @@ func (g *group) claim(req queue.ClaimRequest) ([]*queue.Job, error) {
 	return g.h.queue.Claim(ctx, req)
 }
 
-// deliver gives jobs to the first client.
-func (g *group) deliver(c *client, jobs []*queue.Job) {
+// deliver gives each client of a batch its share of the jobs. It reports whether clients are left
+// that wait.
+func (g *group) deliver(b *batch, shares [][]*queue.Job) (isShort bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.emptyIn = 0
-	g.clients = g.clients[1:]
-	c.answer <- claims{jobs: jobs}
+	answers := make(map[*client]claims, len(b.clients))
+	for i, c := range b.clients {
+		if len(shares[i]) > 0 {
+			answers[c] = claims{jobs: shares[i]}
+		}
+	}
+	g.answerIf(func(c *client) (claims, bool) { got, ok := answers[c]; return got, ok })
+	g.endBatch(b)
 	g.wakeNext()
+	return len(answers) < len(b.clients)
 }
 
 // fail gives the error of a claim to all clients that had come when it began: those that can wait
-// would fail as well. That a payload was not read in time is told only to the client whose claim it
-// was: its job is released, and the claims of the others go on.
-func (g *group) fail(served *client, begun moment, err error) {
+// would fail as well. That a payload was not read in time is told only to the first client of the
+// batch: its job is released, and the claims of the others go on.
+func (g *group) fail(b *batch, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, isSlow := errors.AsType[*queue.SlowError](err); isSlow {
-		g.answerIf(claims{err: err}, func(c *client) bool { return c == served })
-		return
-	}
-	g.answerIf(claims{err: err}, func(c *client) bool { return c.arrival <= begun.arrivals })
+	_, isSlow := errors.AsType[*queue.SlowError](err)
+	g.answerIf(func(c *client) (claims, bool) {
+		return claims{err: err}, c == b.clients[0] || !isSlow && c.arrival <= b.arrivals
+	})
+	g.endBatch(b)
 }
 
 // noteEmpty notes that a claim came back empty. It is the answer for the clients that had come when
-// it began and cannot wait.
-func (g *group) noteEmpty(served *client, begun moment) {
+// it began and cannot wait, and reports whether the loop may sleep. A claim for clients without a
+// free slot says nothing about the others: a rule may have kept it from claiming.
+func (g *group) noteEmpty(b *batch) (maySleep bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	served.isServed = false
-	g.emptyAt, g.emptyIn, g.settles = begun.at, begun.announcement, begun.settles
-	if g.wakes == begun.wakes {
+	defer g.endBatch(b)
+	g.claimedAt = b.at
+	if g.wakes == b.wakes {
 		g.isWoken, g.isOwed = false, false
 	}
-	g.answerIf(claims{}, func(c *client) bool { return c.arrival <= begun.arrivals && (!c.canWait || c.isLeaving) })
+	if !b.hasFreeSlot() {
+		g.answerIf(func(c *client) (claims, bool) { return claims{}, c.isServed && !c.canWait })
+		isFree := func(c *client) bool { return c.freeSlots() > 0 }
+		i := slices.IndexFunc(g.clients, isFree)
+		if i > 0 { // the next claim is for that client
+			g.clients = append(g.clients[i:len(g.clients):len(g.clients)], g.clients[:i]...)
+		}
+		return i < 0
+	}
+	g.emptyAt, g.emptyIn, g.settles = b.at, b.announcement, b.settles
+	g.answerIf(func(c *client) (claims, bool) { return claims{}, c.arrival <= b.arrivals && !c.canWait })
+	return true
 }
 
-// answerIf gives an answer to the clients for which isMeant returns true. The caller holds g.mu.
-func (g *group) answerIf(answer claims, isMeant func(*client) bool) {
+// answerIf removes the clients for which answer returns true, and gives them what it returns. The
+// caller holds g.mu.
+func (g *group) answerIf(answer func(*client) (claims, bool)) {
 	g.clients = slices.DeleteFunc(g.clients, func(c *client) bool {
-		if !isMeant(c) {
-			return false
+		got, ok := answer(c)
+		if ok {
+			c.answer <- got
 		}
-		c.answer <- answer
-		return true
+		return ok
 	})
 }
 
@@ -307,7 +308,7 @@ func (g *group) answerIf(answer claims, isMeant func(*client) bool) {
 func (g *group) refuseAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.answerIf(claims{err: errDraining}, func(*client) bool { return true })
+	g.answerIf(func(*client) (claims, bool) { return claims{err: errDraining}, true })
 }
 
 // sleep returns when a claim may find a job, or when a client cannot wait. It returns at once, after
@@ -338,7 +339,7 @@ func (g *group) sleep() {
 func (g *group) nextPoll() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.emptyAt.Add(g.lookout.poll())
+	return g.claimedAt.Add(g.lookout.poll())
 }
 
 // hasImpatient reports whether a client cannot wait, or whether there is none.

@@ -118,9 +118,12 @@ type counting struct {
 	claims   atomic.Int64
 	failing  atomic.Int64 // how many calls of Sleep are to fail
 	reclaims atomic.Int64
-	err      error  // of each claim, if not nil
-	before   func() // called before each claim, if not nil
-	after    func() // called after each claim, before it returns, if not nil
+	moves    atomic.Int64 // calls of Reassign
+	left     bool         // Reassign is to fail
+	err      error        // of each claim, if not nil
+	before   func()       // called before each claim, if not nil
+	found    func()       // called after each claim that finds jobs, if not nil
+	after    func()       // called after each claim, before it returns, if not nil
 }
 
 func newCounting() *counting { return &counting{Queue: memory.New(memory.Options{})} }
@@ -135,6 +138,9 @@ func (c *counting) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 		return nil, c.err
 	}
 	jobs, err := c.Queue.Claim(ctx, req)
+	if c.found != nil && len(jobs) > 0 {
+		c.found()
+	}
 	if c.after != nil {
 		c.after()
 	}
@@ -147,6 +153,15 @@ func (c *counting) Sleep(ctx context.Context, worker string, queues []string) (t
 		return 0, errors.New("no connection")
 	}
 	return c.Queue.Sleep(ctx, worker, queues)
+}
+
+func (c *counting) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) ([]*queue.Job, error) {
+	c.calls.Add(1)
+	c.moves.Add(1)
+	if c.left {
+		return nil, errors.New("no connection")
+	}
+	return c.Queue.Reassign(ctx, workers, jobs...)
 }
 
 func (c *counting) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {

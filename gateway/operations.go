@@ -165,7 +165,7 @@ func (h *Handler) enter() (leave func(), err error) {
 	}, nil
 }
 
-// release gives jobs back that their client did not get. Their runs do not count as attempts. If
+// release gives jobs back that no client has got. Their runs do not count as attempts. If
 // this fails, they are reclaimed when their leases have expired.
 func (h *Handler) release(jobs []*queue.Job) {
 	if len(jobs) == 0 {
@@ -178,7 +178,7 @@ func (h *Handler) release(jobs []*queue.Job) {
 	ctx, cancel := h.callContext()
 	defer cancel()
 	if _, err := h.queue.Settle(ctx, nil, outcomes...); err != nil {
-		h.options.Logger.Warn("errand: gateway: jobs of a client that has hung up not released; they run again when their leases have expired",
+		h.options.Logger.Warn("errand: gateway: claimed jobs without a client not released; they run again when their leases have expired",
 			"jobs", len(jobs), "worker", jobs[0].Worker, "error", err)
 	}
 }

@@ -209,6 +209,18 @@ type Reclaimer interface {
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }
 
+// Reassigner is a backend that can give claimed jobs to other workers, for a program that claims for
+// many workers at once, as a gateway does.
+type Reassigner interface {
+	// Reassign makes workers[i] the holder of jobs[i] instead of its Worker, and sets its Worker to
+	// that. The fences and the leases stay. It returns the jobs for which it has not done so: their
+	// Worker does not hold them, or a transaction has locked them. After an error it is not known who
+	// holds the jobs, and no Worker is changed. It does not wait for locked jobs. A worker's name that
+	// [ClaimRequest] does not allow is an [*InvalidError], and so are more or fewer names than jobs. It
+	// may be called concurrently.
+	Reassign(ctx context.Context, workers []string, jobs ...*Job) (left []*Job, err error)
+}
+
 // TxClaimer is a backend that can claim a job without a lease, in the transaction that does the
 // work.
 type TxClaimer interface {

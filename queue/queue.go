@@ -155,6 +155,23 @@ const defaultClaimBytes = 16 << 20
 // MaxBytes returns Bytes, or 16 MiB if Bytes is 0.
 func (r ClaimRequest) MaxBytes() int { return cmp.Or(r.Bytes, defaultClaimBytes) }
 
+// CheckReassign returns an [*InvalidError] for what [Reassigner] does not accept. Backends call it
+// first.
+func CheckReassign(workers []string, jobs []*Job) error {
+	if len(workers) != len(jobs) {
+		return invalid("Workers", "%d names for %d jobs: one for each", len(workers), len(jobs))
+	}
+	for i, job := range jobs {
+		if job == nil {
+			return invalid("Job", "nil")
+		}
+		if err := checkName("Workers", workers[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxLease keeps the sum of a time and a lease within the range of every clock.
 const maxLease = 365 * 24 * time.Hour
 

@@ -1,6 +1,9 @@
 package backendtest
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +18,8 @@ var leaseCases = []testCase{
 	{"the limit of a reclaim", hasReclaimer, testReclaimLimit},
 	{"reclaimed at the last attempt", hasReclaimer, testReclaimDead},
 	{"reclaim frees the key of a dead job", hasReclaimer, testReclaimFreesKey},
+	{"claimed jobs are given to other workers", hasReassigner, testReassign},
+	{"jobs that are not held are given to nobody", hasReassigner, testReassignNotHeld},
 	{"the record of a lease", hasInspector, testLeaseRecord},
 }
 
@@ -163,5 +168,51 @@ func wantLease(t *testing.T, when string, rec queue.Record, want time.Duration) 
 	t.Helper()
 	if got := rec.LeaseEnds.Sub(rec.LockedAt); (got - want).Abs() > time.Millisecond {
 		t.Errorf("lease of a job when %s: got %v from LockedAt to LeaseEnds, want %v", when, got, want)
+	}
+}
+
+func reassigner(h Harness) queue.Reassigner {
+	r, _ := queue.As[queue.Reassigner](h.Queue)
+	return r
+}
+
+func testReassign(t *testing.T, h Harness) {
+	enqueue(t, h, newJobs(5, nil)...)
+	held := claimAll(t, h, 5)
+	before := *held[1]
+	left, err := reassigner(h).Reassign(t.Context(), []string{"u", "v", "u", held[3].Worker}, held[3], held[1], held[0], held[2])
+	if err != nil || len(left) != 0 {
+		t.Fatalf("Reassign of held jobs: left %v, error %v; want none", ids(left), err)
+	}
+	for i, want := range []string{"u", "v", before.Worker, "u", before.Worker} {
+		if got := held[i]; got.Worker != want || got.Fence != before.Fence {
+			t.Errorf("job %d after Reassign: worker %q, fence %d; want %q and %d as before", i, got.Worker, got.Fence, want, before.Fence)
+		}
+	}
+	wantLost(t, h, "the name of the worker before", &before)
+	wantHeld(t, h, "by the workers that hold the jobs now", held...)
+	settle(t, h, outcomes(queue.Done, held...)...)
+}
+
+func testReassignNotHeld(t *testing.T, h Harness) {
+	enqueue(t, h, newJobs(4, nil)...)
+	held := claimAll(t, h, 4)
+	settle(t, h, queue.Outcome{Job: held[0]})
+	stale, strange := *held[1], *held[2]
+	stale.Fence--
+	strange.Worker = "strange"
+	want := []*queue.Job{held[0], &stale, &strange}
+	left, err := reassigner(h).Reassign(t.Context(), []string{"v", "v", "v", "v"}, append(want, held[3])...)
+	slices.SortFunc(left, func(a, b *queue.Job) int { return cmp.Compare(a.ID, b.ID) })
+	if err != nil || !slices.Equal(left, want) {
+		t.Errorf("Reassign of jobs that are not held, and one that is: left %v, error %v; want %v", ids(left), err, ids(want))
+	}
+	if stale.Worker != held[1].Worker || strange.Worker != "strange" || held[3].Worker != "v" {
+		t.Errorf("after Reassign: workers %q, %q and %q; want only the last one changed", stale.Worker, strange.Worker, held[3].Worker)
+	}
+	wantHeld(t, h, "of the jobs whose holder has not changed, and of one whose has", held[1:]...)
+	for _, workers := range [][]string{{}, {"v", "v"}, {""}, {"a\nb"}} {
+		_, err := reassigner(h).Reassign(t.Context(), workers, held[1])
+		wantInvalid(t, fmt.Sprintf("Reassign of one job to %q", workers), err, "Workers")
 	}
 }

@@ -66,6 +66,7 @@ const (
 	holds // the harness can hold a job
 	hasPruner
 	hasReclaimer
+	hasReassigner
 	hasTxClaimer
 	hasTxBeginner
 	hasResults
@@ -84,7 +85,7 @@ var capabilityNames = []struct {
 	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasTxClaimer, "TxClaimer"},
+	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {canRewind, "Rewind"},
 }
@@ -112,6 +113,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(h.Hold != nil, holds)
 	add(can[queue.Pruner](h), hasPruner)
 	add(can[queue.Reclaimer](h), hasReclaimer)
+	add(can[queue.Reassigner](h), hasReassigner)
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
 	add(can[queue.TxBeginner](h), hasTxBeginner)
 	add(can[queue.ResultKeeper](h), hasResults)

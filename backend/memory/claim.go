@@ -133,6 +133,27 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 	return lost, asked, nil
 }
 
+// Reassign implements [queue.Reassigner].
+func (q *Queue) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
+	if err := queue.CheckReassign(workers, jobs); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed("reassign", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, j := range jobs {
+		r := q.rows[j.ID]
+		if r == nil || r.tx != nil || !holds(&r.committed, j) {
+			left = append(left, j)
+			continue
+		}
+		r.committed.Worker, j.Worker = workers[i], workers[i]
+	}
+	return left, nil
+}
+
 // Reclaim implements [queue.Reclaimer].
 func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	if limit < 1 {

@@ -53,6 +53,31 @@ func (b *Backend) extendHeld(ctx context.Context, held sqlkit.Held[*queue.Job], 
 	return lost, asked, err
 }
 
+// Reassign implements [queue.Reassigner] with sql/reassign.sql, one statement for the jobs of each
+// holder. If one fails, no Worker is changed.
+func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
+	const operation = "reassign"
+	if err := queue.CheckReassign(workers, jobs); err != nil {
+		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
+	}
+	all := sqlkit.ReassignedOf(workers, jobs)
+	groups, left := sqlkit.ByWorker(all, func(r sqlkit.Reassigned) *queue.Job { return r.Job })
+	for _, held := range groups {
+		ids, fences := arraysOf(held)
+		var to array
+		for _, r := range held.Items {
+			to.string(r.To)
+		}
+		done, err := b.queryIDs(ctx, operation, nil, b.sql.reassign, ids, fences, held.Worker, to.String())
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, held.Without(done)...)
+	}
+	sqlkit.Apply(all, left)
+	return left, nil
+}
+
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {

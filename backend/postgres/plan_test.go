@@ -79,6 +79,7 @@ func TestPlans(t *testing.T) {
 			{"settle_done", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"settle_drop", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "true"}},
 			{"extend", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "1000000"}},
+			{"reassign", "jobs_pkey", []string{"'{1,2}'", "'{1,1}'", "'w'", "'{v,w}'"}},
 			{"sleep", "jobs_pending_idx", []string{"'{default}'", "'w'", "1", "true"}},
 			{"backlog", "jobs_pending_idx", nil},
 			{"list", "jobs_running_idx", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "false", "600000000", "NULL", "0", "NULL", "NULL", "NULL", "NULL", "true"}},

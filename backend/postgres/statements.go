@@ -62,7 +62,7 @@ func loadEnqueue(load loader) enqueueStatements {
 // claimStatements claim jobs, and hold them.
 type claimStatements struct {
 	claim, claimTx, claimOrdered, orderedQueues, resume, releaseUnanswered, probe string
-	priorities, transactions, extend, reclaim                                     string
+	priorities, transactions, extend, reassign, reclaim                           string
 }
 
 func loadClaim(load loader) claimStatements {
@@ -77,6 +77,7 @@ func loadClaim(load loader) claimStatements {
 		priorities:        load("priorities"),
 		transactions:      load("transactions"),
 		extend:            load("extend"),
+		reassign:          load("reassign"),
 		reclaim:           load("reclaim"),
 	}
 }

@@ -239,6 +239,42 @@ func extendClaim(ctx context.Context, db queue.DB, query string, args ...any) (h
 	return held, asked, err
 }
 
+// Reassign implements [queue.Reassigner] with sql/reassign.sql: in one transaction, one statement for
+// each claim that the jobs come from, and each worker that is to hold some of them.
+func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
+	const operation = "reassign"
+	if err := queue.CheckReassign(workers, jobs); err != nil {
+		return nil, fmt.Errorf("sqlite: %s: %w", operation, err)
+	}
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	all := sqlkit.ReassignedOf(workers, jobs)
+	groups, stale := byClaim(all, func(r sqlkit.Reassigned) *queue.Job { return r.Job })
+	err = b.write(ctx, operation, func(ctx context.Context, db queue.DB) error {
+		left = slices.Clone(stale)
+		for _, g := range groups {
+			for len(g.Items) > 0 {
+				to := g.Items[0].To
+				same, others := g.Split(func(r sqlkit.Reassigned) bool { return r.To == to })
+				part := claimed[sqlkit.Reassigned]{same, g.fence}
+				done, err := queryIDs(ctx, db, b.sql.reassign, idsOf(part), g.fence, g.Worker, to)
+				if err != nil {
+					return err
+				}
+				left = append(left, same.Without(done)...)
+				g.Held = others
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	sqlkit.Apply(all, left)
+	return left, nil
+}
+
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. If no lease has expired, it only
 // reads.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {

@@ -54,7 +54,7 @@ func TestPlans(t *testing.T) {
 				"due": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at<?)", "due_beyond": "errand_jobs_pending (queue=? AND priority>?)",
 				"next_priority": "errand_jobs_pending (queue=? AND priority>?)", "sleep": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at>?)",
 				"backlog": "errand_jobs_pending (queue=? AND priority=?)", "count_few": "errand_jobs_pending (queue=?)",
-				"extend": "errand_jobs_running (id=?)", "settle_done": "errand_jobs_running (id=?)", "settle_drop": "errand_jobs_running (id=?)",
+				"extend": "errand_jobs_running (id=?)", "reassign": "errand_jobs_running (id=?)", "settle_done": "errand_jobs_running (id=?)", "settle_drop": "errand_jobs_running (id=?)",
 				"settle": "errand_jobs_running (id=?)", "take": "errand_jobs_pending (queue=? AND priority=? AND scheduled_at=? AND rowid=?)", "reclaim": "errand_jobs_running (id=?)", "expired": "errand_jobs_running",
 				"redrive": "PRIMARY KEY (rowid", "delete": "PRIMARY KEY (rowid", "edit": "PRIMARY KEY (rowid", "cancel": "PRIMARY KEY (rowid", "choose": "errand_jobs_pending", "live": "errand_jobs_key (queue=? AND job_key=?)", "give_up": "errand_jobs_key (queue=? AND job_key=?)",
 				"prune": "PRIMARY KEY (rowid=?)", "archive": "PRIMARY KEY (rowid=?)", "old": "PRIMARY KEY (rowid>?)",

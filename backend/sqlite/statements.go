@@ -65,7 +65,7 @@ func loadEnqueue(load loader) enqueueStatements {
 // claimStatements claim jobs, and hold them.
 type claimStatements struct {
 	fence, nextPriority, due, dueBeyond, groups, heads, take, complete, resume string
-	extend, expired, reclaim                                                   string
+	extend, reassign, expired, reclaim                                         string
 }
 
 func loadClaim(load loader) claimStatements {
@@ -80,6 +80,7 @@ func loadClaim(load loader) claimStatements {
 		complete:     load("complete"),
 		resume:       load("resume"),
 		extend:       load("extend"),
+		reassign:     load("reassign"),
 		expired:      load("expired"),
 		reclaim:      load("reclaim"),
 	}
