@@ -15,6 +15,10 @@ func outcomeOf(o wire.Outcome) (queue.Outcome, error) {
 		return out, err
 	}
 	switch {
+	case o.Delay != nil && *o.Delay < 0:
+		return out, invalid("delay_ns", "%v: at least 0", *o.Delay)
+	case o.Attempt < 0:
+		return out, invalid("attempt", "%d: at least 0", o.Attempt)
 	case o.Delay != nil:
 		out.Delay = *o.Delay
 	case out.Action == queue.Retry:

@@ -6,13 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"os"
 	"path"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -133,23 +133,22 @@ func (q *request) answer(r route) (any, error) {
 	return r.serve(q)
 }
 
-// read decodes the body into v. An unknown field is an error: it may be a misspelt one. The body has
-// to arrive by the deadline that ServeHTTP has set. It stays set if the body has not been read to its
-// end, because the server then reads the rest before it answers.
+// read decodes the body into v, which points to a struct. The body has to arrive by the deadline that
+// ServeHTTP has set. It stays set if the body has not been read to its end, because the server then
+// reads the rest before it answers.
 func (q *request) read(v any) error {
-	d := json.NewDecoder(&lists{Reader: q.Body, most: max(q.h.options.MaxJobs, maxNames)})
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
-	if err == nil {
-		if _, err = d.Token(); errors.Is(err, io.EOF) {
-			_ = http.NewResponseController(q.w).SetReadDeadline(time.Time{}) // the client may wait for long now
-			return nil
-		}
-		if err == nil {
-			err = errors.New("the body has more than one JSON value")
-		}
+	text, err := io.ReadAll(&lists{Reader: q.Body, most: max(q.h.options.MaxJobs, maxNames)})
+	if err != nil {
+		return q.unreadable(err)
 	}
-	return q.unreadable(err)
+	_ = http.NewResponseController(q.w).SetReadDeadline(time.Time{}) // the client may wait for long now
+	if err := checkBody(text, reflect.TypeOf(v).Elem()); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return failed(wire.CodeMalformed, "the body is not of this request: see /openapi.json")
+	}
+	return nil
 }
 
 // maxEcho is how much of what a client has sent an error repeats, in characters.
@@ -168,15 +167,7 @@ func (q *request) unreadable(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return failed(wire.CodeMalformed, "the body has not arrived within %v", transferTimeout)
 	}
-	e := failed(wire.CodeMalformed, "%.200s", strings.TrimPrefix(err.Error(), "json: "))
-	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		e.Field = t.Field
-		e.Message = fmt.Sprintf("%s: a JSON %.*s where %v is expected", t.Field, maxEcho, t.Value, t.Type)
-	} else if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
-		e.Field = fmt.Sprintf("%.*s", maxEcho, strings.Trim(name, `"`))
-		e.Message = "unknown field " + e.Field
-	}
-	return e
+	return failed(wire.CodeMalformed, "the body has ended early")
 }
 
 // checkLength returns an error if a list of the request has too many elements, or none.

@@ -98,7 +98,7 @@ func payloadTooLarge(err error) error {
 	if code == programLimitExceeded ||
 		code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") ||
 		code == checkViolation && strings.Contains(err.Error(), "jobs_values_check") {
-		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb: " + err.Error(), Err: err}
+		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb", Err: err}
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !sqliteerr.IsBusy(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
 	case sqliteerr.IsTooLong(err):
-		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row: " + err.Error(), Err: err}
+		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row", Err: err}
 	}
 	return err
 }

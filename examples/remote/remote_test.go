@@ -5,10 +5,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +49,12 @@ func TestFrozen(t *testing.T) {
 // TestInterrupted: a worker that gets the SIGINT of Ctrl-C settles what it runs, and ends in order.
 func TestInterrupted(t *testing.T) {
 	inEachLanguage(t, testInterrupted)
+}
+
+// TestRefused: a worker whose outcome the gateway refuses logs that, and goes on working. The job runs
+// again.
+func TestRefused(t *testing.T) {
+	inEachLanguage(t, testRefused)
 }
 
 // inEachLanguage runs a test with the command of each worker. The worker is killed after a minute.
@@ -107,6 +119,33 @@ func testInterrupted(t *testing.T, cmd *exec.Cmd) {
 	if r, _, err := inspector.Job(t.Context(), job.ID); err != nil || r.Status == queue.StatusRunning {
 		t.Errorf("the job is %s, error %v; want it settled", r.Status, err)
 	}
+}
+
+func testRefused(t *testing.T, cmd *exec.Cmd) {
+	job := CountWords.New(Text{Text: "one two", MS: 1})
+	q, target := openQueue(t, job)
+	behind, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused atomic.Bool
+	gateway := httputil.NewSingleHostReverseProxy(behind)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/settle" && refused.CompareAndSwap(false, true) {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error": {"code": "invalid", "message": "refused by the test"}}`)
+			return
+		}
+		gateway.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.CloseClientConnections) // the worker may still wait for jobs
+	lines := start(t, cmd, proxy.URL)
+	for lines.Scan() && !strings.Contains(lines.Text(), "refused by the test") {
+	}
+	if !strings.Contains(lines.Text(), "refused by the test") {
+		t.Errorf("the last line of the worker: %q, want the refusal", lines.Text())
+	}
+	awaitJob(t, q, job.ID, func(r queue.Record) bool { return r.Status == queue.StatusCompleted && r.Attempt == 2 })
 }
 
 func testFrozen(t *testing.T, cmd *exec.Cmd) {

@@ -31,13 +31,16 @@ async function call(path, body, { seconds = 10, until = Infinity, hangUp } = {})
     const abort = () => late.abort();
     const timer = setTimeout(abort, seconds * 1000);
     hangUp?.addEventListener("abort", abort);
+    let pause = 0.2;
     try {
       const request = { method: "POST", headers, body: JSON.stringify(body), signal: late.signal };
       const answer = await fetch(`${gateway}/v1/${path}`, request);
+      if (answer.status === 429) pause = Number(answer.headers.get("retry-after") ?? 1);
       const value = await answer.json();
       if (answer.ok) return value;
       if (answer.status < 500 && answer.status !== 429) { // it would be so again
-        console.error(worker, value.error);
+        console.log(worker, path, value.error);
+        if (path === "settle") return { lost: [] }; // only this job is lost here: it runs again
         process.exit(1);
       }
     } catch {
@@ -47,7 +50,7 @@ async function call(path, body, { seconds = 10, until = Infinity, hangUp } = {})
       hangUp?.removeEventListener("abort", abort);
     }
     if (gateways[0] === gateway) gateways.push(gateways.shift());
-    await sleep(200);
+    await sleep(pause * 1000);
   }
   return null;
 }

@@ -27,18 +27,23 @@ def call(path, body, timeout=10, until=float("inf")):
         gateway = GATEWAYS[0]
         request = urllib.request.Request(gateway + "/v1/" + path, json.dumps(body).encode(), {
             "Authorization": "Bearer " + TOKEN, "Content-Type": "application/json"})
+        pause = 0.2
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as err:
-            if err.code < 500 and err.code != 429:  # it would be so again
+            if err.code == 429:
+                pause = float(err.headers.get("Retry-After", 1))
+            elif err.code < 500:  # it would be so again
                 print(f"{WORKER}: {path}: {err.read().decode()}", flush=True)
+                if path == "settle":  # only this job is lost to this worker: it runs again
+                    return {"lost": []}
                 os._exit(1)
         except (OSError, ValueError, http.client.HTTPException):
             pass  # cut off, slow, or half an answer
         if GATEWAYS[0] == gateway:
             GATEWAYS.append(GATEWAYS.pop(0))
-        time.sleep(0.2)
+        time.sleep(pause)
 
 
 def work():
