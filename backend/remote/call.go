@@ -51,15 +51,18 @@ func (q *Queue) do(ctx context.Context, c call) error {
 // inTurn calls ask for one gateway after the other, until it succeeds or says that no other gateway
 // is to be asked.
 func (q *Queue) inTurn(ctx context.Context, operation string, ask func(*gateway) (sent, error)) (err error) {
-	first := int(q.first.Load())
-	for i := range q.gateways {
-		n := (first + i) % len(q.gateways)
+	for _, n := range q.order(time.Now()) {
 		var outcome sent
 		if outcome, err = ask(q.gateways[n]); err == nil {
+			q.gateways[n].noteAnswer()
 			return nil
 		}
 		if outcome == refused {
+			q.gateways[n].noteAnswer()
 			break
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			q.gateways[n].noteSilence(time.Now().Add(silentTimeouts * q.options.Timeout))
 		}
 		if !errors.Is(ctx.Err(), context.Canceled) { // else the caller has given up, not the gateway
 			q.first.CompareAndSwap(int64(n), int64((n+1)%len(q.gateways)))

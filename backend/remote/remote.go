@@ -58,6 +58,8 @@ var _ interface {
 type gateway struct {
 	url   string
 	named atomic.Value // a string: as the gateway has named itself in its last answer
+
+	silent atomic.Int64 // until when it is asked last, in nanoseconds since 1970; 0: it is not
 }
 
 // name returns the gateway's name, or "" before its first answer.
@@ -67,7 +69,8 @@ func (g *gateway) name() string {
 }
 
 // New returns a queue behind the gateways with these URLs, of which each has the same jobs. Requests
-// go to one of them for as long as it answers, and then to the next. The error is a
+// go to one of them for as long as it answers, and then to the next. One that has not answered in
+// time is asked last for a while. The error is a
 // [*queue.InvalidError] if there is no URL, or one that is not of http or https. New does not
 // connect.
 func New(urls []string, o Options) (*Queue, error) {

@@ -250,6 +250,39 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
+// TestSilentGateway: a gateway that has not answered in time is asked last. So if one connection to the
+// other gateway breaks, only the call that used it waits for the silent one.
+func TestSilentGateway(t *testing.T) {
+	arrived := make(chan struct{}, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	url, f := serveFaulty(t, memory.New(memory.Options{}))
+	q := connect(t, s.URL, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := q.Check(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("call of a silent gateway: got %v", err)
+	}
+	<-arrived
+	f.loses.Store(1)
+	ctx, cancel = context.WithCancel(t.Context())
+	checked := make(chan error)
+	go func() { checked <- q.Check(ctx) }()
+	<-arrived // its answer was lost, so it asks the silent gateway
+	next, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	if err := q.Check(next); err != nil || len(arrived) > 0 {
+		t.Errorf("next call: %v, and %d more requests to the silent gateway, want none", err, len(arrived))
+	}
+	cancel()
+	if err := <-checked; !errors.Is(err, context.Canceled) {
+		t.Errorf("call whose answer was lost: got %v", err)
+	}
+}
+
 // TestRefusals: what a gateway refuses is an error of package queue where there is one.
 func TestRefusals(t *testing.T) {
 	m := memory.New(memory.Options{MaxPayload: 10})
