@@ -66,9 +66,13 @@ func child(role, driver, path string, args []string) error {
 	if err != nil {
 		return err
 	}
+	lease, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
 	enqueued := make(chan error, 1)
 	go func() { enqueued <- sell(ctx, db, q, jobs) }()
-	if err := work(ctx, db, q); err != nil {
+	if err := work(ctx, db, q, lease); err != nil {
 		return err
 	}
 	return <-enqueued
@@ -110,7 +114,7 @@ func sellOne(ctx context.Context, db *sql.DB, q *sqlite.Backend, job *queue.Job)
 
 // work runs jobs whose effect is a row. A warning that leases have run out is what a killed process
 // leaves behind; errors, of the worker's calls or of the handler, there are none.
-func work(ctx context.Context, db *sql.DB, q *sqlite.Backend) error {
+func work(ctx context.Context, db *sql.DB, q *sqlite.Backend, lease time.Duration) error {
 	handler := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		_, err := db.ExecContext(ctx, `INSERT INTO effects (job) VALUES (?1)`, job.ID)
 		if err != nil && ctx.Err() == nil {
@@ -119,7 +123,7 @@ func work(ctx context.Context, db *sql.DB, q *sqlite.Backend) error {
 		return err
 	})
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return queue.Worker{Backend: q, Handler: handler, Concurrency: 4, Lease: 2 * time.Second, Logger: log}.Run(ctx)
+	return queue.Worker{Backend: q, Handler: handler, Concurrency: 4, Lease: lease, Logger: log}.Run(ctx)
 }
 
 // doze sleeps as a worker does, and says when it sleeps and when it is woken.

@@ -135,10 +135,11 @@ func awaitAll(t *testing.T, q *sqlite.Backend, jobs int) {
 func TestEightProcesses(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		const processes, each = 8, 400
+		const lease = "5m" // none expires, however slow the machine is
 		path, q, count := shop(t, driver)
 		var children []*process
 		for range processes {
-			children = append(children, start(t, "crew", driver, path, fmt.Sprint(each)))
+			children = append(children, start(t, "crew", driver, path, fmt.Sprint(each), lease))
 		}
 		awaitAll(t, q, processes*each)
 		for _, p := range children {
@@ -163,11 +164,11 @@ func TestEightProcesses(t *testing.T) {
 // had been committed is there, and every job ends.
 func TestKill(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
-		const each = 400
+		const each, lease = 400, "2s"
 		path, q, count := shop(t, driver)
 		var children []*process
 		for range 4 {
-			children = append(children, start(t, "crew", driver, path, fmt.Sprint(each)))
+			children = append(children, start(t, "crew", driver, path, fmt.Sprint(each), lease))
 		}
 		acked := make(map[string]bool) // ids of jobs whose commit a process has seen
 		for i, p := range children[:3] {
@@ -179,7 +180,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("after %d processes were killed PRAGMA integrity_check is not ok", i+1)
 			}
 		}
-		last := start(t, "crew", driver, path, "0") // takes over, as a process that was restarted would
+		last := start(t, "crew", driver, path, "0", lease) // takes over, as a process that was restarted would
 		for len(children[3].all()) < each {
 			<-children[3].said
 		}
