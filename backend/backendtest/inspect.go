@@ -17,7 +17,7 @@ var inspectCases = []testCase{
 	{"counts", hasInspector, testCounts},
 	{"one job", hasInspector, testOneJob},
 	{"an ended job", hasInspector, testEndedJob},
-	{"filters", hasInspector, testFilters},
+	{"filters", hasInspector | isInOrder, testFilters},
 	{"expired leases", hasInspector | hasReclaimer, testExpired},
 	{"pages", hasInspector, testPages},
 	{"pruning leaves what is young", hasPruner, testPruneYoung},

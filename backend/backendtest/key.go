@@ -15,7 +15,7 @@ var keyCases = []testCase{
 	{"held by a pending and by a running job", anything, testKeyHeld},
 	{"held while a job waits for its retry", anything, testKeyHeldByRetry},
 	{"free after done and after dead", anything, testKeyFreed},
-	{"within one batch", anything, testKeyInBatch},
+	{"within one batch", isInOrder, testKeyInBatch},
 	{"of each queue", anything, testKeyPerQueue},
 	{"exact", anything, testKeyExact},
 	{"concurrent batches in different orders", anything, testKeyRace},

@@ -10,10 +10,10 @@ import (
 
 var orderCases = []testCase{
 	{"one job of a group at a time, in the order of IDs", anything, testOrder},
-	{"fields of ordered jobs come back", anything, testOrderFields},
-	{"after the other jobs of the queue", anything, testOrderBesideOthers},
+	{"fields of ordered jobs come back", isInOrder, testOrderFields},
+	{"after the other jobs of the queue", isInOrder, testOrderBesideOthers},
 	{"queues do not share groups", anything, testOrderQueues},
-	{"groups take turns", anything, testOrderTurns},
+	{"groups take turns", isInOrder, testOrderTurns},
 	{"a retry blocks its group only", anything, testOrderRetry},
 	{"a released or snoozed job stays first", anything, testOrderRelease},
 	{"a kind that nobody handles blocks its group only", anything, testOrderKinds},
@@ -25,7 +25,7 @@ var orderCases = []testCase{
 	{"a job that a transaction settles", hasTx, testOrderSettledInTx},
 	{"a redrive while a later job runs", hasRedriver, testOrderRedrive},
 	{"a claim in a transaction passes over them", hasTxClaimer, testOrderClaimTx},
-	{"keys", anything, testOrderKeys},
+	{"keys", isInOrder, testOrderKeys},
 	{"an edit of the first job", hasEditor, testOrderEdit},
 	{"the first job is cancelled", hasCanceller, testOrderCancel},
 	{"in a limited queue", hasRuler, testOrderLimited},

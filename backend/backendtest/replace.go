@@ -31,7 +31,7 @@ var replaceCases = []testCase{
 	{"a job that the transaction has claimed", hasTxClaimer, testReplaceClaimTx},
 	{"beside an open replacement", hasTx, testReplaceBeside},
 	{"extending beside an open replacement", hasTx, testExtendBesideReplace},
-	{"an ordered job", anything, testReplaceOrdered},
+	{"an ordered job", isInOrder, testReplaceOrdered},
 	{"replacers beside claimers", hasInspector | isFull, testReplacersBesideClaimers},
 }
 

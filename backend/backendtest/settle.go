@@ -21,7 +21,7 @@ var settleCases = []testCase{
 	{"bad error text", anything, testErrorText},
 	{"two workers in one batch", anything, testTwoWorkers},
 	{"retried and snoozed jobs go behind", anything, testGoBehind},
-	{"released without a delay keeps its place", anything, testKeepPlace},
+	{"released without a delay keeps its place", isInOrder, testKeepPlace},
 	{"nothing to settle or extend", anything, testSettleNothing},
 	{"10,000 in one call", isFull, testLargeBatch},
 }

@@ -39,6 +39,10 @@ type Harness struct {
 	// are enqueued one after the other rise; those of one call rise within each queue, but not from
 	// one queue to another.
 	Partitioned bool
+	// Spread says that each queue is in several partitions, by the Key of a job, by its Group if it is
+	// ordered, or else by turns. Claims keep the order within a partition only, and an ordered job has
+	// no Key. Cases that need the order of a whole queue, or such a Key, are left out.
+	Spread bool
 	// Brief leaves out the cases that take many jobs, many callers or a second. It is for a second
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
 	Brief bool
@@ -77,6 +81,7 @@ const (
 	canRewind
 	isPolling // a Waiter without the means to wake
 	isFull    // the harness is not brief
+	isInOrder // each queue is in one partition
 	anything  = capability(0)
 )
 
@@ -86,7 +91,7 @@ var capabilityNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {canRewind, "Rewind"},
 }
 
@@ -101,6 +106,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(waits && !h.Polls, hasWakeUps)
 	add(waits && h.Polls, isPolling)
 	add(!h.Brief, isFull)
+	add(!h.Spread, isInOrder)
 	add(can[queue.Inspector](h), hasInspector)
 	add(can[queue.Checker](h), hasChecker)
 	add(can[queue.Backlogger](h), hasBacklogger)

@@ -16,7 +16,7 @@ var timesCases = []testCase{
 	{"of a run in a transaction", hasInspector | hasTxClaimer, testTimesInTx},
 	{"running for long", hasInspector, testRunningFor},
 	{"running for nonsense", hasInspector, testRunningForNonsense},
-	{"created and finished between", hasInspector, testBetween},
+	{"created and finished between", hasInspector | isInOrder, testBetween},
 	{"between nonsense", hasInspector, testBetweenNonsense},
 	{"of redrives", hasInspector | hasRedriver, testTimesOfRedrives},
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -55,14 +56,47 @@ func (b *Backend) call(ctx context.Context, function string, p int, args ...stri
 func (b *Backend) callAll(ctx context.Context, function string, partitions []int, args [][]string) []rueidis.RedisResult {
 	results := make([]rueidis.RedisResult, len(partitions))
 	b.send(ctx, function, partitions, args, results, func(rueidis.RedisResult) bool { return true })
-	if !anyOf(results, isMissing) {
-		return results
+	end := time.Now().Add(patience)
+	for pause := firstPause; anyOf(results, isRefused); pause = min(2*pause, longestPause) {
+		if anyOf(results, isMissing) {
+			if err := b.load(ctx); err != nil {
+				return fill(results, rueidis.NewErrorResult(err))
+			}
+		} else if time.Now().After(end) || !sleep(ctx, pause) {
+			return results
+		}
+		b.send(ctx, function, partitions, args, results, isRefused)
 	}
-	if err := b.load(ctx); err != nil {
-		return fill(results, rueidis.NewErrorResult(err))
-	}
-	b.send(ctx, function, partitions, args, results, isMissing)
 	return results
+}
+
+const (
+	// patience is how long a call is repeated that a cluster refuses because a slot moves.
+	patience     = 10 * time.Second
+	firstPause   = 5 * time.Millisecond
+	longestPause = 200 * time.Millisecond
+)
+
+// sleep waits for d, and reports whether ctx has not ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isRefused reports whether a call has not run and may be repeated: the server does not have the
+// function, or its slot moves.
+func isRefused(r rueidis.RedisResult) bool {
+	e, ok := rueidis.IsRedisErr(r.Error())
+	if !ok {
+		return false
+	}
+	_, isMoved := e.IsMoved()
+	_, isAsk := e.IsAsk()
+	return isMoved || isAsk || e.IsTryAgain() || isMissing(r)
 }
 
 // send makes the calls whose results so far are to be replaced.
@@ -75,13 +109,21 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 			of = append(of, i)
 		}
 	}
-	if len(commands) == 1 {
-		results[of[0]] = b.client.Do(ctx, commands[0])
-		return
+	do := b.do
+	if function == "enqueue" && b.opts.Durable > 0 {
+		do = b.doDurably
 	}
-	for i, r := range b.client.DoMulti(ctx, commands...) {
+	for i, r := range do(ctx, commands) {
 		results[of[i]] = r
 	}
+}
+
+// do sends commands at once.
+func (b *Backend) do(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+	if len(commands) == 1 {
+		return []rueidis.RedisResult{b.client.Do(ctx, commands[0])}
+	}
+	return b.client.DoMulti(ctx, commands...)
 }
 
 // onEach calls a function on every partition, with the same arguments.
@@ -150,6 +192,9 @@ func (b *Backend) load(ctx context.Context) error {
 // isUnanswered reports whether a call may have taken effect although it has failed: no server has
 // answered it, and it may have been sent.
 func isUnanswered(err error) bool {
+	if errors.Is(err, errWritten) {
+		return true
+	}
 	if _, ok := rueidis.IsRedisErr(err); ok {
 		return false
 	}

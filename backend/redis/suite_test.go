@@ -33,7 +33,7 @@ func harness(t *testing.T, client rueidis.Client, o redis.Options) backendtest.H
 	o.Retention = forever
 	b := open(t, client, o)
 	return backendtest.Harness{
-		Queue: b, Partitioned: o.Partitions != 1, Brief: o.Partitions != 1,
+		Queue: b, Partitioned: o.Partitions != 1, Spread: o.Spread > 1, Brief: o.Partitions != 1,
 		Hold: func(ctx context.Context, id int64) error { return redis.Hold(ctx, b, id) },
 	}
 }
@@ -45,6 +45,18 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 				return harness(t, redistest.Open(t), redis.Options{Partitions: partitions})
+			})
+		})
+	}
+}
+
+// TestConformanceOnCluster runs the suite on three masters with a replica each: over 8 partitions,
+// with each queue in one of them, and then in three.
+func TestConformanceOnCluster(t *testing.T) {
+	for name, spread := range map[string]int{"spread 1": 1, "spread 3": 3} {
+		t.Run(name, func(t *testing.T) {
+			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+				return harness(t, redistest.OpenCluster(t), redis.Options{Partitions: 8, Spread: spread})
 			})
 		})
 	}

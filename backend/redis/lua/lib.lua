@@ -39,11 +39,21 @@ local function set(text)
   if text ~= '' then return text end
 end
 
+-- checkSlot ends a call that comes while the slot moves to another node of a cluster: some keys are
+-- here, and others there. There a command with a missing key is refused to a function; here one with
+-- two keys of which one is missing. A call must not notice that when it has written half. The client
+-- tries again when the slot has moved.
+local function checkSlot(base)
+  local answer = redis.pcall('EXISTS', base .. '-', base .. '+')
+  if type(answer) == 'table' then error({ err = 'TRYAGAIN the partition moves to another node' }) end
+end
+
 -- open begins a call.
 local function open(keys)
-  local t = redis.call('TIME')
+  local t, base = redis.call('TIME'), string.sub(keys[1], 1, -5)
+  checkSlot(base)
   return {
-    base = string.sub(keys[1], 1, -5), now = t[1] * 1000000 + t[2],
+    base = base, now = t[1] * 1000000 + t[2],
     counts = {}, woken = {}, lines = {}, kinds = {},
   }
 end

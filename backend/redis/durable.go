@@ -1,0 +1,50 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/rueidis"
+)
+
+// errReplicas is why an Enqueue is not known to be durable.
+var errReplicas = errors.New("too few replicas have the jobs in time")
+
+// doDurably sends commands, each with a WAIT behind it, which answers when enough replicas have what
+// was written. Both go over one connection, which must follow no redirection between them: WAIT
+// counts for the writes of its own connection.
+func (b *Backend) doDurably(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+	results := make([]rueidis.RedisResult, len(commands))
+	for i, command := range commands {
+		results[i] = b.doAndWait(ctx, command)
+	}
+	return results
+}
+
+// doAndWait returns the result of a command, or an error if it has succeeded and too few replicas
+// have it.
+func (b *Backend) doAndWait(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
+	err := b.client.Dedicated(func(c rueidis.DedicatedClient) error {
+		wait := c.B().Wait().Numreplicas(int64(b.opts.Durable)).Timeout(b.opts.DurableTimeout.Milliseconds()).Build()
+		both := c.DoMulti(ctx, command, wait)
+		if result = both[0]; result.Error() != nil {
+			return nil
+		}
+		n, err := both[1].AsInt64()
+		if err == nil && n < int64(b.opts.Durable) {
+			err = fmt.Errorf("%w: %d of %d", errReplicas, n, b.opts.Durable)
+		}
+		if err != nil {
+			return fmt.Errorf("wait: %w", errors.Join(err, errWritten))
+		}
+		return nil
+	})
+	if err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	return result
+}
+
+// errWritten marks an error of jobs that the master has written.
+var errWritten = errors.New("the master has written the jobs")
