@@ -105,7 +105,8 @@ func awaitReady(ctx context.Context, nodes []rueidis.Client, masters int) error 
 	})
 }
 
-// do sends a command to one node.
+// do sends a command to one node. Of a text that names its format it returns the text.
 func do(ctx context.Context, c rueidis.Client, words ...string) (string, error) {
-	return c.Do(ctx, c.B().Arbitrary(words...).Build()).ToString()
+	text, err := c.Do(ctx, c.B().Arbitrary(words...).Build()).ToString()
+	return strings.TrimPrefix(text, "txt:"), err
 }

@@ -47,8 +47,8 @@ const stopTimeout = 30 * time.Second
 type process struct {
 	addr string
 	bus  string // the port on which the nodes of a cluster talk
-	dir  string
 
+	log   *os.File // open, so that it can be read after the directory has been removed
 	stdin io.Closer
 	done  chan struct{} // closed when the server has ended and is tidied up
 }
@@ -78,7 +78,11 @@ func run(program string, args []string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	line := append([]string{"-c", script, "sh", dir, program, "--port", port, "--cluster-port", bus, "--logfile", filepath.Join(dir, "log")}, args...)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	line := append([]string{"-c", script, "sh", dir, program, "--port", port, "--cluster-port", bus, "--logfile", log.Name()}, args...)
 	cmd := exec.Command("/bin/sh", line...)
 	cmd.Dir = "/"
 	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
@@ -88,9 +92,9 @@ func run(program string, args []string) (*process, error) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, log.Close(), os.RemoveAll(dir))
 	}
-	p := &process{addr: net.JoinHostPort("127.0.0.1", port), bus: bus, dir: dir, stdin: stdin, done: make(chan struct{})}
+	p := &process{addr: net.JoinHostPort("127.0.0.1", port), bus: bus, log: log, stdin: stdin, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = cmd.Wait() // what there is to say is in the log
@@ -114,10 +118,24 @@ func (p *process) ready(ctx context.Context) error {
 	})
 	select {
 	case <-p.done:
-		return fmt.Errorf("redistest: the server on %s has ended", p.addr)
+		return fmt.Errorf("redistest: the server on %s has ended, saying:\n%s", p.addr, p.said())
 	default:
 		return err
 	}
+}
+
+// said returns the last kilobytes of what the server has logged.
+func (p *process) said() string {
+	const size = 2 << 10
+	end, err := p.log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err.Error()
+	}
+	text, err := io.ReadAll(io.NewSectionReader(p.log, max(0, end-size), size))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // client returns a client of this node alone.
@@ -130,7 +148,7 @@ func (p *process) stop() error {
 	p.stdin.Close()
 	select {
 	case <-p.done:
-		return nil
+		return p.log.Close()
 	case <-time.After(stopTimeout):
 		return fmt.Errorf("redistest: the server on %s has not ended within %v", p.addr, stopTimeout)
 	}

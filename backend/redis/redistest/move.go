@@ -1,0 +1,109 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// Move moves a slot of a cluster, with its keys, to the next master. It returns when both masters
+// know it. client is a client of the cluster.
+func Move(ctx context.Context, client rueidis.Client, slot int) error {
+	nodes := client.Nodes()
+	from, to, err := ends(ctx, nodes, slot)
+	if err != nil {
+		return fmt.Errorf("redistest: move slot %d: %w", slot, err)
+	}
+	if err := move(ctx, nodes[from.addr], nodes[to.addr], from, to, slot); err != nil {
+		return fmt.Errorf("redistest: move slot %d: %w", slot, err)
+	}
+	return nil
+}
+
+// master is a node that has slots.
+type master struct {
+	id, addr string
+	hasSlot  bool
+}
+
+// ends returns the master that has a slot, and the next one.
+func ends(ctx context.Context, nodes map[string]rueidis.Client, slot int) (from, to master, err error) {
+	var text string
+	for _, c := range nodes {
+		if text, err = do(ctx, c, "CLUSTER", "NODES"); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return from, to, err
+	}
+	var masters []master
+	for line := range strings.Lines(text) {
+		if m, ok := parseMaster(line, slot); ok {
+			masters = append(masters, m)
+		}
+	}
+	for i, m := range masters {
+		if m.hasSlot {
+			return m, masters[(i+1)%len(masters)], nil
+		}
+	}
+	return from, to, fmt.Errorf("no master has it")
+}
+
+// parseMaster reads a line of CLUSTER NODES: id, address, flags, and from the ninth field on slots.
+func parseMaster(line string, slot int) (m master, ok bool) {
+	f := strings.Fields(line)
+	if len(f) < 8 || !strings.Contains(f[2], "master") || strings.Contains(f[2], "fail") {
+		return m, false
+	}
+	m.id = f[0]
+	m.addr, _, _ = strings.Cut(f[1], "@")
+	for _, span := range f[8:] {
+		first, last, isRange := strings.Cut(span, "-")
+		if !isRange {
+			last = first
+		}
+		low, err1 := strconv.Atoi(first)
+		high, err2 := strconv.Atoi(last)
+		m.hasSlot = m.hasSlot || err1 == nil && err2 == nil && low <= slot && slot <= high
+	}
+	return m, true
+}
+
+// move moves a slot's keys, some hundred at once.
+func move(ctx context.Context, source, target rueidis.Client, from, to master, number int) error {
+	slot := strconv.Itoa(number)
+	if _, err := do(ctx, target, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id); err != nil {
+		return err
+	}
+	if _, err := do(ctx, source, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id); err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(to.addr)
+	if err != nil {
+		return err
+	}
+	for {
+		keys, err := source.Do(ctx, source.B().ClusterGetkeysinslot().Slot(int64(number)).Count(100).Build()).AsStrSlice()
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+		if _, err := do(ctx, source, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...); err != nil {
+			return err
+		}
+	}
+	for _, c := range []rueidis.Client{target, source} {
+		if _, err := do(ctx, c, "CLUSTER", "SETSLOT", slot, "NODE", to.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
