@@ -12,7 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 )
 
-// TestLeastPrivilege runs the suite in brief as the user of docs/redis.acl, who may not do more.
+// TestLeastPrivilege runs the suite, in brief and with the default options, as the user of docs/redis.acl, who may not do more.
 func TestLeastPrivilege(t *testing.T) {
 	text, err := os.ReadFile("../../docs/redis.acl")
 	if err != nil {
@@ -37,8 +37,6 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 	}
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-		h := harness(t, client, redis.Options{Partitions: 1})
-		h.Brief = true
-		return h
+		return harness(t, client, redis.Options{})
 	})
 }
