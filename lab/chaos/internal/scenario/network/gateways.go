@@ -29,9 +29,12 @@ const (
 	remoteProcesses = 5
 	remoteWorkers   = 1000 // together
 	remoteLease     = 5 * time.Second
-	// remoteRate is how many jobs a second are enqueued. Their handlers keep a sixth of the workers
-	// busy, so there is no backlog, and the others wait.
-	remoteRate = 100
+	// remoteRate is how many jobs a second each of two enqueuers writes. The handlers of both keep a
+	// sixth of the workers busy, so there is no backlog, and the others wait.
+	remoteRate = 50
+	// connected is the enqueuer that is connected to the database, so that jobs come while clients of
+	// the gateways wait for a frozen one.
+	connected = "connected"
 	// gatewayFrozen is how long a gateway is frozen: for longer than a lease.
 	gatewayFrozen = remoteLease + time.Second
 	// gatewayGivenUp is how long a worker may still wait for answers that it has asked a frozen gateway
@@ -68,11 +71,15 @@ func strikeGateways(ctx context.Context, h *harness.Harness) error {
 	if err := f.checkIdle(ctx); err != nil {
 		return err
 	}
-	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 10, Rate: remoteRate})
+	f.cut()
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 5, Rate: remoteRate})
 	if err != nil {
 		return err
 	}
-	f.cut()
+	other, err := h.Enqueuer(connected, child.Enqueue{First: 1_000_000, Batch: 5, Rate: remoteRate})
+	if err != nil {
+		return err
+	}
 	begun := time.Now()
 	for round := range harness.Size(h, 20, 1) {
 		if err := f.strikeAll(ctx, f.sites[round%2], f.sites[1-round%2]); err != nil {
@@ -82,7 +89,11 @@ func strikeGateways(ctx context.Context, h *harness.Harness) error {
 	if err := h.Sleep(ctx, gatewayCalm); err != nil {
 		return err
 	}
-	return f.finish(ctx, enqueuer, begun)
+	ended := time.Now()
+	if err := errors.Join(f.awaitCuts(ctx), scenario.Stop(other)); err != nil {
+		return err
+	}
+	return f.finish(ctx, enqueuer, begun, ended)
 }
 
 // start starts the gateways and the workers.
@@ -102,7 +113,10 @@ func (f *fleet) start(ctx context.Context) error {
 		}
 	}
 	clients := 0
-	f.h.Route = func(_, dsn string) (string, error) {
+	f.h.Route = func(name, dsn string) (string, error) {
+		if name == connected {
+			return dsn, nil
+		}
 		clients++
 		first, second := f.sites[clients%2], f.sites[(clients+1)%2]
 		return peer.URLs(first.proxy.URL(), second.proxy.URL()), nil

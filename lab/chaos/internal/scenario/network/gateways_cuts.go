@@ -1,7 +1,10 @@
 package network
 
 import (
+	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/errandhq/errand/lab/chaos/internal/wire"
 )
@@ -10,7 +13,7 @@ import (
 var cutPaths = []string{"/v1/enqueue", "/v1/claim", "/v1/extend", "/v1/settle"}
 
 // cutEach is of how many requests of a path one is cut.
-const cutEach = 40
+const cutEach = 30
 
 // gatewayCuts cuts connections to the gateways.
 type gatewayCuts struct {
@@ -47,20 +50,40 @@ func (c *gatewayCuts) judge(path string) wire.Fate {
 	return fate
 }
 
-// stop ends the cuts. It returns how many there were, and of which kinds there was none.
-func (f *fleet) stopCuts() (total int, missing []string) {
+// awaitCuts waits until each kind of request has been cut in each way, and then ends the cuts.
+func (f *fleet) awaitCuts(ctx context.Context) error {
+	err := f.h.WaitUntil(ctx, time.Minute, func() (bool, error) { return len(f.cuts.missing()) == 0, nil })
 	for _, s := range f.sites {
 		s.proxy.SetJudge(nil)
 	}
-	f.cuts.mu.Lock()
-	defer f.cuts.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("never cut: %v: %w", f.cuts.missing(), err)
+	}
+	return nil
+}
+
+// missing returns which cuts have not been made.
+func (c *gatewayCuts) missing() (kinds []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, path := range cutPaths {
 		for _, fate := range cuts {
-			n := f.cuts.made[path][fate]
-			if total += n; n == 0 {
-				missing = append(missing, path+" "+fate.String())
+			if c.made[path][fate] == 0 {
+				kinds = append(kinds, path+" "+fate.String())
 			}
 		}
 	}
-	return total, missing
+	return kinds
+}
+
+// total returns how many cuts have been made.
+func (c *gatewayCuts) total() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, made := range c.made {
+		for _, of := range made {
+			n += of
+		}
+	}
+	return n
 }

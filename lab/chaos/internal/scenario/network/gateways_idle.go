@@ -19,10 +19,14 @@ const (
 	aloneDatabase = "alone"
 	// waitPath is where a worker waits that has nothing to do.
 	waitPath = "/v1/wait"
+	// idleMost is the most transactions a second while all workers wait. Each of them polls once in
+	// five seconds, which is 200 a second together. It leaves room for what the server counts late: a
+	// session tells of its transactions up to ten seconds after them.
+	idleMost = 20
 )
 
-// checkIdle demands that workers that wait on the gateways cost the database about as much as one
-// worker that is connected to it, for each gateway.
+// checkIdle demands that workers that wait on the gateways cost the database little more than a few
+// workers that are connected to it.
 func (f *fleet) checkIdle(ctx context.Context) error {
 	alone, err := f.startAlone(ctx)
 	if err != nil {
@@ -45,9 +49,9 @@ func (f *fleet) checkIdle(ctx context.Context) error {
 	}
 	took := time.Since(begun).Seconds()
 	rate := func(database string) float64 { return float64(after[database]-before[database]) / took }
-	f.h.Row.Check(rate(harness.Database) <= float64(2*len(f.sites))*rate(aloneDatabase),
-		"statements a second while 1,000 workers wait on 2 gateways: at most 4 times those of one that is connected to the database",
-		"%.1f; one worker: %.1f", rate(harness.Database), rate(aloneDatabase))
+	f.h.Row.Check(rate(harness.Database) <= idleMost,
+		"transactions a second while 1,000 workers wait on 2 gateways: at most 20, a tenth of what their polls would be",
+		"%.1f; of one worker that is connected to the database: %.1f", rate(harness.Database), rate(aloneDatabase))
 	return scenario.Stop(alone)
 }
 
