@@ -18,10 +18,11 @@ type Operation uint8
 // The operations.
 const (
 	Enqueue Operation = 1 << iota // write jobs
-	Claim                         // claim jobs, and wait for them
+	Claim                         // claim jobs, wait for them, and report the worker
 	Extend                        // extend leases, and learn which jobs to cancel
 	Settle                        // record outcomes and progress
-	Read                          // read jobs, results, counts and backlogs
+	Read                          // read jobs, results, counts, backlogs, rules and workers
+	Cancel                        // cancel jobs
 )
 
 // Sets that are often given.
@@ -29,13 +30,13 @@ const (
 	// Work is what a worker needs.
 	Work = Claim | Extend | Settle
 	// Everything is all operations.
-	Everything = Enqueue | Work | Read
+	Everything = Enqueue | Work | Read | Cancel
 )
 
 // String returns the names of the operations, such as "enqueue, read".
 func (o Operation) String() string {
 	var names []string
-	for i, name := range []string{"enqueue", "claim", "extend", "settle", "read"} {
+	for i, name := range []string{"enqueue", "claim", "extend", "settle", "read", "cancel"} {
 		if o&(1<<i) != 0 {
 			names = append(names, name)
 		}

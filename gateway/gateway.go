@@ -68,6 +68,7 @@ type Handler struct {
 	name       string // of this gateway, for the backend
 	answers    *answers
 	reassigner queue.Reassigner // nil: the backend is none
+	deaths     deaths
 	rates      struct{ requests, enqueued rates }
 	settles    atomic.Int64 // how often clients have settled jobs
 	pauses     pauses

@@ -31,6 +31,12 @@ var routes = []route{
 	{http.MethodGet, "/v1/jobs/{id}/result", Read, false, (*request).result, nil, wire.ResultAnswer{}},
 	{http.MethodGet, "/v1/counts", Read, false, (*request).counts, nil, wire.CountsAnswer{}},
 	{http.MethodGet, "/v1/backlogs", Read, false, (*request).backlogs, nil, wire.BacklogsAnswer{}},
+	{http.MethodGet, "/v1/rules", Read, false, (*request).rules, nil, wire.RulesAnswer{}},
+	{http.MethodPost, "/v1/cancel", Cancel, false, (*request).cancel, wire.CancelRequest{}, wire.CancelAnswer{}},
+	{http.MethodPost, "/v1/report", Claim, false, (*request).report, wire.ReportRequest{}, wire.ReportAnswer{}},
+	{http.MethodPost, "/v1/deaths", Claim, false, (*request).tellDeaths, wire.DeathsRequest{}, wire.DeathsAnswer{}},
+	{http.MethodGet, "/v1/workers", Read, false, (*request).workers, nil, wire.WorkersAnswer{}},
+	{http.MethodPost, "/v1/runs", Read, false, (*request).runs, wire.RunsRequest{}, wire.RunsAnswer{}},
 	{http.MethodGet, "/v1/check", 0, false, (*request).check, nil, wire.CheckAnswer{}},
 	{http.MethodGet, "/openapi.json", 0, true, (*request).openAPI, nil, nil},
 }

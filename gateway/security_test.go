@@ -62,6 +62,12 @@ var paths = map[string]any{
 	"GET /v1/counts":        nil,
 	"GET /v1/backlogs":      nil,
 	"GET /v1/check":         nil,
+	"GET /v1/rules":         nil,
+	"GET /v1/workers":       nil,
+	"POST /v1/runs":         wire.RunsRequest{},
+	"POST /v1/report":       wire.ReportRequest{Name: "w", Queues: []string{"q"}},
+	"POST /v1/deaths":       wire.DeathsRequest{Queues: []string{"q"}},
+	"POST /v1/cancel":       wire.CancelRequest{IDs: []int64{1}, Queue: "q"},
 }
 
 // TestToken: without a token that the gateway knows nothing is answered but the description.
@@ -105,7 +111,7 @@ func TestScopes(t *testing.T) {
 			continue // any known client may ask
 		}
 		method, path, _ := strings.Cut(route, " ")
-		for o := gateway.Enqueue; o <= gateway.Read; o <<= 1 {
+		for o := gateway.Enqueue; o <= gateway.Cancel; o <<= 1 {
 			access = gateway.Access{Name: "some", Queues: []string{gateway.AllQueues}, May: o}
 			if w := send(h, method, path, body); w.Code == http.StatusOK {
 				access.May = gateway.Everything &^ o
@@ -117,7 +123,7 @@ func TestScopes(t *testing.T) {
 	for route, field := range map[string]string{
 		"POST /v1/enqueue": "jobs[0].queue", "POST /v1/claim": "queues[0]", "POST /v1/sleep": "queues[0]", "POST /v1/wait": "queues[0]",
 		"POST /v1/extend": "jobs[0].worker", "POST /v1/settle": "outcomes[0].worker", "POST /v1/progress": "progress[0].worker",
-		"GET /v1/jobs?queue=q": "queue",
+		"GET /v1/jobs?queue=q": "queue", "POST /v1/report": "queues[0]", "POST /v1/deaths": "queues[0]", "POST /v1/cancel": "queue",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		wantError(t, route+" of another queue", send(h, method, path, paths[route]), wire.CodeForbidden, field)
@@ -131,6 +137,17 @@ func TestScopes(t *testing.T) {
 	if a := read[wire.BacklogsAnswer](t, send(h, "GET", "/v1/backlogs", nil)); len(a.Backlogs) != 0 {
 		t.Errorf("backlogs of another queue: got %+v, want none", a.Backlogs)
 	}
+	if a := read[wire.RulesAnswer](t, send(h, "GET", "/v1/rules", nil)); len(a.Rules) != 0 {
+		t.Errorf("rules of another queue: got %+v, want none", a.Rules)
+	}
+	if a := read[wire.WorkersAnswer](t, send(h, "GET", "/v1/workers", nil)); len(a.Workers) != 0 {
+		t.Errorf("workers of another queue: got %+v, want none", a.Workers)
+	}
+	if a := read[wire.RunsAnswer](t, send(h, "POST", "/v1/runs", wire.RunsRequest{})); len(a.Runs) != 0 {
+		t.Errorf("runs of another queue: got %+v, want none", a.Runs)
+	}
+	wantError(t, "cancel in all queues", send(h, "POST", "/v1/cancel", wire.CancelRequest{IDs: []int64{1}}), wire.CodeInvalid, "queue")
+	wantError(t, "report of another's worker", send(h, "POST", "/v1/report", wire.ReportRequest{Name: "w"}), wire.CodeForbidden, "name")
 	claim := wire.ClaimRequest{Queues: []string{"p"}, Worker: "w"}
 	wantError(t, "claim under another name", send(h, "POST", "/v1/claim", claim), wire.CodeForbidden, "worker")
 	access.Workers = ""

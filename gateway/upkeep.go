@@ -81,6 +81,7 @@ func (h *Handler) reclaimAll(r queue.Reclaimer) error {
 	defer cancel()
 	for {
 		jobs, err := r.Reclaim(ctx, maxReclaim)
+		h.deaths.note(jobs)
 		for _, j := range jobs {
 			h.options.Logger.Warn("errand: lease expired, job reclaimed", "id", j.ID, "kind", j.Kind, "queue", j.Queue,
 				"attempt", j.Attempt, "error", j.LastError)

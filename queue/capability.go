@@ -209,6 +209,15 @@ type Reclaimer interface {
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }
 
+// DeathTeller is a backend that is no [Reclaimer] to its workers, because it reclaims jobs by itself.
+type DeathTeller interface {
+	// Deaths returns the jobs of the queues that the backend has reclaimed in their last attempt, as
+	// Reclaim does, and that no earlier call has returned. A worker with an OnDead calls it about every
+	// quarter of its Lease. The backend may forget a job that nobody has asked for. Deaths may return
+	// jobs together with an error.
+	Deaths(ctx context.Context, queues []string) ([]*Job, error)
+}
+
 // Reassigner is a backend that can give claimed jobs to other workers, for a program that claims for
 // many workers at once, as a gateway does.
 type Reassigner interface {

@@ -24,6 +24,7 @@ const (
 func (r *run) reclaimLoop(ctx context.Context) {
 	reclaimer, ok := As[Reclaimer](r.Backend)
 	if !ok {
+		r.deathsLoop(ctx)
 		return
 	}
 	log := r.watchCalls("reclaim")
@@ -44,6 +45,24 @@ func (r *run) reclaimLoop(ctx context.Context) {
 		if len(jobs) > 0 {
 			signal(r.wake)
 		}
+	}
+}
+
+// deathsLoop asks a backend that reclaims jobs by itself which of them are dead, until ctx ends.
+func (r *run) deathsLoop(ctx context.Context) {
+	teller, ok := As[DeathTeller](r.Backend)
+	if !ok || r.OnDead == nil {
+		return
+	}
+	log := r.watchCalls("read deaths")
+	for sleep(ctx, jitter(r.Lease/4)) {
+		asking, cancel := context.WithTimeout(ctx, claimTimeout)
+		jobs, err := teller.Deaths(asking, r.Queues)
+		cancel()
+		if ctx.Err() == nil {
+			log.report(err)
+		}
+		r.announceReclaimed(jobs)
 	}
 }
 

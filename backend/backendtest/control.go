@@ -218,7 +218,7 @@ func testCancelMany(t *testing.T, h Harness) {
 // cannot returns an error.
 func testCancelHint(t *testing.T, h Harness) {
 	canceller, _ := queue.As[queue.Canceller](h.Queue)
-	if h.Polls {
+	if h.Polls || h.NoHints {
 		if err := canceller.ListenCancels(t.Context(), "w", func(...int64) {}); err == nil {
 			t.Error("ListenCancels without the means to notify: got nil, want an error")
 		}

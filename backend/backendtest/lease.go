@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ var leaseCases = []testCase{
 	{"the limit of a reclaim", hasReclaimer, testReclaimLimit},
 	{"reclaimed at the last attempt", hasReclaimer, testReclaimDead},
 	{"reclaim frees the key of a dead job", hasReclaimer, testReclaimFreesKey},
+	{"deaths by a crash are told once", hasDeathTeller, testDeaths},
 	{"claimed jobs are given to other workers", hasReassigner, testReassign},
 	{"jobs that are not held are given to nobody", hasReassigner, testReassignNotHeld},
 	{"the record of a lease", hasInspector, testLeaseRecord},
@@ -214,5 +216,36 @@ func testReassignNotHeld(t *testing.T, h Harness) {
 	for _, workers := range [][]string{{}, {"v", "v"}, {""}, {"a\nb"}} {
 		_, err := reassigner(h).Reassign(t.Context(), workers, held[1])
 		wantInvalid(t, fmt.Sprintf("Reassign of one job to %q", workers), err, "Workers")
+	}
+}
+
+// testDeaths: of three jobs whose lease expires, the one in its last attempt is told, without its
+// payload, and only to a caller that asks for its queue.
+func testDeaths(t *testing.T, h Harness) {
+	jobs := newJobs(3, func(i int, j *queue.Job) { j.MaxAttempts = 1 + i%2 })
+	jobs[2].Queue = "other"
+	enqueue(t, h, jobs...)
+	req := short(request(3))
+	req.Queues = []string{"q", "other"}
+	claim(t, h, req)
+	teller, _ := queue.As[queue.DeathTeller](h.Queue)
+	deaths := func(queues ...string) []*queue.Job {
+		t.Helper()
+		dead, err := teller.Deaths(t.Context(), queues)
+		if err != nil {
+			t.Fatalf("Deaths: %v", err)
+		}
+		return dead
+	}
+	for name, want := range map[string]*queue.Job{"q": jobs[0], "other": jobs[2]} {
+		var dead []*queue.Job
+		poll(t, "a death in "+name, func() bool {
+			dead = append(dead, deaths(name, "none")...)
+			return len(dead) > 0
+		})
+		wantIDs(t, "deaths in "+name, append(dead, deaths(name)...), []*queue.Job{want})
+		if j := dead[0]; j.Attempt != 1 || j.MaxAttempts != 1 || j.Kind != want.Kind || j.Payload != nil || !strings.Contains(j.LastError, "lease of worker") {
+			t.Errorf("death: got %+v, want the first attempt of one, no payload, and why it died", j)
+		}
 	}
 }

@@ -30,6 +30,9 @@ type Harness struct {
 	// Polls says that the backend is a Waiter that was opened without the means to wake workers.
 	// Its Listen must then return an error.
 	Polls bool
+	// NoHints says that the backend does not notify workers of jobs to cancel. Its ListenCancels must
+	// then return an error.
+	NoHints bool
 	// OneWriter says that the database has one write lock, as SQLite has: while a transaction is
 	// open that writes, other writers wait instead of passing over what it has locked. In cases
 	// with two writing transactions, the second then waits for the first to end and is tested on
@@ -71,6 +74,7 @@ const (
 	hasPruner
 	hasReclaimer
 	hasReassigner
+	hasDeathTeller
 	hasTxClaimer
 	hasTxBeginner
 	hasResults
@@ -90,7 +94,7 @@ var capabilityNames = []struct {
 	name       string
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasTxClaimer, "TxClaimer"},
+	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasDeathTeller, "DeathTeller"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {canRewind, "Rewind"},
 }
@@ -119,6 +123,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(h.Hold != nil, holds)
 	add(can[queue.Pruner](h), hasPruner)
 	add(can[queue.Reclaimer](h), hasReclaimer)
+	add(can[queue.DeathTeller](h), hasDeathTeller)
 	add(can[queue.Reassigner](h), hasReassigner)
 	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
 	add(can[queue.TxBeginner](h), hasTxBeginner)

@@ -52,6 +52,9 @@ var _ interface {
 	queue.Inspector
 	queue.Backlogger
 	queue.ResultKeeper
+	queue.Canceller
+	queue.Fleet
+	queue.DeathTeller
 } = (*Queue)(nil)
 
 // gateway is one of the URLs.

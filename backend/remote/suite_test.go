@@ -61,7 +61,7 @@ var often = gateway.Options{Reclaim: 20 * time.Millisecond}
 func TestMemory(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, memory.New(memory.Options{}), often)
-		return backendtest.Harness{Queue: connect(t, url)}
+		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
 	})
 }
 
@@ -69,7 +69,7 @@ func TestMemory(t *testing.T) {
 func TestSQLite(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, openURL(t, "sqlite:"+filepath.Join(t.TempDir(), "jobs.db")), often)
-		return backendtest.Harness{Queue: connect(t, url)}
+		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
 	})
 }
 
@@ -81,7 +81,7 @@ func TestPostgres(t *testing.T) {
 	pool := newPool(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, takeQueue(t, pool), often)
-		return backendtest.Harness{Queue: connect(t, url)}
+		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
 	})
 }
 

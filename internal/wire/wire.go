@@ -298,7 +298,7 @@ const DefaultLease = 30 * time.Second
 func ClaimedOf(j *queue.Job, leaseEnds time.Time) Claimed {
 	c := Claimed{Job: *j, LeaseEnds: leaseEnds.UTC().Round(0)}
 	c.Payload, c.Unreadable = readable(j)
-	setUTC(&c.ScheduledAt, &c.CreatedAt)
+	SetUTC(&c.ScheduledAt, &c.CreatedAt)
 	return c
 }
 
@@ -306,13 +306,13 @@ func ClaimedOf(j *queue.Job, leaseEnds time.Time) Claimed {
 func RecordOf(r queue.Record) Record {
 	w := Record{Record: r}
 	w.Payload, w.Unreadable = readable(&r.Job)
-	setUTC(&w.ScheduledAt, &w.CreatedAt, &w.StartedAt, &w.FinishedAt, &w.LockedAt, &w.LeaseEnds, &w.RedrivenAt, &w.CancelAt)
+	SetUTC(&w.ScheduledAt, &w.CreatedAt, &w.StartedAt, &w.FinishedAt, &w.LockedAt, &w.LeaseEnds, &w.RedrivenAt, &w.CancelAt)
 	return w
 }
 
-// setUTC sets the times to UTC, but for the zero time. In its zone a time of the year 9999 may be of
+// SetUTC sets the times to UTC, but for the zero time. In its zone a time of the year 9999 may be of
 // 10000, which JSON cannot tell.
-func setUTC(times ...*time.Time) {
+func SetUTC(times ...*time.Time) {
 	for _, at := range times {
 		if !at.IsZero() {
 			*at = at.UTC()

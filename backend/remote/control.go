@@ -1,0 +1,69 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue"
+)
+
+const (
+	// cancelTime is how long a gateway may take for one request to cancel jobs.
+	cancelTime = 10 * time.Second
+	// cancelledAtOnce is how many IDs of jobs to cancel one request has.
+	cancelledAtOnce = 1000
+)
+
+// Cancel implements [queue.Canceller]. If an answer is lost, it asks the next gateway, and does not
+// count the jobs that the first one has cancelled.
+func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
+		return 0, err
+	}
+	if err := refuseHandle(db); err != nil {
+		return 0, err
+	}
+	parts := [][]int64{nil}
+	if which.IDs != nil {
+		parts = slices.Collect(slices.Chunk(slices.Compact(slices.Sorted(slices.Values(which.IDs))), cancelledAtOnce))
+	}
+	for _, part := range parts {
+		which.IDs = part
+		for isMore := true; isMore; {
+			var out wire.CancelAnswer
+			c := call{operation: "cancel", method: http.MethodPost, path: "/v1/cancel", in: wire.CancelOf(which), out: &out, wait: cancelTime}
+			if err := q.do(ctx, c); err != nil {
+				return n, err
+			}
+			n += out.Jobs
+			isMore = out.More
+		}
+	}
+	return n, nil
+}
+
+// ListenCancels implements [queue.Canceller]: gateways give no hints. A worker learns with its
+// heartbeats which jobs to cancel.
+func (q *Queue) ListenCancels(context.Context, string, func(ids ...int64)) error {
+	return errors.New("remote: gateways give no hints of what to cancel, the worker learns it with its heartbeats")
+}
+
+// Rules returns the rules of the queues that the client may use, as [queue.Ruler] does. A Queue is no
+// Ruler: who sets rules has a connection to the database.
+func (q *Queue) Rules(ctx context.Context) ([]queue.Rule, error) {
+	var out wire.RulesAnswer
+	err := q.get(ctx, "rules", "/v1/rules", &out)
+	return out.Rules, err
+}
+
+// PausedKinds returns the paused kinds, as [queue.Pauser] does. A Queue is no Pauser: gateways leave
+// the paused kinds out of claims.
+func (q *Queue) PausedKinds(ctx context.Context) ([]string, error) {
+	var out wire.RulesAnswer
+	err := q.get(ctx, "paused kinds", "/v1/rules", &out)
+	return out.PausedKinds, err
+}

@@ -1,0 +1,40 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue"
+)
+
+// ReportWorker implements [queue.Fleet].
+func (q *Queue) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("remote: report: %w", err)
+	}
+	c := call{operation: "report", method: http.MethodPost, path: "/v1/report", in: wire.ReportOf(r), out: new(wire.ReportAnswer)}
+	return q.do(ctx, c)
+}
+
+// Workers implements [queue.Fleet].
+func (q *Queue) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+	var out wire.WorkersAnswer
+	err := q.get(ctx, "workers", "/v1/workers", &out)
+	return out.Workers, err
+}
+
+// Runs implements [queue.Fleet].
+func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
+	if err := queue.CheckRuns(most, workers); err != nil {
+		return nil, err
+	}
+	var out wire.RunsAnswer
+	c := call{operation: "runs", method: http.MethodPost, path: "/v1/runs", in: wire.RunsRequest{Most: most, Workers: workers}, out: &out}
+	err := q.do(ctx, c)
+	return out.Runs, err
+}

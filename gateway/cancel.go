@@ -1,0 +1,39 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue"
+)
+
+// cancel cancels jobs. A client that may not use all queues has to name one.
+func (q *request) cancel() (any, error) {
+	canceller, err := has[queue.Canceller](q.h.queue, "Canceller")
+	if err != nil {
+		return nil, err
+	}
+	var in wire.CancelRequest
+	if err := q.read(&in); err != nil {
+		return nil, err
+	}
+	if err := in.Which().Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
+		return nil, err
+	}
+	if in.Queue == "" && !q.access.mayUseAll() {
+		return nil, invalid("queue", "empty: %s may not use all queues, so name one", q.access.Name)
+	}
+	if in.Queue != "" {
+		if err := q.checkQueue("queue", in.Queue); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
+	defer cancel()
+	n, err := canceller.Cancel(ctx, nil, in.Which())
+	if n > 0 && errors.Is(err, context.DeadlineExceeded) {
+		return wire.CancelAnswer{Jobs: n, More: true}, nil
+	}
+	return wire.CancelAnswer{Jobs: n}, err
+}
