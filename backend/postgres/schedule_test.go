@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
@@ -239,11 +243,51 @@ func wantMissed(t *testing.T, db *sql.DB, n int) {
 	}
 }
 
+// patientConn is a connection of pgx whose transactions may be idle for another time than
+// limitIdleTx says. So a batch is not halved because the machine is busy.
+type patientConn struct {
+	*stdlib.Conn
+	idle string
+}
+
+func (c patientConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if strings.Contains(query, "idle_in_transaction_session_timeout") {
+		query = "SET LOCAL idle_in_transaction_session_timeout = '" + c.idle + "'"
+	}
+	return c.Conn.ExecContext(ctx, query, args)
+}
+
+// patientConnector opens connections of that type.
+type patientConnector struct {
+	driver.Connector
+	idle string
+}
+
+func (c patientConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return patientConn{conn.(*stdlib.Conn), c.idle}, nil
+}
+
+// patient connects to dsn. Transactions may be idle for that time.
+func patient(t *testing.T, dsn, idle string) *sql.DB {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(patientConnector{stdlib.GetConnector(*config), idle})
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
 // TestManyMissedTicks: however many ticks were missed, and however long their payloads are, one
 // transaction enqueues at most a thousand jobs and eight megabytes. What is left stays due.
 func TestManyMissedTicks(t *testing.T) {
 	for _, c := range []struct{ schedules, bytes, calls int }{{25, 0, 3}, {3, 100_000, 4}} {
-		db := postgrestest.Open(t)
+		db := patient(t, postgrestest.DSN(t), "1h")
 		b := backend(t, db, postgres.Options{})
 		missAll(t, db, b, c.schedules, c.bytes)
 		jobs, bytes := fireMissed(t, db, b)
