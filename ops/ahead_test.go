@@ -61,7 +61,7 @@ var aheadCases = []struct {
 		several(t, q, 3, queue.Job{Queue: "first", ScheduledAt: ago()})
 		several(t, q, 2, queue.Job{Queue: "first", Kind: "unknown", ScheduledAt: ago()})
 		return enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago()})
-	}, "starved", "3 due jobs of the queue first, the first has been due for 1m0s"},
+	}, "starved", "3 due jobs of the queue first, the first has been due for 1m"},
 	{"a queue of a kind that nobody handles", func(t *testing.T, q backends) int64 {
 		several(t, q, 3, queue.Job{Queue: "first", Kind: "unknown", ScheduledAt: ago()})
 		return enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago()})

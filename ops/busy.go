@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -85,7 +86,7 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return []string{fmt.Sprintf("no job of the queue has ended in the last %v", last)}, nil
+		return []string{fmt.Sprintf("no job of the queue has ended in the last %s", plain.Duration(last))}, nil
 	}
 	var ended int64
 	since := f.at

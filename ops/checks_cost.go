@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -163,7 +164,7 @@ func retained(ctx context.Context, d *doctor) (finding, error) {
 		keep := max(l.keep, time.Hour)
 		level := levelOf(seconds(l.age.Float64)/2, keep/4*3, keep/2*3) // halves, because 3 × keep may overflow
 		if l.age.Valid && level != OK && worst.level != Fail {
-			worst = finding{level, fmt.Sprintf("a %s job ended %v ago, the retention is %v", l.what, short(seconds(l.age.Float64)), l.keep),
+			worst = finding{level, fmt.Sprintf("a %s job ended %v ago, the retention is %v", l.what, short(seconds(l.age.Float64)), plain.Duration(l.keep)),
 				"no worker prunes: see the check fleet. Or the workers have a longer Retention than this program"}
 		}
 	}

@@ -105,7 +105,7 @@ func TestSchedules(t *testing.T) {
 			claim(t, q, "", time.Minute)
 			report(t, q, idle)
 			exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '20 minutes'`)
-		}, ops.Fail, []string{"hourly (for 20m0s)", "the log of a worker"}},
+		}, ops.Fail, []string{"hourly (for 20m)", "the log of a worker"}},
 		{"paused", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			claim(t, q, "", time.Minute)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -26,7 +27,7 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 	for _, w := range live {
 		// A worker that stops may have a deploy's old version. Its report may be ten seconds late.
 		if isDraining(w) && w.SeenAt.Sub(w.DrainingAt) > w.Grace+queue.ReportInterval {
-			return finding{Warn, fmt.Sprintf("worker %s has been stopping since %v, its Grace is %v", w.Name, w.DrainingAt.Format(time.RFC3339), w.Grace),
+			return finding{Warn, fmt.Sprintf("worker %s has been stopping since %v, its Grace is %v", w.Name, w.DrainingAt.Format(time.RFC3339), plain.Duration(w.Grace)),
 				"a handler ignores the end of its context: the worker's log has its stack. Kill the process; its jobs run again"}, nil
 		}
 		if w.ClaimError != "" {

@@ -42,7 +42,7 @@ func TestSkew(t *testing.T) {
 	for ahead, want := range map[time.Duration]string{
 		0:                       "",
 		1400 * time.Millisecond: "", // half of the answer's second may be it
-		time.Minute:             "the database's clock is 1m0s ahead of that of this host",
+		time.Minute:             "the database's clock is 1m ahead of that of this host",
 		-2 * time.Second:        "the database's clock is 2s behind that of this host",
 	} {
 		i := identity{asked: asked, replied: asked.Add(time.Second), clock: asked.Add(time.Second/2 + ahead)}

@@ -22,9 +22,9 @@ func TestLimitRemedies(t *testing.T) {
 		{[]queue.Rule{{Running: 1}}, "--running 2"},
 		{[]queue.Rule{{PerGroup: 1}}, "--per-group 2"},
 		{[]queue.Rule{{PerGroup: 5}, {Group: "g", PerGroup: 1}}, "--group g --per-group 2"},
-		{[]queue.Rule{{Rate: hourly}}, "--rate 2/1h0m0s"},
-		{[]queue.Rule{{GroupRate: hourly}}, "--group-rate 2/1h0m0s"},
-		{[]queue.Rule{{GroupRate: queue.Rate{Jobs: 9}}, {Group: "g", GroupRate: hourly}}, "--group g --group-rate 2/1h0m0s"},
+		{[]queue.Rule{{Rate: hourly}}, "--rate 2/1h"},
+		{[]queue.Rule{{GroupRate: hourly}}, "--group-rate 2/1h"},
+		{[]queue.Rule{{GroupRate: queue.Rate{Jobs: 9}}, {Group: "g", GroupRate: hourly}}, "--group g --group-rate 2/1h"},
 	} {
 		t.Run(c.remedy, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -116,7 +117,7 @@ func (f *facts) spent(b bucket, rate queue.Rate, before int) []Reason {
 		wait += time.Duration(before) * each(rate)
 		r := Reason{ID: "queue-rate", Level: levelOf(wait, time.Minute, 24*time.Hour),
 			Verdict:  fmt.Sprintf("The rate of the %s is used up. The job may start in %v.", whose, short(wait)),
-			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), cmp.Or(rate.Per, time.Second))}, Remedy: raiseLimit + f.raiseRate(b.group, rate)}
+			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), plain.Duration(cmp.Or(rate.Per, time.Second)))}, Remedy: raiseLimit + f.raiseRate(b.group, rate)}
 		if before > 0 {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("%s before it take their tokens first", count(before, "due job")))
 		}
@@ -130,7 +131,7 @@ func (f *facts) spent(b bucket, rate queue.Rate, before int) []Reason {
 
 // raiseRate returns the command that doubles a rate of the job's queue, or of its group.
 func (f *facts) raiseRate(group string, rate queue.Rate) string {
-	name, twice := f.job.Queue, fmt.Sprintf("%d/%v", 2*rate.Jobs, cmp.Or(rate.Per, time.Second))
+	name, twice := f.job.Queue, fmt.Sprintf("%d/%v", 2*rate.Jobs, plain.Duration(cmp.Or(rate.Per, time.Second)))
 	switch {
 	case group == "":
 		return f.command("queues", "limit", name, "--rate", twice)

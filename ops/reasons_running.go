@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -59,7 +60,7 @@ const (
 // why: twice as long as nearly all of the kind's last runs, if the backend knows them. A job that
 // has run shorter than alwaysShort is not worth asking for.
 func (f *facts) longRun(ctx context.Context, ran time.Duration) (long time.Duration, why string, err error) {
-	long, why = usuallyShort, fmt.Sprintf("too few runs of the kind are known to compare with; most jobs take less than %v", usuallyShort)
+	long, why = usuallyShort, fmt.Sprintf("too few runs of the kind are known to compare with; most jobs take less than %s", plain.Duration(usuallyShort))
 	statistician, ok := queue.As[queue.Statistician](f.queue)
 	if !ok || ran < alwaysShort {
 		return long, why, nil
@@ -88,5 +89,5 @@ func (f *facts) withoutLease(evidence []string) Reason {
 	held := f.at.Sub(j.LockedAt)
 	return Reason{ID: "no-lease", Level: levelOf(held, stale, 2*stale), Evidence: evidence,
 		Verdict: fmt.Sprintf("Job %d was claimed %v ago by SQL that is not errand's, without a lease.", j.ID, short(held)),
-		Remedy:  fmt.Sprintf("look at %s; errand's workers reclaim it %v after its claim", j.Worker, stale)}
+		Remedy:  fmt.Sprintf("look at %s; errand's workers reclaim it %v after its claim", j.Worker, plain.Duration(stale))}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -145,7 +146,7 @@ func (f *facts) noReason(ctx context.Context) (Reason, error) {
 	}
 	if waits < polls {
 		return Reason{ID: "just-due", Level: OK, Verdict: fmt.Sprintf("Job %d has been due for %v: it waits for the next claim of a worker.", j.ID, short(waits)), Evidence: []string{due},
-			Remedy: fmt.Sprintf("ask again in %v", polls)}, nil
+			Remedy: fmt.Sprintf("ask again in %s", plain.Duration(polls))}, nil
 	}
 	return f.unexplained(waits, due), nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/queue"
 )
@@ -137,13 +138,15 @@ func (s *server) needsStats(what string) finding {
 // seconds makes a duration of what a statement returns as seconds.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// short rounds a duration for people.
-func short(d time.Duration) time.Duration {
+// short writes a duration for people: longer ones are rounded to minutes or seconds.
+func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Minute:
-		return d.Round(time.Minute)
+		d = d.Round(time.Minute)
 	case d >= 10*time.Second:
-		return d.Round(time.Second)
+		d = d.Round(time.Second)
+	default:
+		d = d.Round(time.Millisecond)
 	}
-	return d.Round(time.Millisecond)
+	return plain.Duration(d)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 )
@@ -248,7 +249,7 @@ func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
 		return []string{became}, err
 	}
 	if len(list) == 0 {
-		return []string{became, fmt.Sprintf("no worker has ended a job in the last %v", queue.StatsKept)}, nil
+		return []string{became, fmt.Sprintf("no worker has ended a job in the last %s", plain.Duration(queue.StatsKept))}, nil
 	}
 	at := list[len(list)-1].At
 	return []string{became, fmt.Sprintf("a worker last ended a job in the minute of %s", at.Format(time.RFC3339))}, nil

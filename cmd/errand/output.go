@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/errandhq/errand/internal/plain"
 )
 
 // column is a column of a table.
@@ -193,7 +195,7 @@ func timeText(t time.Time) string {
 // ageText returns a duration to the second, or shorter ones as they are.
 func ageText(d time.Duration) string {
 	if d >= time.Second {
-		return d.Round(time.Second).String()
+		return plain.Duration(d.Round(time.Second))
 	}
-	return d.Round(time.Millisecond).String()
+	return plain.Duration(d.Round(time.Millisecond))
 }

@@ -65,7 +65,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits": exits,
-					"plain": plain,
+					"plain": writePlain,
 					"seed":  seed,
 
 					"harmless": harmless,
@@ -95,9 +95,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// plain writes a stream of the last command to the file plain, with everything replaced that
+// writePlain writes a stream of the last command to the file plain, with everything replaced that
 // differs between runs: plain stdout|stderr
-func plain(ts *testscript.TestScript, neg bool, args []string) {
+func writePlain(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: plain stdout|stderr")
 	}

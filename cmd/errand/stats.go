@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -27,7 +28,7 @@ missing.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case since > queue.StatsKept:
-			return usagef("--since %v: the statistics of more than %v ago are not kept", since, queue.StatsKept)
+			return usagef("--since %s: the statistics of more than %s ago are not kept", plain.Duration(since), plain.Duration(queue.StatsKept))
 		case since > 0:
 			return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.runStats(ctx, d, since) })(cmd, args)
 		}

@@ -1,0 +1,20 @@
+// Package plain writes durations for people. It serves ops and cmd/errand.
+package plain
+
+import (
+	"strings"
+	"time"
+)
+
+// Duration returns d as [time.Duration] writes it, without the zeros at its end: 48h instead of
+// 48h0m0s.
+func Duration(d time.Duration) string {
+	text := d.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
