@@ -86,46 +86,54 @@ func notifyQueue(ctx context.Context, d *doctor) (finding, error) {
 		"a session that listens has kept a transaction open: end it. Commits that notify fail when the queue is full"}, nil
 }
 
-// waits looks for sessions that wait for a transaction which has locked jobs.
+// waits looks for sessions that wait for a transaction which has locked a table of errand's, or rows
+// of it.
 func waits(ctx context.Context, d *doctor) (finding, error) {
-	holder, isLocked, err := d.server.tableLocker(ctx)
-	if err != nil {
-		return finding{}, err
+	if f, err := d.server.lockedTable(ctx); err != nil || f.level != "" {
+		return f, err
 	}
-	if isLocked {
-		return finding{Fail, "the whole table of jobs is locked, or a session waits to lock it, so claims wait: " + holder.evidence(), holder.remedy()}, nil
-	}
-	var worst finding
 	const toldSince = 140000 // the server tells since when a session waits
 	statement, isBlind, evidence := "waits", !d.server.seesAll, locker.evidence
 	if isBlind && d.server.identity.version >= toldSince {
 		statement, isBlind, evidence = "waits_seen", false, locker.waitedFor
 	}
-	err = d.server.rows(ctx, statement, func(r *sql.Rows) error {
+	var holder locker
+	waiting := 0
+	err := d.server.rows(ctx, statement, func(r *sql.Rows) error {
 		var l locker
-		var waiting int
-		if err := r.Scan(append(l.targets(), &waiting)...); err != nil {
-			return err
+		var n int
+		err := r.Scan(append(l.targets(), &n)...)
+		if waiting == 0 && l.lasts() { // statements of errand wait for each other for milliseconds
+			holder, waiting = l, n
 		}
-		// Statements of errand wait for each other for milliseconds.
-		if worst.level == "" && l.lasts() {
-			verb := "wait"
-			if waiting == 1 {
-				verb = "waits"
-			}
-			worst = finding{Warn, fmt.Sprintf("%s; %s %s for it", evidence(l), count(waiting, "session"), verb), l.remedy()}
-		}
-		return nil
+		return err
 	})
 	switch {
 	case err != nil:
 		return finding{}, err
-	case worst.level != "":
-		return worst, nil
+	case waiting > 0:
+		return d.server.waitedRow(ctx, holder, evidence(holder), waiting)
 	case isBlind:
 		return d.server.needsStats("no session is seen waiting"), nil
 	}
-	return finding{value: "no session waits long for a lock on jobs"}, nil
+	return finding{value: "no session waits long for a lock on errand's tables"}, nil
+}
+
+// waitedRow returns the finding for a transaction for which sessions wait. What it waits for itself
+// comes first.
+func (s *server) waitedRow(ctx context.Context, holder locker, evidence string, waiting int) (finding, error) {
+	chain, err := s.chain(ctx, holder)
+	if err != nil {
+		return finding{}, err
+	}
+	verb := "wait"
+	if waiting == 1 {
+		verb = "waits"
+	}
+	if len(chain) > 1 {
+		evidence = chain.text()
+	}
+	return finding{Warn, fmt.Sprintf("%s; %s %s for it", evidence, count(waiting, "session"), verb), chain.remedy()}, nil
 }
 
 // waitedFor is the evidence for a locker of waits_seen.sql, which does not know since when the

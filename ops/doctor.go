@@ -159,6 +159,8 @@ type doctor struct {
 	server  *server // nil unless the jobs are in PostgreSQL
 	file    *file   // nil unless they are in SQLite
 	isCut   bool    // the last check has lost the connection
+	// hasLocks is whether a transaction has locked a whole table of errand's, or waits for that.
+	hasLocks bool
 }
 
 // backend names the database.
@@ -198,7 +200,7 @@ func (d *doctor) run(ctx context.Context, c check) Check {
 	defer cancel()
 	f, err := c.look(ctx, d)
 	if err != nil {
-		f = failed(ctx, err)
+		f = d.failed(ctx, err)
 		d.isCut = reach.Check(err) != nil && ctx.Err() == nil
 	}
 	result := Check{ID: c.id, Level: f.level, Value: f.value, Took: time.Since(began)}

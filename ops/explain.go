@@ -180,6 +180,9 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 		}
 		f.at = f.server.identity.clock
 	}
+	if locked, err := f.unreadable(ctx); err != nil || len(locked) > 0 {
+		return locked, err
+	}
 	reasons, err := f.find(ctx)
 	if err != nil || f.job == nil {
 		return reasons, err

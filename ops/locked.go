@@ -3,8 +3,8 @@ package ops
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
-	"time"
 )
 
 // needTable are the checks that read the table of jobs. While a session has locked it, each would
@@ -19,7 +19,9 @@ func (d *doctor) withoutLocked(ctx context.Context, checks []check) []check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	if _, isLocked, err := d.server.tableLocker(ctx); err != nil || !isLocked {
+	locks, err := d.server.tableLocks(ctx)
+	d.hasLocks = len(locks) > 0
+	if err != nil || !slices.ContainsFunc(locks, func(l locker) bool { return l.table == jobsTable }) {
 		return checks // the check waits tells of an error
 	}
 	list := slices.Clone(checks)
@@ -33,42 +35,34 @@ func (d *doctor) withoutLocked(ctx context.Context, checks []check) []check {
 	return list
 }
 
-// tableLocker returns a transaction that has locked the whole table of jobs for longer than briefly,
-// or waits for that. If the role may not see since when a transaction is open, tableLocker waits and
-// looks again.
-func (s *server) tableLocker(ctx context.Context) (holder locker, isLocked bool, err error) {
-	list, err := s.tableLocks(ctx)
-	if i := slices.IndexFunc(list, locker.lasts); i >= 0 || err != nil {
-		return at(list, i), i >= 0, err
-	}
-	if !slices.ContainsFunc(list, func(l locker) bool { return !l.open.Valid }) {
-		return locker{}, false, nil
-	}
-	select {
-	case <-time.After(briefly):
-	case <-ctx.Done():
-		return locker{}, false, ctx.Err()
-	}
-	again, err := s.tableLocks(ctx)
-	i := slices.IndexFunc(again, func(l locker) bool { return l.lasts() || slices.ContainsFunc(list, l.isSame) })
-	return at(again, i), i >= 0, err
-}
-
-// at returns an element of the list, or the zero locker if i is below 0.
-func at(list []locker, i int) locker {
-	if i < 0 {
-		return locker{}
-	}
-	return list[i]
-}
-
-// tableLocks returns the transactions that have locked the whole table of jobs, or wait for that.
-func (s *server) tableLocks(ctx context.Context) (list []locker, err error) {
-	err = s.rows(ctx, "table_lock", func(r *sql.Rows) error {
-		var l locker
-		err := r.Scan(l.targets()...)
-		list = append(list, l)
-		return err
+// tableLocks returns the transactions that have locked a whole table of errand's for longer than
+// briefly, or wait for that. Those of the table of jobs come first.
+func (s *server) tableLocks(ctx context.Context) ([]locker, error) {
+	return lasting(ctx, func(ctx context.Context) (list []locker, err error) {
+		err = s.rows(ctx, "table_lock", func(r *sql.Rows) error {
+			var l locker
+			err := r.Scan(append(l.targets(), &l.table, &l.excludesReads)...)
+			list = append(list, l)
+			return err
+		})
+		return list, err
 	})
-	return list, err
+}
+
+// lockedTable returns the finding for a lock on a whole table; none if there is no such lock.
+func (s *server) lockedTable(ctx context.Context) (finding, error) {
+	list, err := s.tableLocks(ctx)
+	if err != nil || len(list) == 0 {
+		return finding{}, err
+	}
+	holder := list[0]
+	chain, err := s.chain(ctx, holder)
+	if err != nil {
+		return finding{}, err
+	}
+	blocks := "claims wait"
+	if holder.table != jobsTable {
+		blocks = holder.blocks()
+	}
+	return finding{Fail, fmt.Sprintf("the whole table of %s is locked, or a session waits to lock it, so %s: %s", holder.table, blocks, chain.text()), chain.remedy()}, nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // locker is a transaction that has locked something. pid is 0 for a prepared one.
@@ -16,6 +18,12 @@ type locker struct {
 	application, role, state string
 	open                     sql.NullFloat64 // for how many seconds; not valid if this role may not see that
 	transaction              string          // its number
+
+	isWaiting                bool            // for another transaction; see chain
+
+	// Of a lock on a whole table:
+	table         string
+	excludesReads bool
 }
 
 func (l *locker) targets() []any {
@@ -82,32 +90,38 @@ func (l locker) remedyFor(undone string) string {
 // for milliseconds.
 const briefly = time.Second
 
+// lasting returns those of the lockers that read returns that have been open for a while. If the role
+// may not see since when a transaction is open, lasting waits and looks again.
+func lasting(ctx context.Context, read func(context.Context) ([]locker, error)) ([]locker, error) {
+	list, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(list, func(l locker) bool { return !l.open.Valid }) {
+		return slices.DeleteFunc(list, func(l locker) bool { return !l.lasts() }), nil
+	}
+	select {
+	case <-time.After(briefly):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	again, err := read(ctx)
+	isNew := func(l locker) bool { return !l.lasts() && !slices.ContainsFunc(list, l.isSame) }
+	return slices.DeleteFunc(again, isNew), err
+}
+
 // lockers runs a statement that returns lockers, and returns those that have been open for a while.
-// If the role may not see since when a transaction is open, lockers waits and looks again. right is
-// what the statement needs.
+// right is what the statement needs.
 func (f *facts) lockers(ctx context.Context, what, right, name string, args ...any) ([]locker, error) {
-	list, err := f.readLockers(ctx, name, args...)
+	list, err := lasting(ctx, func(ctx context.Context) ([]locker, error) { return f.server.readLockers(ctx, name, args...) })
 	if ok, err := f.tryOrAsk(ctx, what, right, err); !ok {
 		return nil, err
 	}
-	if slices.ContainsFunc(list, func(l locker) bool { return !l.open.Valid }) {
-		select {
-		case <-time.After(briefly):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		again, err := f.readLockers(ctx, name, args...)
-		if ok, err := f.tryOrAsk(ctx, what, right, err); !ok {
-			return nil, err
-		}
-		isNew := func(l locker) bool { return !l.lasts() && !slices.ContainsFunc(list, l.isSame) }
-		return slices.DeleteFunc(again, isNew), nil
-	}
-	return slices.DeleteFunc(list, func(l locker) bool { return !l.lasts() }), nil
+	return list, nil
 }
 
-func (f *facts) readLockers(ctx context.Context, name string, args ...any) (list []locker, err error) {
-	err = f.server.rows(ctx, name, func(r *sql.Rows) error {
+func (s *server) readLockers(ctx context.Context, name string, args ...any) (list []locker, err error) {
+	err = s.rows(ctx, name, func(r *sql.Rows) error {
 		var l locker
 		err := r.Scan(l.targets()...)
 		list = append(list, l)
@@ -122,17 +136,54 @@ func (f *facts) readLockers(ctx context.Context, name string, args ...any) (list
 // seeLocks is the right that the statements need that only read the server's list of locks.
 const seeLocks = "SELECT on pg_locks, as every role has by default"
 
-// tableLocked returns who has locked the whole table, or waits for that: claims wait behind both.
+// tableLocked returns who has locked a whole table of errand's, or waits for that: claims wait behind
+// both.
 func (f *facts) tableLocked(ctx context.Context) ([]Reason, error) {
+	return f.locked(ctx, func(locker) bool { return true })
+}
+
+// unreadable returns who has locked a table that Explain reads, other than that of jobs, so that
+// it cannot go on. A job that does not wait needs none of them.
+func (f *facts) unreadable(ctx context.Context) ([]Reason, error) {
+	locked, err := f.locked(ctx, func(l locker) bool { return l.excludesReads && l.table != jobsTable })
+	if err != nil || len(locked) == 0 || f.question.ID == 0 {
+		return locked, err
+	}
+	if busy, err := f.inTime(ctx, func(ctx context.Context) error { return f.read(ctx, f.question.ID) }); err != nil || len(busy) > 0 {
+		return busy, err
+	}
+	if f.job != nil && f.job.Status != queue.StatusPending {
+		return nil, nil
+	}
+	return locked, nil
+}
+
+const jobsTable = "jobs"
+
+// locked returns the reason for the first wanted lock on a table.
+func (f *facts) locked(ctx context.Context, isWanted func(locker) bool) ([]Reason, error) {
 	if f.server == nil {
 		return nil, nil
 	}
-	list, err := f.lockers(ctx, "who has locked the table", seeLocks, "table_lock")
-	if err != nil || len(list) == 0 {
+	list, err := f.server.tableLocks(ctx)
+	if ok, err := f.tryOrAsk(ctx, "who has locked a table", seeLocks, err); !ok {
 		return nil, err
 	}
-	return []Reason{{ID: "table-locked", Level: Fail, Verdict: "A transaction has locked the table of jobs, or waits to lock it, so all claims wait.",
-		Evidence: []string{list[0].evidence()}, Remedy: list[0].remedy()}}, nil
+	i := slices.IndexFunc(list, isWanted)
+	if i < 0 {
+		return nil, nil
+	}
+	l := list[i]
+	chain, err := f.server.chain(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	r := Reason{ID: "table-locked", Level: Fail, Evidence: chain.evidence(), Remedy: chain.remedy(),
+		Verdict: fmt.Sprintf("A transaction has locked the table of %s, or waits to lock it, so %s.", l.table, l.blocks())}
+	if len(chain) > 1 {
+		r.Verdict = fmt.Sprintf("An open transaction (%s) blocks %s, which has locked the table of %s or waits to lock it. Behind that %s.", chain[0].name(), l.name(), l.table, l.blocks())
+	}
+	return []Reason{r}, nil
 }
 
 // rowLocked returns who has locked the job's row: claims pass over it. A role that may not see that
@@ -151,15 +202,25 @@ func (f *facts) rowLocked(ctx context.Context) ([]Reason, error) {
 	case err != nil:
 		return nil, err
 	case len(list) > 0:
-		return []Reason{{ID: "row-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked job %d, so claims pass over it.", f.job.ID),
-			Evidence: evidenceOf(list), Remedy: list[0].remedy()}}, nil
+		return f.rowHeld(ctx, list)
 	case len(f.unknown) == unknown:
 		return nil, nil
 	}
-	list, err = f.lockers(ctx, "which transactions have locked jobs", seeLocks, "writers", true)
+	list, err = f.lockers(ctx, "which transactions have locked jobs", seeLocks, "writers", jobsTable, true)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	return []Reason{{ID: "perhaps-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked some jobs, perhaps job %d: claims pass over those.", f.job.ID),
 		Evidence: []string{list[0].evidence()}, Remedy: list[0].remedy()}}, nil
+}
+
+// rowHeld returns the reason for lockers of the job's row. If the first one waits, what it waits for
+// comes first.
+func (f *facts) rowHeld(ctx context.Context, list []locker) ([]Reason, error) {
+	chain, err := f.server.chain(ctx, list[0])
+	if err != nil {
+		return nil, err
+	}
+	return []Reason{{ID: "row-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked job %d, so claims pass over it.", f.job.ID),
+		Evidence: append(chain.evidence(), evidenceOf(list[1:])...), Remedy: chain.remedy()}}, nil
 }

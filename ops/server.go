@@ -111,14 +111,16 @@ func sqlState(err error) string {
 }
 
 // failed returns the finding of a check that has returned an error.
-func failed(ctx context.Context, err error) finding {
+func (d *doctor) failed(ctx context.Context, err error) finding {
 	switch code := sqlState(err); {
+	case d.hasLocks && (code == lockNotAvailable || code == queryCanceled || ctx.Err() != nil):
+		return finding{Skipped, "a table that the check reads is locked", seeWaits}
 	case code == insufficientPrivilege:
 		return finding{Skipped, "a right is missing: " + err.Error(), "run docs/roles.sql, or ask as a role that has this right"}
 	case code == undefinedTable, code == undefinedColumn, code == undefinedFunction, code == invalidSchema:
 		return finding{Skipped, "something in the schema is missing: " + err.Error(), "see the check schema"}
 	case code == lockNotAvailable:
-		return finding{Warn, "a transaction has locked a table that the check reads", "see the check waits, which names the session that has locked the table"}
+		return finding{Warn, "a transaction has locked a table that the check reads", seeWaits}
 	case code == queryCanceled, errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil:
 		return finding{Skipped, fmt.Sprintf("no answer within %v", checkTimeout),
 			"the server is busy, or this program's pool has no free connection: run it again, or run the SQL of the check by hand"}
@@ -128,6 +130,8 @@ func failed(ctx context.Context, err error) finding {
 	}
 	return finding{Warn, "the check has failed: " + err.Error(), "run the SQL of the check by hand"}
 }
+
+const seeWaits = "see the check waits, which names the session that has locked the table"
 
 // needsStats returns the finding of a check that has found nothing, but may not see the sessions of
 // other roles.

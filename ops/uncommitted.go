@@ -7,7 +7,7 @@ import (
 
 // writers returns the open transactions that have written jobs. Nobody sees those before they commit.
 func (f *facts) writers(ctx context.Context) ([]locker, error) {
-	return f.lockers(ctx, "which transactions have written jobs", seeLocks, "writers", false)
+	return f.lockers(ctx, "which transactions have written jobs", seeLocks, "writers", jobsTable, false)
 }
 
 // uncommitted returns a reason for each open transaction that may have enqueued the job.

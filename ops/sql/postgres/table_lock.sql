@@ -1,14 +1,15 @@
--- The transactions that have locked the table of jobs against writes, or wait to do so. Claims wait behind both. The
--- columns are those of row_lock.sql.
+-- The transactions that have locked one of errand's tables against writes, or wait to do so: statements that write wait
+-- behind both. The columns are those of row_lock.sql; then the table, and whether it is a lock against reads, too. The table of jobs comes first.
 SELECT
     coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.application_name, ''),
     coalesce(a.usename::text, p.owner::text, ''), coalesce(a.state, ''),
     extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared))::float8,
-    coalesce(l.virtualtransaction, '')
+    coalesce(l.virtualtransaction, ''), c.relname::text, l.mode = 'AccessExclusiveLock'
 FROM pg_locks l
+JOIN pg_class c ON c.oid = l.relation AND c.relkind = 'r'
+JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'errand'
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction::text
-WHERE l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass
-    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+WHERE l.locktype = 'relation' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-ORDER BY 6 DESC NULLS LAST
+ORDER BY c.relname <> 'jobs', 6 DESC NULLS LAST

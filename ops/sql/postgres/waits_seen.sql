@@ -1,10 +1,11 @@
--- The sessions for which others that use the table of jobs have waited for a second, for a role that may not see what
+-- The sessions for which others that use errand's tables have waited for a second, for a role that may not see what
 -- other roles' sessions do: every role may see locks. The columns are those of waits.sql, but the sixth is for how many
 -- seconds the session that has waited longest has waited. From PostgreSQL 14 on.
 WITH users AS MATERIALIZED (
     SELECT l.pid, l.mode FROM pg_locks l
-    WHERE l.locktype = 'relation' AND l.relation = 'errand.jobs'::regclass
-        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    JOIN pg_class c ON c.oid = l.relation AND c.relkind = 'r'
+    JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'errand'
+    WHERE l.locktype = 'relation' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 ), waiting AS MATERIALIZED (
     SELECT w.pid, min(w.waitstart) AS since FROM pg_locks w
     WHERE NOT w.granted AND w.waitstart < clock_timestamp() - interval '1 second' AND w.pid IN (SELECT pid FROM users)
