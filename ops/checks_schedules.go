@@ -88,9 +88,34 @@ func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, 
 	}
 	if len(living(workers)) == 0 {
 		f.value += "; no worker is alive"
-		f.advice = "start workers: each fires the schedules of its database"
+		f.advice = startFiring
+		return f, nil
 	}
+	if d.server == nil {
+		return f, nil
+	}
+	held, err := d.server.schedulesHeld(ctx)
+	if err != nil || len(held) == 0 {
+		return f, err
+	}
+	f.value += "; workers pass over schedules that are locked, and a transaction has locked some: " + held.text()
+	f.advice = held.remedy()
 	return f, nil
+}
+
+// startFiring is what to do about ticks that nobody fires because no worker is alive.
+const startFiring = "start workers: each fires the schedules of its database"
+
+// schedulesHeld returns the transaction that has locked schedules for longest, behind what it waits
+// for. Workers that fire schedules lock them for milliseconds. It is empty if there is none.
+func (s *server) schedulesHeld(ctx context.Context) (chain, error) {
+	list, err := lasting(ctx, func(ctx context.Context) ([]locker, error) {
+		return s.readLockers(ctx, "writers", "schedules", true)
+	})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return s.chain(ctx, list[0])
 }
 
 // skippingSchedules looks for schedules that have skipped ticks for a while because of a job that

@@ -191,6 +191,9 @@ func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
 			return nil, f.read(ctx, id)
 		}
 		reasons, err := f.nothingWaits(ctx)
+		if err == nil {
+			reasons, err = f.withSchedules(ctx, reasons)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +216,11 @@ func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
 		}
 		return nil, f.read(ctx, oldest.ID)
 	}
-	return f.nothingWaits(ctx)
+	reasons, err := f.nothingWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return f.withSchedules(ctx, reasons)
 }
 
 // maxQueues is how many queues Explain looks into for a job of a kind.

@@ -53,10 +53,11 @@ func (f *facts) retry(ctx context.Context) (remedy string, evidence []string, er
 	if j.Key == "" || j.Status != queue.StatusDead && j.Status != queue.StatusCancelled {
 		return remedy, nil, nil
 	}
-	holder, err := f.liveKey(ctx, j.Queue, j.Key)
-	if err != nil || holder == 0 {
+	holders, err := f.liveKeys(ctx, j.Queue, j.Key)
+	if err != nil || len(holders) == 0 {
 		return remedy, nil, err
 	}
+	holder := holders[0]
 	return fmt.Sprintf("wait until job %d has ended, or: %s. Only then %s", holder, f.command("jobs", "cancel", holder), remedy),
 		[]string{fmt.Sprintf("job %d is live and has its key %q, so a retry is refused", holder, j.Key)}, nil
 }

@@ -19,7 +19,7 @@ type locker struct {
 	open                     sql.NullFloat64 // for how many seconds; not valid if this role may not see that
 	transaction              string          // its number
 
-	isWaiting                bool            // for another transaction; see chain
+	isWaiting bool // for another transaction; see chain
 
 	// Of a lock on a whole table:
 	table         string

@@ -139,15 +139,21 @@ func (a *app) explain(ctx context.Context, d *dburl.Database, q ops.Question) er
 		return err
 	}
 	a.notePassword(text)
-	isLocked := answer.Reasons[0].ID == "table-locked" // then the job may be there, and cannot be read
 	switch level := answer.Level(); {
-	case answer.Job == nil && !isLocked && (level != ops.OK || q.ID > 0):
+	case answer.Job == nil && !hasCause(answer) && (level != ops.OK || q.ID > 0):
 		return nothingf("explain: %s", answer.Reasons[0].ID)
 	case level == ops.OK:
 		return nil
 	default:
 		return foundf("explain: %s", answer.Reasons[0].ID)
 	}
+}
+
+// hasCause reports whether an answer without a job says more than that there is none: the table is
+// locked, so the job may be there and cannot be read, or a schedule has not enqueued it yet.
+func hasCause(answer ops.Answer) bool {
+	first := answer.Reasons[0].ID
+	return first == "table-locked" || strings.HasPrefix(first, "schedule-")
 }
 
 // answerText returns the reasons, each with its evidence and its remedy.

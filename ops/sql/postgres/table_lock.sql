@@ -1,5 +1,6 @@
 -- The transactions that have locked one of errand's tables against writes, or wait to do so: statements that write wait
--- behind both. The columns are those of row_lock.sql; then the table, and whether it is a lock against reads, too. The table of jobs comes first.
+-- behind both. The columns are those of row_lock.sql; then the table, and whether the lock is also against reads. The
+-- table of jobs comes first.
 SELECT
     coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.application_name, ''),
     coalesce(a.usename::text, p.owner::text, ''), coalesce(a.state, ''),

@@ -1,0 +1,136 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// withSchedules puts before the reasons why no job was found what the schedules do that enqueue such
+// jobs. If there are some, it is no wonder that no job waits.
+func (f *facts) withSchedules(ctx context.Context, reasons []Reason) ([]Reason, error) {
+	scheduler, ok := queue.As[queue.Scheduler](f.queue)
+	if !ok {
+		return reasons, nil
+	}
+	all, err := scheduler.Schedules(ctx)
+	if ok, err := f.tryOrNote(ctx, "which schedules enqueue such jobs", err); !ok {
+		return reasons, err
+	}
+	var ticks []Reason
+	for _, s := range all {
+		if !f.isAsked(&s) || len(ticks) == maxNamed {
+			continue
+		}
+		r, err := f.tick(ctx, &s)
+		if err != nil {
+			return nil, err
+		}
+		ticks = append(ticks, r)
+	}
+	slices.SortStableFunc(ticks, func(a, b Reason) int { return slices.Index(byLevel, a.Level) - slices.Index(byLevel, b.Level) })
+	for i := range reasons {
+		if r := &reasons[i]; len(ticks) > 0 && (r.ID == "empty-queue" || r.ID == "no-such-key") {
+			r.Level, r.Remedy = OK, ""
+		}
+	}
+	return append(ticks, reasons...), nil
+}
+
+var byLevel = []Level{Fail, Warn, OK}
+
+// isAsked reports whether the schedule enqueues such jobs as the question is about.
+func (f *facts) isAsked(s *queue.ScheduleRecord) bool {
+	q, job := f.question, s.Job
+	if q.Queue != "" && q.Queue != cmp.Or(job.Queue, queue.DefaultQueue) {
+		return false
+	}
+	if q.Key != "" {
+		own := "cron:" + s.Name // see queue.Schedule
+		return q.Key == cmp.Or(job.Key, own) || job.Key == "" && strings.HasPrefix(q.Key, own+":")
+	}
+	return q.Kind == "" || q.Kind == job.Kind
+}
+
+// tick returns what a schedule does, of which no job waits.
+func (f *facts) tick(ctx context.Context, s *queue.ScheduleRecord) (Reason, error) {
+	what := fmt.Sprintf("The schedule %s, which enqueues jobs of the kind %s in the queue %s,", s.Name, s.Job.Kind, cmp.Or(s.Job.Queue, queue.DefaultQueue))
+	switch late := f.at.Sub(s.Next); {
+	case s.Paused:
+		by, err := f.pauser(ctx, "schedule", s.Name, "")
+		return Reason{ID: "schedule-paused", Level: Warn, Verdict: what + " is paused.", Evidence: append(by, f.lastTick(s)...),
+			Remedy: f.command("schedules", "resume", s.Name)}, err
+	case !s.Next.IsZero() && late >= soon:
+		return f.lateTick(ctx, s, what, late)
+	}
+	return f.nextTick(ctx, s, what)
+}
+
+// lateTick returns why a tick that has come was not fired.
+func (f *facts) lateTick(ctx context.Context, s *queue.ScheduleRecord, what string, late time.Duration) (Reason, error) {
+	r := Reason{ID: "schedule-late", Level: levelOf(late, 0, 15*time.Minute), Evidence: f.lastTick(s),
+		Verdict: fmt.Sprintf("%s had a tick %v ago that nobody has fired.", what, short(late)),
+		Remedy:  "the log of a worker says why: it may lack the rights of errand_enqueuer, or a time zone"}
+	if !f.knowsWorkers {
+		if err := f.readWorkers(ctx); err != nil {
+			return r, err
+		}
+	}
+	if f.knowsWorkers && len(living(f.workers)) == 0 {
+		r.Evidence, r.Remedy = append(r.Evidence, "no worker is alive"), startFiring
+		return r, nil
+	}
+	if f.server == nil {
+		return r, nil
+	}
+	held, err := f.server.schedulesHeld(ctx)
+	if ok, err := f.tryOrAsk(ctx, "who has locked the schedule", seeLocks, err); !ok || len(held) == 0 {
+		return r, err
+	}
+	r.Verdict += " A transaction has locked schedules, perhaps this one: workers pass over those."
+	r.Evidence, r.Remedy = append(held.evidence(), r.Evidence...), held.remedy()
+	return r, nil
+}
+
+// nextTick returns when a schedule ticks next, and whether the job of an earlier tick keeps that from
+// enqueueing one.
+func (f *facts) nextTick(ctx context.Context, s *queue.ScheduleRecord, what string) (Reason, error) {
+	r := Reason{ID: "schedule-later", Level: OK, Verdict: what + " has no tick any more.", Evidence: f.lastTick(s)}
+	if !s.Next.IsZero() {
+		r.Verdict = fmt.Sprintf("%s ticks in %v.", what, short(max(s.Next.Sub(f.at), 0)))
+		r.Evidence = append([]string{"the next tick is at " + s.Next.Format(time.RFC3339)}, r.Evidence...)
+	}
+	if s.LastJob == 0 {
+		return r, nil
+	}
+	job, ok, err := f.inspector.Job(ctx, s.LastJob)
+	switch {
+	case err != nil:
+		return r, err
+	case !ok:
+		r.Evidence = append(r.Evidence, fmt.Sprintf("its last job, %d, is not there any more: it was pruned or deleted", s.LastJob))
+		return r, nil
+	}
+	r.Evidence = append(r.Evidence, fmt.Sprintf("its last job, %d, is %s", s.LastJob, job.Status))
+	if isLive(job) && !s.Overlap {
+		r.ID, r.Verdict = "schedule-skips", fmt.Sprintf("%s Before job %d has ended, its ticks enqueue nothing.", r.Verdict, job.ID)
+		r.Remedy = f.command("explain", job.ID)
+		if job.Status == queue.StatusHeld {
+			r.Level = Fail
+		}
+	}
+	return r, nil
+}
+
+// lastTick says when the schedule has last ticked.
+func (f *facts) lastTick(s *queue.ScheduleRecord) []string {
+	if s.LastTick.IsZero() {
+		return []string{"it has never ticked"}
+	}
+	return []string{fmt.Sprintf("its last tick was %v ago, at %s", short(f.at.Sub(s.LastTick)), s.LastTick.Format(time.RFC3339))}
+}
