@@ -44,6 +44,7 @@ type identity struct {
 	version        int // such as 180001
 	isStandby      bool
 	isReadOnly     bool
+	database       string
 	clock          time.Time
 	asked, replied time.Time // by the local clock
 }
@@ -64,7 +65,7 @@ func reached(ctx context.Context, d *doctor) (finding, error) {
 func (s *server) identify(ctx context.Context) error {
 	var name string
 	i := identity{asked: time.Now()}
-	err := s.row(ctx, "server", &name, &i.version, &i.isStandby, &i.isReadOnly, &s.role, &s.seesAll, &i.clock)
+	err := s.row(ctx, "server", &name, &i.version, &i.isStandby, &i.isReadOnly, &s.role, &s.seesAll, &i.clock, &i.database)
 	i.replied = time.Now()
 	if err != nil {
 		return err
@@ -96,14 +97,17 @@ func endOfLife(major int) time.Time {
 	return time.Date(2012+major, time.November, 15, 0, 0, 0, 0, time.UTC)
 }
 
-func writable(_ context.Context, d *doctor) (finding, error) {
-	switch i := d.server.identity; {
-	case i.isStandby:
-		return finding{Fail, "the server is a standby, which only reads",
-			"connect to the primary: with several hosts in the URL, add target_session_attrs=read-write"}, nil
-	case i.isReadOnly:
-		return finding{Fail, "default_transaction_read_only is on",
-			"ALTER ROLE " + d.server.role + " RESET default_transaction_read_only, or of the database, or of the server"}, nil
+func writable(ctx context.Context, d *doctor) (finding, error) {
+	if d.server.identity.isStandby {
+		return finding{Fail, "the server is a standby, which only reads", askPrimary}, nil
+	}
+	switch places, err := d.server.readOnly(ctx); {
+	case err != nil:
+		return finding{}, err
+	case d.server.identity.isReadOnly:
+		return finding{Fail, placesText(places), writeAgain(places)}, nil
+	case len(places) > 0: // of other roles than this one
+		return finding{Warn, placesText(places) + ", which may change jobs", writeAgain(places)}, nil
 	}
 	return finding{value: "yes"}, nil
 }

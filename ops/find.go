@@ -163,20 +163,11 @@ func neverExisted(id, last int64) Reason {
 // otherSchemas returns the reason for an ID that was never drawn, with the other schemas of errand.
 func (f *facts) otherSchemas(ctx context.Context, id, last int64) ([]Reason, error) {
 	r := neverExisted(id, last)
-	var schemas []string
-	err := f.server.rows(ctx, "schemas", func(rows *sql.Rows) error {
-		var name string
-		err := rows.Scan(&name)
-		schemas = append(schemas, name)
-		return err
-	}, f.server.tables.Schema)
-	if ok, err := f.tryOrNote(ctx, "which other schemas are errand's", err); !ok {
-		return []Reason{r}, err
-	}
+	schemas, err := f.schemas(ctx)
 	for _, name := range schemas {
 		r.Evidence = append(r.Evidence, "this database has tables of errand also in the schema "+name)
 	}
-	return []Reason{r}, nil
+	return []Reason{r}, err
 }
 
 // findOldest reads the due job of the queue or the kind that has waited longest, or the next one

@@ -34,7 +34,7 @@ func (f *facts) ordered(ctx context.Context) ([]Reason, error) {
 	case len(serving) > 0 && !slices.ContainsFunc(serving, isHandled):
 		r.ID, r.Level, r.Verdict = "behind-stuck", Fail, behind+fmt.Sprintf("which no live worker handles: its kind is %s.", first.Kind)
 	case first.Attempt > 0 && first.ScheduledAt.After(f.at):
-		r.ID, r.Level, r.Verdict = "behind-back-off", Warn, behind+fmt.Sprintf("which has failed and runs again in %v.", short(first.ScheduledAt.Sub(f.at)))
+		r.ID, r.Level, r.Verdict = "behind-back-off", backOffLevel(first), behind+fmt.Sprintf("which has failed and runs again in %v.", short(first.ScheduledAt.Sub(f.at)))
 	default:
 		r.ID, r.Verdict = "behind-pending", behind+"which has not run yet."
 	}

@@ -29,11 +29,15 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 		if f.knowsWorkers && len(living(f.workers)) == 0 { // so nobody reclaims it
 			r.Level, r.Remedy = Fail, "no worker is alive to reclaim it: start one"
 		}
-		return []Reason{r}, nil
+		return f.withCancel(ctx, r)
 	case isKnown && holder.Vanished:
-		return []Reason{{ID: "holder-vanished", Level: Warn, Evidence: append(evidence, describe([]queue.WorkerRecord{holder})...),
+		return f.withCancel(ctx, Reason{ID: "holder-vanished", Level: Warn, Evidence: append(evidence, describe([]queue.WorkerRecord{holder})...),
 			Verdict: fmt.Sprintf("Job %d is held by a worker that has vanished.", j.ID),
-			Remedy:  fmt.Sprintf("its lease ends in %v; then any live worker reclaims it", short(-expired))}}, nil
+			Remedy:  fmt.Sprintf("its lease ends in %v; then any live worker reclaims it", short(-expired))})
+	case isKnown && isSilent(holder):
+		return f.withCancel(ctx, Reason{ID: "holder-silent", Level: Warn, Evidence: append(evidence, lastSeen(holder)),
+			Verdict: fmt.Sprintf("Job %d is held by a worker that has been silent for %v: it was killed, hangs, or is cut off.", j.ID, short(holder.Silent)),
+			Remedy:  fmt.Sprintf("look at its process and log. If it is silent for longer, its lease ends in %v, and any live worker reclaims the job", short(-expired))})
 	case !j.CancelAt.IsZero():
 		by, err := f.canceller(ctx)
 		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: append(evidence, by...),
@@ -46,6 +50,19 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	}
 	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v, which is long.", j.ID, short(ran)),
 		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, f.command("jobs", "cancel", j.ID))}}, nil
+}
+
+// withCancel adds to the reason why the job's worker does not end it that the job was cancelled:
+// then it does not run again.
+func (f *facts) withCancel(ctx context.Context, r Reason) ([]Reason, error) {
+	if f.job.CancelAt.IsZero() {
+		return []Reason{r}, nil
+	}
+	by, err := f.canceller(ctx)
+	r.Verdict += fmt.Sprintf(" It was cancelled %v ago.", short(f.at.Sub(f.job.CancelAt)))
+	r.Evidence = append(r.Evidence, by...)
+	r.Remedy += ". What reclaims it cancels it, instead of running it again"
+	return []Reason{r}, err
 }
 
 const (

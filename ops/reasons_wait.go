@@ -22,7 +22,7 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 		reasons = append(reasons, later)
 	}
 	looks := []func(context.Context) ([]Reason, error){
-		f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.served, f.ordered, f.limited, f.rated,
+		f.cannotWrite, f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.served, f.ordered, f.limited, f.rated,
 	}
 	if isDue {
 		looks = append(looks, f.inLine)
@@ -81,7 +81,7 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 			Evidence: []string{"SQL has set its scheduled_at to " + j.ScheduledAt.Format(time.RFC3339) + " or later"},
 			Remedy:   "run it now: " + f.command("jobs", "reschedule", j.ID, "--now")}, nil
 	case j.Attempt > 0:
-		return Reason{ID: "back-off", Level: levelOf(j.Attempt, 2, max(j.MaxAttempts, 3)), Remedy: "mend what makes it fail; " + runNow,
+		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + runNow,
 			Verdict:  fmt.Sprintf("Job %d has failed and waits for its next attempt.", j.ID),
 			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; its last error and its history say how they ended", j.Attempt, count(j.MaxAttempts, "attempt")))}, nil
 	case j.UpdatedAt.Sub(j.CreatedAt) > time.Second:
@@ -94,6 +94,9 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 	}
 	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: runNow}, nil
 }
+
+// backOffLevel is the level of a job that has failed and will run again.
+func backOffLevel(j queue.Record) Level { return levelOf(j.Attempt, 2, max(j.MaxAttempts, 3)) }
 
 // rescheduler returns who has last changed the job, if the audit log says so.
 func (f *facts) rescheduler(ctx context.Context) (text string, ok bool, err error) {

@@ -46,7 +46,12 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 		return nil, nil
 	case len(live) == 0:
 		last, err := f.lastWorkers(ctx)
-		return []Reason{{ID: "no-worker", Level: Fail, Verdict: "No worker is alive.", Evidence: append(last, unseen), Remedy: "start a worker"}}, err
+		if err != nil {
+			return nil, err
+		}
+		elsewhere, err := f.elsewhere(ctx)
+		return []Reason{{ID: "no-worker", Level: Fail, Verdict: "No live worker is known" + f.here() + ".", Evidence: slices.Concat(last, elsewhere, []string{unseen}),
+			Remedy: "start a worker; or if one runs, look which database and schema it is connected to, and whether its log has errors of reports"}}, err
 	case len(serving) == 0:
 		r := Reason{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",
 			Evidence: append(similar(fmt.Sprintf("live workers, all of other queues: %d", len(live)), j.Queue, queuesOf(live)), unseen),
@@ -115,6 +120,10 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	}
 	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: who, Evidence: append(describe(workers), longestRuns(runs)...),
 		Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own"}
+	holds := func(r queue.Run) bool { return r.Queue == j.Queue }
+	if len(starved) > 0 && !slices.ContainsFunc(runs, holds) { // they are busy with that other queue
+		return slices.Concat(silent, starved, []Reason{busy}), nil
+	}
 	return slices.Concat(silent, []Reason{busy}, starved), nil
 }
 
@@ -198,12 +207,12 @@ func kindsOf(workers []queue.WorkerRecord) (names []string) {
 	return names
 }
 
-// similar returns a fact, and which of names are spelled like name.
+// similar returns a fact, and which of names are spelled like name, or else which names there are.
 func similar(fact, name string, names []string) []string {
 	if near := nearest(name, names); near != "" {
 		return []string{fact, "similar names: " + near}
 	}
-	return []string{fact}
+	return []string{fact + ", of " + enumerate(slices.Compact(names))}
 }
 
 // nearest returns which of names are spelled like name, "" for none.

@@ -1,0 +1,59 @@
+package ops
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// here says of which database and schema the workers are known.
+func (f *facts) here() string {
+	if f.server == nil {
+		return ""
+	}
+	return fmt.Sprintf(" in the schema %s of the database %s", f.server.tables.Schema, f.server.identity.database)
+}
+
+// elsewhere says what looks like workers on other schemas of this database, and on other databases of
+// the server. What it cannot find out it leaves out: it only helps to find a worker that is there.
+func (f *facts) elsewhere(ctx context.Context) (found []string, err error) {
+	if f.server == nil {
+		return nil, nil
+	}
+	schemas, err := f.schemas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range schemas {
+		alive := 0
+		err := f.server.query(ctx, "SELECT count(*) FROM "+identifier(name)+".workers WHERE seen_at > clock_timestamp() - interval '35 seconds'",
+			func(r *sql.Rows) error { return r.Scan(&alive) })
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if alive > 0 {
+			found = append(found, fmt.Sprintf("%s alive in the schema %s of this database", count(alive, "worker"), name))
+		}
+	}
+	err = f.server.rows(ctx, "elsewhere", func(r *sql.Rows) error {
+		var database, application string
+		var n int
+		err := r.Scan(&database, &application, &n)
+		found = append(found, fmt.Sprintf("%s of errand on the database %s (application %q)", count(n, "session"), database, application))
+		return err
+	})
+	_, err = f.tryOrNote(ctx, "which sessions of errand are on other databases", err)
+	return found, err
+}
+
+// schemas returns the other schemas of this database that are errand's.
+func (f *facts) schemas(ctx context.Context) (names []string, err error) {
+	err = f.server.rows(ctx, "schemas", func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		names = append(names, name)
+		return err
+	}, f.server.tables.Schema)
+	_, err = f.tryOrNote(ctx, "which other schemas are errand's", err)
+	return names, err
+}
