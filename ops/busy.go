@@ -81,32 +81,78 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 		return nil, nil
 	}
 	const last = 15 * time.Minute
-	list, err := statistician.Stats(ctx, queue.StatsFilter{Queue: f.job.Queue, From: f.at.Add(-last), Step: time.Minute})
+	list, err := statistician.Stats(ctx, queue.StatsFilter{From: f.at.Add(-last), Step: time.Minute, ByQueue: true})
 	if ok, err := f.tryOrNote(ctx, "how fast the queue is worked off", err); !ok {
 		return nil, err
 	}
-	if len(list) == 0 {
+	ended, since := f.lastMinutes(list)
+	if ended == 0 {
 		return []string{fmt.Sprintf("no job of the queue has ended in the last %s", plain.Duration(last))}, nil
 	}
-	var ended int64
-	since := f.at
+	took := f.paceUntil().Sub(f.paceFrom(since))
+	if took <= 0 {
+		took = max(f.at.Sub(since), time.Second)
+	}
+	at, estimate := "at this pace", time.Duration(float64(took)/float64(ended)*float64(jobs))
+	if share := f.busyShare(list, since, took); share < mostlyBusy {
+		at = fmt.Sprintf("its workers were busy for %.0f %% of that, so at their full pace", 100*share)
+		estimate = max(time.Duration(float64(estimate)*share), min(estimate, time.Duration(jobs)*leastRun))
+	}
+	if rate := f.rule("").Rate; rate.Jobs > 0 {
+		estimate = max(estimate, time.Duration(jobs)*each(rate))
+	}
+	return []string{fmt.Sprintf("%s of the queue ended in the last %s: %s these take about %s",
+		count(ended, "run"), short(took), at, short(estimate))}, nil
+}
+
+const (
+	// mostlyBusy is the share of time in which workers are busy from which on their pace counts as it
+	// is: they wait for the database, too.
+	mostlyBusy = 0.8
+	// leastRun is what a worker takes for a job that does nothing.
+	leastRun = time.Millisecond
+)
+
+// lastMinutes returns how many runs of the job's queue have ended since the minute that it returns,
+// in the last minutes without a pause: enough to tell a pace, if there are so many.
+func (f *facts) lastMinutes(list []queue.StatsRecord) (ended int64, since time.Time) {
+	since = f.at
 	for _, s := range slices.Backward(list) {
+		if s.Queue != f.job.Queue {
+			continue
+		}
 		if isIdle := since.Sub(s.At) > time.Minute; isIdle && ended >= enoughPace {
 			break
 		}
 		ended += s.Done + s.Failed + s.Dead
 		since = s.At
 	}
-	took := f.paceUntil().Sub(f.paceFrom(since))
-	if took <= 0 {
-		took = max(f.at.Sub(since), time.Second)
+	return ended, since
+}
+
+// busyShare returns for which share of the time since then the slots of the job's workers have run
+// jobs, of any queue. It is 1 if that cannot be known, and if groups take turns or wait for limits:
+// then a slot may be free although jobs are due.
+func (f *facts) busyShare(list []queue.StatsRecord, since time.Time, took time.Duration) float64 {
+	slots := 0
+	var queues []string
+	for _, w := range f.claimers {
+		slots += w.Concurrency
+		queues = append(queues, w.Queues...)
 	}
-	estimate := time.Duration(float64(took) / float64(max(ended, 1)) * float64(jobs))
-	if rate := f.rule("").Rate; rate.Jobs > 0 {
-		estimate = max(estimate, time.Duration(jobs)*each(rate))
+	if limit := f.rule("").Running; limit > 0 {
+		slots = min(slots, limit)
 	}
-	return []string{fmt.Sprintf("%s of the queue ended in the last %v: at this pace these take about %v",
-		count(ended, "run"), short(took), short(estimate))}, nil
+	var ran time.Duration
+	for _, s := range list {
+		if !s.At.Before(since) && slices.Contains(queues, s.Queue) {
+			ran += s.Ran
+		}
+	}
+	if slots == 0 || ran == 0 || f.takesTurns(f.job.Queue) {
+		return 1
+	}
+	return min(float64(ran)/(float64(took)*float64(slots)), 1)
 }
 
 // paceFrom returns when the first runs of the minute began: not before the first worker of the queue

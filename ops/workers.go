@@ -212,7 +212,7 @@ func similar(fact, name string, names []string) []string {
 	if near := nearest(name, names); near != "" {
 		return []string{fact, "similar names: " + near}
 	}
-	return []string{fact + ", of " + enumerate(slices.Compact(names))}
+	return []string{fmt.Sprintf("%s (%s)", fact, enumerate(slices.Compact(names)))}
 }
 
 // nearest returns which of names are spelled like name, "" for none.
