@@ -74,6 +74,34 @@ func TestPaceWindow(t *testing.T) {
 	}
 }
 
+// TestFullPace: the time in which the workers had nothing to do does not make the pace slower.
+func TestFullPace(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			var quiet []queue.MinuteStats // a job of five seconds in each minute
+			for i := range 14 {
+				quiet = append(quiet, queue.MinuteStats{Queue: "q", Kind: "test", Age: time.Duration(i) * time.Minute, Stats: queue.Stats{Done: 1, Ran: 5 * time.Second}})
+			}
+			w := idle
+			w.Concurrency = 1
+			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: quiet}); err != nil {
+				t.Fatal(err)
+			}
+			several(t, q, 15, queue.Job{Queue: "q"})
+			a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})})
+			wantReason(t, a, "jobs-ahead")
+			_, text, _ := strings.Cut(strings.Join(a.Reasons[0].Evidence, "
+"), "at their full pace these take about ")
+			if took, err := time.ParseDuration(text); err != nil || took < 70*time.Second || took > 80*time.Second {
+				t.Errorf("got %q, error %v, want 15 times 5 s", a.Reasons[0].Evidence, err)
+			}
+		})
+	}
+}
+
 // TestRateOfSecond: the second job in line gets its token after the first one.
 func TestRateOfSecond(t *testing.T) {
 	t.Parallel()

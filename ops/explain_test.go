@@ -59,7 +59,7 @@ var cases = []struct {
 		claim(t, q, "", time.Minute)
 		return ops.Question{ID: id}
 	}},
-	{"behind-back-off", ops.Warn, func(t *testing.T, q backends) ops.Question {
+	{"behind-back-off", ops.OK, func(t *testing.T, q backends) ops.Question {
 		enqueue(t, q, queue.Job{Group: "g", Ordered: true})
 		id := enqueue(t, q, queue.Job{Group: "g", Ordered: true})
 		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Retry, Delay: time.Hour, Err: errors.New("no")})

@@ -49,7 +49,15 @@ var workerCases = []struct {
 		run(t, queue.Worker{Backend: cannotClaim{q}, Handler: blocks, Logger: slog.New(slog.DiscardHandler)})
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
-	{"workers-busy", "starved", func(t *testing.T, q backends) ops.Question {
+	{"workers-busy", "starved", func(t *testing.T, q backends) ops.Question { // busy with its own queue
+		ago := time.Now().Add(-time.Minute)
+		enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})
+		claim(t, q, "q", time.Minute)
+		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+		report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"first", "q"}})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
+	}},
+	{"starved", "workers-busy", func(t *testing.T, q backends) ops.Question {
 		ago := time.Now().Add(-time.Minute)
 		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
 		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})

@@ -1,0 +1,125 @@
+package ops_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestWorkerElsewhere: where no worker is known, Explain says where it has looked, and names workers
+// of other schemas and sessions on other databases.
+func TestWorkerElsewhere(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	other := postgres.Options{Schema: "other"}
+	if err := postgres.Migrate(t.Context(), db, other); err != nil {
+		t.Fatal(err)
+	}
+	report(t, backend(t, db, other), idle)
+	named := func(u *url.URL) {
+		query := u.Query()
+		query.Set("application_name", "errand at shop")
+		u.RawQuery = query.Encode()
+	}
+	elsewhere := openPQ(t, change(t, postgrestest.DSN(t), named))
+	exec(t, elsewhere, `SELECT`) // its session stays
+	a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{})})
+	wantReason(t, a, "no-worker")
+	r := a.Reasons[0]
+	if !strings.HasPrefix(r.Verdict, "No live worker is known in the schema errand of the database ") {
+		t.Errorf("verdict %s", r.Verdict)
+	}
+	text := strings.Join(r.Evidence, "\n")
+	for _, want := range []string{"1 worker alive in the schema other of this database", `on the database `, `(application "errand at shop")`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("evidence %s, want %s", text, want)
+		}
+	}
+}
+
+// TestQueuesServed: if no queue is spelled like the one that no worker serves, Explain lists those that
+// are served.
+func TestQueuesServed(t *testing.T) {
+	t.Parallel()
+	_, q := fresh(t)
+	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"emails", "reports"}})
+	for name, want := range map[string]string{"mails": "similar names: emails", "billing": "live workers, all of other queues: 1 (emails, reports)"} {
+		a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: name})})
+		wantReason(t, a, "queue-not-served")
+		if got := strings.Join(a.Reasons[0].Evidence, "\n"); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestSilentHolder: a job whose worker has not reported itself for a while does not just run.
+func TestSilentHolder(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	id := enqueue(t, q, queue.Job{})
+	claim(t, q, "", time.Minute)
+	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}})
+	wantReason(t, explain(t, q, ops.Question{ID: id}), "running")
+	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '18 seconds'`)
+	a := explain(t, q, ops.Question{ID: id})
+	wantReason(t, a, "holder-silent")
+	r := a.Reasons[0]
+	if !strings.Contains(r.Verdict, "has been silent for 18s") && !strings.Contains(r.Verdict, "has been silent for 19s") {
+		t.Errorf("verdict %s", r.Verdict)
+	}
+	if !strings.Contains(r.Remedy, "its lease ends in ") {
+		t.Errorf("remedy %s", r.Remedy)
+	}
+	cancel(t, q, id)
+	if r := explain(t, q, ops.Question{ID: id}).Reasons[0]; r.ID != "holder-silent" || !strings.Contains(r.Verdict, "It was cancelled ") {
+		t.Errorf("cancelled: %+v", r)
+	}
+}
+
+// TestCancelledAndLost: that a job was cancelled is said also if its lease has expired since.
+func TestCancelledAndLost(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			id := enqueue(t, q, queue.Job{})
+			claim(t, q, "", time.Millisecond)
+			cancel(t, q, id)
+			time.Sleep(50 * time.Millisecond)
+			a := explain(t, q, ops.Question{ID: id})
+			wantReason(t, a, "lease-expired")
+			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "It was cancelled ") || !strings.Contains(r.Remedy, "What reclaims it cancels it") {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+}
+
+// TestKeyOfTwoQueues: a key that jobs of two queues have is answered for the newest, and the other one
+// is named.
+func TestKeyOfTwoQueues(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			report(t, q, idle)
+			enqueue(t, q, queue.Job{Key: "k"})
+			newest := enqueue(t, q, queue.Job{Key: "k", Queue: "q"})
+			a := explain(t, q, ops.Question{Key: "k"})
+			if a.Job == nil || a.Job.ID != newest || !strings.HasSuffix(strings.Join(a.Unknown, "\n"), "The others: errand explain 1") {
+				t.Errorf("got job %+v, not known: %q", a.Job, a.Unknown)
+			}
+			if a := explain(t, q, ops.Question{Key: "k", Queue: "q"}); len(a.Unknown) > 0 {
+				t.Errorf("with its queue: not known: %q", a.Unknown)
+			}
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package ops_test
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// fired sets an hourly schedule of the kind report, and completes the job of its first tick.
+func fired(t *testing.T, db *sql.DB, q *postgres.Backend) {
+	t.Helper()
+	setSchedule(t, db, q, queue.Job{})
+	settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
+}
+
+// scheduleCases are schedules that have not enqueued a job. The questions are by kind, queue and key.
+var scheduleCases = []struct {
+	name   string
+	make   func(t *testing.T, db *sql.DB, q *postgres.Backend)
+	reason string
+	level  ops.Level
+	says   []string // in the verdict, the evidence or the remedy
+}{
+	{"paused", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+		fired(t, db, q)
+		if _, err := q.PauseSchedules(t.Context(), nil, true, "hourly"); err != nil {
+			t.Fatal(err)
+		}
+		audit(t, q, queue.AuditEntry{Action: "schedules.pause", Count: 1, Selection: "schedule=hourly", Reason: "month's end"})
+	}, "schedule-paused", ops.Warn, []string{"The schedule hourly", "month's end", "its last tick was ", "errand schedules resume hourly"}},
+	{"ticks later", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+		fired(t, db, q)
+	}, "schedule-later", ops.OK, []string{" ticks in ", "its last job, 1, is completed"}},
+	{"no worker", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+		fired(t, db, q)
+		exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '2 minutes'`)
+	}, "schedule-late", ops.Warn, []string{"had a tick 2m", "no worker is alive", "start workers"}},
+	{"workers that do not fire", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+		fired(t, db, q)
+		report(t, q, idle)
+		exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '20 minutes'`)
+	}, "schedule-late", ops.Fail, []string{"the log of a worker"}},
+	{"a job that is held", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+		fired(t, db, q)
+		tick(t, db, 1)
+		exec(t, db, `UPDATE errand.jobs SET status = 'held' WHERE status = 'pending'`)
+	}, "schedule-skips", ops.Fail, []string{"Before job 2 has ended, its ticks enqueue nothing", "errand explain 2"}},
+}
+
+// TestExplainSchedules: asked by kind, queue or key for a job that there is not, Explain tells what the
+// schedule does that enqueues it.
+func TestExplainSchedules(t *testing.T) {
+	t.Parallel()
+	for _, c := range scheduleCases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db, q := fresh(t)
+			c.make(t, db, q)
+			other := queue.Schedule{Name: "other", Spec: "@daily", Job: &queue.Job{Kind: "other", Queue: "other"}}
+			if err := q.SetSchedules(t.Context(), nil, other); err != nil {
+				t.Fatal(err)
+			}
+			for then, question := range map[string]ops.Question{"nothing-waits": {Kind: "report"}, " nothing-waits": {Queue: queue.DefaultQueue}, "completed": {Key: "cron:hourly"}} {
+				if c.reason == "schedule-skips" && question.Key != "" {
+					continue // a live job has the key
+				}
+				a := explain(t, q, question)
+				if got := reasonIDs(a); got != c.reason+" "+strings.TrimSpace(then) || a.Level() != c.level {
+					t.Errorf("%+v: got %s, %s, want %s, %s", question, got, a.Level(), c.reason, c.level)
+				}
+				r := a.Reasons[0]
+				text := strings.Join(append(r.Evidence, r.Verdict, r.Remedy), "\n")
+				for _, says := range c.says {
+					if !strings.Contains(text, says) {
+						t.Errorf("got %s, want %q", text, says)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestNeverTicked: a queue or a key that only a schedule has ever named is not misspelt, on any backend.
+func TestNeverTicked(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			scheduler, ok := queue.As[queue.Scheduler](q)
+			if !ok {
+				t.Skip("the backend keeps no schedules")
+			}
+			s := queue.Schedule{Name: "daily", Spec: "@daily", Job: &queue.Job{Kind: "report", Queue: "reports"}}
+			if err := scheduler.SetSchedules(t.Context(), nil, s); err != nil {
+				t.Fatal(err)
+			}
+			for then, question := range map[string]ops.Question{"empty-queue": {Queue: "reports"}, "no-such-key": {Key: "cron:daily"}} {
+				if a := explain(t, q, question); reasonIDs(a) != "schedule-later "+then || a.Level() != ops.OK {
+					t.Errorf("%+v: got %s, %s", question, reasonIDs(a), a.Level())
+				}
+			}
+			if a := explain(t, q, ops.Question{Queue: "report"}); reasonIDs(a) != "empty-queue" || a.Level() != ops.Warn {
+				t.Errorf("a queue that no schedule has: got %s, %s", reasonIDs(a), a.Level())
+			}
+		})
+	}
+}
+
+// TestLockedSchedule: workers pass over a schedule whose row is locked, and log nothing. Doctor and
+// Explain name the session.
+func TestLockedSchedule(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	fired(t, db, q)
+	report(t, q, idle)
+	exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '2 minutes'`)
+	holder := begin(t, db)
+	exec(t, holder, `SELECT FROM errand.schedules FOR UPDATE`)
+	time.Sleep(1100 * time.Millisecond)
+	pid := pidOf(t, holder)
+	session, end := fmt.Sprintf("session %d", pid), fmt.Sprintf("pg_terminate_backend(%d)", pid)
+	if c := examine(t, q, ops.Options{})["schedules"]; c.Level != ops.Warn || !strings.Contains(c.Value, session) || !strings.Contains(c.Advice, end) {
+		t.Errorf("doctor: got %+v, want %s", c, session)
+	}
+	r := explain(t, q, ops.Question{Kind: "report"}).Reasons[0]
+	if r.ID != "schedule-late" || !strings.HasPrefix(r.Evidence[0], session) || !strings.Contains(r.Remedy, end) {
+		t.Errorf("explain: got %+v, want %s", r, session)
+	}
+}

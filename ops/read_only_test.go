@@ -1,0 +1,60 @@
+package ops_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestReadOnly: a database that takes no writes is named by both, with a statement that the server
+// accepts.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	for _, role := range []bool{false, true} {
+		t.Run(fmt.Sprintf("role=%v", role), func(t *testing.T) {
+			t.Parallel()
+			db := openPQ(t, postgrestest.DSN(t))
+			prefix := roles(t, db)
+			q := backend(t, db, postgres.Options{})
+			id := enqueue(t, q, queue.Job{})
+			level, where := ops.Fail, "for the database "
+			if role {
+				level, where = ops.Warn, "for the role "+prefix+"app"
+				exec(t, db, fmt.Sprintf("CREATE ROLE %sapp LOGIN IN ROLE %[1]sworker; ALTER ROLE %[1]sapp SET default_transaction_read_only = yes", prefix))
+			} else {
+				setDefault(t, db, "default_transaction_read_only", "on")
+			}
+			a := explain(t, q, ops.Question{ID: id})
+			if reasonIDs(a) != "read-only no-worker" || !strings.Contains(a.Reasons[0].Verdict, where) {
+				t.Errorf("got %s: %s", reasonIDs(a), a.Reasons[0].Verdict)
+			}
+			found := examine(t, q, ops.Options{})
+			c := found["writable"]
+			if c.Level != level || !strings.Contains(c.Value, where) || !strings.Contains(c.Advice, "restart the workers") || len(found) != 1 {
+				t.Errorf("found %+v, want writable alone", found)
+			}
+			_, statement, _ := strings.Cut(c.Advice, "= off): ")
+			statement, _, _ = strings.Cut(statement, ". Then")
+			conn, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := conn.ExecContext(t.Context(), statement); err == nil && !role {
+				t.Error("the server accepts the statement without what comes before it")
+			}
+			exec(t, conn, "SET default_transaction_read_only = off")
+			exec(t, conn, statement)
+			db.SetMaxIdleConns(0)
+			if found := examine(t, q, ops.Options{}); len(found) > 0 {
+				t.Errorf("after %s: found %v", statement, found)
+			}
+			wantReason(t, explain(t, q, ops.Question{ID: id}), "no-worker")
+		})
+	}
+}
