@@ -93,8 +93,7 @@ func TestFullPace(t *testing.T) {
 			several(t, q, 15, queue.Job{Queue: "q"})
 			a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})})
 			wantReason(t, a, "jobs-ahead")
-			_, text, _ := strings.Cut(strings.Join(a.Reasons[0].Evidence, "
-"), "at their full pace these take about ")
+			_, text, _ := strings.Cut(strings.Join(a.Reasons[0].Evidence, "\n"), "at their full pace these take about ")
 			if took, err := time.ParseDuration(text); err != nil || took < 70*time.Second || took > 80*time.Second {
 				t.Errorf("got %q, error %v, want 15 times 5 s", a.Reasons[0].Evidence, err)
 			}

@@ -153,7 +153,7 @@ const batch = 1000
 func (a *app) changeBatch(ctx context.Context, d *dburl.Database, op *operation, s selection, which queue.Which) (n int, err error) {
 	entry := queue.AuditEntry{Action: "jobs." + op.name, Selection: s.text()}
 	var pending int64
-	if len(which.IDs) == 1 {
+	if len(which.IDs) == 1 && which.IDs[0] > 0 { // the audit log takes no others; the selection has them
 		entry.JobID = which.IDs[0]
 		if which.Status == queue.StatusPending {
 			pending = entry.JobID

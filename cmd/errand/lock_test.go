@@ -254,3 +254,35 @@ func TestNoServer(t *testing.T) {
 		}
 	}
 }
+
+// TestLockedBehind: a command that waits behind a session which waits itself names both, and of the
+// two the one that has to end.
+func TestLockedBehind(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.EmptyDSN(t)
+	d := withJob(t, url)
+	first := hold(t, d.DB, "SELECT FROM errand.jobs")
+	tx, err := d.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	var second int
+	if err := tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&second); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = tx.ExecContext(ctx, "LOCK TABLE errand.jobs")
+	}()
+	defer func() { cancel(); <-done }()
+	for waiting(t, d.DB) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	want := fmt.Sprintf("waited 1s for a lock on errand.jobs behind session %d (holder), which waits for session %d (holder). ", second, first)
+	if r := runErrand(t, url, "jobs", "list", "--timeout", "1s"); r.code != exitRefused || !strings.Contains(r.err, want) {
+		t.Errorf("exit code %d, %s; want %s", r.code, r.err, want)
+	}
+}

@@ -13,10 +13,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// seed fills the script's database: seed life|hostile
+// seed fills the script's database: seed life|hostile|below
 func seed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: seed life|hostile")
+		ts.Fatalf("usage: seed life|hostile|below")
 	}
 	d, err := dburl.Open(ts.Getenv("DATABASE_URL"), dburl.Options{})
 	ts.Check(err)
@@ -28,6 +28,10 @@ func seed(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(seedLife(ctx, d))
 	case "hostile":
 		ts.Check(seedHostile(ctx, d))
+	case "below":
+		ts.Check(seedLife(ctx, d))
+		_, err := d.DB.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET id = -7 WHERE status = 'dead'", jobsTable(d)))
+		ts.Check(err)
 	default:
 		ts.Fatalf("no seed %s", args[0])
 	}
@@ -101,10 +105,15 @@ func seedHostile(ctx context.Context, d *dburl.Database) error {
 		return err
 	}
 	// What foreign SQL may write beyond that.
-	jobs, update := "errand.jobs", `UPDATE %s SET kind = CAST($1 AS text), queue = CAST($1 AS text), locked_by = CAST($1 AS text)`
-	if d.Scheme == dburl.SQLite {
-		jobs = "errand_jobs"
-	}
-	_, err = d.DB.ExecContext(ctx, fmt.Sprintf(update, jobs), evil)
+	const update = `UPDATE %s SET kind = CAST($1 AS text), queue = CAST($1 AS text), locked_by = CAST($1 AS text)`
+	_, err = d.DB.ExecContext(ctx, fmt.Sprintf(update, jobsTable(d)), evil)
 	return err
+}
+
+// jobsTable returns the name of the table of jobs.
+func jobsTable(d *dburl.Database) string {
+	if d.Scheme == dburl.SQLite {
+		return "errand_jobs"
+	}
+	return "errand.jobs"
 }

@@ -33,12 +33,13 @@ payload and headers, its output and its progress.`,
 	return cmd
 }
 
-// parseIDs returns the IDs that args name, each once.
+// parseIDs returns the IDs that args name, each once. errand's own begin with 1, but SQL may have
+// written others.
 func parseIDs(args []string) (ids []int64, err error) {
 	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)
-		if err != nil || id < 1 {
-			return nil, usagef("%q: not the ID of a job, which is a number from 1", arg)
+		if err != nil {
+			return nil, usagef("%q: not the ID of a job, which is a number", arg)
 		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
