@@ -218,11 +218,17 @@ func (f *facts) tryOrAsk(ctx context.Context, what, right string, err error) (bo
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	switch sqlState(err) {
+	code := sqlState(err)
+	if code == notSupported && !f.server.identity.isStandby {
+		return false, err
+	}
+	switch code {
 	case insufficientPrivilege:
 		what = fmt.Sprintf("%s: %v. To know it, ask as a role that has %s", what, err, right)
 	case queryCanceled:
 		what = fmt.Sprintf("%s: the server had no answer within %v", what, checkTimeout)
+	case notSupported: // the tables of workers and sleepers are unlogged
+		what += ": a standby does not have it"
 	case lockNotAvailable:
 		what += ": the statement would have to wait for a lock on a table"
 	case undefinedTable, undefinedColumn, undefinedFunction:

@@ -98,6 +98,7 @@ const (
 	invalidSchema         = "3F000"
 	queryCanceled         = "57014"
 	lockNotAvailable      = "55P03"
+	notSupported          = "0A000"
 	internalError         = "XX000"
 )
 
@@ -117,6 +118,8 @@ func (d *doctor) failed(ctx context.Context, err error) finding {
 		return finding{Skipped, "a table that the check reads is locked", seeWaits}
 	case code == insufficientPrivilege:
 		return finding{Skipped, "a right is missing: " + err.Error(), "run docs/roles.sql, or ask as a role that has this right"}
+	case code == notSupported && d.server != nil && d.server.identity.isStandby:
+		return finding{level: Skipped, value: "a standby does not have what the check reads"}
 	case code == undefinedTable, code == undefinedColumn, code == undefinedFunction, code == invalidSchema:
 		return finding{Skipped, "something in the schema is missing: " + err.Error(), "see the check schema"}
 	case code == lockNotAvailable:
