@@ -173,6 +173,9 @@ func durability(ctx context.Context, d *doctor) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
+	if f, err := d.server.waitsForStandby(ctx, values); err != nil || f.level != "" {
+		return f, err
+	}
 	var off []string
 	f := finding{value: "a commit is on disk before it returns"}
 	for _, name := range []string{"fsync", "full_page_writes"} {
@@ -189,6 +192,21 @@ func durability(ctx context.Context, d *doctor) (finding, error) {
 		f.value, f.advice = strings.Join(off, "; "), "set them to on, unless the data may be lost"
 	}
 	return f, nil
+}
+
+// waitsForStandby returns the finding if each commit waits for a synchronous standby, and none is
+// connected. A role that may not see standbys learns nothing of it.
+func (s *server) waitsForStandby(ctx context.Context, settings map[string]string) (finding, error) {
+	names, commit := settings["synchronous_standby_names"], settings["synchronous_commit"]
+	if names == "" || commit == "off" || commit == "local" || !s.seesAll {
+		return finding{}, nil
+	}
+	connected := 0
+	if err := s.row(ctx, "sync_standbys", &connected); err != nil || connected > 0 {
+		return finding{}, err
+	}
+	return finding{Fail, fmt.Sprintf("each commit waits for a synchronous standby (%s), and none is connected: claims hang", names),
+		"connect the standby; or, so that commits do without it: ALTER SYSTEM RESET synchronous_standby_names, then SELECT pg_reload_conf()"}, nil
 }
 
 func timeouts(ctx context.Context, d *doctor) (finding, error) {

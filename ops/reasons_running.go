@@ -21,6 +21,29 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	}
 	evidence = append(evidence, fmt.Sprintf("its lease was taken or extended %v ago, for %v", short(f.at.Sub(j.LockedAt)), short(j.LeaseEnds.Sub(j.LockedAt))))
 	holder, isKnown := f.worker(j.Worker)
+	if lost, err := f.lost(ctx, holder, isKnown, evidence); err != nil || len(lost) > 0 {
+		return lost, err
+	}
+	if isKnown && holder.Waiting > 0 {
+		evidence = append(evidence, fmt.Sprintf("its worker has claimed %s ahead, which wait for a handler to end: perhaps it is one of them", count(holder.Waiting, "job")))
+	}
+	if !j.CancelAt.IsZero() {
+		by, err := f.canceller(ctx)
+		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: append(evidence, by...),
+			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(f.at.Sub(j.CancelAt))),
+			Remedy:  "wait: the worker learns of it within a third of its lease. The handler has to return when its context ends; the worker's log names handlers that do not"}}, err
+	}
+	long, why, err := f.longRun(ctx, ran)
+	if err != nil || ran <= long {
+		return []Reason{{ID: "running", Level: OK, Evidence: evidence, Verdict: fmt.Sprintf("Job %d has been running for %v.", j.ID, short(ran))}}, err
+	}
+	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v, which is long.", j.ID, short(ran)),
+		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, f.command("jobs", "cancel", j.ID))}}, nil
+}
+
+// lost returns why the job's worker does not extend its lease any more, or soon will not.
+func (f *facts) lost(ctx context.Context, holder queue.WorkerRecord, isKnown bool, evidence []string) ([]Reason, error) {
+	j := f.job
 	switch expired := f.at.Sub(j.LeaseEnds); {
 	case expired >= 0:
 		r := Reason{ID: "lease-expired", Evidence: evidence, Level: levelOf(expired, 0, max(j.LeaseEnds.Sub(j.LockedAt), time.Second)),
@@ -37,19 +60,9 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	case isKnown && isSilent(holder):
 		return f.withCancel(ctx, Reason{ID: "holder-silent", Level: Warn, Evidence: append(evidence, lastSeen(holder)),
 			Verdict: fmt.Sprintf("Job %d is held by a worker that has been silent for %v: it was killed, hangs, or is cut off.", j.ID, short(holder.Silent)),
-			Remedy:  fmt.Sprintf("look at its process and log. If it is silent for longer, its lease ends in %v, and any live worker reclaims the job", short(-expired))})
-	case !j.CancelAt.IsZero():
-		by, err := f.canceller(ctx)
-		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: append(evidence, by...),
-			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(f.at.Sub(j.CancelAt))),
-			Remedy:  "wait: the worker learns of it within a third of its lease. The handler has to return when its context ends; the worker's log names handlers that do not"}}, err
+			Remedy:  fmt.Sprintf("look at its process and log. If it stays silent, its lease ends in %v, and any live worker reclaims the job", short(-expired))})
 	}
-	long, why, err := f.longRun(ctx, ran)
-	if err != nil || ran <= long {
-		return []Reason{{ID: "running", Level: OK, Evidence: evidence, Verdict: fmt.Sprintf("Job %d has been running for %v.", j.ID, short(ran))}}, err
-	}
-	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v, which is long.", j.ID, short(ran)),
-		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, f.command("jobs", "cancel", j.ID))}}, nil
+	return nil, nil
 }
 
 // withCancel adds to the reason why the job's worker does not end it that the job was cancelled:

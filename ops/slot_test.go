@@ -16,6 +16,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
 )
 
 // TestSlots: Doctor finds the slot of a standby that has told which rows it still reads, and that
@@ -63,6 +64,27 @@ func TestSlots(t *testing.T) {
 	if want := "SELECT pg_drop_replication_slot('standby')"; c.Level != ops.Warn || c.Advice != "let its standby catch up, or: "+want {
 		t.Errorf("horizon: %+v", c)
 	}
+	withoutStandby(t, db, q)
+}
+
+// withoutStandby makes commits wait for a synchronous standby that there is not: Doctor says so.
+func withoutStandby(t *testing.T, db *sql.DB, q queue.Queue) {
+	t.Helper()
+	exec(t, db, `ALTER SYSTEM SET synchronous_standby_names = 'gone'`)
+	exec(t, db, `SELECT pg_reload_conf()`)
+	setDefault(t, db, "synchronous_commit", "on")
+	eventually(t, "the server waits for the standby", func() bool {
+		report, err := ops.Doctor(t.Context(), q, ops.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range report.Checks {
+			if c.ID == "durability" && strings.Contains(c.Value, "(gone), and none is connected") && strings.Contains(c.Advice, "RESET synchronous_standby_names") {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // deadRows makes a thousand dead rows, and returns how many VACUUM leaves.

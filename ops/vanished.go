@@ -14,7 +14,7 @@ func (f *facts) silent() []Reason {
 	if len(silent) == 0 {
 		return nil
 	}
-	r := Reason{ID: "workers-silent", Level: Warn, Remedy: "look at their processes and logs, and start them again if they have ended",
+	r := Reason{ID: "workers-silent", Level: Warn, Remedy: "look at their processes and logs, and start them again if they have ended. If they have not: " + f.command("doctor"),
 		Verdict:  fmt.Sprintf("%s that would run job %d have not reported themselves for %v: they were killed, hang, or are cut off.", count(len(silent), "worker"), f.job.ID, short(silent[0].Silent)),
 		Evidence: []string{fmt.Sprintf("each worker reports itself every %v", queue.ReportInterval)}}
 	if len(silent) == 1 {
@@ -23,7 +23,7 @@ func (f *facts) silent() []Reason {
 			who = "The only worker"
 		}
 		r.Verdict = fmt.Sprintf("%s that would run job %d has not reported itself for %v: it was killed, hangs, or is cut off.", who, f.job.ID, short(silent[0].Silent))
-		r.Remedy = "look at its process and log, and start it again if it has ended"
+		r.Remedy = "look at its process and log, and start it again if it has ended. If it has not: " + f.command("doctor")
 	}
 	for _, w := range silent[:min(len(silent), 3)] {
 		r.Evidence = append(r.Evidence, lastSeen(w))
