@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// here says of which database and schema the workers are known.
-func (f *facts) here() string {
+// noWorker says that no worker is alive; on a server, as far as its database and schema can tell.
+func (f *facts) noWorker() string {
 	if f.server == nil {
-		return ""
+		return "No worker is alive."
 	}
-	return fmt.Sprintf(" in the schema %s of the database %s", f.server.tables.Schema, f.server.identity.database)
+	return fmt.Sprintf("No live worker is known in the schema %s of the database %s.", f.server.tables.Schema, f.server.identity.database)
 }
 
 // elsewhere says what looks like workers on other schemas of this database, and on other databases of

@@ -257,3 +257,15 @@ func usually(bucket int, n int64) queue.Histogram {
 	h[bucket] = n
 	return h
 }
+
+// TestPreparedWriter: a prepared transaction that has written jobs is named.
+func TestPreparedWriter(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	prepare(t, db, `INSERT INTO errand.jobs (kind) VALUES ('test')`)
+	time.Sleep(1100 * time.Millisecond)
+	a := explain(t, q, ops.Question{ID: 1})
+	if r := a.Reasons[0]; r.ID != "uncommitted" || !strings.HasPrefix(r.Evidence[0], `the prepared transaction "ops_`) || !strings.Contains(r.Remedy, "ROLLBACK PREPARED 'ops_") {
+		t.Errorf("got %+v", r)
+	}
+}

@@ -40,8 +40,13 @@ var workerCases = []struct {
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
 	{"workers-draining", "", func(t *testing.T, q backends) ops.Question {
-		enqueue(t, q, queue.Job{})
-		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})()
+		held := enqueue(t, q, queue.Job{})
+		stop := run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
+		eventually(t, "it holds a job", func() bool {
+			r, _, err := q.Job(t.Context(), held)
+			return err == nil && r.Status == queue.StatusRunning
+		})
+		stop()
 		eventually(t, "it has reported that it stops", func() bool { return !workers(t, q)[0].DrainingAt.IsZero() })
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},

@@ -50,7 +50,7 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 			return nil, err
 		}
 		elsewhere, err := f.elsewhere(ctx)
-		return []Reason{{ID: "no-worker", Level: Fail, Verdict: "No live worker is known" + f.here() + ".", Evidence: slices.Concat(last, elsewhere, []string{unseen}),
+		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(), Evidence: slices.Concat(last, elsewhere, []string{unseen}),
 			Remedy: "start a worker; or if one runs, look which database and schema it is connected to, and whether its log has errors of reports"}}, err
 	case len(serving) == 0:
 		r := Reason{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",

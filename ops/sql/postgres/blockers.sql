@@ -16,7 +16,8 @@ WITH RECURSIVE chain AS (
     JOIN pg_locks h ON h.pid IS NULL AND h.granted AND h.locktype = w.locktype
         AND h.database IS NOT DISTINCT FROM w.database AND h.relation IS NOT DISTINCT FROM w.relation
         AND h.transactionid IS NOT DISTINCT FROM w.transactionid
-    JOIN pg_prepared_xacts p ON h.virtualtransaction = '-1/' || p.transaction::text
+    JOIN pg_locks x ON x.pid IS NULL AND x.locktype = 'transactionid' AND x.virtualtransaction = h.virtualtransaction
+    JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
     WHERE b.pid = 0
 ), found AS (
     SELECT

@@ -10,7 +10,9 @@ FROM pg_locks l
 JOIN pg_class c ON c.oid = l.relation AND c.relkind = 'r'
 JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'errand'
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction::text
+LEFT JOIN (
+    pg_locks x JOIN pg_prepared_xacts p ON x.locktype = 'transactionid' AND x.transactionid = p.transaction
+) ON l.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
 WHERE l.locktype = 'relation' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 ORDER BY c.relname <> 'jobs', 6 DESC NULLS LAST

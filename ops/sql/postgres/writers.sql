@@ -7,7 +7,9 @@ SELECT DISTINCT
     coalesce(l.virtualtransaction, '')
 FROM pg_locks l
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction::text
+LEFT JOIN (
+    pg_locks x JOIN pg_prepared_xacts p ON x.locktype = 'transactionid' AND x.transactionid = p.transaction
+) ON l.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
 WHERE l.locktype = 'relation' AND l.granted
     AND l.relation = (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = 'errand' AND c.relname = $1::text)
