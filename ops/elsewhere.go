@@ -11,7 +11,7 @@ func (f *facts) noWorker() string {
 	if f.server == nil {
 		return "No worker is alive."
 	}
-	return fmt.Sprintf("No live worker is known in the schema %s of the database %s.", f.server.tables.Schema, f.server.identity.database)
+	return fmt.Sprintf("No worker is alive that reports itself to the schema %s of the database %s.", f.server.tables.Schema, f.server.identity.database)
 }
 
 // elsewhere says what looks like workers on other schemas of this database, and on other databases of

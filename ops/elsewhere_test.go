@@ -32,7 +32,7 @@ func TestWorkerElsewhere(t *testing.T) {
 	a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{})})
 	wantReason(t, a, "no-worker")
 	r := a.Reasons[0]
-	if !strings.HasPrefix(r.Verdict, "No live worker is known in the schema errand of the database ") {
+	if !strings.HasPrefix(r.Verdict, "No worker is alive that reports itself to the schema errand of the database ") {
 		t.Errorf("verdict %s", r.Verdict)
 	}
 	text := strings.Join(r.Evidence, "\n")
