@@ -16,7 +16,7 @@ func (f *facts) silent() []Reason {
 	}
 	r := Reason{ID: "workers-silent", Level: Warn, Remedy: "look at their processes and logs, and start them again if they have ended. If they have not: " + f.command("doctor"),
 		Verdict:  fmt.Sprintf("%s that would run job %d have not reported themselves for %v: they were killed, hang, or are cut off.", count(len(silent), "worker"), f.job.ID, short(silent[0].Silent)),
-		Evidence: []string{fmt.Sprintf("each worker reports itself every %v", queue.ReportInterval)}}
+		Evidence: []string{fmt.Sprintf("each worker reports itself every %v, for which its pool needs a free connection", queue.ReportInterval)}}
 	if len(silent) == 1 {
 		who := "A worker"
 		if len(f.claimers) == 1 {
