@@ -95,12 +95,12 @@ GRANT EXECUTE ON FUNCTION errand.enqueue, errand.payload_problem, errand.insert_
 GRANT SELECT, INSERT, UPDATE, DELETE ON errand.schedules TO errand_enqueuer;
 
 -- Working: all that a queue.Worker does, and Redrive and the Inspector. This role cannot make jobs, nor change what
--- they are.
+-- they are. With the enqueueing role it also receives jobs of other backends, which keep their created_at.
 GRANT EXECUTE ON FUNCTION errand.lock_due, errand.lock_ordered, errand.claim_ordered TO errand_worker;
 GRANT SELECT, DELETE ON errand.jobs TO errand_worker;
 GRANT UPDATE (
     status, attempts, scheduled_at, last_error, locked_at, locked_by, locked_until, fence, updated_at, started_at,
-    finished_at, redriven_at, redrives, cancel_at, history, limited
+    finished_at, redriven_at, redrives, cancel_at, history, limited, created_at
 ) ON errand.jobs TO errand_worker;
 GRANT USAGE ON SEQUENCE errand.fences TO errand_worker;
 GRANT SELECT, DELETE ON errand.sleepers TO errand_worker;
@@ -125,7 +125,7 @@ GRANT SELECT, INSERT, UPDATE (output, progress, progress_at), DELETE ON errand.r
 -- The records of live workers, and what runs came to.
 GRANT SELECT, INSERT, UPDATE, DELETE ON errand.workers, errand.stats TO errand_worker;
 GRANT SELECT ON errand.workers, errand.stats TO errand_observer;
--- The keys of middleware.SQLDedup.
+-- The keys of middleware.SQLDedup, and the sources of jobs that were received.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON errand.dedup TO errand_worker;
 
 -- Observing: the Inspector and Backlogs, which telemetry's Observe reads, and SELECT. This role reads every column but

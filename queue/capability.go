@@ -3,14 +3,22 @@ package queue
 import (
 	"context"
 	"database/sql"
+	"log/slog"
+	"reflect"
 	"time"
 )
 
 // As returns v as a T, usually a capability such as [Waiter]. If v is not a T, As looks in the
 // value that v wraps: it follows methods Unwrap that return a Queue, an [Enqueuer], a [Consumer] or
-// a [Handler]. ok is false if no value of the chain is a T, and for a nil v.
+// a [Handler], and asks a [Delegator]. ok is false if no value of the chain is a T, and for a nil v.
 func As[T any](v any) (t T, ok bool) {
+	var asked any
 	for v != nil {
+		if d, isDelegator := v.(Delegator); isDelegator && v != asked {
+			v = d.Delegate(reflect.TypeFor[T]())
+			asked = v
+			continue
+		}
 		if t, ok = v.(T); ok {
 			return t, true
 		}
@@ -28,6 +36,13 @@ func As[T any](v any) (t T, ok bool) {
 		}
 	}
 	return t, false
+}
+
+// Delegator is a value that stands for several backends, and has a capability only if they have it.
+type Delegator interface {
+	// Delegate returns the value in which [As] looks for a type: itself, another one, or nil if it
+	// does not have that capability.
+	Delegate(capability reflect.Type) any
 }
 
 // Waiter is a backend that can wake a sleeping worker when jobs arrive. A worker whose claim comes
@@ -230,6 +245,16 @@ type Reassigner interface {
 	Reassign(ctx context.Context, workers []string, jobs ...*Job) (left []*Job, err error)
 }
 
+// Upkeeper is a backend that has work of its own to do while a worker runs, such as to forward the
+// jobs of an outbox.
+type Upkeeper interface {
+	// Upkeep does that work until ctx ends, and returns nil then. It returns earlier if there is
+	// nothing to do, or an error if it cannot be done; the worker logs it. A worker calls it once, in
+	// a goroutine of its own, and waits for its end. log is the worker's logger. It may be called
+	// concurrently.
+	Upkeep(ctx context.Context, log *slog.Logger) error
+}
+
 // TxClaimer is a backend that can claim a job without a lease, in the transaction that does the
 // work.
 type TxClaimer interface {
@@ -394,4 +419,22 @@ type Statistician interface {
 	// runs. The last ten seconds may be missing. A bad filter (see [StatsFilter.Check]) is an
 	// [*InvalidError]. It may be called concurrently.
 	Stats(ctx context.Context, f StatsFilter) ([]StatsRecord, error)
+}
+
+// Receiver is a backend that takes over jobs of another backend: those of an outbox, or of a queue
+// that moves.
+type Receiver interface {
+	// Receive enqueues the jobs of transfers through the backend's own handle, all of them or none.
+	// It leaves out those with a Source that it has received within [TransferWindow], so a call may be
+	// repeated after any error, ErrUnknown included. Of several transfers with one Source it takes the
+	// first. It remembers a Source in the same step in which it enqueues the job.
+	//
+	// What Enqueue does with a job, Receive does as well: its Key, OnDuplicate and due time mean the
+	// same, and it fills in ID, Duplicate and Replaced; of a job that is left out they mean nothing. A
+	// job that is written anew keeps its CreatedAt, unless that is zero, and its Attempt and
+	// LastError.
+	//
+	// It returns how many jobs it has not left out. Bad input (see [Transfer.Check]) is an
+	// [*InvalidError], and then no job is written. It may be called concurrently.
+	Receive(ctx context.Context, transfers ...Transfer) (received int, err error)
 }

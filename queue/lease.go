@@ -43,14 +43,18 @@ func (r *run) extendLoop(ctx context.Context) {
 // heartbeat returns the time between two heartbeats.
 func (r *run) heartbeat() time.Duration { return min(r.Lease/3, maxHeartbeat) }
 
-// extendAll extends the leases of held jobs, in batches.
-func (r *run) extendAll(ctx context.Context, held []*heldJob) error {
+// extendAll extends the leases of held jobs, in batches. It stops at the first error that concerns
+// a whole batch.
+func (r *run) extendAll(ctx context.Context, held []*heldJob) (err error) {
 	for batch := range slices.Chunk(held, maxExtend) {
-		if err := r.extend(ctx, batch); err != nil {
-			return err
+		if failed := r.extend(ctx, batch); failed != nil {
+			err = failed
+			if !isPartial(failed) {
+				break
+			}
 		}
 	}
-	return nil
+	return err
 }
 
 // toExtend returns the held jobs that run, because the answer says which of them to cancel, and
@@ -71,11 +75,11 @@ func (r *run) toExtend() (held []*heldJob) {
 // extend extends the leases of a batch, and cancels the handlers of jobs that are lost or cancelled.
 func (r *run) extend(ctx context.Context, batch []*heldJob) error {
 	lost, asked, leased, err := r.callExtend(ctx, r.jobsOf(batch))
-	if err != nil {
+	if err != nil && !isPartial(err) {
 		return err
 	}
-	r.observe(lostEvents(r.noteExtended(batch, lost, asked, leased))...)
-	return nil
+	r.observe(lostEvents(r.noteExtended(withoutFailed(batch, err), lost, asked, leased))...)
+	return err
 }
 
 // jobsOf returns the jobs of a batch, without those that were settled meanwhile.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
@@ -24,7 +23,8 @@ const (
 // After a failure it retries without limit. Each failure halves the next batch, so that an outcome
 // that the backend cannot record is alone in its batch at last. If the backend refuses that outcome
 // again after it has recorded other outcomes, settleAlone retries it, and the others do not wait.
-// Outcomes of jobs that a transaction has locked go to settleAlone at once.
+// Outcomes of jobs that a transaction has locked, or whose backend has failed while others work, go
+// to settleAlone at once.
 func (r *run) settleLoop(ctx context.Context) {
 	log := r.watchCalls("settle")
 	size := maxSettle
@@ -62,18 +62,16 @@ func (r *run) settleLoop(ctx context.Context) {
 }
 
 // splitLocked returns the jobs of the batch that are settled after err, and those that a
-// transaction has locked. Both are empty if err is a different error.
+// transaction has locked, or whose backend did not answer. Both are empty if err is a different
+// error.
 func splitLocked(batch []*heldJob, err error) (settled, locked []*heldJob) {
 	if err == nil {
 		return batch, nil
 	}
-	var lockedErr *LockedError
-	if !errors.As(err, &lockedErr) {
-		return nil, nil
-	}
+	jobs := unsettledJobs(err)
 	for _, h := range batch {
 		isLocked := func(j *Job) bool { return j.ID == h.job.ID }
-		if slices.ContainsFunc(lockedErr.Jobs, isLocked) {
+		if slices.ContainsFunc(jobs, isLocked) {
 			locked = append(locked, h)
 		} else {
 			settled = append(settled, h)
@@ -91,7 +89,11 @@ func splitLocked(batch []*heldJob, err error) (settled, locked []*heldJob) {
 func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 	attrs := jobAttrs(batch[0].job)
 	pause, longest := longestPause, time.Minute
-	if _, locked := splitLocked(batch, err); len(locked) > 0 {
+	if isPartial(err) {
+		pause, longest = lockedPause, longestPause
+		r.Logger.Warn("errand: one of several backends has failed, outcomes of its jobs are not recorded yet, will retry",
+			append(attrs, "jobs", len(batch), "error", err)...)
+	} else if _, locked := splitLocked(batch, err); len(locked) > 0 {
 		pause, longest = lockedPause, lockedPause
 		r.Logger.Warn("errand: a transaction has locked jobs, their outcomes are not recorded yet, will retry",
 			append(attrs, "locked", len(locked), "error", err)...)

@@ -120,5 +120,16 @@ func pruneOnce(ctx context.Context, pruner Pruner) (more bool, err error) {
 	return more && err == nil, err
 }
 
+// upkeepLoop lets the backend do its own work until ctx ends, if it has any.
+func (r *run) upkeepLoop(ctx context.Context) {
+	upkeeper, ok := As[Upkeeper](r.Backend)
+	if !ok {
+		return
+	}
+	if err := upkeeper.Upkeep(ctx, r.Logger); err != nil && ctx.Err() == nil {
+		r.Logger.Error("errand: upkeep of the backend has ended, will not be retried by this worker", "error", err)
+	}
+}
+
 // jitter returns a random duration between half of d and one and a half times d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

@@ -355,6 +355,7 @@ func (r *run) run(ctx context.Context) error {
 	leases.Go(func() { r.progressLoop(extending) })
 	leases.Go(func() { r.reportLoop(extending, settling) })
 	upkeep.Go(func() { r.tickLoop(ctx) })
+	upkeep.Go(func() { r.upkeepLoop(ctx) })
 
 	if pauser, ok := As[Pauser](r.Backend); ok && r.kinds != nil {
 		_ = r.readPauses(ctx, pauser) // if it fails, the loop reads them and reports the error

@@ -82,6 +82,7 @@ const (
 	hasSchedules
 	hasFleet
 	hasStats
+	hasReceiver
 	canRewind
 	isPolling // a Waiter without the means to wake
 	isFull    // the harness is not brief
@@ -96,7 +97,7 @@ var capabilityNames = []struct {
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasDeathTeller, "DeathTeller"}, {hasTxClaimer, "TxClaimer"},
 	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
-	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {canRewind, "Rewind"},
+	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {hasReceiver, "Receiver"}, {canRewind, "Rewind"},
 }
 
 func capabilitiesOf(h Harness) (p capability) {
@@ -132,6 +133,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
 	add(can[queue.Fleet](h), hasFleet)
 	add(can[queue.Statistician](h), hasStats)
+	add(can[queue.Receiver](h), hasReceiver)
 	add(h.Rewind != nil, canRewind)
 	return p
 }
@@ -189,6 +191,7 @@ var themes = []theme{
 	{"results", false, resultsCases},
 	{"fleet", false, fleetCases},
 	{"stats", false, statsCases},
+	{"receive", false, receiveCases},
 	{"model", false, modelCases},
 }
 

@@ -25,6 +25,7 @@ var waitCases = []testCase{
 	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
 	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
 	{"replace wakes", hasWakeUps, testReplaceWakes},
+	{"receive wakes within 50 ms", hasWakeUps | hasReceiver, testReceiveWakes},
 	{"reclaim wakes", hasWakeUps | hasReclaimer, testWakeUpByReclaim},
 	{"every job starts when it is due", hasWakeUps | hasRedriver | hasReclaimer, testStartsWhenDue},
 	{"every sleeper is woken", hasWakeUps, testWakeAll},

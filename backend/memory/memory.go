@@ -66,6 +66,9 @@ type Queue struct {
 	workers    map[string]queue.WorkerRecord
 	audit      []queue.AuditEntry // in the order of their IDs
 	stats      map[statsKey]*queue.StatsRecord
+
+	sources        map[string]bool // of the jobs that Receive has enqueued
+	sourcesInOrder []receivedSource
 }
 
 var _ interface {
@@ -89,6 +92,7 @@ var _ interface {
 	queue.Fleet
 	queue.Auditor
 	queue.Statistician
+	queue.Receiver
 } = (*Queue)(nil)
 
 // New returns an empty queue.
@@ -114,6 +118,7 @@ func New(opts Options) *Queue {
 		pauses:     make(map[chan struct{}]bool),
 		workers:    make(map[string]queue.WorkerRecord),
 		stats:      make(map[statsKey]*queue.StatsRecord),
+		sources:    make(map[string]bool),
 	}
 }
 

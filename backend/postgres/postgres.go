@@ -53,6 +53,7 @@ var _ interface {
 	queue.Fleet
 	queue.Tabled
 	queue.Statistician
+	queue.Receiver
 } = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options

@@ -44,7 +44,7 @@ func loadStatements(schema string) statements {
 // enqueueStatements write jobs.
 type enqueueStatements struct {
 	enqueue, enqueueOne, enqueueKeyed, enqueuePlain, enqueueOneGrouped string
-	enqueuePlainGrouped, enqueueReplacing                              string
+	enqueuePlainGrouped, enqueueReplacing, rememberSources, keepPast   string
 }
 
 func loadEnqueue(load loader) enqueueStatements {
@@ -56,6 +56,8 @@ func loadEnqueue(load loader) enqueueStatements {
 		enqueueOneGrouped:   load("enqueue_one_grouped"),
 		enqueuePlainGrouped: load("enqueue_plain_grouped"),
 		enqueueReplacing:    load("enqueue_replacing"),
+		rememberSources:     load("remember_sources"),
+		keepPast:            load("keep_past"),
 	}
 }
 

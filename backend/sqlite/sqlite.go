@@ -55,6 +55,7 @@ var _ interface {
 	queue.Fleet
 	queue.Tabled
 	queue.Statistician
+	queue.Receiver
 } = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.

@@ -48,6 +48,7 @@ func loadStatements(prefix string) statements {
 // enqueueStatements write jobs.
 type enqueueStatements struct {
 	enqueueOne, enqueueAlike, enqueue, enqueueKeyed, enqueueReplacing, giveUp, live string
+	rememberSources, forgetSources, keepPast                                        string
 }
 
 func loadEnqueue(load loader) enqueueStatements {
@@ -59,6 +60,9 @@ func loadEnqueue(load loader) enqueueStatements {
 		enqueueReplacing: load("enqueue_replacing"),
 		giveUp:           load("give_up"),
 		live:             load("live"),
+		rememberSources:  load("remember_sources"),
+		forgetSources:    load("forget_sources"),
+		keepPast:         load("keep_past"),
 	}
 }
 

@@ -53,7 +53,7 @@ func isEmptied(db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var dead int64
-	for _, table := range []string{"sleepers", "schedules", "jobs_archive", "jobs", "rules", "limited_queues", "tokens", "paused_kinds", "workers", "audit", "stats"} {
+	for _, table := range []string{"sleepers", "schedules", "jobs_archive", "jobs", "rules", "limited_queues", "tokens", "paused_kinds", "workers", "audit", "stats", "dedup"} {
 		r, err := db.ExecContext(ctx, `DELETE FROM errand.`+table)
 		if err != nil {
 			return false

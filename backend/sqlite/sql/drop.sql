@@ -10,4 +10,5 @@ DROP TABLE IF EXISTS errand_schedules;
 DROP TABLE IF EXISTS errand_workers;
 DROP TABLE IF EXISTS errand_audit;
 DROP TABLE IF EXISTS errand_stats;
+DROP TABLE IF EXISTS errand_received;
 DROP TABLE IF EXISTS errand_migrations;

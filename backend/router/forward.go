@@ -1,0 +1,201 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// The outbox.
+//
+//   - Problem: a job that is enqueued in a transaction of the home has to arrive in another backend,
+//     once, whatever crashes on the way.
+//   - Rule: the transaction writes it to a queue of the home. A worker sends it, and completes it
+//     there when it has arrived. A crash in between sends it again, and the backend leaves out what
+//     it has received before ([queue.Receiver]).
+//   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent again
+//     for years, after at most longestResend; one that the backend refuses is dead in the outbox.
+//   - Test: TestForward, TestForwardCrashes, TestForwardKilled.
+
+const (
+	// forwards is how many jobs of the outbox a worker sends at once.
+	forwards = 100
+	// shortestResend is how long after a failure a job is sent again. Each further failure doubles
+	// that, up to longestResend.
+	shortestResend = 100 * time.Millisecond
+	longestResend  = 30 * time.Second
+	// sendTimeout bounds a call whose answer never arrives.
+	sendTimeout = 10 * time.Second
+	// sweepInterval is how often jobs that have arrived are deleted from the outbox.
+	sweepInterval = time.Second
+	maxSwept      = 1000
+)
+
+// Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends. A [queue.Worker]
+// of the router calls it. A program may call it beside its workers, or without any.
+func (q *Queue) Upkeep(ctx context.Context, log *slog.Logger) error {
+	if len(q.targets) == 1 {
+		return nil
+	}
+	var arrived arrivals
+	var sweeping sync.WaitGroup
+	defer sweeping.Wait()
+	sweeping.Go(func() { arrived.sweep(ctx, q.home.Queue) })
+	return queue.Worker{
+		Backend: q.home.Queue, Queues: []string{Outbox}, Handler: q.forward, Concurrency: forwards,
+		Logger: log.With("queue_of_worker", Outbox), Observe: arrived.note,
+	}.Run(ctx)
+}
+
+// forwarder sends the jobs of the outbox.
+type forwarder struct {
+	router  *Queue
+	senders []*sender // by the number of the backend
+}
+
+func newForwarder(q *Queue) *forwarder {
+	f := &forwarder{router: q}
+	for _, t := range q.targets {
+		f.senders = append(f.senders, &sender{target: t})
+	}
+	return f
+}
+
+// HandleJob implements [queue.Handler] for a job of the outbox.
+func (f *forwarder) HandleJob(ctx context.Context, out *queue.Job) error {
+	transfer, err := transferOf(out)
+	if err != nil {
+		return queue.Discard(err)
+	}
+	t := f.router.route(transfer.Job.Queue)
+	err = f.senders[t.number].send(ctx, &letter{Transfer: transfer, place: out.ID, answered: make(chan error, 1)})
+	switch {
+	case err == nil:
+		return nil
+	case isA[*queue.InvalidError](err):
+		return queue.Discard(err)
+	}
+	return queue.RetryAfter(min(shortestResend<<min(out.Attempt-1, 10), longestResend), err)
+}
+
+// letter is a job on its way.
+type letter struct {
+	queue.Transfer
+	place    int64      // in the outbox
+	answered chan error // gets the answer
+}
+
+// sender sends letters to one backend, one batch after the other: all that have come meanwhile.
+type sender struct {
+	*target
+	turn    sync.Mutex // held by the caller that sends
+	mu      sync.Mutex
+	waiting []*letter
+}
+
+// send sends a letter, with others that have come meanwhile, and returns the answer to it.
+func (s *sender) send(ctx context.Context, l *letter) error {
+	s.add(l)
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if batch := s.take(); len(batch) > 0 {
+		s.deliver(ctx, batch)
+	}
+	return <-l.answered // by this call or by the one before
+}
+
+func (s *sender) add(l *letter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, l)
+}
+
+// take returns the letters that wait, in the order of the outbox.
+func (s *sender) take() []*letter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	batch := s.waiting
+	s.waiting = nil
+	slices.SortFunc(batch, func(a, b *letter) int { return cmp.Compare(a.place, b.place) })
+	return batch
+}
+
+// deliver sends a batch. If the backend refuses it, it sends each letter alone, so that one that is
+// not to be had does not stop the others.
+func (s *sender) deliver(ctx context.Context, batch []*letter) {
+	err := s.receive(ctx, batch)
+	if isA[*queue.InvalidError](err) && len(batch) > 1 {
+		for _, l := range batch {
+			l.answered <- s.receive(ctx, []*letter{l})
+		}
+		return
+	}
+	for _, l := range batch {
+		l.answered <- err
+	}
+}
+
+// receive hands letters to the backend in one call.
+func (s *sender) receive(ctx context.Context, batch []*letter) error {
+	receiver, ok := queue.As[queue.Receiver](s.Queue)
+	if !ok {
+		return invalid("Routes", "the backend %T receives no jobs of an outbox", s.Queue)
+	}
+	transfers := make([]queue.Transfer, len(batch))
+	for i, l := range batch {
+		transfers[i] = l.Transfer
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	_, err := receiver.Receive(ctx, transfers...)
+	s.health.note(ctx, err)
+	return err
+}
+
+// arrivals are the jobs of the outbox that have arrived. They are deleted there, because the home
+// would keep completed jobs for days. What a crash leaves is pruned after that time.
+type arrivals struct {
+	mu  sync.Mutex
+	ids []int64
+}
+
+func (a *arrivals) note(e queue.Event) {
+	if e.Type == queue.EventCompleted {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.ids = append(a.ids, e.Job.ID)
+	}
+}
+
+// take returns at most maxSwept IDs.
+func (a *arrivals) take() (ids []int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := min(len(a.ids), maxSwept)
+	ids, a.ids = a.ids[:n:n], a.ids[n:]
+	return ids
+}
+
+// sweep deletes jobs that have arrived, until ctx ends, if the home can.
+func (a *arrivals) sweep(ctx context.Context, home queue.Queue) {
+	deleter, ok := queue.As[queue.Deleter](home)
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for ids := a.take(); len(ids) > 0; ids = a.take() {
+			if ok {
+				_, _ = deleter.Delete(ctx, nil, queue.Which{IDs: ids, Queue: Outbox, Status: queue.StatusCompleted})
+			}
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package router
+
+import (
+	"context"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// schedules are the home's. The home enqueues what they say, so their queues must be the home's.
+type schedules struct {
+	queue.Scheduler
+	queue.ScheduleRunner
+	router *Queue
+}
+
+// SetSchedules implements [queue.Scheduler].
+func (s schedules) SetSchedules(ctx context.Context, db queue.DB, all ...queue.Schedule) error {
+	if err := s.check(all); err != nil {
+		return err
+	}
+	return s.Scheduler.SetSchedules(ctx, db, all...)
+}
+
+// DeclareSchedules implements [queue.ScheduleRunner].
+func (s schedules) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
+	if err := s.check(d.Schedules); err != nil {
+		return 0, err
+	}
+	return s.ScheduleRunner.DeclareSchedules(ctx, db, d)
+}
+
+// check returns an error for a schedule whose queue lives elsewhere.
+func (s schedules) check(all []queue.Schedule) error {
+	for _, one := range all {
+		if one.Job != nil && s.router.route(one.Job.Queue) != s.router.home {
+			return invalid("Job.Queue", "%q of schedule %q is on another backend: let a handler of the home enqueue there",
+				one.Job.Queue, one.Name)
+		}
+	}
+	return nil
+}
+
+// txClaimer claims from queues of the home.
+type txClaimer struct {
+	queue.TxClaimer
+	router *Queue
+}
+
+// ClaimTx implements [queue.TxClaimer].
+func (c txClaimer) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
+	for _, name := range req.Queues {
+		if c.router.route(name) != c.router.home {
+			return nil, invalid("Queues", "%q is on another backend than this transaction", name)
+		}
+	}
+	return c.TxClaimer.ClaimTx(ctx, tx, req)
+}
+
+// fleet is the home's, with the jobs that workers hold in all backends.
+type fleet struct {
+	queue.Fleet
+	router *Queue
+}
+
+// Runs implements [queue.Fleet].
+func (f fleet) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
+	return f.router.runsOf(ctx, most, workers)
+}

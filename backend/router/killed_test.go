@@ -1,0 +1,99 @@
+package router_test
+
+import (
+	"database/sql"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/queue"
+)
+
+// forwardChild tells this binary that it is a forwarder of TestForwardKilled: the URL of the database.
+const forwardChild = "ERRAND_FORWARD_CHILD"
+
+// TestForwardKilled: processes that forward are killed again and again. Each job arrives once.
+func TestForwardKilled(t *testing.T) {
+	if dsn := os.Getenv(forwardChild); dsn != "" {
+		db, err := sql.Open("pgx", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = killedRouter(t, db).Upkeep(t.Context(), quiet) // until it is killed
+		return
+	}
+	const jobs, kills = 1000, 4
+	dsn := postgrestest.DSN(t)
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	postgresTarget(t, db)
+	q := killedRouter(t, db)
+	var all []*queue.Job
+	for i := range jobs {
+		all = append(all, job("clicks", i))
+	}
+	for i := range kills {
+		inTx(t, db, q, all[i*jobs/kills:(i+1)*jobs/kills]...)
+		killAfter(t, dsn, func() bool { return arrived(t, db) > i*jobs/kills })
+	}
+	// The leases of those that were killed are over.
+	if _, err := db.ExecContext(t.Context(), `UPDATE errand.jobs SET locked_at = now() - interval '1 hour', locked_until = now() - interval '1 minute' WHERE status = 'running'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Reclaim(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	keepUp(t, q)
+	await(t, "an empty outbox", func() bool { return outboxIsEmpty(t, q) })
+	wantNumbers(t, pending(t, q, "clicks"), jobs)
+	if n := arrived(t, db); n != jobs {
+		t.Errorf("jobs that have arrived: got %d, want %d", n, jobs)
+	}
+}
+
+func killedRouter(t *testing.T, db *sql.DB) *router.Queue {
+	t.Helper()
+	h := newHome(t, db)
+	target, err := postgres.New(db, postgres.Options{Schema: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return route(t, router.Routes{"*": h.q, "clicks": target}, router.Options{Logger: quiet})
+}
+
+// arrived returns how many jobs the other schema has.
+func arrived(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM other.jobs`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// killAfter starts a process that forwards, and kills it once it is under way.
+func killAfter(t *testing.T, dsn string, isUnderWay func() bool) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestForwardKilled$")
+	cmd.Env = append(os.Environ(), forwardChild+"="+dsn)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); !isUnderWay(); {
+		if time.Now().After(end) {
+			t.Errorf("nothing has arrived: %s", out.String())
+			break
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}

@@ -1,0 +1,92 @@
+package router_test
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"testing"
+
+	"github.com/errandhq/errand/backend/backendtest"
+	"github.com/errandhq/errand/backend/internal/reusedb"
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/queue"
+)
+
+// forever keeps ended jobs for as long as a duration can say.
+var forever = queue.Retention{Completed: math.MaxInt64, Dead: math.MaxInt64}
+
+// idSpan is how far the IDs of two backends are from each other.
+const idSpan = 1_000_000_000_000_000_000
+
+// home is a Postgres database of a suite.
+type home struct {
+	db *sql.DB
+	q  *postgres.Backend
+}
+
+// homes lends databases to the cases of a suite.
+func homes(suite *testing.T) *reusedb.Pool[*sql.DB] {
+	return &reusedb.Pool[*sql.DB]{
+		Open: func() *sql.DB { return postgrestest.Open(suite) },
+		DB:   func(db *sql.DB) *sql.DB { return db },
+	}
+}
+
+func newHome(t *testing.T, db *sql.DB) home {
+	t.Helper()
+	q, err := postgres.New(db, postgres.Options{Listen: pgxlisten.Listen, Retention: forever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return home{db, q}
+}
+
+func (h home) begin(ctx context.Context) (backendtest.Tx, error) { return h.db.BeginTx(ctx, nil) }
+
+func (h home) hold(ctx context.Context, id int64) error {
+	_, err := h.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)
+	return err
+}
+
+// route returns the router, or fails the test.
+func route(t testing.TB, routes router.Routes, o router.Options) *router.Queue {
+	t.Helper()
+	q, err := router.New(routes, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// TestConformance runs the suite over one backend, and over two with the suite's queues on either. The
+// queues q and p are on one backend: cases move jobs from one to the other, or compare their IDs.
+func TestConformance(t *testing.T) {
+	t.Run("one", func(t *testing.T) {
+		dbs := homes(t)
+		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+			h := newHome(t, dbs.Take(t))
+			q := route(t, router.Routes{"*": h.q}, router.Options{})
+			return backendtest.Harness{Queue: q, Begin: h.begin, Hold: h.hold, Brief: true}
+		})
+	})
+	t.Run("others elsewhere", func(t *testing.T) { // q and p are at home, and transactions with them
+		dbs := homes(t)
+		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+			h, other := newHome(t, dbs.Take(t)), memory.New(memory.Options{Retention: forever})
+			q := route(t, router.Routes{"*": h.q, "a": other, "b": other, "r": other, "other": other}, router.Options{})
+			return backendtest.Harness{Queue: q, Begin: h.begin, Hold: h.hold, Brief: true}
+		})
+	})
+	t.Run("most elsewhere", func(t *testing.T) {
+		dbs := homes(t)
+		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+			h, other := newHome(t, dbs.Take(t)), memory.New(memory.Options{Retention: forever})
+			q := route(t, router.Routes{"*": h.q, "q": other, "p": other, "o": other, "b": other, "turns": other}, router.Options{})
+			return backendtest.Harness{Queue: q, Brief: true}
+		})
+	})
+}

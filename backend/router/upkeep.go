@@ -1,0 +1,80 @@
+package router
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Reclaim implements [queue.Reclaimer]. It leaves out a backend that has failed within the last
+// seconds, and returns its error only if all fail.
+func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
+	if limit < 1 {
+		return nil, invalid("Limit", "%d: at least 1", limit)
+	}
+	var errs []error
+	all := having[queue.Reclaimer](q)
+	for _, c := range all {
+		if limit == len(jobs) || len(all) > 1 && c.health.hasFailedWithin(settlingDown) {
+			continue
+		}
+		asking, cancel := patience(ctx, &c.health, len(all)-1)
+		reclaimed, err := c.can.Reclaim(asking, limit-len(jobs))
+		cancel()
+		c.health.note(ctx, err)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, job := range reclaimed {
+			job.ID = c.outward(job.ID)
+		}
+		jobs = append(jobs, reclaimed...)
+	}
+	if len(errs) == len(all) {
+		return jobs, errors.Join(errs...)
+	}
+	return jobs, nil
+}
+
+// Prune implements [queue.Pruner], for one backend after the other. It leaves out one that has just
+// failed, and returns its error only if all fail.
+func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
+	var errs []error
+	all := having[queue.Pruner](q)
+	for _, c := range all {
+		if len(all) > 1 && c.health.isLeftOut() {
+			continue
+		}
+		asking, cancel := patience(ctx, &c.health, len(all)-1)
+		n, goesOn, err := c.can.Prune(asking)
+		cancel()
+		c.health.note(ctx, err)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		removed, more = removed+n, more || goesOn
+	}
+	if len(errs) == len(all) {
+		return removed, more, errors.Join(errs...)
+	}
+	return removed, more, nil
+}
+
+// Reserve implements [queue.Pooled]. left is that of the backend with the fewest connections.
+func (q *Queue) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
+	var releases []func()
+	for i, c := range having[queue.Pooled](q) {
+		own, release := c.can.Reserve(n, dbs...)
+		releases = append(releases, release)
+		if i == 0 || own < left {
+			left = own
+		}
+	}
+	return left, func() {
+		for _, release := range releases {
+			release()
+		}
+	}
+}

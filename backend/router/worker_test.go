@@ -1,0 +1,95 @@
+package router_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// work runs a worker of both queues until the returned function is called.
+func (q two) work(t *testing.T, handle queue.HandlerFunc) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- queue.Worker{Backend: q, Queues: []string{"mail", "clicks"}, Handler: handle, Logger: quiet}.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+// TestDown: while a backend fails or hangs, the other one's jobs are claimed, keep their leases and
+// are settled. Jobs of the one that fails are settled when it works again.
+func TestDown(t *testing.T) {
+	for name, breakIt := range map[string]func(f *faulty, isBroken bool){
+		"fails": func(f *faulty, isBroken bool) { f.isDown.Store(isBroken) },
+		"hangs": func(f *faulty, isBroken bool) { f.hangs.Store(isBroken) },
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testDown(t, breakIt) }) })
+	}
+}
+
+func testDown(t *testing.T, breakIt func(f *faulty, isBroken bool)) {
+	q := newTwo(t)
+	var lost, short, long, clicks atomic.Int64
+	stop := q.work(t, func(ctx context.Context, job *queue.Job) error {
+		switch {
+		case job.Queue == "clicks":
+			time.Sleep(10 * time.Second)
+			clicks.Add(1)
+		case string(job.Payload) == "0":
+			select {
+			case <-ctx.Done():
+				lost.Add(1)
+			case <-time.After(5 * time.Minute): // many leases
+				long.Add(1)
+			}
+		default:
+			short.Add(1)
+		}
+		return nil
+	})
+	enqueue(t, q, nil, job("mail", 0), job("clicks", 0))
+	time.Sleep(time.Second)
+	breakIt(q.clicks, true)
+	for i := range 240 {
+		enqueue(t, q, nil, job("mail", i+1))
+		time.Sleep(time.Second)
+	}
+	if n := short.Load(); n < 230 {
+		t.Errorf("jobs of the other backend that ran in 240 s: got %d, want at least 230", n)
+	}
+	if n := q.completed(t, q.home); n < 230 {
+		t.Errorf("of which were settled: got %d, want at least 230", n)
+	}
+	breakIt(q.clicks, false)
+	time.Sleep(2 * time.Minute)
+	if long.Load() != 1 || lost.Load() != 0 {
+		t.Errorf("the long job of the other backend: done %d times, lost %d times; want 1 and 0", long.Load(), lost.Load())
+	}
+	if n := q.completed(t, q.clicks); n != 1 || clicks.Load() != 1 {
+		t.Errorf("jobs of the backend that failed: %d runs, %d settled; want 1 and 1", clicks.Load(), n)
+	}
+	stop()
+}
+
+func (q two) completed(t *testing.T, f *faulty) (n int64) {
+	t.Helper()
+	counts, err := f.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counts {
+		if c.Status == queue.StatusCompleted && c.Queue != "errand-outbox" {
+			n += c.Jobs
+		}
+	}
+	return n
+}

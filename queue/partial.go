@@ -1,0 +1,51 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// PartialError is the error of an Extend or a Settle of a backend that stands for several, of which
+// some have failed: everything is done except for Jobs. A [Worker] keeps the leases of the other
+// jobs and takes their outcomes as recorded. It retries the outcomes of Jobs apart from others.
+type PartialError struct {
+	Jobs []*Job // elements of the call's jobs, by their pointers
+	Err  error  // the cause
+}
+
+// Error tells how many jobs have failed, and the cause.
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("queue: failed for %d jobs, done for the others: %v", len(e.Jobs), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *PartialError) Unwrap() error { return e.Err }
+
+// isPartial reports whether err concerns only some of the jobs of a call, because of their backend.
+func isPartial(err error) bool {
+	_, ok := errors.AsType[*PartialError](err)
+	return ok
+}
+
+// unsettledJobs returns the jobs whose outcomes are not recorded although those of the other jobs
+// are, according to the error of Settle.
+func unsettledJobs(err error) []*Job {
+	if partial, ok := errors.AsType[*PartialError](err); ok {
+		return partial.Jobs
+	}
+	if locked, ok := errors.AsType[*LockedError](err); ok {
+		return locked.Jobs
+	}
+	return nil
+}
+
+// withoutFailed returns the jobs of a batch whose leases are extended after err.
+func withoutFailed(batch []*heldJob, err error) []*heldJob {
+	partial, ok := errors.AsType[*PartialError](err)
+	if !ok {
+		return batch
+	}
+	isFailed := setOf(partial.Jobs)
+	return slices.DeleteFunc(slices.Clone(batch), func(h *heldJob) bool { return isFailed[h.job] })
+}
