@@ -30,7 +30,7 @@ type queueState struct {
 func (a *app) queuesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queues",
-		Short: "List, show, limit, pause and resume queues",
+		Short: "List, show, limit, pause, resume and move queues",
 	}
 	return group(cmd,
 		&cobra.Command{
@@ -44,6 +44,7 @@ number of paused groups.`,
 		},
 		a.showQueueCommand(),
 		a.limitQueueCommand(),
+		a.moveQueueCommand(),
 		a.pauseQueueCommand("pause", "Make workers claim no more jobs of a queue, or of one of its groups", true),
 		a.pauseQueueCommand("resume", "End the pause of a queue, or of one of its groups", false))
 }

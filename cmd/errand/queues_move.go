@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
+)
+
+// moveAction is the audit log's name for a step of a move.
+const moveAction = "queues.move"
+
+// moveOutcome is what a move tells.
+type moveOutcome struct {
+	Moved int `json:"moved"`
+}
+
+func (a *app) moveQueueCommand() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "move QUEUE --to URL",
+		Short: "Move the live jobs of a queue to another database",
+		Long: `queues move moves the pending jobs of a queue to another database, and goes on until
+no job of the queue is left that may run. First deploy programs that enqueue and
+work in the new database: a route of backend/router. Old ones may go on meanwhile:
+what they enqueue is moved, too, and each job runs in one of the databases.
+
+Jobs that run end where they are. Those that have ended, and held ones, stay. A move
+that was interrupted goes on when it is called again, within 24 hours; until then
+the jobs that it was about to move wait in the queue errand-moving-QUEUE. A queue
+with ordered jobs has to be paused in both databases, and must have none that run.
+Rules and schedules stay: set them in the new database.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeQueues,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return usagef("--to is missing: the URL of the new database")
+			}
+			return a.working(func(ctx context.Context, d *dburl.Database, args []string) error {
+				return a.moveQueue(ctx, d, args[0], to)
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "the new database's `URL`")
+	return a.audited(cmd)
+}
+
+func (a *app) moveQueue(ctx context.Context, d *dburl.Database, name, url string) error {
+	if err := queue.CheckQueue(transitPrefix + name); err != nil {
+		return err
+	}
+	target, err := dial(ctx, url, dburl.Options{MustExist: true, Application: applicationName, CancelWait: cancelWait}, a.timeout)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	defer target.Close()
+	a.notef("to %s", target.Description)
+	m, err := a.newMover(d, target, name)
+	if err != nil {
+		return err
+	}
+	if err := a.beginMove(ctx, d, target, name); err != nil {
+		return err
+	}
+	return a.moveAll(ctx, d, m)
+}
+
+// newMover returns what moves the queue.
+func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
+	from, err := need[interface {
+		queue.Inspector
+		queue.Deleter
+	}](d)
+	if err != nil {
+		return nil, err
+	}
+	editor, err := need[queue.Editor](d)
+	if err != nil {
+		return nil, err
+	}
+	receiver, err := need[queue.Receiver](target)
+	if err != nil {
+		return nil, err
+	}
+	return &mover{
+		name: name, from: from, to: receiver, moved: func(int) {},
+		edit: func(ctx context.Context, which queue.Which, change queue.Change) (n int, err error) {
+			err = a.act(ctx, d, moveEntry(name, ""), func(db queue.DB, entry *queue.AuditEntry) error {
+				n, err = editor.Edit(ctx, db, which, change)
+				entry.Count = int64(n)
+				return err
+			})
+			return n, err
+		},
+		step:    func(ctx context.Context, f func(context.Context) error) error { return a.step(ctx, d, f) },
+		ordered: func(ctx context.Context) error { return a.checkOrderedMove(ctx, d, target, name) },
+	}, nil
+}
+
+func moveEntry(name, token string) queue.AuditEntry {
+	return queue.AuditEntry{Action: moveAction, Selection: "queue=" + name + token}
+}
+
+// beginMove writes to the audit log of the old database that a move begins. It returns an error if
+// the new database has that entry as well: then they are one.
+func (a *app) beginMove(ctx context.Context, d, target *dburl.Database, name string) error {
+	entry := moveEntry(name, " begin="+rand.Text())
+	if err := a.step(ctx, d, func(ctx context.Context) error {
+		return a.act(ctx, d, entry, func(queue.DB, *queue.AuditEntry) error { return nil })
+	}); err != nil {
+		return err
+	}
+	auditor, ok := queue.As[queue.Auditor](target.Queue)
+	if !ok {
+		return nil
+	}
+	return a.step(ctx, target, func(ctx context.Context) error {
+		page, _, err := auditor.AuditLog(ctx, queue.AuditFilter{Action: moveAction})
+		if slices.ContainsFunc(page, func(e queue.AuditEntry) bool { return e.Selection == entry.Selection }) {
+			return refusedf("--to is the database that the queue is in")
+		}
+		return err
+	})
+}
+
+// checkOrderedMove returns an error if ordered jobs may overtake others on the way.
+func (a *app) checkOrderedMove(ctx context.Context, d, target *dburl.Database, name string) error {
+	for _, one := range []*dburl.Database{d, target} {
+		ruler, err := need[queue.Ruler](one)
+		if err != nil {
+			return err
+		}
+		rules, err := ruler.Rules(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(rules, func(r queue.Rule) bool { return r.Queue == name && r.Group == "" && r.Paused }) {
+			return refusedf("queue %s has ordered jobs: pause it in both databases first (errand queues pause %s), and resume it in the new one afterwards",
+				name, name)
+		}
+	}
+	live, err := liveJobs(ctx, d, name)
+	if n := live[queue.StatusRunning] + live[queue.StatusHeld]; err == nil && n > 0 {
+		return refusedf("queue %s has ordered jobs, and %d of its jobs run or are held: wait until they have ended", name, n)
+	}
+	return err
+}
+
+// liveJobs returns how many jobs of a queue have each status.
+func liveJobs(ctx context.Context, d *dburl.Database, name string) (map[queue.Status]int64, error) {
+	inspector, err := need[queue.Inspector](d)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := inspector.Counts(ctx)
+	live := make(map[queue.Status]int64)
+	for _, c := range counts {
+		if c.Queue == name {
+			live[c.Status] = c.Jobs
+		}
+	}
+	return live, err
+}
+
+// movePause is how long a move waits for jobs that run before it looks again.
+const movePause = time.Second
+
+// moveAll moves until nothing is left that may run.
+func (a *app) moveAll(ctx context.Context, d *dburl.Database, m *mover) error {
+	total, told := 0, int64(-1)
+	m.moved = func(n int) { total += n }
+	for {
+		if err := m.pass(ctx); err != nil {
+			a.notef("%d jobs moved", total)
+			return err
+		}
+		var live map[queue.Status]int64
+		err := a.step(ctx, d, func(ctx context.Context) (err error) {
+			live, err = liveJobs(ctx, d, m.name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		runs := live[queue.StatusRunning]
+		if runs+live[queue.StatusPending] == 0 {
+			return a.endMove(total, live[queue.StatusHeld])
+		}
+		if runs != told {
+			a.notef("%d jobs moved; %d still run where they are, waiting for them", total, runs)
+			told = runs
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(movePause):
+		}
+	}
+}
+
+// endMove tells what the move has come to.
+func (a *app) endMove(total int, held int64) error {
+	if err := a.writeOne(moveOutcome{total}, countText(total, "job")+" moved"); err != nil {
+		return err
+	}
+	if held > 0 {
+		return refusedf("%d held jobs stay: redrive or cancel them, and move again", held)
+	}
+	return nil
+}
