@@ -26,9 +26,10 @@ const (
 	longestPause  = 5 * time.Second
 	// probeTimeout is how long other backends wait for one that has failed.
 	probeTimeout = time.Second
-	// settlingDown is how long after a failure a backend's jobs are not reclaimed: leases have
-	// expired although their holders live.
-	settlingDown = 6 * time.Second
+	// settlingDown is how long after an outage a backend's jobs are not reclaimed: leases have expired
+	// although their holders live. A failure of less than shortestOutage is none.
+	settlingDown   = 6 * time.Second
+	shortestOutage = time.Second
 )
 
 // health is how a backend has lately answered. The zero value is that of one that works.
@@ -39,7 +40,8 @@ type health struct {
 	mu       sync.Mutex
 	failures int       // since it last worked
 	since    time.Time // of the first of them
-	last     time.Time // of the last failure; zero: never
+	last     time.Time // of the last failure
+	outage   time.Time // when the last outage ended; zero: never
 }
 
 // isLeftOut reports whether calls should do without the backend for now.
@@ -56,11 +58,11 @@ func (h *health) isSuspect() bool {
 	return h.failures > 0
 }
 
-// hasFailedWithin reports whether the backend has failed within the last d.
-func (h *health) hasFailedWithin(d time.Duration) bool {
+// isSettlingDown reports whether the backend is in an outage, or has been lately.
+func (h *health) isSettlingDown() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.last.IsZero() && time.Since(h.last) < d
+	return h.failures > 0 && time.Since(h.since) >= shortestOutage || !h.outage.IsZero() && time.Since(h.outage) < settlingDown
 }
 
 // note notes what a call has come to. ctx is the caller's.
@@ -81,6 +83,9 @@ func (h *health) note(ctx context.Context, err error) {
 	case h.failures > 0:
 		h.log.Info("errand: a backend of the router works again",
 			"backend", h.backend, "failures", h.failures, "failed_for", time.Since(h.since))
+		if time.Since(h.since) >= shortestOutage {
+			h.outage = time.Now()
+		}
 		h.failures = 0
 	}
 }

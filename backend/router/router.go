@@ -62,6 +62,7 @@ var _ interface {
 	queue.Deleter
 	queue.Pruner
 	queue.Reclaimer
+	queue.DeathTeller
 	queue.ResultKeeper
 	queue.Ruler
 	queue.Pooled

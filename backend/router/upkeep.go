@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Reclaim implements [queue.Reclaimer]. It leaves out a backend that has failed within the last
-// seconds, and returns its error only if all fail.
+// Reclaim implements [queue.Reclaimer]. It leaves out a backend that is in an outage, or has been
+// within the last seconds, and returns an error only if all fail.
 func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, invalid("Limit", "%d: at least 1", limit)
@@ -17,7 +17,7 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err 
 	var errs []error
 	all := having[queue.Reclaimer](q)
 	for _, c := range all {
-		if limit == len(jobs) || len(all) > 1 && c.health.hasFailedWithin(settlingDown) {
+		if limit == len(jobs) || len(all) > 1 && c.health.isSettlingDown() {
 			continue
 		}
 		asking, cancel := patience(ctx, &c.health, len(all)-1)
@@ -36,6 +36,23 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err 
 		return jobs, errors.Join(errs...)
 	}
 	return jobs, nil
+}
+
+// Deaths implements [queue.DeathTeller], for the backends that reclaim jobs by themselves.
+func (q *Queue) Deaths(ctx context.Context, queues []string) (jobs []*queue.Job, err error) {
+	for _, r := range q.queuesOf(queues) {
+		teller, ok := queue.As[queue.DeathTeller](r.Queue)
+		if !ok {
+			continue
+		}
+		own, failed := teller.Deaths(ctx, r.queues)
+		err = errors.Join(err, failed)
+		for _, job := range own {
+			job.ID = r.outward(job.ID)
+		}
+		jobs = append(jobs, own...)
+	}
+	return jobs, err
 }
 
 // Prune implements [queue.Pruner], for one backend after the other. It leaves out one that has just
