@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -43,28 +44,27 @@ type heldJob struct {
 	previous, next *heldJob // among the jobs that the worker holds
 
 	job     *Job
-	since   time.Time // when the claim that brought it returned
-	expires time.Time // when its lease expires, by this machine's clock
+	since   time.Time     // waiting: when its claim returned; later: when the guard first saw ctx ended
+	expires time.Time     // when its lease expires, by this machine's clock
+	outcome Outcome       // what to settle; set from finished on
+	took    time.Duration // how long its handler ran
+	waited  time.Duration // from when it was due until its handler began
 
-	state   heldState
-	retried bool            // a Settle with its outcome has failed, and may have recorded it all the same
-	outcome Outcome         // what to settle; set from finished on
-	took    time.Duration   // how long its handler ran
-	waited  time.Duration   // from when it was due until its handler began
-	own     *handlerContext // its handler's context, also while OnDead has another
+	slot   slot            // the goroutine that runs its handler; "" before and after
+	ctx    context.Context // of its handler, or of OnDead
+	cancel context.CancelCauseFunc
+	own    *handlerContext // its handler's context, also while OnDead has another
 
-	slot        slot // the goroutine that runs its handler; nil before and after
-	ctx         context.Context
-	cancel      context.CancelCauseFunc
-	cancelSeen  time.Time // when the guard first saw a running handler whose context had ended
-	isAsked     bool      // Extend has asked to cancel the job
-	isAnnounced bool      // the context is that of OnDead, which nobody cancels
-	isReported  bool      // the log says that the handler ignores the end of its context
+	state       heldState
+	retried     bool // a Settle with its outcome has failed, and may have recorded it all the same
+	isAsked     bool // Extend has asked to cancel the job
+	isAnnounced bool // the context is that of OnDead, which nobody cancels
+	isReported  bool // the log says that the handler ignores the end of its context
 }
 
 // isBusy reports whether the job's handler runs. A handler that ignores the end of its context may
 // run in any state but waiting.
-func (h *heldJob) isBusy() bool { return h.slot != nil }
+func (h *heldJob) isBusy() bool { return h.slot != "" }
 
 // heldJobs are the jobs that one worker holds. They count the jobs in each state, and the handlers
 // that run. They have no lock of their own.
@@ -78,7 +78,10 @@ type heldJobs struct {
 
 // contextBlock is how many contexts are allocated at once. A handler that runs for long keeps the
 // contexts of its block in memory.
-const contextBlock = 16
+const contextBlock = 10
+
+// finishedBlock is how many places for finished jobs are allocated at once.
+const finishedBlock = 256
 
 // newContext returns an empty context for a handler.
 func (hs *heldJobs) newContext() *handlerContext {
@@ -155,7 +158,7 @@ func (hs *heldJobs) start(h *heldJob, s slot, ctx context.Context, cancel contex
 		return
 	}
 	hs.busy++
-	h.slot, h.ctx, h.cancel = s, ctx, cancel
+	h.slot, h.ctx, h.cancel, h.since = s, ctx, cancel, time.Time{}
 	hs.move(h, stateRunning)
 }
 
@@ -165,7 +168,7 @@ func (hs *heldJobs) announce(h *heldJob, ctx context.Context, cancel context.Can
 	if h.state != stateRunning {
 		return false
 	}
-	h.ctx, h.cancel, h.cancelSeen, h.isAnnounced = ctx, cancel, time.Time{}, true
+	h.ctx, h.cancel, h.since, h.isAnnounced = ctx, cancel, time.Time{}, true
 	return true
 }
 
@@ -205,7 +208,7 @@ func (hs *heldJobs) finish(h *heldJob, o Outcome, hasOutcome bool) (before heldS
 		return before
 	}
 	hs.busy--
-	h.slot = nil
+	h.slot = ""
 	switch {
 	case before == stateRunning && hasOutcome:
 		hs.finishWith(h, o)
@@ -218,6 +221,9 @@ func (hs *heldJobs) finish(h *heldJob, o Outcome, hasOutcome bool) (before heldS
 func (hs *heldJobs) finishWith(h *heldJob, o Outcome) {
 	h.outcome = o
 	hs.move(h, stateFinished)
+	if len(hs.finished) == cap(hs.finished) {
+		hs.finished = slices.Grow(hs.finished, finishedBlock)
+	}
 	hs.finished = append(hs.finished, h)
 }
 

@@ -25,6 +25,13 @@ type Job struct {
 	// Priority orders the jobs of a queue: lower runs first. 0 is the default; below 0 is allowed.
 	// The highest is 2,147,483,646.
 	Priority int32 `json:"priority"`
+	// Ordered makes the jobs of a Group that have it run one at a time, in the order of their IDs.
+	// The first of them that is pending or running blocks the others: until it has ended, also
+	// while it waits for its ScheduledAt, for a retry, or for a worker that handles its Kind. It
+	// needs a Group and a Priority of 0: claims take the ordered jobs of a queue after its other
+	// jobs, and their groups take turns. IDs are drawn when jobs are enqueued, so a transaction
+	// that commits late adds lower IDs than those that run already; they run next.
+	Ordered bool `json:"ordered,omitempty"`
 	// ScheduledAt is when the job becomes due, by the database's clock. Zero means at once, or
 	// after Delay. Only one of ScheduledAt and Delay may be set. Claim fills it in.
 	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
@@ -48,13 +55,6 @@ type Job struct {
 	// limit how many jobs of one group run at once, and lets groups take turns. Text of at most 200
 	// bytes; "" means no group.
 	Group string `json:"group,omitempty"`
-	// Ordered makes the jobs of a Group that have it run one at a time, in the order of their IDs.
-	// The first of them that is pending or running blocks the others: until it has ended, also
-	// while it waits for its ScheduledAt, for a retry, or for a worker that handles its Kind. It
-	// needs a Group and a Priority of 0: claims take the ordered jobs of a queue after its other
-	// jobs, and their groups take turns. IDs are drawn when jobs are enqueued, so a transaction
-	// that commits late adds lower IDs than those that run already; they run next.
-	Ordered bool `json:"ordered,omitempty"`
 	// Cost is how many tokens of a [Rate] the job takes, up to 1,000,000. 0 means 1. A job whose Cost
 	// is above the rate's Burst waits until the burst is full, and later jobs wait for the rest. Claim
 	// leaves it 0.
@@ -89,7 +89,7 @@ type Job struct {
 	// then that job's. Filled in by Enqueue.
 	Replaced bool `json:"replaced,omitempty"`
 
-	err error // why Kind.New could not build the job; Check reports it
+	err *InvalidError // why Kind.New could not build the job; Check reports it
 }
 
 // OnDuplicate is what Enqueue does with a job if a live job of its queue has its Key.

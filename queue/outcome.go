@@ -54,16 +54,16 @@ func (a Action) String() string {
 type Outcome struct {
 	Job    *Job
 	Action Action
-	Delay  time.Duration // with Retry and Release: how long until the job is due; below 0 means 0
-	Err    error         // with Retry, Dead and Cancel: its text is stored as the job's LastError; may be nil
-	// Output is the job's output: with Done only, on a backend that is a [ResultKeeper]. nil means
-	// none.
-	Output json.RawMessage
 	// Throttle, with Release, means that a rate stands still for Delay: that of the job's group, or
 	// else that of its queue. See [Throttled]. The backend finds group and queue by the job's ID, and
 	// a lost job throttles nothing. In a transaction the rate may stand still before the commit, and
 	// even if that fails.
 	Throttle bool
+	Delay    time.Duration // with Retry and Release: how long until the job is due; below 0 means 0
+	Err      error         // with Retry, Dead and Cancel: its text is stored as the job's LastError; may be nil
+	// Output is the job's output: with Done only, on a backend that is a [ResultKeeper]. nil means
+	// none.
+	Output json.RawMessage
 }
 
 // Check returns an [*InvalidError] if Job is nil, Action is unknown, Delay is above 100 years,

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -140,10 +141,12 @@ func (r *run) awaitFinished(ctx context.Context) bool {
 	}
 }
 
-// settleBatch calls Settle for the outcomes of the batch.
+// settleBatch calls Settle for the outcomes of the batch. It sorts the batch by the jobs' IDs, in
+// which order backends lock rows, so that they need not sort a copy of the outcomes.
 func (r *run) settleBatch(ctx context.Context, batch []*heldJob) (lost []*Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
+	slices.SortFunc(batch, func(a, b *heldJob) int { return cmp.Compare(a.job.ID, b.job.ID) })
 	outcomes := make([]Outcome, len(batch))
 	for i, h := range batch {
 		outcomes[i] = h.outcome

@@ -10,19 +10,19 @@ import (
 
 // slot is a goroutine that runs handlers, one after the other. Its value is how the goroutine's
 // entry in a dump of all stacks begins, such as "goroutine 7 [".
-type slot []byte
+type slot string
 
 // currentSlot returns the slot of the calling goroutine.
 func currentSlot() slot {
 	buf := make([]byte, 64)
 	buf = buf[:runtime.Stack(buf, false)]
 	head, _, _ := bytes.Cut(buf, []byte("["))
-	return append(head, '[')
+	return slot(head) + "["
 }
 
 // stackIn returns the stack of the goroutine, out of a dump of all stacks.
 func (s slot) stackIn(dump []byte) string {
-	_, entry, found := bytes.Cut(dump, append([]byte("\n\n"), s...))
+	_, entry, found := bytes.Cut(dump, []byte("\n\n"+s))
 	if !found {
 		return string(s) + "ended]"
 	}
@@ -45,9 +45,9 @@ func dumpStacks() []byte {
 
 // noteStuck reports a handler whose context ended stuckAfter ago or earlier. The caller holds r.mu.
 func (r *run) noteStuck(h *heldJob, now time.Time, stacks func() []byte) {
-	if h.cancelSeen.IsZero() {
-		h.cancelSeen = now
-	} else if now.Sub(h.cancelSeen) >= stuckAfter {
+	if h.since.IsZero() {
+		h.since = now
+	} else if now.Sub(h.since) >= stuckAfter {
 		r.reportStuck(h, stacks)
 	}
 }

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ var settleCases = []testCase{
 	{"last error", anything, testLastError},
 	{"bad error text", anything, testErrorText},
 	{"two workers in one batch", anything, testTwoWorkers},
+	{"the caller's slices stay as they are", anything, testSlicesStay},
 	{"retried and snoozed jobs go behind", anything, testGoBehind},
 	{"released without a delay keeps its place", isInOrder, testKeepPlace},
 	{"nothing to settle or extend", anything, testSettleNothing},
@@ -191,6 +193,27 @@ func testTwoWorkers(t *testing.T, h Harness) {
 	settle(t, h, outcomes(queue.Done, held[:2]...)...)
 	settle(t, h, outcomes(queue.Release, held[2:]...)...)
 	wantSameIDs(t, "claim of what two workers released", claimAll(t, h, 2), held[2:])
+}
+
+// testSlicesStay: Extend and Settle do not change the caller's slices, whether the jobs are in the
+// order of their IDs or in that of their claims.
+func testSlicesStay(t *testing.T, h Harness) {
+	jobs := newJobs(4, func(i int, j *queue.Job) { j.Priority = int32(-i) })
+	enqueue(t, h, jobs...)
+	var held []*queue.Job // the highest ID first
+	for range jobs {
+		held = append(held, claim(t, h, request(1))...)
+	}
+	slices.Reverse(held[2:])
+	for _, part := range [][]*queue.Job{held[:2], held[2:]} {
+		given, settled := slices.Clone(part), outcomes(queue.Done, part...)
+		wantHeld(t, h, "of jobs of two claims", given...)
+		settle(t, h, settled...)
+		isOf := func(o queue.Outcome, j *queue.Job) bool { return o.Job == j }
+		if !slices.Equal(given, part) || !slices.EqualFunc(settled, part, isOf) {
+			t.Errorf("Extend and Settle of jobs %v have changed the order of the caller's slices", ids(part))
+		}
+	}
 }
 
 func testGoBehind(t *testing.T, h Harness) {

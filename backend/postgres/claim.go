@@ -149,15 +149,17 @@ func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, q claimQ
 func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, query string, args ...any) ([]*queue.Job, error) {
 	jobs := make([]*queue.Job, 0, min(size, 1000))
 	var headers []byte
-	var priority, attempt, most int64 // database/sql copies these types and prints and parses others
+	var priority, attempt, most int64         // database/sql copies these types and prints and parses others
+	var key, lastError, group sql.NullString // NULL for nearly all jobs, which costs less than ""
 	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		job := &queue.Job{Worker: worker} // alone: in a block, one slow job would keep all payloads
 		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &priority, &job.ScheduledAt,
-			&attempt, &most, &job.Fence, &job.CreatedAt, &job.Key, &headers, &job.LastError, &job.Group)
+			&attempt, &most, &job.Fence, &job.CreatedAt, &key, &headers, &lastError, &group)
 		if err != nil {
 			return err
 		}
 		job.Priority, job.Attempt, job.MaxAttempts = int32(priority), int(attempt), int(most)
+		job.Key, job.LastError, job.Group = key.String, lastError.String, group.String
 		noteOrdered(job)
 		if room -= len(job.Payload) + len(headers); room < 0 && len(jobs) > 0 {
 			job.Payload, headers = nil, nil

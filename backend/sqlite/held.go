@@ -15,11 +15,11 @@ type claimed[T any] struct {
 	fence int64
 }
 
-// byClaim groups items by the claim that took their job.
+// byClaim groups items by the claim that took their job. It does not change items.
 func byClaim[T any](items []T, job func(T) *queue.Job) (groups []claimed[T], stale []*queue.Job) {
 	held, stale := sqlkit.ByWorker(items, job)
 	for _, h := range held {
-		rest := h.Items
+		rest := slices.Clone(h.Items)
 		slices.SortStableFunc(rest, func(a, b T) int { return cmp.Compare(job(a).Fence, job(b).Fence) })
 		for len(rest) > 0 {
 			fence := job(rest[0]).Fence

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -18,29 +19,57 @@ type Held[T any] struct {
 
 // ByWorker groups items by the worker that holds their job, in the order of the workers' names. If
 // a worker presents one job from two claims, it can only hold the later claim, which has the higher
-// fence. The job of the earlier claim is stale.
+// fence. The job of the earlier claim is stale. The groups may share memory with items, which
+// ByWorker does not change: a worker presents its jobs sorted already.
 func ByWorker[T any](items []T, job func(T) *queue.Job) (groups []Held[T], stale []*queue.Job) {
-	sorted := slices.Clone(items)
-	slices.SortStableFunc(sorted, func(a, b T) int {
-		j, k := job(a), job(b)
-		return cmp.Or(cmp.Compare(j.Worker, k.Worker), cmp.Compare(j.ID, k.ID), cmp.Compare(j.Fence, k.Fence))
-	})
-	from, n := 0, 0 // where the group begins, and how many items were kept
-	for i, it := range sorted {
-		j := job(it)
-		last := i+1 == len(sorted) || job(sorted[i+1]).Worker != j.Worker
-		if !last && job(sorted[i+1]).ID == j.ID {
-			stale = append(stale, j)
-			continue
+	if !isSorted(items, job) {
+		items, stale = sorted(items, job)
+	}
+	for len(items) > 0 {
+		worker, n := job(items[0]).Worker, 1
+		for n < len(items) && job(items[n]).Worker == worker {
+			n++
 		}
-		sorted[n] = it
-		n++
-		if last {
-			groups = append(groups, Held[T]{j.Worker, sorted[from:n:n], job})
-			from = n
-		}
+		groups = append(groups, Held[T]{worker, items[:n:n], job})
+		items = items[n:]
 	}
 	return groups, stale
+}
+
+// isSorted reports whether items are in the order of their jobs' workers and ids, each job once.
+func isSorted[T any](items []T, job func(T) *queue.Job) bool {
+	for i := 1; i < len(items); i++ {
+		if compareHeld(job(items[i-1]), job(items[i])) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// sorted returns items as isSorted demands, and the jobs that are stale.
+func sorted[T any](items []T, job func(T) *queue.Job) (kept []T, stale []*queue.Job) {
+	items = slices.Clone(items)
+	slices.SortStableFunc(items, func(a, b T) int {
+		j, k := job(a), job(b)
+		return cmp.Or(compareHeld(j, k), cmp.Compare(j.Fence, k.Fence))
+	})
+	kept = items[:0]
+	for i, it := range items {
+		if i+1 < len(items) && compareHeld(job(it), job(items[i+1])) == 0 {
+			stale = append(stale, job(it))
+		} else {
+			kept = append(kept, it)
+		}
+	}
+	return kept, stale
+}
+
+// compareHeld compares jobs by worker and id.
+func compareHeld(a, b *queue.Job) int {
+	if a.Worker != b.Worker {
+		return strings.Compare(a.Worker, b.Worker)
+	}
+	return cmp.Compare(a.ID, b.ID)
 }
 
 // Jobs returns the jobs of the items, in their order.

@@ -36,6 +36,6 @@ RETURNING
     CASE WHEN pg_column_size(j.payload) <= $9::bigint AND coalesce(pg_column_size(j.headers) <= $9::bigint, true)
         THEN j.payload END,
     j.priority, greatest(j.scheduled_at, '1970-01-01Z'), j.attempts, j.max_attempts, j.fence,
-    least(greatest(j.created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(j.job_key, ''),
-    CASE WHEN pg_column_size(j.headers) <= $9::bigint THEN j.headers END, coalesce(left(j.last_error, 8192), ''),
-    coalesce(j.job_group, '');
+    least(greatest(j.created_at, '1970-01-01Z'), '9999-12-31Z'), j.job_key,
+    CASE WHEN pg_column_size(j.headers) <= $9::bigint THEN j.headers END, left(j.last_error, 8192),
+    j.job_group;
