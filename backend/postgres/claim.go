@@ -149,7 +149,7 @@ func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, q claimQ
 func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, query string, args ...any) ([]*queue.Job, error) {
 	jobs := make([]*queue.Job, 0, min(size, 1000))
 	var headers []byte
-	var priority, attempt, most int64         // database/sql copies these types and prints and parses others
+	var priority, attempt, most int64        // database/sql copies these types and prints and parses others
 	var key, lastError, group sql.NullString // NULL for nearly all jobs, which costs less than ""
 	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 		job := &queue.Job{Worker: worker} // alone: in a block, one slow job would keep all payloads
