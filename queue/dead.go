@@ -41,12 +41,15 @@ func (r *run) startAnnouncing(h *heldJob) (ctx context.Context, isHeld bool) {
 	if errors.Is(context.Cause(h.ctx), ErrShutdown) {
 		timeout = stopOnDeadTimeout
 	}
-	ctx, cancel := cancelAfter(r.handlers, timeout)
-	if !r.held.announce(h, ctx, cancel) {
+	ending, cancel := cancelAfter(r.handlers, timeout)
+	own := r.held.newContext(ending, r)
+	ran := h.ctx
+	if !r.held.announce(h, own, cancel) {
 		cancel(nil)
 		return nil, false
 	}
-	return ctx, true
+	ran.forget()
+	return own, true
 }
 
 // announceReclaimed makes announceLoop call OnDead for each of the reclaimed jobs that is dead. It

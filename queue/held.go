@@ -51,9 +51,8 @@ type heldJob struct {
 	waited  time.Duration // from when it was due until its handler began
 
 	slot   slot            // the goroutine that runs its handler; "" before and after
-	ctx    context.Context // of its handler, or of OnDead
+	ctx    *handlerContext // of its handler, or of OnDead
 	cancel context.CancelCauseFunc
-	own    *handlerContext // its handler's context, also while OnDead has another
 
 	state       heldState
 	retried     bool // a Settle with its outcome has failed, and may have recorded it all the same
@@ -83,13 +82,14 @@ const contextBlock = 10
 // finishedBlock is how many places for finished jobs are allocated at once.
 const finishedBlock = 256
 
-// newContext returns an empty context for a handler.
-func (hs *heldJobs) newContext() *handlerContext {
+// newContext returns a context for a handler, or for OnDead, that has no job yet.
+func (hs *heldJobs) newContext(parent context.Context, r *run) *handlerContext {
 	if len(hs.contexts) == 0 {
 		hs.contexts = make([]handlerContext, contextBlock)
 	}
 	c := &hs.contexts[0]
 	hs.contexts = hs.contexts[1:]
+	c.Context, c.run = parent, r
 	return c
 }
 
@@ -153,7 +153,7 @@ func (hs *heldJobs) add(jobs []*Job, since, expires time.Time) []heldJob {
 }
 
 // start notes that a waiting job's handler begins to run in that slot, with that context.
-func (hs *heldJobs) start(h *heldJob, s slot, ctx context.Context, cancel context.CancelCauseFunc) {
+func (hs *heldJobs) start(h *heldJob, s slot, ctx *handlerContext, cancel context.CancelCauseFunc) {
 	if h.state != stateWaiting {
 		return
 	}
@@ -164,7 +164,7 @@ func (hs *heldJobs) start(h *heldJob, s slot, ctx context.Context, cancel contex
 
 // announce replaces the context of a running job's handler, which has returned, with that of the
 // job's OnDead. It reports false if the worker has lost the job.
-func (hs *heldJobs) announce(h *heldJob, ctx context.Context, cancel context.CancelCauseFunc) bool {
+func (hs *heldJobs) announce(h *heldJob, ctx *handlerContext, cancel context.CancelCauseFunc) bool {
 	if h.state != stateRunning {
 		return false
 	}

@@ -36,7 +36,7 @@ func newHeldModel(n int) *heldModel {
 // heldMoves are the methods that may change the state of a job.
 var heldMoves = map[string]func(m *heldModel, h *heldJob){
 	"start": func(m *heldModel, h *heldJob) {
-		m.start(h, slot("goroutine 1 ["), context.Background(), func(error) {})
+		m.start(h, slot("goroutine 1 ["), m.newContext(context.Background(), nil), func(error) {})
 	},
 	"release":    func(m *heldModel, h *heldJob) { m.release(h) },
 	"abandon":    func(m *heldModel, h *heldJob) { m.abandon(h) },

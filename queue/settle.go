@@ -29,6 +29,7 @@ const (
 func (r *run) settleLoop(ctx context.Context) {
 	log := r.watchCalls("settle")
 	size := maxSettle
+	var outcomes []Outcome // of the last batch: memory for the next one, unless a failed call may still read it
 	for {
 		batch := r.takeFinished(size)
 		if len(batch) == 0 {
@@ -37,7 +38,12 @@ func (r *run) settleLoop(ctx context.Context) {
 			}
 			continue
 		}
-		lost, err := r.settleBatch(ctx, batch)
+		outcomes = outcomesOf(batch, outcomes)
+		lost, err := r.settleBatch(ctx, outcomes)
+		if err != nil {
+			outcomes = nil
+		}
+		clear(outcomes)
 		if recorded, locked := splitLocked(batch, err); len(locked) > 0 {
 			cause := err
 			r.setLockedAside(locked)
@@ -124,7 +130,7 @@ func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 func (r *run) settleAside(ctx context.Context, batch []*heldJob) (lost []*Job, err error) {
 	r.asideTurn.Lock()
 	defer r.asideTurn.Unlock()
-	return r.settleBatch(ctx, batch)
+	return r.settleBatch(ctx, outcomesOf(batch, nil))
 }
 
 // awaitFinished waits until there may be outcomes. It reports false if there will be none.
@@ -141,17 +147,22 @@ func (r *run) awaitFinished(ctx context.Context) bool {
 	}
 }
 
-// settleBatch calls Settle for the outcomes of the batch. It sorts the batch by the jobs' IDs, in
-// which order backends lock rows, so that they need not sort a copy of the outcomes.
-func (r *run) settleBatch(ctx context.Context, batch []*heldJob) (lost []*Job, err error) {
+// settleBatch calls Settle for the outcomes of a batch.
+func (r *run) settleBatch(ctx context.Context, outcomes []Outcome) (lost []*Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	slices.SortFunc(batch, func(a, b *heldJob) int { return cmp.Compare(a.job.ID, b.job.ID) })
-	outcomes := make([]Outcome, len(batch))
-	for i, h := range batch {
-		outcomes[i] = h.outcome
-	}
 	return r.Backend.Settle(ctx, nil, outcomes...)
+}
+
+// outcomesOf returns the outcomes of the batch, in the memory of a slice. It sorts them by the jobs'
+// IDs, in which order backends lock rows: then they need not sort a copy.
+func outcomesOf(batch []*heldJob, memory []Outcome) []Outcome {
+	outcomes := memory[:0]
+	for _, h := range batch {
+		outcomes = append(outcomes, h.outcome)
+	}
+	slices.SortFunc(outcomes, func(a, b Outcome) int { return cmp.Compare(a.Job.ID, b.Job.ID) })
+	return outcomes
 }
 
 // takeFinished takes at most n finished jobs, the oldest first.

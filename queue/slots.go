@@ -116,10 +116,8 @@ func (r *run) startHandler(h *heldJob, s slot, now time.Time) bool {
 	}
 	h.waited = now.Sub(dueAt(h.job))
 	ctx, cancel := r.handlerContext(h.job.Kind)
-	own := r.held.newContext()
-	own.Context, own.run = ctx, r
+	own := r.held.newContext(ctx, r)
 	own.job.Store(h.job)
-	h.own = own
 	r.held.start(h, s, own, cancel)
 	return true
 }
@@ -182,9 +180,7 @@ func (r *run) noteFinished(h *heldJob, o Outcome, hasOutcome bool, took time.Dur
 	if !hasOutcome { // otherwise noteSettled counts it
 		r.tallies.addRun(r.minuteNow(), h.job, Done, took, h.waited)
 	}
-	if h.own != nil {
-		h.own.forget()
-	}
+	h.ctx.forget()
 	if h.state == stateRunning {
 		h.took = took
 	}

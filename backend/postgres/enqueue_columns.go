@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
@@ -111,14 +112,15 @@ func payloads(jobs []*queue.Job) string {
 	for _, j := range jobs {
 		size += len(payloadOf(j))
 	}
-	text := make([]byte, 0, size)
+	var text strings.Builder
+	text.Grow(size)
 	for i, j := range jobs {
 		if i > 0 {
-			text = append(text, 0x1e)
+			text.WriteByte(0x1e)
 		}
-		text = append(text, payloadOf(j)...)
+		text.Write(payloadOf(j))
 	}
-	return string(text)
+	return text.String()
 }
 
 // sharedColumn returns a column that often has one value for all jobs, and then contains it once.

@@ -11,7 +11,9 @@ import (
 // TestByWorker: jobs are grouped by worker and sorted by id, a job of an earlier claim is stale, and
 // what the caller has given stays as it is.
 func TestByWorker(t *testing.T) {
-	job := func(worker string, id, fence int64) *queue.Job { return &queue.Job{Worker: worker, ID: id, Fence: fence} }
+	job := func(worker string, id, fence int64) *queue.Job {
+		return &queue.Job{Worker: worker, ID: id, Fence: fence}
+	}
 	a1, a2, a3, b1 := job("a", 1, 5), job("a", 2, 5), job("a", 3, 4), job("b", 1, 6)
 	again := job("a", 2, 7) // a later claim of a2
 	for _, c := range []struct {
