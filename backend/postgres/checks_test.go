@@ -67,6 +67,21 @@ func TestChecksTakeWhatGoTakes(t *testing.T) {
 	}
 }
 
+// TestReplaceTooLong: a job does not replace one by a payload that the table does not take.
+func TestReplaceTooLong(t *testing.T) {
+	db, _ := fresh(t, postgres.Options{})
+	q := backend(t, db, postgres.Options{MaxPayload: 100 << 20})
+	enqueue(t, q, &queue.Job{Kind: "test", Key: "k", Payload: []byte(`1`)})
+	err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: "k", OnDuplicate: queue.Replace,
+		Payload: []byte(`"` + strings.Repeat("x", 65<<20) + `"`)})
+	if bad, ok := errors.AsType[*queue.InvalidError](err); !ok || bad.Field != "Payload" {
+		t.Errorf("a payload beyond what the table takes: error %.200v, want an InvalidError for Payload", err)
+	}
+	if left := value[string](t, db, `SELECT payload::text FROM errand.jobs`); left != "1" {
+		t.Errorf("the waiting job has a payload of %d bytes, want its own", len(left))
+	}
+}
+
 // migrated is a database with the first steps of the schema, as a migration tool runs them.
 func migrated(t *testing.T, last int) *sql.DB {
 	t.Helper()

@@ -4,6 +4,6 @@ SELECT
     coalesce((
         SELECT string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname) FROM pg_trigger t
         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal
-            AND t.tgname NOT IN ('jobs_values_check_insert', 'jobs_values_check_update')), ''),
+            AND t.tgname <> 'jobs_values_check_insert'), ''),
     coalesce('autovacuum_enabled=false' = ANY (c.reloptions) OR 'autovacuum_enabled=off' = ANY (c.reloptions), false)
 FROM pg_class c WHERE c.oid = 'errand.jobs'::regclass

@@ -1,8 +1,9 @@
 -- What the table refuses, and the functions that write jobs.
 
 -- The table refuses payloads and headers that no claim can transfer. The bound is that of their jsonb, which takes up to
--- six times the bytes of its text; MaxPayload is lower. Short conditions, because the server parses them again for each
--- statement that inserts: these take a tenth of its work for one job.
+-- six times the bytes of its text; MaxPayload is lower. A short condition, because the server parses it again for each
+-- statement that inserts: it takes a tenth of its work for one job. insert_replacing checks what it updates. A trigger
+-- for updates would make the server read each row again that a claim or an outcome changes, whatever its columns.
 CREATE FUNCTION errand.refuse_size() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'new row for relation "jobs" violates check constraint "jobs_values_check"' USING
@@ -12,10 +13,6 @@ END
 $$;
 
 CREATE TRIGGER jobs_values_check_insert AFTER INSERT ON errand.jobs FOR EACH ROW
-WHEN (greatest(pg_column_size(NEW.payload), pg_column_size(NEW.headers)) > 67108864)
-EXECUTE FUNCTION errand.refuse_size();
-
-CREATE TRIGGER jobs_values_check_update AFTER UPDATE OF payload, headers ON errand.jobs FOR EACH ROW
 WHEN (greatest(pg_column_size(NEW.payload), pg_column_size(NEW.headers)) > 67108864)
 EXECUTE FUNCTION errand.refuse_size();
 
@@ -156,6 +153,7 @@ DECLARE
     size       CONSTANT integer := cardinality(string_to_array(payloads, E'\x1e'));
     job        record;
     live_id    bigint; -- of the job that has the key, this one included
+    is_long    boolean;
     ids        bigint[] := array_fill(0::bigint, ARRAY[size]);
     duplicates boolean[] := array_fill(false, ARRAY[size]);
     replaced   boolean[] := array_fill(false, ARRAY[size]);
@@ -213,7 +211,12 @@ BEGIN
                         WHEN j.attempts = 0 THEN least(j.created_at, '9999-12-31Z')
                         ELSE excluded.created_at END) AS until) AS put_off)
             WHERE j.status IN ('pending', 'held')
-            RETURNING j.id INTO live_id;
+            RETURNING j.id, greatest(pg_column_size(j.payload), pg_column_size(j.headers)) > 67108864 INTO live_id, is_long;
+            IF is_long THEN
+                RAISE EXCEPTION 'job replaced by one that violates check constraint "jobs_values_check"' USING
+                    ERRCODE = 'check_violation', TABLE = 'jobs', CONSTRAINT = 'jobs_values_check',
+                    HINT = 'payload and headers: at most 64 MiB in the table';
+            END IF;
             EXIT WHEN FOUND;
             UPDATE errand.jobs j SET job_key = NULL
             WHERE j.queue = job.queue AND j.job_key = job.job_key AND j.status IN ('pending', 'running', 'held')
