@@ -29,7 +29,9 @@ const (
 func (r *run) settleLoop(ctx context.Context) {
 	log := r.watchCalls("settle")
 	size := maxSettle
-	var outcomes []Outcome // of the last batch: memory for the next one, unless a failed call may still read it
+	// The memory of the last batch's outcomes serves the next batch. After a failed call it does not:
+	// a backend that ignores the end of its context might still read it.
+	var outcomes []Outcome
 	for {
 		batch := r.takeFinished(size)
 		if len(batch) == 0 {
@@ -154,8 +156,8 @@ func (r *run) settleBatch(ctx context.Context, outcomes []Outcome) (lost []*Job,
 	return r.Backend.Settle(ctx, nil, outcomes...)
 }
 
-// outcomesOf returns the outcomes of the batch, in the memory of a slice. It sorts them by the jobs'
-// IDs, in which order backends lock rows: then they need not sort a copy.
+// outcomesOf returns the outcomes of the batch in that memory. It sorts them by the jobs' IDs, in
+// which order backends lock rows: then they need not sort a copy.
 func outcomesOf(batch []*heldJob, memory []Outcome) []Outcome {
 	outcomes := memory[:0]
 	for _, h := range batch {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestByWorker: jobs are grouped by worker and sorted by id, a job of an earlier claim is stale, and
-// what the caller has given stays as it is.
+// the caller's slice stays as it is.
 func TestByWorker(t *testing.T) {
 	job := func(worker string, id, fence int64) *queue.Job {
 		return &queue.Job{Worker: worker, ID: id, Fence: fence}
