@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // noWorker says that no worker is alive; on a server, as far as its database and schema can tell.
@@ -12,6 +14,22 @@ func (f *facts) noWorker() string {
 		return "No worker is alive."
 	}
 	return fmt.Sprintf("No worker is alive that reports itself to the schema %s of the database %s.", f.server.tables.Schema, f.server.identity.database)
+}
+
+// unreported returns the reason if a worker runs jobs and has never reported itself: then there is a
+// worker, of which nothing is known.
+func (f *facts) unreported(ctx context.Context) (reasons []Reason, err error) {
+	_, err = f.list(ctx, queue.Filter{Status: queue.StatusRunning}, func(r queue.Record) bool {
+		if _, isKnown := f.worker(r.Worker); isKnown || !r.LeaseEnds.After(f.at) {
+			return true
+		}
+		reasons = []Reason{{ID: "worker-unreported", Level: Warn,
+			Verdict:  fmt.Sprintf("The worker %s runs jobs, but does not report itself: so it is not known why it does not run job %d.", r.Worker, f.job.ID),
+			Evidence: []string{fmt.Sprintf("it has taken or extended the lease of job %d of the queue %s %v ago", r.ID, r.Queue, short(f.at.Sub(r.LockedAt)))},
+			Remedy:   "its log says why its reports fail: its role may lack rights to the table workers (docs/roles.sql)"}}
+		return false
+	})
+	return reasons, err
 }
 
 // elsewhere says what looks like workers on other schemas of this database, and on other databases of

@@ -24,6 +24,11 @@ var workerCases = []struct {
 	{"no-worker", "", func(t *testing.T, q backends) ops.Question {
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
+	{"worker-unreported", "", func(t *testing.T, q backends) ops.Question { // as with a role that may not report
+		enqueue(t, q, queue.Job{})
+		claim(t, q, "", time.Minute)
+		return ops.Question{ID: enqueue(t, q, queue.Job{})}
+	}},
 	{"queue-not-served", "", func(t *testing.T, q backends) ops.Question {
 		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"emails"}})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "email"})}

@@ -45,6 +45,9 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 	case len(live) == 0 && !isDue: // the evidence of that reason says so
 		return nil, nil
 	case len(live) == 0:
+		if reasons, err := f.unreported(ctx); err != nil || len(reasons) > 0 {
+			return reasons, err
+		}
 		last, err := f.lastWorkers(ctx)
 		if err != nil {
 			return nil, err
