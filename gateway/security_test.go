@@ -373,35 +373,6 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// FuzzHandler: no request makes the gateway panic, or answer with anything but JSON.
-func FuzzHandler(f *testing.F) {
-	q := memory.New(memory.Options{})
-	h := open(f, q, gateway.Options{MaxBody: 1 << 20})
-	f.Cleanup(h.Close)
-	for route, body := range paths {
-		method, path, _ := strings.Cut(route, " ")
-		f.Add(method, path, "application/json", text(body))
-	}
-	f.Fuzz(func(t *testing.T, method, path, media, body string) {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://gateway"+path, strings.NewReader(body))
-		if err != nil || r.Host != "gateway" {
-			t.Skip("not sent by any client")
-		}
-		r.Header.Set("Authorization", "Bearer "+secret)
-		r.Header.Set("Content-Type", media)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // it may ask to wait
-		defer cancel()
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(ctx))
-		if w.Code/100 == 3 || ctx.Err() != nil {
-			return
-		}
-		if media := w.Header().Get("Content-Type"); media != "application/json" {
-			t.Errorf("%s %s: status %d with Content-Type %q", method, path, w.Code, media)
-		}
-	})
-}
-
 // TestCutOff: a client whose body ends early, or does not end, and one that closes its half of the
 // connection while it waits, gets an error and not an empty answer.
 func TestCutOff(t *testing.T) {
