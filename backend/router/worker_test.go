@@ -10,12 +10,17 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// work runs a worker of both queues until the returned function is called.
+// work runs a worker of both queues until the returned function is called. It loses no job.
 func (q two) work(t *testing.T, handle queue.HandlerFunc) (stop func()) {
+	observe := func(e queue.Event) {
+		if e.Type == queue.EventLost {
+			t.Errorf("job %d of queue %q is lost", e.Job.ID, e.Job.Queue)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- queue.Worker{Backend: q, Queues: []string{"mail", "clicks"}, Handler: handle, Logger: quiet}.Run(ctx)
+		ended <- queue.Worker{Backend: q, Queues: []string{"mail", "clicks"}, Handler: handle, Logger: quiet, Observe: observe}.Run(ctx)
 	}()
 	return func() {
 		cancel()
