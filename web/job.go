@@ -69,6 +69,7 @@ func job(q *request) error {
 	case err != nil:
 		return err
 	}
+	var found lateness
 	isExplained := r.Status != queue.StatusCompleted
 	asksValues := q.URL.Query().Get("values") != ""
 	page := jobPage{
@@ -83,7 +84,7 @@ func job(q *request) error {
 		IsShown:   asksValues && q.may(Payload),
 	}
 	if isExplained {
-		page.Answer = q.answer(id)
+		page.Answer, found = q.answer(q.Context(), id)
 	}
 	page.Schedule, page.Tick, _ = queue.TickOf(&r.Job)
 	if r.Unreadable != nil {
@@ -96,19 +97,21 @@ func job(q *request) error {
 	}
 	page.Values = q.values(&r, result, page.IsShown)
 	v := q.view(fmt.Sprintf("Job %d", r.ID), page)
+	v.showAges(found)
 	if page.IsShown || !isExplained {
-		v.Every = 0
+		v.rest()
 	}
 	return q.render("job", v)
 }
 
 // answer returns why the job does not run, or what has become of it; nil if that is not known yet.
-func (q *request) answer(id int64) *ops.Answer {
-	a := q.h.samples.answers.of(id).get(q.Context())
+func (q *request) answer(ctx context.Context, id int64) (*ops.Answer, lateness) {
+	a := q.h.samples.answers.of(id).get(ctx)
+	age := late("What is the matter", a)
 	if a.At.IsZero() || len(a.Value.Reasons) == 0 {
-		return nil
+		return nil, age
 	}
-	return &a.Value
+	return &a.Value, age
 }
 
 // noJobPage is what the page of an ID shows that no job has, or whose job cannot be read.

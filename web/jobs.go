@@ -60,7 +60,7 @@ func jobs(q *request) error {
 	page.IsNarrow = len(fields) > 0
 	if f.Before != 0 {
 		page.First = template.URL("?" + fields.Encode())
-		v.Every = 0 // a page in the middle stays as it is while somebody reads it
+		v.rest() // a page in the middle stays as it is while somebody reads it
 	}
 	if next := list.Value.Next; next != 0 {
 		older := fieldsOf(f)

@@ -32,11 +32,11 @@ func kindPage(q *request) error {
 		return errNotFound // no job can have this kind
 	}
 	s, ctx := q.h.samples, q.Context()
-	paused, hour, times := s.paused.get(ctx), s.kindHours.of(name).get(ctx), s.hourKinds.get(ctx)
-	failed := s.failures.of(name).get(ctx)
-	newest := s.lists.of(queue.Filter{Kind: name, Limit: newestOfKind}).get(ctx)
+	hours, errors, jobs := s.kindHours.of(name), s.failures.of(name), s.lists.of(queue.Filter{Kind: name, Limit: newestOfKind})
+	begin(s.paused, jobs, errors, hours, s.hourKinds)
+	paused, hour, times, failed, newest := s.paused.get(ctx), hours.get(ctx), s.hourKinds.get(ctx), errors.get(ctx), jobs.get(ctx)
 	page := kindView{
-		Name: name, IsPaused: slices.Contains(paused.Value, name), CanPause: q.h.source.pauser != nil,
+		Name: name, IsPaused: slices.Contains(paused.Value, name), CanPause: q.h.source.pauser != nil && !paused.At.IsZero(),
 		Chart: newChart(hour, q.now), Failures: q.failures(name, failed), Jobs: q.jobRows(newest.Value.Jobs),
 	}
 	for _, record := range times.Value {

@@ -30,8 +30,10 @@ type kindRow struct {
 
 // kinds shows the kinds of the newest jobs: no index leads to all kinds of a long table.
 func kinds(q *request) error {
-	newest := q.h.samples.lists.of(queue.Filter{Limit: newestJobs, Bare: true}).get(q.Context())
-	paused := q.h.samples.paused.get(q.Context())
+	s, ctx := q.h.samples, q.Context()
+	newestOfAll, errors := s.lists.of(queue.Filter{Limit: newestJobs, Bare: true}), s.failures.of("")
+	begin(newestOfAll, s.paused, errors, s.hourKinds)
+	newest, paused := newestOfAll.get(ctx), s.paused.get(ctx)
 	byName := make(map[string]*kindRow)
 	row := func(name string) *kindRow {
 		if byName[name] == nil {
@@ -47,12 +49,12 @@ func kinds(q *request) error {
 	for _, kind := range paused.Value {
 		row(kind).IsPaused = true
 	}
-	hour := q.h.samples.hourKinds.get(q.Context())
+	hour := s.hourKinds.get(ctx)
 	for _, s := range hour.Value {
 		row(s.Kind).Stats = kindStatsOf(s.Stats)
 	}
-	failed := q.h.samples.failures.of("").get(q.Context())
-	page := kindsPage{HasStats: !hour.At.IsZero(), Jobs: len(newest.Value.Jobs), CanPause: q.h.source.pauser != nil, Failures: q.failures("", failed)}
+	failed := errors.get(ctx)
+	page := kindsPage{HasStats: !hour.At.IsZero(), Jobs: len(newest.Value.Jobs), CanPause: q.h.source.pauser != nil && !paused.At.IsZero(), Failures: q.failures("", failed)}
 	for _, k := range byName {
 		for _, status := range statuses {
 			text := ""

@@ -52,10 +52,12 @@ type statusCount struct {
 }
 
 func overview(q *request) error {
+	s, ctx := q.h.samples, q.Context()
+	newestDead := s.lists.of(queue.Filter{Status: queue.StatusDead, Limit: 5})
+	overdue := s.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true})
+	begin(newestDead, overdue, s.crew, s.hour)
 	all := q.readAll()
-	crew, hour := q.h.samples.crew.get(q.Context()), q.h.samples.hour.get(q.Context())
-	dead := q.h.samples.lists.of(queue.Filter{Status: queue.StatusDead, Limit: 5}).get(q.Context())
-	expired := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true}).get(q.Context())
+	crew, hour, dead, expired := s.crew.get(ctx), s.hour.get(ctx), newestDead.get(ctx), overdue.get(ctx)
 	page := overviewPage{
 		Verdict: all.verdict(expired, crew),
 		Totals:  totals(all.counts),
@@ -82,6 +84,7 @@ type readings struct {
 // readAll returns what is known of all queues.
 func (q *request) readAll() readings {
 	s, ctx := q.h.samples, q.Context()
+	begin(s.rules, s.paused, s.backlogs, s.counts)
 	return readings{s.counts.get(ctx), s.backlogs.get(ctx), s.rules.get(ctx), s.paused.get(ctx)}
 }
 
@@ -97,19 +100,45 @@ func (r readings) errs() []lateness {
 
 // lateness is how old a reading may be.
 type lateness struct {
-	what string
-	at   time.Time
-	rest time.Duration
-	err  error
+	what      string
+	at        time.Time
+	rest      time.Duration
+	err       error
+	isAwaited bool
 }
 
-func late[T any](what string, r reading[T]) lateness { return lateness{what, r.At, r.Rest, r.Err} }
+func late[T any](what string, r reading[T]) lateness {
+	return lateness{what, r.At, r.Rest, r.Err, r.IsAwaited}
+}
 
-// showAges says how old the readings of the page are, if they could not be repeated, or are repeated
-// seldom because they cost much.
+// showAges says how old the readings of the page are, if they could not be repeated, are being
+// repeated, or are repeated seldom because they cost much. A page that awaits some refreshes itself
+// soon.
 func (v *view) showAges(all ...lateness) {
 	v.Late = lateText(v.Now, all)
+	v.Awaits = awaitsText(v.Now, all)
 	v.Slow = slowText(all)
+	if v.Awaits != "" {
+		v.Every = awaitEvery
+	}
+}
+
+// awaitsText returns the sentences about readings that are under way, or "".
+func awaitsText(now time.Time, all []lateness) string {
+	var parts []string
+	for _, l := range all {
+		switch {
+		case !l.isAwaited || l.err != nil: // see lateText
+		case l.at.IsZero():
+			parts = append(parts, strings.ToLower(l.what)+" (not known yet)")
+		default:
+			parts = append(parts, fmt.Sprintf("%s (as of %s ago)", strings.ToLower(l.what), duration(now.Sub(l.at).Truncate(time.Second))))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Being read: " + strings.Join(parts, ", ") + "."
 }
 
 // slowText returns the sentences about readings that are repeated seldom, or "".

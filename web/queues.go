@@ -28,6 +28,7 @@ type queueView struct {
 	Groups   []groupRow
 	Running  []jobRow
 	CanPause bool
+	IsKnown  bool // Rule and Groups were read
 }
 
 // rateForm is a rate as a form has it.
@@ -55,8 +56,11 @@ func queuePage(q *request) error {
 	if queue.CheckQueue(name) != nil {
 		return errNotFound
 	}
+	running := q.h.samples.lists.of(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20})
+	running.begin()
 	all := q.readAll()
 	page := queueView{queueRow: queueRow{Name: name, Age: -1}, Rule: queue.Rule{Queue: name}, CanPause: q.h.source.ruler != nil}
+	page.IsKnown = !all.rules.At.IsZero()
 	for _, row := range all.rows() {
 		if row.Name == name {
 			page.queueRow = row
@@ -72,7 +76,7 @@ func queuePage(q *request) error {
 		}
 	}
 	page.Rate, page.PerGroup = formOf(page.Rule.Rate), formOf(page.Rule.GroupRate)
-	live := q.h.samples.lists.of(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20}).get(q.Context())
+	live := running.get(q.Context())
 	page.Running = q.jobRows(live.Value.Jobs)
 	v := q.view("Queue "+name, page)
 	v.showAges(append(all.errs(), late("Running jobs", live))...)

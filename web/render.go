@@ -57,6 +57,7 @@ type view struct {
 	Nav    []navLink
 	Notice string // what the last action came to
 	Late   string // why the page shows old values; "" if it does not
+	Awaits string // which values are being read; "" if all are known
 	Slow   string // which values are read seldom; "" if none is
 	Every  int    // the page refreshes itself so often, in seconds; 0: never
 	May    may
@@ -81,8 +82,22 @@ type navLink struct {
 // may is what the person may do, for templates.
 type may struct{ Payload, Operate, Edit bool }
 
-// refreshEvery is how often a page refreshes itself, in seconds.
-const refreshEvery = 3
+// refreshEvery is how often a page refreshes itself, in seconds. One that awaits values does so
+// after awaitEvery.
+const (
+	refreshEvery = 3
+	awaitEvery   = 1
+)
+
+// rest ends the refreshes of the page as soon as it awaits nothing.
+func (v *view) rest() {
+	if v.Awaits == "" {
+		v.Every = 0
+	}
+}
+
+// IsSure reports whether the page has all values, so that none means that there is nothing.
+func (v *view) IsSure() bool { return v.Late == "" && v.Awaits == "" }
 
 // view returns what the template of a page gets.
 func (q *request) view(title string, data any) *view {

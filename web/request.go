@@ -86,7 +86,7 @@ func redirectToSlash(w http.ResponseWriter, r *http.Request) bool {
 // serve returns the handler of a route.
 func (h *Handler) serve(route route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(withPatience(r.Context(), patience))
+		r = r.WithContext(withPatience(r.Context(), patienceOf(r)))
 		q := &request{Request: r, h: h, w: w, access: h.access(r), root: rootFrom(r.URL), now: time.Now()}
 		switch {
 		case !q.access.May.Has(View):
@@ -106,6 +106,14 @@ func (h *Handler) serve(route route) http.Handler {
 			q.failWith(err)
 		}
 	})
+}
+
+// patienceOf returns how long a page waits for what is read anew.
+func patienceOf(r *http.Request) time.Duration {
+	if r.URL.Query().Has("did") { // see noticeOf
+		return patienceAfter
+	}
+	return patience
 }
 
 // rootFrom returns the way from a page to the dashboard's root.

@@ -16,10 +16,12 @@ const (
 	restFactor   = 100
 	maxLightRest = 10 * time.Second
 	maxRest      = 30 * time.Second
-	// patience is how long a page waits for all new readings before it shows the last ones. A last
-	// one that is older than tooOld is shown only if a new one fails.
-	patience = 150 * time.Millisecond
-	tooOld   = time.Minute
+	// patience is how long a page waits for all new readings before it shows the last ones. The page
+	// that follows an action waits for patienceAfter, so that it shows what the action has changed. A
+	// page says how old a last reading is that should have been repeated before tooOld.
+	patience      = 150 * time.Millisecond
+	patienceAfter = callTimeout + time.Second
+	tooOld        = time.Minute
 )
 
 // sampled is something that the handler reads from the backend for all sessions. Nothing is read
@@ -43,7 +45,9 @@ type reading[T any] struct {
 	Value T
 	At    time.Time     // zero if nothing could be read yet
 	Rest  time.Duration // how long Value is shown before it is read again
-	Err   error         // why the last reading failed, or that it takes too long; nil if it is all right
+	Err   error         // why the last reading failed; nil if it is all right
+	// IsAwaited says that Value is missing or out of date, and is being read.
+	IsAwaited bool
 }
 
 // patienceKey is the key of the time until which a page waits for readings.
@@ -54,14 +58,26 @@ func withPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, time.Now().Add(patience))
 }
 
+// begin begins to read if it is time. A page begins all that it needs before it waits.
+func (s *sampled[T]) begin() {
+	if s != nil {
+		s.look()
+	}
+}
+
+// begin begins to read the samples for which it is time.
+func begin(all ...interface{ begin() }) {
+	for _, s := range all {
+		s.begin()
+	}
+}
+
 // get returns the last reading, and reads again if it is time. It waits until the page's patience
-// is over, and longer if there is no reading, an old one, or none since the last action.
+// is over.
 func (s *sampled[T]) get(ctx context.Context) reading[T] {
 	if s == nil { // the backend lacks the capability
 		return reading[T]{}
 	}
-	deadline := time.NewTimer(callTimeout + time.Second)
-	defer deadline.Stop()
 	until, _ := ctx.Value(patienceKey{}).(time.Time)
 	short := time.NewTimer(time.Until(until))
 	defer short.Stop()
@@ -70,16 +86,10 @@ func (s *sampled[T]) get(ctx context.Context) reading[T] {
 		if running == nil {
 			return last
 		}
-		impatient := short.C
-		if !isCurrent || time.Since(last.At) > tooOld {
-			impatient = nil
-		}
 		select {
 		case <-running:
-		case <-impatient:
-			return last
-		case <-deadline.C:
-			last.Err = context.DeadlineExceeded
+		case <-short.C:
+			last.IsAwaited = !isCurrent || time.Since(last.At) > last.Rest+tooOld
 			return last
 		case <-ctx.Done():
 			return last
