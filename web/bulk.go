@@ -31,6 +31,8 @@ const (
 	bulkBatch  = 1000
 	bulkTime   = 2 * time.Second
 	maxCounted = 10_000 // jobs that a preview counts
+	// previewLongest is how old a preview may be: a person acts on it.
+	previewLongest = time.Minute
 	// previewTime is how long a preview counts, and farTime how long it looks for the first job, so
 	// that its page does not take long.
 	previewTime = 150 * time.Millisecond
@@ -90,6 +92,7 @@ type bulkPage struct {
 	Filter   []field
 	Count    int
 	IsMore   bool         // there are more than Count
+	At       time.Time    // when they were counted; zero if that is not known yet
 	Further  template.URL // the query of the preview that looks further, if this one has found none
 	Examples []jobRow
 	IDs      string       // of all jobs, if there are few; otherwise ""

@@ -20,16 +20,19 @@ func bulkPreview(q *request) error {
 		return err
 	}
 	page := newBulkPage(a, f, query.Has("ticked"))
-	count := q.count
+	age := lateness{}
 	if page.IsTicked {
-		count = q.countTicked
+		err = q.h.call(q.Context(), callTimeout, func(ctx context.Context) error { return q.countTicked(ctx, f, page) })
+		page.At = q.now
+	} else {
+		age, err = q.showPreview(f, page)
 	}
-	err = q.h.call(q.Context(), callTimeout, func(ctx context.Context) error { return count(ctx, f, page) })
 	if err != nil {
 		return err
 	}
 	v := q.view(page.Title, page)
-	v.Every = 0
+	v.showAges(age)
+	v.rest()
 	return q.render("bulk", v)
 }
 
@@ -52,55 +55,85 @@ func (q *request) countTicked(ctx context.Context, f queue.Filter, page *bulkPag
 		found = append(found, slices.DeleteFunc(jobs, func(r queue.Record) bool { return !ticked[r.ID] })...)
 	}
 	page.Count, page.Missing, page.Examples = len(found), len(ticked)-len(found), q.jobRows(found)
-	var list []string
+	var list []int64
 	for i, r := range found {
 		if i == 0 {
 			page.Max = r.ID // they are listed newest first
 		}
-		list = append(list, strconv.FormatInt(r.ID, 10))
+		list = append(list, r.ID)
 	}
-	page.IDs = strings.Join(list, ",")
+	page.IDs = idList(list)
 	return nil
 }
 
-// count counts the jobs of the filter, up to maxCounted, and for about previewTime. If it finds none
-// in farTime, the person looks further from there.
-func (q *request) count(ctx context.Context, f queue.Filter, page *bulkPage) error {
-	var ids []string
-	f.Limit, f.Bare = maxListed, f.Key == ""
+// preview is the jobs that an action would reach: those that a filter chooses.
+type preview struct {
+	Count    int // up to maxCounted
+	IsMore   bool
+	IDs      []int64 // of all of them, if they are maxListed at most
+	Examples []queue.Record
+	Max      int64 // the highest ID
+	Next     int64 // where to look further, if none was found so far; 0 otherwise
+}
+
+// showPreview shows the jobs of the filter. Sessions share what is counted.
+func (q *request) showPreview(f queue.Filter, page *bulkPage) (lateness, error) {
+	r := q.h.samples.previews.of(f).get(q.Context())
+	if r.At.IsZero() && r.Err != nil {
+		return lateness{}, r.Err
+	}
+	page.At, page.Count, page.IsMore, page.Max, page.Examples = r.At, r.Value.Count, r.Value.IsMore, r.Value.Max, q.jobRows(r.Value.Examples)
+	if r.Value.Next != 0 {
+		page.Further = furtherQuery(page, f, r.Value.Next)
+	}
+	page.IDs = idList(r.Value.IDs)
+	return late("Number of jobs", r), nil
+}
+
+// idList returns IDs as a form has them.
+func idList(ids []int64) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(texts, ",")
+}
+
+// readPreview counts the jobs of the filter, up to maxCounted, and for about previewTime. If it
+// finds none in farTime, the person looks further from there. It reads the examples first: they are
+// few, so this does not take long where the jobs lie far from each other.
+func (s source) readPreview(ctx context.Context, f queue.Filter) (p preview, err error) {
+	f.Limit, f.NoPayload = examples, true
 	for began := time.Now(); ; {
-		jobs, next, err := q.h.source.inspector.Jobs(ctx, f)
+		jobs, next, err := s.inspector.Jobs(ctx, f)
 		if err != nil {
-			return err
+			return p, err
+		}
+		if p.Count == 0 && len(jobs) > 0 {
+			p.Max, p.Examples = jobs[0].ID, jobs // they are listed newest first
 		}
 		for i := range jobs {
-			ids = append(ids, strconv.FormatInt(jobs[i].ID, 10))
+			p.IDs = append(p.IDs, jobs[i].ID)
 		}
-		if page.Count == 0 && len(jobs) > 0 {
-			page.Max = jobs[0].ID // they are listed newest first
-			if err := q.showExamples(ctx, page, jobs[:min(len(jobs), examples)]); err != nil {
-				return err
-			}
-		}
-		page.Count += len(jobs)
+		p.Count += len(jobs)
 		if next == 0 {
 			break
 		}
 		took := time.Since(began)
-		if page.Count == 0 && took > farTime {
-			page.IsMore, page.Further = true, furtherQuery(page, f, next)
+		if p.Count == 0 && took > farTime {
+			p.IsMore, p.Next = true, next
 			break
 		}
-		if page.Count >= maxCounted || page.Count > 0 && took > previewTime {
-			page.IsMore = true
+		if p.Count >= maxCounted || p.Count > 0 && took > previewTime {
+			p.IsMore = true
 			break
 		}
-		f.Before = next
+		f.Before, f.Limit, f.Bare = next, maxListed, f.Key == ""
 	}
-	if page.Count <= maxListed && !page.IsMore {
-		page.IDs = strings.Join(ids, ",")
+	if p.Count > maxListed || p.IsMore {
+		p.IDs = nil
 	}
-	return nil
+	return p, nil
 }
 
 // furtherQuery returns the query of a preview that begins below a job.
@@ -109,18 +142,4 @@ func furtherQuery(page *bulkPage, f queue.Filter, before int64) template.URL {
 	query.Set("action", page.Action)
 	query.Set("before", strconv.FormatInt(before, 10))
 	return template.URL(query.Encode())
-}
-
-// showExamples adds jobs to the page, with what a list without texts leaves out.
-func (q *request) showExamples(ctx context.Context, page *bulkPage, jobs []queue.Record) error {
-	for _, j := range jobs {
-		r, ok, err := q.h.source.inspector.Job(ctx, j.ID)
-		if err != nil {
-			return err
-		}
-		if ok {
-			page.Examples = append(page.Examples, q.jobRows([]queue.Record{r})...)
-		}
-	}
-	return nil
 }

@@ -79,6 +79,11 @@ func TestFarPreview(t *testing.T) {
 			if took := time.Since(began); took > 250*time.Millisecond {
 				t.Errorf("from %q: took %v", step.from, took)
 			}
+			wantTexts(t, got, []string{awaits, "The jobs are being counted"})
+			got = settled(h, "/bulk?action=retry&status=dead"+step.from)
+			if took := time.Since(began); took > 300*time.Millisecond {
+				t.Errorf("from %q: the preview took %v", step.from, took)
+			}
 			wantTexts(t, got, []string{"No job found here yet", "Look further", step.to})
 			if strings.Contains(got, `method="post" action="./bulk"`) {
 				t.Errorf("from %q: the action can be confirmed:\n%s", step.from, got)

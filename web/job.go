@@ -31,6 +31,7 @@ type jobPage struct {
 	CanRun     bool
 	CanDelete  bool
 	Answer     *ops.Answer // why it does not run, or what it waits for; nil if it is completed
+	IsAsking   bool        // Answer is not known yet
 	IsAsked    bool        // it runs, and somebody has cancelled it
 	IsShown    bool        // values are shown
 	Schedule   string
@@ -63,7 +64,8 @@ func job(q *request) error {
 	r, result, err := q.h.readJob(q.Context(), id)
 	switch {
 	case errors.Is(err, errNoJob):
-		return q.noJob(id, http.StatusNotFound, q.answer(id))
+		answer, _ := q.answer(withPatience(q.Context(), patienceAfter), id) // the page has nothing else
+		return q.noJob(id, http.StatusNotFound, answer)
 	case errors.Is(err, context.DeadlineExceeded):
 		return q.lockedJob(id, err)
 	case err != nil:
@@ -85,6 +87,7 @@ func job(q *request) error {
 	}
 	if isExplained {
 		page.Answer, found = q.answer(q.Context(), id)
+		page.IsAsking = page.Answer == nil && found.isAwaited
 	}
 	page.Schedule, page.Tick, _ = queue.TickOf(&r.Job)
 	if r.Unreadable != nil {
@@ -133,7 +136,7 @@ func (q *request) noJob(id int64, status int, a *ops.Answer) error {
 func (q *request) lockedJob(id int64, err error) error {
 	answers := q.h.samples.answers.of(id)
 	answers.outdate(q.now) // the lock may be newer
-	a := answers.get(withPatience(q.Context(), callTimeout+time.Second)).Value
+	a := answers.get(withPatience(q.Context(), patienceAfter)).Value
 	if len(a.Reasons) == 0 || a.Reasons[0].ID != "table-locked" {
 		return err
 	}

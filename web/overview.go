@@ -142,23 +142,33 @@ func awaitsText(now time.Time, all []lateness) string {
 }
 
 // slowText returns the sentences about readings that are repeated seldom, or "".
-func slowText(all []lateness) (text string) {
-	var half, minute []string
-	for _, l := range all {
-		switch {
-		case l.rest > maxRest:
-			minute = append(minute, l.what)
-		case l.rest > maxLightRest:
-			half = append(half, l.what)
+func slowText(all []lateness) string {
+	var sentences []string
+	least := maxLightRest
+	for _, step := range restSteps {
+		var slow []string
+		for _, l := range all {
+			if l.rest > least && l.rest <= step.most {
+				slow = append(slow, strings.ToLower(l.what))
+			}
+		}
+		if least = step.most; len(slow) > 0 {
+			sentences = append(sentences, "Up to "+step.text+" old: "+strings.Join(slow, ", ")+".")
 		}
 	}
-	if len(half) > 0 {
-		text = "Up to half a minute old: " + strings.ToLower(strings.Join(half, ", ")) + ". "
-	}
-	if len(minute) > 0 {
-		text += "Up to a minute old: " + strings.ToLower(strings.Join(minute, ", ")) + "."
-	}
-	return strings.TrimSpace(text)
+	return strings.Join(sentences, " ")
+}
+
+// restSteps are the steps in which a page says how old its values may be.
+var restSteps = []struct {
+	most time.Duration
+	text string
+}{
+	{30 * time.Second, "half a minute"},
+	{time.Minute, "a minute"},
+	{2 * time.Minute, "two minutes"},
+	{5 * time.Minute, "five minutes"},
+	{maxRest, "ten minutes"},
 }
 
 // lateText returns the sentence about readings that could not be repeated, or "".

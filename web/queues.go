@@ -27,6 +27,7 @@ type queueView struct {
 	PerGroup rateForm
 	Groups   []groupRow
 	Running  []jobRow
+	IsCut    bool // Running are those of the newest running jobs
 	CanPause bool
 	IsKnown  bool // Rule and Groups were read
 }
@@ -45,6 +46,13 @@ type groupRow struct {
 	Limits   string
 }
 
+// The page of a queue lists at most shownRunning running jobs. They are of the newestRunning ones of
+// all queues: no index leads to those of a queue, so all pages share one list.
+const (
+	newestRunning = 1000
+	shownRunning  = 20
+)
+
 // maxGroups is how many groups with rules the page of a queue lists.
 const maxGroups = 200
 
@@ -56,7 +64,7 @@ func queuePage(q *request) error {
 	if queue.CheckQueue(name) != nil {
 		return errNotFound
 	}
-	running := q.h.samples.lists.of(queue.Filter{Queue: name, Status: queue.StatusRunning, Limit: 20})
+	running := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Limit: newestRunning})
 	running.begin()
 	all := q.readAll()
 	page := queueView{queueRow: queueRow{Name: name, Age: -1}, Rule: queue.Rule{Queue: name}, CanPause: q.h.source.ruler != nil}
@@ -77,10 +85,20 @@ func queuePage(q *request) error {
 	}
 	page.Rate, page.PerGroup = formOf(page.Rule.Rate), formOf(page.Rule.GroupRate)
 	live := running.get(q.Context())
-	page.Running = q.jobRows(live.Value.Jobs)
+	page.Running, page.IsCut = q.jobRows(runningIn(name, live.Value.Jobs)), live.Value.Next > 0
 	v := q.view("Queue "+name, page)
 	v.showAges(append(all.errs(), late("Running jobs", live))...)
 	return q.render("queue", v)
+}
+
+// runningIn returns the first of the jobs that are of a queue.
+func runningIn(name string, jobs []queue.Record) (found []queue.Record) {
+	for i := range jobs {
+		if jobs[i].Queue == name && len(found) < shownRunning {
+			found = append(found, jobs[i])
+		}
+	}
+	return found
 }
 
 func formOf(r queue.Rate) rateForm {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -11,11 +12,16 @@ const (
 	minInterval = 2 * time.Second
 	// A reading that takes longer than light is heavy. All readings together take at most one part in
 	// restFactor of the time, and the light ones half of that, but a light one is repeated after
-	// maxLightRest, and a heavy one after maxRest.
+	// maxLightRest, and a heavy one after maxRest. A reading that nobody has asked for since it was
+	// out of date for maxIdle does not count any more.
 	light        = 5 * time.Millisecond
 	restFactor   = 100
 	maxLightRest = 10 * time.Second
-	maxRest      = 30 * time.Second
+	maxRest      = 10 * time.Minute
+	maxIdle      = time.Minute
+	// A reading that has failed is repeated after failedRest, and after twice as long each time that it
+	// fails again.
+	failedRest = 15 * time.Second
 	// patience is how long a page waits for all new readings before it shows the last ones. The page
 	// that follows an action waits for patienceAfter, so that it shows what the action has changed. A
 	// page says how old a last reading is that should have been repeated before tooOld.
@@ -30,6 +36,7 @@ type sampled[T any] struct {
 	h        *Handler
 	name     string
 	interval time.Duration // the shortest time between two readings
+	longest  time.Duration // the longest time between two readings; 0 means maxRest
 	timeout  time.Duration // of a reading
 	read     func(context.Context) (T, error)
 
@@ -37,6 +44,7 @@ type sampled[T any] struct {
 	last    reading[T]
 	next    time.Time     // before it nothing is read, unless there was an action
 	actions int64         // how many actions there had been when last was read
+	failed  int           // how many readings have failed since one has succeeded
 	running chan struct{} // closed when the reading that is under way ends; nil if none is
 }
 
@@ -137,16 +145,19 @@ func (s *sampled[T]) readOnce(actions int64) {
 	took := time.Since(began)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	longest := cmp.Or(s.longest, maxRest)
 	if err == nil {
-		s.last = reading[T]{Value: value, At: time.Now()}
+		s.last, s.failed = reading[T]{Value: value, At: time.Now()}, 0
 	} else {
+		longest = min(longest, failedRest<<min(s.failed, 10))
+		s.failed++
 		if s.last.Err == nil {
 			s.h.options.Logger.Error("errand: dashboard: read failed, will retry", "what", s.name, "error", err)
 		}
 		s.last.Err = err
 	}
 	s.actions = actions
-	s.last.Rest = max(s.interval, s.h.load.rest(s, took))
+	s.last.Rest = max(s.interval, s.h.load.rest(s, took, longest))
 	s.next = time.Now().Add(s.last.Rest)
 	close(s.running)
 	s.running = nil
@@ -158,15 +169,15 @@ type load struct {
 	lately map[any]cost // by sample
 }
 
-// cost is how long a reading has taken, and when it ended.
+// cost is how long a reading has taken, and when the next one is due.
 type cost struct {
 	took time.Duration
-	at   time.Time
+	next time.Time
 }
 
 // rest notes how long the reading of a sample has taken, and returns how long to wait before the
-// next one.
-func (l *load) rest(sample any, took time.Duration) time.Duration {
+// next one: not longer than longest.
+func (l *load) rest(sample any, took, longest time.Duration) (rest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lately == nil {
@@ -174,11 +185,12 @@ func (l *load) rest(sample any, took time.Duration) time.Duration {
 	}
 	now := time.Now()
 	l.lately[sample] = cost{took, now}
+	defer func() { l.lately[sample] = cost{took, now.Add(rest)} }()
 	var allLight, allHeavy time.Duration
 	for key, c := range l.lately {
 		switch {
-		case now.Sub(c.at) > 2*maxRest:
-			delete(l.lately, key) // nobody looks at it any more
+		case now.Sub(c.next) > maxIdle:
+			delete(l.lately, key)
 		case c.took <= light:
 			allLight += c.took
 		default:
@@ -190,5 +202,5 @@ func (l *load) rest(sample any, took time.Duration) time.Duration {
 		return min(lightRest, maxLightRest)
 	}
 	share := 1./restFactor - allLight.Seconds()/lightRest.Seconds() // half of the first term at least
-	return min(time.Duration(float64(allHeavy)/share), maxRest)
+	return min(time.Duration(float64(allHeavy)/share), longest)
 }

@@ -33,6 +33,7 @@ type samples struct {
 	kindHours *several[string, []queue.StatsRecord] // of one kind, by minute
 	failures  *several[string, failures]            // of one kind, or of all for ""
 	lists     *several[queue.Filter, listing]
+	previews  *several[queue.Filter, preview]
 	answers   *several[int64, ops.Answer] // why a job does not run, by its ID
 }
 
@@ -50,6 +51,11 @@ func newSamples(h *Handler) *samples {
 			jobs, next, err := h.source.inspector.Jobs(ctx, f)
 			return listing{jobs, next}, err
 		})
+	})
+	s.previews = newSeveral(func(f queue.Filter) *sampled[preview] {
+		p := newSampled(h, "preview", func(ctx context.Context) (preview, error) { return h.source.readPreview(ctx, f) })
+		p.longest = previewLongest
+		return p
 	})
 	s.failures = newSeveral(func(kind string) *sampled[failures] {
 		return newSampled(h, "errors", func(ctx context.Context) (failures, error) { return h.source.readFailures(ctx, kind) })

@@ -70,6 +70,9 @@ func (r readings) verdict(expired reading[listing], workers reading[crew]) verdi
 		v.Text, v.More = v.More[0], v.More[1:]
 		return v
 	}
+	if r.counts.IsAwaited || r.backlogs.IsAwaited || r.rules.IsAwaited || r.paused.IsAwaited || expired.IsAwaited || workers.IsAwaited {
+		return verdict{Level: "unknown", Word: "Being read", Text: "Nothing is wrong in what is known so far."}
+	}
 	if errors.Join(r.counts.Err, r.backlogs.Err, r.rules.Err, r.paused.Err, expired.Err, workers.Err) != nil {
 		return verdict{Level: "warn", Word: "Unknown", Text: "Nothing is wrong in what could be read."}
 	}

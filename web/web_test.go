@@ -85,8 +85,18 @@ type answer struct {
 	body   string
 }
 
-// get gets a page.
-func (s *site) get(page string) answer { return s.do("GET", page, "", nil) }
+// get gets a page, and gets it again while it says that values are being read.
+func (s *site) get(page string) answer {
+	s.t.Helper()
+	for {
+		if a := s.do("GET", page, "", nil); !strings.Contains(a.body, awaits) {
+			return a
+		}
+	}
+}
+
+// awaits is how a page says that values are being read.
+const awaits = `<p class="awaits"`
 
 // post sends a form, as a browser does from a page of the dashboard.
 func (s *site) post(page, form string) answer {

@@ -6,11 +6,11 @@ const main = document.getElementById("main");
 const live = document.getElementById("live");
 const text = document.getElementById("live-text");
 const button = document.getElementById("live-button");
-const every = Number(main.dataset.every) * 1000;
 const slowest = 30_000;
 const timeout = 10_000;
 const memory = "errand-live";
 
+let every = Number(main.dataset.every) * 1000; // 0: the page stays as it is
 let etag = "";
 let wait = every;
 let timer = 0;
@@ -66,6 +66,8 @@ function arrived(request) {
   if (request.status !== 200 || !fresh) return failed();
   if (isPaused || isBusy()) return again(isPaused ? "Paused" : "Waiting");
   etag = request.getResponseHeader("ETag") ?? "";
+  every = Number(fresh.dataset.every) * 1000;
+  live.hidden = every === 0;
   const focused = document.activeElement;
   syncChildren(main, fresh);
   if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true });
@@ -86,7 +88,7 @@ function again(state) {
 
 function schedule() {
   clearTimeout(timer);
-  if (isPaused || document.hidden) return;
+  if (isPaused || document.hidden || every === 0) return;
   timer = setTimeout(() => (isBusy() ? again("Waiting") : load()), wait);
 }
 

@@ -1,35 +1,46 @@
 -- Counts the jobs of a long table: pending ones along their index, exactly up to 10,000 a queue; running, dead, held
 -- and cancelled ones likewise, exactly up to 10,000 of all queues; the others by proportion, from a sample of $1 percent
--- of the table's pages. $1 is a parameter of its own, because the planner takes an expression for 10 percent. The plan
--- for that costs so much that the server compiles it, which takes longer than counting.
--- Index: jobs_pending_idx, jobs_running_idx, jobs_stopped_idx.
-WITH RECURSIVE line (queue) AS (
-    (SELECT queue FROM errand.jobs WHERE status = 'pending' ORDER BY queue LIMIT 1)
+-- of the table's pages. line is the first pending job of each queue. Counting begins there: the index may have millions
+-- of entries of jobs that were claimed before it, and one pass over them is enough. $1 is a parameter of its own, because
+-- the planner takes an expression for 10 percent. The plan for that costs so much that the server compiles it, which
+-- takes longer than counting.
+-- Index: jobs_pending_idx, jobs_running_idx, jobs_stopped_id_idx.
+WITH RECURSIVE line (queue, priority, scheduled_at, id) AS (
+    (
+        SELECT queue, priority, scheduled_at, id FROM errand.jobs
+        WHERE status = 'pending'
+        ORDER BY queue, priority, scheduled_at, id LIMIT 1
+    )
     UNION ALL
-    SELECT (SELECT j.queue FROM errand.jobs j WHERE j.status = 'pending' AND j.queue > l.queue ORDER BY j.queue LIMIT 1)
-    FROM line l WHERE l.queue IS NOT NULL
+    SELECT n.queue, n.priority, n.scheduled_at, n.id
+    FROM line l
+    CROSS JOIN LATERAL (
+        SELECT j.queue, j.priority, j.scheduled_at, j.id FROM errand.jobs j
+        WHERE j.status = 'pending' AND j.queue > l.queue
+        ORDER BY j.queue, j.priority, j.scheduled_at, j.id LIMIT 1
+    ) AS n
 ), few AS (
     SELECT l.queue, 'pending' AS status, n.jobs, n.jobs < 10000 AS exact
     FROM line l CROSS JOIN LATERAL (
         SELECT count(*) AS jobs
-        FROM (SELECT FROM errand.jobs j WHERE j.queue = l.queue AND j.status = 'pending' LIMIT 10000) AS p
+        FROM (
+            SELECT FROM errand.jobs j
+            WHERE j.queue = l.queue AND j.status = 'pending'
+                AND (j.priority, j.scheduled_at, j.id) >= (l.priority, l.scheduled_at, l.id)
+            LIMIT 10000
+        ) AS p
     ) AS n
-    WHERE l.queue IS NOT NULL
     UNION ALL
-    SELECT queue, 'running', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'running' LIMIT 10000) AS c) < 10000
+    SELECT queue, 'running', count(*), sum(count(*)) OVER () < 10000
     FROM (SELECT queue FROM errand.jobs WHERE status = 'running' LIMIT 10000) AS r GROUP BY queue
     UNION ALL
-    SELECT queue, 'dead', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'dead' LIMIT 10000) AS c) < 10000
+    SELECT queue, 'dead', count(*), sum(count(*)) OVER () < 10000
     FROM (SELECT queue FROM errand.jobs WHERE status = 'dead' LIMIT 10000) AS d GROUP BY queue
     UNION ALL
-    SELECT queue, 'held', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'held' LIMIT 10000) AS c) < 10000
+    SELECT queue, 'held', count(*), sum(count(*)) OVER () < 10000
     FROM (SELECT queue FROM errand.jobs WHERE status = 'held' LIMIT 10000) AS h GROUP BY queue
     UNION ALL
-    SELECT queue, 'cancelled', count(*),
-        (SELECT count(*) FROM (SELECT FROM errand.jobs WHERE status = 'cancelled' LIMIT 10000) AS c) < 10000
+    SELECT queue, 'cancelled', count(*), sum(count(*)) OVER () < 10000
     FROM (SELECT queue FROM errand.jobs WHERE status = 'cancelled' LIMIT 10000) AS x GROUP BY queue
 ), sample AS (
     SELECT queue, status::text AS status, (count(*) * 100 / $1::float8)::bigint AS jobs

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Bulk is an action on many jobs, as a person does it: look at the preview, confirm, and go on
@@ -19,14 +20,18 @@ type Bulk struct {
 	Changed int        // jobs, as far as the dashboard has said
 }
 
-// NewBulk looks at the preview of an action and types the number of jobs that it shows. path is
-// relative to the dashboard's root.
+// NewBulk looks at the preview of an action, again each second while its jobs are being counted, and
+// types the number of jobs that it shows. path is relative to the dashboard's root.
 func NewBulk(ctx context.Context, root, path string) (*Bulk, error) {
 	b, err := newBrowser(root)
 	if err != nil {
 		return nil, err
 	}
 	a, err := b.get(ctx, path, "")
+	for err == nil && isAwaiting(a.body) {
+		sleep(ctx, time.Second)
+		a, err = b.get(ctx, path, "")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ type Visit struct {
 	Page      string // its name in Pages
 	Took      time.Duration
 	Unchanged bool // it was answered by "not modified"
-	Late      bool // it said that some of its figures are old
+	Late      bool // it said that some of its figures are old, or not known yet
 	Failed    bool // it was no page, or there was none
 }
 
@@ -75,7 +75,8 @@ func (c *Crowd) Visits() []Visit {
 	return c.visits[:len(c.visits):len(c.visits)]
 }
 
-// Refresh is how long a session waits at least before it asks for another page.
+// Refresh is how long a session waits before it asks for another page, unless the page asks for more
+// or less.
 const Refresh = 3 * time.Second
 
 // session is one person with a browser.
@@ -118,7 +119,7 @@ func (s *session) visit(ctx context.Context) {
 		sleep(ctx, Refresh)
 		return
 	}
-	s.crowd.note(Visit{Page: p.Name, Took: a.took, Unchanged: a.body == "", Late: strings.Contains(a.body, `<p class="late"`)})
+	s.crowd.note(Visit{Page: p.Name, Took: a.took, Unchanged: a.body == "", Late: strings.Contains(a.body, `<p class="late"`) || isAwaiting(a.body)})
 	wait := Refresh
 	if a.body != "" {
 		wait = s.read(a)
@@ -126,8 +127,14 @@ func (s *session) visit(ctx context.Context) {
 	if s.asked++; s.asked == visits || wait == 0 {
 		s.next()
 	}
-	sleep(ctx, max(wait, Refresh))
+	if wait == 0 {
+		wait = Refresh
+	}
+	sleep(ctx, wait)
 }
+
+// isAwaiting reports whether a page says that values are being read.
+func isAwaiting(page string) bool { return strings.Contains(page, `<p class="awaits"`) }
 
 // every is how often a page refreshes itself, in seconds.
 var every = regexp.MustCompile(`<main [^>]*data-every="(\d+)"`)
