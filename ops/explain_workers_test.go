@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -122,5 +123,30 @@ func TestExplainWorkers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// noBacklogs is a queue that fails the test if somebody asks for backlogs, which are slow to read.
+type noBacklogs struct {
+	*memory.Queue
+	t *testing.T
+}
+
+func (q noBacklogs) Backlogs(context.Context) ([]queue.Backlog, error) {
+	q.t.Error("Backlogs was called")
+	return nil, nil
+}
+
+// TestNotStarved: where a worker serves the job's queue before all others, no queue is looked for
+// that its workers prefer.
+func TestNotStarved(t *testing.T) {
+	q := noBacklogs{memory.New(memory.Options{}), t}
+	ago := time.Now().Add(-time.Minute)
+	report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
+	report(t, q, queue.WorkerInfo{Name: "two", Queues: []string{"q", "first"}})
+	enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
+	a, err := ops.Explain(t.Context(), q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})})
+	if err != nil || strings.Contains(reasonIDs(a), "starved") {
+		t.Errorf("got %s, %v", reasonIDs(a), err)
 	}
 }

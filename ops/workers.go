@@ -135,7 +135,8 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Reason, error) {
 	j := f.job
 	backlogger, ok := queue.As[queue.Backlogger](f.queue)
-	if !ok || f.at.Sub(j.ScheduledAt) < soon {
+	servesFirst := func(w queue.WorkerRecord) bool { return w.Queues[0] == j.Queue }
+	if !ok || f.at.Sub(j.ScheduledAt) < soon || slices.ContainsFunc(workers, servesFirst) {
 		return nil, nil
 	}
 	backlogs, err := backlogger.Backlogs(ctx)

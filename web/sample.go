@@ -10,12 +10,12 @@ import (
 const (
 	// minInterval is the shortest time between two readings of a sample that has no longer one.
 	minInterval = 2 * time.Second
-	// A reading that takes longer than light is heavy. All readings together take at most one part in
-	// restFactor of the time, and the light ones half of that, but a light one is repeated after
-	// maxLightRest, and a heavy one after maxRest. A reading that nobody has asked for since it was
-	// out of date for maxIdle does not count any more.
+	// A reading that takes longer than light is heavy. All heavy readings together take at most one
+	// part in restFactor of the time, and all light ones as much, but a light one is repeated after
+	// maxLightRest, and a heavy one after maxRest. A reading that nobody asks for does not count any
+	// more when it has been out of date for maxIdle.
 	light        = 5 * time.Millisecond
-	restFactor   = 100
+	restFactor   = 200
 	maxLightRest = 10 * time.Second
 	maxRest      = 10 * time.Minute
 	maxIdle      = time.Minute
@@ -197,10 +197,8 @@ func (l *load) rest(sample any, took, longest time.Duration) (rest time.Duration
 			allHeavy += c.took
 		}
 	}
-	lightRest := max(minInterval, 2*restFactor*allLight)
 	if took <= light {
-		return min(lightRest, maxLightRest)
+		return min(max(minInterval, restFactor*allLight), maxLightRest, longest)
 	}
-	share := 1./restFactor - allLight.Seconds()/lightRest.Seconds() // half of the first term at least
-	return min(time.Duration(float64(allHeavy)/share), longest)
+	return min(restFactor*allHeavy, longest)
 }

@@ -1,7 +1,10 @@
 package postgres_test
 
 import (
+	"database/sql"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
@@ -115,5 +118,44 @@ func TestCountsOfManyDead(t *testing.T) {
 				t.Errorf("got %+v, want about %d", c, n)
 			}
 		}
+	}
+}
+
+// TestCountsPassOnce: Counts passes once over the index entries of jobs that were claimed before the
+// first pending one, although a transaction that was begun before keeps the server from marking them.
+func TestCountsPassOnce(t *testing.T) {
+	db := postgrestest.Open(t)
+	if _, err := postgres.New(db, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `INSERT INTO errand.jobs (kind, status) SELECT 'k', 'pending' FROM generate_series(1, 20000)`)
+	old, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Rollback()
+	exec(t, old, `SELECT 1 FROM errand.jobs LIMIT 1`)
+	exec(t, db, `UPDATE errand.jobs SET status = 'completed'`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, status) VALUES ('k', 'pending')`)
+	pages := func(statement string) (n int) {
+		t.Helper()
+		rows, err := db.QueryContext(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() && n == 0 { // the first line with buffers is that of the whole plan
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			_, hit, _ := strings.Cut(line, "shared hit=")
+			_, _ = fmt.Sscanf(hit, "%d", &n)
+		}
+		return n
+	}
+	once := pages(`SELECT queue FROM errand.jobs WHERE status = 'pending' ORDER BY queue, priority, scheduled_at, id LIMIT 1`)
+	if counts := pages(strings.ReplaceAll(postgres.Statement("count_sample"), "$1", "0.001")); once < 500 || counts > once*3/2 {
+		t.Errorf("Counts read %d pages, and one pass over the entries %d", counts, once)
 	}
 }

@@ -86,6 +86,7 @@ func TestPlans(t *testing.T) {
 			{"list_slice", "jobs_pkey", []string{"NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "NULL", "NULL", "NULL", "NULL", "true"}},
 			{"list_stopped", "jobs_stopped_id_idx", []string{"'q'", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "NULL", "NULL", "NULL", "NULL", "true"}},
 			{"list_stopped_of", "jobs_stopped_id_idx", []string{"'q'", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "NULL", "NULL", "NULL", "NULL", "true"}},
+			{"list_stopped_rows", "jobs_pkey", []string{"'q'", "NULL", "NULL", "9223372036854775807", "100", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "true"}},
 			{"delete", "jobs_pkey", []string{"'{1,2}'", "NULL", "'k'", "NULL", "NULL", "'{dead}'", "false"}},
 			{"choose_ended", "jobs_pkey", []string{"NULL", "'k'", "NULL", "NULL", "'{completed}'", "0", "100000"}},
 			{"prune", "jobs_stopped_idx", []string{"0", "0", "0", "false", "1"}},
@@ -98,6 +99,8 @@ func TestPlans(t *testing.T) {
 				text = postgres.SliceOf(queue.Filter{Status: queue.StatusDead, Group: "g"})
 			case "list_stopped_of":
 				text = postgres.SliceOf(queue.Filter{Status: queue.StatusDead, Queue: "q", Kind: "k", Group: "g"})
+			case "list_stopped_rows":
+				text = postgres.SliceOf(queue.Filter{Status: queue.StatusDead, Queue: "q"})
 			default:
 				text = postgres.Statement(c.name)
 			}
