@@ -152,6 +152,9 @@ func TestCountsPassOnce(t *testing.T) {
 			_, hit, _ := strings.Cut(line, "shared hit=")
 			_, _ = fmt.Sscanf(hit, "%d", &n)
 		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
 		return n
 	}
 	once := pages(`SELECT queue FROM errand.jobs WHERE status = 'pending' ORDER BY queue, priority, scheduled_at, id LIMIT 1`)
