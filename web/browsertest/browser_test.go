@@ -150,10 +150,13 @@ func (b *tab) look(width, height int64, scheme string) {
 	b.run(chromedp.EmulateViewport(width, height), command(emulation.SetEmulatedMedia, media))
 }
 
-// open opens a page.
+// open opens a page, and opens it again while it says that values are being read.
 func (b *tab) open(url string) {
 	b.t.Helper()
 	b.run(chromedp.Navigate(url))
+	for eval[bool](b, `document.querySelector(".awaits") !== null`) {
+		b.run(chromedp.Navigate(url))
+	}
 }
 
 // eval returns what a script returns.
