@@ -10,7 +10,8 @@ import (
 )
 
 // Claim implements [queue.Consumer]. It looks at the partitions of each queue one by one until it
-// has enough. Of a queue with a Spread above 1, each claim begins at another partition.
+// has enough. Of a queue with a Spread above 1, each claim begins at another partition. It passes
+// over partitions that do not answer, and returns their error if it has found no jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -20,19 +21,17 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	}
 	c := &claim{b: b, req: req, room: req.MaxBytes()}
 	from := int(b.looks.Add(1) % uint32(b.opts.Spread))
+	var err error
 	for _, name := range req.Queues {
 		for i := range b.opts.Spread {
-			if len(c.jobs) >= req.Limit || c.isFull {
-				return c.jobs, nil
+			if len(c.jobs) >= req.Limit || c.isFull || ctx.Err() != nil {
+				break
 			}
-			err := c.look(ctx, name, b.partition(name, (from+i)%b.opts.Spread))
-			if err != nil && len(c.jobs) == 0 {
-				return nil, setup(failed("claim", err))
-			}
-			if err != nil {
-				return c.jobs, nil // the next claim meets the error again, and these jobs are not lost
-			}
+			err = errors.Join(err, c.look(ctx, name, b.partition(name, (from+i)%b.opts.Spread)))
 		}
+	}
+	if len(c.jobs) == 0 && err != nil {
+		return nil, setup(failed("claim", err))
 	}
 	return c.jobs, nil
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+// maxBatch is the most jobs of one Enqueue: a command has at most 1,048,576 arguments.
+const maxBatch = 50_000
+
 // Enqueue implements [queue.Enqueuer]. Jobs of one partition are written as a whole or not at all;
 // those of a call that goes to several partitions are not: if one of them fails, the error is
 // [queue.ErrUnknown]. db must be nil.
@@ -27,6 +30,9 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	}
 	if len(jobs) == 0 {
 		return nil
+	}
+	if len(jobs) > maxBatch {
+		return &queue.InvalidError{Field: "jobs", Problem: fmt.Sprintf("%d: at most %d a call, during which the server does nothing else", len(jobs), maxBatch)}
 	}
 	if err := ctx.Err(); err != nil {
 		return failed("enqueue", err)
