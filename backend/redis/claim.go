@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/redis/rueidis"
+
 	"github.com/errandhq/errand/queue"
 )
 
@@ -63,12 +65,18 @@ func (c *claim) look(ctx context.Context, name string, p int) error {
 	}
 	in := &reader{fields: answer}
 	c.fence, c.isFull = in.int(), in.int() == 1
-	rows, err := c.b.records(p, in.next())
-	if err = errors.Join(in.err, err); err != nil {
+	found := in.next()
+	if in.err != nil {
+		return in.err
+	}
+	rows, err := found.ToArray()
+	if err != nil {
 		return err
 	}
 	for i := range rows {
-		c.add(&rows[i])
+		if err := c.add(name, p, &rows[i]); err != nil {
+			return err
+		}
 	}
 	if len(rows) > 0 {
 		c.drawn = append(c.drawn, p)
@@ -76,12 +84,18 @@ func (c *claim) look(ctx context.Context, name string, p int) error {
 	return nil
 }
 
-// add adds a claimed job, as the caller sees it.
-func (c *claim) add(r *queue.Record) {
-	j := r.Job
+// add adds a claimed job.
+func (c *claim) add(name string, p int, row *rueidis.RedisMessage) error {
+	fields, err := row.ToArray()
+	if err != nil {
+		return err
+	}
+	in := &reader{fields: fields}
+	j := c.b.readClaimed(p, in)
+	j.Queue, j.Worker, j.Fence = name, c.req.Worker, c.fence
 	c.room -= sizeOf(&j)
-	j.Cost = 0
 	c.jobs = append(c.jobs, &j)
+	return in.err
 }
 
 // sizeOf returns the length of a job's payload and headers in bytes.

@@ -81,6 +81,16 @@ func (r *reader) due() time.Time {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(s)))).UTC()
 }
 
+// readClaimed reads the fields of lua/lib.lua's claimed.
+func (b *Backend) readClaimed(p int, in *reader) (j queue.Job) {
+	j.ID, j.Kind, j.ScheduledAt, j.Priority = b.idOf(p, in.int()), in.text(), in.due(), int32(in.int())
+	j.MaxAttempts, j.Attempt, j.CreatedAt = int(in.int()), int(in.int()), in.time()
+	j.Key, j.Group, j.Ordered, j.LastError = in.text(), in.text(), in.int() == 1, in.text()
+	j.Payload = rawJSON(in.text())
+	j.Headers, j.Unreadable = headersOf(in.text())
+	return j
+}
+
 // record reads a row of lua/lib.lua.
 func (b *Backend) record(p int, m *rueidis.RedisMessage) (queue.Record, error) {
 	fields, err := m.ToArray()
@@ -88,18 +98,12 @@ func (b *Backend) record(p int, m *rueidis.RedisMessage) (queue.Record, error) {
 		return queue.Record{}, err
 	}
 	in := &reader{fields: fields}
-	rec := queue.Record{Job: queue.Job{ID: b.idOf(p, in.int())}, Status: queue.Status(in.text())}
-	rec.Queue, rec.Kind, rec.ScheduledAt = in.text(), in.text(), in.due()
-	rec.Priority, rec.MaxAttempts, rec.Attempt, rec.CreatedAt = int32(in.int()), int(in.int()), int(in.int()), in.time()
-	rec.Key, rec.Group, rec.Ordered, rec.LastError = in.text(), in.text(), in.int() == 1, in.text()
+	rec := queue.Record{Job: b.readClaimed(p, in)}
+	rec.Queue, rec.Status = in.text(), queue.Status(in.text())
 	rec.Worker, rec.Fence, rec.Cost = in.text(), in.int(), int(in.int())
 	rec.UpdatedAt, rec.StartedAt, rec.FinishedAt = in.time(), in.time(), in.time()
 	rec.LockedAt, rec.LeaseEnds, rec.CancelAt, rec.RedrivenAt = in.time(), in.time(), in.time(), in.time()
 	rec.Redrives = int(in.int())
-	if payload := in.text(); payload != "" {
-		rec.Payload = json.RawMessage(payload)
-	}
-	rec.Headers, rec.Unreadable = headersOf(in.text())
 	return rec, in.err
 }
 

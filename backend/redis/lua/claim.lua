@@ -87,7 +87,7 @@ local function take(c, q, seq)
   count(c, r, 1)
   save(c, r)
   redis.call('ZADD', c.base .. 'lease', r.lease, seq)
-  q.jobs[#q.jobs + 1] = row(r, f[2], f[3])
+  q.jobs[#q.jobs + 1] = claimed(r, f[2], f[3])
   return true
 end
 

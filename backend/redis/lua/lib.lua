@@ -101,13 +101,22 @@ local function member(r)
   return struct.pack('>I4', (r.priority or 0) + 2147483648) .. r.due .. micros(tonumber(r.seq))
 end
 
--- row returns a job for the caller. The payload and headers may be false.
-local function row(r, payload, headers)
+-- claimed returns a job for its claimer, who knows its queue, worker and fence.
+local function claimed(r, payload, headers)
   return {
-    r.seq, r.status, r.queue, r.kind, r.due, r.priority or 0, r.max or 0, r.attempt or 0,
-    r.created or 0, r.key or '', r.group or '', r.ordered and 1 or 0, r.error or '',
-    r.worker or '', r.fence or 0, r.cost or 0, r.updated or 0, r.started or 0, r.finished or 0,
-    r.locked or 0, r.lease or 0, r.cancel or 0, r.redriven or 0, r.redrives or 0,
-    payload or false, headers or false,
+    r.seq, r.kind, r.due, r.priority or 0, r.max or 0, r.attempt or 0, r.created, r.key or false,
+    r.group or false, r.ordered and 1 or 0, r.error or false, payload or false, headers or false,
   }
+end
+
+-- row returns all of a job. The payload and headers may be false.
+local function row(r, payload, headers)
+  local all = claimed(r, payload, headers)
+  for _, v in ipairs {
+    r.queue, r.status, r.worker or '', r.fence or 0, r.cost or 0, r.updated or 0, r.started or 0,
+    r.finished or 0, r.locked or 0, r.lease or 0, r.cancel or 0, r.redriven or 0, r.redrives or 0,
+  } do
+    all[#all + 1] = v
+  end
+  return all
 end
