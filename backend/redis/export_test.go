@@ -11,3 +11,6 @@ func Hold(ctx context.Context, b *Backend, id int64) error {
 	_, err := b.act(ctx, nil, "hold", queue.Which{IDs: []int64{id}}, queue.StatusPending)
 	return err
 }
+
+// SetDurable changes Options.Durable.
+func (b *Backend) SetDurable(replicas int) { b.opts.Durable = replicas }

@@ -24,6 +24,12 @@ func Move(ctx context.Context, client rueidis.Client, slot int) error {
 	return nil
 }
 
+// MasterOf returns the address of the master that has a slot.
+func MasterOf(ctx context.Context, client rueidis.Client, slot int) (addr string, err error) {
+	from, _, err := ends(ctx, client.Nodes(), slot)
+	return from.addr, err
+}
+
 // master is a node that has slots.
 type master struct {
 	id, addr string

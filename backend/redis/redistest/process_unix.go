@@ -148,7 +148,8 @@ func (p *process) stop() error {
 	p.stdin.Close()
 	select {
 	case <-p.done:
-		return p.log.Close()
+		_ = p.log.Close() // it may be closed already
+		return nil
 	case <-time.After(stopTimeout):
 		return fmt.Errorf("redistest: the server on %s has not ended within %v", p.addr, stopTimeout)
 	}

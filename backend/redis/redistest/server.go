@@ -65,6 +65,16 @@ func (s *Server) Close() error {
 	return err
 }
 
+// Kill ends the node with that address at once, as kill -9 does, and removes its data.
+func (s *Server) Kill(addr string) error {
+	for _, n := range s.nodes {
+		if n.addr == addr {
+			return n.stop()
+		}
+	}
+	return fmt.Errorf("redistest: there is no node %s", addr)
+}
+
 // ErrNoServer is the error where there is no redis-server to start.
 var ErrNoServer = errors.New("redistest: there is no redis-server on this machine")
 
