@@ -14,6 +14,9 @@ import (
 
 // TestLeastPrivilege runs the suite, in brief and with the default options, as the user of docs/redis.acl, who may not do more.
 func TestLeastPrivilege(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the suite once more")
+	}
 	text, err := os.ReadFile("../../docs/redis.acl")
 	if err != nil {
 		t.Fatal(err)

@@ -92,6 +92,9 @@ func TestRefusesOtherOptions(t *testing.T) {
 // TestFull: at maxmemory Enqueue is refused, and nothing is written. Claims and outcomes go on, and
 // make room.
 func TestFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a server")
+	}
 	_, client := startWith(t, map[string]string{"maxmemory": "16mb"})
 	b := open(t, client, redis.Options{Retention: queue.Retention{Completed: -1}})
 	var err error

@@ -49,6 +49,9 @@ func TestConformance(t *testing.T) {
 // TestConformanceOnCluster runs the suite on three masters with a replica each: over 8 partitions,
 // with each queue in one of them, and then in three.
 func TestConformanceOnCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short tests one node")
+	}
 	for name, spread := range map[string]int{"spread 1": 1, "spread 3": 3} {
 		t.Run(name, func(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
