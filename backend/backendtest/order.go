@@ -182,8 +182,12 @@ func testOrderScheduled(t *testing.T, h Harness) {
 func testOrderCrash(t *testing.T, h Harness) {
 	a := line("a", 2)
 	enqueue(t, h, a...)
-	wantIDs(t, "claim that crashes", claim(t, h, short(request(10))), a[:1])
+	crashed := claim(t, h, request(10))
+	wantIDs(t, "claim that crashes", crashed, a[:1])
 	claimNone(t, h, "before the lease has expired")
+	if lost, _, err := h.Queue.Extend(t.Context(), shortLease, crashed...); err != nil || len(lost) != 0 {
+		t.Fatalf("Extend, after which the holder crashes: lost %v, error %v; want neither", ids(lost), err)
+	}
 	awaitReclaim(t, h, 1)
 	again := claimSoon(t, h, request(10), 1)
 	wantIDs(t, "claim after the reclaim", again, a[:1])
