@@ -183,7 +183,7 @@ func TestMoveBesideWorkers(t *testing.T) {
 	}
 	workers.Go(func() {
 		for i := 0; i < jobs && ctx.Err() == nil; i += 10 {
-			if err := from.Queue.Enqueue(ctx, nil, clicks(i, 10)...); err != nil {
+			if err := from.Enqueue(ctx, nil, clicks(i, 10)...); err != nil {
 				t.Error(err)
 			}
 		}
