@@ -108,13 +108,13 @@ func TestLockedTable(t *testing.T) {
 			}
 			d := withJob(t, direct)
 			pid := hold(t, d.DB, "LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE")
-			const timeout = time.Second
+			const timeout = 3 * time.Second
 			t.Run("commands", func(t *testing.T) {
 				for _, command := range commands {
 					t.Run(command, func(t *testing.T) {
 						t.Parallel()
 						r := runErrand(t, url, append(strings.Fields(command), "--timeout", timeout.String())...)
-						want := fmt.Sprintf("errand: waited 1s for a lock on errand.jobs, which session %d (holder) holds. Look further with: errand --url ", pid)
+						want := fmt.Sprintf("errand: waited 3s for a lock on errand.jobs, which session %d (holder) holds. Look further with: errand --url ", pid)
 						if r.code != exitRefused || !strings.Contains(r.err, want) {
 							t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, exitRefused, want)
 						}
@@ -158,13 +158,13 @@ func TestLockedRow(t *testing.T) {
 		{"delete 3", end}, // explain looks for no locks of a job that has ended
 		{"cancel --queue default --yes --max 2", end},
 	} {
-		r := runErrand(t, url, append(strings.Fields("jobs "+c.args), "--timeout", "1s")...)
-		want := fmt.Sprintf("waited 1s for a row, which session %d (holder) holds. %s", pid, c.says)
+		r := runErrand(t, url, append(strings.Fields("jobs "+c.args), "--timeout", "3s")...)
+		want := fmt.Sprintf("waited 3s for a row, which session %d (holder) holds. %s", pid, c.says)
 		if r.code != exitRefused || !strings.Contains(r.err, want) {
 			t.Errorf("%s: exit code %d, %s; want %d, %q", c.args, r.code, r.err, exitRefused, want)
 		}
 	}
-	r := runErrand(t, url, "jobs", "cancel", "1", "--timeout", "1s")
+	r := runErrand(t, url, "jobs", "cancel", "1", "--timeout", "3s")
 	if !strings.Contains(r.err, " explain 1\n") || !strings.HasSuffix(r.err, "set PGPASSWORD, or ERRAND_DATABASE_URL instead of --url\n") {
 		t.Errorf("it does not send to explain, or does not say where its password comes from: %s", r.err)
 	}
@@ -281,8 +281,8 @@ func TestLockedBehind(t *testing.T) {
 	for waiting(t, d.DB) == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	want := fmt.Sprintf("waited 1s for a lock on errand.jobs behind session %d (holder), which waits for session %d (holder). ", second, first)
-	if r := runErrand(t, url, "jobs", "list", "--timeout", "1s"); r.code != exitRefused || !strings.Contains(r.err, want) {
+	want := fmt.Sprintf("waited 3s for a lock on errand.jobs behind session %d (holder), which waits for session %d (holder). ", second, first)
+	if r := runErrand(t, url, "jobs", "list", "--timeout", "3s"); r.code != exitRefused || !strings.Contains(r.err, want) {
 		t.Errorf("exit code %d, %s; want %s", r.code, r.err, want)
 	}
 }
