@@ -18,7 +18,7 @@ FUZZGO = GOTOOLCHAIN=go1.27.4
 # One Postgres for all packages of a run: see internal/withpostgres.
 WITHPOSTGRES = go run ./internal/withpostgres
 
-.PHONY: help check check-lint check-tests fmt lint platforms test test-root test-others test-lab race browser screenshots cover fuzz bench chaos microbench quickstart examples
+.PHONY: help check check-lint check-tests fmt lint platforms test test-root test-others race browser screenshots cover fuzz bench chaos microbench quickstart examples
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -33,7 +33,7 @@ check-lint:
 	$(GOLANGCI) run ./...
 
 check-tests:
-	$(WITHPOSTGRES) go test -vet=off -short -parallel 4 -timeout 5m ./...
+	$(WITHPOSTGRES) go test -vet=off -short -timeout 5m ./...
 
 fmt: ## format the code
 	gofmt -w .
@@ -45,12 +45,11 @@ lint: ## check formatting, vet, and run the linters of .golangci.yml
 platforms: ## build and vet for each system and architecture that errand is used on (ten minutes)
 	.ci/platforms.sh
 
-# Many tests wait. So modules are tested beside each other, and parallel tests are more than there
-# are processors. lint runs go vet.
+# The other modules are tested beside the first one, whose tests often wait. lint runs go vet.
 test: ## run every test
-	$(WITHPOSTGRES) $(MAKE) --no-print-directory -j3 test-root test-lab test-others
+	$(WITHPOSTGRES) $(MAKE) --no-print-directory -j2 test-root test-others
 
-GOTEST = go test -vet=off -parallel 4 -timeout 20m ./...
+GOTEST = go test -vet=off -timeout 20m ./...
 
 test-root:
 	$(GOTEST)
@@ -59,8 +58,6 @@ test-others:
 	cd cmd/errand && $(GOTEST)
 	cd examples && $(GOTEST)
 	cd internal/progress && $(GOTEST)
-
-test-lab:
 	cd lab && $(GOTEST)
 
 # modernc.org/sqlite is C translated to Go: checking its memory accesses takes four times as long and

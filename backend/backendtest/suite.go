@@ -150,8 +150,7 @@ type testCase struct {
 	run   func(t *testing.T, h Harness)
 }
 
-// theme is a table of cases. The cases of a theme that is alone run one after the other. Those of
-// all other themes run in parallel: many of them wait, each for something else.
+// theme is a table of cases. The cases of a theme that is alone do not run in parallel.
 type theme struct {
 	name  string
 	alone bool
@@ -197,9 +196,8 @@ var themes = []theme{
 
 // Run tests that the backend keeps the contract of package queue. It calls open once for each case;
 // open closes what it opens with t.Cleanup. Run leaves out cases for capabilities that the backend
-// lacks, and logs their names. Run returns when the cases of the theme wait have ended, which run
-// one after the other. All others are parallel subtests: they run when the test that called Run has
-// returned. What they share is closed with the Cleanup of its t, not with defer.
+// lacks, and logs their names. Cases run in parallel with others of their theme. Run returns when
+// all have ended.
 //
 // The case model/operations runs random operations beside a model. The flag -rapid.checks sets how
 // many sequences; the default is 100.
@@ -207,9 +205,6 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	have := capabilitiesOf(open(t))
 	for _, th := range themes {
 		t.Run(th.name, func(t *testing.T) {
-			if !th.alone {
-				t.Parallel()
-			}
 			for _, c := range th.cases {
 				if lacks := c.needs &^ have; lacks != 0 {
 					t.Logf("left out for want of %s: %s", lacks, c.name)
