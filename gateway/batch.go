@@ -11,14 +11,14 @@ import (
 //
 // Problem: with a claim for each client, 300 jobs a second for a thousand clients that wait are 600
 // claims and more, of which each finds one job or none.
-// Rule: a claim is for all clients of the group that wait with the same lease, under the name of the
-// first one's worker. Its jobs are shared out, and one more statement gives those of other workers
+// Rule: a claim is for all clients of the group that wait with the same lease, under the name of one
+// client's worker. Its jobs are shared out, and one more statement gives those of other workers
 // to these ([queue.Reassigner]). So in the database each job has the name of the worker that runs it,
 // and only that worker can extend and settle it. If there were fewer jobs than clients, the next
 // claim waits for a moment, in which more jobs come.
 // Ends: a backend that is no Reassigner has claims for one client each.
 // Bounds: Options.MaxJobs and 16 MiB a claim; gatherTime between two claims while clients wait.
-// Shown by: TestBusyClients, TestShares, TestReassignFails.
+// Shown by: TestBusyClients, TestShares, TestReassignFails, TestReassignUnknown.
 
 // gatherTime is how long after a claim that found fewer jobs than clients the next one begins, unless
 // a client comes that cannot wait.
@@ -34,8 +34,8 @@ type batch struct {
 	settles      int64 // how often clients had settled jobs
 }
 
-// next returns the clients to claim for: the first one, and those that want the same lease. If there
-// is no client, the loop ends.
+// next returns the clients to claim for: one, and those that want the same lease. If there is no
+// client, the loop ends.
 func (g *group) next() *batch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,11 +44,11 @@ func (g *group) next() *batch {
 		return nil
 	}
 	b := &batch{
-		clients: []*client{g.clients[0]}, at: time.Now(), arrivals: g.arrivals, wakes: g.wakes,
+		clients: []*client{g.first()}, at: time.Now(), arrivals: g.arrivals, wakes: g.wakes,
 		announcement: g.lookout.announcement(), settles: g.h.settles.Load(),
 	}
 	if g.h.reassigner != nil {
-		b.clients = g.alike(g.clients[0])
+		b.clients = g.alike(b.clients[0])
 	}
 	for _, c := range b.clients {
 		c.isServed = true
@@ -56,15 +56,22 @@ func (g *group) next() *batch {
 	return b
 }
 
-// alike returns the clients that one claim can be for, together with the first one. The caller holds
+// first returns the first client, but passes over those that can wait and have no free slot: others
+// may be idle. The caller holds g.mu.
+func (g *group) first() *client {
+	isUrgent := func(c *client) bool { return !c.canWait || c.freeSlots() > 0 }
+	return g.clients[max(slices.IndexFunc(g.clients, isUrgent), 0)]
+}
+
+// alike returns the clients that one claim can be for, beginning with the first one. The caller holds
 // g.mu.
-func (g *group) alike(first *client) (all []*client) {
-	limit := 0
+func (g *group) alike(first *client) []*client {
+	all, limit := []*client{first}, first.req.Limit
 	for _, c := range g.clients {
-		if c.req.Lease != first.req.Lease {
+		if c == first || c.req.Lease != first.req.Lease {
 			continue
 		}
-		if limit += c.req.Limit; limit > g.h.options.MaxJobs && len(all) > 0 {
+		if limit += c.req.Limit; limit > g.h.options.MaxJobs {
 			break
 		}
 		all = append(all, c)
@@ -105,9 +112,13 @@ func (b *batch) hasFreeSlot() bool {
 	return r.Limit > r.Ahead
 }
 
-// request returns the claim for all clients of the batch.
+// request returns the claim for all clients of the batch. Its worker is that of the first one with a
+// free slot: if Reassign fails, this one gets jobs all the same.
 func (b *batch) request() queue.ClaimRequest {
 	all := b.clients[0].req
+	if i := slices.IndexFunc(b.clients, func(c *client) bool { return c.freeSlots() > 0 }); i >= 0 {
+		all.Worker = b.clients[i].req.Worker
+	}
 	for _, c := range b.clients[1:] {
 		all.Limit += c.req.Limit
 		all.Ahead += c.req.Ahead
@@ -175,14 +186,24 @@ func (h *Handler) assign(b *batch, jobs []*queue.Job) (shares [][]*queue.Job) {
 }
 
 // reassign makes the workers the holders of claimed jobs. It returns the jobs for which that has
-// failed.
+// failed. After an error it is not known who holds the jobs, so it releases those that the workers hold.
 func (h *Handler) reassign(workers []string, jobs []*queue.Job) (left []*queue.Job) {
 	ctx, cancel := h.callContext()
 	defer cancel()
 	left, err := h.reassigner.Reassign(ctx, workers, jobs...)
 	if err != nil {
 		h.options.Logger.Warn("errand: gateway: claimed jobs not given to their workers, will be released", "jobs", len(jobs), "error", err)
+		h.release(heldBy(workers, jobs)) // Reassign may have done it all the same
 		return jobs
 	}
 	return left
+}
+
+// heldBy returns the jobs as the workers would hold them.
+func heldBy(workers []string, jobs []*queue.Job) []*queue.Job {
+	all := make([]*queue.Job, len(jobs))
+	for i, j := range jobs {
+		all[i] = &queue.Job{ID: j.ID, Fence: j.Fence, Worker: workers[i]}
+	}
+	return all
 }

@@ -170,6 +170,59 @@ func TestReassignFails(t *testing.T) {
 	})
 }
 
+// TestReassignUnknown: if it is not known whether jobs were given to their workers, they run again at
+// once, and that costs no attempt.
+func TestReassignUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newCounting()
+		q.lies = true
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		got := together(t, h, q, []string{"1", "2"}, wire.ClaimRequest{}, wire.ClaimRequest{})
+		if !slices.EqualFunc(got, [][]int64{{1}, {2}}, slices.Equal[[]int64]) {
+			t.Errorf("got %v, want a job each", got)
+		}
+		if r, _, err := q.Job(t.Context(), 2); err != nil || r.Attempt != 1 {
+			t.Errorf("second job: attempt %d, error %v; want the first one", r.Attempt, err)
+		}
+	})
+}
+
+// TestIdleFirst: a job is for a client with a free slot, not for one that came before it and has none,
+// whatever their leases, and also while Reassign fails.
+func TestIdleFirst(t *testing.T) {
+	for _, lease := range []time.Duration{wire.DefaultLease, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newCounting()
+			q.left = true
+			h := open(t, q, gateway.Options{})
+			defer h.Close()
+			got := together(t, h, q, []string{"1"}, wire.ClaimRequest{Limit: 1, Ahead: 1}, wire.ClaimRequest{Lease: lease})
+			if !slices.EqualFunc(got, [][]int64{nil, {1}}, slices.Equal[[]int64]) || q.moves.Load() != 0 {
+				t.Errorf("lease %v: got %v after %d calls of Reassign, want the job for the second client at once", lease, got, q.moves.Load())
+			}
+		})
+	}
+}
+
+// TestAheadDoesNotWait: a client that cannot wait, and has no free slot, is answered although each claim
+// finds jobs, which are for others.
+func TestAheadDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newCounting()
+		h := open(t, q, gateway.Options{})
+		defer h.Close()
+		go send(h, "POST", "/v1/claim", claimOne("idle", time.Minute))
+		synctest.Wait()
+		before := q.claims.Load()
+		q.before = func() { enqueue(t, q.Queue, "k") }
+		busy := wire.ClaimRequest{Queues: []string{"q"}, Worker: "busy", Limit: 1, Ahead: 1}
+		if a := read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", busy)); len(a.Jobs) != 0 || q.claims.Load()-before != 1 {
+			t.Errorf("client without a free slot: got %+v after %d claims, want nothing after one", a.Jobs, q.claims.Load()-before)
+		}
+	})
+}
+
 // plainQueue is a queue without further capabilities.
 type plainQueue struct{ queue.Queue }
 

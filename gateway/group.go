@@ -236,8 +236,9 @@ func (g *group) claim(req queue.ClaimRequest) ([]*queue.Job, error) {
 	return g.h.queue.Claim(ctx, req)
 }
 
-// deliver gives each client of a batch its share of the jobs. It reports whether clients are left
-// that wait.
+// deliver gives each client of a batch its share of the jobs. A client without one that cannot wait and
+// has no free slot gets an empty answer: while others run all jobs that come, it would wait for long.
+// deliver reports whether clients of the batch have no share.
 func (g *group) deliver(b *batch, shares [][]*queue.Job) (isShort bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -248,7 +249,10 @@ func (g *group) deliver(b *batch, shares [][]*queue.Job) (isShort bool) {
 			answers[c] = claims{jobs: shares[i]}
 		}
 	}
-	g.answerIf(func(c *client) (claims, bool) { got, ok := answers[c]; return got, ok })
+	g.answerIf(func(c *client) (claims, bool) {
+		got, ok := answers[c]
+		return got, ok || c.isServed && !c.canWait && c.freeSlots() == 0
+	})
 	g.endBatch(b)
 	g.wakeNext()
 	return len(answers) < len(b.clients)
@@ -280,12 +284,7 @@ func (g *group) noteEmpty(b *batch) (maySleep bool) {
 	}
 	if !b.hasFreeSlot() {
 		g.answerIf(func(c *client) (claims, bool) { return claims{}, c.isServed && !c.canWait })
-		isFree := func(c *client) bool { return c.freeSlots() > 0 }
-		i := slices.IndexFunc(g.clients, isFree)
-		if i > 0 { // the next claim is for that client
-			g.clients = append(g.clients[i:len(g.clients):len(g.clients)], g.clients[:i]...)
-		}
-		return i < 0
+		return !slices.ContainsFunc(g.clients, func(c *client) bool { return c.freeSlots() > 0 })
 	}
 	g.emptyAt, g.emptyIn, g.settles = b.at, b.announcement, b.settles
 	g.answerIf(func(c *client) (claims, bool) { return claims{}, c.arrival <= b.arrivals && !c.canWait })

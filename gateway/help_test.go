@@ -120,6 +120,7 @@ type counting struct {
 	reclaims atomic.Int64
 	moves    atomic.Int64 // calls of Reassign
 	left     bool         // Reassign is to fail
+	lies     bool         // Reassign is to fail after it has succeeded
 	err      error        // of each claim, if not nil
 	before   func()       // called before each claim, if not nil
 	found    func()       // called after each claim that finds jobs, if not nil
@@ -160,6 +161,14 @@ func (c *counting) Reassign(ctx context.Context, workers []string, jobs ...*queu
 	c.moves.Add(1)
 	if c.left {
 		return nil, errors.New("no connection")
+	}
+	if c.lies {
+		copies := make([]*queue.Job, len(jobs))
+		for i, j := range jobs {
+			copies[i] = &queue.Job{ID: j.ID, Fence: j.Fence, Worker: j.Worker}
+		}
+		_, err := c.Queue.Reassign(ctx, workers, copies...)
+		return nil, errors.Join(queue.ErrUnknown, err)
 	}
 	return c.Queue.Reassign(ctx, workers, jobs...)
 }
