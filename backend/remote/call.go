@@ -53,16 +53,13 @@ func (q *Queue) do(ctx context.Context, c call) error {
 func (q *Queue) inTurn(ctx context.Context, operation string, ask func(*gateway) (sent, error)) (err error) {
 	for _, n := range q.order(time.Now()) {
 		var outcome sent
-		if outcome, err = ask(q.gateways[n]); err == nil {
-			q.gateways[n].noteAnswer()
+		outcome, err = ask(q.gateways[n])
+		q.noteOutcome(n, outcome, err)
+		if err == nil {
 			return nil
 		}
 		if outcome == refused {
-			q.gateways[n].noteAnswer()
 			break
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			q.gateways[n].noteSilence(time.Now().Add(silentTimeouts * q.options.Timeout))
 		}
 		if !errors.Is(ctx.Err(), context.Canceled) { // else the caller has given up, not the gateway
 			q.first.CompareAndSwap(int64(n), int64((n+1)%len(q.gateways)))

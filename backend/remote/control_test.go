@@ -95,6 +95,24 @@ func TestOnDead(t *testing.T) {
 	}
 }
 
+// TestDeathsBesideSilent: a gateway that does not answer keeps only one call from asking the others.
+func TestDeathsBesideSilent(t *testing.T) {
+	silent, arrived := serveSilent(t)
+	url, f := serveFaulty(t, memory.New(memory.Options{}))
+	q := connect(t, silent, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := q.Deaths(ctx, []string{"q"}); !errors.Is(err, context.DeadlineExceeded) || f.asked.Load() != 0 {
+		t.Errorf("first call: got %v, and %d requests to the gateway that answers", err, f.asked.Load())
+	}
+	<-arrived
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { <-arrived; cancel() }()
+	if _, err := q.Deaths(ctx, []string{"q"}); !errors.Is(err, context.Canceled) || f.asked.Load() != 1 {
+		t.Errorf("next call: got %v, and %d requests to the gateway that answers, want one", err, f.asked.Load())
+	}
+}
+
 // queueWithoutReclaim is a queue that does not reclaim jobs.
 type queueWithoutReclaim struct{ queue.Queue }
 

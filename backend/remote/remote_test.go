@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -73,6 +74,19 @@ func serveFaulty(t *testing.T, q queue.Queue) (url string, f *faulty) {
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
 	return s.URL, f
+}
+
+// serveSilent starts a server that tells which requests arrive, and answers none.
+func serveSilent(t *testing.T) (url string, arrived chan struct{}) {
+	t.Helper()
+	arrived = make(chan struct{}, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that the client hangs up
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, arrived
 }
 
 func job(kind string) *queue.Job { return &queue.Job{Queue: "q", Kind: kind} }
@@ -253,14 +267,9 @@ func TestHalfOpen(t *testing.T) {
 // TestSilentGateway: a gateway that has not answered in time is asked last. So if one connection to the
 // other gateway breaks, only the call that used it waits for the silent one.
 func TestSilentGateway(t *testing.T) {
-	arrived := make(chan struct{}, 10)
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		arrived <- struct{}{}
-		<-r.Context().Done()
-	}))
-	defer s.Close()
+	silent, arrived := serveSilent(t)
 	url, f := serveFaulty(t, memory.New(memory.Options{}))
-	q := connect(t, s.URL, url)
+	q := connect(t, silent, url)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := q.Check(ctx); !errors.Is(err, context.DeadlineExceeded) {

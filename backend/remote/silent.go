@@ -1,6 +1,10 @@
 package remote
 
-import "time"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 // Silent gateways take requests and do not answer: they are frozen, or cut off. The problem: each
 // request to one costs a whole Timeout, and a single connection to the other gateway that breaks
@@ -12,11 +16,15 @@ import "time"
 // silentTimeouts is for how many timeouts a gateway is asked last that has not answered in time.
 const silentTimeouts = 3
 
-// noteSilence notes that the gateway has not answered in time.
-func (g *gateway) noteSilence(until time.Time) { g.silent.Store(until.UnixNano()) }
-
-// noteAnswer notes that the gateway has answered.
-func (g *gateway) noteAnswer() { g.silent.Store(0) }
+// noteOutcome notes whether the gateway with that index has answered, or not in time.
+func (q *Queue) noteOutcome(n int, outcome sent, err error) {
+	switch {
+	case err == nil || outcome == refused:
+		q.gateways[n].silent.Store(0)
+	case errors.Is(err, context.DeadlineExceeded):
+		q.gateways[n].silent.Store(time.Now().Add(silentTimeouts * q.options.Timeout).UnixNano())
+	}
+}
 
 // order returns the indices of the gateways in the order in which to ask them: those that have been
 // silent come last.
