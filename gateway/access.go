@@ -74,8 +74,8 @@ func (a Access) mayUse(name string) bool {
 // mayUseAll reports whether the client may use every queue.
 func (a Access) mayUseAll() bool { return slices.Contains(a.Queues, AllQueues) }
 
-// check returns an [*queue.InvalidError] if a could be used beyond its queues, or if its idempotency
-// keys could be mixed up with those of others.
+// check returns an [*queue.InvalidError] if a could be used beyond its queues, or if its
+// idempotency keys could be mixed up with those of others.
 func (a Access) check() error {
 	if a.May&Enqueue != 0 && a.Name == "" {
 		return &queue.InvalidError{Field: "Access.Name", Problem: "empty: without it, idempotency keys of different clients could not be told apart"}

@@ -11,17 +11,17 @@ import (
 //
 // Problem: with a claim for each client, 300 jobs a second for a thousand clients that wait are 600
 // claims and more, of which each finds one job or none.
-// Rule: a claim is for all clients of the group that wait with the same lease, under the name of one
-// client's worker. Its jobs are shared out, and one more statement gives those of other workers
-// to these ([queue.Reassigner]). So in the database each job has the name of the worker that runs it,
-// and only that worker can extend and settle it. If there were fewer jobs than clients, the next
-// claim waits for a moment, in which more jobs come.
+// Rule: a claim is for all clients of the group that wait with the same lease, under the name of
+// one client's worker. Its jobs are shared out, and one more statement gives those of other workers
+// to these ([queue.Reassigner]). So in the database each job has the name of the worker that runs
+// it, and only that worker can extend and settle it. If there were fewer jobs than clients, the
+// next claim waits for a moment, in which more jobs come.
 // Ends: a backend that is no Reassigner has claims for one client each.
 // Bounds: Options.MaxJobs and 16 MiB a claim; gatherTime between two claims while clients wait.
 // Shown by: TestBusyClients, TestShares, TestReassignFails, TestReassignUnknown.
 
-// gatherTime is how long after a claim that found fewer jobs than clients the next one begins, unless
-// a client comes that cannot wait.
+// gatherTime is how long after a claim that found fewer jobs than clients the next one begins,
+// unless a client comes that cannot wait.
 const gatherTime = 10 * time.Millisecond
 
 // batch is the clients that one claim is for, and what was true when it began.
@@ -63,8 +63,8 @@ func (g *group) first() *client {
 	return g.clients[max(slices.IndexFunc(g.clients, isUrgent), 0)]
 }
 
-// alike returns the clients that one claim can be for, beginning with the first one. The caller holds
-// g.mu.
+// alike returns the clients that one claim can be for, beginning with the first one. The caller
+// holds g.mu.
 func (g *group) alike(first *client) []*client {
 	all, limit := []*client{first}, first.req.Limit
 	for _, c := range g.clients {
@@ -112,8 +112,8 @@ func (b *batch) hasFreeSlot() bool {
 	return r.Limit > r.Ahead
 }
 
-// request returns the claim for all clients of the batch. Its worker is that of the first one with a
-// free slot: if Reassign fails, this one gets jobs all the same.
+// request returns the claim for all clients of the batch. Its worker is that of the first one with
+// a free slot: if Reassign fails, this one gets jobs all the same.
 func (b *batch) request() queue.ClaimRequest {
 	all := b.clients[0].req
 	if i := slices.IndexFunc(b.clients, func(c *client) bool { return c.freeSlots() > 0 }); i >= 0 {
@@ -186,7 +186,8 @@ func (h *Handler) assign(b *batch, jobs []*queue.Job) (shares [][]*queue.Job) {
 }
 
 // reassign makes the workers the holders of claimed jobs. It returns the jobs for which that has
-// failed. After an error it is not known who holds the jobs, so it releases those that the workers hold.
+// failed. After an error it is not known who holds the jobs, so it releases those that the workers
+// hold.
 func (h *Handler) reassign(workers []string, jobs []*queue.Job) (left []*queue.Job) {
 	ctx, cancel := h.callContext()
 	defer cancel()

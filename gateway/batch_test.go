@@ -114,8 +114,8 @@ func together(t *testing.T, h *gateway.Handler, q queue.Queue, payloads []string
 	return got
 }
 
-// TestShares: the jobs of one claim go to the clients in the order in which they came: first for their
-// free slots, then ahead of these, and as many as fit in their bytes.
+// TestShares: the jobs of one claim go to the clients in the order in which they came: first for
+// their free slots, then ahead of these, and as many as fit in their bytes.
 func TestShares(t *testing.T) {
 	long := `"` + strings.Repeat("x", 1000) + `"`
 	for name, c := range map[string]struct {
@@ -170,8 +170,8 @@ func TestReassignFails(t *testing.T) {
 	})
 }
 
-// TestReassignUnknown: if it is not known whether jobs were given to their workers, they run again at
-// once, and that costs no attempt.
+// TestReassignUnknown: if it is not known whether jobs were given to their workers, they run again
+// at once, and that costs no attempt.
 func TestReassignUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newCounting()
@@ -188,8 +188,8 @@ func TestReassignUnknown(t *testing.T) {
 	})
 }
 
-// TestIdleFirst: a job is for a client with a free slot, not for one that came before it and has none,
-// whatever their leases, and also while Reassign fails.
+// TestIdleFirst: a job is for a client with a free slot, not for one that came before it and has
+// none, whatever their leases, and also while Reassign fails.
 func TestIdleFirst(t *testing.T) {
 	for _, lease := range []time.Duration{wire.DefaultLease, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -205,8 +205,8 @@ func TestIdleFirst(t *testing.T) {
 	}
 }
 
-// TestAheadDoesNotWait: a client that cannot wait, and has no free slot, is answered although each claim
-// finds jobs, which are for others.
+// TestAheadDoesNotWait: a client that cannot wait, and has no free slot, is answered although each
+// claim finds jobs, which are for others.
 func TestAheadDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newCounting()
@@ -239,8 +239,8 @@ func TestNoReassigner(t *testing.T) {
 	})
 }
 
-// TestNoFreeSlot: in a limited queue a client without a free slot gets nothing. That its claim comes
-// back empty says nothing about the clients that have one.
+// TestNoFreeSlot: in a limited queue a client without a free slot gets nothing. That its claim
+// comes back empty says nothing about the clients that have one.
 func TestNoFreeSlot(t *testing.T) {
 	for _, lease := range []time.Duration{wire.DefaultLease, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestManyGroups: clients that name ever different kinds are refused, until the sets that nobody uses
-// any more make room. Naming a kind twice, or in a different order, makes no new set.
+// TestManyGroups: clients that name ever different kinds are refused, until the sets that nobody
+// uses any more make room. Naming a kind twice, or in a different order, makes no new set.
 func TestManyGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, memory.New(memory.Options{}), gateway.Options{})

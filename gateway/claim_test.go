@@ -20,8 +20,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestIdleClients counts for idleFor, after the clients have started: workers claim twice before they
-// sleep.
+// TestIdleClients counts for idleFor, after the clients have started: workers claim twice before
+// they sleep.
 const (
 	starting = time.Minute
 	idleFor  = 10 * time.Minute
@@ -120,7 +120,8 @@ func TestOrderOfClients(t *testing.T) {
 	})
 }
 
-// TestClaimWaits: a claim returns when its wait is over, and finds a job that becomes due meanwhile.
+// TestClaimWaits: a claim returns when its wait is over, and finds a job that becomes due
+// meanwhile.
 func TestClaimWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := memory.New(memory.Options{})
@@ -301,8 +302,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestListenersOneByOne: a wake-up wakes one worker, and the next one only if a claim finds jobs, or
-// if the first does not claim.
+// TestListenersOneByOne: a wake-up wakes one worker, and the next one only if a claim finds jobs,
+// or if the first does not claim.
 func TestListenersOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newCounting()
@@ -376,7 +377,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestPausedKinds: a client gets no jobs of paused kinds, and gets them as soon as they are resumed.
+// TestPausedKinds: a client gets no jobs of paused kinds, and gets them as soon as they are
+// resumed.
 func TestPausedKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := memory.New(memory.Options{})

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// deathsKept is how long the gateway remembers a job that it has reclaimed in its last attempt, and
-	// maxDeaths how many. Workers ask for them each quarter of a lease.
+	// deathsKept is how long the gateway remembers a job that it has reclaimed in its last attempt,
+	// and maxDeaths how many. Workers ask for them each quarter of a lease.
 	deathsKept = 10 * time.Minute
 	maxDeaths  = 10_000
 )
@@ -56,7 +56,8 @@ func (d *deaths) take(queues []string) (jobs []*queue.Job) {
 	return jobs
 }
 
-// toldDeaths are dead jobs that a client is told of. If it does not get the answer, the next one is.
+// toldDeaths are dead jobs that a client is told of. If it does not get the answer, the next one
+// is.
 type toldDeaths struct {
 	wire.DeathsAnswer
 	h    *Handler

@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestDeathsAreBounded: of the jobs that died the newest are kept, for ten minutes, and none that has
-// attempts left, or that was to be cancelled.
+// TestDeathsAreBounded: of the jobs that died the newest are kept, for ten minutes, and none that
+// has attempts left, or that was to be cancelled.
 func TestDeathsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deaths

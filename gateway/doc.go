@@ -8,8 +8,8 @@
 //	http.Handle("/errand/", http.StripPrefix("/errand", g))
 //
 // A claim may wait on the gateway until a job is due. The gateway claims for all waiting clients of
-// the same queues and kinds in the order in which they came, each job under the name of its client's
-// worker. So IDs, fences, leases and losses are those of the database, and any gateway of the same
-// database takes the settle of a job that was claimed through a different one. While no job is due,
-// any number of waiting clients costs the database what one worker costs.
+// the same queues and kinds in the order in which they came, each job under the name of its
+// client's worker. So IDs, fences, leases and losses are those of the database, and any gateway of
+// the same database takes the settle of a job that was claimed through a different one. While no
+// job is due, any number of waiting clients costs the database what one worker costs.
 package gateway

@@ -14,8 +14,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// FuzzHandler: no request makes the gateway panic, fail, or answer with anything but JSON. A request
-// that is refused has changed nothing, and what one has written can be read.
+// FuzzHandler: no request makes the gateway panic, fail, or answer with anything but JSON. A
+// request that is refused has changed nothing, and what one has written can be read.
 func FuzzHandler(f *testing.F) {
 	for route, body := range paths {
 		method, path, _ := strings.Cut(route, " ")

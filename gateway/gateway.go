@@ -139,8 +139,8 @@ func (h *Handler) Close() {
 	h.running.Wait()
 }
 
-// callContext returns a context for a call of the backend that does not end with a client's request:
-// what was claimed for a client that has hung up must be known, to release it.
+// callContext returns a context for a call of the backend that does not end with a client's
+// request: what was claimed for a client that has hung up must be known, to release it.
 func (h *Handler) callContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), callTimeout)
 }

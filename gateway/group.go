@@ -13,13 +13,13 @@ import (
 )
 
 // A group is the clients that want jobs of the same queues and kinds. Its problem: a thousand
-// workers that each claim, find nothing and sleep would send the database a thousand claims for each
-// job. Its rule: one loop claims for all clients at once, and shares the jobs out in the order in
-// which the clients came (batch.go). A claim that comes back empty is the answer for all clients that
-// came before it began. Then the loop announces that it sleeps, claims once more, and sleeps until the
-// backend wakes it, the next job is due, or Poll has passed: as a single worker does. So while
-// nothing is due, clients that wait cost nothing. A client that comes while the loop sleeps makes no
-// claim either, if it can wait: the loop would have been woken for a due job.
+// workers that each claim, find nothing and sleep would send the database a thousand claims for
+// each job. Its rule: one loop claims for all clients at once, and shares the jobs out in the order
+// in which the clients came (batch.go). A claim that comes back empty is the answer for all clients
+// that came before it began. Then the loop announces that it sleeps, claims once more, and sleeps
+// until the backend wakes it, the next job is due, or Poll has passed: as a single worker does. So
+// while nothing is due, clients that wait cost nothing. A client that comes while the loop sleeps
+// makes no claim either, if it can wait: the loop would have been woken for a due job.
 //
 // Shown by: TestIdleClients, TestBusyClients, TestOrderOfClients.
 type group struct {
@@ -153,10 +153,10 @@ func (g *group) join(c *client) {
 	}
 }
 
-// isQuiet reports whether no job can have become due since a claim that came back empty: the backend
-// would have woken the group. It does not wake for the end of a job that others wait for, as ordered
-// ones do, because the worker that settles it claims at once. Where the backend cannot wake, the
-// group is quiet until the next poll. The caller holds g.mu.
+// isQuiet reports whether no job can have become due since a claim that came back empty: the
+// backend would have woken the group. It does not wake for the end of a job that others wait for,
+// as ordered ones do, because the worker that settles it claims at once. Where the backend cannot
+// wake, the group is quiet until the next poll. The caller holds g.mu.
 func (g *group) isQuiet() bool {
 	if g.settles != g.h.settles.Load() {
 		return false
@@ -176,8 +176,8 @@ func (g *group) isQuietPoll() bool {
 	return g.isQuiet() && time.Since(g.emptyAt) < g.lookout.poll()
 }
 
-// leave removes a client that waits no longer. If a claim for it is under way, it reports false: the
-// client then gets an answer when that has returned.
+// leave removes a client that waits no longer. If a claim for it is under way, it reports false:
+// the client then gets an answer when that has returned.
 func (g *group) leave(c *client) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -236,9 +236,9 @@ func (g *group) claim(req queue.ClaimRequest) ([]*queue.Job, error) {
 	return g.h.queue.Claim(ctx, req)
 }
 
-// deliver gives each client of a batch its share of the jobs. A client without one that cannot wait and
-// has no free slot gets an empty answer: while others run all jobs that come, it would wait for long.
-// deliver reports whether clients of the batch have no share.
+// deliver gives each client of a batch its share of the jobs. A client without one that cannot wait
+// and has no free slot gets an empty answer: while others run all jobs that come, it would wait for
+// long. deliver reports whether clients of the batch have no share.
 func (g *group) deliver(b *batch, shares [][]*queue.Job) (isShort bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -310,8 +310,9 @@ func (g *group) refuseAll() {
 	g.answerIf(func(*client) (claims, bool) { return claims{err: errDraining}, true })
 }
 
-// sleep returns when a claim may find a job, or when a client cannot wait. It returns at once, after
-// it has announced that the gateway sleeps, if that was not yet done: a job may have come before it.
+// sleep returns when a claim may find a job, or when a client cannot wait. It returns at once,
+// after it has announced that the gateway sleeps, if that was not yet done: a job may have come
+// before it.
 func (g *group) sleep() {
 	if g.hasImpatient() {
 		return

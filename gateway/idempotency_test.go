@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAnswersAreBounded: the oldest answers are forgotten if those that are kept have too many jobs,
-// and when their time is over, also if no further request comes.
+// TestAnswersAreBounded: the oldest answers are forgotten if those that are kept have too many
+// jobs, and when their time is over, also if no further request comes.
 func TestAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAnswers()

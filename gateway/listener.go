@@ -17,8 +17,8 @@ type listener struct {
 // the next one: the first may be dead.
 const escalation = 50 * time.Millisecond
 
-// listen waits until the client should claim, and reports whether it should: not if wait has passed,
-// ctx has ended, or the gateway drains.
+// listen waits until the client should claim, and reports whether it should: not if wait has
+// passed, ctx has ended, or the gateway drains.
 func (g *group) listen(ctx context.Context, wait time.Duration) (isWoken bool) {
 	l := &listener{woken: make(chan struct{})}
 	g.mu.Lock()
@@ -51,8 +51,8 @@ func (g *group) remove(l *listener) bool {
 	return true
 }
 
-// wakeNext wakes the first listener if there may be jobs for it. If there is none, it is owed to the
-// next one that comes. The caller holds g.mu.
+// wakeNext wakes the first listener if there may be jobs for it. If there is none, it is owed to
+// the next one that comes. The caller holds g.mu.
 func (g *group) wakeNext() {
 	if g.isOwed = g.isWoken && len(g.listeners) == 0; !g.isWoken || g.isOwed {
 		return

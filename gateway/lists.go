@@ -6,9 +6,9 @@ import (
 	"github.com/errandhq/errand/internal/wire"
 )
 
-// lists passes on the JSON of a request, and fails as soon as a list in the outer object has more than
-// most elements. It is for the time before the text is decoded: `0,` takes two bytes, and the job
-// that it would become a hundred times as many.
+// lists passes on the JSON of a request, and fails as soon as a list in the outer object has more
+// than most elements. It is for the time before the text is decoded: `0,` takes two bytes, and the
+// job that it would become a hundred times as many.
 type lists struct {
 	io.Reader
 	most int

@@ -165,8 +165,8 @@ func (l *lookout) ask(ctx context.Context) error {
 	return nil
 }
 
-// untilNext returns how long until the next scheduled job is due, as announce has learnt it, or less
-// than 0 if none is scheduled.
+// untilNext returns how long until the next scheduled job is due, as announce has learnt it, or
+// less than 0 if none is scheduled.
 func (l *lookout) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

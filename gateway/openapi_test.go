@@ -98,8 +98,8 @@ func typeName(v any) string {
 	return reflect.TypeOf(v).Name()
 }
 
-// TestOpenAPIFields: the schemas have each field of the bodies with its type, and no other; and there
-// is no schema that nothing uses.
+// TestOpenAPIFields: the schemas have each field of the bodies with its type, and no other; and
+// there is no schema that nothing uses.
 func TestOpenAPIFields(t *testing.T) {
 	d := readDocument(t)
 	c := fieldChecker{t, d, make(map[string]bool)}

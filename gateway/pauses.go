@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// pausePoll is how often the gateway reads which kinds are paused where the backend does not say when
-// that changes, and after a failure. Otherwise it reads them each pauseInterval.
+// pausePoll is how often the gateway reads which kinds are paused where the backend does not say
+// when that changes, and after a failure. Otherwise it reads them each pauseInterval.
 const (
 	pausePoll     = 5 * time.Second
 	pauseInterval = 30 * time.Second
@@ -89,8 +89,8 @@ func (h *Handler) readPauses(p queue.Pauser) error {
 	return nil
 }
 
-// unpaused returns kinds without the paused ones. isPaused says that none is left, though there were
-// some. The first claim does not wait for watchPauses to have read them.
+// unpaused returns kinds without the paused ones. isPaused says that none is left, though there
+// were some. The first claim does not wait for watchPauses to have read them.
 func (h *Handler) unpaused(kinds []string) (left []string, isPaused bool, err error) {
 	if pauser, ok := queue.As[queue.Pauser](h.queue); ok && len(kinds) > 0 && h.pauses.kinds.Load() == nil {
 		err = h.readPauses(pauser)

@@ -24,8 +24,8 @@ func wantRefused(t *testing.T, what string, w *httptest.ResponseRecorder, retryA
 	}
 }
 
-// TestMaxRequests: a client may send as many requests in a second as Options say, and others are not
-// concerned.
+// TestMaxRequests: a client may send as many requests in a second as Options say, and others are
+// not concerned.
 func TestMaxRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := gateway.Token{Secret: secret + " either", Access: gateway.Access{Name: "other", May: gateway.Everything, Queues: []string{gateway.AllQueues}}}

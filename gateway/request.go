@@ -133,9 +133,9 @@ func (q *request) answer(r route) (any, error) {
 	return r.serve(q)
 }
 
-// read decodes the body into v, which points to a struct. The body has to arrive by the deadline that
-// ServeHTTP has set. It stays set if the body has not been read to its end, because the server then
-// reads the rest before it answers.
+// read decodes the body into v, which points to a struct. The body has to arrive by the deadline
+// that ServeHTTP has set. It stays set if the body has not been read to its end, because the server
+// then reads the rest before it answers.
 func (q *request) read(v any) error {
 	text, err := io.ReadAll(&lists{Reader: q.Body, most: max(q.h.options.MaxJobs, maxNames)})
 	if err != nil {

@@ -243,8 +243,8 @@ func (e *endless) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// TestLateTimes: a time that its zone puts into the year 10000 is told in UTC. Where an answer cannot
-// be told, the status says so.
+// TestLateTimes: a time that its zone puts into the year 10000 is told in UTC. Where an answer
+// cannot be told, the status says so.
 func TestLateTimes(t *testing.T) {
 	q := late{memory.New(memory.Options{})}
 	h := open(t, q, gateway.Options{})
@@ -341,7 +341,8 @@ func TestMaxWaiting(t *testing.T) {
 	})
 }
 
-// TestIdempotencyKey: a second request with the key gets the answer of the first and writes nothing.
+// TestIdempotencyKey: a second request with the key gets the answer of the first and writes
+// nothing.
 func TestIdempotencyKey(t *testing.T) {
 	q := memory.New(memory.Options{})
 	h := open(t, q, gateway.Options{})
@@ -433,7 +434,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestSlowBody: a client may take 30 s to send its body and to read its answer, and wait for longer.
+// TestSlowBody: a client may take 30 s to send its body and to read its answer, and wait for
+// longer.
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, memory.New(memory.Options{}), gateway.Options{})

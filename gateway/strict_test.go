@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/internal/wire"
 )
 
-// TestOddBodies: what is likely to be a mistake is refused, and the answer names the field, and says
-// what is wrong without words of Go.
+// TestOddBodies: what is likely to be a mistake is refused, and the answer names the field, and
+// says what is wrong without words of Go.
 func TestOddBodies(t *testing.T) {
 	q := memory.New(memory.Options{})
 	h := open(t, q, gateway.Options{})
@@ -61,8 +61,8 @@ func TestOddBodies(t *testing.T) {
 	}
 }
 
-// TestPlainBodies: null is as good as no field where none is needed, and what is in a payload is not
-// looked at.
+// TestPlainBodies: null is as good as no field where none is needed, and what is in a payload is
+// not looked at.
 func TestPlainBodies(t *testing.T) {
 	h := open(t, memory.New(memory.Options{}), gateway.Options{})
 	defer h.Close()

@@ -16,9 +16,9 @@ const (
 	scheduleInterval = 5 * time.Second
 )
 
-// keepUp does what workers with a connection to the database do beside their work, until the gateway
-// is closed: it reclaims expired jobs and fires schedules. keepPruned does the rest. Several gateways,
-// and workers beside them, may do so at once.
+// keepUp does what workers with a connection to the database do beside their work, until the
+// gateway is closed: it reclaims expired jobs and fires schedules. keepPruned does the rest.
+// Several gateways, and workers beside them, may do so at once.
 func (h *Handler) keepUp() {
 	reclaimer, _ := queue.As[queue.Reclaimer](h.queue)
 	runner, _ := queue.As[queue.ScheduleRunner](h.queue)
@@ -92,7 +92,8 @@ func (h *Handler) reclaimAll(r queue.Reclaimer) error {
 	}
 }
 
-// fire enqueues the jobs of schedules whose tick has come. It returns after how long to do so again.
+// fire enqueues the jobs of schedules whose tick has come. It returns after how long to do so
+// again.
 func (h *Handler) fire(r queue.ScheduleRunner) (again time.Duration, err error) {
 	if r == nil {
 		return time.Hour, nil

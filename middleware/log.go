@@ -10,8 +10,8 @@ import (
 )
 
 // Log writes a record when a job starts, at level Debug, and one when the run has ended. The second
-// has level Info if the job is done, released or cancelled, Warn if it will be retried, and Error if
-// it is dead. A nil logger means [slog.Default] at the time of the run.
+// has level Info if the job is done, released or cancelled, Warn if it will be retried, and Error
+// if it is dead. A nil logger means [slog.Default] at the time of the run.
 //
 // A [queue.Worker] logs failures itself, unless Log has: then the error that Log returns says so
 // ([queue.Logged]), and each failure is logged once. Use Log to see the successes too, with their

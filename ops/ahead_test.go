@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// aheadCases are queues in which jobs come before a job by their place. A worker serves first and q,
-// and handles the kinds test and slow.
+// aheadCases are queues in which jobs come before a job by their place. A worker serves first and
+// q, and handles the kinds test and slow.
 var aheadCases = []struct {
 	name string
 	make func(t *testing.T, q backends) (id int64)

@@ -32,8 +32,8 @@ func (f *facts) auditedBulk(ctx context.Context, action string, at time.Time) (t
 	return fmt.Sprintf("%s; for %s: %s", entryText(entry), count(entry.Count, "job"), entry.Selection), true, nil
 }
 
-// findAudit returns the newest entry that filter and isWanted choose and that has changed something,
-// if the backend keeps entries. It looks at a few pages.
+// findAudit returns the newest entry that filter and isWanted choose and that has changed
+// something, if the backend keeps entries. It looks at a few pages.
 func (f *facts) findAudit(ctx context.Context, filter queue.AuditFilter, isWanted func(queue.AuditEntry) bool) (found queue.AuditEntry, ok bool, err error) {
 	auditor, isAuditor := queue.As[queue.Auditor](f.queue)
 	if !isAuditor {
@@ -80,8 +80,8 @@ func (f *facts) canceller(ctx context.Context) ([]string, error) {
 	return []string{"the audit log does not say who: a program has cancelled it, or SQL"}, nil
 }
 
-// pauser returns who has paused what. The selections are those that cmd/errand and package web write:
-// "queue=emails" and "queues/emails".
+// pauser returns who has paused what. The selections are those that cmd/errand and package web
+// write: "queue=emails" and "queues/emails".
 func (f *facts) pauser(ctx context.Context, what, name, group string) ([]string, error) {
 	selections := []string{what + "=" + name, what + "s/" + url.PathEscape(name)}
 	if group != "" {

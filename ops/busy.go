@@ -56,8 +56,8 @@ func more(n int) []string {
 	return []string{fmt.Sprintf("and %d more", n)}
 }
 
-// inLine returns why the workers have not claimed the job so far, and what comes before it. Many jobs
-// before it are the reason, rather than that workers are busy with short jobs.
+// inLine returns why the workers have not claimed the job so far, and what comes before it. Many
+// jobs before it are the reason, rather than that workers are busy with short jobs.
 func (f *facts) inLine(ctx context.Context) ([]Reason, error) {
 	busy, err := f.claiming(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func (f *facts) busyShare(list []queue.StatsRecord, since time.Time, took time.D
 	return min(float64(ran)/(float64(took)*float64(slots)), 1)
 }
 
-// paceFrom returns when the first runs of the minute began: not before the first worker of the queue
-// was started, if that was in this minute.
+// paceFrom returns when the first runs of the minute began: not before the first worker of the
+// queue was started, if that was in this minute.
 func (f *facts) paceFrom(minute time.Time) time.Time {
 	first := minute.Add(time.Minute)
 	for _, w := range f.workers {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// chain is a transaction that keeps others waiting, behind those that it waits for itself: the first
-// waits for none, and has to end first.
+// chain is a transaction that keeps others waiting, behind those that it waits for itself: the
+// first waits for none, and has to end first.
 type chain []locker
 
 // chain returns what the transaction waits for, before the transaction itself.

@@ -23,8 +23,8 @@ func pidOf(t *testing.T, tx *sql.Tx) (pid int) {
 	return pid
 }
 
-// hang runs a statement in a transaction of its own until the end of the test, and returns its session
-// when that has waited for a lock for a while.
+// hang runs a statement in a transaction of its own until the end of the test, and returns its
+// session when that has waited for a lock for a while.
 func hang(t *testing.T, db *sql.DB, before, statement string) (pid int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -122,8 +122,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestLockedTables: a lock on any table of errand's is named by Doctor, with its session, and by Explain,
-// which waits for none of them.
+// TestLockedTables: a lock on any table of errand's is named by Doctor, with its session, and by
+// Explain, which waits for none of them.
 func TestLockedTables(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"rules", "rules_version", "workers", "schedules", "paused_kinds", "audit"} {
@@ -164,8 +164,8 @@ func claimOne(t *testing.T, q queue.Consumer) *queue.Job {
 	return jobs[0]
 }
 
-// TestWaitsForRule: Doctor names a session for which others wait at a row of a table other than that
-// of jobs.
+// TestWaitsForRule: Doctor names a session for which others wait at a row of a table other than
+// that of jobs.
 func TestWaitsForRule(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)

@@ -86,8 +86,8 @@ func notifyQueue(ctx context.Context, d *doctor) (finding, error) {
 		"a session that listens has kept a transaction open: end it. Commits that notify fail when the queue is full"}, nil
 }
 
-// waits looks for sessions that wait for a transaction which has locked a table of errand's, or rows
-// of it.
+// waits looks for sessions that wait for a transaction which has locked a table of errand's, or
+// rows of it.
 func waits(ctx context.Context, d *doctor) (finding, error) {
 	if f, err := d.server.lockedTable(ctx); err != nil || f.level != "" {
 		return f, err

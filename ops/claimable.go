@@ -24,9 +24,10 @@ type due struct {
 // maxDue is how many due jobs of a queue Explain looks at.
 const maxDue = maxPages * 1000
 
-// dueJobs returns the due jobs of a queue: those that a claim takes before the job before, or all if
-// that is nil. Of ordered jobs only those count that are the first of their line, and none before a
-// job. isAll is false if there are more than it has looked at, and ok if they cannot be known.
+// dueJobs returns the due jobs of a queue: those that a claim takes before the job before, or all
+// if that is nil. Of ordered jobs only those count that are the first of their line, and none
+// before a job. isAll is false if there are more than it has looked at, and ok if they cannot be
+// known.
 func (f *facts) dueJobs(ctx context.Context, name string, before *queue.Record) (list []due, isAll, ok bool, err error) {
 	if f.server == nil {
 		list, isAll, err = f.listDue(ctx, name, before)
@@ -111,8 +112,9 @@ type claimable struct {
 	isAll   bool          // false if there are more than were looked at
 }
 
-// claimable returns which due jobs of a queue these workers would claim, before the job before unless
-// that is nil. No workers means that any worker may claim them. ok is false if that cannot be known.
+// claimable returns which due jobs of a queue these workers would claim, before the job before
+// unless that is nil. No workers means that any worker may claim them. ok is false if that cannot
+// be known.
 func (f *facts) claimable(ctx context.Context, name string, before *queue.Record, workers []queue.WorkerRecord) (c claimable, ok bool, err error) {
 	list, isAll, ok, err := f.dueJobs(ctx, name, before)
 	if err != nil || !ok {

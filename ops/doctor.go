@@ -112,7 +112,8 @@ const checkTimeout = 2 * time.Second
 
 // Doctor looks for what is wrong with q: with its server, its tables, its workers. It changes
 // nothing. It runs one check after the other, and each takes two seconds at most. If the database
-// cannot be reached, or not any more, the check "reach" fails and is the only one. The error is ctx's.
+// cannot be reached, or not any more, the check "reach" fails and is the only one. The error is
+// ctx's.
 func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 	r := Report{At: time.Now()}
 	d := &doctor{program: program(o.Program), queue: q, options: o.withDefaults()}

@@ -115,7 +115,8 @@ func compare(want object, there []object, schema string) finding {
 	return finding{Warn, fmt.Sprintf("the %s is different: %.200s", want, there[0].definition), fmt.Sprintf("change it to what the migrations say: %.200s", want.definition)}
 }
 
-// compareOptions names the options of a table that differ, and the statements that change them back.
+// compareOptions names the options of a table that differ, and the statements that change them
+// back.
 func compareOptions(want, there object, table string) finding {
 	parse := func(definition string) (names []string, values map[string]string) {
 		values = make(map[string]string)

@@ -16,8 +16,8 @@ func (f *facts) noWorker() string {
 	return fmt.Sprintf("No worker is alive that reports itself to the schema %s of the database %s.", f.server.tables.Schema, f.server.identity.database)
 }
 
-// unreported returns the reason if a worker runs jobs and has never reported itself: then there is a
-// worker, of which nothing is known.
+// unreported returns the reason if a worker runs jobs and has never reported itself: then there is
+// a worker, of which nothing is known.
 func (f *facts) unreported(ctx context.Context) (reasons []Reason, err error) {
 	_, err = f.list(ctx, queue.Filter{Status: queue.StatusRunning}, func(r queue.Record) bool {
 		if _, isKnown := f.worker(r.Worker); isKnown || !r.LeaseEnds.After(f.at) {
@@ -32,8 +32,9 @@ func (f *facts) unreported(ctx context.Context) (reasons []Reason, err error) {
 	return reasons, err
 }
 
-// elsewhere says what looks like workers on other schemas of this database, and on other databases of
-// the server. What it cannot find out it leaves out: it only helps to find a worker that is there.
+// elsewhere says what looks like workers on other schemas of this database, and on other databases
+// of the server. What it cannot find out it leaves out: it only helps to find a worker that is
+// there.
 func (f *facts) elsewhere(ctx context.Context) (found []string, err error) {
 	if f.server == nil {
 		return nil, nil

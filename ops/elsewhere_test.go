@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestWorkerElsewhere: where no worker is known, Explain says where it has looked, and names workers
-// of other schemas and sessions on other databases.
+// TestWorkerElsewhere: where no worker is known, Explain says where it has looked, and names
+// workers of other schemas and sessions on other databases.
 func TestWorkerElsewhere(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
@@ -43,8 +43,8 @@ func TestWorkerElsewhere(t *testing.T) {
 	}
 }
 
-// TestQueuesServed: if no queue is spelled like the one that no worker serves, Explain lists those that
-// are served.
+// TestQueuesServed: if no queue is spelled like the one that no worker serves, Explain lists those
+// that are served.
 func TestQueuesServed(t *testing.T) {
 	t.Parallel()
 	_, q := fresh(t)
@@ -102,8 +102,8 @@ func TestCancelledAndLost(t *testing.T) {
 	}
 }
 
-// TestKeyOfTwoQueues: a key that jobs of two queues have is answered for the newest, and the other one
-// is named.
+// TestKeyOfTwoQueues: a key that jobs of two queues have is answered for the newest, and the other
+// one is named.
 func TestKeyOfTwoQueues(t *testing.T) {
 	t.Parallel()
 	for name, open := range everyBackend {

@@ -204,8 +204,8 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	return append(reasons, ended...), err
 }
 
-// tryOrNote reports whether err is nil. It notes a missing right and a time-out as something that is
-// not known, and returns every other error.
+// tryOrNote reports whether err is nil. It notes a missing right and a time-out as something that
+// is not known, and returns every other error.
 func (f *facts) tryOrNote(ctx context.Context, what string, err error) (bool, error) {
 	return f.tryOrAsk(ctx, what, "the right that docs/roles.sql grants for it", err)
 }

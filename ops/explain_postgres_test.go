@@ -157,8 +157,8 @@ func TestExplainPostgres(t *testing.T) {
 	}
 }
 
-// TestExplainLockedTable: whatever was asked, the answer is soon who has locked the whole table, also
-// for a role that may not see sessions of other roles.
+// TestExplainLockedTable: whatever was asked, the answer is soon who has locked the whole table,
+// also for a role that may not see sessions of other roles.
 func TestExplainLockedTable(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
@@ -182,8 +182,8 @@ func TestExplainLockedTable(t *testing.T) {
 	}
 }
 
-// TestPerhapsUncommitted: an answer that there is no job names the open transaction that may hold it,
-// and says that to end it loses its jobs.
+// TestPerhapsUncommitted: an answer that there is no job names the open transaction that may hold
+// it, and says that to end it loses its jobs.
 func TestPerhapsUncommitted(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)

@@ -19,7 +19,8 @@ func fired(t *testing.T, db *sql.DB, q *postgres.Backend) {
 	settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Done})
 }
 
-// scheduleCases are schedules that have not enqueued a job. The questions are by kind, queue and key.
+// scheduleCases are schedules that have not enqueued a job. The questions are by kind, queue and
+// key.
 var scheduleCases = []struct {
 	name   string
 	make   func(t *testing.T, db *sql.DB, q *postgres.Backend)
@@ -53,8 +54,8 @@ var scheduleCases = []struct {
 	}, "schedule-skips", ops.Fail, []string{"Before job 2 has ended, its ticks enqueue nothing", "errand explain 2"}},
 }
 
-// TestExplainSchedules: asked by kind, queue or key for a job that there is not, Explain tells what the
-// schedule does that enqueues it.
+// TestExplainSchedules: asked by kind, queue or key for a job that there is not, Explain tells what
+// the schedule does that enqueues it.
 func TestExplainSchedules(t *testing.T) {
 	t.Parallel()
 	for _, c := range scheduleCases {
@@ -86,7 +87,8 @@ func TestExplainSchedules(t *testing.T) {
 	}
 }
 
-// TestNeverTicked: a queue or a key that only a schedule has ever named is not misspelt, on any backend.
+// TestNeverTicked: a queue or a key that only a schedule has ever named is not misspelt, on any
+// backend.
 func TestNeverTicked(t *testing.T) {
 	t.Parallel()
 	for name, open := range everyBackend {

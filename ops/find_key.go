@@ -65,8 +65,8 @@ func isLive(r queue.Record) bool {
 	return r.Status == queue.StatusPending || r.Status == queue.StatusRunning || r.Status == queue.StatusHeld
 }
 
-// readOne reads the newest of the live jobs that have the key, each in a queue of its own, and notes
-// the others.
+// readOne reads the newest of the live jobs that have the key, each in a queue of its own, and
+// notes the others.
 func (f *facts) readOne(ctx context.Context, ids []int64) error {
 	newest := slices.Max(ids)
 	var others []string
@@ -81,8 +81,8 @@ func (f *facts) readOne(ctx context.Context, ids []int64) error {
 	return f.read(ctx, newest)
 }
 
-// liveKeys returns the IDs of the live jobs that have the key in the queue, "" for any queue. There are
-// none, too, if this is not known.
+// liveKeys returns the IDs of the live jobs that have the key in the queue, "" for any queue. There
+// are none, too, if this is not known.
 func (f *facts) liveKeys(ctx context.Context, name, key string) (ids []int64, err error) {
 	if f.server != nil {
 		err = f.server.rows(ctx, "live_key", func(r *sql.Rows) error {

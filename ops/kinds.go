@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// unknownKind returns the reason for a kind that no recent job, no worker and no schedule has. It is
-// probably misspelt. There is none if the kind is known.
+// unknownKind returns the reason for a kind that no recent job, no worker and no schedule has. It
+// is probably misspelt. There is none if the kind is known.
 func (f *facts) unknownKind(ctx context.Context) ([]Reason, error) {
 	kind := f.question.Kind
 	if page, _, err := f.inspector.Jobs(ctx, queue.Filter{Kind: kind, Limit: 1, Bare: true}); err != nil || len(page) > 0 {

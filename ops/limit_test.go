@@ -45,7 +45,8 @@ func TestLimitRemedies(t *testing.T) {
 	}
 }
 
-// TestKeyHeld: a live job has the key of a dead or cancelled job, which can therefore not be retried.
+// TestKeyHeld: a live job has the key of a dead or cancelled job, which can therefore not be
+// retried.
 func TestKeyHeld(t *testing.T) {
 	t.Parallel()
 	for name, open := range everyBackend {

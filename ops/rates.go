@@ -100,8 +100,8 @@ func (f *facts) before(ctx context.Context) (map[string]int, error) {
 	return n, err
 }
 
-// spent returns the reason if the bucket has too few tokens for the job. before is how many jobs take
-// tokens before it.
+// spent returns the reason if the bucket has too few tokens for the job. before is how many jobs
+// take tokens before it.
 func (f *facts) spent(b bucket, rate queue.Rate, before int) []Reason {
 	whose := "queue " + f.job.Queue
 	if b.group != "" {

@@ -17,7 +17,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestNoConnection: both say in one sentence why the database cannot be reached, whatever the driver.
+// TestNoConnection: both say in one sentence why the database cannot be reached, whatever the
+// driver.
 func TestNoConnection(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)

@@ -54,8 +54,8 @@ func (p mayNotWrite) reset() string {
 // identifier quotes a name for SQL.
 func identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// writeAgain returns how to undo all of the places. The server refuses these statements in a session
-// that is read-only itself.
+// writeAgain returns how to undo all of the places. The server refuses these statements in a
+// session that is read-only itself.
 func writeAgain(places []mayNotWrite) string {
 	var statements []string
 	for _, p := range places {

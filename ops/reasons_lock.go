@@ -90,8 +90,8 @@ func (l locker) remedyFor(undone string) string {
 // for milliseconds.
 const briefly = time.Second
 
-// lasting returns those of the lockers that read returns that have been open for a while. If the role
-// may not see since when a transaction is open, lasting waits and looks again.
+// lasting returns those of the lockers that read returns that have been open for a while. If the
+// role may not see since when a transaction is open, lasting waits and looks again.
 func lasting(ctx context.Context, read func(context.Context) ([]locker, error)) ([]locker, error) {
 	list, err := read(ctx)
 	if err != nil {
@@ -136,8 +136,8 @@ func (s *server) readLockers(ctx context.Context, name string, args ...any) (lis
 // seeLocks is the right that the statements need that only read the server's list of locks.
 const seeLocks = "SELECT on pg_locks, as every role has by default"
 
-// tableLocked returns who has locked a whole table of errand's, or waits for that: claims wait behind
-// both.
+// tableLocked returns who has locked a whole table of errand's, or waits for that: claims wait
+// behind both.
 func (f *facts) tableLocked(ctx context.Context) ([]Reason, error) {
 	return f.locked(ctx, func(locker) bool { return true })
 }
@@ -214,8 +214,8 @@ func (f *facts) rowLocked(ctx context.Context) ([]Reason, error) {
 		Evidence: []string{list[0].evidence()}, Remedy: list[0].remedy()}}, nil
 }
 
-// rowHeld returns the reason for lockers of the job's row. If the first one waits, what it waits for
-// comes first.
+// rowHeld returns the reason for lockers of the job's row. If the first one waits, what it waits
+// for comes first.
 func (f *facts) rowHeld(ctx context.Context, list []locker) ([]Reason, error) {
 	chain, err := f.server.chain(ctx, list[0])
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// withSchedules puts before the reasons why no job was found what the schedules do that enqueue such
-// jobs. If there are some, it is no wonder that no job waits.
+// withSchedules puts before the reasons why no job was found what the schedules do that enqueue
+// such jobs. If there are some, it is no wonder that no job waits.
 func (f *facts) withSchedules(ctx context.Context, reasons []Reason) ([]Reason, error) {
 	scheduler, ok := queue.As[queue.Scheduler](f.queue)
 	if !ok {
@@ -97,8 +97,8 @@ func (f *facts) lateTick(ctx context.Context, s *queue.ScheduleRecord, what stri
 	return r, nil
 }
 
-// nextTick returns when a schedule ticks next, and whether the job of an earlier tick keeps that from
-// enqueueing one.
+// nextTick returns when a schedule ticks next, and whether the job of an earlier tick keeps that
+// from enqueueing one.
 func (f *facts) nextTick(ctx context.Context, s *queue.ScheduleRecord, what string) (Reason, error) {
 	r := Reason{ID: "schedule-later", Level: OK, Verdict: what + " has no tick any more.", Evidence: f.lastTick(s)}
 	if !s.Next.IsZero() {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// goldenRights is what docs/roles.sql grants, a right a line: the role without "errand_", the object
-// and the right. TestGoldenRights says how to write it again.
+// goldenRights is what docs/roles.sql grants, a right a line: the role without "errand_", the
+// object and the right. TestGoldenRights says how to write it again.
 //
 //go:embed sql/postgres/rights.txt
 var goldenRights string
@@ -49,8 +49,8 @@ func (g granted) add(role string, r right) {
 	g[role][r] = true
 }
 
-// standardRole returns which role of docs/roles.sql this one is, "" for none: it has that role's name,
-// or a name with the same end, such as shop_worker, and at least half of that role's rights.
+// standardRole returns which role of docs/roles.sql this one is, "" for none: it has that role's
+// name, or a name with the same end, such as shop_worker, and at least half of that role's rights.
 func standardRole(name string, has rightSet, wanted granted) string {
 	for standard, want := range wanted {
 		if strings.HasSuffix(name, "_"+standard) && (name == "errand_"+standard || 2*len(want.without(has)) <= len(want)) {
@@ -84,8 +84,8 @@ func (s *server) grants(ctx context.Context) (granted, error) {
 	return found, err
 }
 
-// rights looks for what everybody may do, and for roles of docs/roles.sql that have other rights than
-// those that it grants.
+// rights looks for what everybody may do, and for roles of docs/roles.sql that have other rights
+// than those that it grants.
 func rights(ctx context.Context, d *doctor) (finding, error) {
 	var mayUse bool
 	var tables string

@@ -18,7 +18,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// roles runs docs/roles.sql with role names that are the test's own, and returns what they begin with.
+// roles runs docs/roles.sql with role names that are the test's own, and returns what they begin
+// with.
 func roles(t *testing.T, db *sql.DB) (prefix string) {
 	t.Helper()
 	prefix = strings.ReplaceAll(database(t, db), "errand_test_", "ops_") + "_"
@@ -78,8 +79,8 @@ func TestObserver(t *testing.T) {
 }
 
 // TestObserverSeesLocks: a role that may not see sessions of other roles still tells who has locked
-// a job. Without the right to see the row's lock it says which transactions may have, and which right
-// it lacks.
+// a job. Without the right to see the row's lock it says which transactions may have, and which
+// right it lacks.
 func TestObserverSeesLocks(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
@@ -110,8 +111,8 @@ func TestObserverSeesLocks(t *testing.T) {
 	}
 }
 
-// TestObserverSeesWaits: Doctor tells a role that may not see sessions of other roles which sessions
-// wait for which, and which has locked the whole table.
+// TestObserverSeesWaits: Doctor tells a role that may not see sessions of other roles which
+// sessions wait for which, and which has locked the whole table.
 func TestObserverSeesWaits(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
@@ -201,8 +202,8 @@ func TestGoldenRights(t *testing.T) {
 	}
 }
 
-// TestRights: Doctor finds a right too many of a role of docs/roles.sql, and one that is missing, and
-// nothing else.
+// TestRights: Doctor finds a right too many of a role of docs/roles.sql, and one that is missing,
+// and nothing else.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

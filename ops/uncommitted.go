@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// writers returns the open transactions that have written jobs. Nobody sees those before they commit.
+// writers returns the open transactions that have written jobs. Nobody sees those before they
+// commit.
 func (f *facts) writers(ctx context.Context) ([]locker, error) {
 	return f.lockers(ctx, "which transactions have written jobs", seeLocks, "writers", jobsTable, false)
 }
@@ -21,8 +22,8 @@ func (f *facts) uncommitted(ctx context.Context, id int64) (reasons []Reason, er
 	return reasons, err
 }
 
-// perhapsUncommitted adds to the last reason why a job was not found that open transactions may hold
-// such a job.
+// perhapsUncommitted adds to the last reason why a job was not found that open transactions may
+// hold such a job.
 func (f *facts) perhapsUncommitted(ctx context.Context, reasons []Reason) ([]Reason, error) {
 	list, err := f.writers(ctx)
 	if err != nil || len(list) == 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// silent returns the reason if workers that would claim the job have not reported themselves in time.
+// silent returns the reason if workers that would claim the job have not reported themselves in
+// time.
 func (f *facts) silent() []Reason {
 	silent := slices.DeleteFunc(slices.Clone(f.claimers), func(w queue.WorkerRecord) bool { return !isSilent(w) })
 	if len(silent) == 0 {

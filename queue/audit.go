@@ -11,8 +11,8 @@ const (
 	maxReason    = 2_000
 )
 
-// AuditEntry is one action of a person or a program, as an [Auditor] keeps it. The names of its JSON
-// form will not change.
+// AuditEntry is one action of a person or a program, as an [Auditor] keeps it. The names of its
+// JSON form will not change.
 type AuditEntry struct {
 	// ID and At are the backend's: Audit ignores them. IDs rise, with gaps.
 	ID int64     `json:"id"`
@@ -32,8 +32,8 @@ type AuditEntry struct {
 	JobID int64 `json:"job_id,omitempty"`
 }
 
-// Check returns an [*InvalidError] for the first field that is out of range. Backends call it before
-// they write any entry.
+// Check returns an [*InvalidError] for the first field that is out of range. Backends call it
+// before they write any entry.
 func (e AuditEntry) Check() error {
 	if e.Actor == "" {
 		return invalid("AuditEntry.Actor", "empty: say who acts")

@@ -10,7 +10,8 @@ import (
 
 // As returns v as a T, usually a capability such as [Waiter]. If v is not a T, As looks in the
 // value that v wraps: it follows methods Unwrap that return a Queue, an [Enqueuer], a [Consumer] or
-// a [Handler], and asks a [Delegator]. ok is false if no value of the chain is a T, and for a nil v.
+// a [Handler], and asks a [Delegator]. ok is false if no value of the chain is a T, and for a nil
+// v.
 func As[T any](v any) (t T, ok bool) {
 	var asked any
 	for v != nil {
@@ -224,24 +225,25 @@ type Reclaimer interface {
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }
 
-// DeathTeller is a backend that is no [Reclaimer] to its workers, because it reclaims jobs by itself.
+// DeathTeller is a backend that is no [Reclaimer] to its workers, because it reclaims jobs by
+// itself.
 type DeathTeller interface {
 	// Deaths returns the jobs of the queues that the backend has reclaimed in their last attempt, as
-	// Reclaim does, and that no earlier call has returned. A worker with an OnDead calls it about every
-	// quarter of its Lease. The backend may forget a job that nobody has asked for. Deaths may return
-	// jobs together with an error.
+	// Reclaim does, and that no earlier call has returned. A worker with an OnDead calls it about
+	// every quarter of its Lease. The backend may forget a job that nobody has asked for. Deaths may
+	// return jobs together with an error.
 	Deaths(ctx context.Context, queues []string) ([]*Job, error)
 }
 
-// Reassigner is a backend that can give claimed jobs to other workers, for a program that claims for
-// many workers at once, as a gateway does.
+// Reassigner is a backend that can give claimed jobs to other workers, for a program that claims
+// for many workers at once, as a gateway does.
 type Reassigner interface {
 	// Reassign makes workers[i] the holder of jobs[i] instead of its Worker, and sets its Worker to
 	// that. The fences and the leases stay. It returns the jobs for which it has not done so: their
 	// Worker does not hold them, or a transaction has locked them. After an error it is not known who
 	// holds the jobs, and no Worker is changed. It does not wait for locked jobs. A worker's name that
-	// [ClaimRequest] does not allow is an [*InvalidError], and so are more or fewer names than jobs. It
-	// may be called concurrently.
+	// [ClaimRequest] does not allow is an [*InvalidError], and so are more or fewer names than jobs.
+	// It may be called concurrently.
 	Reassign(ctx context.Context, workers []string, jobs ...*Job) (left []*Job, err error)
 }
 

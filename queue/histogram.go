@@ -9,8 +9,8 @@ import (
 const MaxBuckets = 28
 
 // Histogram counts durations in buckets. Bucket 0 has those below a millisecond, and bucket n those
-// from 2^(n-1) to below 2^n milliseconds; the last of [MaxBuckets] has all from 18.6 hours on. Empty
-// buckets at the end are left out, so nil has no duration.
+// from 2^(n-1) to below 2^n milliseconds; the last of [MaxBuckets] has all from 18.6 hours on.
+// Empty buckets at the end are left out, so nil has no duration.
 type Histogram []int64
 
 // bucketOf returns the bucket of a duration.
@@ -55,7 +55,8 @@ func (h Histogram) Count() (n int64) {
 
 // Quantile returns about the duration that the share q of all durations do not exceed: 0.5 for the
 // median, 0.99 for the 99th percentile. It lies in the right bucket, so it is wrong by a factor of
-// two at most. In the last bucket it is the lowest duration. It returns 0 if there are no durations.
+// two at most. In the last bucket it is the lowest duration. It returns 0 if there are no
+// durations.
 func (h Histogram) Quantile(q float64) time.Duration {
 	rank := min(max(q, 0), 1) * float64(h.Count())
 	below := 0.0

@@ -72,7 +72,8 @@ func (r *run) toExtend() (held []*heldJob) {
 	return held
 }
 
-// extend extends the leases of a batch, and cancels the handlers of jobs that are lost or cancelled.
+// extend extends the leases of a batch, and cancels the handlers of jobs that are lost or
+// cancelled.
 func (r *run) extend(ctx context.Context, batch []*heldJob) error {
 	lost, asked, leased, err := r.callExtend(ctx, r.jobsOf(batch))
 	if err != nil && !isPartial(err) {

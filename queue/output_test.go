@@ -112,8 +112,8 @@ func (p *refusing) KeepProgress(ctx context.Context, progress ...queue.Progress)
 	return p.Queue.KeepProgress(ctx, progress...)
 }
 
-// TestProgressInParts: much progress at once is recorded in several calls, and what a call could not
-// record comes again, although the handlers set nothing newer.
+// TestProgressInParts: much progress at once is recorded in several calls, and what a call could
+// not record comes again, although the handlers set nothing newer.
 func TestProgressInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, long = 20, 1 << 20

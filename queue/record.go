@@ -54,10 +54,10 @@ type Record struct {
 }
 
 // Count is the number of jobs of a queue that have a status. Exact is false if the backend has
-// estimated it. Of a long table a backend estimates completed jobs, however few they are, and counts
-// only the first 10,000 pending jobs of a queue, and the first 10,000 of each other status in all
-// queues; on SQLite 100,000. A table is long on PostgreSQL above 32 MiB, and on SQLite if its IDs
-// span more than 100,000. A queue in memory is always counted.
+// estimated it. Of a long table a backend estimates completed jobs, however few they are, and
+// counts only the first 10,000 pending jobs of a queue, and the first 10,000 of each other status
+// in all queues; on SQLite 100,000. A table is long on PostgreSQL above 32 MiB, and on SQLite if
+// its IDs span more than 100,000. A queue in memory is always counted.
 type Count struct {
 	Queue  string `json:"queue"`
 	Status Status `json:"status"`
@@ -71,9 +71,9 @@ type Count struct {
 //
 // Some choices have no index: completed jobs, jobs of any status, and pending ones by Group,
 // MinAttempts or their CreatedAt. For them a call on a database reads the 50,000 newest jobs below
-// Before, and on Postgres, of dead, held or cancelled jobs, the 50,000 newest with that Status, Queue
-// and Kind. So a page may be short, or empty, although others follow: list on until Jobs returns 0 as
-// the next Before.
+// Before, and on Postgres, of dead, held or cancelled jobs, the 50,000 newest with that Status,
+// Queue and Kind. So a page may be short, or empty, although others follow: list on until Jobs
+// returns 0 as the next Before.
 type Filter struct {
 	Queue  string
 	Kind   string
@@ -110,9 +110,9 @@ type Filter struct {
 // Next returns the Before of the page that follows page: the ID of its last job, or 0 if page is
 // shorter than f.Limit. A backend uses it if page leaves out no job that f chooses.
 //
-// IDs begin with 1, unless SQL has written others. Behind a job whose ID is 0 or below, Next returns
-// the number before that ID, and a Before below 0 chooses the jobs at that ID and below it: 0 would
-// begin again. [Filter.UpTo] tells both apart.
+// IDs begin with 1, unless SQL has written others. Behind a job whose ID is 0 or below, Next
+// returns the number before that ID, and a Before below 0 chooses the jobs at that ID and below it:
+// 0 would begin again. [Filter.UpTo] tells both apart.
 func (f Filter) Next(page []Record) int64 {
 	if len(page) < f.Limit {
 		return 0

@@ -97,7 +97,8 @@ func (r *run) noteDue(at time.Time) {
 	}
 }
 
-// forgetDue forgets the jobs that noteDue has noted if they are due by now, because a claim follows.
+// forgetDue forgets the jobs that noteDue has noted if they are due by now, because a claim
+// follows.
 func (r *run) forgetDue(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

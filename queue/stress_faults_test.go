@@ -14,7 +14,8 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// faulty is the memory queue, whose calls fail at random, before or after they have done their work.
+// faulty is the memory queue, whose calls fail at random, before or after they have done their
+// work.
 type faulty struct {
 	*queuetest.Queue
 	works atomic.Bool // from now on, no call fails

@@ -31,8 +31,8 @@ func (a *answering) Settle(ctx context.Context, db queue.DB, outcomes ...queue.O
 
 // TestObserveAskedWhileSettling: the answer of Extend that asks to cancel a job arrives while a
 // Settle with its outcome is under way. The event says that the job is cancelled. If the event is
-// made without the worker's lock, only the race detector notices. In the bubble, Settle's pause ends
-// when the worker has read Extend's answer; a channel in its place would order the two for the
+// made without the worker's lock, only the race detector notices. In the bubble, Settle's pause
+// ends when the worker has read Extend's answer; a channel in its place would order the two for the
 // detector.
 func TestObserveAskedWhileSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

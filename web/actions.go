@@ -27,8 +27,8 @@ func (q *request) act(name, target, page string, f change) error {
 	return nil
 }
 
-// targetOf returns a queue, a kind or a schedule as logs and audit entries name it. ops.Explain looks
-// for that.
+// targetOf returns a queue, a kind or a schedule as logs and audit entries name it. ops.Explain
+// looks for that.
 func targetOf(what, name string) string { return what + "/" + url.PathEscape(name) }
 
 // entry returns the audit entry of an action.

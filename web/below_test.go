@@ -71,8 +71,8 @@ func TestPagesBelow(t *testing.T) {
 	}
 }
 
-// TestBulkBelow: an action on many jobs reaches those whose IDs are 0 and below, also in a step that
-// goes on from there, and a preview begins there.
+// TestBulkBelow: an action on many jobs reaches those whose IDs are 0 and below, also in a step
+// that goes on from there, and a preview begins there.
 func TestBulkBelow(t *testing.T) {
 	s := siteBelow(t, 1100, 50)
 	s.want("bulk?action=cancel&status=pending&kind=a&before=-950", "<strong>100 jobs.")

@@ -61,8 +61,8 @@ func (q empty) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, int64,
 	return nil, max(next, emptyUntil), nil
 }
 
-// TestFarPreview: a preview does not look for jobs for long. It says where it has stopped, offers no
-// action yet, and the next one goes on from there.
+// TestFarPreview: a preview does not look for jobs for long. It says where it has stopped, offers
+// no action yet, and the next one goes on from there.
 func TestFarPreview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := empty{memory.New(memory.Options{})}

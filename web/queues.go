@@ -46,8 +46,8 @@ type groupRow struct {
 	Limits   string
 }
 
-// The page of a queue lists at most shownRunning running jobs. They are of the newestRunning ones of
-// all queues: no index leads to those of a queue, so all pages share one list.
+// The page of a queue lists at most shownRunning running jobs. They are of the newestRunning ones
+// of all queues: no index leads to those of a queue, so all pages share one list.
 const (
 	newestRunning = 1000
 	shownRunning  = 20

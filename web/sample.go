@@ -19,8 +19,8 @@ const (
 	maxLightRest = 10 * time.Second
 	maxRest      = 10 * time.Minute
 	maxIdle      = time.Minute
-	// A reading that has failed is repeated after failedRest, and after twice as long each time that it
-	// fails again.
+	// A reading that has failed is repeated after failedRest, and after twice as long each time that
+	// it fails again.
 	failedRest = 15 * time.Second
 	// patience is how long a page waits for all new readings before it shows the last ones. The page
 	// that follows an action waits for patienceAfter, so that it shows what the action has changed. A

@@ -296,8 +296,8 @@ func TestWithoutSlash(t *testing.T) {
 	}
 }
 
-// TestUncleanPaths: a path with empty segments or dots leads nowhere. [http.ServeMux] would redirect
-// to a path without the prefix.
+// TestUncleanPaths: a path with empty segments or dots leads nowhere. [http.ServeMux] would
+// redirect to a path without the prefix.
 func TestUncleanPaths(t *testing.T) {
 	s := newSite(t, web.Options{})
 	for _, path := range []string{"//jobs", "/./jobs", "/x/../jobs", "/jobs//", "//", "/..", "//evil.test/jobs"} {

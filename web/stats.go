@@ -33,8 +33,8 @@ func (s source) lastHour(ctx context.Context, f queue.StatsFilter) ([]queue.Stat
 // hourAgo is the first minute of a chart.
 func hourAgo() time.Time { return time.Now().Add(-chartMinutes * time.Minute).Truncate(time.Minute) }
 
-// minutes reads the statistics of the last hour by minute. It keeps what it has read. It is not safe
-// for concurrent use.
+// minutes reads the statistics of the last hour by minute. It keeps what it has read. It is not
+// safe for concurrent use.
 type minutes struct {
 	source source
 	filter queue.StatsFilter

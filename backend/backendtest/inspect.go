@@ -183,8 +183,8 @@ func testFilters(t *testing.T, h Harness) {
 	}
 }
 
-// testBare: a bare list has every job, and of each all but what enqueuers and handlers have put into
-// it. A list without payloads lacks these and the headers only.
+// testBare: a bare list has every job, and of each all but what enqueuers and handlers have put
+// into it. A list without payloads lacks these and the headers only.
 func testBare(t *testing.T, h Harness) {
 	inspector, _ := queue.As[queue.Inspector](h.Queue)
 	enqueue(t, h, newJobs(4, func(i int, j *queue.Job) {

@@ -38,9 +38,9 @@ type Harness struct {
 	// with two writing transactions, the second then waits for the first to end and is tested on
 	// what it finds.
 	OneWriter bool
-	// Partitioned says that queues are in partitions that draw IDs by their clocks. The IDs of jobs that
-	// are enqueued one after the other rise; those of one call rise within each queue, but not from
-	// one queue to another.
+	// Partitioned says that queues are in partitions that draw IDs by their clocks. The IDs of jobs
+	// that are enqueued one after the other rise; those of one call rise within each queue, but not
+	// from one queue to another.
 	Partitioned bool
 	// Spread says that each queue is in several partitions, by the Key of a job, by its Group if it is
 	// ordered, or else by turns. Claims keep the order within a partition only, and an ordered job has
@@ -50,8 +50,8 @@ type Harness struct {
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
 	Brief bool
 	// Rewind makes the next tick of each schedule due by that much sooner, and the last report of each
-	// worker and the statistics older, as if no worker had run for so long. nil leaves out the cases of
-	// schedules, and some of workers and statistics.
+	// worker and the statistics older, as if no worker had run for so long. nil leaves out the cases
+	// of schedules, and some of workers and statistics.
 	Rewind func(t *testing.T, by time.Duration)
 }
 

@@ -89,8 +89,8 @@ func matches(f queue.Filter, r *queue.Record, at time.Time) bool {
 		isBetween(r.FinishedAt, f.FinishedFrom, f.FinishedTo)
 }
 
-// isBetween reports whether t is at or after from, and before to; zero means no bound. The zero t is
-// within no bound.
+// isBetween reports whether t is at or after from, and before to; zero means no bound. The zero t
+// is within no bound.
 func isBetween(t, from, to time.Time) bool {
 	return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.IsZero() && t.Before(to))
 }

@@ -93,8 +93,8 @@ func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, versio
 
 // claimQuery is a statement that claims jobs. args returns its arguments: it returns jobs without
 // their payload and headers if one of them takes more than longest bytes in the table. If last is
-// not nil, the last row is no job, and last gets it. limited is what a claim of a limited queue came
-// to, and nil for others.
+// not nil, the last row is no job, and last gets it. limited is what a claim of a limited queue
+// came to, and nil for others.
 type claimQuery struct {
 	text    string
 	args    func(req queue.ClaimRequest, longest int64) []any

@@ -70,7 +70,8 @@ func TestDropBesideOthers(t *testing.T) {
 	}
 }
 
-// TestDropOverloads: functions of others that have a name of errand's stay, after any number of steps.
+// TestDropOverloads: functions of others that have a name of errand's stay, after any number of
+// steps.
 func TestDropOverloads(t *testing.T) {
 	db := postgrestest.Open(t)
 	drop, err := postgres.DropSQL(postgres.Options{})
@@ -102,8 +103,8 @@ func TestDropOverloads(t *testing.T) {
 	}
 }
 
-// TestDropRoles: the migrating role of roles.sql may run DropSQL, and no other role changes anything
-// with it.
+// TestDropRoles: the migrating role of roles.sql may run DropSQL, and no other role changes
+// anything with it.
 func TestDropRoles(t *testing.T) {
 	r := ready(t)
 	drop, err := postgres.DropSQL(r.o)

@@ -115,8 +115,9 @@ func readByClaim(t *testing.T, db *sql.DB) (scans, rows int) {
 	})
 }
 
-// TestLimitedRationFindsAll: behind jobs of other kinds, a claim of a limited queue finds a job that
-// has committed late, one of an old due time, one that was released, and one of a new priority.
+// TestLimitedRationFindsAll: behind jobs of other kinds, a claim of a limited queue finds a job
+// that has committed late, one of an old due time, one that was released, and one of a new
+// priority.
 func TestLimitedRationFindsAll(t *testing.T) {
 	for _, c := range unhandledHeads {
 		t.Run(c.name, func(t *testing.T) {

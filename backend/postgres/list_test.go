@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestListStopped: dead jobs are listed newest first, be they few or many. Those of a queue and kind
-// are found at once, and for other choices a page looks at a bounded number of jobs.
+// TestListStopped: dead jobs are listed newest first, be they few or many. Those of a queue and
+// kind are found at once, and for other choices a page looks at a bounded number of jobs.
 func TestListStopped(t *testing.T) {
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
@@ -121,8 +121,9 @@ func TestCountsOfManyDead(t *testing.T) {
 	}
 }
 
-// TestCountsPassOnce: Counts passes once over the index entries of jobs that were claimed before the
-// first pending one, although a transaction that was begun before keeps the server from marking them.
+// TestCountsPassOnce: Counts passes once over the index entries of jobs that were claimed before
+// the first pending one, although a transaction that was begun before keeps the server from marking
+// them.
 func TestCountsPassOnce(t *testing.T) {
 	db := postgrestest.Open(t)
 	if _, err := postgres.New(db, postgres.Options{}); err != nil {

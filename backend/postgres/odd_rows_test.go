@@ -30,7 +30,8 @@ func TestListOddSlices(t *testing.T) {
 	listtest.Rare(t, q, 49999, -120000, 7001)
 }
 
-// TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before it.
+// TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before
+// it.
 func TestListBounds(t *testing.T) {
 	dsn := postgrestest.DSN(t)
 	first := time.Date(2026, 1, 31, 23, 59, 59, 999998000, time.UTC)
@@ -56,8 +57,8 @@ func TestListFinishedLate(t *testing.T) {
 	listtest.Finished(t, q, first.Add(-2*time.Second), first.Add(10*time.Second))
 }
 
-// TestListInfinite: times that are infinite, or beyond what drivers can read, fail no page, and each
-// job is on one side of a bound.
+// TestListInfinite: times that are infinite, or beyond what drivers can read, fail no page, and
+// each job is on one side of a bound.
 func TestListInfinite(t *testing.T) {
 	dsn := postgrestest.DSN(t)
 	db, _ := ways[0].open(t, dsn)

@@ -126,8 +126,8 @@ type rationKey struct {
 	ungrouped     bool
 }
 
-// of returns the ration of the request's queues and kinds. If ungrouped, it is that of a queue whose
-// groups take turns: it is about the jobs without a group.
+// of returns the ration of the request's queues and kinds. If ungrouped, it is that of a queue
+// whose groups take turns: it is about the jobs without a group.
 func (s *rations) of(req queue.ClaimRequest, ungrouped bool) *ration {
 	key := rationKey{textArray(req.Queues), textArray(req.Kinds), ungrouped}
 	s.mu.Lock()

@@ -46,7 +46,8 @@ const (
 	// fullShare bounds the share of a full round while claims find jobs.
 	fullShare = 2
 	// claimsBetween is how many claims that find jobs come between two slow scans of jobs before the
-	// marks, unless that takes longer than longestUnseen. So fewer than one claim in a hundred is slow.
+	// marks, unless that takes longer than longestUnseen. So fewer than one claim in a hundred is
+	// slow.
 	claimsBetween = 200
 	longestUnseen = 5 * time.Second
 	slowScan      = 5 * time.Millisecond

@@ -10,9 +10,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Receive implements [queue.Receiver] in a transaction: sql/remember_sources.sql tells the jobs that
-// have not been received before, then come the statements of Enqueue and sql/keep_past.sql. The
-// sources are in the table dedup. Its role needs the rights to enqueue and to work.
+// Receive implements [queue.Receiver] in a transaction: sql/remember_sources.sql tells the jobs
+// that have not been received before, then come the statements of Enqueue and sql/keep_past.sql.
+// The sources are in the table dedup. Its role needs the rights to enqueue and to work.
 func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (received int, err error) {
 	for i, t := range transfers {
 		if err := t.Check(b.options.MaxPayload); err != nil {

@@ -70,8 +70,8 @@ func TestResultsCostNothing(t *testing.T) {
 	}
 }
 
-// TestLockedOutput: a job that a transaction has locked holds up no other job of its worker, with an
-// output or without.
+// TestLockedOutput: a job that a transaction has locked holds up no other job of its worker, with
+// an output or without.
 func TestLockedOutput(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(3)...)

@@ -80,8 +80,8 @@ func (r *roles) testOperator(t *testing.T, db, worker, enqueuer *sql.DB) {
 	want("Extend asks to cancel", len(asked), err, 1)
 }
 
-// testOperatorSchedules: this role pauses and resumes schedules that others have declared. What they
-// enqueue stays as it is, and so does the pause when the program declares a new text.
+// testOperatorSchedules: this role pauses and resumes schedules that others have declared. What
+// they enqueue stays as it is, and so does the pause when the program declares a new text.
 func (r *roles) testOperatorSchedules(t *testing.T, q, enqueuer *postgres.Backend) {
 	declare := func(spec string) {
 		t.Helper()

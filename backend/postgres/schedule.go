@@ -47,8 +47,8 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 	return b.changeSchedules(ctx, b.anyChange("declare schedules"), db, names, declare)
 }
 
-// PauseSchedules implements [queue.Scheduler] with sql/schedule_read.sql and sql/schedule_pause.sql.
-// It needs no right to what schedules enqueue.
+// PauseSchedules implements [queue.Scheduler] with sql/schedule_read.sql and
+// sql/schedule_pause.sql. It needs no right to what schedules enqueue.
 func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
 	if err := queue.CheckScheduleNames(names...); err != nil {
 		return 0, fmt.Errorf("postgres: pause schedules: %w", err)

@@ -58,8 +58,9 @@ func TestUnansweredClaim(t *testing.T) {
 	}
 }
 
-// TestUnansweredClaimOfShared: a worker behind two gateways claims at both. After a claim whose answer
-// was lost, a claim at the first gateway releases nothing that the worker has claimed at the second.
+// TestUnansweredClaimOfShared: a worker behind two gateways claims at both. After a claim whose
+// answer was lost, a claim at the first gateway releases nothing that the worker has claimed at the
+// second.
 func TestUnansweredClaimOfShared(t *testing.T) {
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {

@@ -74,8 +74,8 @@ func TestReclaimBadRows(t *testing.T) {
 	}
 }
 
-// huge is an array that the server stores in 100 kB and cannot print in a gigabyte. To parse it takes
-// the server milliseconds. jsonb_agg takes seconds, because it prints each number.
+// huge is an array that the server stores in 100 kB and cannot print in a gigabyte. To parse it
+// takes the server milliseconds. jsonb_agg takes seconds, because it prints each number.
 const huge = `('[' || repeat('1e131000,', 8999) || '1e131000]')::jsonb`
 
 // TestUnreadable: a job is dead, with a reason, if the server cannot print its payload or headers

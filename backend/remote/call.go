@@ -32,8 +32,8 @@ type call struct {
 const maxAnswer = 256 << 20
 
 // do calls the gateways, beginning with the one that answered last, until one of them answers. It
-// repeats calls that a gateway may have acted on, so it is not for Enqueue. For the others the fence
-// decides, and the lease ends what is not heard of.
+// repeats calls that a gateway may have acted on, so it is not for Enqueue. For the others the
+// fence decides, and the lease ends what is not heard of.
 func (q *Queue) do(ctx context.Context, c call) error {
 	body, err := encode(c.in)
 	if err != nil {
@@ -80,8 +80,8 @@ const (
 	refused                // the gateway has answered, and a different one would answer the same
 )
 
-// ask sends the request to one gateway. If that says that too much was sent in a second, ask waits for
-// as long as the gateway says, up to the time of one request, and sends it again.
+// ask sends the request to one gateway. If that says that too much was sent in a second, ask waits
+// for as long as the gateway says, up to the time of one request, and sends it again.
 func (q *Queue) ask(ctx context.Context, g *gateway, c call, body []byte) (outcome sent, err error) {
 	for left := q.options.Timeout; ; {
 		outcome, err = q.askOnce(ctx, g, c, body)

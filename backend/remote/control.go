@@ -52,16 +52,16 @@ func (q *Queue) ListenCancels(context.Context, string, func(ids ...int64)) error
 	return errors.New("remote: gateways give no hints of what to cancel, the worker learns it with its heartbeats")
 }
 
-// Rules returns the rules of the queues that the client may use, as [queue.Ruler] does. A Queue is no
-// Ruler: who sets rules has a connection to the database.
+// Rules returns the rules of the queues that the client may use, as [queue.Ruler] does. A Queue is
+// no Ruler: who sets rules has a connection to the database.
 func (q *Queue) Rules(ctx context.Context) ([]queue.Rule, error) {
 	var out wire.RulesAnswer
 	err := q.get(ctx, "rules", "/v1/rules", &out)
 	return out.Rules, err
 }
 
-// PausedKinds returns the paused kinds, as [queue.Pauser] does. A Queue is no Pauser: gateways leave
-// the paused kinds out of claims.
+// PausedKinds returns the paused kinds, as [queue.Pauser] does. A Queue is no Pauser: gateways
+// leave the paused kinds out of claims.
 func (q *Queue) PausedKinds(ctx context.Context) ([]string, error) {
 	var out wire.RulesAnswer
 	err := q.get(ctx, "paused kinds", "/v1/rules", &out)

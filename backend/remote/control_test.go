@@ -95,7 +95,8 @@ func TestOnDead(t *testing.T) {
 	}
 }
 
-// TestDeathsBesideSilent: a gateway that does not answer keeps only one call from asking the others.
+// TestDeathsBesideSilent: a gateway that does not answer keeps only one call from asking the
+// others.
 func TestDeathsBesideSilent(t *testing.T) {
 	silent, arrived := serveSilent(t)
 	url, f := serveFaulty(t, memory.New(memory.Options{}))

@@ -10,8 +10,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Enqueue implements [queue.Enqueuer]. If the answer is lost, it asks the same gateway again, with an
-// idempotency key. If that cannot tell either, the error is [queue.ErrUnknown].
+// Enqueue implements [queue.Enqueuer]. If the answer is lost, it asks the same gateway again, with
+// an idempotency key. If that cannot tell either, the error is [queue.ErrUnknown].
 func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	in := wire.EnqueueRequest{Jobs: make([]wire.Job, len(jobs))}
 	for i, j := range jobs {
@@ -65,8 +65,8 @@ func (q *Queue) enqueue(ctx context.Context, in wire.EnqueueRequest, out *wire.E
 }
 
 // askAgain repeats a request that was not answered. It goes to the same gateway only, because no
-// other one knows whether the first request has written the jobs: not this URL's either, if there is
-// a new process behind it. err is the error of the first request.
+// other one knows whether the first request has written the jobs: not this URL's either, if there
+// is a new process behind it. err is the error of the first request.
 func (q *Queue) askAgain(ctx context.Context, g *gateway, c call, body []byte, err error) error {
 	if c.only != "" && ctx.Err() == nil {
 		outcome, again := q.ask(ctx, g, c, body)

@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Error is what a gateway has answered instead of a result. Where package queue has an error for it,
-// errors.As and errors.Is find that in it: [*queue.InvalidError], [*queue.SetupError],
+// Error is what a gateway has answered instead of a result. Where package queue has an error for
+// it, errors.As and errors.Is find that in it: [*queue.InvalidError], [*queue.SetupError],
 // [*queue.SlowError], [queue.ErrUnknown].
 type Error struct {
 	Status  int    // the HTTP status

@@ -83,8 +83,8 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 	return named(jobs, out.Lost), named(jobs, out.Asked), nil
 }
 
-// extendHalves extends leases by two calls: the gateway takes fewer jobs in one. It makes the second
-// call also if the first one fails.
+// extendHalves extends leases by two calls: the gateway takes fewer jobs in one. It makes the
+// second call also if the first one fails.
 func (q *Queue) extendHalves(ctx context.Context, lease time.Duration, jobs []*queue.Job) (lost, asked []*queue.Job, err error) {
 	half := len(jobs) / 2
 	lost, asked, err = q.Extend(ctx, lease, jobs[:half]...)

@@ -71,11 +71,10 @@ func (g *gateway) name() string {
 	return name
 }
 
-// New returns a queue behind the gateways with these URLs, of which each has the same jobs. Requests
-// go to one of them for as long as it answers, and then to the next. One that has not answered in
-// time is asked last for a while. The error is a
-// [*queue.InvalidError] if there is no URL, or one that is not of http or https. New does not
-// connect.
+// New returns a queue behind the gateways with these URLs, of which each has the same jobs.
+// Requests go to one of them for as long as it answers, and then to the next. One that has not
+// answered in time is asked last for a while. The error is a [*queue.InvalidError] if there is no
+// URL, or one that is not of http or https. New does not connect.
 func New(urls []string, o Options) (*Queue, error) {
 	if len(urls) == 0 {
 		return nil, &queue.InvalidError{Field: "urls", Problem: "empty: name at least one gateway"}

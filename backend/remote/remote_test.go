@@ -177,8 +177,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestCancelledCall: a caller that cancels its call says nothing of the gateway, so the next call goes
-// to the same one. A deadline that has passed does.
+// TestCancelledCall: a caller that cancels its call says nothing of the gateway, so the next call
+// goes to the same one. A deadline that has passed does.
 func TestCancelledCall(t *testing.T) {
 	m := memory.New(memory.Options{})
 	_, g := serve(t, m, often)
@@ -264,8 +264,8 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// TestSilentGateway: a gateway that has not answered in time is asked last. So if one connection to the
-// other gateway breaks, only the call that used it waits for the silent one.
+// TestSilentGateway: a gateway that has not answered in time is asked last. So if one connection to
+// the other gateway breaks, only the call that used it waits for the silent one.
 func TestSilentGateway(t *testing.T) {
 	silent, arrived := serveSilent(t)
 	url, f := serveFaulty(t, memory.New(memory.Options{}))

@@ -8,8 +8,8 @@ import (
 
 // Silent gateways take requests and do not answer: they are frozen, or cut off. The problem: each
 // request to one costs a whole Timeout, and a single connection to the other gateway that breaks
-// would send all callers back there. The rule: a gateway that has not answered in time is asked last
-// for some timeouts, or until it answers.
+// would send all callers back there. The rule: a gateway that has not answered in time is asked
+// last for some timeouts, or until it answers.
 //
 // Shown by: TestSilentGateway.
 

@@ -94,8 +94,8 @@ func newPool(suite *testing.T) *reusedb.Pool[database] {
 }
 
 // takeQueue returns a queue without jobs. Its database may be that of an earlier case, but not its
-// backend, which keeps what it has learnt: once its claims are rationed, they may find a job that is
-// enqueued for a past time later than the suite allows (backend/postgres/ration.go).
+// backend, which keeps what it has learnt: once its claims are rationed, they may find a job that
+// is enqueued for a past time later than the suite allows (backend/postgres/ration.go).
 func takeQueue(t *testing.T, pool *reusedb.Pool[database]) queue.Queue {
 	t.Helper()
 	b, err := postgres.New(pool.Take(t).DB, postgres.Options{Listen: pgxlisten.Listen})

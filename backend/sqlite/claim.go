@@ -239,8 +239,8 @@ func extendClaim(ctx context.Context, db queue.DB, query string, args ...any) (h
 	return held, asked, err
 }
 
-// Reassign implements [queue.Reassigner] with sql/reassign.sql: in one transaction, one statement for
-// each claim that the jobs come from, and each worker that is to hold some of them.
+// Reassign implements [queue.Reassigner] with sql/reassign.sql: in one transaction, one statement
+// for each claim that the jobs come from, and each worker that is to hold some of them.
 func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
 	const operation = "reassign"
 	if err := queue.CheckReassign(workers, jobs); err != nil {

@@ -213,8 +213,8 @@ func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n
 	}, b.sql.delete)
 }
 
-// changeWaiting makes a change whose statement returns for each job the queue whose workers to wake,
-// or "", and wakes them.
+// changeWaiting makes a change whose statement returns for each job the queue whose workers to
+// wake, or "", and wakes them.
 func (b *Backend) changeWaiting(ctx context.Context, db queue.DB, c change, query string, more ...any) (n int, err error) {
 	var again requeued
 	c.before = func(ctx context.Context, db queue.DB) error {

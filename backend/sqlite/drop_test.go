@@ -7,8 +7,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestDrop: after any number of steps, DropSQL leaves nothing but what others have made. Migrate can
-// begin again.
+// TestDrop: after any number of steps, DropSQL leaves nothing but what others have made. Migrate
+// can begin again.
 func TestDrop(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db := open(t, driver, dsn(t))

@@ -31,7 +31,8 @@ func TestListOddSlices(t *testing.T) {
 	listtest.Rare(t, q, 49999, -120000, 7001)
 }
 
-// TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before it.
+// TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before
+// it.
 func TestListBounds(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})

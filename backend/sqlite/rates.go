@@ -102,9 +102,9 @@ func (b *Backend) spend(ctx context.Context, db queue.DB, found claimResult) err
 }
 
 // throttle empties the buckets of the outcomes that throttle, with sql/throttle.sql. It reads the
-// queue and the group of each job, with sql/throttled.sql, because a gateway knows only the id, fence
-// and worker of a job. So it comes before the statement that settles the job. A job that the caller
-// does not hold throttles nothing.
+// queue and the group of each job, with sql/throttled.sql, because a gateway knows only the id,
+// fence and worker of a job. So it comes before the statement that settles the job. A job that the
+// caller does not hold throttles nothing.
 func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Outcome) error {
 	if !slices.ContainsFunc(outcomes, func(o queue.Outcome) bool { return o.Throttle }) {
 		return nil

@@ -7,8 +7,8 @@ import (
 
 // Jobs without a group, where groups take turns.
 //
-// Problem: they have no index of their own. A claim that looks for them comes to the due jobs of all
-// groups, which may be many.
+// Problem: they have no index of their own. A claim that looks for them comes to the due jobs of
+// all groups, which may be many.
 // Rule: a claim looks at maxSlices thousand due jobs, from the head of the queue on. If it does not
 // find enough, the next claim goes on where it stopped, and so on to the end: this is a pass. Jobs
 // that have become due since a pass began are left to the next one, so each pass ends.

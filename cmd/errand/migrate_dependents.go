@@ -25,8 +25,8 @@ SELECT DISTINCT m.name, f."table" FROM sqlite_schema m, pragma_foreign_key_list(
 WHERE m.type = 'table' AND lower(m.sql) NOT GLOB 'create virtual *'
 ORDER BY 1`
 
-// checkDependents returns an error if objects of others depend on errand's tables in an SQLite file.
-// SQLite would drop the tables nevertheless: with their triggers, and from under the others.
+// checkDependents returns an error if objects of others depend on errand's tables in an SQLite
+// file. SQLite would drop the tables nevertheless: with their triggers, and from under the others.
 func checkDependents(ctx context.Context, db queue.DB) error {
 	names, err := knownTables(dburl.SQLite)
 	if err != nil {

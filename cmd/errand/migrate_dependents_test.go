@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDownDependents: in an SQLite file, objects that name errand's tables keep them. Those that only
-// seem to do not.
+// TestDownDependents: in an SQLite file, objects that name errand's tables keep them. Those that
+// only seem to do not.
 func TestDownDependents(t *testing.T) {
 	t.Parallel()
 	database := backends[0].url(t, t.TempDir())

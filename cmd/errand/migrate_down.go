@@ -82,8 +82,8 @@ func (a *app) migrateDown(ctx context.Context, d *dburl.Database, mayLose bool) 
 	}{counts}, text)
 }
 
-// lookBeforeDrop reports whether there are tables of errand, and returns how many rows are lost with
-// them. A different migrate down may remove the tables meanwhile: then there are none.
+// lookBeforeDrop reports whether there are tables of errand, and returns how many rows are lost
+// with them. A different migrate down may remove the tables meanwhile: then there are none.
 func lookBeforeDrop(ctx context.Context, d *dburl.Database) (isThere bool, counts []rowCount, err error) {
 	if isThere, err = canDrop(ctx, d.DB, d); err == nil && isThere {
 		counts, err = checkDrop(ctx, d.DB, d)
@@ -129,8 +129,8 @@ func databaseName(ctx context.Context, d *dburl.Database) (name string, err erro
 }
 
 // drop removes the tables, in one transaction that keeps jobs from being enqueued and migrations
-// from being run meanwhile. It returns how many rows are lost, or false if the tables are gone since
-// canDrop.
+// from being run meanwhile. It returns how many rows are lost, or false if the tables are gone
+// since canDrop.
 func (a *app) drop(ctx context.Context, d *dburl.Database, mayLose bool) (isThere bool, counts []rowCount, err error) {
 	text, err := dropSQL(d.Scheme)
 	if err != nil {

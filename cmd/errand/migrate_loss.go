@@ -16,8 +16,8 @@ import (
 // maxCounted bounds how many rows of a table are counted.
 const maxCounted = 10_000
 
-// keptTables are the tables whose rows a person may miss, and which of their rows those are; "" means
-// all.
+// keptTables are the tables whose rows a person may miss, and which of their rows those are; ""
+// means all.
 var keptTables = []struct{ name, where string }{
 	{name: "jobs"}, {name: "jobs_archive"}, {name: "results"},
 	{name: "dedup", where: "WHERE until > clock_timestamp()"},

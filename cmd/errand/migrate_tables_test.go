@@ -58,7 +58,8 @@ func TestKnownTables(t *testing.T) {
 	}
 }
 
-// TestDownUnrecorded: without the record of the migrations, migrate down answers as migrate up does.
+// TestDownUnrecorded: without the record of the migrations, migrate down answers as migrate up
+// does.
 func TestDownUnrecorded(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {

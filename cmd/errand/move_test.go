@@ -153,8 +153,8 @@ func (c *broken) claim(t *testing.T, n int) []*queue.Job {
 	return jobs
 }
 
-// TestMoveBesideWorkers: while programs enqueue and work in both databases, a queue is moved by moves
-// that die. Each job runs once.
+// TestMoveBesideWorkers: while programs enqueue and work in both databases, a queue is moved by
+// moves that die. Each job runs once.
 func TestMoveBesideWorkers(t *testing.T) {
 	const jobs = 3000
 	from, to := newBroken(3), newBroken(4)

@@ -37,8 +37,8 @@ func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queue
 	return nil
 }
 
-// checkKinds is checkQueues for kinds. If there are more jobs than it has looked at, an older one may
-// have a kind: then it says so and returns no error.
+// checkKinds is checkQueues for kinds. If there are more jobs than it has looked at, an older one
+// may have a kind: then it says so and returns no error.
 func (a *app) checkKinds(ctx context.Context, d *dburl.Database, names []string, unseen bool) error {
 	if err := queue.CheckKinds(names); err != nil {
 		return err

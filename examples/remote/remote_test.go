@@ -51,8 +51,8 @@ func TestInterrupted(t *testing.T) {
 	inEachLanguage(t, testInterrupted)
 }
 
-// TestRefused: a worker whose outcome the gateway refuses logs that, and goes on working. The job runs
-// again.
+// TestRefused: a worker whose outcome the gateway refuses logs that, and goes on working. The job
+// runs again.
 func TestRefused(t *testing.T) {
 	inEachLanguage(t, testRefused)
 }

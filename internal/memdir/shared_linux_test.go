@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestShare: the directory exists until the last of several runs has left it, and then nothing of it
-// does.
+// TestShare: the directory exists until the last of several runs has left it, and then nothing of
+// it does.
 func TestShare(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shared")
 	first, err := share(dir)

@@ -6,8 +6,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// CancelRequest asks to cancel the jobs that have all that is set. At least one field besides Status
-// is set.
+// CancelRequest asks to cancel the jobs that have all that is set. At least one field besides
+// Status is set.
 type CancelRequest struct {
 	IDs    []int64      `json:"ids,omitempty"`
 	Queue  string       `json:"queue,omitempty"`

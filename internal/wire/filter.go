@@ -36,8 +36,8 @@ var Params = []Param{
 	number("limit", func(f *queue.Filter) *int { return &f.Limit }),
 }
 
-// FilterOf returns the filter of a URL's query. The error is a [*queue.InvalidError] with the name of
-// the parameter. A query that is not understood as a whole chooses nothing: without one of its
+// FilterOf returns the filter of a URL's query. The error is a [*queue.InvalidError] with the name
+// of the parameter. A query that is not understood as a whole chooses nothing: without one of its
 // parameters it would choose more jobs than are meant.
 func FilterOf(text string) (f queue.Filter, err error) {
 	query, err := url.ParseQuery(text)

@@ -116,7 +116,8 @@ type ExtendRequest struct {
 	Jobs  []Held        `json:"jobs"`
 }
 
-// ExtendAnswer names the jobs that the client no longer holds, and those that it is asked to cancel.
+// ExtendAnswer names the jobs that the client no longer holds, and those that it is asked to
+// cancel.
 type ExtendAnswer struct {
 	Lost  []Held `json:"lost"`
 	Asked []Held `json:"asked"`
@@ -310,8 +311,8 @@ func RecordOf(r queue.Record) Record {
 	return w
 }
 
-// SetUTC sets the times to UTC, but for the zero time. In its zone a time of the year 9999 may be of
-// 10000, which JSON cannot tell.
+// SetUTC sets the times to UTC, but for the zero time. In its zone a time of the year 9999 may be
+// of 10000, which JSON cannot tell.
 func SetUTC(times ...*time.Time) {
 	for _, at := range times {
 		if !at.IsZero() {

@@ -16,9 +16,9 @@ import (
 // attributes of those that come later in a collection.
 const sdkSeries = 1999
 
-// choose returns the queues that a gauge tells apart, of those that have a size now and of those that
-// it has known before: the largest first, most of them at most. It forgets the others, so that every
-// collection chooses the same ones. The queue [queue.OtherStats] is then one of the others.
+// choose returns the queues that a gauge tells apart, of those that have a size now and of those
+// that it has known before: the largest first, most of them at most. It forgets the others, so that
+// every collection chooses the same ones. The queue [queue.OtherStats] is then one of the others.
 func choose[T any](known map[string]T, sizes map[string]int64, most int) []string {
 	names := slices.Collect(maps.Keys(sizes))
 	for name := range known {

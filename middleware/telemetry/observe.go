@@ -115,8 +115,8 @@ type observer struct {
 	statuses []queue.Status             // those that were seen
 }
 
-// most returns how many queues are told apart: each one has at most a series for each status, and so
-// have the others together.
+// most returns how many queues are told apart: each one has at most a series for each status, and
+// so have the others together.
 func (o *observer) most() int { return sdkSeries/len(o.statuses) - 1 }
 
 // queueAttributes are the attributes of a queue's observations.

@@ -54,8 +54,8 @@ func IDs(t testing.TB, q queue.Inspector, ids ...int64) {
 	}
 }
 
-// Rare lists the jobs of the kind rare among those with IDs from the highest to the lowest: each whose
-// ID is a multiple of every.
+// Rare lists the jobs of the kind rare among those with IDs from the highest to the lowest: each
+// whose ID is a multiple of every.
 func Rare(t testing.TB, q queue.Inspector, highest, lowest, every int64) {
 	t.Helper()
 	var want []int64

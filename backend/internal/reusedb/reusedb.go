@@ -11,7 +11,8 @@ import (
 )
 
 // Pool holds the databases of a suite. D is how the suite's cases reach one. It has no backend that
-// they use: a backend keeps what it has learnt in an earlier case. A Pool is safe for concurrent use.
+// they use: a backend keeps what it has learnt in an earlier case. A Pool is safe for concurrent
+// use.
 type Pool[D any] struct {
 	// Open creates a database, which the suite closes at its end.
 	Open func() D
@@ -47,8 +48,8 @@ func (p *Pool[D]) Take(t *testing.T) (d D) {
 const longest = 16 << 20
 
 // isEmptied reports whether db is as it was, which it is not if a case has left a transaction open,
-// or many pages. VACUUM removes the dead rows: they slow claims and registrations down, and a worker
-// that registers slowly learns of a job later.
+// or many pages. VACUUM removes the dead rows: they slow claims and registrations down, and a
+// worker that registers slowly learns of a job later.
 func isEmptied(db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

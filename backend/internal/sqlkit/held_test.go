@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestByWorker: jobs are grouped by worker and sorted by id, a job of an earlier claim is stale, and
-// the caller's slice stays as it is.
+// TestByWorker: jobs are grouped by worker and sorted by id, a job of an earlier claim is stale,
+// and the caller's slice stays as it is.
 func TestByWorker(t *testing.T) {
 	job := func(worker string, id, fence int64) *queue.Job {
 		return &queue.Job{Worker: worker, ID: id, Fence: fence}

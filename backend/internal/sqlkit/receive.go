@@ -2,8 +2,8 @@ package sqlkit
 
 import "github.com/errandhq/errand/queue"
 
-// Fresh returns the jobs of the transfers whose sources are fresh, each source once. It removes them
-// from isFresh.
+// Fresh returns the jobs of the transfers whose sources are fresh, each source once. It removes
+// them from isFresh.
 func Fresh(transfers []queue.Transfer, isFresh map[string]bool) (jobs []*queue.Job) {
 	for _, t := range transfers {
 		if isFresh[t.Source] {

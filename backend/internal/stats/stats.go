@@ -25,8 +25,8 @@ type key struct {
 // NewSum returns an empty Sum.
 func NewSum(f queue.StatsFilter) *Sum { return &Sum{f, make(map[key]*queue.StatsRecord)} }
 
-// Add adds the statistics of a minute, queue and kind if the filter chooses them. It changes nothing
-// of them.
+// Add adds the statistics of a minute, queue and kind if the filter chooses them. It changes
+// nothing of them.
 func (s *Sum) Add(r queue.StatsRecord) {
 	f := s.filter
 	if f.Queue != "" && f.Queue != r.Queue || f.Kind != "" && f.Kind != r.Kind ||

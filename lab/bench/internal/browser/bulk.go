@@ -20,8 +20,8 @@ type Bulk struct {
 	Changed int        // jobs, as far as the dashboard has said
 }
 
-// NewBulk looks at the preview of an action, again each second while its jobs are being counted, and
-// types the number of jobs that it shows. path is relative to the dashboard's root.
+// NewBulk looks at the preview of an action, again each second while its jobs are being counted,
+// and types the number of jobs that it shows. path is relative to the dashboard's root.
 func NewBulk(ctx context.Context, root, path string) (*Bulk, error) {
 	b, err := newBrowser(root)
 	if err != nil {

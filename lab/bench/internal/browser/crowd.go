@@ -75,8 +75,8 @@ func (c *Crowd) Visits() []Visit {
 	return c.visits[:len(c.visits):len(c.visits)]
 }
 
-// Refresh is how long a session waits before it asks for another page, unless the page asks for more
-// or less.
+// Refresh is how long a session waits before it asks for another page, unless the page asks for
+// more or less.
 const Refresh = 3 * time.Second
 
 // session is one person with a browser.

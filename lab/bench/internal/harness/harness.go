@@ -95,8 +95,8 @@ func (h *Harness) RunAlone(ctx context.Context, system peer.System, spec child.S
 }
 
 // RunMetered is RunAlone, and reads the server's meters before and after. They also count the
-// little that the part does to prepare itself. Then it stops the others: processes that have helped.
-// What they have used counts as well.
+// little that the part does to prepare itself. Then it stops the others: processes that have
+// helped. What they have used counts as well.
 func (h *Harness) RunMetered(ctx context.Context, system peer.System, spec child.Spec, others ...*child.Process) (child.Result, Usage, error) {
 	before, err := h.Read(ctx, system)
 	if err != nil {

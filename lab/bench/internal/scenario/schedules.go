@@ -129,8 +129,8 @@ func measureSchedules(ctx context.Context, h *harness.Harness, system peer.Syste
 	return t.audit(ctx, h, before, after)
 }
 
-// awaitTicks waits a second, and then until every tick is fired and every job has run, but no longer
-// than ten seconds: a worker that was killed leaves jobs.
+// awaitTicks waits a second, and then until every tick is fired and every job has run, but no
+// longer than ten seconds: a worker that was killed leaves jobs.
 func awaitTicks(ctx context.Context, h *harness.Harness) error {
 	const left = `SELECT (SELECT count(*) FROM errand.schedules WHERE next_at <= now())
 		+ (SELECT count(*) FROM errand.jobs WHERE status IN ('pending', 'running'))`

@@ -47,8 +47,8 @@ func (p *Proxy) SetJudge(j Judge) {
 	p.judge = j
 }
 
-// Refuse refuses new connections from now on, as the machine of a dead process does. The connections
-// that there are end with those to the gateway.
+// Refuse refuses new connections from now on, as the machine of a dead process does. The
+// connections that there are end with those to the gateway.
 func (p *Proxy) Refuse() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,9 +37,9 @@ const (
 	connected = "connected"
 	// gatewayFrozen is how long a gateway is frozen: for longer than a lease.
 	gatewayFrozen = remoteLease + time.Second
-	// gatewayGivenUp is how long a worker may still wait for answers that it has asked a frozen gateway
-	// for: to a claim, and then to the heartbeat that a claim needs that has taken so long. The lease of
-	// its job has begun before both.
+	// gatewayGivenUp is how long a worker may still wait for answers that it has asked a frozen
+	// gateway for: to a claim, and then to the heartbeat that a claim needs that has taken so long.
+	// The lease of its job has begun before both.
 	gatewayGivenUp = peer.RemoteTimeout + remoteLease/3
 	// gatewayCalm is the time between a fault and the next one.
 	gatewayCalm = time.Second
@@ -159,8 +159,8 @@ func (f *fleet) close() {
 	}
 }
 
-// strikeAll kills both gateways, replaces one as a deploy does, and freezes the other. A client stays
-// with a gateway until that fails, so after the first fault each one strikes all clients.
+// strikeAll kills both gateways, replaces one as a deploy does, and freezes the other. A client
+// stays with a gateway until that fails, so after the first fault each one strikes all clients.
 func (f *fleet) strikeAll(ctx context.Context, first, second *site) error {
 	for _, strike := range []struct {
 		site *site

@@ -54,8 +54,8 @@ func (f *fleet) longestGap(starts []ledger.Entry, begun, ended time.Time) (gap t
 	return gap, name
 }
 
-// checkEnqueued compares what the enqueuer was told with the table: acknowledged jobs are there once,
-// refused ones are not, and of a call in doubt all are there once, or none.
+// checkEnqueued compares what the enqueuer was told with the table: acknowledged jobs are there
+// once, refused ones are not, and of a call in doubt all are there once, or none.
 func (f *fleet) checkEnqueued(ctx context.Context, book ledger.Book) error {
 	jobs, err := f.h.Peer.Jobs(ctx, "")
 	if err != nil {

@@ -33,7 +33,8 @@ func (f *fleet) cut() {
 	}
 }
 
-// judge lets a number of requests of a path pass, and then cuts the next one in the way that is next.
+// judge lets a number of requests of a path pass, and then cuts the next one in the way that is
+// next.
 func (c *gatewayCuts) judge(path string) wire.Fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,8 @@ func (f *fleet) checkIdle(ctx context.Context) error {
 	return scenario.Stop(alone)
 }
 
-// reportsSQL counts the reports that workers make about themselves, each in a transaction of its own.
+// reportsSQL counts the reports that workers make about themselves, each in a transaction of its
+// own.
 const reportsSQL = `SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables WHERE schemaname = 'errand' AND relname = 'workers'`
 
 // startAlone starts a worker on a database of its own.
