@@ -122,6 +122,32 @@ func TestChain(t *testing.T) {
 	}
 }
 
+// TestChainUnknown: a role that may not ask for what a session waits is told all the same which session
+// has locked the table.
+func TestChainUnknown(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.DSN(t)
+	db := openPQ(t, dsn)
+	prefix := roles(t, db)
+	q := backend(t, db, postgres.Options{})
+	report(t, q, idle)
+	id := enqueue(t, q, queue.Job{})
+	exec(t, db, `REVOKE EXECUTE ON FUNCTION pg_blocking_pids FROM PUBLIC`)
+	holder := begin(t, db)
+	exec(t, holder, `LOCK TABLE errand.jobs`)
+	time.Sleep(1100 * time.Millisecond)
+	observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
+	session := fmt.Sprintf("session %d", pidOf(t, holder))
+	a := explain(t, observer, ops.Question{ID: id})
+	wantReason(t, a, "table-locked")
+	if e := a.Reasons[0].Evidence; len(e) != 1 || !strings.HasPrefix(e[0], session) {
+		t.Errorf("Explain: got %q, want %s", e, session)
+	}
+	if c := examine(t, observer, ops.Options{})["waits"]; c.Level != ops.Fail || !strings.Contains(c.Value, session) {
+		t.Errorf("Doctor: found %+v, want %s", c, session)
+	}
+}
+
 // TestLockedTables: a lock on any table of errand's is named by Doctor, with its session, and by
 // Explain, which waits for none of them.
 func TestLockedTables(t *testing.T) {

@@ -62,7 +62,8 @@ func (b *Backend) callAll(ctx context.Context, function string, partitions []int
 			if err := b.load(ctx); err != nil {
 				return fill(results, rueidis.NewErrorResult(err))
 			}
-		} else if time.Now().After(end) || !sleep(ctx, pause) {
+		}
+		if time.Now().After(end) || !sleep(ctx, pause) {
 			return results
 		}
 		b.send(ctx, function, partitions, args, results, isRefused)
@@ -71,7 +72,8 @@ func (b *Backend) callAll(ctx context.Context, function string, partitions []int
 }
 
 const (
-	// patience is how long a call is repeated that a cluster refuses because a slot moves.
+	// patience is how long a call is repeated that a server refuses because its slot moves, or because
+	// it does not have the function.
 	patience     = 10 * time.Second
 	firstPause   = 5 * time.Millisecond
 	longestPause = 200 * time.Millisecond
@@ -126,13 +128,13 @@ func (b *Backend) do(ctx context.Context, commands []rueidis.Completed) []rueidi
 	return b.client.DoMulti(ctx, commands...)
 }
 
-// onEach calls a function on every partition, with the same arguments.
-func (b *Backend) onEach(ctx context.Context, function string, args ...string) ([]rueidis.RedisMessage, error) {
+// onEach calls a function on every partition, with the same arguments. It returns a result for each.
+func (b *Backend) onEach(ctx context.Context, function string, args ...string) []rueidis.RedisResult {
 	partitions, all := make([]int, len(b.tags)), make([][]string, len(b.tags))
 	for p := range b.tags {
 		partitions[p], all[p] = p, args
 	}
-	return messages(b.callAll(ctx, function, partitions, all))
+	return b.callAll(ctx, function, partitions, all)
 }
 
 // messages returns the answers, or the first error.

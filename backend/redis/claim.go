@@ -5,15 +5,17 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// Claim implements [queue.Consumer]. It looks at the partitions of each queue one by one until it
-// has enough. Of a queue with a Spread above 1, each claim begins at another partition. It passes
-// over partitions that do not answer, and returns their error if it has found no jobs.
+// Claim implements [queue.Consumer]. It claims from the partitions of each queue one by one until it
+// has enough. If there are several, it first asks all of them at once which have due jobs. Of a
+// queue with a Spread above 1, each claim begins at another partition. It passes over partitions
+// that do not answer, and returns their error if it has found no jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -23,19 +25,63 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	}
 	c := &claim{b: b, req: req, room: req.MaxBytes()}
 	from := int(b.looks.Add(1) % uint32(b.opts.Spread))
-	var err error
-	for _, name := range req.Queues {
-		for i := range b.opts.Spread {
-			if len(c.jobs) >= req.Limit || c.isFull || ctx.Err() != nil {
-				break
-			}
-			err = errors.Join(err, c.look(ctx, name, b.partition(name, (from+i)%b.opts.Spread)))
+	places, err := b.look(ctx, req, b.placesOf(req.Queues, from))
+	for _, at := range places {
+		if len(c.jobs) >= req.Limit || c.isFull || ctx.Err() != nil {
+			break
 		}
+		err = errors.Join(err, c.take(ctx, at))
 	}
-	if len(c.jobs) == 0 && err != nil {
+	if err = errors.Join(err, ctx.Err()); len(c.jobs) == 0 && err != nil {
 		return nil, setup(failed("claim", err))
 	}
 	return c.jobs, nil
+}
+
+// place is a partition of a queue.
+type place struct {
+	queue     string
+	partition int
+}
+
+// placesOf returns the partitions of the queues, those of each from that one on.
+func (b *Backend) placesOf(queues []string, from int) []place {
+	var all []place
+	for _, name := range queues {
+		for i := range b.opts.Spread {
+			all = append(all, place{name, b.partition(name, (from+i)%b.opts.Spread)})
+		}
+	}
+	return all
+}
+
+// lookTimeout is how long a claim waits for partitions that do not answer, while others may have
+// jobs.
+const lookTimeout = time.Second
+
+// look returns those of several places that have due jobs, or whose slots move, and the errors of
+// those that do not answer. One place is returned without asking.
+func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, places []place) (due []place, err error) {
+	if len(places) == 1 {
+		return places, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	partitions, args := make([]int, len(places)), make([][]string, len(places))
+	for i, at := range places {
+		partitions[i], args[i] = at.partition, append([]string{at.queue}, req.Kinds...)
+	}
+	for i, r := range b.callAll(ctx, "look", partitions, args) {
+		n, failed := r.AsInt64()
+		if isRefused(r) {
+			n, failed = 1, nil
+		}
+		if n == 1 {
+			due = append(due, places[i])
+		}
+		err = errors.Join(err, failed)
+	}
+	return due, err
 }
 
 // claim is a Claim under way.
@@ -49,13 +95,13 @@ type claim struct {
 	jobs   []*queue.Job
 }
 
-// look claims from one partition of a queue.
-func (c *claim) look(ctx context.Context, name string, p int) error {
+// take claims from one place.
+func (c *claim) take(ctx context.Context, at place) error {
 	args := append([]string{
-		name, c.req.Worker, micros(c.req.Lease), strconv.Itoa(c.req.Limit - len(c.jobs)), strconv.Itoa(c.room),
-		strconv.FormatInt(c.fence, 10), bit(slices.Contains(c.drawn, p)), bit(len(c.jobs) > 0),
+		at.queue, c.req.Worker, micros(c.req.Lease), strconv.Itoa(min(c.req.Limit-len(c.jobs), maxBatch)), strconv.Itoa(c.room),
+		strconv.FormatInt(c.fence, 10), bit(slices.Contains(c.drawn, at.partition)), bit(len(c.jobs) > 0),
 	}, c.req.Kinds...)
-	m, err := c.b.call(ctx, "claim", p, args...)
+	m, err := c.b.call(ctx, "claim", at.partition, args...)
 	if err != nil {
 		return err
 	}
@@ -74,25 +120,25 @@ func (c *claim) look(ctx context.Context, name string, p int) error {
 		return err
 	}
 	for i := range rows {
-		if err := c.add(name, p, &rows[i]); err != nil {
+		if err := c.add(at, &rows[i]); err != nil {
 			return err
 		}
 	}
 	if len(rows) > 0 {
-		c.drawn = append(c.drawn, p)
+		c.drawn = append(c.drawn, at.partition)
 	}
 	return nil
 }
 
 // add adds a claimed job.
-func (c *claim) add(name string, p int, row *rueidis.RedisMessage) error {
+func (c *claim) add(at place, row *rueidis.RedisMessage) error {
 	fields, err := row.ToArray()
 	if err != nil {
 		return err
 	}
 	in := &reader{fields: fields}
-	j := c.b.readClaimed(p, in)
-	j.Queue, j.Worker, j.Fence = name, c.req.Worker, c.fence
+	j := c.b.readClaimed(at.partition, in)
+	j.Queue, j.Worker, j.Fence = at.queue, c.req.Worker, c.fence
 	c.room -= sizeOf(&j)
 	c.jobs = append(c.jobs, &j)
 	return in.err

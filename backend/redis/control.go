@@ -197,10 +197,9 @@ func (b *Backend) cancels(worker string) string { return b.opts.Namespace + ":ca
 
 // ListenCancels implements [queue.Canceller].
 func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
-	b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.cancels(worker)).Build() }, func(text string) {
+	return b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.cancels(worker)).Build() }, func(text string) {
 		if id, err := strconv.ParseInt(text, 10, 64); err == nil {
 			hint(id)
 		}
 	}, func() { hint() })
-	return nil
 }

@@ -21,14 +21,16 @@ type calls struct {
 	indexes    [][]int // of the jobs of each call
 }
 
-// group divides n jobs by partition. Each call begins with first.
+// group divides n jobs by partition. Each call begins with first, and names at most maxBatch jobs.
 func (b *Backend) group(n int, first []string, idOf func(i int) int64, args func(i int) []string) calls {
 	var c calls
+	latest := make(map[int]int) // the last call of each partition
 	for i := range n {
 		p, seq := b.locate(idOf(i))
-		at := slices.Index(c.partitions, p)
-		if at < 0 {
+		at, ok := latest[p]
+		if !ok || len(c.indexes[at]) == maxBatch {
 			at = len(c.partitions)
+			latest[p] = at
 			c.partitions, c.args, c.indexes = append(c.partitions, p), append(c.args, slices.Clone(first)), append(c.indexes, nil)
 		}
 		c.args[at] = append(append(c.args[at], strconv.FormatInt(seq, 10)), args(i)...)
@@ -56,8 +58,25 @@ func (c calls) answers(results []rueidis.RedisResult, note func(i int, answer in
 	return missed, first
 }
 
-// Extend implements [queue.Consumer]. Jobs of partitions that answer are extended, also if it
-// returns an error for others.
+// partError is the error of an operation on n jobs that has failed for some of them: a
+// [*queue.PartialError] unless it has failed for all. It is nil if err is.
+func partError(operation string, n int, missed []int, jobOf func(i int) *queue.Job, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = failed(operation, err)
+	if len(missed) == n {
+		return err
+	}
+	e := &queue.PartialError{Err: err}
+	for _, i := range missed {
+		e.Jobs = append(e.Jobs, jobOf(i))
+	}
+	return e
+}
+
+// Extend implements [queue.Consumer]. If only some partitions answer, the error is a
+// [*queue.PartialError] with the jobs of the others, whose leases may be extended or not.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	if err := queue.CheckLease(lease); err != nil {
 		return nil, nil, err
@@ -74,7 +93,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 	c := b.group(len(jobs), []string{micros(lease)}, func(i int) int64 { return jobs[i].ID }, func(i int) []string {
 		return []string{strconv.FormatInt(jobs[i].Fence, 10), jobs[i].Worker}
 	})
-	_, err = c.answers(b.callAll(ctx, "extend", c.partitions, c.args), func(i int, answer int64) {
+	missed, err := c.answers(b.callAll(ctx, "extend", c.partitions, c.args), func(i int, answer int64) {
 		switch answer {
 		case 1:
 			lost = append(lost, jobs[i])
@@ -82,15 +101,13 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 			asked = append(asked, jobs[i])
 		}
 	})
-	if err != nil {
-		return nil, nil, failed("extend", err)
-	}
-	return lost, asked, nil
+	return lost, asked, partError("extend", len(jobs), missed, func(i int) *queue.Job { return jobs[i] }, err)
 }
 
 // Settle implements [queue.Consumer]. Outcomes of one partition are recorded as a whole or not at
-// all. If only some partitions answer, the error is a [*queue.LockedError] with the jobs of the
-// others, whose outcomes may be recorded or not. db must be nil.
+// all, if they are at most 50,000. If only some partitions answer, the error is a
+// [*queue.PartialError] with the jobs of the others, whose outcomes may be recorded or not. db must
+// be nil.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -115,22 +132,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 			lost = append(lost, outcomes[i].Job)
 		}
 	})
-	if err != nil && len(missed) == len(outcomes) {
-		return nil, failed("settle", err)
-	}
-	if err != nil {
-		return lost, notSettled(outcomes, missed, err)
-	}
-	return lost, nil
-}
-
-// notSettled is the error of a Settle that only some partitions have answered.
-func notSettled(outcomes []queue.Outcome, missed []int, err error) error {
-	e := &queue.LockedError{Err: failed("settle", err)}
-	for _, i := range missed {
-		e.Jobs = append(e.Jobs, outcomes[i].Job)
-	}
-	return e
+	return lost, partError("settle", len(outcomes), missed, func(i int) *queue.Job { return outcomes[i].Job }, err)
 }
 
 // outcomeArgs returns the arguments of lua/settle.lua for an outcome, without the seq.
@@ -159,7 +161,8 @@ func historyLen(text string) int {
 }
 
 // Reclaim implements [queue.Reclaimer]. It asks all partitions at once for expired leases, and
-// reclaims in those that have some.
+// reclaims in those that have some. It passes over partitions that fail, and returns their error
+// beside the jobs of the others.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, &queue.InvalidError{Field: "Limit", Problem: fmt.Sprintf("%d: at least 1", limit)}
@@ -167,25 +170,32 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err := ctx.Err(); err != nil {
 		return nil, failed("reclaim", err)
 	}
-	counts, err := b.onEach(ctx, "expired")
-	if err != nil {
-		return nil, failed("reclaim", err)
+	var errs error
+	for p, r := range b.onEach(ctx, "expired") {
+		n, err := r.AsInt64()
+		if err == nil && n > 0 && len(jobs) < limit {
+			var some []*queue.Job
+			some, err = b.reclaim(ctx, p, limit-len(jobs))
+			jobs = append(jobs, some...)
+		}
+		errs = errors.Join(errs, err)
 	}
-	for p := range counts {
-		if n, err := counts[p].AsInt64(); err != nil || n == 0 || len(jobs) == limit {
-			continue
-		}
-		m, err := b.call(ctx, "reclaim", p, strconv.Itoa(limit-len(jobs)))
-		if err != nil {
-			return jobs, nil // they are reclaimed; the next call meets the error
-		}
-		rows, err := b.records(p, &m)
-		if err != nil {
-			return jobs, failed("reclaim", err)
-		}
-		for i := range rows {
-			jobs = append(jobs, &rows[i].Job)
-		}
+	if errs != nil {
+		return jobs, failed("reclaim", errs)
 	}
 	return jobs, nil
+}
+
+// reclaim reclaims at most limit jobs of one partition.
+func (b *Backend) reclaim(ctx context.Context, p, limit int) ([]*queue.Job, error) {
+	m, err := b.call(ctx, "reclaim", p, strconv.Itoa(min(limit, maxBatch)))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := b.records(p, &m)
+	jobs := make([]*queue.Job, len(rows))
+	for i := range rows {
+		jobs[i] = &rows[i].Job
+	}
+	return jobs, err
 }

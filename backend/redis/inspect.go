@@ -221,7 +221,7 @@ func (b *Backend) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("backlog", err)
 	}
-	answers, err := b.onEach(ctx, "backlogs")
+	answers, err := messages(b.onEach(ctx, "backlogs"))
 	if err != nil {
 		return nil, failed("backlog", err)
 	}

@@ -61,6 +61,5 @@ func (b *Backend) PausedKinds(ctx context.Context) ([]string, error) {
 
 // ListenPauses implements [queue.Pauser].
 func (b *Backend) ListenPauses(ctx context.Context, changed func()) error {
-	b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.pauses()).Build() }, func(string) { changed() }, changed)
-	return nil
+	return b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.pauses()).Build() }, func(string) { changed() }, changed)
 }

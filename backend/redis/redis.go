@@ -214,13 +214,7 @@ func (b *Backend) checkNamespace(ctx context.Context) error {
 	for _, fixed := range []struct{ field, want string }{
 		{"format", format}, {"partitions", strconv.Itoa(b.opts.Partitions)}, {"spread", strconv.Itoa(b.opts.Spread)},
 	} {
-		results := b.client.DoMulti(ctx,
-			b.client.B().Hsetnx().Key(key).Field(fixed.field).Value(fixed.want).Build(),
-			b.client.B().Hget().Key(key).Field(fixed.field).Build())
-		if err := results[0].Error(); err != nil {
-			return failed("check", err)
-		}
-		got, err := results[1].ToString()
+		got, err := b.fix(ctx, key, fixed.field, fixed.want)
 		if err != nil {
 			return failed("check", err)
 		}
@@ -229,6 +223,22 @@ func (b *Backend) checkNamespace(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// fix returns what is stored in a field, and stores want if it is nothing. It does not write
+// otherwise: a server at maxmemory refuses that, and has workers that start to make room.
+func (b *Backend) fix(ctx context.Context, key, field, want string) (got string, err error) {
+	get := func() (string, error) {
+		return b.client.Do(ctx, b.client.B().Hget().Key(key).Field(field).Build()).ToString()
+	}
+	got, err = get()
+	if !rueidis.IsRedisNil(err) {
+		return got, err
+	}
+	if err := b.client.Do(ctx, b.client.B().Hsetnx().Key(key).Field(field).Value(want).Build()).Error(); err != nil {
+		return "", err
+	}
+	return get()
 }
 
 // mismatch is the error for a namespace that is kept with other options.

@@ -1,24 +1,29 @@
 package redis
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Prune implements [queue.Pruner]. A call removes at most 500 jobs of each status from each
-// partition.
+// partition. It returns the errors of partitions that fail beside what it has removed from the
+// others.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, failed("prune", err)
 	}
 	keep := b.opts.Retention
-	answers, err := b.onEach(ctx, "prune", micros(max(keep.Completed, 0)), micros(max(keep.Dead, 0)))
-	if err != nil {
-		return 0, false, failed("prune", err)
-	}
-	for p := range answers {
-		pair, err := answers[p].AsIntSlice()
+	var errs error
+	for _, r := range b.onEach(ctx, "prune", micros(max(keep.Completed, 0)), micros(max(keep.Dead, 0))) {
+		pair, err := r.AsIntSlice()
 		if err != nil {
-			return removed, more, failed("prune", err)
+			errs = errors.Join(errs, err)
+			continue
 		}
 		removed, more = removed+int(pair[0]), more || pair[1] == 1
+	}
+	if errs != nil {
+		return removed, more, failed("prune", errs)
 	}
 	return removed, more, nil
 }

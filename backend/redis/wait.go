@@ -2,6 +2,8 @@ package redis
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,10 +17,8 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	}
 	var partitions []int
 	var args [][]string
-	for _, name := range queues {
-		for i := range b.opts.Spread {
-			partitions, args = append(partitions, b.partition(name, i)), append(args, []string{name})
-		}
+	for _, at := range b.placesOf(queues, 0) {
+		partitions, args = append(partitions, at.partition), append(args, []string{at.queue})
 	}
 	answers, err := messages(b.callAll(ctx, "sleep", partitions, args))
 	if err != nil {
@@ -41,36 +41,49 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 const reconnect = 100 * time.Millisecond
 
 // Listen implements [queue.Waiter]. It has a subscription for each partition of the queues, on
-// connections that the client shares among all of them.
+// connections that the client shares among all of them. Its error is that of a user who may not
+// subscribe.
 func (b *Backend) Listen(ctx context.Context, _ string, queues []string, wake func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var all sync.WaitGroup
-	for _, name := range queues {
-		for i := range b.opts.Spread {
-			channel := b.tags[b.partition(name, i)] + "wake:" + name
-			all.Go(func() {
-				b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() }, func(string) { wake() }, wake)
-			})
-		}
+	for _, at := range b.placesOf(queues, 0) {
+		channel := b.tags[at.partition] + "wake:" + at.queue
+		all.Go(func() {
+			if err := b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() }, func(string) { wake() }, wake); err != nil {
+				cancel(err)
+			}
+		})
 	}
 	all.Wait()
+	if err := context.Cause(ctx); isForbidden(err) {
+		return err
+	}
 	return nil
 }
 
 // subscribe calls receive with each message of a subscription, and connected whenever the server has
 // confirmed it, until ctx ends. It subscribes again when the connection breaks, or when the slot of
-// its channel has moved.
-func (b *Backend) subscribe(ctx context.Context, command func() rueidis.Completed, receive func(text string), connected func()) {
+// its channel has moved. It returns an error if the user may not subscribe.
+func (b *Backend) subscribe(ctx context.Context, command func() rueidis.Completed, receive func(text string), connected func()) error {
 	confirmed := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
 		if s.Kind == "subscribe" || s.Kind == "ssubscribe" {
 			connected()
 		}
 	})
 	for ctx.Err() == nil {
-		// Its error says only that the connection is broken, which the next calls of others report.
-		_ = b.client.Receive(confirmed, command(), func(m rueidis.PubSubMessage) { receive(m.Message) })
-		select {
-		case <-ctx.Done():
-		case <-time.After(reconnect):
+		// Any other error says only that the connection is broken, which the next calls of others report.
+		err := b.client.Receive(confirmed, command(), func(m rueidis.PubSubMessage) { receive(m.Message) })
+		if isForbidden(err) {
+			return failed("subscribe", err)
 		}
+		sleep(ctx, reconnect)
 	}
+	return nil
+}
+
+// isForbidden reports whether the server has refused a call because of the user's rights.
+func isForbidden(err error) bool {
+	e, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && strings.HasPrefix(e.Error(), "NOPERM")
 }

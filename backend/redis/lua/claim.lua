@@ -155,6 +155,27 @@ local function claim(keys, args)
   return { q.fence, q.full and 1 or 0, q.jobs }
 end
 
+-- hasAny reports whether one of the kinds has a member in its sorted set. Without kinds it asks those
+-- of a set.
+local function hasAny(c, kinds, set, keyOfKind, queue)
+  for _, kind in ipairs(#kinds > 0 and kinds or redis.call('SMEMBERS', c.base .. set .. queue)) do
+    if redis.call('EXISTS', keyOfKind(c, queue, kind)) == 1 then return true end
+  end
+  return false
+end
+
+-- look answers with 1 if a claim may find jobs, and else with 0. Arguments: queue, and the kinds, or
+-- none for all.
+local function look(keys, args)
+  local c, queue, kinds = open(keys), args[1], { unpack(args, 2) }
+  local isDue = redis.call('ZCOUNT', c.base .. 'delayed:' .. queue, '-inf', c.now) > 0
+    or hasAny(c, kinds, 'kinds:', dueKey, queue) or hasAny(c, kinds, 'firsts:', readyKey, queue)
+  return isDue and 1 or 0
+end
+
+redis.register_function {
+  function_name = 'errand_look_VERSION', callback = look, flags = { 'no-writes' },
+}
 redis.register_function {
   function_name = 'errand_claim_VERSION', callback = claim, flags = { 'allow-oom' },
 }

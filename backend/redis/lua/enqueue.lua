@@ -43,8 +43,9 @@ end
 -- takeKey makes room for a job whose key a live job has. It returns nil if the new job is to be
 -- written beside it, or else the answer.
 local function takeKey(c, r, seq, args, i)
-  if args[i + 11] ~= '1' then return { seq, 1 } end
   local old = load(c, seq)
+  if not old then return nil end -- see forget
+  if args[i + 11] ~= '1' then return { seq, 1 } end
   unlink(c, old)
   if old.status == 'running' then
     old.key = nil

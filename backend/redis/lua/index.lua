@@ -94,3 +94,12 @@ local function remove(c, r)
   unlink(c, r)
   redis.call('UNLINK', c.base .. 'j:' .. r.seq)
 end
+
+-- forget removes the places of a job whose hash is lost: the master that had it died while the slot
+-- moved. One such job must not stop the others.
+local function forget(c, seq)
+  for _, set in ipairs { 'live', 'lease', 'in:completed', 'end:completed', 'in:dead', 'end:dead',
+    'in:cancelled', 'end:cancelled' } do
+    redis.call('ZREM', c.base .. set, seq)
+  end
+end

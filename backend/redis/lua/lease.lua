@@ -47,8 +47,12 @@ local function reclaim(keys, args)
   local expired = redis.call('ZRANGEBYSCORE', c.base .. 'lease', '-inf', c.now, 'LIMIT', 0, args[1])
   for _, seq in ipairs(expired) do
     local r = load(c, seq)
-    expire(c, r)
-    jobs[#jobs + 1] = row(r)
+    if r then
+      expire(c, r)
+      jobs[#jobs + 1] = row(r)
+    else
+      forget(c, seq)
+    end
   end
   finish(c)
   return jobs

@@ -1,7 +1,10 @@
 -- pruneStatus deletes jobs that ended with a status so long ago, at most STEP. It returns how many.
 local function pruneStatus(c, status, retention)
   local old = redis.call('ZRANGEBYSCORE', c.base .. 'end:' .. status, '-inf', c.now - retention, 'LIMIT', 0, STEP)
-  for _, seq in ipairs(old) do remove(c, load(c, seq)) end
+  for _, seq in ipairs(old) do
+    local r = load(c, seq)
+    if r then remove(c, r) else forget(c, seq) end
+  end
   return #old
 end
 
