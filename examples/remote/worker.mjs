@@ -66,11 +66,11 @@ async function work() {
 
 // run runs the handler of a job, extends the lease meanwhile, and settles the job.
 async function run(job) {
+  if (!Number.isSafeInteger(job.id)) throw new Error("this gateway's IDs need 64 bits");
   const proof = { id: job.id, fence: job.fence, worker }; // that this worker holds the job
   const { attempt } = job;
   const ended = new AbortController();
-  let outcome;
-  let until = performance.now() + lease * 1000;
+  let outcome, until = performance.now() + lease * 1000;
   const done = handle(job.payload, ended.signal).then(
     (output) => (outcome ??= { action: "done", output }),
     (err) => (outcome ??= { action: "retry", attempt, error: String(err), stack: err.stack }),
