@@ -14,3 +14,9 @@ func Hold(ctx context.Context, b *Backend, id int64) error {
 
 // SetDurable changes Options.Durable.
 func (b *Backend) SetDurable(replicas int) { b.opts.Durable = replicas }
+
+// NamespaceOf returns the namespace of b.
+func NamespaceOf(b *Backend) string { return b.opts.Namespace }
+
+// FirstOf returns the first partition of a queue.
+func FirstOf(b *Backend, queue string) int { return b.firstOf(queue) }
