@@ -11,7 +11,8 @@ import (
 // first waits for none, and has to end first.
 type chain []locker
 
-// chain returns what the transaction waits for, before the transaction itself.
+// chain returns what the transaction waits for, before the transaction itself. If that cannot be
+// found out, it is the transaction alone. The error is ctx's.
 func (s *server) chain(ctx context.Context, last locker) (c chain, err error) {
 	if last.pid != 0 { // a prepared transaction waits for nothing
 		err = s.rows(ctx, "blockers", func(r *sql.Rows) error {
@@ -21,8 +22,11 @@ func (s *server) chain(ctx context.Context, last locker) (c chain, err error) {
 			return err
 		}, last.pid)
 	}
+	if err != nil {
+		c = nil
+	}
 	last.isWaiting = len(c) > 0
-	return append(c, last), err
+	return append(c, last), ctx.Err()
 }
 
 // evidence says in a line each what the transactions do.
