@@ -11,17 +11,19 @@ import (
 )
 
 // FuzzAgainstRobfig compares the times with those of github.com/robfig/cron/v3, in UTC: there
-// clocks do not change. What only one of the two can read is one of a few kinds.
+// clocks do not change. What only one of the two can read is one of a few kinds. Ours takes
+// any white space between words and around them, so robfig reads the words with one space.
 func FuzzAgainstRobfig(f *testing.F) {
 	for _, text := range []string{
 		"* * * * *", "*/15 9-17 * * 1-5", "0 0 1,15 * 3", "30 4 */2 jan-mar sun", "5/20 ? ? * ?", "@every 90s",
 		"@every 1h30m", "@weekly", "0 0 29 2 *", "0 0 31 2 *", "1-5/2,7 0-23/6 31 4-6 0", "0 12 * * 7", "60 * * * *",
+		" 5  4 * *\t* ", "@every  1s",
 	} {
 		f.Add(text, int64(1_700_000_000))
 	}
 	f.Fuzz(func(t *testing.T, text string, from int64) {
 		ours, err := cron.Parse(text)
-		theirs, theirErr := robfig.ParseStandard(text)
+		theirs, theirErr := robfig.ParseStandard(strings.Join(strings.Fields(text), " "))
 		switch {
 		case err != nil && theirErr == nil:
 			if !isRefused(text, err) {
@@ -29,7 +31,7 @@ func FuzzAgainstRobfig(f *testing.F) {
 			}
 			return
 		case err == nil && theirErr != nil:
-			if !strings.Contains(text, "7") && strings.TrimSpace(text) == text {
+			if !strings.Contains(text, "7") {
 				t.Fatalf("Parse(%q): no error, but robfig has %v", text, theirErr)
 			}
 			return
