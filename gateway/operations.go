@@ -321,6 +321,10 @@ func (q *request) settle() (any, error) {
 		answer.Locked = heldOf(locked.Jobs)
 		err = nil
 	}
+	if partial, ok := errors.AsType[*queue.PartialError](err); ok {
+		answer.Locked = heldOf(partial.Jobs)
+		err = nil
+	}
 	if err != nil {
 		return nil, err
 	}

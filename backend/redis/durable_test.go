@@ -133,6 +133,22 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestNewAtMaxmemory: workers may start at maxmemory, because they make room.
+func TestNewAtMaxmemory(t *testing.T) {
+	_, client := startWith(t, nil)
+	name := redis.NamespaceOf(open(t, client, redis.Options{}))
+	if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := redis.New(t.Context(), client, redis.Options{Namespace: name})
+	if err != nil {
+		t.Fatalf("New at maxmemory: %v", err)
+	}
+	if err := b.Enqueue(t.Context(), nil, newJobs(1)...); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("Enqueue at maxmemory: got error %v, want OOM", err)
+	}
+}
+
 // TestDurable: Enqueue knows when too few replicas have a job.
 func TestDurable(t *testing.T) {
 	client := redistest.OpenCluster(t)

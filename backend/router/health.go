@@ -96,7 +96,9 @@ func isFailure(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
-	for _, is := range []bool{isA[*queue.InvalidError](err), isA[*queue.LockedError](err), isA[*queue.SlowError](err)} {
+	for _, is := range []bool{
+		isA[*queue.InvalidError](err), isA[*queue.LockedError](err), isA[*queue.SlowError](err), isA[*queue.PartialError](err),
+	} {
 		if is {
 			return false
 		}

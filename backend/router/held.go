@@ -26,9 +26,8 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 	atOnce(parts, func(p *part[*queue.Job]) {
 		l, a, err := p.Extend(ctx, lease, p.own...)
 		p.health.note(ctx, err)
-		if err != nil {
-			failed.add(err, p.jobs)
-			return
+		if jobs := p.failedJobs(err); len(jobs) > 0 {
+			failed.add(err, jobs)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -54,7 +53,7 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 	var mu sync.Mutex
 	atOnce(parts, func(p *part[queue.Outcome]) {
 		l, err := settle(ctx, db, p, len(parts)-1)
-		if jobs := p.unsettled(err); len(jobs) > 0 {
+		if jobs := p.failedJobs(err); len(jobs) > 0 {
 			failed.add(err, jobs)
 		}
 		mu.Lock()
@@ -91,13 +90,16 @@ func settle(ctx context.Context, db queue.DB, p *part[queue.Outcome], others int
 	return lost, err
 }
 
-// unsettled returns the caller's jobs that are not settled after err.
-func (p *part[T]) unsettled(err error) []*queue.Job {
+// failedJobs returns the caller's jobs for which an operation has failed with err.
+func (p *part[T]) failedJobs(err error) []*queue.Job {
 	if err == nil {
 		return nil
 	}
 	if l, ok := errors.AsType[*queue.LockedError](err); ok {
 		return p.callers(l.Jobs)
+	}
+	if partial, ok := errors.AsType[*queue.PartialError](err); ok {
+		return p.callers(partial.Jobs)
 	}
 	return p.jobs
 }

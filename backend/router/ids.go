@@ -111,6 +111,7 @@ type failures struct {
 	jobs []*queue.Job // that the errors concern
 
 	whole  bool                 // an error concerns the call, not a backend
+	within bool                 // a backend has failed for some of its jobs only
 	locked []*queue.LockedError // the errors that are no more than that
 }
 
@@ -124,6 +125,7 @@ func (f *failures) add(err error, jobs []*queue.Job) {
 	if l, ok := errors.AsType[*queue.LockedError](err); ok {
 		f.locked = append(f.locked, l)
 	}
+	f.within = f.within || isA[*queue.PartialError](err)
 	f.errs, f.jobs = append(f.errs, err), append(f.jobs, jobs...)
 }
 
@@ -134,7 +136,7 @@ func (f *failures) err(operation string, isOnly bool) error {
 		return nil
 	case len(f.locked) == len(f.errs):
 		return &queue.LockedError{Jobs: f.jobs, Err: errors.Join(f.errs...)}
-	case isOnly || f.whole:
+	case f.whole || isOnly && !f.within:
 		return errors.Join(f.errs...)
 	}
 	return &queue.PartialError{Jobs: f.jobs, Err: fmt.Errorf("router: %s: %w", operation, errors.Join(f.errs...))}

@@ -249,3 +249,39 @@ func testListenFails(t *testing.T) {
 		t.Error("Listen for a backend that cannot wake: no error")
 	}
 }
+
+// within is a backend of which a part has failed: Extend and Settle fail for the first job.
+type within struct{ queue.Queue }
+
+func (w *within) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
+	lost, asked, err = w.Queue.Extend(ctx, lease, jobs[1:]...)
+	return lost, asked, errors.Join(err, &queue.PartialError{Jobs: jobs[:1], Err: errDown})
+}
+
+func (w *within) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
+	lost, err = w.Queue.Settle(ctx, db, outcomes[1:]...)
+	return lost, errors.Join(err, &queue.PartialError{Jobs: []*queue.Job{outcomes[0].Job}, Err: errDown})
+}
+
+// TestPartialWithin: a backend that has failed for some of its jobs has done the others.
+func TestPartialWithin(t *testing.T) {
+	for name, routes := range map[string]router.Routes{
+		"one":   {"*": &within{memory.New(memory.Options{})}},
+		"other": {"*": memory.New(memory.Options{}), "clicks": &within{memory.New(memory.Options{})}},
+	} {
+		q := route(t, routes, router.Options{})
+		enqueue(t, q, nil, job("clicks", 1), job("clicks", 2), job("clicks", 3))
+		held := claim(t, q, 10, "clicks")
+		held[1].Fence++ // it is lost
+		lost, _, err := q.Extend(t.Context(), time.Minute, held...)
+		wantPartial(t, name+": Extend", err, held[0])
+		if !slices.Equal(lost, held[1:2]) {
+			t.Errorf("%s: Extend: lost %v, want the second job", name, lost)
+		}
+		lost, err = q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1]}, queue.Outcome{Job: held[2]})
+		wantPartial(t, name+": Settle", err, held[0])
+		if !slices.Equal(lost, held[1:2]) {
+			t.Errorf("%s: Settle: lost %v, want the second job", name, lost)
+		}
+	}
+}

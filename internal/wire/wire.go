@@ -145,7 +145,8 @@ type SettleRequest struct {
 }
 
 // SettleAnswer names the jobs that the client no longer held, and those whose outcomes are not
-// recorded because a transaction has locked them: the client sends these once more.
+// recorded because a transaction has locked them, or because a part of the backend has failed: the
+// client sends these once more.
 type SettleAnswer struct {
 	Lost   []Held `json:"lost"`
 	Locked []Held `json:"locked,omitempty"`
