@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -263,13 +264,14 @@ func (w *within) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outc
 	return lost, errors.Join(err, &queue.PartialError{Jobs: []*queue.Job{outcomes[0].Job}, Err: errDown})
 }
 
-// TestPartialWithin: a backend that has failed for some of its jobs has done the others.
+// TestPartialWithin: a backend that has failed for some of its jobs has done the others, and works.
 func TestPartialWithin(t *testing.T) {
 	for name, routes := range map[string]router.Routes{
 		"one":   {"*": &within{memory.New(memory.Options{})}},
 		"other": {"*": memory.New(memory.Options{}), "clicks": &within{memory.New(memory.Options{})}},
 	} {
-		q := route(t, routes, router.Options{})
+		var log strings.Builder
+		q := route(t, routes, router.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		enqueue(t, q, nil, job("clicks", 1), job("clicks", 2), job("clicks", 3))
 		held := claim(t, q, 10, "clicks")
 		held[1].Fence++ // it is lost
@@ -282,6 +284,9 @@ func TestPartialWithin(t *testing.T) {
 		wantPartial(t, name+": Settle", err, held[0])
 		if !slices.Equal(lost, held[1:2]) {
 			t.Errorf("%s: Settle: lost %v, want the second job", name, lost)
+		}
+		if log.Len() > 0 {
+			t.Errorf("%s: logged %s", name, log.String())
 		}
 	}
 }
