@@ -226,7 +226,7 @@ type Reclaimer interface {
 }
 
 // DeathTeller is a backend that is no [Reclaimer] to its workers, because it reclaims jobs by
-// itself.
+// itself, or one that stands for several, of which some are no Reclaimer.
 type DeathTeller interface {
 	// Deaths returns the jobs of the queues that the backend has reclaimed in their last attempt, as
 	// Reclaim does, and that no earlier call has returned. A worker with an OnDead calls it about

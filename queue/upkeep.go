@@ -24,7 +24,6 @@ const (
 func (r *run) reclaimLoop(ctx context.Context) {
 	reclaimer, ok := As[Reclaimer](r.Backend)
 	if !ok {
-		r.deathsLoop(ctx)
 		return
 	}
 	log := r.watchCalls("reclaim")

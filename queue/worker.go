@@ -348,7 +348,10 @@ func (r *run) run(ctx context.Context) error {
 	upkeep.Go(func() { r.listen(listening) })
 	upkeep.Go(func() {
 		defer close(r.deaths)
+		var telling sync.WaitGroup
+		telling.Go(func() { r.deathsLoop(ctx) })
 		r.reclaimLoop(ctx)
+		telling.Wait()
 	})
 	upkeep.Go(func() { r.announceLoop(announcing, settling) })
 	upkeep.Go(func() { r.pruneLoop(ctx) })

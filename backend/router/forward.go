@@ -3,6 +3,8 @@ package router
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -19,8 +21,9 @@ import (
 //     there when it has arrived. A crash in between sends it again, and the backend leaves out what
 //     it has received before ([queue.Receiver]).
 //   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent again
-//     for years, after at most longestResend; one that the backend refuses is dead in the outbox.
-//   - Test: TestForward, TestForwardCrashes, TestForwardKilled.
+//     for about a year, after at most longestResend; one that the backend refuses is dead in the
+//     outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
+//   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder.
 
 const (
 	// forwards is how many jobs of the outbox a worker sends at once.
@@ -31,6 +34,9 @@ const (
 	longestResend  = 30 * time.Second
 	// sendTimeout bounds a call whose answer never arrives.
 	sendTimeout = 10 * time.Second
+	// sendBytes is how many bytes of payloads and headers a call has, so that it ends in time on a
+	// slow network. A longer job has a call of its own.
+	sendBytes = 1 << 20
 	// sweepInterval is how often jobs that have arrived are deleted from the outbox.
 	sweepInterval = time.Second
 	maxSwept      = 1000
@@ -61,19 +67,22 @@ type forwarder struct {
 func newForwarder(q *Queue) *forwarder {
 	f := &forwarder{router: q}
 	for _, t := range q.targets {
-		f.senders = append(f.senders, &sender{target: t})
+		f.senders = append(f.senders, &sender{target: t, turn: make(chan struct{}, 1)})
 	}
 	return f
 }
 
 // HandleJob implements [queue.Handler] for a job of the outbox.
 func (f *forwarder) HandleJob(ctx context.Context, out *queue.Job) error {
-	transfer, err := transferOf(out)
+	transfer, number, err := transferOf(out)
 	if err != nil {
 		return queue.Discard(err)
 	}
-	t := f.router.route(transfer.Job.Queue)
-	err = f.senders[t.number].send(ctx, &letter{Transfer: transfer, place: out.ID, answered: make(chan error, 1)})
+	if 0 <= number && number < int64(len(f.senders)) {
+		err = f.senders[number].send(ctx, &letter{Transfer: transfer, place: out.ID, answered: make(chan error, 1)})
+	} else {
+		err = fmt.Errorf("router: backend %d is none of this program, whose Routes are older, or have lost it", number)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -90,10 +99,10 @@ type letter struct {
 	answered chan error // gets the answer
 }
 
-// sender sends letters to one backend, one batch after the other: all that have come meanwhile.
+// sender sends letters to one backend, one batch after the other: those that have come meanwhile.
 type sender struct {
 	*target
-	turn    sync.Mutex // held by the caller that sends
+	turn    chan struct{} // full while a caller sends
 	mu      sync.Mutex
 	waiting []*letter
 }
@@ -101,12 +110,22 @@ type sender struct {
 // send sends a letter, with others that have come meanwhile, and returns the answer to it.
 func (s *sender) send(ctx context.Context, l *letter) error {
 	s.add(l)
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	for {
+		select {
+		case err := <-l.answered: // by this call or by another one
+			return err
+		case s.turn <- struct{}{}:
+			s.sendNext(ctx)
+		}
+	}
+}
+
+// sendNext sends the next batch, if letters wait, and ends the turn.
+func (s *sender) sendNext(ctx context.Context) {
+	defer func() { <-s.turn }()
 	if batch := s.take(); len(batch) > 0 {
 		s.deliver(ctx, batch)
 	}
-	return <-l.answered // by this call or by the one before
 }
 
 func (s *sender) add(l *letter) {
@@ -115,28 +134,43 @@ func (s *sender) add(l *letter) {
 	s.waiting = append(s.waiting, l)
 }
 
-// take returns the letters that wait, in the order of the outbox.
-func (s *sender) take() []*letter {
+// take returns the first letters that wait, in the order of the outbox: at most sendBytes, or one.
+func (s *sender) take() (batch []*letter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	batch := s.waiting
-	s.waiting = nil
-	slices.SortFunc(batch, func(a, b *letter) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(s.waiting, func(a, b *letter) int { return cmp.Compare(a.place, b.place) })
+	n, bytes := 0, 0
+	for n < len(s.waiting) && (n == 0 || bytes+sizeOf(s.waiting[n].Job) <= sendBytes) {
+		bytes += sizeOf(s.waiting[n].Job)
+		n++
+	}
+	batch, s.waiting = s.waiting[:n:n], s.waiting[n:]
 	return batch
 }
 
-// deliver sends a batch. If the backend refuses it, it sends each letter alone, so that one that is
-// not to be had does not stop the others.
+// errNotSent is the answer to letters that the backend was not asked to receive.
+var errNotSent = errors.New("router: not sent, because the backend has just failed")
+
+// deliver sends a batch, and answers each letter, also if the backend panics. If the backend refuses
+// the batch, it sends each letter alone, so that one that is refused does not stop the others.
 func (s *sender) deliver(ctx context.Context, batch []*letter) {
-	err := s.receive(ctx, batch)
-	if isA[*queue.InvalidError](err) && len(batch) > 1 {
+	err := errNotSent
+	defer func() {
 		for _, l := range batch {
-			l.answered <- s.receive(ctx, []*letter{l})
+			l.answered <- err
 		}
+	}()
+	if s.health.isLeftOut() {
 		return
 	}
-	for _, l := range batch {
-		l.answered <- err
+	err = s.receive(ctx, batch)
+	if !isA[*queue.InvalidError](err) || len(batch) == 1 {
+		return
+	}
+	for len(batch) > 0 {
+		one := batch[:1]
+		batch, err = batch[1:], errNotSent
+		s.deliver(ctx, one)
 	}
 }
 

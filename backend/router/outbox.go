@@ -25,7 +25,8 @@ const (
 
 // address is what a job of the outbox says of the job that it stands for, besides what both have.
 type address struct {
-	Source      string            `json:"source"` // drawn at random
+	Source      string            `json:"source"`  // drawn at random
+	Backend     int64             `json:"backend"` // the number of the one that has the queue
 	Queue       string            `json:"queue"`
 	Priority    int32             `json:"priority,omitempty"`
 	ScheduledAt time.Time         `json:"scheduled_at,omitzero"`
@@ -45,7 +46,7 @@ func (t *target) outboxJob(job *queue.Job) (*queue.Job, error) {
 		return nil, invalid("DB", "queue %q is not in this database, and its backend (%T) receives no jobs from an outbox: pass nil", job.Queue, t.Queue)
 	}
 	text, err := json.Marshal(address{
-		Source: rand.Text(), Queue: job.Queue, Priority: job.Priority, ScheduledAt: job.ScheduledAt, Delay: job.Delay,
+		Source: rand.Text(), Backend: t.number, Queue: job.Queue, Priority: job.Priority, ScheduledAt: job.ScheduledAt, Delay: job.Delay,
 		MaxAttempts: job.MaxAttempts, Key: job.Key, OnDuplicate: job.OnDuplicate, MaxDelay: job.MaxDelay,
 		Group: job.Group, Ordered: job.Ordered, Cost: job.Cost,
 	})
@@ -65,27 +66,33 @@ func (t *target) outboxJob(job *queue.Job) (*queue.Job, error) {
 }
 
 // orderOf returns the group of the outbox in which the job is forwarded in order, or "" if its order
-// follows from its due time. Of jobs that replace each other the last one must arrive last.
+// follows from its due time. Of jobs that replace each other the last one must arrive last. Lines of
+// different queues do not wait for each other: their backends may differ.
 func orderOf(job *queue.Job) string {
+	line := ""
 	switch {
 	case job.Ordered:
-		return job.Group
+		line = "group\x00" + job.Queue + "\x00" + job.Group
 	case job.OnDuplicate == queue.Replace:
-		sum := sha256.Sum256([]byte(job.Queue + "\x00" + job.Key))
-		return "key " + hex.EncodeToString(sum[:16])
+		line = "key\x00" + job.Queue + "\x00" + job.Key
+	default:
+		return ""
 	}
-	return ""
+	sum := sha256.Sum256([]byte(line))
+	return "line " + hex.EncodeToString(sum[:16])
 }
 
-// transferOf returns the job that a job of the outbox stands for.
-func transferOf(out *queue.Job) (queue.Transfer, error) {
+// transferOf returns the job that a job of the outbox stands for, and the number of its backend: the
+// one that had the queue for the program that enqueued it. Programs with other routes send it there
+// as well, or it would be received twice after a crash, or wait where nobody looks for it.
+func transferOf(out *queue.Job) (t queue.Transfer, backend int64, err error) {
 	var a address
 	text, ok := out.Headers[outboxHeader]
 	if !ok {
-		return queue.Transfer{}, fmt.Errorf("router: no header %q", outboxHeader)
+		return t, 0, fmt.Errorf("router: no header %q", outboxHeader)
 	}
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		return queue.Transfer{}, fmt.Errorf("router: header %q: %w", outboxHeader, err)
+		return t, 0, fmt.Errorf("router: header %q: %w", outboxHeader, err)
 	}
 	job := &queue.Job{
 		Queue: a.Queue, Kind: out.Kind, Payload: out.Payload, Priority: a.Priority, MaxAttempts: a.MaxAttempts,
@@ -100,5 +107,5 @@ func transferOf(out *queue.Job) (queue.Transfer, error) {
 	} else {
 		job.Headers = nil
 	}
-	return queue.Transfer{Source: a.Source, Job: job}, nil
+	return queue.Transfer{Source: a.Source, Job: job}, a.Backend, nil
 }

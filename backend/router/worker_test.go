@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -97,4 +98,42 @@ func (q two) completed(t *testing.T, f *faulty) (n int64) {
 		}
 	}
 	return n
+}
+
+// teller is a backend that reclaims jobs by itself, and tells of one that is dead.
+type teller struct {
+	queue.Queue
+	dead chan *queue.Job
+}
+
+func (b *teller) Deaths(context.Context, []string) (jobs []*queue.Job, err error) {
+	select {
+	case j := <-b.dead:
+		return []*queue.Job{j}, nil
+	default:
+		return nil, nil
+	}
+}
+
+// TestDeaths: a worker's OnDead is called for what a backend has reclaimed that reclaims by itself,
+// although the home leaves that to its workers.
+func TestDeaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := &teller{newFaulty(), make(chan *queue.Job, 1)}
+		q := route(t, router.Routes{"*": newFaulty(), "clicks": other}, router.Options{Logger: quiet})
+		crashed := job("clicks", 1)
+		crashed.ID, crashed.Attempt, crashed.MaxAttempts = 7, 1, 1
+		other.dead <- crashed
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var dead []int64
+		err := queue.Worker{
+			Backend: q, Queues: []string{"clicks"}, Logger: quiet,
+			Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }),
+			OnDead:  func(_ context.Context, j *queue.Job, _ error) { dead = append(dead, j.ID) },
+		}.Run(ctx)
+		if err != nil || len(dead) != 1 || dead[0] != idSpan+7 {
+			t.Errorf("OnDead: called for %v, error %v; want job %d", dead, err, idSpan+7)
+		}
+	})
 }

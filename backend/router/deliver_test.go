@@ -1,0 +1,149 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/queue"
+)
+
+// commit enqueues jobs in a transaction of a home in memory.
+func commit(t *testing.T, home *memory.Queue, q queue.Enqueuer, jobs ...*queue.Job) {
+	t.Helper()
+	tx, err := home.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, q, tx, jobs...)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forwardFor runs Upkeep for d.
+func forwardFor(t *testing.T, q *router.Queue, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	if err := q.Upkeep(ctx, quiet); err != nil {
+		t.Error(err)
+	}
+}
+
+// slow is a backend behind a network that carries two megabytes a second.
+type slow struct{ *memory.Queue }
+
+func (s *slow) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+	bytes := 0
+	for _, x := range transfers {
+		bytes += len(x.Job.Payload)
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(time.Duration(bytes) * time.Second / (2 << 20)):
+	}
+	return s.Queue.Receive(ctx, transfers...)
+}
+
+// TestForwardSlow: jobs of a megabyte arrive over a slow network, although all that a worker sends at
+// once would take longer than a call may.
+func TestForwardSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 40
+		home, target := memory.New(memory.Options{}), &slow{memory.New(memory.Options{})}
+		q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: quiet})
+		for i := range jobs {
+			large := job("clicks", i)
+			large.Payload = fmt.Appendf(nil, `%q`, strings.Repeat("x", 1<<20-10))
+			commit(t, home, q, large)
+		}
+		forwardFor(t, q, time.Minute)
+		if n := len(pending(t, target, "clicks")); n != jobs {
+			t.Errorf("jobs that have arrived in a minute: got %d, want %d", n, jobs)
+		}
+	})
+}
+
+// TestForwardOlder: a program with older routes sends a job to the backend that the newer one meant,
+// or leaves it in the outbox if it does not have that backend.
+func TestForwardOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		home, one, two := memory.New(memory.Options{}), memory.New(memory.Options{}), memory.New(memory.Options{})
+		older := route(t, router.Routes{"*": home, "clicks": one}, router.Options{Logger: quiet})
+		newer := route(t, router.Routes{"*": home, "clicks": one, "views": one, "mails": two},
+			router.Options{Logger: quiet, Order: []queue.Queue{home, one, two}})
+		commit(t, home, newer, job("views", 1), job("mails", 2))
+		forwardFor(t, older, time.Minute)
+		if n := len(pending(t, one, "views")); n != 1 {
+			t.Errorf("jobs in the backend that both have: got %d, want 1", n)
+		}
+		if n, left := len(pending(t, home, "mails")), len(pending(t, home, router.Outbox)); n != 0 || left != 1 {
+			t.Errorf("jobs for a backend that it does not have: %d at home and %d in the outbox, want 0 and 1", n, left)
+		}
+		forwardFor(t, newer, time.Minute)
+		if n := len(pending(t, two, "mails")); n != 1 {
+			t.Errorf("after the newer program: %d jobs have arrived, want 1", n)
+		}
+	})
+}
+
+// TestForwardBesideHanging: while a backend hangs, jobs for another one arrive, also those of lines
+// with the same name.
+func TestForwardBesideHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 1000
+		home, hanging, works := memory.New(memory.Options{}), newFaulty(), memory.New(memory.Options{})
+		hanging.hangs.Store(true)
+		q := route(t, router.Routes{"*": home, "clicks": hanging, "mails": works},
+			router.Options{Logger: quiet, Order: []queue.Queue{home, hanging, works}})
+		first := job("clicks", 0)
+		first.Group, first.Ordered = "ada", true
+		commit(t, home, q, first)
+		for i := range jobs {
+			large := job("clicks", i)
+			large.Payload = fmt.Appendf(nil, `%q`, strings.Repeat("x", 100<<10))
+			commit(t, home, q, large)
+		}
+		ordered := job("mails", 0)
+		ordered.Group, ordered.Ordered = "ada", true
+		commit(t, home, q, job("mails", 1), ordered)
+		forwardFor(t, q, time.Minute)
+		if n := len(pending(t, works, "mails")); n != 2 {
+			t.Errorf("jobs of the backend that works: %d have arrived in a minute, want 2", n)
+		}
+	})
+}
+
+// panics is a backend whose first Receive takes long, and whose second one panics.
+type panics struct {
+	*memory.Queue
+	calls int
+}
+
+func (p *panics) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+	switch p.calls++; p.calls {
+	case 1:
+		time.Sleep(time.Second)
+	case 2:
+		panic("driver")
+	}
+	return p.Queue.Receive(ctx, transfers...)
+}
+
+// TestForwardPanics: after a backend has panicked, all jobs of the call are sent again.
+func TestForwardPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		home, target := memory.New(memory.Options{}), &panics{Queue: memory.New(memory.Options{})}
+		q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: quiet})
+		commit(t, home, q, job("clicks", 0), job("clicks", 1), job("clicks", 2))
+		forwardFor(t, q, 10*time.Minute)
+		wantNumbers(t, pending(t, target, "clicks"), 3)
+	})
+}
