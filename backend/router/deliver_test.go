@@ -3,6 +3,8 @@ package router_test
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,6 +119,87 @@ func TestForwardBesideHanging(t *testing.T) {
 		forwardFor(t, q, time.Minute)
 		if n := len(pending(t, works, "mails")); n != 2 {
 			t.Errorf("jobs of the backend that works: %d have arrived in a minute, want 2", n)
+		}
+	})
+}
+
+// storedAddresses are headers of jobs in the outbox as programs of other versions have written them,
+// and the jobs that arrive.
+var storedAddresses = map[string]queue.Job{
+	`{"source":"S","backend":1,"queue":"clicks","priority":-3,"delay_ns":7000,"max_attempts":9,"key":"key",` +
+		`"on_duplicate":"replace","max_delay_ns":8000}`: {
+		Priority: -3, Delay: 7000, MaxAttempts: 9, Key: "key", OnDuplicate: queue.Replace, MaxDelay: 8000,
+	},
+	`{"source":"S","backend":1,"queue":"clicks","scheduled_at":"2020-02-03T04:05:06Z","group":"group","ordered":true,"cost":4}`: {
+		ScheduledAt: time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC), Group: "group", Ordered: true, Cost: 4,
+	},
+}
+
+// TestForwardStored: a job that an earlier version has written to the outbox arrives as it was, and
+// once, and this version writes the same.
+func TestForwardStored(t *testing.T) {
+	for address, want := range storedAddresses {
+		want.Queue, want.Kind, want.Payload = "clicks", "k", []byte("1")
+		synctest.Test(t, func(t *testing.T) { testForwardStored(t, address, want) })
+	}
+}
+
+func testForwardStored(t *testing.T, address string, want queue.Job) {
+	home, target := memory.New(memory.Options{}), &kept{Queue: memory.New(memory.Options{})}
+	q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: quiet})
+	for range 2 {
+		enqueue(t, home, nil, &queue.Job{
+			Queue: router.Outbox, Kind: "k", Payload: []byte("1"), Headers: map[string]string{router.Outbox: address},
+		})
+	}
+	forwardFor(t, q, time.Minute)
+	if len(target.jobs) != 1 {
+		t.Fatalf("jobs that have arrived: got %d, want 1", len(target.jobs))
+	}
+	got := target.jobs[0]
+	got.CreatedAt = time.Time{}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("a job that has arrived:\n got %+v\nwant %+v", got, want)
+	}
+	commit(t, home, q, &want)
+	written := pending(t, home, router.Outbox)[0].Headers[router.Outbox]
+	written = regexp.MustCompile(`^{"source":"[A-Z2-7]+"`).ReplaceAllString(written, `{"source":"S"`)
+	if written != address {
+		t.Errorf("what this version writes:\n got %s\nwant %s", written, address)
+	}
+}
+
+// kept is a backend that keeps the jobs that it has received first.
+type kept struct {
+	*memory.Queue
+	jobs []queue.Job
+}
+
+func (k *kept) Receive(ctx context.Context, transfers ...queue.Transfer) (n int, err error) {
+	jobs := make([]queue.Job, len(transfers))
+	for i, x := range transfers {
+		jobs[i] = *x.Job
+	}
+	if n, err = k.Queue.Receive(ctx, transfers...); n > 0 {
+		k.jobs = append(k.jobs, jobs[:n]...)
+	}
+	return n, err
+}
+
+// TestForwardNowhere: a job of the outbox whose backend is the home, which has no outbox for itself,
+// does not arrive there.
+func TestForwardNowhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		home := memory.New(memory.Options{})
+		q := route(t, router.Routes{"*": home, "clicks": memory.New(memory.Options{})}, router.Options{Logger: quiet})
+		for _, number := range []string{"0", "-1", "2"} {
+			enqueue(t, home, nil, &queue.Job{Queue: router.Outbox, Kind: "k", MaxAttempts: 100, Headers: map[string]string{
+				router.Outbox: `{"source":"` + number + `","backend":` + number + `,"queue":"clicks"}`,
+			}})
+		}
+		forwardFor(t, q, time.Minute)
+		if arrived, left := len(pending(t, home, "clicks")), len(pending(t, home, router.Outbox)); arrived != 0 || left != 3 {
+			t.Errorf("got %d jobs at home and %d in the outbox, want 0 and 3", arrived, left)
 		}
 	})
 }

@@ -78,7 +78,7 @@ func (f *forwarder) HandleJob(ctx context.Context, out *queue.Job) error {
 	if err != nil {
 		return queue.Discard(err)
 	}
-	if 0 <= number && number < int64(len(f.senders)) {
+	if 0 < number && number < int64(len(f.senders)) {
 		err = f.senders[number].send(ctx, &letter{Transfer: transfer, place: out.ID, answered: make(chan error, 1)})
 	} else {
 		err = fmt.Errorf("router: backend %d is none of this program, whose Routes are older, or have lost it", number)

@@ -212,3 +212,16 @@ func TestMoveBesideWorkers(t *testing.T) {
 		t.Error("no job was moved")
 	}
 }
+
+// TestSourceOf: the new database knows a job by the same name whatever version of errand moves it: a
+// move that was interrupted may go on after an upgrade.
+func TestSourceOf(t *testing.T) {
+	m := &mover{name: "clicks"}
+	created := time.UnixMicro(1_790_000_000_123_456)
+	for _, at := range []time.Time{created, created.UTC(), created.In(time.FixedZone("east", 7200)).Add(999)} {
+		got := m.sourceOf(queue.Record{Job: queue.Job{ID: 42, Queue: m.transit(), Kind: "click", CreatedAt: at}})
+		if want := "move f0e267b59fc499a5d49b1dea94be03bf"; got != want {
+			t.Errorf("created at %v: got %q, want %q", at, got, want)
+		}
+	}
+}
