@@ -91,13 +91,13 @@ func (s *Server) meet(ctx context.Context, nodes []rueidis.Client) error {
 // awaitReady waits until each node serves, and knows all replicas, which have caught up.
 func awaitReady(ctx context.Context, nodes []rueidis.Client, masters int) error {
 	return poll(ctx, "the cluster to be ready", func() bool {
-		for i, c := range nodes {
+		for _, c := range nodes {
 			info, err1 := do(ctx, c, "CLUSTER", "INFO")
 			known, err2 := do(ctx, c, "CLUSTER", "NODES")
 			link, err3 := do(ctx, c, "INFO", "replication")
 			if errors.Join(err1, err2, err3) != nil || !strings.Contains(info, "cluster_state:ok") ||
 				strings.Count(known, " slave ")+strings.Count(known, ",slave ") != len(nodes)-masters ||
-				i >= masters && !strings.Contains(link, "master_link_status:up") {
+				strings.Contains(link, "role:slave") && !strings.Contains(link, "master_link_status:up") {
 				return false
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -18,7 +17,7 @@ func Move(ctx context.Context, client rueidis.Client, slot int) error {
 	if err != nil {
 		return fmt.Errorf("redistest: move slot %d: %w", slot, err)
 	}
-	if err := move(ctx, nodes[from.addr], nodes[to.addr], from, to, slot); err != nil {
+	if err := move(ctx, nodes[from.Addr], nodes[to.Addr], from, to, slot); err != nil {
 		return fmt.Errorf("redistest: move slot %d: %w", slot, err)
 	}
 	return nil
@@ -27,17 +26,11 @@ func Move(ctx context.Context, client rueidis.Client, slot int) error {
 // MasterOf returns the address of the master that has a slot.
 func MasterOf(ctx context.Context, client rueidis.Client, slot int) (addr string, err error) {
 	from, _, err := ends(ctx, client.Nodes(), slot)
-	return from.addr, err
-}
-
-// master is a node that has slots.
-type master struct {
-	id, addr string
-	hasSlot  bool
+	return from.Addr, err
 }
 
 // ends returns the master that has a slot, and the next one.
-func ends(ctx context.Context, nodes map[string]rueidis.Client, slot int) (from, to master, err error) {
+func ends(ctx context.Context, nodes map[string]rueidis.Client, slot int) (from, to Node, err error) {
 	var text string
 	for _, c := range nodes {
 		if text, err = do(ctx, c, "CLUSTER", "NODES"); err == nil {
@@ -47,50 +40,25 @@ func ends(ctx context.Context, nodes map[string]rueidis.Client, slot int) (from,
 	if err != nil {
 		return from, to, err
 	}
-	var masters []master
-	for line := range strings.Lines(text) {
-		if m, ok := parseMaster(line, slot); ok {
-			masters = append(masters, m)
-		}
-	}
+	masters := Masters(parseNodes(text))
 	for i, m := range masters {
-		if m.hasSlot {
+		if m.hasSlot(slot) {
 			return m, masters[(i+1)%len(masters)], nil
 		}
 	}
 	return from, to, fmt.Errorf("no master has it")
 }
 
-// parseMaster reads a line of CLUSTER NODES: id, address, flags, and from the ninth field on slots.
-func parseMaster(line string, slot int) (m master, ok bool) {
-	f := strings.Fields(line)
-	if len(f) < 8 || !strings.Contains(f[2], "master") || strings.Contains(f[2], "fail") {
-		return m, false
-	}
-	m.id = f[0]
-	m.addr, _, _ = strings.Cut(f[1], "@")
-	for _, span := range f[8:] {
-		first, last, isRange := strings.Cut(span, "-")
-		if !isRange {
-			last = first
-		}
-		low, err1 := strconv.Atoi(first)
-		high, err2 := strconv.Atoi(last)
-		m.hasSlot = m.hasSlot || err1 == nil && err2 == nil && low <= slot && slot <= high
-	}
-	return m, true
-}
-
 // move moves a slot's keys, some hundred at once.
-func move(ctx context.Context, source, target rueidis.Client, from, to master, number int) error {
+func move(ctx context.Context, source, target rueidis.Client, from, to Node, number int) error {
 	slot := strconv.Itoa(number)
-	if _, err := do(ctx, target, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id); err != nil {
+	if _, err := do(ctx, target, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID); err != nil {
 		return err
 	}
-	if _, err := do(ctx, source, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id); err != nil {
+	if _, err := do(ctx, source, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.ID); err != nil {
 		return err
 	}
-	host, port, err := net.SplitHostPort(to.addr)
+	host, port, err := net.SplitHostPort(to.Addr)
 	if err != nil {
 		return err
 	}
@@ -107,7 +75,7 @@ func move(ctx context.Context, source, target rueidis.Client, from, to master, n
 		}
 	}
 	for _, c := range []rueidis.Client{target, source} {
-		if _, err := do(ctx, c, "CLUSTER", "SETSLOT", slot, "NODE", to.id); err != nil {
+		if _, err := do(ctx, c, "CLUSTER", "SETSLOT", slot, "NODE", to.ID); err != nil {
 			return err
 		}
 	}

@@ -9,10 +9,17 @@ import (
 )
 
 // process is a server; there are none here.
-type process struct{ addr, bus string }
+type process struct {
+	addr, bus string
+	isFrozen  bool
+}
 
 func start(context.Context, string, []string) (*process, error) { return nil, ErrNoServer }
 
 func (p *process) client() (rueidis.Client, error) { return nil, ErrNoServer }
 
 func (p *process) stop() error { return nil }
+
+func (p *process) freeze(context.Context) error { return ErrNoServer }
+
+func (p *process) thaw() error { return ErrNoServer }

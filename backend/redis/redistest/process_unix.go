@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,6 +49,9 @@ const stopTimeout = 30 * time.Second
 type process struct {
 	addr string
 	bus  string // the port on which the nodes of a cluster talk
+
+	pid      int  // of the server itself; 0 before the first freeze
+	isFrozen bool // by freeze
 
 	log   *os.File // open, so that it can be read after the directory has been removed
 	stdin io.Closer
@@ -141,6 +146,29 @@ func (p *process) said() string {
 // client returns a client of this node alone.
 func (p *process) client() (rueidis.Client, error) {
 	return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.addr}, DisableCache: true, ForceSingleClient: true})
+}
+
+// freeze stops the server as SIGSTOP does.
+func (p *process) freeze(ctx context.Context) error {
+	if p.pid == 0 {
+		info, err := p.ask(ctx, "INFO", "server")
+		if err != nil {
+			return fmt.Errorf("redistest: %w", err)
+		}
+		_, after, _ := strings.Cut(info, "process_id:")
+		id, _, _ := strings.Cut(after, "\r\n")
+		if p.pid, err = strconv.Atoi(id); err != nil {
+			return fmt.Errorf("redistest: the server's process ID: %w", err)
+		}
+	}
+	p.isFrozen = true
+	return syscall.Kill(p.pid, syscall.SIGSTOP)
+}
+
+// thaw lets the server go on.
+func (p *process) thaw() error {
+	p.isFrozen = false
+	return syscall.Kill(p.pid, syscall.SIGCONT)
 }
 
 // stop ends the server and waits until it has ended.

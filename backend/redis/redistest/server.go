@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -40,10 +41,12 @@ func (o Options) args() []string {
 
 // Server is a Redis that belongs to this process: one node, or a cluster.
 type Server struct {
-	// Addrs are the nodes' addresses, "host:port": of a cluster the masters' first.
+	// Addrs are the nodes' addresses, "host:port": of a new cluster the masters' first. Kill removes
+	// one, and AddReplica adds one.
 	Addrs []string
 
-	nodes []*process
+	nodes  []*process
+	launch func(ctx context.Context) (*process, error) // starts another node
 }
 
 // Client returns a client of the server, which the caller closes.
@@ -67,12 +70,13 @@ func (s *Server) Close() error {
 
 // Kill ends the node with that address at once, as kill -9 does, and removes its data.
 func (s *Server) Kill(addr string) error {
-	for _, n := range s.nodes {
-		if n.addr == addr {
-			return n.stop()
-		}
+	p, err := s.node(addr)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("redistest: there is no node %s", addr)
+	s.nodes = slices.DeleteFunc(s.nodes, func(n *process) bool { return n == p })
+	s.Addrs = slices.DeleteFunc(s.Addrs, func(a string) bool { return a == addr })
+	return p.stop()
 }
 
 // ErrNoServer is the error where there is no redis-server to start.
@@ -102,9 +106,9 @@ func launch(ctx context.Context, n int, o Options, more ...string) (*Server, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s := &Server{}
+	s := &Server{launch: func(ctx context.Context) (*process, error) { return start(ctx, program, append(o.args(), more...)) }}
 	for range n {
-		p, err := start(ctx, program, append(o.args(), more...))
+		p, err := s.launch(ctx)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}

@@ -15,7 +15,8 @@ type Spec struct {
 	Part   string `json:"part"` // a name of [parts]
 	System string `json:"system"`
 	DSN    string `json:"dsn"`
-	Redis  string `json:"redis"`
+
+	Redis []string `json:"redis,omitempty"` // host:port of each node
 
 	Gateway string `json:"gateway,omitempty"` // URL of the gateway that it uses instead of DSN; for errand-remote
 

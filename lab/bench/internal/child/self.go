@@ -29,6 +29,7 @@ var parts = map[string]func(ctx context.Context, s *self) (Figures, error){
 	"fleet":     withPeer(fleet),
 	"latency":   withPeer(latency),
 	"singles":   withPeer(singles),
+	"takes":     withPeer(takes),
 	"transact":  withPeer(transact),
 	"work":      work,
 }

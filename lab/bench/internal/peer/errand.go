@@ -95,6 +95,19 @@ func (e *errand) Work(ctx context.Context, handle func(int)) error {
 	return workers.Wait()
 }
 
+// Take implements [Taker].
+func (e *errand) Take(ctx context.Context) (bool, error) {
+	jobs, err := e.queue.Claim(ctx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "bench"})
+	if err != nil || len(jobs) == 0 {
+		return false, err
+	}
+	lost, err := e.queue.Settle(ctx, nil, queue.Outcome{Job: jobs[0]})
+	if err == nil && len(lost) > 0 {
+		err = errors.New("the job is lost")
+	}
+	return true, err
+}
+
 // consumer returns the backend. It times the claims if the Config asks for that.
 func (e *errand) consumer() queue.Consumer {
 	if e.config.OnClaim == nil {

@@ -50,11 +50,18 @@ type Holder interface {
 	EnqueueAndHold(ctx context.Context, number int, hold time.Duration) error
 }
 
+// Taker is a peer whose jobs can be claimed and settled one by one, without a worker.
+type Taker interface {
+	// Take claims one job and settles it as completed, in two calls. It returns false if there is
+	// none.
+	Take(ctx context.Context) (bool, error)
+}
+
 // Config is what a process needs to use a system.
 type Config struct {
 	System      string
 	DSN         string
-	Redis       string                   // host:port
+	Redis       []string                 // host:port of each node
 	Node        string                   // the folder of [PrepareNode]
 	Gateway     string                   // URL of a gateway, for errand-remote; "" means that it uses the DSN
 	Workers     int                      // how many workers of errand's Work is; 0 means one
@@ -69,8 +76,9 @@ type Server int
 const (
 	None Server = iota
 	Postgres
-	Redis
-	SQLite // a file
+	Redis        // one node
+	RedisCluster // three masters, each with a replica
+	SQLite       // a file
 )
 
 // System is a row of the tables: a job queue in one variant.
@@ -94,12 +102,16 @@ type System struct {
 var Systems = []System{
 	{Name: "errand", Family: "errand", About: "pgx/v5/stdlib, defaults; Concurrency 100 in drains", Server: Postgres, Keeps: true, open: openErrand},
 	{Name: "errand-pq", Family: "errand", About: "the same by lib/pq", Server: Postgres, Keeps: true, open: openErrandPQ},
-	{Name: "errand-delete", Family: "errand", About: "the same with Retention.Completed below 0: what is done is not kept", Server: Postgres, open: openErrandDelete},
+	{Name: "errand-delete", Family: "errand", About: "errand with Retention.Completed below 0: what is done is not kept; Concurrency 100 in drains", Server: Postgres, open: openErrandDelete},
 	{Name: "errand-remote", Family: "errand", About: "backend/remote, defaults, over HTTP/1.1 to a gateway in a process of its own, which has errand's settings", Server: Postgres, Keeps: true, open: openErrandRemote},
 	{Name: "floor", Family: "floor", About: "hand-written SQL on two connections, 1,000 rows a statement, no handler", Server: Postgres, Keeps: true, open: openFloor},
 	{Name: "river-best", Family: "river", About: "River 0.51, riverpgxv5, its benchmark's settings: MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms", Server: Postgres, Keeps: true, open: openRiverBest},
 	{Name: "river-default", Family: "river", About: "River 0.51, riverpgxv5, defaults; MaxWorkers 100", Server: Postgres, Keeps: true, Share: 0.05, open: openRiverDefault},
 	{Name: "asynq", Family: "asynq", About: "asynq 0.26, Concurrency 100, a Redis that writes nothing to disk", Server: Redis, Keeps: true, Share: 0.3, open: openAsynq},
+	{Name: "asynq-best", Family: "asynq", About: "asynq 0.26, 4 servers of Concurrency 25 in its process, TaskCheckInterval 1 ms", Server: Redis, Keeps: true, open: openAsynqBest},
+	{Name: "asynq-cluster", Family: "asynq", About: "asynq-best on the cluster", Server: RedisCluster, Keeps: true, Share: 0.5, open: openAsynqBest},
+	{Name: "errand-redis", Family: "errand", About: "backend/redis on one node, Retention.Completed below 0: completed jobs are deleted, as asynq does by default; Concurrency 100 in drains", Server: Redis, open: openErrandRedis},
+	{Name: "errand-redis-cluster", Family: "errand", About: "errand-redis on the cluster, Spread 8", Server: RedisCluster, open: openErrandRedisCluster},
 	{Name: "graphile-best", Family: "graphile", About: "graphile-worker 0.17, its benchmark's settings: concurrentJobs 24, localQueue 500, batched completion; 2 processes", Server: Postgres, Node: true, Workers: 2, open: openGraphile},
 	{Name: "graphile-default", Family: "graphile", About: "graphile-worker 0.17, defaults: concurrentJobs 1", Server: Postgres, Node: true, Share: 0.05, open: openGraphile},
 	{Name: "errand-sqlite", Family: "errand", About: "backend/sqlite, defaults; Concurrency 100 in drains", Server: SQLite, Keeps: true, open: openErrandSQLite},

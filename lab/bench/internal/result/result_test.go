@@ -109,6 +109,7 @@ func TestTargetNamesCases(t *testing.T) {
 		want   string
 	}{
 		{Target{Of: at("300/s", "errand"), Metric: P50, Most: true, Factor: 2}, "errand 300/s p50 ≤ 2 ms"},
+		{Target{Of: at("drain", "errand"), Metric: Throughput, Factor: 40_000}, "errand drain throughput ≥ 40000 jobs/s"},
 		{Target{Of: at("pinned", "errand"), Over: &Place{"free", "errand"}, Metric: Throughput, Factor: 1 / 1.2}, "errand pinned throughput ≥ 0.833 × free"},
 		{Target{Of: at("16 idle", "errand"), Over: &Place{"16 idle", "river"}, Metric: Throughput, Factor: 3.5}, "errand 16 idle throughput ≥ 3.5 × river"},
 		{Target{Of: at("a", "errand"), Over: &Place{"b", "river"}, Metric: Throughput, Factor: 1}, "errand a throughput ≥ 1 × river b"},

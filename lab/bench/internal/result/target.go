@@ -72,5 +72,10 @@ func (p Place) String() string {
 	return p.System + " " + p.Case
 }
 
-// number returns f with three digits.
-func number(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }
+// number returns f with three digits, or all digits before the point.
+func number(f float64) string {
+	if f >= 1000 {
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
+}

@@ -27,10 +27,15 @@ var enqueues = Scenario{
 }
 
 func measureEnqueue(ctx context.Context, h *harness.Harness, system peer.System, _ string) ([]result.Figure, error) {
+	return measureBatches(ctx, h, system, enqueueJobs)
+}
+
+// measureBatches measures how fast so many jobs are enqueued, at scale 1.
+func measureBatches(ctx context.Context, h *harness.Harness, system peer.System, jobs int) ([]result.Figure, error) {
 	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	jobs := h.Jobs(enqueueJobs)
+	jobs = h.Jobs(jobs)
 	r, u, err := h.RunMetered(ctx, system, child.Spec{Part: "enqueue", Jobs: jobs, Batch: harness.Batch})
 	if err != nil {
 		return nil, err

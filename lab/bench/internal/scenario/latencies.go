@@ -36,10 +36,15 @@ func measureLatency(ctx context.Context, h *harness.Harness, system peer.System,
 	if _, err := fmt.Sscanf(name, "%d/s", &rate); err != nil {
 		return nil, err
 	}
+	return measureWakeUp(ctx, h, system, rate, latencyTime)
+}
+
+// measureWakeUp measures how long jobs take to their handlers at a rate, for a while.
+func measureWakeUp(ctx context.Context, h *harness.Harness, system peer.System, rate int, lasts time.Duration) ([]result.Figure, error) {
 	if err := h.Fresh(ctx, system); err != nil {
 		return nil, err
 	}
-	spec := child.Spec{Part: "latency", Rate: rate, Duration: h.Duration(latencyTime)}
+	spec := child.Spec{Part: "latency", Rate: rate, Duration: h.Duration(lasts)}
 	r, u, err := h.RunMetered(ctx, system, spec)
 	if err != nil {
 		return nil, err

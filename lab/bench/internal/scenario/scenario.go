@@ -32,7 +32,7 @@ type Scenario struct {
 
 // All lists the scenarios, in the order of the report.
 var All = []Scenario{
-	drain, processes, handlers, enqueues, singles, transactions, latencies, remotes, heads, long, scheduled, ordered, limits, smallTenant, cancels, schedules, rates, pinned, plans, sqliteDrain, sqliteEnqueue, soak, dashboard,
+	drain, processes, handlers, enqueues, singles, transactions, latencies, remotes, heads, long, scheduled, ordered, limits, smallTenant, cancels, schedules, rates, pinned, plans, sqliteDrain, sqliteEnqueue, onRedis, soak, dashboard,
 }
 
 // Find returns the scenario of that name.

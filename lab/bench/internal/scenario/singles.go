@@ -96,3 +96,21 @@ func measureSingles(ctx context.Context, h *harness.Harness, system peer.System,
 		result.NewFigure(result.CPU, r.CPU*1e6/float64(jobs)),
 	}, nil
 }
+
+// measureCalls measures how fast jobs are enqueued one a call, without a worker.
+func measureCalls(ctx context.Context, h *harness.Harness, system peer.System, goroutines int) ([]result.Figure, error) {
+	if err := h.Fresh(ctx, system); err != nil {
+		return nil, err
+	}
+	r, u, err := h.RunMetered(ctx, system, child.Spec{Part: "singles", Goroutines: goroutines, Duration: h.Duration(singlesTime)})
+	if err != nil {
+		return nil, err
+	}
+	jobs := int(r.Figures["jobs"])
+	err = h.VerifyAll(ctx, system, goroutines*child.WarmUp+jobs)
+	return append([]result.Figure{
+		result.NewFigure(result.Throughput, r.Figures["rate"]),
+		result.NewFigure(result.P50, r.Figures["p50"]),
+		result.NewFigure(result.P99, r.Figures["p99"]),
+	}, u.Figures(jobs)...), err
+}

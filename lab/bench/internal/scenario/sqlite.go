@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/errandhq/errand/lab/bench/internal/child"
 	"github.com/errandhq/errand/lab/bench/internal/harness"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/result"
@@ -81,18 +80,5 @@ func measureSQLiteEnqueue(ctx context.Context, h *harness.Harness, system peer.S
 	if _, err := fmt.Sscan(name, &goroutines); err != nil {
 		return nil, err
 	}
-	if err := h.Fresh(ctx, system); err != nil {
-		return nil, err
-	}
-	r, u, err := h.RunMetered(ctx, system, child.Spec{Part: "singles", Goroutines: goroutines, Duration: h.Duration(singlesTime)})
-	if err != nil {
-		return nil, err
-	}
-	jobs := int(r.Figures["jobs"])
-	err = h.VerifyAll(ctx, system, goroutines*child.WarmUp+jobs)
-	return append([]result.Figure{
-		result.NewFigure(result.Throughput, r.Figures["rate"]),
-		result.NewFigure(result.P50, r.Figures["p50"]),
-		result.NewFigure(result.P99, r.Figures["p99"]),
-	}, u.Figures(jobs)...), err
+	return measureCalls(ctx, h, system, goroutines)
 }

@@ -3,124 +3,98 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"os"
-	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 
-	"github.com/errandhq/errand/lab/internal/process"
-	"github.com/errandhq/errand/lab/internal/server"
+	"github.com/errandhq/errand/backend/redis/redistest"
 )
 
-// Redis is asynq's server. It writes nothing to disk: that is its fastest setting, and promises
-// less than the others.
+// Redis is a node, or a cluster, that the systems for Redis use in turns. It writes nothing to
+// disk: that is its fastest setting, and promises less than Postgres.
 type Redis struct {
-	Address     string
+	Addresses   []string
 	Description string
-	command     *exec.Cmd
-	input       io.Closer
-	dir         string
-	client      *redis.Client
-	pid         int
+	server      *redistest.Server
+	client      rueidis.Client
 }
 
-// redisScript runs redis-server in the directory $1 at the port $2 until its input ends. The input
-// ends when this program has ended, for whatever reason.
-const redisScript = `
-cd "$1" || exit
-redis-server --bind 127.0.0.1 --port "$2" --save "" --appendonly no >/dev/null 2>&1 </dev/null &
-echo $!
-cat >/dev/null
-kill $!
-wait`
-
+// startRedis starts a node.
 func startRedis(ctx context.Context) (*Redis, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	return newRedis(ctx, "", func() (*redistest.Server, error) { return redistest.Start(ctx, redistest.Options{}) })
+}
+
+// startCluster starts a cluster of three masters, with a replica each.
+func startCluster(ctx context.Context) (*Redis, error) {
+	return newRedis(ctx, " Cluster, 3 masters and 3 replicas", func() (*redistest.Server, error) {
+		return redistest.StartCluster(ctx, 3, 1, redistest.Options{})
+	})
+}
+
+func newRedis(ctx context.Context, what string, start func() (*redistest.Server, error)) (*Redis, error) {
+	s, err := start()
+	if errors.Is(err, redistest.ErrNoServer) {
 		return nil, errors.New("redis-server is not installed")
 	}
-	port, err := server.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "errand-redis-")
+	r := &Redis{Addresses: s.Addrs, server: s}
+	if r.client, err = s.Client(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	info, err := s.Info(ctx, "server")
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, r.close())
 	}
-	r := &Redis{Address: net.JoinHostPort("127.0.0.1", port), dir: dir}
-	if err := r.start(ctx, port); err != nil {
-		return nil, errors.Join(fmt.Errorf("redis-server: %w", err), r.close())
-	}
+	r.Description = "Redis" + what + " " + field(info[0], "redis_version") + ", nothing written to disk"
 	return r, nil
 }
 
-func (r *Redis) start(ctx context.Context, port string) error {
-	r.command = exec.Command("/bin/sh", "-c", redisScript, "sh", r.dir, port)
-	input, err := r.command.StdinPipe()
-	if err != nil {
-		return err
-	}
-	r.input = input
-	output, err := r.command.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := r.command.Start(); err != nil {
-		return err
-	}
-	if _, err := fmt.Fscan(output, &r.pid); err != nil {
-		return err
-	}
-	r.client = redis.NewClient(&redis.Options{Addr: r.Address})
-	info, err := r.ready(ctx)
-	if err != nil {
-		return err
-	}
-	r.Description = "Redis " + version(info) + ", nothing written to disk"
-	return nil
-}
-
-// ready waits until the server answers, and returns its INFO.
-func (r *Redis) ready(ctx context.Context) (info string, err error) {
-	for range 100 {
-		if info, err = r.client.Info(ctx, "server").Result(); err == nil {
-			return info, nil
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return "", err
-}
-
-func version(info string) string {
+// field returns a field of the text that INFO returns.
+func field(info, name string) string {
 	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.TrimSpace(v)
 		}
 	}
-	return "of unknown version"
+	return "of unknown " + name
 }
 
-func (r *Redis) wipe(ctx context.Context) error { return r.client.FlushAll(ctx).Err() }
+// wipe empties every master.
+func (r *Redis) wipe(ctx context.Context) error {
+	for _, master := range r.client.Nodes() {
+		if err := master.Do(ctx, master.B().Flushall().Build()).Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-func (r *Redis) read() Reading {
-	used, ok := process.ServerCPU(r.pid)
-	return Reading{CPU: used, Timed: ok}
+// read adds up the processor time of all nodes.
+func (r *Redis) read(ctx context.Context) (Reading, error) {
+	texts, err := r.server.Info(ctx, "cpu")
+	if err != nil {
+		return Reading{}, err
+	}
+	used := 0.0
+	for _, text := range texts {
+		for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+			seconds, err := strconv.ParseFloat(field(text, name), 64)
+			if err != nil {
+				return Reading{}, err
+			}
+			used += seconds
+		}
+	}
+	return Reading{CPU: time.Duration(used * float64(time.Second)), Timed: true}, nil
 }
 
 func (r *Redis) close() error {
-	var errs []error
 	if r.client != nil {
-		errs = append(errs, r.client.Close())
+		r.client.Close()
 	}
-	if r.input != nil {
-		r.input.Close()
-	}
-	if r.command != nil && r.command.Process != nil {
-		_ = r.command.Wait() // fails: a signal ended redis-server
-	}
-	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
+	return r.server.Close()
 }

@@ -4,16 +4,18 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 )
 
 func TestMissing(t *testing.T) {
 	s := &Servers{RedisErr: errors.New("no redis"), NodeErr: errors.New("no node")}
 	for name, want := range map[string]string{
-		"errand": "", "river-best": "", "ideal": "", "asynq": "no redis", "graphile-best": "no node",
+		"errand": "", "river-best": "", "ideal": "", "asynq": "no redis", "errand-redis-cluster": "no redis", "graphile-best": "no node",
 		"errand-sqlite": "", "river-sqlite": "",
 	} {
 		got := ""
@@ -27,26 +29,31 @@ func TestMissing(t *testing.T) {
 }
 
 func TestRedisNamesWhatIsMissing(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	if _, err := startRedis(t.Context()); err == nil || err.Error() != "redis-server is not installed" {
+	none := func() (*redistest.Server, error) { return nil, redistest.ErrNoServer }
+	if _, err := newRedis(t.Context(), "", none); err == nil || err.Error() != "redis-server is not installed" {
 		t.Errorf("got %v, want that redis-server is not installed", err)
 	}
 }
 
 func TestConfigIsOfTheSystemsOwnServer(t *testing.T) {
 	s := &Servers{
-		Postgres: &Postgres{DSN: "dsn", OwnDSN: "own"}, Redis: &Redis{Address: "address"}, SQLite: &SQLite{DSN: "file"},
+		Postgres: &Postgres{DSN: "dsn", OwnDSN: "own"}, Redis: &Redis{Addresses: []string{"address"}}, SQLite: &SQLite{DSN: "file"},
 		NodeDir: "node",
 	}
-	for name, want := range map[string]struct{ own, child, redis string }{
-		"errand":       {own: "own", child: "dsn"},
-		"asynq":        {redis: "address"},
-		"river-sqlite": {own: "file", child: "file"},
-		"ideal":        {},
+	s.Cluster = &Redis{Addresses: []string{"one", "two"}}
+	for name, want := range map[string]struct {
+		own, child string
+		redis      []string
+	}{
+		"errand":        {own: "own", child: "dsn"},
+		"asynq":         {redis: []string{"address"}},
+		"asynq-cluster": {redis: []string{"one", "two"}},
+		"river-sqlite":  {own: "file", child: "file"},
+		"ideal":         {},
 	} {
 		system := peer.Named(name)
 		c := peer.Config{System: name, DSN: want.own, Redis: want.redis, Node: "node"}
-		if got := s.Config(system); got.DSN != c.DSN || got.Redis != c.Redis || got.Node != c.Node {
+		if got := s.Config(system); got.DSN != c.DSN || !slices.Equal(got.Redis, c.Redis) || got.Node != c.Node {
 			t.Errorf("%s: got %+v, want %+v", name, got, c)
 		}
 		if got := s.ChildConfig(system); got.DSN != want.child {
@@ -84,11 +91,11 @@ func TestOnlyWhatIsNeededIsStarted(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
-	if got := version("# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n"); got != "7.0.15" {
+func TestField(t *testing.T) {
+	if got := field("# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n", "redis_version"); got != "7.0.15" {
 		t.Errorf("got %q, want 7.0.15", got)
 	}
-	if got := version(""); got != "of unknown version" {
+	if got := field("", "redis_version"); got != "of unknown redis_version" {
 		t.Errorf("of nothing: got %q", got)
 	}
 }

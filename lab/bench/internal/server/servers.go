@@ -14,8 +14,9 @@ import (
 // available: then its error says why.
 type Servers struct {
 	Postgres *Postgres
-	Redis    *Redis
-	RedisErr error
+	Redis    *Redis // a node
+	Cluster  *Redis
+	RedisErr error  // of either
 	NodeDir  string // folder of graphile-worker and of the script that runs it
 	NodeErr  error
 	SQLite   *SQLite
@@ -28,6 +29,9 @@ func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
 	var err error
 	if need(func(p peer.System) bool { return p.Server == peer.Redis }) {
 		s.Redis, s.RedisErr = startRedis(ctx)
+	}
+	if need(func(p peer.System) bool { return p.Server == peer.RedisCluster }) && s.RedisErr == nil {
+		s.Cluster, s.RedisErr = startCluster(ctx)
 	}
 	if need(func(p peer.System) bool { return p.Node }) {
 		s.NodeDir, s.NodeErr = peer.PrepareNode(ctx)
@@ -48,7 +52,7 @@ func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
 // Missing returns why a system cannot be measured, or nil.
 func (s *Servers) Missing(system peer.System) error {
 	switch {
-	case system.Server == peer.Redis && s.RedisErr != nil:
+	case (system.Server == peer.Redis || system.Server == peer.RedisCluster) && s.RedisErr != nil:
 		return s.RedisErr
 	case system.Node && s.NodeErr != nil:
 		return s.NodeErr
@@ -72,7 +76,9 @@ func (s *Servers) ChildConfig(system peer.System) peer.Config {
 	case peer.Postgres:
 		c.DSN = s.Postgres.DSN
 	case peer.Redis:
-		c.Redis = s.Redis.Address
+		c.Redis = s.Redis.Addresses
+	case peer.RedisCluster:
+		c.Redis = s.Cluster.Addresses
 	case peer.SQLite:
 		c.DSN = s.SQLite.DSN
 	}
@@ -88,6 +94,8 @@ func (s *Servers) Wipe(ctx context.Context, system peer.System) error {
 		err = s.Postgres.wipe(ctx)
 	case peer.Redis:
 		err = s.Redis.wipe(ctx)
+	case peer.RedisCluster:
+		err = s.Cluster.wipe(ctx)
 	case peer.SQLite:
 		err = s.SQLite.wipe()
 	}
@@ -103,7 +111,9 @@ func (s *Servers) Read(ctx context.Context, system peer.System) (Reading, error)
 	case peer.Postgres:
 		return s.Postgres.read(ctx)
 	case peer.Redis:
-		return s.Redis.read(), nil
+		return s.Redis.read(ctx)
+	case peer.RedisCluster:
+		return s.Cluster.read(ctx)
 	}
 	return Reading{}, nil
 }
@@ -128,6 +138,9 @@ func (s *Servers) Describe() []string {
 	if s.Redis != nil {
 		lines = append(lines, s.Redis.Description)
 	}
+	if s.Cluster != nil {
+		lines = append(lines, s.Cluster.Description)
+	}
 	if s.SQLite != nil {
 		lines = append(lines, s.SQLite.Description)
 	}
@@ -139,6 +152,9 @@ func (s *Servers) Close() error {
 	var errs []error
 	if s.Redis != nil {
 		errs = append(errs, s.Redis.close())
+	}
+	if s.Cluster != nil {
+		errs = append(errs, s.Cluster.close())
 	}
 	if s.SQLite != nil {
 		errs = append(errs, s.SQLite.close())

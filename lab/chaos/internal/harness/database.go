@@ -9,12 +9,16 @@ import (
 
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
 )
 
 // DSN returns the DSN of the system's database. The settings of the server are name, value, name,
-// value. A file has no settings.
+// value. A file and a cluster have no settings.
 func (h *Harness) DSN(settings ...string) string {
-	if h.Server == nil {
+	switch {
+	case h.Cluster != nil:
+		return peer.RedisDSN(h.Cluster.Addrs)
+	case h.Server == nil:
 		return h.File
 	}
 	return h.Server.URL(Database, settings...)

@@ -71,7 +71,7 @@ func (h *Harness) AuditBook(ctx context.Context, book ledger.Book) (audit.Findin
 	r.RecoveryMS = h.recovery(book).Milliseconds()
 	want := "lost 0"
 	if h.mayLose != nil {
-		want = "lost, but for what the standby had not received: 0"
+		want = "lost, but for " + h.lossIs + ": 0"
 	}
 	r.Check(len(f.Lost) == 0, want, "%s", FirstFew(f.Lost))
 	r.Check(len(f.Open) == 0, "jobs that still wait or run at the end: 0", "%s", FirstFew(f.Open))

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
@@ -25,14 +26,15 @@ type Config struct {
 	Short     bool
 	System    peer.System
 	Row       *report.Row
-	Server    *server.Postgres // the server of the system; nil if its database is a file
-	File      string           // the path of that file, or ""
-	LedgerDSN string           // of an empty database
+	Server    *server.Postgres  // the server of the system; nil if it is on no PostgreSQL
+	File      string            // the path of the file that is its database, or ""
+	Cluster   *redistest.Server // the Redis Cluster of the system, or nil
+	LedgerDSN string            // of an empty database
 	// Route, if not nil, returns the DSN by which a process of that name reaches the server. dsn is
 	// the server's own.
 	Route func(name, dsn string) (string, error)
 	// AwaitDisconnect waits until the server has finished the statements of an ended process of
-	// that name. It is nil if the database is a file.
+	// that name. It is nil if the system is on no PostgreSQL.
 	AwaitDisconnect func(ctx context.Context, name string) error
 	Starter         *child.Starter
 	Dir             string // a folder that is removed when the program ends
@@ -48,6 +50,7 @@ type Harness struct {
 	children   []*child.Process
 	faults     []audit.Fault
 	mayLose    map[int]bool // see AllowLoss
+	lossIs     string       // what AllowLoss says about mayLose
 	supervised []*Crew      // see Crew.Supervise
 }
 
@@ -86,8 +89,8 @@ func (h *Harness) open(ctx context.Context) (err error) {
 
 // engine returns the name and version of the system's database server or library.
 func (h *Harness) engine(ctx context.Context) (string, error) {
-	if f, ok := h.Peer.(peer.File); ok {
-		return f.Engine(ctx)
+	if e, ok := h.Peer.(peer.Engine); ok {
+		return e.Engine(ctx)
 	}
 	return "PostgreSQL " + h.Server.Version, nil
 }

@@ -36,11 +36,12 @@ func (h *Harness) Numbers(ctx context.Context, p *server.Postgres) (numbers map[
 	return numbers, nil
 }
 
-// AllowLoss says that the system may lose these jobs.
-func (h *Harness) AllowLoss(numbers []int) {
+// AllowLoss says that the system may lose these jobs, and what they are.
+func (h *Harness) AllowLoss(what string, numbers []int) {
 	if h.mayLose == nil {
 		h.mayLose = make(map[int]bool)
 	}
+	h.lossIs = what
 	for _, n := range numbers {
 		h.mayLose[n] = true
 	}

@@ -219,19 +219,25 @@ func (e *errand) Jobs(ctx context.Context, worker string) (jobs []Job, err error
 		if err := rows.Scan(&j.Number, (*string)(&status), &j.Attempt, &j.Worker, &j.Reason, &updated, &j.Row); err != nil {
 			return nil, err
 		}
-		switch status {
-		case queue.StatusCompleted:
-			j.State, j.EndedAt = Ended, time.UnixMicro(updated)
-		case queue.StatusDead:
-			j.State, j.EndedAt = GivenUp, time.UnixMicro(updated)
-		case queue.StatusRunning:
-			j.State = Running
-		default:
-			j.State = Waiting
+		if j.State = stateOf(status); !j.State.Open() {
+			j.EndedAt = time.UnixMicro(updated)
 		}
 		jobs = append(jobs, j)
 	}
 	return jobs, rows.Err()
+}
+
+// stateOf returns the state of a job with that status.
+func stateOf(s queue.Status) State {
+	switch s {
+	case queue.StatusCompleted:
+		return Ended
+	case queue.StatusDead:
+		return GivenUp
+	case queue.StatusRunning:
+		return Running
+	}
+	return Waiting
 }
 
 func (e *errand) Live(ctx context.Context) (n int, err error) {

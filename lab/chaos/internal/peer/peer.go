@@ -151,18 +151,28 @@ type System struct {
 	Pooled bool
 	// File says that its database is a file, and the DSN the path. Its Peer is then also a [File].
 	File bool
+	// Cluster says that it is on a Redis Cluster. Its Peer is then also an [Engine].
+	Cluster bool
 
 	open func(ctx context.Context, dsn string, connections int) (Peer, error)
 }
 
 // The names of some systems. Default is the one of a scenario that names none. Pooled is errand
 // through a pooler, so it does not listen. Remote is errand behind gateways: with a DSN of the
-// database it is the same as Default.
+// database it is the same as Default. Redis waits for a replica in each Enqueue, RedisAsync does not.
 const (
-	Default = "errand"
-	Pooled  = "errand via PgBouncer"
-	Remote  = "errand via gateways"
+	Default    = "errand"
+	Pooled     = "errand via PgBouncer"
+	Remote     = "errand via gateways"
+	Redis      = "errand on Redis, Durable"
+	RedisAsync = "errand on Redis"
 )
+
+// Engine is a system that says what keeps its jobs, because that is no PostgreSQL.
+type Engine interface {
+	// Engine returns the name and version of the server or library.
+	Engine(ctx context.Context) (string, error)
+}
 
 // Systems lists all systems.
 var Systems = []System{
@@ -170,6 +180,8 @@ var Systems = []System{
 	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
 	{Name: Pooled, Text: "errand without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", Pooled: true, open: openPooled},
 	{Name: Remote, Text: "backend/remote with a Timeout of 1.5 s; gateways with a Reclaim of 1 s over pgx/v5/stdlib", open: openRemote},
+	{Name: Redis, Text: "rueidis, Options.Durable 1, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedis},
+	{Name: RedisAsync, Text: "rueidis, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedisAsync},
 	{
 		Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease",
 		Slow: 60 * time.Second, Competitor: true, open: openRiver,

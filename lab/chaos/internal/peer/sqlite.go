@@ -15,8 +15,7 @@ import (
 
 // File is a system whose database is a file.
 type File interface {
-	// Engine returns the name and version of the library that reads and writes the file.
-	Engine(ctx context.Context) (string, error)
+	Engine
 	// Check checks the whole file, and if thorough also its indexes. It returns "ok", or the first
 	// errors.
 	Check(ctx context.Context, thorough bool) (string, error)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/internal/progress"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/harness"
@@ -154,6 +155,8 @@ func (st *stage) run(ctx context.Context, p part) *report.Row {
 	switch err := st.playMeasured(ctx, p, row); {
 	case errors.Is(err, server.ErrNoDisk):
 		row.NotRun = "not: a full disk: " + err.Error()
+	case errors.Is(err, redistest.ErrNoServer) && os.Getenv("CI") == "":
+		row.NotRun = "not: " + err.Error()
 	case err != nil:
 		row.Error = err.Error()
 	}
@@ -215,13 +218,19 @@ func (st *stage) play(ctx context.Context, p part, row *report.Row) (err error) 
 	return p.Run(ctx, h)
 }
 
-// database makes a place for the system's database: a folder, or a server, with a pooler in front
-// of it if the system uses one. The caller must call closing, even after an error.
+// database makes a place for the system's database: a folder, a Redis Cluster, or a server, with a
+// pooler in front of it if the system uses one. The caller must call closing, even after an error.
 func (st *stage) database(ctx context.Context, p part, c *harness.Config) (closing func() error, err error) {
 	if p.system.File { // beside the servers' data, which is removed even if this process is killed
 		dir := filepath.Join(st.servers.Dir(), p.id())
 		c.File = filepath.Join(dir, harness.Database+".db")
 		return func() error { return os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
+	}
+	if p.system.Cluster {
+		if c.Cluster, err = redistest.StartCluster(ctx, 3, 1, redistest.Options{Durable: true, Settings: clusterSettings}); err != nil {
+			return func() error { return nil }, err
+		}
+		return c.Cluster.Close, nil
 	}
 	if c.Server, err = st.serve(ctx, p); err != nil {
 		return func() error { return nil }, err
@@ -238,6 +247,9 @@ func (st *stage) database(ctx context.Context, p part, c *harness.Config) (closi
 	c.Row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
 	return func() error { return errors.Join(b.Close(), c.Server.Close()) }, nil
 }
+
+// clusterSettings are those that docs/redis.md advises, beside the ones that redistest has.
+var clusterSettings = map[string]string{"cluster-require-full-coverage": "no"}
 
 // serve starts the scenario's server. If the scenario has a Disk, the server gets a file system of
 // its own.

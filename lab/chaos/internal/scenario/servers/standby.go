@@ -99,7 +99,7 @@ func failOvers(ctx context.Context, h *harness.Harness, next *server.Postgres, s
 			return done, err
 		}
 		if !sync {
-			h.AllowLoss(f.missing)
+			h.AllowLoss("what the standby had not received", f.missing)
 		}
 		done = append(done, f)
 		h.Logf("failed over within %.1f s; %d jobs and %d bytes of WAL were missing", f.fault.Until.Sub(f.killed).Seconds(), len(f.missing), f.bytes)
