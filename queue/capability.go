@@ -426,10 +426,11 @@ type Statistician interface {
 // Receiver is a backend that takes over jobs of another backend: those of an outbox, or of a queue
 // that moves.
 type Receiver interface {
-	// Receive enqueues the jobs of transfers through the backend's own handle, all of them or none.
-	// It leaves out those with a Source that it has received within [TransferWindow], so a call may be
-	// repeated after any error, ErrUnknown included. Of several transfers with one Source it takes the
-	// first. It remembers a Source in the same step in which it enqueues the job.
+	// Receive enqueues the jobs of transfers through the backend's own handle, all of them or none. A
+	// backend over several partitions may enqueue some of them and return ErrUnknown. Receive leaves
+	// out those with a Source that it has received within [TransferWindow], so a call may be repeated
+	// after any error, ErrUnknown included. Of several transfers with one Source it takes the first.
+	// It remembers a Source in the same step in which it enqueues the job.
 	//
 	// What Enqueue does with a job, Receive does as well: its Key, OnDuplicate and due time mean the
 	// same, and it fills in ID, Duplicate and Replaced; of a job that is left out they mean nothing. A

@@ -15,6 +15,7 @@ import (
 
 var receiveCases = []testCase{
 	{"each source once", hasReceiver, testReceiveOnce},
+	{"received jobs keep their order", hasReceiver | isInOrder, testReceiveInOrder},
 	{"a job keeps its past", hasReceiver | hasInspector, testReceivePast},
 	{"keys", hasReceiver, testReceiveKeys},
 	{"all or none", hasReceiver, testReceiveBad},
@@ -49,8 +50,18 @@ func testReceiveOnce(t *testing.T, h Harness) {
 	mixed := append(transfers("b", 2, nil), transfers("a", 3, nil)...)
 	mixed = append(mixed, transfers("b", 2, nil)...)
 	receive(t, h, 2, mixed...)
-	jobs := claimAll(t, h, 2)
-	wantIDs(t, "what was new, in its order", jobs, []*queue.Job{mixed[0].Job, mixed[1].Job})
+	wantSameIDs(t, "what was new", claimAll(t, h, 2), []*queue.Job{mixed[0].Job, mixed[1].Job})
+}
+
+func testReceiveInOrder(t *testing.T, h Harness) {
+	all := transfers("a", 20, nil)
+	receive(t, h, 5, all[:5]...)
+	receive(t, h, 15, all...)
+	var want []*queue.Job
+	for _, x := range all {
+		want = append(want, x.Job)
+	}
+	wantIDs(t, "received jobs", claimAll(t, h, 20), want)
 }
 
 // testReceivePast: a received job is what it was in its first backend.

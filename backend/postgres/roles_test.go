@@ -177,6 +177,7 @@ func TestRoles(t *testing.T) {
 	t.Run("notify", func(t *testing.T) { r.testNotify(t, worker, enqueuer) })
 	t.Run("retention", func(t *testing.T) { r.testRetention(t, worker, enqueuer) })
 	t.Run("dedup", func(t *testing.T) { r.testDedup(t, worker) })
+	t.Run("receive", func(t *testing.T) { r.testReceive(t, worker, enqueuer) })
 	t.Run("schedules", func(t *testing.T) { r.testSchedules(t, worker, enqueuer, observer) })
 	t.Run("audit", func(t *testing.T) { r.testAudit(t, worker, observer) })
 	t.Run("observer", func(t *testing.T) { r.testObserver(t, observer, enqueuer) })

@@ -20,7 +20,7 @@ var sources embed.FS
 
 // parts are the files of the library, each of which may use those before it.
 var parts = []string{
-	"lib", "index", "lines", "outcome", "enqueue", "claim", "lease", "settle", "wait", "inspect", "control", "prune", "results",
+	"lib", "index", "lines", "outcome", "enqueue", "receive", "claim", "lease", "settle", "wait", "inspect", "control", "prune", "results",
 }
 
 // library is the code that a server loads. Its name and those of its functions end with version, so
@@ -112,7 +112,7 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 		}
 	}
 	do := b.do
-	if function == "enqueue" && b.opts.Durable > 0 {
+	if (function == "enqueue" || function == "receive") && b.opts.Durable > 0 {
 		do = b.doDurably
 	}
 	for i, r := range do(ctx, commands) {

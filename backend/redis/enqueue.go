@@ -148,9 +148,14 @@ func (b *Backend) noteWritten(batch batch, result rueidis.RedisResult) error {
 		if err != nil {
 			return err
 		}
-		j.ID, j.Duplicate, j.Replaced = b.idOf(batch.partition, pair[0]), pair[1] == 1, pair[1] == 2
+		b.noteEnqueued(batch.partition, j, pair)
 	}
 	return nil
+}
+
+// noteEnqueued sets what Enqueue fills in of a job, from an answer of lua/enqueue.lua.
+func (b *Backend) noteEnqueued(p int, j *queue.Job, answer []int64) {
+	j.ID, j.Duplicate, j.Replaced = b.idOf(p, answer[0]), answer[1] == 1, answer[1] == 2
 }
 
 // enqueueArgs returns the arguments of lua/enqueue.lua for a job.

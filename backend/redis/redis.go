@@ -101,6 +101,7 @@ var _ interface {
 	queue.Deleter
 	queue.Pauser
 	queue.Pruner
+	queue.Receiver
 	queue.ResultKeeper
 } = (*Backend)(nil)
 

@@ -14,7 +14,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// forwardChild tells this binary that it is a forwarder of TestForwardKilled: the URL of the database.
+// forwardChild tells this binary that it is a forwarder of a test, and where the databases are.
 const forwardChild = "ERRAND_FORWARD_CHILD"
 
 // TestForwardKilled: processes that forward are killed again and again. Each job arrives once.
@@ -42,15 +42,9 @@ func TestForwardKilled(t *testing.T) {
 	}
 	for i := range kills {
 		inTx(t, db, q, all[i*jobs/kills:(i+1)*jobs/kills]...)
-		killAfter(t, dsn, func() bool { return arrived(t, db) > i*jobs/kills })
+		killAfter(t, "TestForwardKilled", dsn, func() bool { return arrived(t, db) > i*jobs/kills })
 	}
-	// The leases of those that were killed are over.
-	if _, err := db.ExecContext(t.Context(), `UPDATE errand.jobs SET locked_at = now() - interval '1 hour', locked_until = now() - interval '1 minute' WHERE status = 'running'`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Reclaim(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	reclaimKilled(t, db, q, jobs)
 	keepUp(t, q)
 	await(t, "an empty outbox", func() bool { return outboxIsEmpty(t, q) })
 	wantNumbers(t, pending(t, q, "clicks"), jobs)
@@ -78,11 +72,22 @@ func arrived(t *testing.T, db *sql.DB) (n int) {
 	return n
 }
 
-// killAfter starts a process that forwards, and kills it once it is under way.
-func killAfter(t *testing.T, dsn string, isUnderWay func() bool) {
+// reclaimKilled takes back the jobs of forwarders that were killed, as if their leases were over.
+func reclaimKilled(t *testing.T, db *sql.DB, q *router.Queue, jobs int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestForwardKilled$")
-	cmd.Env = append(os.Environ(), forwardChild+"="+dsn)
+	if _, err := db.ExecContext(t.Context(), `UPDATE errand.jobs SET locked_at = now() - interval '1 hour', locked_until = now() - interval '1 minute' WHERE status = 'running'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Reclaim(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killAfter starts a process of that test that forwards, and kills it once it is under way.
+func killAfter(t *testing.T, test, databases string, isUnderWay func() bool) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), forwardChild+"="+databases)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {

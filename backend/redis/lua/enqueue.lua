@@ -72,17 +72,23 @@ local function enqueueOne(c, args, i)
   return { r.seq, 0 }
 end
 
-local function enqueue(keys, args)
+-- enqueueEach calls f for each job of args, which has so many arguments, the first from that index on.
+-- It returns the answers.
+local function enqueueEach(keys, args, from, n, f)
   local c = open(keys)
   local last = tonumber(redis.call('HGET', c.base .. 'meta', 'seq') or 0)
   c.seq = math.max(last, c.now - EPOCH)
   local answer = {}
-  for i = 1, #args, FIELDS do
-    answer[#answer + 1] = enqueueOne(c, args, i)
+  for i = from, #args, n do
+    answer[#answer + 1] = f(c, args, i)
   end
   redis.call('HSET', c.base .. 'meta', 'seq', int(c.seq))
   finish(c)
   return answer
+end
+
+local function enqueue(keys, args)
+  return enqueueEach(keys, args, 1, FIELDS, enqueueOne)
 end
 
 redis.register_function { function_name = 'errand_enqueue_VERSION', callback = enqueue }

@@ -15,6 +15,7 @@
 --   kinds:QUEUE           set: kinds that due has or had
 --   count                 hash: QUEUE 0 STATUS -> jobs
 --   sleep:QUEUE           there is a worker that sleeps
+--   got                   sorted set: the sources of received jobs, by when they are forgotten
 --   for ordered jobs: see lines.lua
 --
 -- A state has these fields, and leaves out what is nil, 0, false or "":

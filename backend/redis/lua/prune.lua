@@ -8,11 +8,12 @@ local function pruneStatus(c, status, retention)
   return #old
 end
 
--- prune deletes ended jobs after their retention. Arguments: that of completed jobs, and of others,
--- in microseconds. It answers with how many, and with 1 if there are more.
+-- prune deletes ended jobs after their retention, and forgets sources. Arguments: the retention of
+-- completed jobs, and of others, in microseconds. It answers with how many jobs, and with 1 if there
+-- is more to do.
 local function prune(keys, args)
   local c = open(keys)
-  local removed, more = 0, 0
+  local removed, more = 0, forgetSources(c) == STEP and 1 or 0
   for status, retention in pairs { completed = args[1], dead = args[2], cancelled = args[2] } do
     local n = pruneStatus(c, status, tonumber(retention))
     removed = removed + n
