@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,11 +26,13 @@ const (
 	idleFor  = 10 * time.Minute
 )
 
-// TestIdleClients: a thousand clients that wait for jobs cost the database what one costs.
+// TestIdleClients: a thousand clients that wait for jobs cost the database what one costs. Their
+// reports cost one call a second, also those of all that stop at once.
 func TestIdleClients(t *testing.T) {
 	for name, wait := range map[string]func(context.Context, *testing.T, http.Handler, int){"claims": longPolls, "workers": workers} {
 		t.Run(name, func(t *testing.T) {
-			one, many := callsOfIdle(t, 1, wait), callsOfIdle(t, 1000, wait)
+			one, _ := callsOfIdle(t, 1, wait)
+			many, reports := callsOfIdle(t, 1000, wait)
 			t.Logf("%d calls in %v for one client, %d for 1,000", one, idleFor, many)
 			if most := one * 11 / 10; many > most || one == 0 {
 				t.Errorf("1,000 idle clients: %d calls in %v, want at most %d: one client costs %d", many, idleFor, most, one)
@@ -39,12 +40,15 @@ func TestIdleClients(t *testing.T) {
 			if perSecond := float64(many) / idleFor.Seconds(); perSecond > 1 {
 				t.Errorf("1,000 idle clients: %.2f calls a second, want at most 1", perSecond)
 			}
+			if most := int64(idleFor/time.Second) + 10; reports > most || reports == 0 && name == "workers" {
+				t.Errorf("1,000 idle clients: %d calls with reports in %v, and when they stop; want at most %d", reports, idleFor, most)
+			}
 		})
 	}
 }
 
 // callsOfIdle returns how many calls of the backend n idle clients cost.
-func callsOfIdle(t *testing.T, n int, wait func(context.Context, *testing.T, http.Handler, int)) (calls int64) {
+func callsOfIdle(t *testing.T, n int, wait func(context.Context, *testing.T, http.Handler, int)) (calls, reports int64) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newCounting()
 		h := open(t, q, gateway.Options{})
@@ -54,13 +58,13 @@ func callsOfIdle(t *testing.T, n int, wait func(context.Context, *testing.T, htt
 			clients.Go(func() { wait(ctx, t, h, i) })
 		}
 		time.Sleep(starting)
-		before := q.calls.Load()
+		before, reportsBefore := q.calls.Load(), q.reports.Load()
 		clients.Wait()
-		calls = q.calls.Load() - before
+		calls, reports = q.calls.Load()-before, q.reports.Load()-reportsBefore
 		cancel()
 		h.Close()
 	})
-	return calls
+	return calls, reports
 }
 
 // longPolls claims again and again, each time for as long as the gateway lets a client wait.
@@ -353,28 +357,6 @@ func TestListenersOneByOne(t *testing.T) {
 		time.Sleep(time.Second)
 		want("when that worker does not claim", 3)
 	})
-}
-
-// TestHTTP2: the API works over HTTP/2.
-func TestHTTP2(t *testing.T) {
-	q := memory.New(memory.Options{})
-	h := open(t, q, gateway.Options{})
-	defer h.Close()
-	s := httptest.NewUnstartedServer(h)
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	defer s.Close()
-	r := request(t.Context(), "POST", s.URL+"/v1/claim", claimOne("w", 0))
-	r.RequestURI = ""
-	answer, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	var a wire.ClaimAnswer
-	if err := json.NewDecoder(answer.Body).Decode(&a); err != nil || answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
-		t.Errorf("claim over HTTP/2: %v, %s %s", err, answer.Proto, answer.Status)
-	}
 }
 
 // TestPausedKinds: a client gets no jobs of paused kinds, and gets them as soon as they are

@@ -11,5 +11,6 @@
 // the same queues and kinds in the order in which they came, each job under the name of its
 // client's worker. So IDs, fences, leases and losses are those of the database, and any gateway of
 // the same database takes the settle of a job that was claimed through a different one. While no
-// job is due, any number of waiting clients costs the database what one worker costs.
+// job is due, any number of waiting clients costs the database what one worker costs, and the
+// reports that workers make of themselves cost one call a second.
 package gateway

@@ -3,39 +3,11 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
 )
-
-// report records what a worker tells about itself.
-func (q *request) report() (any, error) {
-	fleet, err := has[queue.Fleet](q.h.queue, "Fleet")
-	if err != nil {
-		return nil, err
-	}
-	var in wire.ReportRequest
-	if err := q.read(&in); err != nil {
-		return nil, err
-	}
-	r := in.Report()
-	if err := r.Check(); err != nil {
-		return nil, err
-	}
-	for i, name := range in.Queues {
-		if err := q.checkQueue(fmt.Sprintf("queues[%d]", i), name); err != nil {
-			return nil, err
-		}
-	}
-	if err := q.checkWorker("name", in.Name); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
-	defer cancel()
-	return wire.ReportAnswer{}, fleet.ReportWorker(ctx, r)
-}
 
 // workers returns the workers that have reported themselves and serve only queues that the client
 // may use.

@@ -32,8 +32,9 @@ type Options struct {
 	MaxWaiting int
 	// MaxRequests is how many requests a second the clients with one [Access].Name may send, and
 	// MaxEnqueued how many jobs a second they may enqueue. 0 means any number. A request beyond that
-	// is answered with status 429, and Retry-After says when to send it again. Each gateway counts
-	// for itself.
+	// is answered with status 429, and Retry-After says when to send it again. Requests to extend and
+	// settle jobs count, but are only refused ten seconds' worth of requests later. Each gateway
+	// counts for itself.
 	MaxRequests, MaxEnqueued int
 	// Poll is how often the gateway looks for jobs for the clients that wait, beside the wake-ups of
 	// the backend. 0 means 5 s, or 1 s if the backend cannot wake workers.
@@ -72,6 +73,7 @@ type Handler struct {
 	rates      struct{ requests, enqueued rates }
 	settles    atomic.Int64 // how often clients have settled jobs
 	pauses     pauses
+	reports    reports
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc

@@ -119,6 +119,7 @@ type counting struct {
 	failing  atomic.Int64 // how many calls of Sleep are to fail
 	reclaims atomic.Int64
 	moves    atomic.Int64 // calls of Reassign
+	reports  atomic.Int64 // calls of ReportWorkers, which are not among calls
 	left     bool         // Reassign is to fail
 	lies     bool         // Reassign is to fail after it has succeeded
 	err      error        // of each claim, if not nil
@@ -206,4 +207,12 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
+}
+
+func (c *counting) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+	c.reports.Add(1)
+	if c.failing.Add(-1) >= 0 {
+		return errors.New("no connection")
+	}
+	return c.Queue.ReportWorkers(ctx, reports...)
 }

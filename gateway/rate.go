@@ -17,9 +17,13 @@ type rates struct {
 	full map[string]time.Time // by name: when it has saved up all again; not there: it has
 }
 
-// take takes n from what the client has saved up. If there is nothing, it takes nothing, and the
-// error says when to ask again.
-func (r *rates) take(name, what string, n int) error {
+// heldCredit is how far requests about held jobs may go beyond a rate: a job whose lease is not
+// extended runs again.
+const heldCredit = 10 * time.Second
+
+// take takes n from what the client has saved up, and from its credit. If there is nothing, it
+// takes nothing, and the error says when to ask again.
+func (r *rates) take(name, what string, n int, credit time.Duration) error {
 	if r.perSecond <= 0 {
 		return nil
 	}
@@ -30,7 +34,7 @@ func (r *rates) take(name, what string, n int) error {
 	if full.Before(now) {
 		full = now
 	}
-	if wait := full.Sub(now) - (time.Second - each); wait > 0 {
+	if wait := full.Sub(now) - (time.Second - each) - credit; wait > 0 {
 		e := failed(wire.CodeRate, "%q may send %d %s a second: send again after %v", name, r.perSecond, what, wait)
 		e.retryAfter = wait
 		return e

@@ -46,6 +46,31 @@ func TestMaxRequests(t *testing.T) {
 	})
 }
 
+// TestHeldCredit: requests to extend and settle go on for ten seconds' worth of requests beyond the
+// rate. All others wait until the rate holds again.
+func TestHeldCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, memory.New(memory.Options{}), gateway.Options{MaxRequests: 3})
+		defer h.Close()
+		for range 3 {
+			read[wire.CountsAnswer](t, send(h, "GET", "/v1/counts", nil))
+		}
+		extend := wire.ExtendRequest{Jobs: []wire.Held{{ID: 1, Fence: 1, Worker: "w"}}, Lease: time.Minute}
+		settle := wire.SettleRequest{Outcomes: []wire.Outcome{{ID: 1, Fence: 1, Worker: "w", Action: "done"}}}
+		for range 15 {
+			read[wire.ExtendAnswer](t, send(h, "POST", "/v1/extend", extend))
+			read[wire.SettleAnswer](t, send(h, "POST", "/v1/settle", settle))
+		}
+		wantRefused(t, "settle 10 s beyond the rate", send(h, "POST", "/v1/settle", settle), "1")
+		wantRefused(t, "claim 10 s beyond the rate", send(h, "POST", "/v1/claim", claimOne("w", 0)), "11")
+		time.Sleep(time.Second)
+		read[wire.SettleAnswer](t, send(h, "POST", "/v1/settle", settle))
+		wantRefused(t, "claim after a second", send(h, "POST", "/v1/claim", claimOne("w", 0)), "10")
+		time.Sleep(10 * time.Second)
+		read[wire.ClaimAnswer](t, send(h, "POST", "/v1/claim", claimOne("w", 0)))
+	})
+}
+
 // TestMaxEnqueued: a batch beyond the rate is taken, and the next one has to wait until the rate
 // holds again.
 func TestMaxEnqueued(t *testing.T) {

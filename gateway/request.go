@@ -116,7 +116,7 @@ func (q *request) answer(r route) (any, error) {
 		if err := q.access.check(); err != nil {
 			return nil, err
 		}
-		if err := q.h.rates.requests.take(q.access.Name, "requests", 1); err != nil {
+		if err := q.h.rates.requests.take(q.access.Name, "requests", 1, r.credit()); err != nil {
 			return nil, err
 		}
 		if q.access.May&r.need != r.need {

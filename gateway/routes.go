@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/errandhq/errand/internal/wire"
 )
@@ -15,6 +16,14 @@ type route struct {
 	// request and ok are the types of the bodies, which openapi.json describes. request is nil without
 	// a body.
 	request, ok any
+}
+
+// credit returns how far a request may go beyond the rate of requests.
+func (r route) credit() time.Duration {
+	if r.need == Extend || r.need == Settle {
+		return heldCredit
+	}
+	return 0
 }
 
 // routes are all routes of the API.

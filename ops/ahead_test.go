@@ -157,7 +157,7 @@ func TestPace(t *testing.T) {
 			w := idle
 			w.Concurrency = 1
 			stats := queue.MinuteStats{Queue: "q", Kind: "test", Age: 10 * time.Minute, Stats: queue.Stats{Done: 20}}
-			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []queue.MinuteStats{stats}}); err != nil {
+			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []queue.MinuteStats{stats}}); err != nil {
 				t.Fatal(err)
 			}
 			several(t, q, 4, queue.Job{Queue: "q"})

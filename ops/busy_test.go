@@ -58,7 +58,7 @@ func TestPaceWindow(t *testing.T) {
 				q := open(t)
 				w := idle
 				w.Concurrency = 1
-				if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: c.age, ClaimAge: time.Second, Stats: c.stats}); err != nil {
+				if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: c.age, ClaimAge: time.Second, Stats: c.stats}); err != nil {
 					t.Fatal(err)
 				}
 				several(t, q, 4, queue.Job{Queue: "q"})
@@ -87,7 +87,7 @@ func TestFullPace(t *testing.T) {
 			}
 			w := idle
 			w.Concurrency = 1
-			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: quiet}); err != nil {
+			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: quiet}); err != nil {
 				t.Fatal(err)
 			}
 			several(t, q, 15, queue.Job{Queue: "q"})

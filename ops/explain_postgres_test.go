@@ -240,7 +240,7 @@ func TestRunsLong(t *testing.T) {
 			t.Parallel()
 			db, q := fresh(t)
 			stats := queue.MinuteStats{Queue: "other", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: c.usual.Count(), RunTimes: c.usual}}
-			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: idle, Age: time.Minute, Stats: []queue.MinuteStats{stats}}); err != nil {
+			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: idle, Age: time.Minute, Stats: []queue.MinuteStats{stats}}); err != nil {
 				t.Fatal(err)
 			}
 			id := enqueue(t, q, queue.Job{})

@@ -151,7 +151,7 @@ func report(t *testing.T, q queue.Fleet, w queue.WorkerInfo) {
 	if w.Concurrency == 0 {
 		w.Concurrency = 1
 	}
-	if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Minute, ClaimAge: time.Second}); err != nil {
+	if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Minute, ClaimAge: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -220,7 +220,7 @@ func TestSlowClaims(t *testing.T) {
 			_, q := fresh(t)
 			w := queue.WorkerReport{WorkerInfo: idle, Age: time.Hour, ClaimAge: c.claimAge}
 			w.Poll, w.Concurrency = c.poll, 1
-			if err := q.ReportWorker(t.Context(), w); err != nil {
+			if err := q.ReportWorkers(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
 			wantReason(t, explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{ScheduledAt: time.Now().Add(-c.due)})}), c.want)

@@ -51,7 +51,7 @@ type counting struct {
 	queue.Fleet
 }
 
-func (counting) ReportWorker(context.Context, queue.WorkerReport) error { return nil }
+func (counting) ReportWorkers(context.Context, ...queue.WorkerReport) error { return nil }
 
 func (counting) Stats(context.Context, queue.StatsFilter) ([]queue.StatsRecord, error) {
 	return nil, nil

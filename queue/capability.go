@@ -377,11 +377,13 @@ type ResultKeeper interface {
 // started, and then every [ReportInterval]. So what Fleet returns is up to ten seconds old. Its
 // methods may be called concurrently.
 type Fleet interface {
-	// ReportWorker records what a worker tells about itself, in the place of its last report. If
-	// r.Stopped is true, it removes the worker's record instead. A [Statistician] also adds r.Stats
-	// to its statistics, in the same step. It costs one statement. A bad report (see
-	// [WorkerReport.Check]) is an [*InvalidError].
-	ReportWorker(ctx context.Context, r WorkerReport) error
+	// ReportWorkers records what workers tell about themselves, each in the place of its last report.
+	// Where Stopped is true, it removes the worker's record instead. Of several reports of one worker
+	// the last one counts. A [Statistician] also adds the Stats of all reports to its statistics, in
+	// the same step. It costs one statement or transaction, at most two. Without reports it does
+	// nothing. If a report is bad (see [WorkerReport.Check]), the error is an [*InvalidError], and no
+	// report is recorded.
+	ReportWorkers(ctx context.Context, reports ...WorkerReport) error
 	// Workers returns all workers that have reported themselves and have not stopped, ordered by
 	// name, also the vanished ones. A worker that has been silent for [ForgottenAfter] may be left
 	// out: [Pruner].Prune removes it.

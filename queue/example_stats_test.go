@@ -48,7 +48,7 @@ func ExampleHistogram() {
 	report := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w"}, Stats: []queue.MinuteStats{{
 		Queue: "default", Kind: "email.welcome", Stats: queue.Stats{Done: 100, RunTimes: queue.Histogram{0, 0, 0, 90, 0, 0, 0, 10}},
 	}}}
-	_ = q.ReportWorker(ctx, report) // as a worker does
+	_ = q.ReportWorkers(ctx, report) // as a worker does
 	_ = LastHour(ctx, os.Stdout, q)
 	// Output: email.welcome: 100 done, 0 failed, 0 dead, 95 % within 96ms
 }

@@ -99,8 +99,18 @@ type Run struct {
 	Took  time.Duration `json:"took_ns"`
 }
 
-// Check returns an [*InvalidError] for the first field that is out of range. Backends call it first
-// in ReportWorker.
+// CheckReports returns an [*InvalidError] for the first report that is bad. Backends call it first
+// in ReportWorkers.
+func CheckReports(reports ...WorkerReport) error {
+	for _, r := range reports {
+		if err := r.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check returns an [*InvalidError] for the first field that is out of range.
 func (r WorkerReport) Check() error {
 	if err := checkName("Name", r.Name); err != nil {
 		return err

@@ -93,14 +93,14 @@ func (r *run) reportStopped(ctx context.Context, fleet Fleet, hasReported bool) 
 	}
 }
 
-// sendReport sends a report with what runs came to since the last one. If it fails, the next one has
-// that, too.
+// sendReport sends a report with what runs came to since the last one. If it fails, the next one
+// has that, too.
 func (r *run) sendReport(ctx context.Context, timeout time.Duration, fleet Fleet, report WorkerReport) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	counted := r.takeTallies()
 	report.Stats = statsOf(counted, r.steadyNow())
-	err := fleet.ReportWorker(ctx, report)
+	err := fleet.ReportWorkers(ctx, report)
 	if err != nil {
 		r.putTalliesBack(counted)
 	}

@@ -23,16 +23,18 @@ type reported struct {
 	at  []time.Time
 }
 
-func (q *reported) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
-	q.mu.Lock()
-	q.all, q.at = append(q.all, r), append(q.at, time.Now())
-	q.mu.Unlock()
-	if q.hook != nil {
-		if err := q.hook(ctx, r); err != nil {
-			return err
+func (q *reported) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+	for _, r := range reports {
+		q.mu.Lock()
+		q.all, q.at = append(q.all, r), append(q.at, time.Now())
+		q.mu.Unlock()
+		if q.hook != nil {
+			if err := q.hook(ctx, r); err != nil {
+				return err
+			}
 		}
 	}
-	return q.Queue.ReportWorker(ctx, r)
+	return q.Queue.ReportWorkers(ctx, reports...)
 }
 
 func (q *reported) reports() []queue.WorkerReport {

@@ -23,7 +23,7 @@ func TestStats(t *testing.T) {
 		report := queue.WorkerReport{WorkerInfo: info, Stats: []queue.MinuteStats{
 			{Queue: "mail", Kind: "email.welcome", Age: 5 * time.Minute, Stats: stats},
 			{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Hour, Stats: queue.Stats{Done: 5000}}}}
-		if err := q.ReportWorker(t.Context(), report); err != nil {
+		if err := q.ReportWorkers(t.Context(), report); err != nil {
 			t.Fatal(err)
 		}
 		h := newHandler(t, q)
@@ -54,7 +54,7 @@ func TestNewestMinutes(t *testing.T) {
 			t.Helper()
 			info := queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
 			stats := []queue.MinuteStats{{Queue: "mail", Kind: "k", Age: age, Stats: queue.Stats{Done: 1}}}
-			if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: info, Stats: stats}); err != nil {
+			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: info, Stats: stats}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -30,7 +30,7 @@ func TestVerdictUnknown(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	alive := func(t *testing.T, q *memory.Queue, name string) {
 		info := queue.WorkerInfo{Name: name, Queues: []string{"mail"}, Concurrency: 10}
-		if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: info}); err != nil {
+		if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: info}); err != nil {
 			t.Fatal(err)
 		}
 	}

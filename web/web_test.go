@@ -212,7 +212,7 @@ func TestOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := queue.WorkerInfo{Name: "app-1", Host: "host-7", PID: 4711, Queues: []string{"default"}, Concurrency: 10, Busy: 1, Poll: time.Second}
-	if err := s.q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: info, Age: time.Hour}); err != nil {
+	if err := s.q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: info, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	s.post("queues/rare/pause", "paused=true&reason=the+partner+is+down")

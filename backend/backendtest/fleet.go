@@ -19,8 +19,10 @@ var fleetCases = []testCase{
 	{"reports come back", hasFleet, testReports},
 	{"a report takes the place of the one before", hasFleet, testReportAgain},
 	{"a stopped worker is not listed", hasFleet, testReportStopped},
+	{"several reports in one call", hasFleet, testReportSeveral},
 	{"bad reports", hasFleet, testReportBad},
 	{"reports at once", hasFleet, testReportsAtOnce},
+	{"several reports at once", hasFleet, testReportSeveralAtOnce},
 	{"vanished workers", hasFleet | canRewind | hasPruner, testVanished},
 	{"runs of workers", hasFleet, testRuns},
 	{"bad runs", hasFleet, testRunsBad},
@@ -44,10 +46,15 @@ func reportOf(name string) queue.WorkerReport {
 	}
 }
 
-func report(t *testing.T, h Harness, r queue.WorkerReport) {
+// stoppedOf returns the report of a worker that has stopped.
+func stoppedOf(name string) queue.WorkerReport {
+	return queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true}
+}
+
+func report(t *testing.T, h Harness, reports ...queue.WorkerReport) {
 	t.Helper()
-	if err := fleet(h).ReportWorker(t.Context(), r); err != nil {
-		t.Fatalf("ReportWorker(%+v): %v", r, err)
+	if err := fleet(h).ReportWorkers(t.Context(), reports...); err != nil {
+		t.Fatalf("ReportWorkers(%+v): %v", reports, err)
 	}
 }
 
@@ -111,12 +118,53 @@ func testReportAgain(t *testing.T, h Harness) {
 func testReportStopped(t *testing.T, h Harness) {
 	report(t, h, reportOf("v"))
 	report(t, h, reportOf("w"))
-	stopped := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w"}, Stopped: true}
-	report(t, h, stopped)
-	report(t, h, stopped)
+	report(t, h, stoppedOf("w"))
+	report(t, h, stoppedOf("w"))
 	workers(t, h, "after one has stopped", "v")
 	report(t, h, reportOf("w"))
 	workers(t, h, "after it has started again", "v", "w")
+}
+
+// testReportSeveral: one call records several reports. Of those of one worker the last one counts.
+func testReportSeveral(t *testing.T, h Harness) {
+	report(t, h)
+	workers(t, h, "after no report")
+	report(t, h, reportOf("old"), reportOf("again"), reportOf("left"))
+	again, early := reportOf("again"), reportOf("started")
+	again.Busy, again.ClaimAge, again.DrainAge = 7, 0, 0
+	early.Busy = 1
+	report(t, h, stoppedOf("never"), reportOf("stopped"), stoppedOf("old"), reportOf("new"), stoppedOf("started"),
+		reportOf("again"), early, stoppedOf("stopped"), again, stoppedOf("old"))
+	all := workers(t, h, "after several reports", "again", "left", "new", "started")
+	for i, want := range []queue.WorkerReport{again, reportOf("left"), reportOf("new"), early} {
+		wantReported(t, all[i], want)
+	}
+	report(t, h, stoppedOf("new"), stoppedOf("again"))
+	workers(t, h, "after two have stopped", "left", "started")
+}
+
+// testReportSeveralAtOnce: calls with the same workers, in different orders, do not deadlock.
+func testReportSeveralAtOnce(t *testing.T, h Harness) {
+	const names, calls = 3, 3
+	var reporters sync.WaitGroup
+	for i := range 6 {
+		reporters.Go(func() {
+			for n := range calls {
+				var all []queue.WorkerReport
+				for k := range names {
+					r := reportOf(fmt.Sprint("w", (i+k*(i%2+1))%names))
+					r.Stopped = n < calls-1 && k == 0
+					all = append(all, r)
+				}
+				if err := fleet(h).ReportWorkers(t.Context(), all...); err != nil {
+					t.Errorf("ReportWorkers: %v", err)
+				}
+			}
+		})
+	}
+	reporters.Wait()
+	report(t, h, reportOf("w1"), stoppedOf("w0"), reportOf("w2"))
+	workers(t, h, "after all reports", "w1", "w2")
 }
 
 func testReportBad(t *testing.T, h Harness) {
@@ -140,13 +188,14 @@ func testReportBad(t *testing.T, h Harness) {
 	} {
 		r := reportOf("w")
 		bad(&r)
-		wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), r), field)
+		wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), field)
 	}
 	crowd, most := reportOf("w"), int64(math.MaxInt32)
 	crowd.Concurrency = int(most + 1) // below 0 where an int has 32 bits
-	wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), crowd), "Concurrency")
-	wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), queue.WorkerReport{Stopped: true}), "Name")
-	wantCanceled(t, "ReportWorker", fleet(h).ReportWorker(cancelled(t), reportOf("w")))
+	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), crowd), "Concurrency")
+	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), queue.WorkerReport{Stopped: true}), "Name")
+	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), reportOf("w"), crowd), "Concurrency")
+	wantCanceled(t, "ReportWorkers", fleet(h).ReportWorkers(cancelled(t), reportOf("w")))
 	_, err := fleet(h).Workers(cancelled(t))
 	wantCanceled(t, "Workers", err)
 	workers(t, h, "after bad reports")
@@ -159,8 +208,8 @@ func testReportsAtOnce(t *testing.T, h Harness) {
 			for n := range 10 {
 				r := reportOf(fmt.Sprint("w", i%3))
 				r.Busy, r.Stopped = n, n == 4
-				if err := fleet(h).ReportWorker(t.Context(), r); err != nil {
-					t.Errorf("ReportWorker: %v", err)
+				if err := fleet(h).ReportWorkers(t.Context(), r); err != nil {
+					t.Errorf("ReportWorkers: %v", err)
 				}
 			}
 		})

@@ -18,6 +18,7 @@ import (
 
 var statsCases = []testCase{
 	{"of several workers add up", hasStats, testStatsAdd},
+	{"of several reports in one call", hasStats, testStatsSeveral},
 	{"filters", hasStats, testStatsFilter},
 	{"of workers that stop", hasStats, testStatsStopped},
 	{"at once", hasStats, testStatsAtOnce},
@@ -92,6 +93,24 @@ func testStatsAdd(t *testing.T, h Harness) {
 	}
 }
 
+// testStatsSeveral: the statistics of all reports of a call count, also those of reports that are
+// followed by a later one of the same worker.
+func testStatsSeveral(t *testing.T, h Harness) {
+	reportStats(t, h, "w", statsOf("q", "k", 0, 1))
+	with := func(r queue.WorkerReport, all ...queue.MinuteStats) queue.WorkerReport {
+		r.Stats = all
+		return r
+	}
+	report(t, h,
+		with(reportOf("v"), statsOf("q", "k", 0, 10), statsOf("q", "l", 0, 100)),
+		with(stoppedOf("w"), statsOf("q", "k", time.Millisecond, 1000)),
+		with(reportOf("v")),
+		with(reportOf("v"), statsOf("p", "k", time.Hour, 10_000), statsOf("q", "k", time.Hour, 100_000)))
+	wantStats(t, h, queue.StatsFilter{ByQueue: true, ByKind: true, Times: true},
+		statsOf("p", "k", 0, 10_000), statsOf("q", "k", 0, 101_011), statsOf("q", "l", 0, 100))
+	workers(t, h, "after several reports with statistics", "v")
+}
+
 func testStatsFilter(t *testing.T, h Harness) {
 	const hour = time.Hour
 	reportStats(t, h, "w", statsOf("q", "k", 0, 1), statsOf("q", "l", 0, 10), statsOf("B", "k", 0, 100),
@@ -123,7 +142,8 @@ func testStatsFilter(t *testing.T, h Harness) {
 }
 
 func testStatsStopped(t *testing.T, h Harness) {
-	stopped := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w"}, Stopped: true, Stats: []queue.MinuteStats{statsOf("q", "k", 0, 5)}}
+	stopped := stoppedOf("w")
+	stopped.Stats = []queue.MinuteStats{statsOf("q", "k", 0, 5)}
 	report(t, h, stopped)
 	report(t, h, stopped)
 	wantStats(t, h, queue.StatsFilter{Times: true}, statsOf("", "", 0, 10))
@@ -142,8 +162,8 @@ func testStatsAtOnce(t *testing.T, h Harness) {
 			r := reportOf(fmt.Sprint("w", w))
 			r.Stats = all
 			for range reports {
-				if err := fleet(h).ReportWorker(t.Context(), r); err != nil {
-					t.Errorf("ReportWorker: %v", err)
+				if err := fleet(h).ReportWorkers(t.Context(), r); err != nil {
+					t.Errorf("ReportWorkers: %v", err)
 				}
 			}
 		})
@@ -159,15 +179,15 @@ func testStatsBad(t *testing.T, h Harness) {
 	} {
 		r := reportOf("w")
 		r.Stats = []queue.MinuteStats{statsOf("q", "k", 0, 1), bad}
-		wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), r), field)
+		wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), field)
 	}
 	long := statsOf("q", "k", 0, 1)
 	long.WaitTimes = make(queue.Histogram, queue.MaxBuckets+1)
 	r := reportOf("w")
 	r.Stats = []queue.MinuteStats{long}
-	wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), r), "Stats[0]")
+	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), "Stats[0]")
 	r.Stats = make([]queue.MinuteStats, queue.MaxStats+1)
-	wantInvalid(t, "ReportWorker", fleet(h).ReportWorker(t.Context(), r), "Stats")
+	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), "Stats")
 	wantStats(t, h, queue.StatsFilter{})
 	workers(t, h, "after bad statistics")
 }

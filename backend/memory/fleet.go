@@ -10,10 +10,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// ReportWorker implements [queue.Fleet].
-func (q *Queue) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
-	const operation = "report a worker"
-	if err := r.Check(); err != nil {
+// ReportWorkers implements [queue.Fleet].
+func (q *Queue) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+	const operation = "report workers"
+	if err := queue.CheckReports(reports...); err != nil {
 		return failed(operation, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -22,10 +22,18 @@ func (q *Queue) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
-	q.addStats(at, r.Stats)
+	for _, r := range reports {
+		q.addStats(at, r.Stats)
+		q.reportWorker(at, r)
+	}
+	return nil
+}
+
+// reportWorker records a report, but for its Stats. The caller holds q.mu.
+func (q *Queue) reportWorker(at time.Time, r queue.WorkerReport) {
 	if r.Stopped {
 		delete(q.workers, r.Name)
-		return nil
+		return
 	}
 	ago := func(age time.Duration) time.Time {
 		if age == 0 {
@@ -36,7 +44,6 @@ func (q *Queue) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
 	q.workers[r.Name] = queue.WorkerRecord{
 		WorkerInfo: cloned(r.WorkerInfo), StartedAt: at.Add(-r.Age), ClaimedAt: ago(r.ClaimAge), DrainingAt: ago(r.DrainAge), SeenAt: at,
 	}
-	return nil
 }
 
 // cloned returns a copy that shares no memory with info.

@@ -14,7 +14,7 @@ type statsKey struct {
 	queue, kind string
 }
 
-// addStats adds the statistics of a worker. The caller holds q.mu.
+// addStats adds the statistics of a report. The caller holds q.mu.
 func (q *Queue) addStats(at time.Time, all []queue.MinuteStats) {
 	for _, s := range all {
 		key := statsKey{s.Minute(at), s.Queue, s.Kind}

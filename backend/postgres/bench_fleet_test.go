@@ -73,7 +73,7 @@ func BenchmarkReport(b *testing.B) {
 				}})
 			}
 			for b.Loop() {
-				if err := q.ReportWorker(b.Context(), r); err != nil {
+				if err := q.ReportWorkers(b.Context(), r); err != nil {
 					b.Fatal(err)
 				}
 			}

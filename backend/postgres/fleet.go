@@ -5,25 +5,71 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
-// ReportWorker implements [queue.Fleet] and [queue.Statistician] with sql/report_worker.sql.
-func (b *Backend) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
-	const operation = "report a worker"
-	if err := r.Check(); err != nil {
+// ReportWorkers implements [queue.Fleet] and [queue.Statistician] with sql/report_workers.sql. If
+// some workers have stopped and others have not, it takes two statements.
+func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+	const operation = "report workers"
+	if err := queue.CheckReports(reports...); err != nil {
 		return fmt.Errorf("postgres: %s: %w", operation, err)
 	}
-	info, err := json.Marshal(r.WorkerInfo)
+	stats := sumStats(time.Now(), reports)
+	live, stopped := reportRows(reports)
+	for _, rows := range [][]reportRow{live, stopped} {
+		if len(rows) == 0 {
+			continue
+		}
+		if err := b.writeReports(ctx, operation, rows, stats); err != nil {
+			return err
+		}
+		stats = nil
+	}
+	return nil
+}
+
+// reportRow is a [queue.WorkerReport] as sql/report_workers.sql reads it. Ages are in microseconds.
+type reportRow struct {
+	Worker    string           `json:"worker"`
+	Info      queue.WorkerInfo `json:"info"`
+	Age       int64            `json:"age"`
+	ClaimAge  int64            `json:"claim_age,omitempty"`
+	DrainAge  int64            `json:"drain_age,omitempty"`
+	isStopped bool
+}
+
+// reportRows returns the last report of each worker: of those that live, and of those that have
+// stopped.
+func reportRows(reports []queue.WorkerReport) (live, stopped []reportRow) {
+	isLater := make(map[string]bool, len(reports))
+	for _, r := range slices.Backward(reports) {
+		if isLater[r.Name] {
+			continue
+		}
+		isLater[r.Name] = true
+		row := reportRow{r.Name, r.WorkerInfo, sqlkit.Microseconds(r.Age), sqlkit.Microseconds(r.ClaimAge), sqlkit.Microseconds(r.DrainAge), r.Stopped}
+		if r.Stopped {
+			stopped = append(stopped, row)
+		} else {
+			live = append(live, row)
+		}
+	}
+	return live, stopped
+}
+
+// writeReports writes rows, all of workers that have stopped or none, and statistics.
+func (b *Backend) writeReports(ctx context.Context, operation string, rows []reportRow, stats []queue.MinuteStats) error {
+	text, err := json.Marshal(rows)
 	if err != nil {
 		return fmt.Errorf("postgres: %s: %w", operation, err)
 	}
 	return b.run(ctx, operation, nil, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.reportWorker, r.Name, string(info), sqlkit.Microseconds(r.Age),
-			sqlkit.OrNull(sqlkit.Microseconds(r.ClaimAge)), sqlkit.OrNull(sqlkit.Microseconds(r.DrainAge)), r.Stopped,
-			statsRows(r.Stats))
+		_, err := db.ExecContext(ctx, b.sql.reportWorkers, string(text), rows[0].isStopped, statsRows(stats))
 		return err
 	})
 }

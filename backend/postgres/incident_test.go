@@ -64,7 +64,7 @@ func TestRedriveTheCrashed(t *testing.T) {
 func TestWorkersAlive(t *testing.T) {
 	db, q := guideDB(t)
 	for _, name := range []string{"a", "b", "c"} {
-		if err := q.ReportWorker(t.Context(), queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name, Busy: 3}}); err != nil {
+		if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name, Busy: 3}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -195,17 +195,17 @@ func loadSchedule(load loader) scheduleStatements {
 
 // fleetStatements keep which workers live, and what runs came to.
 type fleetStatements struct {
-	reportWorker, workers, runs, sweepWorkers, stats, sweepStats string
+	reportWorkers, workers, runs, sweepWorkers, stats, sweepStats string
 }
 
 func loadFleet(load loader) fleetStatements {
 	return fleetStatements{
-		reportWorker: load("report_worker"),
-		workers:      load("workers"),
-		runs:         load("runs"),
-		sweepWorkers: load("sweep_workers"),
-		stats:        load("stats"),
-		sweepStats:   load("sweep_stats"),
+		reportWorkers: load("report_workers"),
+		workers:       load("workers"),
+		runs:          load("runs"),
+		sweepWorkers:  load("sweep_workers"),
+		stats:         load("stats"),
+		sweepStats:    load("sweep_stats"),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// statsRow is a [queue.MinuteStats] as sql/report_worker.sql reads it. Durations are in
+// statsRow is a [queue.MinuteStats] as sql/report_workers.sql reads it. Durations are in
 // microseconds.
 type statsRow struct {
 	Age       int64           `json:"age"`
@@ -27,7 +27,34 @@ type statsRow struct {
 	WaitTimes queue.Histogram `json:"wait_times"`
 }
 
-// statsRows returns statistics as a JSON array for sql/report_worker.sql.
+// sumStats returns the statistics of reports, each minute, queue and kind once. Those of one report
+// are so already. The ages of several workers' minutes differ by less than a minute, so sumStats
+// counts them in the minutes of now, which is the time of this process.
+func sumStats(now time.Time, reports []queue.WorkerReport) (sums []queue.MinuteStats) {
+	if len(reports) == 1 {
+		return reports[0].Stats
+	}
+	type key struct {
+		minute      time.Time
+		queue, kind string
+	}
+	at := make(map[key]int)
+	for _, r := range reports {
+		for _, s := range r.Stats {
+			k := key{s.Minute(now), s.Queue, s.Kind}
+			i, ok := at[k]
+			if !ok {
+				i = len(sums)
+				at[k] = i
+				sums = append(sums, queue.MinuteStats{Queue: s.Queue, Kind: s.Kind, Age: now.Sub(k.minute)})
+			}
+			sums[i].Add(s.Stats)
+		}
+	}
+	return sums
+}
+
+// statsRows returns statistics as a JSON array for sql/report_workers.sql.
 func statsRows(all []queue.MinuteStats) string {
 	rows := make([]statsRow, len(all))
 	for i, s := range all {

@@ -25,6 +25,7 @@ type call struct {
 	in        any           // the body, or nil
 	out       any           // gets the answer
 	wait      time.Duration // how long the gateway is asked to wait
+	isForNews bool          // it only waits for news, which a different gateway has as well
 	only      string        // if not "", the name of the only gateway that is to take the request
 }
 
@@ -99,6 +100,11 @@ func (q *Queue) ask(ctx context.Context, g *gateway, c call, body []byte) (outco
 func (q *Queue) askOnce(ctx context.Context, g *gateway, c call, body []byte) (sent, error) {
 	limited, cancel := context.WithTimeout(ctx, q.options.Timeout+c.wait)
 	defer cancel()
+	if c.isForNews {
+		var release func()
+		limited, release = g.untilSilent(limited)
+		defer release()
+	}
 	var wasSent atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { wasSent.Store(true) }}
 	r, err := q.request(httptrace.WithClientTrace(limited, trace), g, c, body)

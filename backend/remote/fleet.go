@@ -9,16 +9,22 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// ReportWorker implements [queue.Fleet].
-func (q *Queue) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
-	if err := r.Check(); err != nil {
+// ReportWorkers implements [queue.Fleet]. It sends one request for each report, in their order: the
+// gateway gathers the reports of all its clients. A worker has one at a time.
+func (q *Queue) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+	if err := queue.CheckReports(reports...); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("remote: report: %w", err)
+	for _, r := range reports {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("remote: report: %w", err)
+		}
+		c := call{operation: "report", method: http.MethodPost, path: "/v1/report", in: wire.ReportOf(r), out: new(wire.ReportAnswer)}
+		if err := q.do(ctx, c); err != nil {
+			return err
+		}
 	}
-	c := call{operation: "report", method: http.MethodPost, path: "/v1/report", in: wire.ReportOf(r), out: new(wire.ReportAnswer)}
-	return q.do(ctx, c)
+	return nil
 }
 
 // Workers implements [queue.Fleet].

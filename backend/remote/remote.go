@@ -2,6 +2,7 @@ package remote
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -63,6 +64,10 @@ type gateway struct {
 	named atomic.Value // a string: as the gateway has named itself in its last answer
 
 	silent atomic.Int64 // until when it is asked last, in nanoseconds since 1970; 0: it is not
+
+	mu        sync.Mutex
+	answering context.Context // ends when it has not answered in time; nil: no request has waited since
+	end       context.CancelFunc
 }
 
 // name returns the gateway's name, or "" before its first answer.

@@ -292,6 +292,53 @@ func TestSilentGateway(t *testing.T) {
 	}
 }
 
+// TestWaitAtSilentGateway: when a gateway does not answer in time, workers that wait there to be
+// woken go to the next one at once.
+func TestWaitAtSilentGateway(t *testing.T) {
+	m := memory.New(memory.Options{})
+	_, g := serve(t, m, often)
+	waits := make(chan string, 10)
+	handler := func(name string, isFrozen func(path string) bool) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/wait" {
+				waits <- name
+			}
+			if isFrozen(r.URL.Path) {
+				_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client hangs up
+				<-r.Context().Done()
+				return
+			}
+			g.ServeHTTP(w, r)
+		})
+	}
+	first := httptest.NewServer(handler("first", func(path string) bool { return path != "/v1/sleep" }))
+	defer first.Close()
+	second := httptest.NewServer(handler("second", func(string) bool { return false }))
+	defer second.Close()
+	q := connect(t, first.URL, second.URL)
+	if _, err := q.Sleep(t.Context(), "w", []string{"q"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	listened := make(chan error, 1)
+	go func() { listened <- q.Listen(ctx, "w", []string{"q"}, func() {}) }()
+	if name := within(t, waits); name != "first" {
+		t.Errorf("the worker waits at the %s gateway, want the first", name)
+	}
+	late, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := q.Check(late); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("call of a frozen gateway: got %v", err)
+	}
+	if name := within(t, waits); name != "second" {
+		t.Errorf("the worker waits at the %s gateway, want the second", name)
+	}
+	stop()
+	if err := <-listened; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRefusals: what a gateway refuses is an error of package queue where there is one.
 func TestRefusals(t *testing.T) {
 	m := memory.New(memory.Options{MaxPayload: 10})

@@ -182,7 +182,8 @@ func (q *Queue) awaitWake(ctx context.Context, worker string, queues []string, s
 	s.mu.Unlock()
 	in := wire.WaitRequest{Queues: queues, Kinds: kinds, Worker: worker, Wait: longPoll}
 	var out wire.WaitAnswer
-	err = q.do(ctx, call{operation: "listen", method: http.MethodPost, path: "/v1/wait", in: in, out: &out, wait: longPoll})
+	c := call{operation: "listen", method: http.MethodPost, path: "/v1/wait", in: in, out: &out, wait: longPoll, isForNews: true}
+	err = q.do(ctx, c)
 	return out.Woken, err
 }
 

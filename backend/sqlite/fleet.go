@@ -11,29 +11,43 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// ReportWorker implements [queue.Fleet] with sql/report_worker.sql, and [queue.Statistician] with
+// ReportWorkers implements [queue.Fleet] with sql/report_worker.sql, and [queue.Statistician] with
 // sql/write_stats.sql. It writes, and so takes its turn like any other call.
-func (b *Backend) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
-	const operation = "report a worker"
-	if err := r.Check(); err != nil {
+func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+	const operation = "report workers"
+	if err := queue.CheckReports(reports...); err != nil {
 		return fmt.Errorf("sqlite: %s: %w", operation, err)
+	}
+	if len(reports) == 0 {
+		return nil
+	}
+	var stats []queue.MinuteStats
+	for _, r := range reports {
+		stats = append(stats, r.Stats...)
+	}
+	return b.write(ctx, operation, func(ctx context.Context, db queue.DB) error {
+		at := now()
+		for _, r := range reports {
+			if err := b.reportWorker(ctx, db, at, r); err != nil {
+				return err
+			}
+		}
+		return b.addStats(ctx, db, at, stats)
+	})
+}
+
+// reportWorker records a report, but for its Stats, in the transaction db.
+func (b *Backend) reportWorker(ctx context.Context, db queue.DB, at int64, r queue.WorkerReport) error {
+	if r.Stopped {
+		_, err := exec(ctx, db, b.sql.removeWorker, r.Name)
+		return err
 	}
 	info, err := json.Marshal(r.WorkerInfo)
 	if err != nil {
-		return fmt.Errorf("sqlite: %s: %w", operation, err)
-	}
-	return b.write(ctx, operation, func(ctx context.Context, db queue.DB) (err error) {
-		at := now()
-		if err := b.addStats(ctx, db, at, r.Stats); err != nil {
-			return err
-		}
-		if r.Stopped {
-			_, err = exec(ctx, db, b.sql.removeWorker, r.Name)
-			return err
-		}
-		_, err = exec(ctx, db, b.sql.reportWorker, r.Name, string(info), at-sqlkit.Microseconds(r.Age), ago(at, r.ClaimAge), ago(at, r.DrainAge), at)
 		return err
-	})
+	}
+	_, err = exec(ctx, db, b.sql.reportWorker, r.Name, string(info), at-sqlkit.Microseconds(r.Age), ago(at, r.ClaimAge), ago(at, r.DrainAge), at)
+	return err
 }
 
 // ago returns the time that was age before at, or NULL if age is 0.

@@ -31,7 +31,7 @@ func BenchmarkReport(b *testing.B) {
 				var took []time.Duration
 				for b.Loop() {
 					from := time.Now()
-					if err := q.ReportWorker(b.Context(), r); err != nil {
+					if err := q.ReportWorkers(b.Context(), r); err != nil {
 						b.Fatal(err)
 					}
 					took = append(took, time.Since(from))

@@ -13,7 +13,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// addStats adds the statistics of a worker to those of their minutes, in the transaction db. It
+// addStats adds the statistics of reports to those of their minutes, in the transaction db. It
 // reads each minute once.
 func (b *Backend) addStats(ctx context.Context, db queue.DB, at int64, all []queue.MinuteStats) error {
 	type key struct {

@@ -32,7 +32,7 @@ func TestDownBesideWorkers(t *testing.T) {
 			d := openWithJobs(t, database, 1)
 			fleet, _ := queue.As[queue.Fleet](d.Queue)
 			report := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "app-1", Queues: []string{"default"}, Lease: time.Minute, Poll: time.Second}}
-			if err := fleet.ReportWorker(t.Context(), report); err != nil {
+			if err := fleet.ReportWorkers(t.Context(), report); err != nil {
 				t.Fatal(err)
 			}
 			code, text := runOn(t, database, "migrate", "down", "--lose-data", "errand")

@@ -22,7 +22,7 @@ func TestSeen(t *testing.T) {
 			d := openWithJobs(t, database, 0)
 			fleet, _ := queue.As[queue.Fleet](d.Queue)
 			worker := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"emails"}, Kinds: []string{"mail"}}}
-			if err := fleet.ReportWorker(t.Context(), worker); err != nil {
+			if err := fleet.ReportWorkers(t.Context(), worker); err != nil {
 				t.Fatal(err)
 			}
 			scheduler, _ := queue.As[queue.Scheduler](d.Queue)

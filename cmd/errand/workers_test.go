@@ -18,7 +18,7 @@ func TestWorkerStates(t *testing.T) {
 		{WorkerInfo: queue.WorkerInfo{Name: "live"}},
 	} {
 		w.Queues, w.Concurrency, w.Lease = []string{queue.DefaultQueue}, 1, time.Minute
-		if err := q.ReportWorker(t.Context(), w); err != nil {
+		if err := q.ReportWorkers(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 	}

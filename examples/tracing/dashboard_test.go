@@ -143,7 +143,7 @@ func scrape(t *testing.T) string {
 func report(t *testing.T, memory *queuetest.Queue) {
 	t.Helper()
 	stats := queue.Stats{Done: 1, RunTimes: queue.Histogram{1}, WaitTimes: queue.Histogram{1}}
-	err := memory.ReportWorker(t.Context(), queue.WorkerReport{
+	err := memory.ReportWorkers(t.Context(), queue.WorkerReport{
 		WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Concurrency: 10},
 		Stats:      []queue.MinuteStats{{Queue: queue.DefaultQueue, Kind: "k", Age: 2 * time.Minute, Stats: stats}},
 	})

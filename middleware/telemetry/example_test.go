@@ -173,7 +173,7 @@ func ExampleTelemetry_ObserveWorkers() {
 		log.Fatal(err)
 	}
 	q := queuetest.New(queuetest.Options{})
-	err = q.ReportWorker(ctx, queue.WorkerReport{ // a queue.Worker does it by itself
+	err = q.ReportWorkers(ctx, queue.WorkerReport{ // a queue.Worker does it by itself
 		WorkerInfo: queue.WorkerInfo{Name: "web-1", Queues: []string{"mail"}, Concurrency: 10},
 		Stats:      []queue.MinuteStats{{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Minute, Stats: queue.Stats{Done: 7}}},
 	})

@@ -39,7 +39,7 @@ func (r *rig) report(info queue.WorkerInfo, stats ...queue.MinuteStats) {
 
 func (r *rig) reportOf(report queue.WorkerReport) {
 	r.Helper()
-	if err := r.memory.ReportWorker(r.Context(), report); err != nil {
+	if err := r.memory.ReportWorkers(r.Context(), report); err != nil {
 		r.Fatal(err)
 	}
 }

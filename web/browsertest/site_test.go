@@ -109,7 +109,7 @@ func (s *site) stock() {
 			stats.RunTimes, stats.WaitTimes = queue.Histogram{0, 0, 0, n, n, n, 2, 1}, queue.Histogram{0, 0, 0, 0, n, n, n, n, 5}
 			report.Stats = append(report.Stats, queue.MinuteStats{Queue: "webhooks", Kind: "webhook.send", Age: time.Duration(i) * time.Minute, Stats: stats})
 		}
-		if err := s.q.ReportWorker(s.t.Context(), report); err != nil {
+		if err := s.q.ReportWorkers(s.t.Context(), report); err != nil {
 			s.t.Fatal(err)
 		}
 		info.Busy = 0
