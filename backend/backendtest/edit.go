@@ -24,6 +24,26 @@ var editCases = []testCase{
 	{"cancel a held job", hasCanceller | holds, testCancelHeld},
 }
 
+// neighbour returns the name of a second queue, to which jobs of the queue "q" can move. There are
+// no jobs yet.
+func neighbour(t *testing.T, h Harness) string {
+	t.Helper()
+	if !h.Partitioned {
+		return "p"
+	}
+	editor, _ := queue.As[queue.Editor](h.Queue)
+	for i := range 10_000 {
+		name := fmt.Sprint("p", i)
+		_, err := editor.Edit(t.Context(), nil, queue.Which{Queue: "q"}, queue.Change{Queue: name})
+		if err == nil {
+			return name
+		}
+		wantInvalid(t, "Edit to a queue of another partition", err, "Queue")
+	}
+	t.Fatal("no queue is in the partition of another one")
+	return ""
+}
+
 // edit edits and checks how many jobs were changed.
 func edit(t *testing.T, h Harness, db queue.DB, which queue.Which, c queue.Change, want int) {
 	t.Helper()
@@ -35,6 +55,7 @@ func edit(t *testing.T, h Harness, db queue.DB, which queue.Which, c queue.Chang
 }
 
 func testEditFields(t *testing.T, h Harness) {
+	to := neighbour(t, h)
 	j := newJob()
 	j.Delay = time.Hour
 	j.Headers = map[string]string{"a": "b"}
@@ -48,14 +69,14 @@ func testEditFields(t *testing.T, h Harness) {
 	edit(t, h, nil, byID(j), queue.Change{Priority: &priority}, 1)
 	edit(t, h, nil, byID(j), queue.Change{Payload: json.RawMessage(`{"n": 2}`)}, 1)
 	edit(t, h, nil, byID(j), queue.Change{MaxAttempts: 9}, 1)
-	edit(t, h, nil, byID(j), queue.Change{Queue: "p"}, 1)
+	edit(t, h, nil, byID(j), queue.Change{Queue: to}, 1)
 	claimNone(t, h, "in the queue before")
 	req := request(2)
-	req.Queues = []string{"p"}
+	req.Queues = []string{to}
 	got := claim(t, h, req)
 	wantIDs(t, "claim after edits", got, []*queue.Job{j})
 	e := got[0]
-	if !e.ScheduledAt.Equal(at) || e.Priority != -7 || e.MaxAttempts != 9 || e.Queue != "p" || e.Kind != j.Kind || e.Headers["a"] != "b" {
+	if !e.ScheduledAt.Equal(at) || e.Priority != -7 || e.MaxAttempts != 9 || e.Queue != to || e.Kind != j.Kind || e.Headers["a"] != "b" {
 		t.Errorf("job after edits: got %+v, want it due at %v, with priority -7, 9 attempts and its header", e, at)
 	}
 	wantJSON(t, "payload after an edit", e.Payload, `{"n": 2}`)
@@ -64,6 +85,7 @@ func testEditFields(t *testing.T, h Harness) {
 
 // testEditOnlyWaiting: jobs that run and jobs that have ended are left alone.
 func testEditOnlyWaiting(t *testing.T, h Harness) {
+	to := neighbour(t, h)
 	jobs := newJobs(4, nil)
 	enqueue(t, h, jobs...)
 	held := claim(t, h, request(3))
@@ -73,7 +95,7 @@ func testEditOnlyWaiting(t *testing.T, h Harness) {
 		r, _ := lookUp(t, h, j.ID)
 		before = append(before, r)
 	}
-	edit(t, h, nil, byID(jobs...), queue.Change{MaxAttempts: 3, Queue: "p"}, 1)
+	edit(t, h, nil, byID(jobs...), queue.Change{MaxAttempts: 3, Queue: to}, 1)
 	edit(t, h, nil, queue.Which{Queue: "q"}, queue.Change{RunNow: true}, 0)
 	for _, r := range before {
 		wantUnchanged(t, h, "Edit", r)
@@ -121,9 +143,10 @@ func testCancelHeld(t *testing.T, h Harness) {
 }
 
 func testEditFilter(t *testing.T, h Harness) {
+	p := neighbour(t, h)
 	jobs := newJobs(6, func(i int, j *queue.Job) {
 		j.Delay = time.Hour
-		j.Queue, j.Kind, j.Group = []string{"q", "p"}[i%2], []string{"k", "l", "m"}[i%3], []string{"g", "h"}[i/3]
+		j.Queue, j.Kind, j.Group = []string{"q", p}[i%2], []string{"k", "l", "m"}[i%3], []string{"g", "h"}[i/3]
 	})
 	jobs[5].Key = "a"
 	enqueue(t, h, jobs...)
@@ -132,23 +155,32 @@ func testEditFilter(t *testing.T, h Harness) {
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[2:3])
 	edit(t, h, nil, queue.Which{Queue: "q", Group: "g"}, now, 1) // 0
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[:1])
-	edit(t, h, nil, queue.Which{Key: "a"}, queue.Change{RunNow: true, Queue: "q"}, 1) // 5
+	byKey := queue.Which{Key: "a"}
+	if h.Partitioned {
+		byKey.Queue = p
+	}
+	edit(t, h, nil, byKey, queue.Change{RunNow: true, Queue: "q"}, 1) // 5
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[5:])
 	edit(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusPending}, now, 1)
-	edit(t, h, nil, queue.Which{Queue: "p", Status: queue.StatusPending}, now, 2)
+	edit(t, h, nil, queue.Which{Queue: p, Status: queue.StatusPending}, now, 2)
 }
 
 // testEditKeyTaken: a job does not move to a queue in which a live job has its key, and leaves its
 // own queue with its key.
 func testEditKeyTaken(t *testing.T, h Harness) {
+	p := neighbour(t, h)
 	taken, mover, free := keyed("a"), keyed("a"), keyed("b")
-	mover.Queue, free.Queue = "p", "p"
+	mover.Queue, free.Queue = p, p
 	enqueue(t, h, taken, mover, free)
-	edit(t, h, nil, queue.Which{Queue: "p"}, queue.Change{Queue: "q"}, 1)
-	wantIDs(t, "claim after Edit", claimAll(t, h, 2), []*queue.Job{taken, free})
-	edit(t, h, nil, byID(mover), queue.Change{Queue: "p", MaxAttempts: 2}, 1) // its own queue
+	edit(t, h, nil, queue.Which{Queue: p}, queue.Change{Queue: "q"}, 1)
+	want := wantIDs
+	if h.Spread {
+		want = wantSameIDs
+	}
+	want(t, "claim after Edit", claimAll(t, h, 2), []*queue.Job{taken, free})
+	edit(t, h, nil, byID(mover), queue.Change{Queue: p, MaxAttempts: 2}, 1) // its own queue
 	next := keyed("b")
-	next.Queue = "p"
+	next.Queue = p
 	if enqueue(t, h, next); next.Duplicate {
 		t.Error("the key of a job that has moved is not free in its former queue")
 	}

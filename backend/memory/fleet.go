@@ -1,12 +1,12 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/runs"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -92,20 +92,7 @@ func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b queue.Run) int {
-		return cmp.Or(strings.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
-	})
-	first := all[:0] // most of each worker
-	worker, n := "", 0
-	for _, run := range all {
-		if run.Worker != worker {
-			worker, n = run.Worker, 0
-		}
-		if n++; n <= most {
-			first = append(first, run)
-		}
-	}
-	return first, nil
+	return runs.First(all, most), nil
 }
 
 // pruneWorkers removes the workers that have vanished long ago. The caller holds q.mu.

@@ -15,7 +15,7 @@ import (
 
 // Cancel implements [queue.Canceller]. It tells the workers of jobs that run. db must be nil.
 func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
-	return b.act(ctx, db, "cancel", which, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
+	return b.act(ctx, db, action{name: "cancel", which: which}, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
 }
 
 // Redrive implements [queue.Redriver]. db must be nil.
@@ -24,34 +24,34 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (
 		return 0, failed("redrive", err)
 	}
 	which.Status = cmp.Or(which.Status, queue.StatusDead)
-	return b.act(ctx, db, "redrive", which, queue.StatusDead, queue.StatusCancelled, queue.StatusHeld)
+	return b.act(ctx, db, action{name: "redrive", which: which}, queue.StatusDead, queue.StatusCancelled, queue.StatusHeld)
 }
 
 // Delete implements [queue.Deleter]. db must be nil.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
-	return b.act(ctx, db, "delete", which,
+	return b.act(ctx, db, action{name: "delete", which: which},
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled)
 }
 
-// act does an action of lua/control.lua to the chosen jobs, some hundred a call.
-func (b *Backend) act(ctx context.Context, db queue.DB, name string, which queue.Which, statuses ...queue.Status) (n int, err error) {
-	if err := which.Check(statuses...); err != nil {
-		return 0, failed(name, err)
+// act does an action of lua/control.lua to the chosen jobs of these statuses, some hundred a call.
+func (b *Backend) act(ctx context.Context, db queue.DB, a action, statuses ...queue.Status) (n int, err error) {
+	if err := a.which.Check(statuses...); err != nil {
+		return 0, failed(a.name, err)
 	}
 	if err := refuse(db); err != nil {
-		return 0, failed(name, err)
+		return 0, failed(a.name, err)
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, failed(name, err)
+		return 0, failed(a.name, err)
 	}
-	a := &action{b: b, name: name, which: which, statuses: which.Of(statuses...)}
-	if which.IDs != nil {
+	a.b, a.statuses = b, a.which.Of(statuses...)
+	if a.which.IDs != nil {
 		err = a.onIDs(ctx)
 	} else {
 		err = a.onAll(ctx)
 	}
 	if err != nil {
-		return a.n, failed(name, err)
+		return a.n, failed(a.name, err)
 	}
 	return a.n, nil
 }
@@ -60,9 +60,10 @@ func (b *Backend) act(ctx context.Context, db queue.DB, name string, which queue
 type action struct {
 	b        *Backend
 	name     string
+	own      []string // arguments of this action alone
 	which    queue.Which
 	statuses []queue.Status
-	n        int
+	n        int // how many jobs it has changed
 }
 
 // step is the most jobs of one call.
@@ -152,8 +153,8 @@ func (a *action) change(ctx context.Context, p int, seqs []string) error {
 	for _, s := range a.statuses {
 		statuses.WriteString(string(s) + ",")
 	}
-	args := append([]string{a.name, a.which.Queue, a.which.Kind, a.which.Group, a.which.Key, statuses.String()}, seqs...)
-	m, err := a.b.call(ctx, "change", p, args...)
+	args := []string{a.name, a.which.Queue, a.which.Kind, a.which.Group, a.which.Key, statuses.String(), strconv.Itoa(len(a.own))}
+	m, err := a.b.call(ctx, "change", p, slices.Concat(args, a.own, seqs)...)
 	if err != nil {
 		return err
 	}

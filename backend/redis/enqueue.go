@@ -3,7 +3,6 @@ package redis
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -169,7 +168,7 @@ func enqueueArgs(j *queue.Job) ([]string, error) {
 		return nil, err
 	}
 	if !j.ScheduledAt.IsZero() {
-		due = string(binary.BigEndian.AppendUint64(nil, uint64(j.ScheduledAt.UnixMicro())))
+		due = dueBytes(j.ScheduledAt)
 	}
 	attempts, cost := j.MaxAttempts, j.Cost
 	if attempts == 0 {

@@ -92,17 +92,20 @@ type Backend struct {
 var _ interface {
 	queue.Queue
 	queue.Reclaimer
+	queue.Reassigner
 	queue.Waiter
 	queue.Checker
 	queue.Inspector
 	queue.Backlogger
 	queue.Redriver
 	queue.Canceller
+	queue.Editor
 	queue.Deleter
 	queue.Pauser
 	queue.Pruner
 	queue.Receiver
 	queue.ResultKeeper
+	queue.Fleet
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a

@@ -72,6 +72,11 @@ func (r *reader) int() int64 {
 
 func (r *reader) time() time.Time { return timeOf(r.int()) }
 
+// dueBytes returns a due time as it is stored, 8 bytes long.
+func dueBytes(at time.Time) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro())))
+}
+
 // due returns a time that is 8 bytes long.
 func (r *reader) due() time.Time {
 	s := r.text()

@@ -1,4 +1,5 @@
--- What people do to jobs. Each action returns true if it has changed the job.
+-- What people do to jobs. Each action returns true if it has changed the job. own are the arguments
+-- that only this action has.
 
 local actions = {}
 
@@ -44,15 +45,16 @@ function actions.hold(c, r)
 end
 
 -- change does an action to the chosen jobs. Arguments: the action, queue, kind, group, key, the
--- statuses with a comma behind each, and the seq of the jobs. It answers with how many there were,
--- and with worker and seq of those that run.
+-- statuses with a comma behind each, how many arguments only this action has, these, and the seq of
+-- the jobs. It answers with how many there were, and with worker and seq of those that run.
 local function change(keys, args)
   local c = open(keys)
-  local n, running = 0, {}
-  for i = 7, #args do
+  local n, running, first = 0, {}, 8 + tonumber(args[7])
+  local own = { unpack(args, 8, first - 1) }
+  for i = first, #args do
     local r = load(c, args[i])
     if r and string.find(args[6], r.status .. ',', 1, true) and isChosen(r, args[2], args[3], args[4], args[5])
-      and actions[args[1]](c, r) then
+      and actions[args[1]](c, r, own) then
       n = n + 1
       if r.status == 'running' then running[#running + 1] = { r.worker, r.seq } end
     end

@@ -1,0 +1,29 @@
+// Package runs orders what workers run, for backends whose database does not.
+package runs
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// First orders runs by worker, Since and ID, and returns the first most of each worker. It reuses
+// the memory of all.
+func First(all []queue.Run, most int) []queue.Run {
+	slices.SortFunc(all, func(a, b queue.Run) int {
+		return cmp.Or(strings.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	})
+	first := all[:0]
+	worker, n := "", 0
+	for _, run := range all {
+		if run.Worker != worker {
+			worker, n = run.Worker, 0
+		}
+		if n++; n <= most {
+			first = append(first, run)
+		}
+	}
+	return first
+}

@@ -1,0 +1,70 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/backend/redis"
+	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/queue"
+)
+
+// rewind makes the last report of each worker older, in the partition whose keys begin with base.
+func rewind(t *testing.T, client rueidis.Client, base string, by time.Duration) {
+	t.Helper()
+	for name, at := range scores(t, client, base+"seen") {
+		set := client.B().Zadd().Key(base+"seen").ScoreMember().ScoreMember(at-float64(by.Microseconds()), name).Build()
+		if err := client.Do(t.Context(), set).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// scores returns the members of a sorted set with their scores.
+func scores(t *testing.T, client rueidis.Client, key string) map[string]float64 {
+	t.Helper()
+	all, err := client.Do(t.Context(), client.B().Zrange().Key(key).Min("0").Max("-1").Withscores().Build()).AsZScores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]float64, len(all))
+	for _, z := range all {
+		found[z.Member] = z.Score
+	}
+	return found
+}
+
+// TestManyWorkers: workers and what they run come in several pages, and each once.
+func TestManyWorkers(t *testing.T) {
+	const n = 1200
+	b := open(t, redistest.Open(t), redis.Options{Partitions: 2})
+	var reports []queue.WorkerReport
+	var jobs []*queue.Job
+	for i := range n {
+		reports = append(reports, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: fmt.Sprint("w", i)}})
+		jobs = append(jobs, &queue.Job{Queue: "q", Kind: "k"})
+	}
+	if err := b.ReportWorkers(t.Context(), reports...); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Enqueue(t.Context(), nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Claim(t.Context(), request(n)); err != nil {
+		t.Fatal(err)
+	}
+	workers, err := b.Workers(t.Context())
+	if err != nil || len(workers) != n {
+		t.Errorf("Workers: got %d, error %v; want %d", len(workers), err, n)
+	}
+	runs, err := b.Runs(t.Context(), queue.MaxRuns)
+	if err != nil || len(runs) != queue.MaxRuns || runs[0].ID != jobs[0].ID || runs[queue.MaxRuns-1].ID != jobs[queue.MaxRuns-1].ID {
+		t.Errorf("Runs: got %d, error %v; want the first %d", len(runs), err, queue.MaxRuns)
+	}
+	if runs, err = b.Runs(t.Context(), 3, "none", "w"); err != nil || len(runs) != 3 || runs[0].ID != jobs[0].ID {
+		t.Errorf("Runs, three of each: got %+v, error %v; want the first three", runs, err)
+	}
+}
