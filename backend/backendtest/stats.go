@@ -228,9 +228,11 @@ func testStatsWorker(t *testing.T, h Harness) {
 	want := queue.Stats{Done: 4, Failed: 1, Dead: 2}
 	if can[queue.Reclaimer](h) {
 		j := newJob()
-		j.Kind, j.MaxAttempts, j.Priority = "dies", 1, -1
+		j.Kind, j.MaxAttempts = "crashes", 1
 		enqueue(t, h, j)
-		claim(t, h, short(request(1)))
+		req := short(request(1))
+		req.Kinds = []string{"crashes"}
+		claim(t, h, req)
 		want.Dead, want.Lost = 3, 1
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -21,7 +21,7 @@ var sources embed.FS
 // parts are the files of the library, each of which may use those before it.
 var parts = []string{
 	"lib", "index", "lines", "outcome", "enqueue", "receive", "claim", "lease", "settle", "wait", "reassign", "inspect", "control", "edit",
-	"fleet", "prune", "results",
+	"stats", "fleet", "prune", "results",
 }
 
 // library is the code that a server loads. Its name and those of its functions end with version, so

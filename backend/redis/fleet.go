@@ -18,7 +18,7 @@ import (
 // common is the partition that has what is there once for the namespace.
 const common = 0
 
-// ReportWorkers implements [queue.Fleet].
+// ReportWorkers implements [queue.Fleet], and adds statistics for [queue.Statistician].
 func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
 	const operation = "report workers"
 	for _, r := range reports {
@@ -40,7 +40,7 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerRepo
 		}
 		args = append(args, r.Name, bit(r.Stopped), string(info), micros(r.Age), micros(r.ClaimAge), micros(r.DrainAge))
 	}
-	if _, err := b.call(ctx, "report", common, args...); err != nil {
+	if _, err := b.call(ctx, "report", common, append(args, statsArgs(reports)...)...); err != nil {
 		return failed(operation, err)
 	}
 	return nil

@@ -1,7 +1,10 @@
 package redis_test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,13 +15,34 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// rewind makes the last report of each worker older, in the partition whose keys begin with base.
+// rewind makes the last report of each worker older, and the statistics by whole minutes, in the
+// partition whose keys begin with base.
 func rewind(t *testing.T, client rueidis.Client, base string, by time.Duration) {
 	t.Helper()
+	do := func(words ...string) rueidis.RedisMessage {
+		t.Helper()
+		m, err := client.Do(t.Context(), client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()).ToMessage()
+		if err != nil {
+			t.Fatalf("%v: %v", words, err)
+		}
+		return m
+	}
 	for name, at := range scores(t, client, base+"seen") {
-		set := client.B().Zadd().Key(base+"seen").ScoreMember().ScoreMember(at-float64(by.Microseconds()), name).Build()
-		if err := client.Do(t.Context(), set).Error(); err != nil {
+		do("ZADD", base+"seen", fmt.Sprintf("%.0f", at-float64(by.Microseconds())), name)
+	}
+	minutes := scores(t, client, base+"minutes")
+	for _, was := range slices.SortedFunc(maps.Keys(minutes), func(a, b string) int { return cmp.Compare(minutes[a], minutes[b]) }) {
+		is := fmt.Sprintf("%.0f", minutes[was]-by.Truncate(time.Minute).Minutes())
+		m := do("HGETALL", base+"stats:"+was)
+		all, err := m.AsStrMap()
+		if err != nil {
 			t.Fatal(err)
+		}
+		do("UNLINK", base+"stats:"+was)
+		do("ZREM", base+"minutes", was)
+		do("ZADD", base+"minutes", is, is)
+		for id, numbers := range all {
+			do("HSET", base+"stats:"+is, id, numbers)
 		}
 	}
 }

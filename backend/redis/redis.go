@@ -106,6 +106,7 @@ var _ interface {
 	queue.Receiver
 	queue.ResultKeeper
 	queue.Fleet
+	queue.Statistician
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a

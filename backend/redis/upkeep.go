@@ -8,7 +8,7 @@ import (
 )
 
 // Prune implements [queue.Pruner]. A call removes at most 500 jobs of each status from each
-// partition, and at most 500 workers. It returns the errors of partitions that fail beside what it has removed from the
+// partition, and at most 500 workers and the statistics of 500 minutes. It returns the errors of partitions that fail beside what it has removed from the
 // others.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -16,7 +16,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	}
 	keep := b.opts.Retention
 	var errs error
-	for _, r := range b.onEach(ctx, "prune", micros(max(keep.Completed, 0)), micros(max(keep.Dead, 0)), micros(queue.ForgottenAfter)) {
+	for _, r := range b.onEach(ctx, "prune", micros(max(keep.Completed, 0)), micros(max(keep.Dead, 0)), micros(queue.ForgottenAfter), micros(queue.StatsKept)) {
 		pair, err := r.AsIntSlice()
 		if err != nil {
 			errs = errors.Join(errs, err)

@@ -22,10 +22,12 @@ local function noteReport(c, args, i)
 end
 
 -- report records what workers tell. Arguments: how many reports, and of each: name, 1 if the worker
--- has stopped, info, age, age of the last claim or 0, age of the order to stop or 0.
+-- has stopped, info, age, age of the last claim or 0, age of the order to stop or 0. Statistics follow,
+-- each of 3 arguments: queue 0 kind, how long ago its minute began, numbers.
 local function report(keys, args)
-  local c = open(keys)
-  for i = 2, 1 + tonumber(args[1]) * REPORT, REPORT do noteReport(c, args, i) end
+  local c, stats = open(keys), 2 + tonumber(args[1]) * REPORT
+  for i = 2, stats - 1, REPORT do noteReport(c, args, i) end
+  for i = stats, #args, 3 do addStats(c, args[i], args[i + 1], args[i + 2]) end
   return 0
 end
 

@@ -8,9 +8,10 @@ local function pruneStatus(c, status, retention)
   return #old
 end
 
--- prune deletes ended jobs after their retention, and forgets sources and workers. Arguments: the
--- retention of completed jobs, that of others, and for how long workers have been silent, in
--- microseconds. It answers with how many jobs it has deleted, and with 1 if there is more to do.
+-- prune deletes ended jobs after their retention, and forgets sources, workers and statistics.
+-- Arguments: the retention of completed jobs, that of others, for how long workers have been silent,
+-- and for how long statistics are kept, in microseconds. It answers with how many jobs it has deleted,
+-- and with 1 if there is more to do.
 local function prune(keys, args)
   local c = open(keys)
   local removed, more = 0, forgetSources(c) == STEP and 1 or 0
@@ -19,7 +20,7 @@ local function prune(keys, args)
     removed = removed + n
     if n == STEP then more = 1 end
   end
-  if pruneWorkers(c, tonumber(args[3])) == STEP then more = 1 end
+  if pruneWorkers(c, tonumber(args[3])) == STEP or pruneStats(c, tonumber(args[4])) == STEP then more = 1 end
   finish(c)
   return { removed, more }
 end

@@ -1,0 +1,32 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/errandhq/errand/backend/redis"
+	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestStatsAreBounded: of a minute a thousand queues and kinds are told apart, and none is left out.
+func TestStatsAreBounded(t *testing.T) {
+	const most, more = 1000, 50
+	b := open(t, redistest.Open(t), redis.Options{})
+	reports := make([]queue.WorkerReport, 2) // of one call, so of one minute
+	for i := range most + more {
+		s := queue.MinuteStats{Queue: "q", Kind: fmt.Sprint("k", i), Stats: queue.Stats{Done: 1, Ran: 1, RunTimes: queue.Histogram{1}}}
+		reports[i/queue.MaxStats].Name = "w"
+		reports[i/queue.MaxStats].Stats = append(reports[i/queue.MaxStats].Stats, s)
+	}
+	if err := b.ReportWorkers(t.Context(), reports...); err != nil {
+		t.Fatal(err)
+	}
+	all, err := b.Stats(t.Context(), queue.StatsFilter{ByQueue: true, ByKind: true, Times: true})
+	if err != nil || len(all) != most+1 {
+		t.Fatalf("Stats: got %d records, error %v; want %d", len(all), err, most+1)
+	}
+	if other := all[0]; other.Queue != queue.OtherStats || other.Kind != queue.OtherStats || other.Done != more || other.RunTimes.Count() != more {
+		t.Errorf("statistics of further kinds: got %+v, want %d done", other, more)
+	}
+}
