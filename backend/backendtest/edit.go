@@ -173,11 +173,7 @@ func testEditKeyTaken(t *testing.T, h Harness) {
 	mover.Queue, free.Queue = p, p
 	enqueue(t, h, taken, mover, free)
 	edit(t, h, nil, queue.Which{Queue: p}, queue.Change{Queue: "q"}, 1)
-	want := wantIDs
-	if h.Spread {
-		want = wantSameIDs
-	}
-	want(t, "claim after Edit", claimAll(t, h, 2), []*queue.Job{taken, free})
+	wantInOrder(t, h, "claim after Edit", claimAll(t, h, 2), []*queue.Job{taken, free})
 	edit(t, h, nil, byID(mover), queue.Change{Queue: p, MaxAttempts: 2}, 1) // its own queue
 	next := keyed("b")
 	next.Queue = p

@@ -155,6 +155,16 @@ func wantIDs(t *testing.T, what string, got, want []*queue.Job) {
 	}
 }
 
+// wantInOrder checks that got are the wanted jobs: in that order, unless queues are spread.
+func wantInOrder(t *testing.T, h Harness, what string, got, want []*queue.Job) {
+	t.Helper()
+	if h.Spread {
+		wantSameIDs(t, what, got, want)
+	} else {
+		wantIDs(t, what, got, want)
+	}
+}
+
 // wantSameIDs checks that got are the wanted jobs, in any order.
 func wantSameIDs(t *testing.T, what string, got, want []*queue.Job) {
 	t.Helper()

@@ -88,15 +88,16 @@ func testOrderClaimTx(t *testing.T, h Harness) {
 }
 
 func testOrderEdit(t *testing.T, h Harness) {
+	p := neighbour(t, h)
 	a, other := line("a", 3), newJob()
 	enqueue(t, h, a...)
 	urgent := int32(-9)
 	edit(t, h, nil, queue.Which{Group: "a"}, queue.Change{Priority: &urgent}, 3)
 	enqueue(t, h, other)
-	wantIDs(t, "claim after an edit of the priority", claim(t, h, request(5)), []*queue.Job{other, a[0]})
-	edit(t, h, nil, byID(a[1]), queue.Change{Queue: "p"}, 1)
+	wantInOrder(t, h, "claim after an edit of the priority", claim(t, h, request(5)), []*queue.Job{other, a[0]})
+	edit(t, h, nil, byID(a[1]), queue.Change{Queue: p}, 1)
 	req := request(5)
-	req.Queues = []string{"p"}
+	req.Queues = []string{p}
 	wantIDs(t, "claim of the queue that a job has moved to", claim(t, h, req), a[1:2])
 	claimNone(t, h, "of the third job while the first one runs")
 }
