@@ -4,8 +4,9 @@
 // It works through a [rueidis.Client] that the caller has opened:
 //
 //	client, err := rueidis.NewClient(rueidis.ClientOption{
-//		InitAddress:  []string{"redis.example:6379"}, // of a cluster, some of the nodes
-//		DisableCache: true,
+//		InitAddress:      []string{"redis.example:6379"}, // of a cluster, some of the nodes
+//		DisableCache:     true,
+//		ConnWriteTimeout: 3 * time.Second, // after which a server that hangs is given up
 //	})
 //	q, err := redis.New(ctx, client, redis.Options{})
 //

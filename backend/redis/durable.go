@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -22,9 +23,15 @@ func (b *Backend) doDurably(ctx context.Context, commands []rueidis.Completed) [
 	return results
 }
 
+// answerTimeout is how much longer than DurableTimeout a server may take to answer. The client itself
+// waits for ever for the answer to WAIT, also if the server hangs.
+const answerTimeout = 3 * time.Second
+
 // doAndWait returns the result of a command, or an error if it has succeeded and too few replicas
 // have it.
 func (b *Backend) doAndWait(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
+	ctx, cancel := context.WithTimeout(ctx, b.opts.DurableTimeout+answerTimeout)
+	defer cancel()
 	err := b.client.Dedicated(func(c rueidis.DedicatedClient) error {
 		wait := c.B().Wait().Numreplicas(int64(b.opts.Durable)).Timeout(b.opts.DurableTimeout.Milliseconds()).Build()
 		both := c.DoMulti(ctx, command, wait)

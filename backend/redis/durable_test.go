@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -163,6 +164,30 @@ func TestDurable(t *testing.T) {
 	}
 	if n := count(t, b, queue.StatusPending); n != 10 {
 		t.Errorf("pending after it: got %d, want 10", n)
+	}
+}
+
+// TestHungServer: a durable Enqueue on a server that hangs ends by itself.
+func TestHungServer(t *testing.T) {
+	t.Parallel()
+	s, client := startWith(t, nil)
+	b, err := redis.New(t.Context(), client, redis.Options{Durable: 1, DurableTimeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Enqueue(t.Context(), nil, newJobs(1)...); !errors.Is(err, queue.ErrUnknown) { // it has no replica
+		t.Fatalf("the first Enqueue, which opens the connection: got %v, want ErrUnknown", err)
+	}
+	if err := s.Freeze(t.Context(), s.Addrs[0]); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := b.Enqueue(ctx, nil, newJobs(1)...); !errors.Is(err, queue.ErrUnknown) || ctx.Err() != nil {
+		t.Errorf("Enqueue: got %v, %v, want ErrUnknown before the caller's context ends", err, ctx.Err())
+	}
+	if err := s.Thaw(s.Addrs[0]); err != nil {
+		t.Fatal(err)
 	}
 }
 

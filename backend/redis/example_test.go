@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"log"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -16,8 +17,9 @@ type click struct{ Page string }
 func Example() {
 	ctx := context.Background()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:  []string{"redis.example:6379"}, // of a cluster, some of the nodes
-		DisableCache: true,
+		InitAddress:      []string{"redis.example:6379"}, // of a cluster, some of the nodes
+		DisableCache:     true,
+		ConnWriteTimeout: 3 * time.Second, // after which a server that hangs is given up
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -34,7 +34,8 @@ type Options struct {
 	// dies. If fewer replicas have answered within DurableTimeout, Enqueue returns
 	// [queue.ErrUnknown].
 	Durable int
-	// DurableTimeout is how long Enqueue waits for replicas; 0 means a second.
+	// DurableTimeout is how long Enqueue waits for replicas; 0 means a second. A server that hangs
+	// gets three seconds more.
 	DurableTimeout time.Duration
 	// Retention says how long ended jobs are kept. Archive is an error: there is no archive.
 	Retention queue.Retention

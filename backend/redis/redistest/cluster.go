@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,21 +89,55 @@ func (s *Server) meet(ctx context.Context, nodes []rueidis.Client) error {
 	})
 }
 
-// awaitReady waits until each node serves, and knows all replicas, which have caught up.
+// awaitReady waits until each node serves, all know the same masters with all slots and all replicas,
+// and those have caught up.
 func awaitReady(ctx context.Context, nodes []rueidis.Client, masters int) error {
 	return poll(ctx, "the cluster to be ready", func() bool {
-		for _, c := range nodes {
+		first := ""
+		for i, c := range nodes {
 			info, err1 := do(ctx, c, "CLUSTER", "INFO")
-			known, err2 := do(ctx, c, "CLUSTER", "NODES")
+			text, err2 := do(ctx, c, "CLUSTER", "NODES")
 			link, err3 := do(ctx, c, "INFO", "replication")
+			known := parseNodes(text)
+			if i == 0 {
+				first = layout(known)
+			}
 			if errors.Join(err1, err2, err3) != nil || !strings.Contains(info, "cluster_state:ok") ||
-				strings.Count(known, " slave ")+strings.Count(known, ",slave ") != len(nodes)-masters ||
+				!isWhole(known, masters, len(nodes)-masters) || layout(known) != first ||
 				strings.Contains(link, "role:slave") && !strings.Contains(link, "master_link_status:up") {
 				return false
 			}
 		}
 		return true
 	})
+}
+
+// isWhole reports whether there are so many masters, with all slots, and so many replicas.
+func isWhole(nodes []Node, masters, replicas int) bool {
+	served := 0
+	for _, n := range Masters(nodes) {
+		masters--
+		for _, s := range n.spans {
+			served += s.last - s.first + 1
+		}
+	}
+	for _, n := range nodes {
+		if n.Master != "" && !n.Failed {
+			replicas--
+		}
+	}
+	return masters == 0 && replicas == 0 && served == slots
+}
+
+// layout returns which master has which slots, as text.
+func layout(nodes []Node) string {
+	masters := Masters(nodes)
+	slices.SortFunc(masters, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
+	var text strings.Builder
+	for _, m := range masters {
+		fmt.Fprintln(&text, m.ID, m.spans)
+	}
+	return text.String()
 }
 
 // do sends a command to one node. Of a text that names its format it returns the text.

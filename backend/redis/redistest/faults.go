@@ -161,8 +161,9 @@ func (s *Server) FailOver(ctx context.Context, replica Node) error {
 	})
 }
 
-// AwaitReady waits until all nodes agree that all slots are served by so many masters, and all other
-// nodes are replicas that have caught up.
+// AwaitReady waits until all nodes agree which of so many masters serves which slots, and all other
+// nodes are replicas that have caught up. Two slots that move without it in between can give two
+// masters the same epoch, and then replicas may never learn who has the second one.
 func (s *Server) AwaitReady(ctx context.Context, masters int) error {
 	var nodes []rueidis.Client
 	for _, p := range s.nodes {

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +38,26 @@ short line
 	}
 	if nodes[0].sharesSlots(nodes[1]) || !nodes[0].sharesSlots(Node{spans: []span{{90, 150}}}) {
 		t.Error("shares slots: wrong")
+	}
+}
+
+// TestIsWhole: a cluster is whole if all slots are served, and all replicas are there.
+func TestIsWhole(t *testing.T) {
+	const whole = `a1 127.0.0.1:1@11 myself,master - 0 1 1 connected 0-99 200
+b2 127.0.0.1:2@12 master - 0 1 2 connected 100-199 201-16383
+d4 127.0.0.1:4@14 slave b2 0 1 2 connected
+c3 127.0.0.1:3@13 master,fail - 0 1 3 disconnected
+`
+	if !isWhole(parseNodes(whole), 2, 1) {
+		t.Error("got false")
+	}
+	for from, to := range map[string]string{" 200\n": "\n", "slave": "slave,fail", "a1 127.0.0.1:1@11 myself,master": "a1 127.0.0.1:1@11 master,fail"} {
+		if isWhole(parseNodes(strings.Replace(whole, from, to, 1)), 2, 1) {
+			t.Errorf("with %q instead of %q: got true", to, from)
+		}
+	}
+	moved := strings.NewReplacer("0-99 200", "0-99", "201-", "200-").Replace(whole)
+	if layout(parseNodes(whole)) == layout(parseNodes(moved)) {
+		t.Error("the layout is the same after a slot has moved")
 	}
 }

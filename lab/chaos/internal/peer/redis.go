@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -44,7 +45,7 @@ func openRedisAsync(ctx context.Context, dsn string, _ int) (Peer, error) {
 }
 
 func openOnCluster(ctx context.Context, dsn string, o redis.Options) (Peer, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: strings.Split(dsn, ","), DisableCache: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: strings.Split(dsn, ","), DisableCache: true, ConnWriteTimeout: 3 * time.Second})
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (s *siege) kill(ctx context.Context, draw *rand.Rand) error {
 	if err := s.h.Cluster.Forget(ctx, victim); err != nil {
 		return err
 	}
-	return s.h.Cluster.AwaitReady(ctx, masters)
+	return s.awaitReady(ctx)
 }
 
 // freeze freezes a master, for longer than it takes to be replaced or for less.
@@ -83,8 +83,8 @@ func (s *siege) freeze(ctx context.Context, draw *rand.Rand) error {
 		if err := s.h.Cluster.Freeze(ctx, victim.Addr); err != nil {
 			return err
 		}
-		slept := s.h.Sleep(ctx, seed.Between(draw, time.Second, 6*time.Second))
-		return errors.Join(slept, s.h.Cluster.Thaw(victim.Addr), s.h.Cluster.AwaitReady(ctx, masters))
+		slept := s.h.Sleep(ctx, seed.Between(draw, time.Second, harness.Size(s.h, 15*time.Second, 6*time.Second)))
+		return errors.Join(slept, s.h.Cluster.Thaw(victim.Addr), s.awaitReady(ctx))
 	})
 }
 
@@ -95,7 +95,7 @@ func (s *siege) failOver(ctx context.Context, draw *rand.Rand) error {
 		return err
 	}
 	return s.planned(failedOver, func() error {
-		return errors.Join(s.h.Cluster.FailOver(ctx, replica), s.h.Cluster.AwaitReady(ctx, masters))
+		return errors.Join(s.h.Cluster.FailOver(ctx, replica), s.awaitReady(ctx))
 	})
 }
 
@@ -114,7 +114,17 @@ func (s *siege) reshard(ctx context.Context, draw *rand.Rand) error {
 		if err := s.planned(moved, func() error { return redistest.Move(ctx, client, int(slot)) }); err != nil {
 			return err
 		}
+		if err := s.awaitReady(ctx); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// awaitReady waits until the cluster is whole and all nodes agree on that.
+func (s *siege) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	return s.h.Cluster.AwaitReady(ctx, masters)
 }
 
@@ -169,5 +179,6 @@ func (s *siege) planned(what string, how func() error) error {
 	err := how()
 	s.h.RecordFault(f)
 	s.took[what] = append(s.took[what], time.Since(f.At))
+	s.h.Logf("%s", what)
 	return err
 }
