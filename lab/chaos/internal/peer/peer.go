@@ -180,8 +180,8 @@ var Systems = []System{
 	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
 	{Name: Pooled, Text: "errand without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", Pooled: true, open: openPooled},
 	{Name: Remote, Text: "backend/remote with a Timeout of 1.5 s; gateways with a Reclaim of 1 s over pgx/v5/stdlib", open: openRemote},
-	{Name: Redis, Text: "rueidis, Options.Durable 1, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedis},
-	{Name: RedisAsync, Text: "rueidis, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedisAsync},
+	{Name: Redis, Text: "rueidis with ConnWriteTimeout 3 s, Options.Durable 1, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedis},
+	{Name: RedisAsync, Text: "rueidis with ConnWriteTimeout 3 s, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedisAsync},
 	{
 		Name: "river", Text: "River 0.51, riverpgxv5, defaults but for MaxWorkers, and JobTimeout and RescueStuckJobsAfter, which are the lease",
 		Slow: 60 * time.Second, Competitor: true, open: openRiver,
