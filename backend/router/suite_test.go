@@ -62,8 +62,44 @@ func route(t testing.TB, routes router.Routes, o router.Options) *router.Queue {
 	return q
 }
 
-// TestConformance runs the suite over one backend, and over two with the suite's queues on either. The
-// queues q and p are on one backend: cases move jobs from one to the other, or compare their IDs.
+// elsewhere and most are the suite's queues on the second of two backends. The queues q and p are on
+// one backend: cases move jobs from one to the other, or compare their IDs. With elsewhere they are at
+// home, and transactions with them.
+var (
+	elsewhere = []string{"a", "b", "r", "other"}
+	most      = []string{"q", "p", "o", "b", "turns"}
+)
+
+// routeTo returns a router with the named queues on other, and all others at home.
+func routeTo(t *testing.T, home, other queue.Queue, names []string) *router.Queue {
+	t.Helper()
+	routes := router.Routes{router.Other: home}
+	for _, name := range names {
+		routes[name] = other
+	}
+	return route(t, routes, router.Options{})
+}
+
+// TestMemory runs the whole suite over two backends in memory.
+func TestMemory(t *testing.T) {
+	for name, run := range map[string]struct {
+		other []string
+		hasTx bool
+	}{"elsewhere": {elsewhere, true}, "most": {most, false}} {
+		t.Run(name, func(t *testing.T) {
+			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+				home, other := memory.New(memory.Options{Retention: forever}), memory.New(memory.Options{Retention: forever})
+				h := backendtest.Harness{Queue: routeTo(t, home, other, run.other)}
+				if run.hasTx {
+					h.Begin = home.Begin
+				}
+				return h
+			})
+		})
+	}
+}
+
+// TestConformance runs the suite over one backend, and over two with the suite's queues on either.
 func TestConformance(t *testing.T) {
 	t.Run("one", func(t *testing.T) {
 		dbs := homes(t)
@@ -73,11 +109,11 @@ func TestConformance(t *testing.T) {
 			return backendtest.Harness{Queue: q, Begin: h.begin, Hold: h.hold, Brief: true}
 		})
 	})
-	t.Run("others elsewhere", func(t *testing.T) { // q and p are at home, and transactions with them
+	t.Run("others elsewhere", func(t *testing.T) {
 		dbs := homes(t)
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 			h, other := newHome(t, dbs.Take(t)), memory.New(memory.Options{Retention: forever})
-			q := route(t, router.Routes{"*": h.q, "a": other, "b": other, "r": other, "other": other}, router.Options{})
+			q := routeTo(t, h.q, other, elsewhere)
 			return backendtest.Harness{Queue: q, Begin: h.begin, Hold: h.hold, Brief: true}
 		})
 	})
@@ -85,7 +121,7 @@ func TestConformance(t *testing.T) {
 		dbs := homes(t)
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 			h, other := newHome(t, dbs.Take(t)), memory.New(memory.Options{Retention: forever})
-			q := route(t, router.Routes{"*": h.q, "q": other, "p": other, "o": other, "b": other, "turns": other}, router.Options{})
+			q := routeTo(t, h.q, other, most)
 			return backendtest.Harness{Queue: q, Brief: true}
 		})
 	})
