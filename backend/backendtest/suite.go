@@ -50,6 +50,9 @@ type Harness struct {
 	// Brief leaves out the cases that take many jobs, many callers or a second. It is for a second
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
 	Brief bool
+	// OwnWorkers is how many workers the backend itself runs beside each worker, such as one that
+	// forwards the jobs of an outbox. They are among the live ones.
+	OwnWorkers int
 	// Rewind makes the next tick of each schedule due by that much sooner, and the last report of each
 	// worker and the statistics older, as if no worker had run for so long. nil leaves out the cases
 	// of schedules, and some of workers and statistics.

@@ -80,24 +80,23 @@ func routeTo(t *testing.T, home, other queue.Queue, names []string) *router.Queu
 	return route(t, routes, router.Options{})
 }
 
-// TestMemory runs the whole suite over two backends in memory.
+// TestMemory runs the whole suite over two backends in memory. Queues that are most on the second one
+// have no transactions, and cases enough in brief.
 func TestMemory(t *testing.T) {
-	for name, run := range map[string]struct {
-		other []string
-		hasTx bool
-	}{"elsewhere": {elsewhere, true}, "most": {most, false}} {
-		t.Run(name, func(t *testing.T) {
-			backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-				home, other := memory.New(memory.Options{Retention: forever}), memory.New(memory.Options{Retention: forever})
-				h := backendtest.Harness{Queue: routeTo(t, home, other, run.other)}
-				if run.hasTx {
-					h.Begin = home.Begin
-				}
-				return h
-			})
+	t.Run("elsewhere", func(t *testing.T) {
+		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+			home, other := newMemory(), newMemory()
+			return backendtest.Harness{Queue: routeTo(t, home, other, elsewhere), Begin: home.Begin, OwnWorkers: 1}
 		})
-	}
+	})
+	t.Run("most", func(t *testing.T) {
+		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
+			return backendtest.Harness{Queue: routeTo(t, newMemory(), newMemory(), most), OwnWorkers: 1, Brief: true}
+		})
+	})
 }
+
+func newMemory() *memory.Queue { return memory.New(memory.Options{Retention: forever}) }
 
 // TestConformance runs the suite over one backend, and over two with the suite's queues on either.
 func TestConformance(t *testing.T) {
@@ -112,7 +111,7 @@ func TestConformance(t *testing.T) {
 	t.Run("others elsewhere", func(t *testing.T) {
 		dbs := homes(t)
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-			h, other := newHome(t, dbs.Take(t)), memory.New(memory.Options{Retention: forever})
+			h, other := newHome(t, dbs.Take(t)), newMemory()
 			q := routeTo(t, h.q, other, elsewhere)
 			return backendtest.Harness{Queue: q, Begin: h.begin, Hold: h.hold, Brief: true}
 		})
@@ -120,7 +119,7 @@ func TestConformance(t *testing.T) {
 	t.Run("most elsewhere", func(t *testing.T) {
 		dbs := homes(t)
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
-			h, other := newHome(t, dbs.Take(t)), memory.New(memory.Options{Retention: forever})
+			h, other := newHome(t, dbs.Take(t)), newMemory()
 			q := routeTo(t, h.q, other, most)
 			return backendtest.Harness{Queue: q, Brief: true}
 		})
