@@ -21,7 +21,7 @@ var sources embed.FS
 // parts are the files of the library, each of which may use those before it.
 var parts = []string{
 	"lib", "index", "lines", "outcome", "enqueue", "receive", "claim", "lease", "settle", "wait", "reassign", "inspect", "control", "edit",
-	"stats", "fleet", "prune", "results",
+	"stats", "fleet", "schedule", "prune", "results",
 }
 
 // library is the code that a server loads. Its name and those of its functions end with version, so
@@ -113,12 +113,17 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 		}
 	}
 	do := b.do
-	if (function == "enqueue" || function == "receive") && b.opts.Durable > 0 {
+	if writesJobs(function) && b.opts.Durable > 0 {
 		do = b.doDurably
 	}
 	for i, r := range do(ctx, commands) {
 		results[of[i]] = r
 	}
+}
+
+// writesJobs reports whether a function writes jobs that its caller does not have.
+func writesJobs(function string) bool {
+	return function == "enqueue" || function == "receive" || function == "fire"
 }
 
 // do sends commands at once.

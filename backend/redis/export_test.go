@@ -20,3 +20,14 @@ func NamespaceOf(b *Backend) string { return b.opts.Namespace }
 
 // FirstOf returns the first partition of a queue.
 func FirstOf(b *Backend, queue string) int { return b.firstOf(queue) }
+
+// TagsOf returns what the keys of a queue's partitions begin with.
+func TagsOf(b *Backend, queue string) (tags []string) {
+	for i := range b.opts.Spread {
+		tags = append(tags, b.tags[b.partition(queue, i)])
+	}
+	return tags
+}
+
+// ForgetTick makes b ask for the next tick.
+func ForgetTick(b *Backend) { b.ticks.Expire() }

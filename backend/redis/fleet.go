@@ -21,10 +21,8 @@ const common = 0
 // ReportWorkers implements [queue.Fleet], and adds statistics for [queue.Statistician].
 func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
 	const operation = "report workers"
-	for _, r := range reports {
-		if err := r.Check(); err != nil {
-			return failed(operation, err)
-		}
+	if err := queue.CheckReports(reports...); err != nil {
+		return failed(operation, err)
 	}
 	if len(reports) == 0 {
 		return nil
@@ -46,11 +44,6 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerRepo
 	return nil
 }
 
-// ReportWorker implements [queue.Fleet].
-func (b *Backend) ReportWorker(ctx context.Context, r queue.WorkerReport) error {
-	return b.ReportWorkers(ctx, r)
-}
-
 // Workers implements [queue.Fleet]. It asks for some hundred workers a call.
 func (b *Backend) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 	const operation = "list workers"
@@ -58,7 +51,7 @@ func (b *Backend) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 		return nil, failed(operation, err)
 	}
 	found := make(map[string]queue.WorkerRecord)
-	err := b.pages(ctx, "workers", common, "0", nil, func(at int64, in *reader) {
+	_, err := b.pages(ctx, "workers", common, "0", nil, func(at int64, in *reader) {
 		name, info := in.text(), in.text()
 		w := queue.WorkerRecord{StartedAt: in.time(), ClaimedAt: in.time(), DrainingAt: in.time()}
 		seen := in.int()
@@ -98,9 +91,9 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]queu
 			r.Since, r.Took = timeOf(since), time.Duration(max(at-since, 0))*time.Microsecond
 			found[r.ID] = r
 		}
-		cursor, err := readPage(page, read)
+		_, cursor, err := readPage(page, read)
 		if err == nil && cursor != "0" {
-			err = b.pages(ctx, "runs", p, cursor, workers, read)
+			_, err = b.pages(ctx, "runs", p, cursor, workers, read)
 		}
 		if err != nil {
 			return nil, failed(operation, err)
@@ -114,32 +107,32 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]queu
 }
 
 // pages calls a function on a partition for one page after the other, from a cursor on. It calls read
-// with the server's time and the fields of each element.
-func (b *Backend) pages(ctx context.Context, function string, p int, cursor string, args []string, read func(at int64, in *reader)) error {
+// with the server's time and the fields of each element, and returns the time of the last page.
+func (b *Backend) pages(ctx context.Context, function string, p int, cursor string, args []string, read func(at int64, in *reader)) (at int64, err error) {
 	for {
 		page, err := b.call(ctx, function, p, append([]string{cursor}, args...)...)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if cursor, err = readPage(page, read); err != nil || cursor == "0" {
-			return err
+		if at, cursor, err = readPage(page, read); err != nil || cursor == "0" {
+			return at, err
 		}
 	}
 }
 
 // readPage reads a page: the server's time, the cursor of the next page or "0", and the elements.
-func readPage(page rueidis.RedisMessage, read func(at int64, in *reader)) (cursor string, err error) {
+func readPage(page rueidis.RedisMessage, read func(at int64, in *reader)) (at int64, cursor string, err error) {
 	parts, err := page.ToArray()
 	if err != nil {
-		return "", err
+		return 0, "", err
 	}
 	in := &reader{fields: parts}
-	at, cursor := in.int(), in.text()
+	at, cursor = in.int(), in.text()
 	list := in.next()
 	if in.err != nil {
-		return "", in.err
+		return 0, "", in.err
 	}
-	return cursor, readEach(list, func(in *reader) { read(at, in) })
+	return at, cursor, readEach(list, func(in *reader) { read(at, in) })
 }
 
 // readEach calls read with the fields of each element of a list.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -88,6 +89,7 @@ type Backend struct {
 
 	places atomic.Uint32 // counts enqueues: the next one of a spread queue goes to the next partition
 	looks  atomic.Uint32 // counts claims: the next one of a spread queue begins at the next partition
+	ticks  sqlkit.Ticks  // of schedules: what this process knows of the next one
 }
 
 var _ interface {
@@ -108,6 +110,8 @@ var _ interface {
 	queue.ResultKeeper
 	queue.Fleet
 	queue.Statistician
+	queue.Scheduler
+	queue.ScheduleRunner
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a

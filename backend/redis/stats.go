@@ -85,7 +85,7 @@ func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.Stats
 		behind = minuteOf(f.To.Add(time.Minute - 1))
 	}
 	sum := stats.NewSum(f)
-	err := b.pages(ctx, "stats", common, first, []string{behind, bit(f.Times)}, func(_ int64, in *reader) {
+	_, err := b.pages(ctx, "stats", common, first, []string{behind, bit(f.Times)}, func(_ int64, in *reader) {
 		minute, id, text := in.int(), in.text(), in.text()
 		s, err := statsOf(text)
 		if in.err = cmp.Or(in.err, err); in.err != nil {

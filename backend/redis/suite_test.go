@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -36,7 +35,7 @@ func harness(t *testing.T, client rueidis.Client, o redis.Options) backendtest.H
 	return backendtest.Harness{
 		Queue: b, Partitioned: o.Partitions != 1, Spread: o.Spread > 1, Brief: o.Partitions != 1,
 		Hold:   func(ctx context.Context, id int64) error { return redis.Hold(ctx, b, id) },
-		Rewind: func(t *testing.T, by time.Duration) { rewind(t, client, "{"+redis.NamespaceOf(b)+":0}:", by) },
+		Rewind: keysOf(client, b).rewind,
 	}
 }
 

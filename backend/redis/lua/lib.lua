@@ -16,7 +16,7 @@
 --   count                 hash: QUEUE 0 STATUS -> jobs
 --   sleep:QUEUE           there is a worker that sleeps
 --   got                   sorted set: the sources of received jobs, by when they are forgotten
---   for ordered jobs: see lines.lua;  what is in partition 0 only: see fleet.lua, stats.lua
+--   for ordered jobs: see lines.lua;  for partition 0 only: see fleet.lua, stats.lua, schedule.lua
 --
 -- A state has these fields, and leaves out what is nil, 0, false or "":
 --   status queue kind key group ordered priority due max cost attempt fence worker error
