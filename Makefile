@@ -86,7 +86,7 @@ fuzz: ## run each fuzz target for FUZZTIME
 		done; \
 	done
 
-bench: ## measure errand against its peers (twenty minutes)
+bench: ## measure errand against its peers (25 minutes)
 	cd lab/bench && go run .
 
 chaos: ## break processes, servers and networks, and count lost jobs (hours; SHORT=1: eight minutes)
