@@ -209,29 +209,6 @@ func (s *server) waitsForStandby(ctx context.Context, settings map[string]string
 		"connect the standby; or, so that commits do without it: ALTER SYSTEM RESET synchronous_standby_names, then SELECT pg_reload_conf()"}, nil
 }
 
-func timeouts(ctx context.Context, d *doctor) (finding, error) {
-	values, err := d.server.settings(ctx)
-	if err != nil {
-		return finding{}, err
-	}
-	const shortest = 5 * time.Second
-	var low []string
-	for _, name := range []string{"statement_timeout", "transaction_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
-		var ms int64
-		if _, err := fmt.Sscan(values[name], &ms); err != nil {
-			continue // the server does not know it
-		}
-		if t := time.Duration(ms) * time.Millisecond; t > 0 && t < shortest {
-			low = append(low, fmt.Sprintf("%s is %v", name, t))
-		}
-	}
-	if len(low) == 0 {
-		return finding{value: "none is below " + shortest.String()}, nil
-	}
-	return finding{Warn, strings.Join(low, ", "),
-		"a busy server may end statements of workers: for the role or the database raise it to at least 5 s"}, nil
-}
-
 func planner(ctx context.Context, d *doctor) (finding, error) {
 	values, err := d.server.settings(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	osexec "os/exec"
 	"strings"
@@ -64,6 +65,11 @@ func TestKilled(t *testing.T) {
 	}
 
 	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute'`)
+	a = explain(t, q, ops.Question{ID: id})
+	wantReason(t, a, "no-worker")
+	if want := fmt.Sprintf("if its process %d on host ", cmd.Process.Pid); !strings.HasPrefix(a.Reasons[0].Evidence[1], want) {
+		t.Errorf("evidence %q, want %q", a.Reasons[0].Evidence, want)
+	}
 	other := queue.WorkerInfo{Name: "other", Queues: []string{"email"}, Kinds: []string{"emails.sent"}}
 	for _, c := range []struct{ reason, doctor string }{
 		{"queue-not-served", "emails (worker victim did, and vanished "},

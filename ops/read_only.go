@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/errandhq/errand/queue"
 )
 
 // mayNotWrite is a place where default_transaction_read_only is on: for a role, for a database, for
@@ -90,8 +88,7 @@ func (f *facts) cannotWrite(ctx context.Context) ([]Reason, error) {
 		return []Reason{{ID: "read-only", Level: Warn, Verdict: "The server is a standby, which only reads: nobody claims there.",
 			Evidence: []string{"what is said here is as old as what the standby has received"}, Remedy: askPrimary}}, nil
 	}
-	canClaim := func(w queue.WorkerRecord) bool { return !isSilent(w) && w.ClaimError == "" }
-	if slices.ContainsFunc(f.workers, canClaim) {
+	if slices.ContainsFunc(f.workers, claims) {
 		return nil, nil
 	}
 	places, err := f.server.readOnly(ctx)

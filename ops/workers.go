@@ -186,6 +186,9 @@ const overdue = queue.ReportInterval + 3*time.Second
 // isSilent reports whether a worker has missed a report, but does not count as vanished yet.
 func isSilent(w queue.WorkerRecord) bool { return w.Silent > overdue }
 
+// claims reports whether the last claim of a worker that reports itself has succeeded.
+func claims(w queue.WorkerRecord) bool { return !isSilent(w) && w.ClaimError == "" }
+
 func living(workers []queue.WorkerRecord) []queue.WorkerRecord {
 	return slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.Vanished })
 }
@@ -249,21 +252,24 @@ func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
-	became := "all workers have stopped in order, or none has reported itself in the last hour"
+	became := []string{"all workers have stopped in order, or none has reported itself in the last hour"}
 	if gone > 0 {
-		became = fmt.Sprintf("%s vanished without stopping in order. The last was %s, %v ago", count(gone, "worker"), last.Name, short(last.Silent))
+		became = []string{
+			fmt.Sprintf("%s vanished without stopping in order. The last was %s, %v ago", count(gone, "worker"), last.Name, short(last.Silent)),
+			fmt.Sprintf("if its process %d on host %s still runs, it hangs, is cut off, or its handlers hold all connections of its pool", last.PID, last.Host),
+		}
 	}
 	statistician, ok := queue.As[queue.Statistician](f.queue)
 	if !ok {
-		return []string{became}, nil
+		return became, nil
 	}
 	list, err := statistician.Stats(ctx, queue.StatsFilter{From: f.at.Add(-queue.StatsKept), Step: time.Minute})
 	if ok, err := f.tryOrNote(ctx, "when a worker has last run a job", err); !ok {
-		return []string{became}, err
+		return became, err
 	}
 	if len(list) == 0 {
-		return []string{became, fmt.Sprintf("no worker has ended a job in the last %s", plain.Duration(queue.StatsKept))}, nil
+		return append(became, fmt.Sprintf("no worker has ended a job in the last %s", plain.Duration(queue.StatsKept))), nil
 	}
 	at := list[len(list)-1].At
-	return []string{became, fmt.Sprintf("a worker last ended a job in the minute of %s", at.Format(time.RFC3339))}, nil
+	return append(became, fmt.Sprintf("a worker last ended a job in the minute of %s", at.Format(time.RFC3339))), nil
 }

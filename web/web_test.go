@@ -230,6 +230,11 @@ func TestOperations(t *testing.T) {
 	if a := s.get("jobs/77"); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no job 77.") {
 		t.Errorf("a job that was never there: %d: %s", a.status, a.body)
 	}
+	for _, id := range []string{"0", "-5"} {
+		if a := s.get("jobs/" + id); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no job "+id+". The first ID is 1.") {
+			t.Errorf("job %s: %d: %s", id, a.status, a.body)
+		}
+	}
 	if a := s.post("jobs/77/retry", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no such job.") {
 		t.Errorf("retry of a job that was never there: %d: %s", a.status, a.body)
 	}

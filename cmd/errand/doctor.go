@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/ops"
@@ -101,12 +104,16 @@ reasons.`,
 		}
 		if len(ids) > 0 {
 			q.ID = ids[0]
+			if q.ID < 1 {
+				return noSuchID(args[0])
+			}
 		}
 		if q == (ops.Question{}) {
 			return usagef("which job? Give an ID, --key, --queue or --kind")
 		}
 		return a.examining(a.bounded(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.explain(ctx, d, q) }))(cmd, args)
 	}
+	cmd.SetFlagErrorFunc(negativeID)
 	flags := cmd.Flags()
 	flags.StringVar(&q.Key, "key", "", "the job with this key")
 	flags.StringVar(&q.Queue, "queue", "", "the oldest due job of this queue; with --key, the key's queue")
@@ -114,6 +121,25 @@ reasons.`,
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.completeQueues)
 	_ = cmd.RegisterFlagCompletionFunc("kind", a.completeKinds)
 	return cmd
+}
+
+// noSuchID refuses a number that is no job's.
+func noSuchID(id string) error { return usagef("%s: no job has such an ID, the first is 1", id) }
+
+// negativeID returns the error of a flag, which is another one if the flag is a number.
+func negativeID(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if id := "-" + unknown.GetSpecifiedShortnames(); isNumber(id) {
+			return noSuchID(id)
+		}
+	}
+	return err
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseInt(s, 10, 64)
+	return err == nil
 }
 
 // answerJSON is an answer of ops.Explain in the JSON of this program.
