@@ -27,7 +27,7 @@ type Question struct {
 func (q Question) check() error {
 	switch {
 	case q.ID < 0:
-		return &queue.InvalidError{Field: "ID", Problem: fmt.Sprintf("%d: no job has such an ID, the first is 1", q.ID)}
+		return &queue.InvalidError{Field: "ID", Problem: fmt.Sprintf("%d: errand gives jobs IDs from 1 on, and explain looks at no others", q.ID)}
 	case q == Question{}:
 		return &queue.InvalidError{Field: "Question", Problem: "empty: set ID, Key, Queue or Kind"}
 	case q.ID > 0 && (q != Question{ID: q.ID}):

@@ -231,7 +231,7 @@ func TestOperations(t *testing.T) {
 		t.Errorf("a job that was never there: %d: %s", a.status, a.body)
 	}
 	for _, id := range []string{"0", "-5"} {
-		if a := s.get("jobs/" + id); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no job "+id+". The first ID is 1.") {
+		if a := s.get("jobs/" + id); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no job "+id+". errand gives IDs from 1 on.") {
 			t.Errorf("job %s: %d: %s", id, a.status, a.body)
 		}
 	}

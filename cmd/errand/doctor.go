@@ -123,8 +123,8 @@ reasons.`,
 	return cmd
 }
 
-// noSuchID refuses a number that is no job's.
-func noSuchID(id string) error { return usagef("%s: no job has such an ID, the first is 1", id) }
+// noSuchID refuses an ID that only SQL can have given.
+func noSuchID(id string) error { return usagef("%s: errand gives jobs IDs from 1 on, and explain looks at no others", id) }
 
 // negativeID returns the error of a flag, which is another one if the flag is a number.
 func negativeID(_ *cobra.Command, err error) error {
