@@ -124,7 +124,9 @@ reasons.`,
 }
 
 // noSuchID refuses an ID that only SQL can have given.
-func noSuchID(id string) error { return usagef("%s: errand gives jobs IDs from 1 on, and explain looks at no others", id) }
+func noSuchID(id string) error {
+	return usagef("%s: errand gives jobs IDs from 1 on, and explain looks at no others", id)
+}
 
 // negativeID returns the error of a flag, which is another one if the flag is a number.
 func negativeID(_ *cobra.Command, err error) error {
