@@ -17,9 +17,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestMoveKilledAtWork: a queue goes to another database and back, while it is worked off in both, by
+// TestMoveKilled: a queue goes to another database and back, while it is worked off in both, by
 // processes that are killed at random points and started again. Each job runs once.
-func TestMoveKilledAtWork(t *testing.T) {
+func TestMoveKilled(t *testing.T) {
 	t.Parallel()
 	const jobs, kills = 1000, 3
 	here, there := postgrestest.EmptyDSN(t), "sqlite:"+filepath.ToSlash(filepath.Join(t.TempDir(), "queue.db"))
