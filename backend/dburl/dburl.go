@@ -5,9 +5,9 @@
 //	err = d.Migrate(ctx)
 //	err = queue.Worker{Backend: d.Queue, Handler: mux}.Run(ctx)
 //
-// It is the one package that imports drivers: github.com/jackc/pgx/v5 and modernc.org/sqlite. A
-// program that has a *sql.DB, or wants another driver, calls New of the backend instead. It is then
-// smaller by the drivers that it does not use.
+// It is the one package that imports drivers: github.com/jackc/pgx/v5, modernc.org/sqlite and
+// github.com/redis/rueidis. A program that has a *sql.DB or a client, or wants another driver, calls
+// New of the backend instead. It is then smaller by the drivers that it does not use.
 //
 // # URLs
 //
@@ -18,6 +18,14 @@
 //     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are
 //     /var/a.db. The path is percent-decoded: %25 is a percent sign, %3F a question mark, %23 a
 //     number sign. There are no parameters.
+//   - redis://user:password@host:port?parameters, and rediss: for TLS. Some of a cluster's nodes are
+//     host:port,host:port. The port may be left out: 6379. What stands alone before the @ is a user;
+//     a password alone begins with a colon. A URL without a password takes that of the variable
+//     REDISCLI_AUTH. Special characters are percent-encoded. The parameters are namespace, "errand"
+//     unless given; partitions, spread and durable, as in [redis.Options]; and, for TLS, cacert, cert
+//     and key, the files of the authority, and of this program's own certificate. A namespace that
+//     exists has the partitions and spread that are stored there, unless they are given. There is
+//     no database number but 0: namespaces take its place.
 //   - memory: is a queue in this process alone, which ends with it. There is no database to write
 //     to in the same transaction.
 //
@@ -43,24 +51,26 @@ import (
 const (
 	Postgres = "postgres"
 	SQLite   = "sqlite"
+	Redis    = "redis"
 	Memory   = "memory"
 )
 
 // Database is a queue and the database that it is in.
 type Database struct {
-	// Scheme is [Postgres], [SQLite] or [Memory].
+	// Scheme is [Postgres], [SQLite], [Redis] or [Memory].
 	Scheme string
 	// Description names the database in a few words, such as "SQLite file /var/a.db". It contains
 	// no password.
 	Description string
-	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend] or [*memory.Queue]. [queue.As]
-	// finds its further capabilities.
+	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend], [*redis.Backend] or
+	// [*memory.Queue]. [queue.As] finds its further capabilities.
 	Queue queue.Queue
-	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in memory. It
-	// keeps up to 20 connections; its SetMaxOpenConns and SetMaxIdleConns change that.
+	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in Redis and in
+	// memory. It keeps up to 20 connections; its SetMaxOpenConns and SetMaxIdleConns change that.
 	DB *sql.DB
 
 	migrate func(context.Context) error
+	close   func() error // nil if there is nothing but DB to close
 }
 
 // Options are those that all backends have, and those of a tool's handle. Retention is the same for
@@ -72,7 +82,8 @@ type Options struct {
 	// has no effect.
 	ReadOnly bool
 	// MustExist makes Open return an error that wraps [fs.ErrNotExist] if a SQLite file does not
-	// exist. False means that Open creates it.
+	// exist, or if nothing has used the namespace in Redis yet. False means that Open creates it,
+	// in Redis unless ReadOnly is set.
 	MustExist bool
 	// Application is the application_name on PostgreSQL, whatever the URL says. "" means the URL's.
 	Application string
@@ -85,6 +96,9 @@ type Options struct {
 	// means that the call returns at once; the server is asked in the background, and never hears of
 	// it if the process ends first.
 	CancelWait time.Duration
+	// ConnectTimeout is how long Open may take to connect to Redis, and to look whether it can keep
+	// jobs. 0 means 10 seconds.
+	ConnectTimeout time.Duration
 }
 
 // connections is how many a handle may have. Each of a worker's handlers, 10 by default, may have a
@@ -92,9 +106,10 @@ type Options struct {
 const connections = 20
 
 // Open opens the database that url names. This process or another must have called
-// [Database.Migrate] before the queue is used. Open does not connect to a server. It looks at a
-// SQLite file, which it creates if there is none and [Options].MustExist is false, and waits for up
-// to 30 s while another process has the file locked.
+// [Database.Migrate] before the queue is used. Open does not connect to a PostgreSQL server. It does
+// connect to Redis, and returns the error if it cannot. It looks at a SQLite file, which it creates
+// if there is none and [Options].MustExist is false, and waits for up to 30 s while another process
+// has the file locked.
 //
 // A URL that cannot be used is a [*queue.InvalidError]. No error contains the URL or a password.
 func Open(url string, o Options) (*Database, error) {
@@ -113,21 +128,26 @@ func Open(url string, o Options) (*Database, error) {
 		return openPostgres(rest, o)
 	case "sqlite":
 		return openSQLite(rest, o)
+	case "redis", "rediss":
+		return openRedis(rest, strings.EqualFold(scheme, "rediss"), o)
 	case "memory":
 		return openMemory(rest, o)
 	}
 	return nil, invalid("the scheme %q is not known: %s", scheme, forms)
 }
 
-const forms = "it is postgres://user:password@host:port/database, sqlite:path, or memory:"
+const forms = "it is postgres://user:password@host:port/database, sqlite:path, redis://user:password@host:port, or memory:"
 
-// Migrate brings the tables of the queue up to date, as the backend's Migrate does. In memory it
-// does nothing.
+// Migrate brings the tables of the queue up to date, as the backend's Migrate does. In Redis, where
+// Open has done so, it checks the servers again. In memory it does nothing.
 func (d *Database) Migrate(ctx context.Context) error { return d.migrate(ctx) }
 
-// Close closes DB; call it after any worker's Run has returned.
+// Close closes DB, or the connections to Redis; call it after any worker's Run has returned.
 func (d *Database) Close() error {
-	if d.DB == nil {
+	switch {
+	case d.close != nil:
+		return d.close()
+	case d.DB == nil:
 		return nil
 	}
 	return d.DB.Close()

@@ -24,6 +24,7 @@ var backends = []struct {
 }{
 	{dburl.Postgres, func(t *testing.T) string { return postgrestest.DSN(t) }},
 	{dburl.SQLite, func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "a.db") }},
+	{dburl.Redis, func(t *testing.T) string { return redisURL(t) }},
 	{dburl.Memory, func(*testing.T) string { return "memory:" }},
 }
 

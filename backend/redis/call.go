@@ -21,7 +21,7 @@ var sources embed.FS
 // parts are the files of the library, each of which may use those before it.
 var parts = []string{
 	"lib", "index", "lines", "outcome", "enqueue", "receive", "claim", "lease", "settle", "wait", "reassign", "inspect", "control", "edit",
-	"stats", "fleet", "schedule", "prune", "results",
+	"aside", "stats", "fleet", "schedule", "prune", "results",
 }
 
 // library is the code that a server loads. Its name and those of its functions end with version, so
@@ -44,8 +44,15 @@ func build() (code, version string) {
 
 // command builds a call of a function on a partition.
 func (b *Backend) command(function string, p int, args []string) rueidis.Completed {
-	return b.client.B().Fcall().Function("errand_" + function + "_" + version).Numkeys(1).Key(b.tags[p] + "meta").Arg(args...).Build()
+	name, key := "errand_"+function+"_"+version, b.tags[p]+"meta"
+	if b.opts.ReadOnly { // the server refuses functions that write
+		return b.client.B().FcallRo().Function(name).Numkeys(1).Key(key).Arg(args...).Build()
+	}
+	return b.client.B().Fcall().Function(name).Numkeys(1).Key(key).Arg(args...).Build()
 }
+
+// errReadOnly is the error of a backend with [Options].ReadOnly where it does not come from the server.
+var errReadOnly = errors.New("Options.ReadOnly")
 
 // call calls a function on a partition.
 func (b *Backend) call(ctx context.Context, function string, p int, args ...string) (rueidis.RedisMessage, error) {
@@ -121,9 +128,14 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 	}
 }
 
-// writesJobs reports whether a function writes jobs that its caller does not have.
+// writesJobs reports whether a function writes jobs that its caller does not have, or sets them aside
+// for a caller who enqueues them elsewhere.
 func writesJobs(function string) bool {
-	return function == "enqueue" || function == "receive" || function == "fire"
+	switch function {
+	case "enqueue", "receive", "fire", "aside":
+		return true
+	}
+	return false
 }
 
 // do sends commands at once.

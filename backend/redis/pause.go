@@ -34,6 +34,9 @@ func (b *Backend) setPaused(ctx context.Context, db queue.DB, kinds []string, ch
 	if len(kinds) == 0 {
 		return nil
 	}
+	if b.opts.ReadOnly {
+		return failed("pause", errReadOnly)
+	}
 	if err := b.client.Do(ctx, change(b.pausedKey())).Error(); err != nil {
 		return failed("pause", err)
 	}

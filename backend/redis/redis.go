@@ -42,6 +42,9 @@ type Options struct {
 	Retention queue.Retention
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
 	MaxPayload int
+	// ReadOnly makes every call fail that would change jobs, for tools that only look. New then
+	// fails if the namespace is new. It still loads the functions into servers that miss them.
+	ReadOnly bool
 }
 
 const (
@@ -220,13 +223,13 @@ const format = "1"
 
 // checkNamespace stores what is fixed for the namespace, or compares with what is stored.
 func (b *Backend) checkNamespace(ctx context.Context) error {
-	key := "{" + b.opts.Namespace + "}:config"
+	key := configKey(b.opts.Namespace)
 	for _, fixed := range []struct{ field, want string }{
 		{"format", format}, {"partitions", strconv.Itoa(b.opts.Partitions)}, {"spread", strconv.Itoa(b.opts.Spread)},
 	} {
 		got, err := b.fix(ctx, key, fixed.field, fixed.want)
 		if err != nil {
-			return failed("check", err)
+			return setup(failed("check", err))
 		}
 		if got != fixed.want {
 			return mismatch(b.opts.Namespace, fixed.field, got, fixed.want)
@@ -244,6 +247,9 @@ func (b *Backend) fix(ctx context.Context, key, field, want string) (got string,
 	got, err = get()
 	if !rueidis.IsRedisNil(err) {
 		return got, err
+	}
+	if b.opts.ReadOnly {
+		return "", &queue.SetupError{Problem: fmt.Sprintf("redis: there is no namespace %q: New without ReadOnly makes it", b.opts.Namespace)}
 	}
 	if err := b.client.Do(ctx, b.client.B().Hsetnx().Key(key).Field(field).Value(want).Build()).Error(); err != nil {
 		return "", err

@@ -78,10 +78,13 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "errand",
 		Short: "Look at a job queue and operate it",
-		Long: `errand looks at a job queue and operates it, on PostgreSQL or in a SQLite file.
+		Long: `errand looks at a job queue and operates it, on PostgreSQL, in a SQLite file or in
+Redis.
 
 The database is that of --url, or else of ERRAND_DATABASE_URL, or else of
-DATABASE_URL: postgres://user:password@host:port/database or sqlite:path.
+DATABASE_URL: postgres://user:password@host:port/database, sqlite:path, or
+redis://user:password@host:port?namespace=name, with rediss: for TLS, and with
+host:port,host:port for a cluster.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 5 doctor or explain found a problem, 130 interrupted.`,

@@ -23,6 +23,9 @@ func (a *app) audited(cmd *cobra.Command) *cobra.Command {
 // act runs an action and appends its entry to the audit log, in one transaction. The action fills
 // in the Count of the entry.
 func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry, action func(db queue.DB, entry *queue.AuditEntry) error) error {
+	if d.DB == nil {
+		return a.actAlone(ctx, d, entry, action)
+	}
 	auditor, err := need[queue.Auditor](d)
 	if err != nil {
 		return err
@@ -40,6 +43,23 @@ func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry
 		return err
 	}
 	return tx.Commit()
+}
+
+// actAlone runs an action where there are no transactions, and then appends its entry, if there is an
+// audit log.
+func (a *app) actAlone(ctx context.Context, d *dburl.Database, entry queue.AuditEntry, action func(db queue.DB, entry *queue.AuditEntry) error) error {
+	entry.Actor, entry.Reason = actor(), a.reason
+	if err := action(nil, &entry); err != nil {
+		return err
+	}
+	if auditor, ok := queue.As[queue.Auditor](d.Queue); ok {
+		return auditor.Audit(ctx, nil, entry)
+	}
+	if a.reason != "" {
+		a.notef("the --reason is not kept: %s has no audit log", d.Description)
+		a.reason = "" // so that this is said once
+	}
+	return nil
 }
 
 // limitStatements has the server end the statements of a transaction, also if this process is

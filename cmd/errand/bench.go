@@ -61,6 +61,9 @@ to remove it.`,
 }
 
 func (a *app) bench(ctx context.Context, d *dburl.Database, o benchOptions) (err error) {
+	if err := needTables(d); err != nil {
+		return err
+	}
 	if err := a.step(ctx, d, func(ctx context.Context) error { return a.tellLeftovers(ctx, d) }); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 	if url == "" {
 		return nil, usagef("no database: give --url, or set ERRAND_DATABASE_URL or DATABASE_URL")
 	}
-	o.Application, o.CancelWait = applicationName, cancelWait
+	o.Application, o.CancelWait, o.ConnectTimeout = applicationName, cancelWait, a.timeout
 	d, err := dial(ctx, url, o, a.timeout)
 	if err != nil && strings.Contains(err.Error(), "unsupported startup parameter") {
 		a.notef("the pooler before the server takes no settings: it does not keep this command from writing, nor ends its slow statements")
@@ -53,7 +53,11 @@ func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 	case errors.As(err, &bad):
 		return nil, usagef("the URL of %s: %s", from, bad.Problem)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: the file of %s does not exist (%s makes one)", err, from, a.command("migrate", "up", "--create"))
+		what := "file"
+		if isRedis(url) {
+			what = "namespace"
+		}
+		return nil, fmt.Errorf("%w: the %s of %s does not exist (%s makes one)", err, what, from, a.command("migrate", "up", "--create"))
 	}
 	if err != nil && strings.Contains(err.Error(), "readonly database") {
 		return nil, fmt.Errorf("%w: this user may not write the file or its folder, where SQLite keeps the write-ahead log, also for reading. Run this as their owner, or look at a copy", err)
@@ -64,11 +68,15 @@ func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 // dial opens the database that url names, and waits for its first answer.
 func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duration) (*dburl.Database, error) {
 	d, err := dburl.Open(url, o)
-	if err != nil {
+	switch {
+	case err != nil && isRedis(url) && reach.Check(err) != nil:
+		return nil, fmt.Errorf("no connection to Redis: %s", connectProblem(err))
+	case err != nil:
 		return nil, err
-	}
-	if d.DB == nil {
+	case d.Scheme == dburl.Memory:
 		return nil, usagef("memory: is a queue of one process, which no other can see")
+	case d.DB == nil: // Open has asked the server
+		return d, nil
 	}
 	d.DB.SetMaxOpenConns(connections)
 	inner, cancel := context.WithTimeout(ctx, timeout)
@@ -81,6 +89,12 @@ func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duratio
 		return nil, fmt.Errorf("no connection to the %s: %s", d.Description, connectProblem(err))
 	}
 	return d, nil
+}
+
+// isRedis reports whether a URL names a Redis.
+func isRedis(url string) bool {
+	scheme, _, _ := strings.Cut(strings.ToLower(url), ":")
+	return scheme == "redis" || scheme == "rediss"
 }
 
 // connectProblem returns in a few words why there is no connection, and what to do about it.
@@ -126,7 +140,11 @@ func (a *app) program() string {
 // which was printed, has such a command line.
 func (a *app) notePassword(text string) {
 	if a.url != "" && withoutPassword(a.url) != a.url && strings.Contains(text, a.program()) {
-		a.notef("the commands above leave out the password of --url: set PGPASSWORD, or ERRAND_DATABASE_URL instead of --url")
+		variable := "PGPASSWORD"
+		if isRedis(a.url) {
+			variable = "REDISCLI_AUTH"
+		}
+		a.notef("the commands above leave out the password of --url: set %s, or ERRAND_DATABASE_URL instead of --url", variable)
 	}
 }
 

@@ -21,6 +21,9 @@ func TestWithoutPassword(t *testing.T) {
 		"postgres://u%40x:se%40cret@db.test/shop":                      "postgres://u%40x@db.test/shop",
 		"postgres:///shop?host=/run/pg&password=secret":                "postgres:///shop?host=%2Frun%2Fpg",
 		"postgres://u:secret@one.test:1,two.test:2/shop?sslpassword=p": "postgres://u@one.test:1,two.test:2/shop",
+		"redis://:se%40cret@db.test?namespace=a":                       "redis://@db.test?namespace=a",
+		"rediss://u:secret@one.test:1,two.test:2?namespace=a":          "rediss://u@one.test:1,two.test:2?namespace=a",
+		"redis://db.test":   "redis://db.test",
 		"sqlite:a.db":       "sqlite:a.db",
 		"sqlite:///var/a.b": "sqlite:///var/a.b",
 	} {

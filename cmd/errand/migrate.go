@@ -41,7 +41,7 @@ migrate down removes everything.`,
 			return a.on(dburl.Options{MustExist: !create}, a.migrateUp)(cmd, args)
 		},
 	}
-	up.Flags().BoolVar(&create, "create", false, "create the SQLite file if it does not exist")
+	up.Flags().BoolVar(&create, "create", false, "create the SQLite file, or the namespace in Redis, if it does not exist")
 	return group(cmd, up,
 		&cobra.Command{
 			Use:   "status",
@@ -53,6 +53,10 @@ migrate down removes everything.`,
 }
 
 func (a *app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) error {
+	if d.DB == nil { // opening it has made the namespace
+		a.notef("nothing to do")
+		return write(a, []step{}, func() table { return stepTable(nil) })
+	}
 	var before []step
 	err := a.step(ctx, d, func(ctx context.Context) (err error) {
 		before, err = steps(ctx, d.DB, d.Scheme)
@@ -81,11 +85,22 @@ func (a *app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) erro
 }
 
 func (a *app) migrateStatus(ctx context.Context, d *dburl.Database, _ []string) error {
+	if err := needTables(d); err != nil {
+		return err
+	}
 	list, err := steps(ctx, d.DB, d.Scheme)
 	if err != nil {
 		return err
 	}
 	return write(a, list, func() table { return stepTable(list) })
+}
+
+// needTables returns an error if the queue is not in tables.
+func needTables(d *dburl.Database) error {
+	if d.DB == nil {
+		return refusedf("%s has no tables", d.Description)
+	}
+	return nil
 }
 
 func stepTable(list []step) table {

@@ -51,6 +51,9 @@ and is not seen before.`,
 }
 
 func (a *app) migrateDown(ctx context.Context, d *dburl.Database, mayLose bool) error {
+	if err := needTables(d); err != nil {
+		return err
+	}
 	isThere := false
 	var counts []rowCount
 	err := a.step(ctx, d, func(ctx context.Context) (err error) {

@@ -35,8 +35,8 @@ type mover struct {
 		queue.Deleter
 	}
 	to queue.Receiver
-	// edit changes the queue of chosen jobs of the old database.
-	edit func(ctx context.Context, which queue.Which, change queue.Change) (n int, err error)
+	// setAside gives chosen jobs of the old database to another queue there.
+	setAside func(ctx context.Context, which queue.Which, to string) (n int, err error)
 	// step runs one bounded step.
 	step func(ctx context.Context, f func(context.Context) error) error
 	// moved is told how many jobs of a batch have arrived.
@@ -55,7 +55,7 @@ func (m *mover) pass(ctx context.Context) error {
 	}
 	for part := range slices.Chunk(ids, batch) {
 		err := m.step(ctx, func(ctx context.Context) error {
-			_, err := m.edit(ctx, queue.Which{IDs: part, Queue: m.name, Status: queue.StatusPending}, queue.Change{Queue: m.transit()})
+			_, err := m.setAside(ctx, queue.Which{IDs: part, Queue: m.name, Status: queue.StatusPending}, m.transit())
 			return err
 		})
 		if err != nil {
@@ -99,13 +99,10 @@ func (m *mover) pending(ctx context.Context, name string) (ids []int64, err erro
 
 // send moves some jobs in transit to the new database: those with IDs from the first to the last.
 func (m *mover) send(ctx context.Context, ids []int64) error {
-	page, _, err := m.from.Jobs(ctx, queue.Filter{
-		Queue: m.transit(), Status: queue.StatusPending, Limit: len(ids), Before: ids[len(ids)-1] + 1,
-	})
+	page, err := m.inTransit(ctx, ids)
 	if err != nil || len(page) == 0 {
 		return err
 	}
-	slices.Reverse(page)
 	transfers, sent := make([]queue.Transfer, len(page)), make([]int64, len(page))
 	for i, r := range page {
 		if r.Unreadable != nil {
@@ -119,6 +116,20 @@ func (m *mover) send(ctx context.Context, ids []int64) error {
 	n, err := m.from.Delete(ctx, nil, queue.Which{IDs: sent, Queue: m.transit(), Status: queue.StatusPending})
 	m.moved(n)
 	return err
+}
+
+// inTransit returns those of some jobs that are in transit, the oldest first, and perhaps others.
+func (m *mover) inTransit(ctx context.Context, ids []int64) (list []queue.Record, err error) {
+	f := queue.Filter{Queue: m.transit(), Status: queue.StatusPending, Limit: len(ids), Before: ids[len(ids)-1] + 1}
+	for more := true; more; more = f.Before > ids[0] && len(list) < len(ids) {
+		page, next, err := m.from.Jobs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		list, f.Before = append(list, page...), next
+	}
+	slices.Reverse(list)
+	return list, nil
 }
 
 // jobOf returns the job to receive.

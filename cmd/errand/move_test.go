@@ -66,8 +66,8 @@ func (c *broken) Receive(ctx context.Context, transfers ...queue.Transfer) (n in
 func newTestMover(from, to *broken) *mover {
 	return &mover{
 		name: "clicks", from: from, to: to, moved: func(int) {},
-		edit: func(ctx context.Context, which queue.Which, change queue.Change) (int, error) {
-			return from.Edit(ctx, nil, which, change)
+		setAside: func(ctx context.Context, which queue.Which, to string) (int, error) {
+			return from.Edit(ctx, nil, which, queue.Change{Queue: to})
 		},
 		step:    func(ctx context.Context, f func(context.Context) error) error { return f(ctx) },
 		ordered: func(context.Context) error { return nil },

@@ -55,7 +55,9 @@ func (a *app) moveQueue(ctx context.Context, d *dburl.Database, name, url string
 	if err := queue.CheckQueue(transitPrefix + name); err != nil {
 		return err
 	}
-	target, err := dial(ctx, url, dburl.Options{MustExist: true, Application: applicationName, CancelWait: cancelWait}, a.timeout)
+	target, err := dial(ctx, url, dburl.Options{
+		MustExist: true, Application: applicationName, CancelWait: cancelWait, ConnectTimeout: a.timeout,
+	}, a.timeout)
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
@@ -80,7 +82,7 @@ func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 	if err != nil {
 		return nil, err
 	}
-	editor, err := need[queue.Editor](d)
+	change, err := changeQueue(d)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +92,9 @@ func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 	}
 	return &mover{
 		name: name, from: from, to: receiver, moved: func(int) {},
-		edit: func(ctx context.Context, which queue.Which, change queue.Change) (n int, err error) {
+		setAside: func(ctx context.Context, which queue.Which, to string) (n int, err error) {
 			err = a.act(ctx, d, moveEntry(name, ""), func(db queue.DB, entry *queue.AuditEntry) error {
-				n, err = editor.Edit(ctx, db, which, change)
+				n, err = change(ctx, db, which, to)
 				entry.Count = int64(n)
 				return err
 			})
@@ -100,6 +102,27 @@ func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 		},
 		step:    func(ctx context.Context, f func(context.Context) error) error { return a.step(ctx, d, f) },
 		ordered: func(ctx context.Context) error { return a.checkOrderedMove(ctx, d, target, name) },
+	}, nil
+}
+
+// aside is a backend whose jobs cannot leave for any other queue: those of a partition of Redis.
+type aside interface {
+	SetAside(ctx context.Context, which queue.Which, to string) (n int, err error)
+}
+
+// changeQueue returns what gives pending jobs to another queue.
+func changeQueue(d *dburl.Database) (func(ctx context.Context, db queue.DB, which queue.Which, to string) (int, error), error) {
+	if q, ok := queue.As[aside](d.Queue); ok {
+		return func(ctx context.Context, _ queue.DB, which queue.Which, to string) (int, error) {
+			return q.SetAside(ctx, which, to)
+		}, nil
+	}
+	editor, err := need[queue.Editor](d)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, db queue.DB, which queue.Which, to string) (int, error) {
+		return editor.Edit(ctx, db, which, queue.Change{Queue: to})
 	}, nil
 }
 
@@ -118,7 +141,7 @@ func (a *app) beginMove(ctx context.Context, d, target *dburl.Database, name str
 	}
 	auditor, ok := queue.As[queue.Auditor](target.Queue)
 	if !ok {
-		return nil
+		return a.checkOther(ctx, d, target, name)
 	}
 	return a.step(ctx, target, func(ctx context.Context) error {
 		page, _, err := auditor.AuditLog(ctx, queue.AuditFilter{Action: moveAction})
@@ -126,6 +149,34 @@ func (a *app) beginMove(ctx context.Context, d, target *dburl.Database, name str
 			return refusedf("--to is the database that the queue is in")
 		}
 		return err
+	})
+}
+
+// checkOther returns an error if the new database has a job that the old one has: then they are one.
+func (a *app) checkOther(ctx context.Context, d, target *dburl.Database, name string) error {
+	from, err := need[queue.Inspector](d)
+	if err != nil {
+		return err
+	}
+	to, err := need[queue.Inspector](target)
+	if err != nil {
+		return err
+	}
+	return a.step(ctx, target, func(ctx context.Context) error {
+		page, _, err := from.Jobs(ctx, queue.Filter{Queue: name, Limit: 10, Bare: true})
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			same, ok, err := to.Job(ctx, r.ID)
+			if err != nil {
+				return err
+			}
+			if ok && same.Queue == r.Queue && same.Kind == r.Kind && same.CreatedAt.Equal(r.CreatedAt) {
+				return refusedf("--to is the database that the queue is in")
+			}
+		}
+		return nil
 	})
 }
 

@@ -90,7 +90,9 @@ func (o webOptions) listenAddr() (*net.TCPAddr, error) {
 
 // serveWeb serves the dashboard until ctx ends.
 func (a *app) serveWeb(ctx context.Context, d *dburl.Database, g *gate, addr *net.TCPAddr, isReadOnly bool) error {
-	d.DB.SetMaxOpenConns(webConnections)
+	if d.DB != nil {
+		d.DB.SetMaxOpenConns(webConnections)
+	}
 	if err := a.checkTables(ctx, d); err != nil {
 		return err
 	}
