@@ -9,11 +9,17 @@ import (
 )
 
 // UseServer changes the server of the system's database.
-func (h *Harness) UseServer(ctx context.Context, p *server.Postgres) (err error) {
+func (h *Harness) UseServer(ctx context.Context, p *server.Postgres) error {
+	h.Server = p
+	return h.Reopen(ctx)
+}
+
+// Reopen opens the system for this process anew. A client of a cluster that was idle while each node
+// was replaced knows none of the present ones.
+func (h *Harness) Reopen(ctx context.Context) (err error) {
 	if err := h.Peer.Close(); err != nil {
 		return err
 	}
-	h.Server = p
 	h.Peer, err = h.openSystem(ctx)
 	return err
 }

@@ -87,6 +87,9 @@ func (s *siege) run(ctx context.Context) error {
 // jobs may be lost that were acknowledged around a failover.
 func (s *siege) audit(ctx context.Context, crew *harness.Crew, durable bool) error {
 	h := s.h
+	if err := h.Reopen(ctx); err != nil {
+		return err
+	}
 	if err := h.Drain(ctx); err != nil {
 		return err
 	}
