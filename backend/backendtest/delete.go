@@ -19,7 +19,7 @@ var deleteCases = []testCase{
 	{"a key is free", hasDeleter, testDeleteKey},
 	{"the next job of a group", hasDeleter, testDeleteOrdered},
 	{"the next job of a group, awaited", hasDeleter | hasWakeUps, testDeleteWakes},
-	{"a limited queue", hasDeleter | hasRuler, testDeleteLimited},
+	{"a limited queue", hasDeleter | hasRuler | isInOrder, testDeleteLimited},
 	{"results", hasDeleter | hasResults, testDeleteResults},
 	{"in a transaction", hasDeleter | hasTx, testDeleteInTx},
 	{"what another transaction has claimed", hasDeleter | hasTxClaimer, deleting.testBesideClaimTx},

@@ -28,7 +28,7 @@ var orderCases = []testCase{
 	{"keys", isInOrder, testOrderKeys},
 	{"an edit of the first job", hasEditor, testOrderEdit},
 	{"the first job is cancelled", hasCanceller, testOrderCancel},
-	{"in a limited queue", hasRuler, testOrderLimited},
+	{"in a limited queue", hasRuler | isInOrder, testOrderLimited},
 	{"1,500 groups in one claim", anything, testOrderManyGroups},
 	{"8 claimers, 1,000 groups", isFull, testOrderClaimers},
 	{"a worker runs a group without waiting for its poll", anything, testOrderWorker},

@@ -16,10 +16,10 @@ var pauseCases = []testCase{
 	{"in a transaction", hasPauser | hasTx, testPauseInTx},
 	{"a bad kind", hasPauser, testPauseBad},
 	{"a worker", hasPauser, testPauseWorker},
-	{"a pause changes nothing else of a rule", hasRuler, testPauseKeepsRule},
-	{"setting a rule ends no pause", hasRuler, testRulesKeepPause},
+	{"a pause changes nothing else of a rule", hasRuler | isInOrder, testPauseKeepsRule},
+	{"setting a rule ends no pause", hasRuler | isInOrder, testRulesKeepPause},
 	{"queues and groups in a transaction", hasRuler | hasTx, testPauseQueueInTx},
-	{"pauses beside SetRules", hasRuler, testPauseBesideRules},
+	{"pauses beside SetRules", hasRuler | isInOrder, testPauseBesideRules},
 	{"a bad queue or group", hasRuler, testPauseQueueBad},
 }
 

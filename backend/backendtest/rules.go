@@ -12,22 +12,22 @@ import (
 )
 
 var rulesCases = []testCase{
-	{"set, list and remove", hasRuler, testRulesList},
-	{"bad rules", hasRuler, testBadRules},
-	{"of a rolled back transaction", hasRuler | hasTx, testRulesInTx},
-	{"most running jobs of a queue", hasRuler, testRunning},
-	{"most running jobs of each group", hasRuler, testPerGroup},
-	{"jobs without a group", hasRuler, testNoGroup},
-	{"a limit below what runs", hasRuler, testLimitLowered},
-	{"a group's own rule", hasRuler, testGroupRule},
-	{"paused", hasRuler, testPaused},
-	{"kinds within groups", hasRuler, testKindsWithinGroups},
-	{"order within a queue and a group", hasRuler, testOrderWithRules},
-	{"delay", hasRuler | isFull, testDelayWithRules},
-	{"beside queues without rules", hasRuler, testRulesBeside},
-	{"no job waits for a slot", hasRuler, testRulesAhead},
-	{"bytes", hasRuler, testRulesBytes},
-	{"a transaction claims none", hasRuler | hasTxClaimer, testRulesClaimTx},
+	{"set, list and remove", hasRuler | isInOrder, testRulesList},
+	{"bad rules", hasRuler | isInOrder, testBadRules},
+	{"of a rolled back transaction", hasRuler | hasTx | isInOrder, testRulesInTx},
+	{"most running jobs of a queue", hasRuler | isInOrder, testRunning},
+	{"most running jobs of each group", hasRuler | isInOrder, testPerGroup},
+	{"jobs without a group", hasRuler | isInOrder, testNoGroup},
+	{"a limit below what runs", hasRuler | isInOrder, testLimitLowered},
+	{"a group's own rule", hasRuler | isInOrder, testGroupRule},
+	{"paused", hasRuler | isInOrder, testPaused},
+	{"kinds within groups", hasRuler | isInOrder, testKindsWithinGroups},
+	{"order within a queue and a group", hasRuler | isInOrder, testOrderWithRules},
+	{"delay", hasRuler | isFull | isInOrder, testDelayWithRules},
+	{"beside queues without rules", hasRuler | isInOrder, testRulesBeside},
+	{"no job waits for a slot", hasRuler | isInOrder, testRulesAhead},
+	{"bytes", hasRuler | isInOrder, testRulesBytes},
+	{"a transaction claims none", hasRuler | hasTxClaimer | isInOrder, testRulesClaimTx},
 }
 
 func setRules(t *testing.T, h Harness, rules ...queue.Rule) {

@@ -45,7 +45,8 @@ type Harness struct {
 	Partitioned bool
 	// Spread says that each queue is in several partitions, by the Key of a job, by its Group if it is
 	// ordered, or else by turns. Claims keep the order within a partition only, and an ordered job has
-	// no Key. Cases that need the order of a whole queue, or such a Key, are left out.
+	// no Key. A [queue.Rule] can only pause and have an OnDead. Cases that need the order of a whole
+	// queue, such a Key or another rule are left out.
 	Spread bool
 	// Brief leaves out the cases that take many jobs, many callers or a second. It is for a second
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.

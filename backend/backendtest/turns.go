@@ -14,19 +14,19 @@ import (
 )
 
 var turnsCases = []testCase{
-	{"groups take turns", hasRuler, testTurns},
-	{"a lone group gets all", hasRuler, testLoneGroup},
-	{"one job beside 10,000", hasRuler | isFull, testOneBesideMany},
-	{"1,500 full groups hide none", hasRuler | isFull, testManyFullGroups},
-	{"3,000 groups without a job for the worker hide none", hasRuler | hasWakeUps | isFull, testManyBlockedGroups},
-	{"jobs without a group behind 1,000 that are not due", hasRuler, testUngroupedBehind},
-	{"6,000 jobs of another kind hide none", hasRuler | isFull, testUnhandledHideNone},
-	{"order of several kinds in a group", hasRuler, testOrderOfKinds},
-	{"a place is free after the reclaim, not before", hasRuler | hasReclaimer, testReclaimedPlace},
-	{"8 claimers keep the limits", hasRuler | isFull, testClaimersKeepLimits},
-	{"8 claimers beside changes of the rules", hasRuler | isFull, testClaimersBesideChanges},
+	{"groups take turns", hasRuler | isInOrder, testTurns},
+	{"a lone group gets all", hasRuler | isInOrder, testLoneGroup},
+	{"one job beside 10,000", hasRuler | isFull | isInOrder, testOneBesideMany},
+	{"1,500 full groups hide none", hasRuler | isFull | isInOrder, testManyFullGroups},
+	{"3,000 groups without a job for the worker hide none", hasRuler | hasWakeUps | isFull | isInOrder, testManyBlockedGroups},
+	{"jobs without a group behind 1,000 that are not due", hasRuler | isInOrder, testUngroupedBehind},
+	{"6,000 jobs of another kind hide none", hasRuler | isFull | isInOrder, testUnhandledHideNone},
+	{"order of several kinds in a group", hasRuler | isInOrder, testOrderOfKinds},
+	{"a place is free after the reclaim, not before", hasRuler | hasReclaimer | isInOrder, testReclaimedPlace},
+	{"8 claimers keep the limits", hasRuler | isFull | isInOrder, testClaimersKeepLimits},
+	{"8 claimers beside changes of the rules", hasRuler | isFull | isInOrder, testClaimersBesideChanges},
 	{"resuming wakes", hasRuler | hasWakeUps, testResumeWakes},
-	{"a place that becomes free wakes", hasRuler | hasWakeUps, testFreePlaceWakes},
+	{"a place that becomes free wakes", hasRuler | hasWakeUps | isInOrder, testFreePlaceWakes},
 }
 
 func testTurns(t *testing.T, h Harness) {

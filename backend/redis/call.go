@@ -18,10 +18,14 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// parts are the files of the library, each of which may use those before it.
-var parts = []string{
-	"lib", "index", "lines", "outcome", "enqueue", "receive", "claim", "lease", "settle", "wait", "reassign", "inspect", "control", "edit",
-	"aside", "stats", "fleet", "schedule", "prune", "results",
+// shared are the files of the library that all others may use. Each may use those before it.
+var shared = []string{"lib", "rules", "index", "lines", "outcome", "rates", "enqueue", "receive", "lease"}
+
+// blocks are further files of the library, each of which may use those before it in its block. Lua
+// has at most 200 local names at a time, and those of a block end with it.
+var blocks = [][]string{
+	{"take", "turns", "claim"}, {"settle"}, {"wait"}, {"reassign"}, {"aside"}, {"inspect", "control", "edit", "stats", "fleet", "prune"},
+	{"schedule"}, {"ruler"}, {"results"},
 }
 
 // library is the code that a server loads. Its name and those of its functions end with version, so
@@ -30,6 +34,19 @@ var library, version = build()
 
 func build() (code, version string) {
 	var all strings.Builder
+	writeParts(&all, shared)
+	for _, block := range blocks {
+		all.WriteString("do\n")
+		writeParts(&all, block)
+		all.WriteString("end\n")
+	}
+	sum := sha256.Sum256([]byte(all.String()))
+	version = hex.EncodeToString(sum[:6])
+	return "#!lua name=errand_" + version + "\n" + strings.ReplaceAll(all.String(), "VERSION", version), version
+}
+
+// writeParts writes files of the library.
+func writeParts(all *strings.Builder, parts []string) {
 	for _, part := range parts {
 		text, err := sources.ReadFile("lua/" + part + ".lua")
 		if err != nil {
@@ -37,9 +54,6 @@ func build() (code, version string) {
 		}
 		all.Write(text)
 	}
-	sum := sha256.Sum256([]byte(all.String()))
-	version = hex.EncodeToString(sum[:6])
-	return "#!lua name=errand_" + version + "\n" + strings.ReplaceAll(all.String(), "VERSION", version), version
 }
 
 // command builds a call of a function on a partition.

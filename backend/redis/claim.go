@@ -24,6 +24,7 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 		return nil, failed("claim", err)
 	}
 	c := &claim{b: b, req: req, room: req.MaxBytes()}
+	defer func() { b.turns.note(req.Queues, c.turns, len(c.jobs) > 0) }()
 	from := int(b.looks.Add(1) % uint32(b.opts.Spread))
 	places, err := b.look(ctx, req, b.placesOf(req.Queues, from))
 	for _, at := range places {
@@ -93,13 +94,14 @@ type claim struct {
 	drawn  []int // the partitions that have drawn fence
 	isFull bool
 	jobs   []*queue.Job
+	turns  map[string]turn // of the queues with rules
 }
 
 // take claims from one place.
 func (c *claim) take(ctx context.Context, at place) error {
 	args := append([]string{
 		at.queue, c.req.Worker, micros(c.req.Lease), strconv.Itoa(min(c.req.Limit-len(c.jobs), maxBatch)), strconv.Itoa(c.room),
-		strconv.FormatInt(c.fence, 10), bit(slices.Contains(c.drawn, at.partition)), bit(len(c.jobs) > 0),
+		strconv.FormatInt(c.fence, 10), bit(slices.Contains(c.drawn, at.partition)), bit(len(c.jobs) > 0), strconv.Itoa(c.req.Ahead),
 	}, c.req.Kinds...)
 	m, err := c.b.call(ctx, "claim", at.partition, args...)
 	if err != nil {
@@ -119,8 +121,12 @@ func (c *claim) take(ctx context.Context, at place) error {
 	if err != nil {
 		return err
 	}
+	isLimited := len(in.fields) > 0 && c.noteRules(at.queue, in)
+	if in.err != nil {
+		return in.err
+	}
 	for i := range rows {
-		if err := c.add(at, &rows[i]); err != nil {
+		if err := c.add(at, &rows[i], isLimited); err != nil {
 			return err
 		}
 	}
@@ -130,15 +136,30 @@ func (c *claim) take(ctx context.Context, at place) error {
 	return nil
 }
 
+// noteRules reads what the answer for a queue with rules ends with. It reports whether they bound
+// how many jobs run or start.
+func (c *claim) noteRules(name string, in *reader) (isLimited bool) {
+	isLimited = in.int() == 1
+	t := turn{hasMore: in.int() == 1}
+	if wait := in.int(); wait >= 0 && in.err == nil {
+		t.tokens = time.Now().Add(time.Duration(wait) * time.Microsecond)
+	}
+	if c.turns == nil {
+		c.turns = make(map[string]turn)
+	}
+	c.turns[name] = c.turns[name].and(t)
+	return isLimited
+}
+
 // add adds a claimed job.
-func (c *claim) add(at place, row *rueidis.RedisMessage) error {
+func (c *claim) add(at place, row *rueidis.RedisMessage, isLimited bool) error {
 	fields, err := row.ToArray()
 	if err != nil {
 		return err
 	}
 	in := &reader{fields: fields}
 	j := c.b.readClaimed(at.partition, in)
-	j.Queue, j.Worker, j.Fence = at.queue, c.req.Worker, c.fence
+	j.Queue, j.Worker, j.Fence, j.Limited = at.queue, c.req.Worker, c.fence, isLimited
 	c.room -= sizeOf(&j)
 	c.jobs = append(c.jobs, &j)
 	return in.err

@@ -32,7 +32,8 @@
 // In one partition the order of claims is exact. In several it is exact within each: a job may be
 // claimed before one of a lower priority or an earlier time in another partition. An Enqueue, and a
 // Settle, whose jobs are in several partitions is not atomic: see their comments. A key of an ordered
-// job is an [*queue.InvalidError] if Spread is above 1.
+// job is an [*queue.InvalidError] if Spread is above 1, and so is a [queue.Rule] that does more than
+// pause, or say what becomes of dead jobs.
 //
 // # Memory
 //

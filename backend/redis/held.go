@@ -143,7 +143,7 @@ func outcomeArgs(o queue.Outcome) []string {
 	}
 	return []string{
 		strconv.FormatInt(o.Job.Fence, 10), o.Job.Worker, strconv.Itoa(int(o.Action)), micros(max(o.Delay, 0)),
-		text, strconv.Itoa(historyLen(text)), stack, string(o.Output),
+		text, strconv.Itoa(historyLen(text)), stack, string(o.Output), bit(o.Throttle),
 	}
 }
 

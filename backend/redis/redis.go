@@ -93,6 +93,7 @@ type Backend struct {
 	places atomic.Uint32 // counts enqueues: the next one of a spread queue goes to the next partition
 	looks  atomic.Uint32 // counts claims: the next one of a spread queue begins at the next partition
 	ticks  sqlkit.Ticks  // of schedules: what this process knows of the next one
+	turns  turns         // of queues with rules: how soon their workers claim again
 }
 
 var _ interface {
@@ -108,6 +109,7 @@ var _ interface {
 	queue.Editor
 	queue.Deleter
 	queue.Pauser
+	queue.Ruler
 	queue.Pruner
 	queue.Receiver
 	queue.ResultKeeper
@@ -219,7 +221,7 @@ func infoField(info, name string) string {
 }
 
 // format is the version of what is stored. A program refuses a namespace of another one.
-const format = "1"
+const format = "2"
 
 // checkNamespace stores what is fixed for the namespace, or compares with what is stored.
 func (b *Backend) checkNamespace(ctx context.Context) error {

@@ -34,7 +34,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 			next = d
 		}
 	}
-	return next, nil
+	return b.turns.bound(queues, next), nil
 }
 
 // reconnect is the pause before a broken subscription is made again.
@@ -50,7 +50,7 @@ func (b *Backend) Listen(ctx context.Context, _ string, queues []string, wake fu
 	for _, at := range b.placesOf(queues, 0) {
 		channel := b.tags[at.partition] + "wake:" + at.queue
 		all.Go(func() {
-			if err := b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() }, func(string) { wake() }, wake); err != nil {
+			if err := b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() }, func(string) { b.turns.hurry(at.queue); wake() }, wake); err != nil {
 				cancel(err)
 			}
 		})

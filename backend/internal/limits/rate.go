@@ -53,6 +53,13 @@ func paceOf(r queue.Rate) (p pace, ok bool) {
 	return p, true
 }
 
+// Tokens returns how long a token of the rate takes, and how many the burst has. Both are 0 if the
+// rate limits nothing.
+func Tokens(r queue.Rate) (each time.Duration, burst int64) {
+	p, _ := paceOf(r)
+	return time.Duration(p.each), p.burst
+}
+
 // fullAt returns when the bucket is full at this pace.
 func (p pace) fullAt(b Bucket, now int64) int64 {
 	full := b.FullAt

@@ -52,21 +52,33 @@ local function workers(keys, args)
   return { c.now, page[1], all }
 end
 
+-- nextLeased returns the queue behind that one of which jobs run, or nil. The first one is behind "".
+local function nextLeased(c, queue)
+  return redis.call('ZRANGEBYLEX', c.base .. 'leased', '(' .. queue, '+', 'LIMIT', 0, 1)[1]
+end
+
 -- runs answers with the time, the cursor of the next page or 0, and the running jobs of a page, about
 -- STEP. A job may be on two pages, but none that runs all the time is left out. Arguments: the
--- cursor, and the names of workers, or none for all.
+-- cursor, and the names of workers, or none for all. A cursor has that of a scan, and its queue.
 local function runs(keys, args)
   local c, isWanted = open(keys), {}
   for i = 2, #args do isWanted[args[i]] = true end
-  local page = redis.call('ZSCAN', c.base .. 'lease', args[1], 'COUNT', STEP)
-  local all, found = {}, page[2]
-  for i = 1, #found, 2 do
-    local r = load(c, found[i])
-    if r and r.status == 'running' and (#args == 1 or isWanted[r.worker]) then
-      all[#all + 1] = { r.worker, r.seq, r.queue, r.kind, r.attempt, r.started }
+  local at, queue = string.match(args[1], '^(%d+) ?(.*)$')
+  if queue == '' then queue = nextLeased(c, '') end
+  local all, seen = {}, 0
+  while queue and seen < STEP do
+    local page = redis.call('ZSCAN', leaseKey(c, queue), at, 'COUNT', STEP)
+    local found = page[2]
+    for i = 1, #found, 2 do
+      local r = load(c, (splitLease(found[i])))
+      if r and r.status == 'running' and (#args == 1 or isWanted[r.worker]) then
+        all[#all + 1] = { r.worker, r.seq, r.queue, r.kind, r.attempt, r.started }
+      end
     end
+    at, seen = page[1], seen + 1 + #found / 2
+    if at == '0' then queue = nextLeased(c, queue) end
   end
-  return { c.now, page[1], all }
+  return { c.now, queue and at .. ' ' .. queue or '0', all }
 end
 
 redis.register_function {

@@ -24,22 +24,73 @@ local function addDue(c, queue, kind, m)
   end
 end
 
+-- lanesKey and laneKey are those of turns.lua.
+local function lanesKey(c, queue, kind)
+  return c.base .. 'lanes:' .. queue .. '\0' .. kind
+end
+
+local function laneKey(c, queue, group, kind)
+  return c.base .. 'lane:' .. queue .. '\0' .. group .. '\0' .. kind
+end
+
 local function linkPending(c, r)
   c.woken[r.queue] = true
   if r.ordered then return end -- its line tells when it is due
   if dueAt(r) <= c.now then
     addDue(c, r.queue, r.kind, member(r))
   else
-    redis.call('ZADD', c.base .. 'delayed:' .. r.queue, dueAt(r), 'j' .. member(r) .. r.kind)
+    redis.call('ZADD', c.base .. 'delayed:' .. r.queue, dueAt(r), delayedMember(r))
   end
 end
 
 local function unlinkPending(c, r)
   if r.ordered then return end
   local m = member(r)
-  if redis.call('ZREM', dueKey(c, r.queue, r.kind), m) == 0 then
-    redis.call('ZREM', c.base .. 'delayed:' .. r.queue, 'j' .. m .. r.kind)
+  if redis.call('ZREM', dueKey(c, r.queue, r.kind), m) == 1
+    or redis.call('ZREM', c.base .. 'delayed:' .. r.queue, delayedMember(r)) == 1 then
+    return
   end
+  if c.hasRules then redis.call('ZREM', laneKey(c, r.queue, r.group or '', r.kind), m) end
+end
+
+local function leaseKey(c, queue)
+  return c.base .. 'lease:' .. queue
+end
+
+local function runKey(c, queue, group)
+  return c.base .. 'run:' .. queue .. '\0' .. group
+end
+
+-- leaseMember returns the member of a running job. It tells the group of a job whose hash is lost.
+local function leaseMember(r)
+  return r.group and r.seq .. '\0' .. r.group or r.seq
+end
+
+-- splitLease returns the seq and the group, or nil, of a member of lease.
+local function splitLease(m)
+  local sep = string.find(m, '\0', 1, true)
+  if not sep then return m end
+  return string.sub(m, 1, sep - 1), string.sub(m, sep + 1)
+end
+
+local function keepLease(c, r)
+  redis.call('ZADD', leaseKey(c, r.queue), r.lease, leaseMember(r))
+end
+
+local function linkRunning(c, r)
+  keepLease(c, r)
+  if r.group then redis.call('SADD', runKey(c, r.queue, r.group), r.seq) end
+  if not c.leased[r.queue] then
+    c.leased[r.queue] = true
+    redis.call('ZADD', c.base .. 'leased', 0, r.queue)
+  end
+end
+
+-- unlinkRunning wakes the workers of a queue with rules: a limit has room again.
+local function unlinkRunning(c, r)
+  redis.call('ZREM', leaseKey(c, r.queue), leaseMember(r))
+  if r.group then redis.call('SREM', runKey(c, r.queue, r.group), r.seq) end
+  if rulesOf(c, r.queue) then c.woken[r.queue] = true end
 end
 
 -- touchLine notes that the line of an ordered job has to be looked at.
@@ -72,7 +123,7 @@ local function link(c, r)
   if r.key then redis.call('SET', keyOf(c, r), r.seq) end
   if r.ordered then linkLine(c, r) end
   if r.status == 'pending' then linkPending(c, r) end
-  if r.status == 'running' then redis.call('ZADD', c.base .. 'lease', r.lease, r.seq) end
+  if r.status == 'running' then linkRunning(c, r) end
 end
 
 local function unlink(c, r)
@@ -86,7 +137,7 @@ local function unlink(c, r)
   if r.key then redis.call('DEL', keyOf(c, r)) end
   if r.ordered then unlinkLine(c, r) end
   if r.status == 'pending' then unlinkPending(c, r) end
-  if r.status == 'running' then redis.call('ZREM', c.base .. 'lease', r.seq) end
+  if r.status == 'running' then unlinkRunning(c, r) end
 end
 
 -- remove deletes a job, with all that belongs to it.
@@ -98,8 +149,16 @@ end
 -- forget removes the places of a job whose hash is lost: the master that had it died while the slot
 -- moved. One such job must not stop the others.
 local function forget(c, seq)
-  for _, set in ipairs { 'live', 'lease', 'in:completed', 'end:completed', 'in:dead', 'end:dead',
+  for _, set in ipairs { 'live', 'in:completed', 'end:completed', 'in:dead', 'end:dead',
     'in:cancelled', 'end:cancelled' } do
     redis.call('ZREM', c.base .. set, seq)
   end
+end
+
+-- forgetLease does so for a member of lease.
+local function forgetLease(c, queue, m)
+  local seq, group = splitLease(m)
+  redis.call('ZREM', leaseKey(c, queue), m)
+  if group then redis.call('SREM', runKey(c, queue, group), seq) end
+  forget(c, seq)
 end

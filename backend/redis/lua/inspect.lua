@@ -12,9 +12,14 @@ end
 
 -- runningBelow returns the seq of running jobs below before.
 local function runningBelow(c, before)
-  local found, top = {}, tonumber(before) or math.huge
-  for _, seq in ipairs(redis.call('ZRANGE', c.base .. 'lease', 0, RUNNING - 1)) do
-    if tonumber(seq) < top then found[#found + 1] = seq end
+  local found, top, left = {}, tonumber(before) or math.huge, RUNNING
+  for _, queue in ipairs(redis.call('ZRANGE', c.base .. 'leased', 0, -1)) do
+    local members = left > 0 and redis.call('ZRANGE', leaseKey(c, queue), 0, left - 1) or {}
+    left = left - #members
+    for _, m in ipairs(members) do
+      local seq = splitLease(m)
+      if tonumber(seq) < top then found[#found + 1] = seq end
+    end
   end
   return found
 end
@@ -104,10 +109,10 @@ local function read(keys, args)
 end
 
 -- oldestDue returns when the oldest due job of a kind became due, or nil: the first of each
--- priority. It looks at a hundred priorities.
-local function oldestDue(key)
+-- priority. It looks at so many priorities.
+local function oldestDue(key, most)
   local oldest, from = nil, '-'
-  for _ = 1, 100 do
+  for _ = 1, most do
     local m = redis.call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, 1)[1]
     if not m then break end
     local priority, due = struct.unpack('>I4I8', m)
@@ -117,12 +122,27 @@ local function oldestDue(key)
   return oldest
 end
 
+-- oldestInLanes returns when the oldest job of the first lanes of a queue became due, or infinity.
+local function oldestInLanes(c, queue)
+  local oldest, left = math.huge, LOOK
+  for _, kind in ipairs(redis.call('SMEMBERS', c.base .. 'turns:' .. queue)) do
+    local groups = left > 0 and redis.call('ZRANGE', lanesKey(c, queue, kind), 0, left - 1) or {}
+    left = left - #groups
+    for _, group in ipairs(groups) do
+      oldest = math.min(oldest, oldestDue(laneKey(c, queue, group, kind), 2) or math.huge)
+    end
+  end
+  return oldest
+end
+
 -- waitsSince returns when the oldest due job of a queue became due, or nil.
 local function waitsSince(c, queue)
   local next = redis.call('ZRANGEBYSCORE', c.base .. 'delayed:' .. queue, '-inf', c.now, 'WITHSCORES', 'LIMIT', 0, 1)
   local oldest = tonumber(next[2]) or math.huge
+  local rules = rulesOf(c, queue)
+  if rules and rules.lanes then oldest = math.min(oldest, oldestInLanes(c, queue)) end
   for _, kind in ipairs(redis.call('SMEMBERS', c.base .. 'kinds:' .. queue)) do
-    oldest = math.min(oldest, oldestDue(dueKey(c, queue, kind)) or math.huge)
+    oldest = math.min(oldest, oldestDue(dueKey(c, queue, kind), 100) or math.huge)
   end
   for _, kind in ipairs(redis.call('SMEMBERS', c.base .. 'firsts:' .. queue)) do
     for _, group in ipairs(redis.call('ZRANGE', readyKey(c, queue, kind), 0, LOOK - 1)) do

@@ -13,7 +13,7 @@ local function extend(keys, args)
     if isHeld(r, args[i + 1], args[i + 2]) then
       r.locked, r.lease = c.now, c.now + lease
       save(c, r)
-      redis.call('ZADD', c.base .. 'lease', r.lease, r.seq)
+      keepLease(c, r)
       answer[#answer + 1] = r.cancel and 2 or 0
     else
       answer[#answer + 1] = 1
@@ -32,7 +32,7 @@ local function expire(c, r)
     r.error = CANCELLED
     ended(c, r, 'cancelled')
   elseif r.attempt >= r.max then
-    ended(c, r, 'dead')
+    withoutAttempts(c, r)
   else
     waiting(r)
   end
@@ -40,19 +40,27 @@ local function expire(c, r)
   link(c, r)
 end
 
--- reclaim takes back at most so many jobs whose leases have expired, and answers with them.
-local function reclaim(keys, args)
-  local c = open(keys)
-  local jobs = {}
-  local expired = redis.call('ZRANGEBYSCORE', c.base .. 'lease', '-inf', c.now, 'LIMIT', 0, args[1])
-  for _, seq in ipairs(expired) do
-    local r = load(c, seq)
+-- reclaimFrom takes back at most n jobs of a queue, and adds them to jobs.
+local function reclaimFrom(c, queue, n, jobs)
+  local key = leaseKey(c, queue)
+  for _, m in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', c.now, 'LIMIT', 0, n)) do
+    local r = load(c, (splitLease(m)))
     if r then
       expire(c, r)
       jobs[#jobs + 1] = row(r)
     else
-      forget(c, seq)
+      forgetLease(c, queue, m)
     end
+  end
+end
+
+-- reclaim takes back at most so many jobs whose leases have expired, and answers with them.
+local function reclaim(keys, args)
+  local c = open(keys)
+  local jobs, limit = {}, tonumber(args[1])
+  for _, queue in ipairs(redis.call('ZRANGE', c.base .. 'leased', 0, -1)) do
+    if #jobs >= limit then break end
+    reclaimFrom(c, queue, limit - #jobs, jobs)
   end
   finish(c)
   return jobs
@@ -68,7 +76,11 @@ redis.register_function {
 -- expired answers with how many leases have expired.
 local function expired(keys)
   local c = open(keys)
-  return redis.call('ZCOUNT', c.base .. 'lease', '-inf', c.now)
+  local n = 0
+  for _, queue in ipairs(redis.call('ZRANGE', c.base .. 'leased', 0, -1)) do
+    n = n + redis.call('ZCOUNT', leaseKey(c, queue), '-inf', c.now)
+  end
+  return n
 end
 
 redis.register_function {

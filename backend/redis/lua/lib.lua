@@ -11,12 +11,15 @@
 --   in:STATUS             the same of jobs that ended so;  end:STATUS  the same, by when they ended
 --   due:QUEUE 0 KIND      sorted set, all scores 0: members of due jobs, in the order of claims
 --   delayed:QUEUE         sorted set by due time: members of jobs, or groups of ordered jobs
---   lease                 sorted set: seq of running jobs, by the end of the lease
 --   kinds:QUEUE           set: kinds that due has or had
+--   lease:QUEUE           sorted set: running jobs, by the end of the lease: SEQ, or SEQ 0 GROUP
+--   leased                sorted set, all scores 0: queues that lease has or had
+--   run:QUEUE 0 GROUP     set: seq of running jobs of a group
 --   count                 hash: QUEUE 0 STATUS -> jobs
 --   sleep:QUEUE           there is a worker that sleeps
 --   got                   sorted set: the sources of received jobs, by when they are forgotten
---   for ordered jobs: see lines.lua;  for partition 0 only: see fleet.lua, stats.lua, schedule.lua
+--   for ordered jobs: see lines.lua;  for rules: see rules.lua, rates.lua, turns.lua
+--   for partition 0 only: see fleet.lua, stats.lua, schedule.lua
 --
 -- A state has these fields, and leaves out what is nil, 0, false or "":
 --   status queue kind key group ordered priority due max cost attempt fence worker error
@@ -43,19 +46,20 @@ end
 -- checkSlot ends a call that comes while the slot moves to another node of a cluster: some keys are
 -- here, and others there. There a command with a missing key is refused to a function; here one with
 -- two keys of which one is missing. A call must not notice that when it has written half. The client
--- tries again when the slot has moved.
+-- tries again when the slot has moved. The command also tells whether the partition has rules, so
+-- that calls for queues without rules need no other one.
 local function checkSlot(base)
-  local answer = redis.pcall('EXISTS', base .. '-', base .. '+')
+  local answer = redis.pcall('EXISTS', base .. '-', base .. '+', base .. 'rules')
   if type(answer) == 'table' then error({ err = 'TRYAGAIN the partition moves to another node' }) end
+  return answer == 1
 end
 
 -- open begins a call.
 local function open(keys)
   local t, base = redis.call('TIME'), string.sub(keys[1], 1, -5)
-  checkSlot(base)
   return {
-    base = base, now = t[1] * 1000000 + t[2],
-    counts = {}, woken = {}, lines = {}, kinds = {},
+    base = base, now = t[1] * 1000000 + t[2], hasRules = checkSlot(base),
+    counts = {}, woken = {}, lines = {}, kinds = {}, leased = {}, rules = {}, groupRules = {},
   }
 end
 
@@ -97,9 +101,27 @@ local function dueAt(r)
   return (struct.unpack('>I8', r.due))
 end
 
--- member returns what sorts a pending job in the order of claims: priority, due time, seq.
-local function member(r)
+-- place returns what sorts a pending job in the order of claims: priority, due time, seq.
+local function place(r)
   return struct.pack('>I4', (r.priority or 0) + 2147483648) .. r.due .. micros(tonumber(r.seq))
+end
+
+-- member returns the place of a job with its group behind it.
+local function member(r)
+  return place(r) .. (r.group or '')
+end
+
+-- delayedMember returns the same for a job that is not due, with its kind.
+local function delayedMember(r)
+  local m = 'j' .. place(r) .. r.kind
+  return r.group and m .. '\0' .. r.group or m
+end
+
+-- dueMember returns the kind of a delayed member, and the member that it becomes.
+local function dueMember(m)
+  local sep = string.find(m, '\0', 22, true)
+  if not sep then return string.sub(m, 22), string.sub(m, 2, 21) end
+  return string.sub(m, 22, sep - 1), string.sub(m, 2, 21) .. string.sub(m, sep + 1)
 end
 
 -- claimed returns a job for its claimer, who knows its queue, worker and fence.

@@ -27,3 +27,15 @@ end
 local function waiting(r)
   r.status, r.started, r.finished = 'pending', nil, nil
 end
+
+-- withoutAttempts ends a job that has no attempt left: it is dead, or held if it is ordered and the
+-- queue's rule says so.
+local function withoutAttempts(c, r)
+  local rules = r.ordered and not r.cancel and rulesOf(c, r.queue)
+  if rules and rules.onDead == 'hold' then
+    waiting(r)
+    r.status = 'held'
+  else
+    ended(c, r, 'dead')
+  end
+end

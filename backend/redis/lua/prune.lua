@@ -8,6 +8,13 @@ local function pruneStatus(c, status, retention)
   return #old
 end
 
+-- pruneLeased forgets the queues of which no job runs.
+local function pruneLeased(c)
+  for _, queue in ipairs(redis.call('ZRANGE', c.base .. 'leased', 0, -1)) do
+    if redis.call('EXISTS', leaseKey(c, queue)) == 0 then redis.call('ZREM', c.base .. 'leased', queue) end
+  end
+end
+
 -- prune deletes ended jobs after their retention, and forgets sources, workers and statistics.
 -- Arguments: the retention of completed jobs, that of others, for how long workers have been silent,
 -- and for how long statistics are kept, in microseconds. It answers with how many jobs it has deleted,
@@ -21,6 +28,7 @@ local function prune(keys, args)
     if n == STEP then more = 1 end
   end
   if pruneWorkers(c, tonumber(args[3])) == STEP or pruneStats(c, tonumber(args[4])) == STEP then more = 1 end
+  pruneLeased(c)
   finish(c)
   return { removed, more }
 end

@@ -1,8 +1,8 @@
 -- settle records outcomes. Arguments: 1 if completed jobs are deleted; and of each outcome: seq,
--- fence, worker, action, delay, error, the error's bytes that go into the failure, stack, output. It
--- answers with 0 for each outcome that was recorded, and 1 for each job that is lost.
+-- fence, worker, action, delay, error, the error's bytes that go into the failure, stack, output, 1 if
+-- it throttles. It answers with 0 for each outcome that was recorded, and 1 for each job that is lost.
 
-local OUTCOME = 9
+local OUTCOME = 10
 local DONE, RETRY, DEAD, RELEASE, CANCEL = '0', '1', '2', '3', '4'
 
 local function complete(c, r, args, i, isDropped)
@@ -27,13 +27,13 @@ local function fail(c, r, action, delay)
     r.attempt = r.attempt > 1 and r.attempt - 1 or nil
   end
   if action == DEAD then
+    withoutAttempts(c, r)
     r.cancel = nil
-    ended(c, r, 'dead')
   elseif action == CANCEL or r.cancel then
     r.cancel = r.cancel or c.now
     ended(c, r, 'cancelled')
   elseif action == RETRY and r.attempt >= r.max then
-    ended(c, r, 'dead')
+    withoutAttempts(c, r)
   else
     if action == RETRY or delay > 0 then r.due = micros(c.now + delay) end
     waiting(r)
@@ -52,6 +52,7 @@ local function settleOne(c, r, args, i, isDropped)
     addFailure(c, r, string.sub(args[i + 5], 1, tonumber(args[i + 6])), args[i + 7])
   end
   release(c, r)
+  if args[i + 9] == '1' then throttle(c, r, tonumber(args[i + 4])) end
   fail(c, r, action, tonumber(args[i + 4]))
   save(c, r)
   link(c, r)

@@ -1,0 +1,132 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/redis"
+	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestSpreadRules: a queue in several partitions can be paused, and its groups too. What each
+// partition would have to count by itself is refused.
+func TestSpreadRules(t *testing.T) {
+	b := open(t, redistest.Open(t), redis.Options{Partitions: 4, Spread: 3})
+	for field, r := range map[string]queue.Rule{
+		"Running":   {Running: 1},
+		"PerGroup":  {PerGroup: 1},
+		"Share":     {Group: "g", Share: 1},
+		"Rate":      {Rate: queue.Rate{Jobs: 1}},
+		"GroupRate": {Group: "g", GroupRate: queue.Rate{Jobs: 1}},
+	} {
+		r.Queue = "q"
+		err := b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Paused: true}, r)
+		if e, ok := errors.AsType[*queue.InvalidError](err); !ok || e.Field != field {
+			t.Errorf("SetRules(%+v): got %v, want an InvalidError for %s", r, err, field)
+		}
+	}
+	hold := queue.Rule{Queue: "q", OnDead: queue.HoldDead}
+	if err := b.SetRules(t.Context(), nil, hold); err != nil {
+		t.Fatal(err)
+	}
+	if rules, err := b.Rules(t.Context()); err != nil || len(rules) != 1 || rules[0] != hold {
+		t.Fatalf("Rules: got %+v, error %v; want %+v alone", rules, err, hold)
+	}
+	for i := range 9 {
+		jobs := newJobs(1)
+		jobs[0].Group = []string{"a", "b", ""}[i/3]
+		if err := b.Enqueue(t.Context(), nil, jobs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause(b.PauseQueue(t.Context(), nil, "q", true))
+	wantClaim(t, b, 0)
+	pause(b.PauseQueue(t.Context(), nil, "q", false))
+	pause(b.PauseGroup(t.Context(), nil, "q", "a", true))
+	wantClaim(t, b, 6)
+	pause(b.PauseGroup(t.Context(), nil, "q", "a", false))
+	wantClaim(t, b, 3)
+}
+
+// wantClaim claims 20 jobs of the queue "q" and checks that it gets n.
+func wantClaim(t *testing.T, b *redis.Backend, n int) []*queue.Job {
+	t.Helper()
+	jobs, err := b.Claim(t.Context(), request(20))
+	if err != nil || len(jobs) != n {
+		t.Fatalf("Claim: got %d jobs, error %v; want %d", len(jobs), err, n)
+	}
+	return jobs
+}
+
+// TestManyMoved: of a queue with more jobs than one claim moves into lanes, no job is lost or hidden
+// for ever, neither when its groups begin to take turns nor when they end it.
+func TestManyMoved(t *testing.T) {
+	b := open(t, redistest.Open(t), redis.Options{Partitions: 1})
+	const total = 12_000
+	jobs := newJobs(total)
+	for i, j := range jobs {
+		j.Group, j.Payload = fmt.Sprint("g", i%3), nil
+	}
+	if err := b.Enqueue(t.Context(), nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+	left := total
+	for _, share := range []int{1, 0, 2, 0} {
+		if err := b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Share: share}); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			left -= len(wantClaim(t, b, 20))
+		}
+	}
+	for left > 0 {
+		jobs, err := b.Claim(t.Context(), request(5000))
+		if err != nil || len(jobs) == 0 {
+			t.Fatalf("Claim: got %d jobs, error %v, with %d left", len(jobs), err, left)
+		}
+		left -= len(jobs)
+	}
+	if left < 0 {
+		t.Errorf("claimed %d jobs more than there are", -left)
+	}
+}
+
+// TestLostJobFreesPlace: a running job that the server has lost, as in a failover while its slot
+// moved, keeps its place under a limit until its lease is over, and no longer.
+func TestLostJobFreesPlace(t *testing.T) {
+	client := redistest.Open(t)
+	b := open(t, client, redis.Options{Partitions: 1})
+	jobs := newJobs(3)
+	for _, j := range jobs {
+		j.Group = "g"
+	}
+	if err := errors.Join(b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Running: 2, PerGroup: 1}), b.Enqueue(t.Context(), nil, jobs...)); err != nil {
+		t.Fatal(err)
+	}
+	req := request(5)
+	req.Lease = time.Millisecond
+	held, err := b.Claim(t.Context(), req)
+	if err != nil || len(held) != 1 {
+		t.Fatalf("Claim: got %d jobs, error %v; want 1", len(held), err)
+	}
+	lost := fmt.Sprintf("{%s:0}:j:%d", redis.NamespaceOf(b), held[0].ID) // of one partition, IDs are numbers
+	if err := client.Do(t.Context(), client.B().Del().Key(lost).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	wantClaim(t, b, 0)
+	time.Sleep(2 * time.Millisecond)
+	if got, err := b.Reclaim(t.Context(), 10); err != nil || len(got) != 0 {
+		t.Fatalf("Reclaim: got %d jobs, error %v; want none", len(got), err)
+	}
+	wantClaim(t, b, 1)
+	wantClaim(t, b, 0)
+}
