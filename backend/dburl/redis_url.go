@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -24,6 +25,10 @@ type redisURL struct {
 // redisForm is how a URL of Redis looks.
 const redisForm = "it is redis://user:password@host:port?namespace=name, or rediss: for TLS, with host:port,host:port for a cluster"
 
+// hangTimeout is how long a server may hang before it is given up: a worker's other servers wait for
+// it. It is what docs/redis.md uses.
+const hangTimeout = 3 * time.Second
+
 // parseRedis reads what follows "redis:" or "rediss:". No error contains what stands where a password
 // may be.
 func parseRedis(rest string, isTLS bool) (*redisURL, error) {
@@ -31,7 +36,7 @@ func parseRedis(rest string, isTLS bool) (*redisURL, error) {
 	if !ok {
 		return nil, invalid("// must follow the scheme: %s", redisForm)
 	}
-	u := &redisURL{client: rueidis.ClientOption{DisableCache: true}}
+	u := &redisURL{client: rueidis.ClientOption{DisableCache: true, ConnWriteTimeout: hangTimeout}}
 	u.options.Namespace = "errand"
 	at := strings.LastIndex(rest, "@")
 	if at >= 0 {
