@@ -75,7 +75,8 @@ func (s *Server) Kill(addr string) error {
 		return err
 	}
 	s.nodes = slices.DeleteFunc(s.nodes, func(n *process) bool { return n == p })
-	s.Addrs = slices.DeleteFunc(s.Addrs, func(a string) bool { return a == addr })
+	// Clients that were opened with Addrs read that slice at any time.
+	s.Addrs = slices.DeleteFunc(slices.Clone(s.Addrs), func(a string) bool { return a == addr })
 	return p.stop()
 }
 
