@@ -133,7 +133,7 @@ func TestDeaths(t *testing.T) {
 			OnDead:  func(_ context.Context, j *queue.Job, _ error) { dead = append(dead, j.ID) },
 		}.Run(ctx)
 		if err != nil || len(dead) != 1 || dead[0] != idSpan+7 {
-			t.Errorf("OnDead: called for %v, error %v; want job %d", dead, err, idSpan+7)
+			t.Errorf("OnDead: called for %v, error %v; want job %d", dead, err, int64(idSpan+7))
 		}
 	})
 }
