@@ -122,8 +122,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestChainUnknown: a role that may not ask for what a session waits is told all the same which session
-// has locked the table.
+// TestChainUnknown: a role that may not ask for what a session waits is told all the same which
+// session has locked the table.
 func TestChainUnknown(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)

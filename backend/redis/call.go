@@ -65,7 +65,8 @@ func (b *Backend) command(function string, p int, args []string) rueidis.Complet
 	return b.client.B().Fcall().Function(name).Numkeys(1).Key(key).Arg(args...).Build()
 }
 
-// errReadOnly is the error of a backend with [Options].ReadOnly where it does not come from the server.
+// errReadOnly is the error of a backend with [Options].ReadOnly where it does not come from the
+// server.
 var errReadOnly = errors.New("Options.ReadOnly")
 
 // call calls a function on a partition.

@@ -10,18 +10,25 @@ import (
 	"github.com/errandhq/errand/backend/redis/redistest"
 )
 
-// TestFailover: the master of all jobs is killed while jobs are enqueued, and its replica takes over.
-// The same backend goes on, and no job is lost that a durable Enqueue has acknowledged.
-func TestFailover(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a cluster of its own and waits for a failover")
-	}
+// startCluster starts a cluster of three masters and three replicas, whose nodes the test may kill.
+func startCluster(t *testing.T) *redistest.Server {
+	t.Helper()
 	redistest.Open(t) // skips the test if there is no redis-server
 	s, err := redistest.StartCluster(t.Context(), 3, 1, redistest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestFailover: the master of all jobs is killed while jobs are enqueued, and its replica takes over.
+// The same backend goes on, and no job is lost that a durable Enqueue has acknowledged.
+func TestFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster of its own and waits for a failover")
+	}
+	s := startCluster(t)
 	client, err := s.Client()
 	if err != nil {
 		t.Fatal(err)

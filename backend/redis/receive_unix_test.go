@@ -24,12 +24,7 @@ func TestReceiveFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster of its own and waits for a failover")
 	}
-	redistest.Open(t) // skips the test if there is no redis-server
-	s, err := redistest.StartCluster(t.Context(), 3, 1, redistest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := startCluster(t)
 	options := redis.Options{Namespace: redistest.Namespace(), Partitions: 1, Durable: 1, DurableTimeout: 100 * time.Millisecond}
 	connect := func() *redis.Backend {
 		client, err := s.Client()

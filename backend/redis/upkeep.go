@@ -8,8 +8,8 @@ import (
 )
 
 // Prune implements [queue.Pruner]. A call removes at most 500 jobs of each status from each
-// partition, and at most 500 workers and the statistics of 500 minutes. It returns the errors of partitions that fail beside what it has removed from the
-// others.
+// partition, and at most 500 workers and the statistics of 500 minutes. It returns the errors of
+// partitions that fail beside what it has removed from the others.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, failed("prune", err)

@@ -43,8 +43,8 @@ func TestRedisScripts(t *testing.T) {
 	})
 }
 
-// TestMoveToRedisKilled: processes that move a queue from Postgres to Redis, and back, are killed again and
-// again. Each job arrives once, as it was.
+// TestMoveToRedisKilled: processes that move a queue from Postgres to Redis, and back, are killed
+// again and again. Each job arrives once, as it was.
 func TestMoveToRedisKilled(t *testing.T) {
 	t.Parallel()
 	const jobs = 700
