@@ -136,8 +136,8 @@ func (c *claim) take(ctx context.Context, at place) error {
 	return nil
 }
 
-// noteRules reads what the answer for a queue with rules ends with. It reports whether they bound
-// how many jobs run or start.
+// noteRules reads what the answer for a queue with rules ends with, or with more jobs that are due
+// than a claim makes so. It reports whether rules bound how many jobs run or start.
 func (c *claim) noteRules(name string, in *reader) (isLimited bool) {
 	isLimited = in.int() == 1
 	t := turn{hasMore: in.int() == 1}

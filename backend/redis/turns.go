@@ -7,7 +7,8 @@ import (
 	"github.com/errandhq/errand/backend/internal/limits"
 )
 
-// turn is what the last claim of a queue with rules came to.
+// turn is what the last claim of a queue with rules came to, or of one of which more jobs are due
+// than a claim makes so.
 type turn struct {
 	hasMore bool      // there may be jobs that it has not looked at
 	tokens  time.Time // when a rate has tokens for the next job; may be over

@@ -1,9 +1,9 @@
 -- claim claims due jobs of one queue. Arguments: queue, worker, lease, limit, bytes, the fence of
 -- the claim so far or 0, 1 if that was drawn in this partition, 1 if the claim has jobs already, how
 -- many jobs of the limit would wait for a slot, and the kinds, or none for all. It answers with the
--- fence, 1 if the claim is full, and the jobs. If the queue has rules, there follow 1 if they bound
--- its jobs, 1 if there may be jobs that it has not looked at, and in how many microseconds a rate
--- has tokens, or -1.
+-- fence, 1 if the claim is full, and the jobs. If the queue has rules, or more jobs have become due
+-- than it makes so, there follow 1 if rules bound its jobs, 1 if there may be jobs that it has not
+-- looked at, and in how many microseconds a rate has tokens, or -1.
 
 -- claimWithRules claims from a queue that has rules. Some have no limits, or none any more.
 local function claimWithRules(c, q, rules)
@@ -30,7 +30,7 @@ local function claim(keys, args)
     any = args[8] == '1', ahead = tonumber(args[9]), kinds = { unpack(args, 10) }, jobs = {},
   }
   local rules = rulesOf(c, q.queue)
-  promote(c, q.queue)
+  local isLate = promote(c, q.queue)
   placeLines(c)
   c.woken = {} -- the claimer is awake
   if rules then
@@ -40,9 +40,10 @@ local function claim(keys, args)
     claimOrdered(c, q)
   end
   finish(c)
-  if not rules then return { q.fence, q.full and 1 or 0, q.jobs } end
+  if not rules and not isLate then return { q.fence, q.full and 1 or 0, q.jobs } end
   local wait = q.meter and math.ceil(q.meter.wait / 1000) or -1
-  return { q.fence, q.full and 1 or 0, q.jobs, rules.bounded and 1 or 0, q.more and 1 or 0, wait }
+  local isBounded, hasMore = rules and rules.bounded, q.more or isLate
+  return { q.fence, q.full and 1 or 0, q.jobs, isBounded and 1 or 0, hasMore and 1 or 0, wait }
 end
 
 -- hasAny reports whether one of the kinds has a member in its sorted set. Without kinds it asks those

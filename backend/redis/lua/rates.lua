@@ -29,9 +29,10 @@ local function readBucket(c, queue, group)
   return packed and cmsgpack.unpack(packed) or { at = c.now, ahead = 0, each = 0, closed = 0 }
 end
 
--- writeBucket stores a bucket until a while after it is full.
-local function writeBucket(c, queue, group, b)
-  local full = math.max(b.at + b.ahead / 1000, b.closed) - c.now
+-- writeBucket stores a bucket until a while after it is full. From the first token behind closed on
+-- that takes rest nanoseconds.
+local function writeBucket(c, queue, group, b, rest)
+  local full = math.max(b.at + b.ahead / 1000, b.closed + rest / 1000) - c.now
   local ms = math.ceil(math.max(full, 0) / 1000) + KEEP
   redis.call('SET', bucketKey(c, queue, group), cmsgpack.pack(b), 'PX', int(ms))
 end
@@ -40,10 +41,11 @@ end
 local function throttle(c, r, delay)
   local group = r.group or ''
   if not rateOf(c, r.queue, group) then group = '' end
-  if not rateOf(c, r.queue, group) then return end
+  local rate = rateOf(c, r.queue, group)
+  if not rate then return end
   local b = readBucket(c, r.queue, group)
   b.closed = math.max(b.closed, c.now + delay)
-  writeBucket(c, r.queue, group, b)
+  writeBucket(c, r.queue, group, b, (rate.burst - 1) * rate.each)
 end
 
 -- newMeter returns what spends the tokens of one claim in one queue. In place of a meter, nil has
@@ -132,6 +134,7 @@ end
 -- closeMeter stores what was spent.
 local function closeMeter(m)
   for bucket, rate in pairs(m.spent) do
-    writeBucket(m.c, m.queue, bucket, { at = m.c.now, ahead = m.full[bucket], each = rate.each, closed = 0 })
+    local b = { at = m.c.now, ahead = m.full[bucket], each = rate.each, closed = 0 }
+    writeBucket(m.c, m.queue, bucket, b, 0)
   end
 end

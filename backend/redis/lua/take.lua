@@ -2,25 +2,36 @@
 
 local CHUNK = 100     -- members of a kind that are read at once
 local PROMOTE = 10000 -- jobs that one claim makes due at most
+local LINE = 5        -- a line takes as long to make due as so many jobs
 local LINES = 1000    -- lines of a limited queue that one claim looks at
 
--- promote makes jobs due whose time has come.
-local function promote(c, queue)
-  local delayed = c.base .. 'delayed:' .. queue
-  for _ = 1, PROMOTE / 1000 do
-    local members = redis.call('ZRANGEBYSCORE', delayed, '-inf', c.now, 'LIMIT', 0, 1000)
-    if #members == 0 then return end
-    redis.call('ZREM', delayed, unpack(members))
-    for _, m in ipairs(members) do
-      if string.sub(m, 1, 1) == 'g' then
-        local group = string.sub(m, 2)
-        redis.call('DEL', c.base .. 'at:' .. queue .. '\0' .. group)
-        touchLine(c, queue, group)
-      else
-        addDue(c, queue, dueMember(m))
-      end
+-- promoteEach makes delayed members due. It returns how many jobs take as long.
+local function promoteEach(c, queue, members)
+  local n = 0
+  for _, m in ipairs(members) do
+    if string.sub(m, 1, 1) == 'g' then
+      local group = string.sub(m, 2)
+      redis.call('DEL', c.base .. 'at:' .. queue .. '\0' .. group)
+      touchLine(c, queue, group)
+      n = n + LINE
+    else
+      addDue(c, queue, dueMember(m))
+      n = n + 1
     end
   end
+  return n
+end
+
+-- promote makes jobs due whose time has come. It returns true if there may be more.
+local function promote(c, queue)
+  local delayed, left = c.base .. 'delayed:' .. queue, PROMOTE
+  repeat
+    local members = redis.call('ZRANGEBYSCORE', delayed, '-inf', c.now, 'LIMIT', 0, STEP)
+    if #members == 0 then return false end
+    redis.call('ZREM', delayed, unpack(members))
+    left = left - promoteEach(c, queue, members)
+  until left <= 0
+  return true
 end
 
 -- kindsOf returns the kinds of a claim, or those of a set if it takes all.
