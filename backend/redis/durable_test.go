@@ -200,7 +200,10 @@ func TestUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := newProxy(t, s.Addrs[0])
-	far, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.addr()}, DisableCache: true, ForceSingleClient: true})
+	// With one connection, the cut meets the answer to Enqueue, and not the greeting of a new one.
+	far, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{proxy.addr()}, DisableCache: true, ForceSingleClient: true, PipelineMultiplex: -1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
