@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -222,7 +223,7 @@ func (a *app) accept() error {
 func need[T any](d *dburl.Database) (T, error) {
 	t, ok := queue.As[T](d.Queue)
 	if !ok {
-		return t, refusedf("%s cannot do that", d.Description)
+		return t, refusedf("%s cannot do that: it is no %v", d.Description, reflect.TypeFor[T]())
 	}
 	return t, nil
 }

@@ -192,7 +192,7 @@ func (a *app) checkOrderedMove(ctx context.Context, d, target *dburl.Database, n
 			return err
 		}
 		if !slices.ContainsFunc(rules, func(r queue.Rule) bool { return r.Queue == name && r.Group == "" && r.Paused }) {
-			return refusedf("queue %s has ordered jobs: pause it in both databases first (errand queues pause %s), and resume it in the new one afterwards",
+			return refusedf("queue %s has ordered jobs: pause it in both databases first (errand queues pause %s; in the new one with --unseen), and resume it there afterwards",
 				name, name)
 		}
 	}
