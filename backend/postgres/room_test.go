@@ -43,7 +43,9 @@ func TestRoomIsWaitedFor(t *testing.T) {
 		return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`) == 1
 	})
 	if n := value[int](t, db, `SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()`); n > 0 {
-		t.Errorf("%d statements were cancelled, want none", n)
+		t.Errorf("%d statements were cancelled, want none; of the database, and of autovacuum: %s", n, value[string](t, db, `
+			SELECT concat_ws(' ', row_to_json(d), (SELECT json_agg(json_build_object(relname, autovacuum_count)) FROM pg_stat_user_tables))
+			FROM pg_stat_database d WHERE datname = current_database()`))
 	}
 }
 
