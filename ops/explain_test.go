@@ -96,8 +96,17 @@ var cases = []struct {
 	}},
 	{"put-off", ops.OK, func(t *testing.T, q backends) ops.Question {
 		id := enqueue(t, q, queue.Job{})
-		time.Sleep(1100 * time.Millisecond)
 		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release, Delay: time.Hour})
+		return ops.Question{ID: id}
+	}},
+	{"put-off", ops.OK, func(t *testing.T, q backends) ops.Question { // throttled
+		id := enqueue(t, q, queue.Job{Queue: "q"})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "q", time.Minute)[0], Action: queue.Release, Delay: time.Hour, Throttle: true})
+		return ops.Question{ID: id}
+	}},
+	{"put-off", ops.OK, func(t *testing.T, q backends) ops.Question { // replaced
+		id := enqueue(t, q, queue.Job{Key: "a key"})
+		enqueue(t, q, queue.Job{Key: "a key", OnDuplicate: queue.Replace, Delay: time.Hour})
 		return ops.Question{ID: id}
 	}},
 	{"queue-paused", ops.Warn, func(t *testing.T, q backends) ops.Question {

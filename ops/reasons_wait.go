@@ -84,16 +84,20 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + runNow,
 			Verdict:  fmt.Sprintf("Job %d has failed and waits for its next attempt.", j.ID),
 			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; its last error and its history say how they ended", j.Attempt, count(j.MaxAttempts, "attempt")))}, nil
-	case j.UpdatedAt.Sub(j.CreatedAt) > time.Second:
+	case isChanged(j):
 		by, ok, err := f.rescheduler(ctx)
 		if !ok {
-			by = fmt.Sprintf("it was changed at %s: its handler has snoozed it, a worker has released it (a limit, a circuit breaker), or a program has rescheduled it",
+			by = fmt.Sprintf("it was changed at %s: its handler has snoozed it, a worker has released it (a limit, a circuit breaker), or a program has rescheduled, replaced or moved it",
 				j.UpdatedAt.Format(time.RFC3339))
 		}
 		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: runNow, Evidence: append(evidence, by)}, err
 	}
 	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: runNow}, nil
 }
+
+// isChanged reports whether something has changed the job since its enqueue, which writes one time
+// as both: however soon a change comes, it writes another UpdatedAt.
+func isChanged(j *queue.Record) bool { return !j.UpdatedAt.Equal(j.CreatedAt) }
 
 // backOffLevel is the level of a job that has failed and will run again.
 func backOffLevel(j queue.Record) Level { return levelOf(j.Attempt, 2, max(j.MaxAttempts, 3)) }
@@ -137,8 +141,8 @@ func (f *facts) noReason(ctx context.Context) (Reason, error) {
 	for _, w := range f.free {
 		polls = max(polls, w.Poll+soon/2)
 	}
-	hasChanged := j.UpdatedAt.Sub(j.CreatedAt) > time.Second && j.UpdatedAt.Sub(j.ScheduledAt) > time.Second
-	if hasChanged && f.at.Sub(j.UpdatedAt) < polls {
+	wasGivenBack := isChanged(j) && j.UpdatedAt.After(j.ScheduledAt)
+	if wasGivenBack && f.at.Sub(j.UpdatedAt) < polls {
 		by, ok, err := f.rescheduler(ctx)
 		if !ok {
 			by = "a worker has claimed it and given it back, or has reclaimed it after a crash; or a program has changed it"

@@ -74,14 +74,12 @@ var whoCases = []struct {
 	}, "queue-paused", ""},
 	{"put off by a person", func(t *testing.T, q backends) int64 {
 		id := enqueue(t, q, queue.Job{})
-		time.Sleep(1100 * time.Millisecond)
 		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release, Delay: time.Hour})
 		audit(t, q, queue.AuditEntry{Action: "jobs.reschedule", JobID: id, Count: 1})
 		return id
 	}, "put-off", "the audit log says who has changed it: jobs.reschedule: ann, at "},
 	{"given back", func(t *testing.T, q backends) int64 {
 		id := enqueue(t, q, queue.Job{ScheduledAt: ago()})
-		time.Sleep(1100 * time.Millisecond)
 		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release})
 		return id
 	}, "given-back", "a worker has claimed it and given it back"},
