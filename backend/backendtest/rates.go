@@ -32,6 +32,8 @@ var ratesCases = []testCase{
 	{"throttled by the holder alone", hasRuler | isInOrder, testThrottledByHolder},
 	{"throttled by a handler", hasRuler | hasWakeUps | isInOrder, testThrottledHandler},
 	{"pruned", hasRuler | hasPruner | isInOrder, testRatesPruned},
+	{"pruned after a throttle", hasRuler | hasPruner | isInOrder, testThrottledPruned},
+	{"pruned after a lower rate", hasRuler | hasPruner | isInOrder, testLowerRatePruned},
 }
 
 // aBurst returns a rate whose tokens come so slowly that a case sees no more than the burst.
@@ -301,13 +303,52 @@ func testRateInTx(t *testing.T, h Harness) {
 
 // testRatesPruned: Prune loses no tokens that are spent.
 func testRatesPruned(t *testing.T, h Harness) {
-	pruner, _ := queue.As[queue.Pruner](h.Queue)
 	setRules(t, h, queue.Rule{Queue: "q", GroupRate: aBurst(2)}, queue.Rule{Queue: "q", Group: "fast", GroupRate: queue.Rate{Jobs: 1000, Burst: 2}})
 	enqueue(t, h, slices.Concat(inGroup("a", 5), inGroup("fast", 8))...)
 	wantGroups(t, h, "claim", request(10), map[string]int{"a": 2, "fast": 2})
 	time.Sleep(10 * time.Millisecond)
+	prune(t, h)
+	wantGroups(t, h, "claim after Prune", request(10), map[string]int{"fast": 2})
+}
+
+// prune prunes.
+func prune(t *testing.T, h Harness) {
+	t.Helper()
+	pruner, _ := queue.As[queue.Pruner](h.Queue)
 	if _, _, err := pruner.Prune(t.Context()); err != nil {
 		t.Fatalf("Prune: %v", err)
 	}
-	wantGroups(t, h, "claim after Prune", request(10), map[string]int{"fast": 2})
+}
+
+// testThrottledPruned: the first token after a throttle comes alone, also if the backend prunes
+// before anybody takes it. Group own has a rate of its own, and queue all has one for all its jobs.
+func testThrottledPruned(t *testing.T, h Harness) {
+	jobsOfEach := func(n int) []*queue.Job {
+		all := newJobs(n, func(_ int, j *queue.Job) { j.Queue = "all" })
+		return slices.Concat(inGroup("a", n), inGroup("own", n), all)
+	}
+	enqueue(t, h, jobsOfEach(5)...)
+	req := request(100)
+	req.Queues = []string{"q", "all"}
+	claimed := wantGroups(t, h, "claim", req, map[string]int{"a": 5, "own": 5, "": 5})
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: aBurst(3)}, queue.Rule{Queue: "q", Group: "own", GroupRate: aBurst(2)},
+		queue.Rule{Queue: "all", Rate: aBurst(3)})
+	for _, job := range claimed { // which have spent nothing
+		settle(t, h, queue.Outcome{Job: job, Action: queue.Release, Throttle: true, Delay: time.Millisecond})
+	}
+	time.Sleep(10 * time.Millisecond)
+	prune(t, h)
+	wantGroups(t, h, "claim after the throttle", req, map[string]int{"a": 1, "own": 1, "": 1})
+}
+
+// testLowerRatePruned: a bucket that would be full at the rate at which it was spent from is not full
+// at a lower one.
+func testLowerRatePruned(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 2}})
+	enqueue(t, h, newJobs(5, nil)...)
+	wantGroups(t, h, "claim at the higher rate", request(2), map[string]int{"": 2})
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(2)})
+	time.Sleep(10 * time.Millisecond)
+	prune(t, h)
+	claimNone(t, h, "at the lower rate")
 }

@@ -39,5 +39,7 @@ func (q *Queue) throttle(rec *queue.Record, o queue.Outcome, at time.Time) {
 
 // pruneBuckets forgets the buckets that are full. The caller holds q.mu.
 func (q *Queue) pruneBuckets(at time.Time) {
-	maps.DeleteFunc(q.buckets, func(_ ruleKey, b limits.Bucket) bool { return b.IsFull(at) })
+	maps.DeleteFunc(q.buckets, func(k ruleKey, b limits.Bucket) bool {
+		return q.limits[k.queue].IsFull(k.group, b, at)
+	})
 }

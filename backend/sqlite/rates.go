@@ -137,16 +137,40 @@ func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Ou
 
 // sweepTokens removes the buckets that are full. If there are none, it only reads.
 func (b *Backend) sweepTokens(ctx context.Context) error {
-	var hasFull bool
-	at := time.Now().UnixNano()
-	err := b.read(ctx, "prune", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hasFull) }, b.sql.fullBuckets, at)
+	at := time.Now()
+	var full list
+	err := b.read(ctx, "prune", func(db queue.DB) (err error) {
+		full, err = b.fullBuckets(ctx, db, at)
+		return err
 	})
-	if err != nil || !hasFull {
+	if err != nil || len(full.text) == 0 {
 		return err
 	}
 	return b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
-		_, err := exec(ctx, db, b.sql.sweepTokens, at)
+		_, err := exec(ctx, db, b.sql.sweepTokens, at.UnixNano(), full.String())
 		return err
 	})
+}
+
+// fullBuckets returns the queues and groups of the buckets that are full at that time, with
+// sql/full_buckets.sql. Which of them are depends on the present rules.
+func (b *Backend) fullBuckets(ctx context.Context, db queue.DB, at time.Time) (full list, err error) {
+	rules, err := b.readRules(ctx, db)
+	if err != nil {
+		return full, err
+	}
+	queues := limits.ByQueue(rules)
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+		var name, group string
+		var bucket limits.Bucket
+		err := rows.Scan(&name, &group, &bucket.At, &bucket.FullAt, &bucket.Each, &bucket.Until)
+		if err == nil && queues[name].IsFull(group, bucket, at) {
+			full.begin()
+			full.string(name)
+			full.string(group)
+			full.end()
+		}
+		return err
+	}, b.sql.fullBuckets, at.UnixNano())
+	return full, err
 }

@@ -16,9 +16,15 @@ type Bucket struct {
 	Until  int64 // there is no token before; see queue.Throttled
 }
 
-// IsFull reports whether the bucket need not be stored.
-func (b Bucket) IsFull(now time.Time) bool {
-	return b.FullAt <= now.UnixNano() && b.Until <= now.UnixNano()
+// IsFull reports whether that bucket of the queue need not be stored: it is full at the rate at
+// which it was spent from, and at the present one. A nil Queue has no rates.
+func (q *Queue) IsFull(name string, b Bucket, at time.Time) bool {
+	now := at.UnixNano()
+	if b.FullAt > now || b.Until > now || q == nil {
+		return b.FullAt <= now && b.Until <= now
+	}
+	p, ok := q.rateOf(name)
+	return !ok || p.fullAt(b, now) <= now
 }
 
 // Throttled returns the bucket without tokens before that time.

@@ -1,9 +1,21 @@
--- Removes the buckets that are full, a thousand at most.
+-- Removes the buckets that are full, a thousand at most: at the rates at which they were last spent from, and at the
+-- present ones, which say when a throttled bucket is full.
 -- Index: none: they are few.
 DELETE FROM errand.tokens
 WHERE ctid = ANY (ARRAY(
     SELECT t.ctid
     FROM errand.tokens t
-    WHERE greatest(t.full_at, t.until) <= errand.nanoseconds(clock_timestamp())
+    CROSS JOIN (SELECT errand.nanoseconds(clock_timestamp()) AS ns) AS now
+    LEFT JOIN errand.rules q ON q.queue = t.queue AND q.job_group = ''
+    LEFT JOIN errand.rules g ON g.queue = t.queue AND g.job_group = t.job_group AND g.group_rate_jobs <> 0
+    CROSS JOIN LATERAL (
+        SELECT
+            CASE WHEN t.job_group = '' THEN q.rate_each
+                WHEN g.queue IS NULL THEN q.group_rate_each ELSE g.group_rate_each END AS each,
+            CASE WHEN t.job_group = '' THEN q.rate_most
+                WHEN g.queue IS NULL THEN q.group_rate_most ELSE g.group_rate_most END AS most
+    ) AS r
+    WHERE greatest(t.full_at, t.until) <= now.ns
+        AND (r.each IS NULL OR errand.bucket_full(t.queue, t.job_group, r.each, r.most, now.ns) <= now.ns)
     LIMIT 1000
-    FOR UPDATE SKIP LOCKED));
+    FOR UPDATE OF t SKIP LOCKED));
