@@ -340,30 +340,11 @@ func (r *run) run(ctx context.Context) error {
 	announcing, endAnnouncing := context.WithCancel(context.WithoutCancel(ctx))
 	defer endAnnouncing()
 
-	leases.Go(func() { r.extendLoop(extending) })
-	leases.Go(func() { r.guardLoop(extending) })
-	leases.Go(func() { r.listenCancels(extending) })
-	leases.Go(func() { r.hintLoop(extending) })
+	r.startLeases(&leases, extending, settling)
 	r.settleDone.Go(func() { r.settleLoop(settling) })
 	upkeep.Go(func() { r.listen(listening) })
-	upkeep.Go(func() {
-		defer close(r.deaths)
-		var telling sync.WaitGroup
-		telling.Go(func() { r.deathsLoop(ctx) })
-		r.reclaimLoop(ctx)
-		telling.Wait()
-	})
 	upkeep.Go(func() { r.announceLoop(announcing, settling) })
-	upkeep.Go(func() { r.pruneLoop(ctx) })
-	leases.Go(func() { r.progressLoop(extending) })
-	leases.Go(func() { r.reportLoop(extending, settling) })
-	upkeep.Go(func() { r.tickLoop(ctx) })
-	upkeep.Go(func() { r.upkeepLoop(ctx) })
-
-	if pauser, ok := As[Pauser](r.Backend); ok && r.kinds != nil {
-		_ = r.readPauses(ctx, pauser) // if it fails, the loop reads them and reports the error
-		upkeep.Go(func() { r.pauseLoop(ctx, pauser) })
-	}
+	r.startUpkeep(ctx, &upkeep)
 	endClaiming := r.startClaiming(ctx)
 	defer endClaiming()
 
@@ -382,6 +363,36 @@ func (r *run) run(ctx context.Context) error {
 	r.failures.end()
 	r.logReleased()
 	return r.stopError(stuck)
+}
+
+// startLeases starts the loops that run until all jobs are settled, which is when extending ends.
+// settling bounds the statements of their last report.
+func (r *run) startLeases(leases *sync.WaitGroup, extending, settling context.Context) {
+	leases.Go(func() { r.extendLoop(extending) })
+	leases.Go(func() { r.guardLoop(extending) })
+	leases.Go(func() { r.listenCancels(extending) })
+	leases.Go(func() { r.hintLoop(extending) })
+	leases.Go(func() { r.progressLoop(extending) })
+	leases.Go(func() { r.reportLoop(extending, settling) })
+}
+
+// startUpkeep starts the loops that end with ctx, when the worker begins to stop. It reads which
+// kinds are paused before it returns.
+func (r *run) startUpkeep(ctx context.Context, upkeep *sync.WaitGroup) {
+	upkeep.Go(func() {
+		defer close(r.deaths)
+		var telling sync.WaitGroup
+		telling.Go(func() { r.deathsLoop(ctx) })
+		r.reclaimLoop(ctx)
+		telling.Wait()
+	})
+	upkeep.Go(func() { r.pruneLoop(ctx) })
+	upkeep.Go(func() { r.tickLoop(ctx) })
+	upkeep.Go(func() { r.upkeepLoop(ctx) })
+	if pauser, ok := As[Pauser](r.Backend); ok && r.kinds != nil {
+		_ = r.readPauses(ctx, pauser) // if it fails, the loop reads them and reports the error
+		upkeep.Go(func() { r.pauseLoop(ctx, pauser) })
+	}
 }
 
 // signal makes the next receive from c succeed.

@@ -220,6 +220,29 @@ func testStatsPruned(t *testing.T, h Harness) {
 
 // testStatsWorker: a worker counts what its runs come to, also the ones of its last seconds.
 func testStatsWorker(t *testing.T, h Harness) {
+	want := enqueueForStats(t, h)
+	runForStats(t, h, want)
+	all := stats(t, h, queue.StatsFilter{Times: true})
+	if len(all) != 1 {
+		t.Fatalf("Stats after a worker: got %+v, want one record", all)
+	}
+	got := all[0].Stats
+	if got.Done != want.Done || got.Failed != want.Failed || got.Dead != want.Dead || got.Lost != want.Lost {
+		t.Errorf("Stats after a worker: got %+v, want %+v", got, want)
+	}
+	if got.RunTimes.Count() != 7 || got.WaitTimes.Count() != 7 || got.Ran < 60*time.Millisecond || got.Ran > patience ||
+		got.RunTimes.Quantile(0.9) < 16*time.Millisecond || got.Waited > patience {
+		t.Errorf("times after a worker: got %+v, want 7 runs, three of which take 20 ms", got)
+	}
+	if kinds := stats(t, h, queue.StatsFilter{ByKind: true, Kind: "done"}); len(kinds) != 1 || kinds[0].Done != 3 {
+		t.Errorf("Stats of a kind: got %+v, want 3 done", kinds)
+	}
+}
+
+// enqueueForStats enqueues a job for each answer of a handler, and one whose worker crashes if the
+// backend reclaims jobs. It returns what their runs come to.
+func enqueueForStats(t *testing.T, h Harness) queue.Stats {
+	t.Helper()
 	for i, answer := range []string{"done", "done", "done", "fails", "dies", "dies", "snoozes", "settles"} {
 		j := newJob()
 		j.Kind, j.Priority = answer, int32(i)
@@ -235,27 +258,18 @@ func testStatsWorker(t *testing.T, h Harness) {
 		claim(t, h, req)
 		want.Dead, want.Lost = 3, 1
 	}
+	return want
+}
+
+// runForStats runs a worker until the jobs have ended as want tells, and stops it.
+func runForStats(t *testing.T, h Harness, want queue.Stats) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	handler := queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
-		switch job.Kind {
-		case "fails":
-			return queue.RetryAfter(time.Hour, errors.New("boom"))
-		case "dies":
-			return queue.Discard(errors.New("boom"))
-		case "snoozes":
-			return queue.Snooze(time.Hour)
-		case "settles":
-			_, err := h.Queue.Settle(ctx, nil, queue.Outcome{Job: job})
-			return errors.Join(queue.Settled, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-		return nil
-	})
 	var announced atomic.Int64 // a worker has counted a reclaimed job when it announces that it is dead
 	done := make(chan error, 1)
 	go func() {
-		done <- queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Lease: 200 * time.Millisecond,
+		done <- queue.Worker{Backend: h.Queue, Handler: statsHandler(h), Queues: []string{"q"}, Lease: 200 * time.Millisecond,
 			OnDead: func(context.Context, *queue.Job, error) { announced.Add(1) }, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 	}()
 	poll(t, "the end of all jobs", func() bool {
@@ -275,19 +289,23 @@ func testStatsWorker(t *testing.T, h Harness) {
 	if err := <-done; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	all := stats(t, h, queue.StatsFilter{Times: true})
-	if len(all) != 1 {
-		t.Fatalf("Stats after a worker: got %+v, want one record", all)
-	}
-	got := all[0].Stats
-	if got.Done != want.Done || got.Failed != want.Failed || got.Dead != want.Dead || got.Lost != want.Lost {
-		t.Errorf("Stats after a worker: got %+v, want %+v", got, want)
-	}
-	if got.RunTimes.Count() != 7 || got.WaitTimes.Count() != 7 || got.Ran < 60*time.Millisecond || got.Ran > patience ||
-		got.RunTimes.Quantile(0.9) < 16*time.Millisecond || got.Waited > patience {
-		t.Errorf("times after a worker: got %+v, want 7 runs, three of which take 20 ms", got)
-	}
-	if kinds := stats(t, h, queue.StatsFilter{ByKind: true, Kind: "done"}); len(kinds) != 1 || kinds[0].Done != 3 {
-		t.Errorf("Stats of a kind: got %+v, want 3 done", kinds)
-	}
+}
+
+// statsHandler returns a handler that answers as a job's kind says.
+func statsHandler(h Harness) queue.Handler {
+	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+		switch job.Kind {
+		case "fails":
+			return queue.RetryAfter(time.Hour, errors.New("boom"))
+		case "dies":
+			return queue.Discard(errors.New("boom"))
+		case "snoozes":
+			return queue.Snooze(time.Hour)
+		case "settles":
+			_, err := h.Queue.Settle(ctx, nil, queue.Outcome{Job: job})
+			return errors.Join(queue.Settled, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		return nil
+	})
 }

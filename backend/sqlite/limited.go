@@ -36,42 +36,55 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 	}
 	t.heldBack, t.hasMore, t.tokens = runs > 0, false, time.Time{}
 	first := len(result.jobs)
-	room = min(room, q.Running()-runs, tokens)
-	upTo := withLimit(req, first+room)
-	if room > 0 && q.HasTurns() {
-		t.after, t.hasMore, err = q.Walk(t.after, room, s)
-		t.pass = s.pass.next()
-		t.hasMore = t.hasMore || s.pass.isCut
-		t.heldBack = t.heldBack || s.pass.isLater
-		if err == nil && !result.isFull(upTo) && !s.meter.IsEmpty() {
-			ordered := len(result.jobs)
-			err = b.findOrdered(ctx, db, name, at, result, upTo, s)
-			err = cmp.Or(err, s.pay(ordered))
+	if room = min(room, q.Running()-runs, tokens); room > 0 {
+		if err := s.take(room, &t); err != nil {
+			return err
 		}
-	} else if room > 0 {
-		err = b.findIn(ctx, db, name, at, result, upTo, true)
-		err = cmp.Or(err, s.pay(first))
-	}
-	if err != nil {
-		return err
 	}
 	if wait := s.wait(); wait >= 0 {
 		t.tokens = time.Now().Add(wait)
 	}
-	if s.meter != nil {
-		if result.meters == nil {
-			result.meters = make(map[string]*limits.Meter)
-		}
-		result.meters[name] = s.meter
-	}
 	for _, job := range result.jobs[first:] {
 		job.Limited = q.IsBounded()
 	}
-	if result.limited == nil {
-		result.limited = make(map[string]limitedTurn)
-	}
-	result.limited[name] = t
+	result.keepLimited(name, t, s.meter)
 	return nil
+}
+
+// keepLimited keeps for the end of the claim where it is in the limited queue, and what it paid
+// there. The meter is nil if the queue has no rates.
+func (c *claimResult) keepLimited(name string, t limitedTurn, meter *limits.Meter) {
+	if meter != nil {
+		if c.meters == nil {
+			c.meters = make(map[string]*limits.Meter)
+		}
+		c.meters[name] = meter
+	}
+	if c.limited == nil {
+		c.limited = make(map[string]limitedTurn)
+	}
+	c.limited[name] = t
+}
+
+// take adds up to room due jobs to the result: by turns of the groups if the queue has them, and
+// then the ordered jobs; else by priority. It sets t to where the next claim goes on.
+func (s *groups) take(room int, t *limitedTurn) (err error) {
+	first := len(s.result.jobs)
+	upTo := withLimit(s.req, first+room)
+	if !s.rules.HasTurns() {
+		err = s.b.findIn(s.ctx, s.db, s.queue, s.at, s.result, upTo, true)
+		return cmp.Or(err, s.pay(first))
+	}
+	t.after, t.hasMore, err = s.rules.Walk(t.after, room, s)
+	t.pass = s.pass.next()
+	t.hasMore = t.hasMore || s.pass.isCut
+	t.heldBack = t.heldBack || s.pass.isLater
+	if err != nil || s.result.isFull(upTo) || s.meter.IsEmpty() {
+		return err
+	}
+	ordered := len(s.result.jobs)
+	err = s.b.findOrdered(s.ctx, s.db, s.queue, s.at, s.result, upTo, s)
+	return cmp.Or(err, s.pay(ordered))
 }
 
 // groups is the limits.Source of a claim in one queue.

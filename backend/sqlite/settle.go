@@ -24,65 +24,103 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	groups, stale := byClaim(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
-	var done, others []claimed[queue.Outcome]
-	for _, g := range groups {
-		d, o := g.Split(func(o queue.Outcome) bool { return o.Action == queue.Done })
-		if len(d.Items) > 0 {
-			done = append(done, claimed[queue.Outcome]{d, g.fence})
-		}
-		if len(o.Items) > 0 {
-			others = append(others, claimed[queue.Outcome]{o, g.fence})
-		}
-	}
-	own := b.isOwn(db)
-	counting := own // see settleDone
-	var again requeued
-	caller := db
-	settle := func(ctx context.Context, db queue.DB) error {
-		lost, again = slices.Clone(stale), requeued{}
-		if err := b.throttle(ctx, db, outcomes); err != nil {
-			return err
-		}
-		for _, g := range done {
-			if g.Worker == "" {
-				_, lostJobs, err := b.resume(ctx, caller, db, g)
-				if lost = append(lost, lostJobs...); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := b.settleDone(ctx, db, g, counting, &lost); err != nil {
-				counting = false
-				return err
-			}
-		}
-		for _, g := range others {
-			if g.Worker == "" {
-				resumed, lostJobs, err := b.resume(ctx, caller, db, g)
-				if lost = append(lost, lostJobs...); err != nil {
-					return err
-				}
-				g = resumed
-			}
-			if err := b.settleOthers(ctx, db, g, &lost, &again); err != nil {
-				return err
-			}
-		}
-		if err := b.keepOutputs(ctx, db, outcomes, lost); err != nil {
-			return err
-		}
-		return b.bumpID(ctx, db, &again)
-	}
-	err = b.onHandle(ctx, "settle", db, settle)
+	s := b.newSettling(db, outcomes)
+	err = b.onHandle(ctx, "settle", db, s.record)
 	if errors.Is(err, errSomeLost) {
-		err = b.onHandle(ctx, "settle", db, settle)
+		err = b.onHandle(ctx, "settle", db, s.record)
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.wakeRequeued(own, again)
-	return lost, nil
+	b.wakeRequeued(b.isOwn(db), s.again)
+	return s.lost, nil
+}
+
+// settling is one call of Settle. One goroutine uses it.
+type settling struct {
+	b            *Backend
+	caller       queue.DB // the handle that the caller gave, nil for none
+	outcomes     []queue.Outcome
+	done, others []claimed[queue.Outcome] // the outcomes by claim: of done jobs, and of the others
+	stale        []*queue.Job             // jobs that are lost without a look at the database
+	counting     bool                     // see settleDone
+
+	lost  []*queue.Job
+	again requeued
+}
+
+func (b *Backend) newSettling(db queue.DB, outcomes []queue.Outcome) *settling {
+	s := &settling{b: b, caller: db, outcomes: outcomes, counting: b.isOwn(db)}
+	groups, stale := byClaim(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
+	s.stale = stale
+	for _, g := range groups {
+		d, o := g.Split(func(o queue.Outcome) bool { return o.Action == queue.Done })
+		if len(d.Items) > 0 {
+			s.done = append(s.done, claimed[queue.Outcome]{d, g.fence})
+		}
+		if len(o.Items) > 0 {
+			s.others = append(s.others, claimed[queue.Outcome]{o, g.fence})
+		}
+	}
+	return s
+}
+
+// record records the outcomes in the transaction db, and sets lost and again. It begins anew when
+// it is called again.
+func (s *settling) record(ctx context.Context, db queue.DB) error {
+	s.lost, s.again = slices.Clone(s.stale), requeued{}
+	if err := s.b.throttle(ctx, db, s.outcomes); err != nil {
+		return err
+	}
+	if err := s.recordDone(ctx, db); err != nil {
+		return err
+	}
+	if err := s.recordOthers(ctx, db); err != nil {
+		return err
+	}
+	if err := s.b.keepOutputs(ctx, db, s.outcomes, s.lost); err != nil {
+		return err
+	}
+	return s.b.bumpID(ctx, db, &s.again)
+}
+
+// recordDone records the outcomes of the jobs that are done.
+func (s *settling) recordDone(ctx context.Context, db queue.DB) error {
+	for _, g := range s.done {
+		if g.Worker == "" {
+			if _, err := s.resume(ctx, db, g); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.b.settleDone(ctx, db, g, s.counting, &s.lost); err != nil {
+			s.counting = false
+			return err
+		}
+	}
+	return nil
+}
+
+// recordOthers records the outcomes of the jobs that are not done.
+func (s *settling) recordOthers(ctx context.Context, db queue.DB) (err error) {
+	for _, g := range s.others {
+		if g.Worker == "" {
+			if g, err = s.resume(ctx, db, g); err != nil {
+				return err
+			}
+		}
+		if err := s.b.settleOthers(ctx, db, g, &s.lost, &s.again); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume calls Backend.resume, and appends the lost jobs to s.lost.
+func (s *settling) resume(ctx context.Context, db queue.DB, g claimed[queue.Outcome]) (claimed[queue.Outcome], error) {
+	resumed, lost, err := s.b.resume(ctx, s.caller, db, g)
+	s.lost = append(s.lost, lost...)
+	return resumed, err
 }
 
 // settledAtOnce is how many outcomes one statement records. For each job it reads, on average, half
