@@ -5,8 +5,10 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestComments: no comment of a Go or SQL file has an unplain word. Tests and examples do not
@@ -44,6 +46,70 @@ func TestComments(t *testing.T) {
 	if files < 200 {
 		t.Errorf("found only %d files", files)
 	}
+}
+
+const maxColumnsSQL = 120 // of a line of SQL
+
+// uncheckedColumns are folders and files whose comments may be long: what tools have written, what
+// databases have run already, the guide's format, and files that are to be wrapped.
+var uncheckedColumns = regexp.MustCompile(`/(\.git|generated|migrations|testdata|node_modules)$|` +
+	`/backend/(redis/(fire\.go|ruler\.go|lua/(schedule|turns)\.lua)|router/outbox\.go)$`)
+
+// TestCommentColumns: no line that is only a comment is longer than maxColumns, or maxColumnsSQL in
+// SQL, where a tab counts as one. Tests and examples count, but for the output that they expect.
+func TestCommentColumns(t *testing.T) {
+	lines := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if uncheckedColumns.MatchString(filepath.ToSlash(path)) {
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		begin, limit := commentsOf(path)
+		if begin == "" || entry.IsDir() {
+			return nil
+		}
+		isOutput := false
+		for line := range strings.Lines(read(t, path)) {
+			comment, isComment := strings.CutPrefix(strings.TrimSpace(line), begin)
+			isOutput = isComment && (isOutput || expectedOutput.MatchString(comment))
+			if !isComment || isOutput {
+				continue
+			}
+			lines++
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); n > limit {
+				t.Errorf("%s: %d columns, want at most %d: %s", path, n, limit, line)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines < 5000 {
+		t.Errorf("found only %d lines of comments", lines)
+	}
+}
+
+// expectedOutput matches the comment that begins the output of an Example.
+var expectedOutput = regexp.MustCompile(`(?i)^\s*(unordered )?output:`)
+
+// commentsOf returns how comments begin in a file, "" if it is not of a checked language, and how
+// long they may be.
+func commentsOf(path string) (begin string, limit int) {
+	switch filepath.Ext(path) {
+	case ".go":
+		return "//", maxColumns
+	case ".lua":
+		return "--", maxColumns
+	case ".sql":
+		return "--", maxColumnsSQL
+	}
+	return "", 0
 }
 
 func goComments(path string) (comments []string, err error) {

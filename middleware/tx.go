@@ -271,7 +271,8 @@ var errNoTx = errors.New("no transaction in the context: the chain needs Tx outs
 // InTx turns a function that also takes the transaction of [Tx] into one for [queue.Kind.Handle].
 // Outside of Tx the result returns an error and does not call fn.
 //
-//	WelcomeEmail.Handle(mux, middleware.InTx(func(ctx context.Context, tx *sql.Tx, job *queue.Job, w Welcome) error {
+//	WelcomeEmail.Handle(mux, middleware.InTx(
+//		func(ctx context.Context, tx *sql.Tx, job *queue.Job, w Welcome) error {
 func InTx[T any](fn func(ctx context.Context, tx *sql.Tx, job *queue.Job, v T) error) func(context.Context, *queue.Job, T) error {
 	return func(ctx context.Context, job *queue.Job, v T) error {
 		tx, ok := TxFrom(ctx)

@@ -96,8 +96,8 @@ func resets(list []timeout) string {
 // tooShort is how long a statement_timeout has to be for Explain to think nothing of it.
 const tooShort = time.Second
 
-// cutShort returns the reason if a timeout may end the statements of workers, and no worker is known
-// whose claims succeed. It does not know which of the roles the workers have, if any.
+// cutShort returns the reason if a timeout may end the statements of workers, and no worker is
+// known whose claims succeed. It does not know which of the roles the workers have, if any.
 func (f *facts) cutShort(ctx context.Context) ([]Reason, error) {
 	if f.server == nil || f.job.ScheduledAt.After(f.at) || slices.ContainsFunc(f.workers, claims) {
 		return nil, nil

@@ -77,8 +77,8 @@ func (f *facts) serving() []queue.WorkerRecord {
 	return slices.DeleteFunc(living(f.workers), func(w queue.WorkerRecord) bool { return !slices.Contains(w.Queues, f.job.Queue) })
 }
 
-// late is how long after its last claim a worker with room is suspected to hang in the next one. Its
-// Poll comes on top.
+// late is how long after its last claim a worker with room is suspected to hang in the next one.
+// Its Poll comes on top.
 const late = 30 * time.Second
 
 // claiming returns why the workers that should claim the job do not.
@@ -130,8 +130,8 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	return slices.Concat(silent, []Reason{busy}, starved), nil
 }
 
-// starved returns the queue that all of the workers serve before the job's queue, if they would claim
-// a job of it now that has been due for a while.
+// starved returns the queue that all of the workers serve before the job's queue, if they would
+// claim a job of it now that has been due for a while.
 func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Reason, error) {
 	j := f.job
 	backlogger, ok := queue.As[queue.Backlogger](f.queue)
@@ -240,8 +240,8 @@ func describe(workers []queue.WorkerRecord) (lines []string) {
 	return append(lines, more(len(workers)-3)...)
 }
 
-// lastWorkers says what has become of the workers, if none is alive. The record of a worker that stops
-// in order is removed at once, so the statistics of the jobs say when one has last worked.
+// lastWorkers says what has become of the workers, if none is alive. The record of a worker that
+// stops in order is removed at once, so the statistics of the jobs say when one has last worked.
 func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
 	gone, last := 0, queue.WorkerRecord{}
 	for _, w := range f.workers {

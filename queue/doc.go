@@ -45,8 +45,8 @@
 //	due_in      how long until a released job is due again
 //	retried     an earlier call of Settle named this outcome and failed
 //	cause       why a handler's context has ended
-//	stack       stack of a panic, once for similar ones, or of a handler or an OnDead that ignores the
-//	            end of its context
+//	stack       stack of a panic, once for similar ones, or of a handler or an OnDead that ignores
+//	            the end of its context
 //	omitted     how many similar failures have no record, or how many dead jobs no call of OnDead
 //	within      the time in which the omitted failures came
 //	took        how long a handler ran

@@ -13,9 +13,9 @@ import (
 //     the backend with its reports. If a report fails, they wait for the next one. So what a crash
 //     takes is not counted, and what a report has recorded before its answer was lost is counted
 //     twice.
-//   - Bounds: maxTallies different minutes, queues and kinds between two reports. Further ones count
-//     as OtherStats, and so do names that a report may not have, which SQL can write. What cannot
-//     even be counted so, after hours of failed reports, does not count.
+//   - Bounds: maxTallies different minutes, queues and kinds between two reports. Further ones
+//     count as OtherStats, and so do names that a report may not have, which SQL can write. What
+//     cannot even be counted so, after hours of failed reports, does not count.
 //   - Test: TestStats, TestStatsManyKinds, TestStatsWait, TestTallyOfAnything.
 
 const (

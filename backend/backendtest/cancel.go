@@ -182,8 +182,8 @@ func testCancelSettle(t *testing.T, h Harness) {
 	})
 }
 
-// settleInTime settles jobs, and returns how many it has settled. Jobs may be lost only if that took
-// longer than their lease, which expires at end or later.
+// settleInTime settles jobs, and returns how many it has settled. Jobs may be lost only if that
+// took longer than their lease, which expires at end or later.
 func settleInTime(t *testing.T, h Harness, jobs []*queue.Job, end time.Time) int {
 	t.Helper()
 	lost, err := h.Queue.Settle(t.Context(), nil, outcomes(queue.Done, jobs...)...)

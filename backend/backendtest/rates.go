@@ -341,8 +341,8 @@ func testThrottledPruned(t *testing.T, h Harness) {
 	wantGroups(t, h, "claim after the throttle", req, map[string]int{"a": 1, "own": 1, "": 1})
 }
 
-// testLowerRatePruned: a bucket that would be full at the rate at which it was spent from is not full
-// at a lower one.
+// testLowerRatePruned: a bucket that would be full at the rate at which it was spent from is not
+// full at a lower one.
 func testLowerRatePruned(t *testing.T, h Harness) {
 	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 2}})
 	enqueue(t, h, newJobs(5, nil)...)

@@ -6,8 +6,8 @@
 //	err = queue.Worker{Backend: d.Queue, Handler: mux}.Run(ctx)
 //
 // It is the one package that imports drivers: github.com/jackc/pgx/v5, modernc.org/sqlite and
-// github.com/redis/rueidis. A program that has a *sql.DB or a client, or wants another driver, calls
-// New of the backend instead. It is then smaller by the drivers that it does not use.
+// github.com/redis/rueidis. A program that has a *sql.DB or a client, or wants another driver,
+// calls New of the backend instead. It is then smaller by the drivers that it does not use.
 //
 // # URLs
 //
@@ -18,14 +18,14 @@
 //     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are
 //     /var/a.db. The path is percent-decoded: %25 is a percent sign, %3F a question mark, %23 a
 //     number sign. There are no parameters.
-//   - redis://user:password@host:port?parameters, and rediss: for TLS. Some of a cluster's nodes are
-//     host:port,host:port. The port may be left out: 6379. What stands alone before the @ is a user;
-//     a password alone begins with a colon. A URL without a password takes that of the variable
-//     REDISCLI_AUTH. Special characters are percent-encoded. The parameters are namespace, "errand"
-//     unless given; partitions, spread and durable, as in [redis.Options]; and, for TLS, cacert, cert
-//     and key, the files of the authority, and of this program's own certificate. A namespace that
-//     exists has the partitions and spread that are stored there, unless they are given. There is
-//     no database number but 0: namespaces take its place.
+//   - redis://user:password@host:port?parameters, and rediss: for TLS. Some of a cluster's nodes
+//     are host:port,host:port. The port may be left out: 6379. What stands alone before the @ is a
+//     user; a password alone begins with a colon. A URL without a password takes that of the
+//     variable REDISCLI_AUTH. Special characters are percent-encoded. The parameters are namespace,
+//     "errand" unless given; partitions, spread and durable, as in [redis.Options]; and, for TLS,
+//     cacert, cert and key, the files of the authority, and of this program's own certificate. A
+//     namespace that exists has the partitions and spread that are stored there, unless they are
+//     given. There is no database number but 0: namespaces take its place.
 //   - memory: is a queue in this process alone, which ends with it. There is no database to write
 //     to in the same transaction.
 //
@@ -106,10 +106,10 @@ type Options struct {
 const connections = 20
 
 // Open opens the database that url names. This process or another must have called
-// [Database.Migrate] before the queue is used. Open does not connect to a PostgreSQL server. It does
-// connect to Redis, and returns the error if it cannot. It looks at a SQLite file, which it creates
-// if there is none and [Options].MustExist is false, and waits for up to 30 s while another process
-// has the file locked.
+// [Database.Migrate] before the queue is used. Open does not connect to a PostgreSQL server. It
+// does connect to Redis, and returns the error if it cannot. It looks at a SQLite file, which it
+// creates if there is none and [Options].MustExist is false, and waits for up to 30 s while another
+// process has the file locked.
 //
 // A URL that cannot be used is a [*queue.InvalidError]. No error contains the URL or a password.
 func Open(url string, o Options) (*Database, error) {

@@ -57,7 +57,8 @@ func openRedis(rest string, isTLS bool, o Options) (*Database, error) {
 	}, nil
 }
 
-// newRedis returns the backend of a namespace, which keeps the Partitions and the Spread that it has.
+// newRedis returns the backend of a namespace, which keeps the Partitions and the Spread that it
+// has.
 func newRedis(ctx context.Context, client rueidis.Client, o redis.Options, mustExist bool) (*redis.Backend, error) {
 	stored, err := redis.Stored(ctx, client, o.Namespace)
 	if err != nil {

@@ -25,12 +25,12 @@ type redisURL struct {
 // redisForm is how a URL of Redis looks.
 const redisForm = "it is redis://user:password@host:port?namespace=name, or rediss: for TLS, with host:port,host:port for a cluster"
 
-// hangTimeout is how long a server may hang before it is given up: a worker's other servers wait for
-// it. It is what docs/redis.md uses.
+// hangTimeout is how long a server may hang before it is given up: a worker's other servers wait
+// for it. It is what docs/redis.md uses.
 const hangTimeout = 3 * time.Second
 
-// parseRedis reads what follows "redis:" or "rediss:". No error contains what stands where a password
-// may be.
+// parseRedis reads what follows "redis:" or "rediss:". No error contains what stands where a
+// password may be.
 func parseRedis(rest string, isTLS bool) (*redisURL, error) {
 	rest, ok := strings.CutPrefix(rest, "//")
 	if !ok {

@@ -12,7 +12,8 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 )
 
-// TestLeastPrivilege runs the suite, in brief and with the default options, as the user of docs/redis.acl, who may not do more.
+// TestLeastPrivilege runs the suite, in brief and with the default options, as the user of
+// docs/redis.acl, who may not do more.
 func TestLeastPrivilege(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the suite once more")

@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// BenchmarkOperations enqueues, claims and settles jobs, and reports the processor time of the server
-// for each.
+// BenchmarkOperations enqueues, claims and settles jobs, and reports the processor time of the
+// server for each.
 func BenchmarkOperations(b *testing.B) {
 	for _, size := range []int{1, 100, 1000} {
 		b.Run(strconv.Itoa(size)+" a call", func(b *testing.B) {

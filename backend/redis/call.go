@@ -143,8 +143,8 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 	}
 }
 
-// writesJobs reports whether a function writes jobs that its caller does not have, or sets them aside
-// for a caller who enqueues them elsewhere.
+// writesJobs reports whether a function writes jobs that its caller does not have, or sets them
+// aside for a caller who enqueues them elsewhere.
 func writesJobs(function string) bool {
 	switch function {
 	case "enqueue", "receive", "fire", "aside":
@@ -161,7 +161,8 @@ func (b *Backend) do(ctx context.Context, commands []rueidis.Completed) []rueidi
 	return b.client.DoMulti(ctx, commands...)
 }
 
-// onEach calls a function on every partition, with the same arguments. It returns a result for each.
+// onEach calls a function on every partition, with the same arguments. It returns a result for
+// each.
 func (b *Backend) onEach(ctx context.Context, function string, args ...string) []rueidis.RedisResult {
 	partitions, all := make([]int, len(b.tags)), make([][]string, len(b.tags))
 	for p := range b.tags {

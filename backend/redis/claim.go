@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Claim implements [queue.Consumer]. It claims from the partitions of each queue one by one until it
-// has enough. If there are several, it first asks all of them at once which have due jobs. Of a
+// Claim implements [queue.Consumer]. It claims from the partitions of each queue one by one until
+// it has enough. If there are several, it first asks all of them at once which have due jobs. Of a
 // queue with a Spread above 1, each claim begins at another partition. It passes over partitions
 // that do not answer, and returns their error if it has found no jobs.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {

@@ -12,9 +12,9 @@ import (
 // errReplicas is why an Enqueue is not known to be durable.
 var errReplicas = errors.New("too few replicas have the jobs in time")
 
-// doDurably sends commands, each with a WAIT behind it, which answers when enough replicas have what
-// was written. Both go over one connection, which must follow no redirection between them: WAIT
-// counts for the writes of its own connection.
+// doDurably sends commands, each with a WAIT behind it, which answers when enough replicas have
+// what was written. Both go over one connection, which must follow no redirection between them:
+// WAIT counts for the writes of its own connection.
 func (b *Backend) doDurably(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	results := make([]rueidis.RedisResult, len(commands))
 	for i, command := range commands {
@@ -23,8 +23,8 @@ func (b *Backend) doDurably(ctx context.Context, commands []rueidis.Completed) [
 	return results
 }
 
-// answerTimeout is how much longer than DurableTimeout a server may take to answer. The client itself
-// waits for ever for the answer to WAIT, also if the server hangs.
+// answerTimeout is how much longer than DurableTimeout a server may take to answer. The client
+// itself waits for ever for the answer to WAIT, also if the server hangs.
 const answerTimeout = 3 * time.Second
 
 // doAndWait returns the result of a command, or an error if it has succeeded and too few replicas

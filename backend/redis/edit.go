@@ -65,8 +65,8 @@ func (b *Backend) checkMove(ctx context.Context, which queue.Which, to string) e
 	return nil
 }
 
-// checkNeighbours returns an error unless two queues are in the same partitions, and have jobs with a
-// key, and groups, in the same ones of these.
+// checkNeighbours returns an error unless two queues are in the same partitions, and have jobs with
+// a key, and groups, in the same ones of these.
 func (b *Backend) checkNeighbours(from, to string) error {
 	if b.firstOf(from) == b.firstOf(to) {
 		return nil

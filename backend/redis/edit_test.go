@@ -12,8 +12,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestEditStaysInPartition: a job does not move to a queue of another partition, and nothing of such
-// an edit is done.
+// TestEditStaysInPartition: a job does not move to a queue of another partition, and nothing of
+// such an edit is done.
 func TestEditStaysInPartition(t *testing.T) {
 	for _, spread := range []int{1, 3} {
 		b := open(t, redistest.Open(t), redis.Options{Partitions: 8, Spread: spread})

@@ -22,8 +22,8 @@ func startCluster(t *testing.T) *redistest.Server {
 	return s
 }
 
-// TestFailover: the master of all jobs is killed while jobs are enqueued, and its replica takes over.
-// The same backend goes on, and no job is lost that a durable Enqueue has acknowledged.
+// TestFailover: the master of all jobs is killed while jobs are enqueued, and its replica takes
+// over. The same backend goes on, and no job is lost that a durable Enqueue has acknowledged.
 func TestFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster of its own and waits for a failover")

@@ -106,8 +106,9 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]queu
 	return runs.First(all, most), nil
 }
 
-// pages calls a function on a partition for one page after the other, from a cursor on. It calls read
-// with the server's time and the fields of each element, and returns the time of the last page.
+// pages calls a function on a partition for one page after the other, from a cursor on. It calls
+// read with the server's time and the fields of each element, and returns the time of the last
+// page.
 func (b *Backend) pages(ctx context.Context, function string, p int, cursor string, args []string, read func(at int64, in *reader)) (at int64, err error) {
 	for {
 		page, err := b.call(ctx, function, p, append([]string{cursor}, args...)...)

@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestManyDueAtOnce: more jobs become due at once than one claim makes due, and behind them a job of
-// the only kind that the worker takes. The worker does not sleep before it has that job.
+// TestManyDueAtOnce: more jobs become due at once than one claim makes due, and behind them a job
+// of the only kind that the worker takes. The worker does not sleep before it has that job.
 func TestManyDueAtOnce(t *testing.T) {
 	b := open(t, redistest.Open(t), redis.Options{Partitions: 1})
 	at := time.Now().Add(time.Second)
@@ -41,8 +41,8 @@ func TestManyDueAtOnce(t *testing.T) {
 	t.Fatalf("%d claims have not found the job", len(jobs))
 }
 
-// TestThrottledIsKept: a bucket that is throttled is stored until it is full, so that its tokens come
-// one by one although no job has come for long.
+// TestThrottledIsKept: a bucket that is throttled is stored until it is full, so that its tokens
+// come one by one although no job has come for long.
 func TestThrottledIsKept(t *testing.T) {
 	client := redistest.Open(t)
 	b := open(t, client, redis.Options{Partitions: 1})

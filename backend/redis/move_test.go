@@ -15,8 +15,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestSlotMoves: the slots of all partitions move to another master, and on, while jobs are enqueued,
-// claimed and settled. No call fails, and each job is settled once.
+// TestSlotMoves: the slots of all partitions move to another master, and on, while jobs are
+// enqueued, claimed and settled. No call fails, and each job is settled once.
 func TestSlotMoves(t *testing.T) {
 	const partitions, jobs, batch = 4, 4000, 20
 	client, name := redistest.OpenCluster(t), redistest.Namespace()

@@ -128,7 +128,8 @@ func checkPart(t *testing.T, what string, jobs, lost []*queue.Job, err error) {
 	}
 }
 
-// TestUpkeepOfPart: one of two partitions fails, and jobs of the other one are reclaimed and pruned.
+// TestUpkeepOfPart: one of two partitions fails, and jobs of the other one are reclaimed and
+// pruned.
 func TestUpkeepOfPart(t *testing.T) {
 	p := newParted(t, redis.Options{Retention: queue.Retention{Completed: time.Nanosecond}})
 	p.fill(t)
@@ -156,8 +157,8 @@ func TestUpkeepOfPart(t *testing.T) {
 	}
 }
 
-// TestJobIsLost: the hash of a job is lost while its places are kept, as when a master dies while the
-// slot moves. The other jobs are reclaimed and pruned, and the key is free.
+// TestJobIsLost: the hash of a job is lost while its places are kept, as when a master dies while
+// the slot moves. The other jobs are reclaimed and pruned, and the key is free.
 func TestJobIsLost(t *testing.T) {
 	client := redistest.Open(t)
 	b := open(t, client, redis.Options{Partitions: 1, Retention: queue.Retention{Completed: time.Nanosecond}})

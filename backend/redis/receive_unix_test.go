@@ -17,9 +17,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestReceiveFailover: a job counts as received when a replica has it, also a job that a call leaves
-// out because the master has it already. So what is sent again after a failover comes once, and
-// nothing is lost that was received.
+// TestReceiveFailover: a job counts as received when a replica has it, also a job that a call
+// leaves out because the master has it already. So what is sent again after a failover comes once,
+// and nothing is lost that was received.
 func TestReceiveFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster of its own and waits for a failover")

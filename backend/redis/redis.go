@@ -83,8 +83,8 @@ func isSpecial(r rune) bool {
 	return !isLetter && !strings.ContainsRune("0123456789-_.", r)
 }
 
-// Backend is a [queue.Queue] in Redis or Valkey. [New] makes one. It is safe for concurrent use, and
-// starts no goroutines that outlive a call.
+// Backend is a [queue.Queue] in Redis or Valkey. [New] makes one. It is safe for concurrent use,
+// and starts no goroutines that outlive a call.
 type Backend struct {
 	client rueidis.Client
 	opts   Options
@@ -120,9 +120,10 @@ var _ interface {
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a
-// cluster. It asks the server, and stores Partitions and Spread if the namespace is new. The error is
-// an [*queue.InvalidError] for bad options, and a [*queue.SetupError] if the server cannot keep jobs:
-// if it may evict keys, has no functions (Redis before 7), or keeps the namespace with other options.
+// cluster. It asks the server, and stores Partitions and Spread if the namespace is new. The error
+// is an [*queue.InvalidError] for bad options, and a [*queue.SetupError] if the server cannot keep
+// jobs: if it may evict keys, has no functions (Redis before 7), or keeps the namespace with other
+// options.
 func New(ctx context.Context, client rueidis.Client, o Options) (*Backend, error) {
 	o, err := o.checked()
 	if err != nil {

@@ -67,8 +67,8 @@ func wantClaim(t *testing.T, b *redis.Backend, n int) []*queue.Job {
 	return jobs
 }
 
-// TestManyMoved: of a queue with more jobs than one claim moves into lanes, no job is lost or hidden
-// for ever, neither when its groups begin to take turns nor when they end it.
+// TestManyMoved: of a queue with more jobs than one claim moves into lanes, no job is lost or
+// hidden for ever, neither when its groups begin to take turns nor when they end it.
 func TestManyMoved(t *testing.T) {
 	b := open(t, redistest.Open(t), redis.Options{Partitions: 1})
 	const total = 12_000

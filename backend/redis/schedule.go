@@ -34,8 +34,8 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 	return b.changeSchedules(ctx, "declare schedules", db, names, declare)
 }
 
-// checkSchedules returns err, or an error for the first schedule whose job Enqueue would refuse: the
-// job of a schedule has a Key.
+// checkSchedules returns err, or an error for the first schedule whose job Enqueue would refuse:
+// the job of a schedule has a Key.
 func (b *Backend) checkSchedules(err error, list []queue.Schedule) error {
 	if err != nil {
 		return err

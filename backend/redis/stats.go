@@ -14,8 +14,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// statsArgs returns the arguments of lua/fleet.lua's report for the statistics of reports. It leaves
-// out minutes that the next Prune would remove.
+// statsArgs returns the arguments of lua/fleet.lua's report for the statistics of reports. It
+// leaves out minutes that the next Prune would remove.
 func statsArgs(reports []queue.WorkerReport) (args []string) {
 	for _, r := range reports {
 		for _, s := range r.Stats {

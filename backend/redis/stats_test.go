@@ -9,7 +9,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestStatsAreBounded: of a minute a thousand queues and kinds are told apart, and none is left out.
+// TestStatsAreBounded: of a minute a thousand queues and kinds are told apart, and none is left
+// out.
 func TestStatsAreBounded(t *testing.T) {
 	const most, more = 1000, 50
 	b := open(t, redistest.Open(t), redis.Options{})

@@ -30,8 +30,8 @@ func sooner(a, b time.Time) time.Time {
 	return b
 }
 
-// turns remembers how soon workers have to claim again from queues with rules, although nobody wakes
-// them. Its zero value is empty. It is safe for concurrent use.
+// turns remembers how soon workers have to claim again from queues with rules, although nobody
+// wakes them. Its zero value is empty. It is safe for concurrent use.
 type turns struct {
 	mu  sync.Mutex
 	all map[string]turn

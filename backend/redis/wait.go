@@ -62,9 +62,9 @@ func (b *Backend) Listen(ctx context.Context, _ string, queues []string, wake fu
 	return nil
 }
 
-// subscribe calls receive with each message of a subscription, and connected whenever the server has
-// confirmed it, until ctx ends. It subscribes again when the connection breaks, or when the slot of
-// its channel has moved. It returns an error if the user may not subscribe.
+// subscribe calls receive with each message of a subscription, and connected whenever the server
+// has confirmed it, until ctx ends. It subscribes again when the connection breaks, or when the
+// slot of its channel has moved. It returns an error if the user may not subscribe.
 func (b *Backend) subscribe(ctx context.Context, command func() rueidis.Completed, receive func(text string), connected func()) error {
 	confirmed := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
 		if s.Kind == "subscribe" || s.Kind == "ssubscribe" {

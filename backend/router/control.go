@@ -100,8 +100,8 @@ func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Which) (n i
 	return change(q, db, which, func(c queue.Deleter, own queue.Which) (int, error) { return c.Delete(ctx, db, own) })
 }
 
-// Edit implements [queue.Editor]. It moves jobs to queues of their own backend only: a change of the
-// queue that chooses jobs without IDs concerns the backend of the new queue.
+// Edit implements [queue.Editor]. It moves jobs to queues of their own backend only: a change of
+// the queue that chooses jobs without IDs concerns the backend of the new queue.
 func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
 	if err := cmp.Or(which.Check(queue.StatusPending, queue.StatusHeld), c.Check(q.options.MaxPayload)); err != nil {
 		return 0, err

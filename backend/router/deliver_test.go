@@ -54,8 +54,8 @@ func (s *slow) Receive(ctx context.Context, transfers ...queue.Transfer) (int, e
 	return s.Queue.Receive(ctx, transfers...)
 }
 
-// TestForwardSlow: jobs of a megabyte arrive over a slow network, although all that a worker sends at
-// once would take longer than a call may.
+// TestForwardSlow: jobs of a megabyte arrive over a slow network, although all that a worker sends
+// at once would take longer than a call may.
 func TestForwardSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 40
@@ -73,8 +73,8 @@ func TestForwardSlow(t *testing.T) {
 	})
 }
 
-// TestForwardOlder: a program with older routes sends a job to the backend that the newer one meant,
-// or leaves it in the outbox if it does not have that backend.
+// TestForwardOlder: a program with older routes sends a job to the backend that the newer one
+// meant, or leaves it in the outbox if it does not have that backend.
 func TestForwardOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		home, one, two := memory.New(memory.Options{}), memory.New(memory.Options{}), memory.New(memory.Options{})
@@ -123,8 +123,8 @@ func TestForwardBesideHanging(t *testing.T) {
 	})
 }
 
-// storedAddresses are headers of jobs in the outbox as programs of other versions have written them,
-// and the jobs that arrive.
+// storedAddresses are headers of jobs in the outbox as programs of other versions have written
+// them, and the jobs that arrive.
 var storedAddresses = map[string]queue.Job{
 	`{"source":"S","backend":1,"queue":"clicks","priority":-3,"delay_ns":7000,"max_attempts":9,"key":"key",` +
 		`"on_duplicate":"replace","max_delay_ns":8000}`: {
@@ -186,8 +186,8 @@ func (k *kept) Receive(ctx context.Context, transfers ...queue.Transfer) (n int,
 	return n, err
 }
 
-// TestForwardNowhere: a job of the outbox whose backend is the home, which has no outbox for itself,
-// does not arrive there.
+// TestForwardNowhere: a job of the outbox whose backend is the home, which has no outbox for
+// itself, does not arrive there.
 func TestForwardNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		home := memory.New(memory.Options{})

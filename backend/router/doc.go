@@ -9,9 +9,9 @@
 //
 // # IDs
 //
-// A backend has a number: 0 for the home, and 1 and so on for the others. The router's ID of a job is
-// its backend's ID plus 10^18 times the number. So the IDs of the home are what its own tools show,
-// and 1000000000000000042 is job 42 of backend 1. Backends draw IDs below 10^18.
+// A backend has a number: 0 for the home, and 1 and so on for the others. The router's ID of a job
+// is its backend's ID plus 10^18 times the number. So the IDs of the home are what its own tools
+// show, and 1000000000000000042 is job 42 of backend 1. Backends draw IDs below 10^18.
 //
 // # When a backend fails
 //

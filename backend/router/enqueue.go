@@ -9,12 +9,12 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Enqueue implements [queue.Enqueuer]. db is a transaction or a handle of the home: a job for a queue
-// that lives elsewhere is then written to the outbox, and its ID is that of its place there. Such a
-// job is never a Duplicate and never Replaced, because its Key is looked up when it arrives.
+// Enqueue implements [queue.Enqueuer]. db is a transaction or a handle of the home: a job for a
+// queue that lives elsewhere is then written to the outbox, and its ID is that of its place there.
+// Such a job is never a Duplicate and never Replaced, because its Key is looked up when it arrives.
 //
-// Without db the jobs go to their backends. If these are several, and one fails after an earlier one
-// has written its jobs, the error is [queue.ErrUnknown].
+// Without db the jobs go to their backends. If these are several, and one fails after an earlier
+// one has written its jobs, the error is [queue.ErrUnknown].
 func (q *Queue) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for i, job := range jobs {
 		if err := job.Check(q.options.MaxPayload); err != nil {
@@ -59,8 +59,8 @@ func (q *Queue) byQueue(jobs []*queue.Job) (parts []*part[*queue.Job]) {
 	return parts
 }
 
-// enqueueIn writes jobs through db: those of the home, and, in the place of each of the others, a job
-// of the outbox.
+// enqueueIn writes jobs through db: those of the home, and, in the place of each of the others, a
+// job of the outbox.
 func (q *Queue) enqueueIn(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	written := make([]*queue.Job, len(jobs))
 	for i, job := range jobs {

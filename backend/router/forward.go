@@ -15,14 +15,14 @@ import (
 
 // The outbox.
 //
-//   - Problem: a job that is enqueued in a transaction of the home has to arrive in another backend,
-//     once, whatever crashes on the way.
+//   - Problem: a job that is enqueued in a transaction of the home has to arrive in another
+//     backend, once, whatever crashes on the way.
 //   - Rule: the transaction writes it to a queue of the home. A worker sends it, and completes it
 //     there when it has arrived. A crash in between sends it again, and the backend leaves out what
 //     it has received before ([queue.Receiver]).
-//   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent again
-//     for about a year, after at most longestResend; one that the backend refuses is dead in the
-//     outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
+//   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent
+//     again for about a year, after at most longestResend; one that the backend refuses is dead in
+//     the outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
 //   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder.
 
 const (
@@ -42,8 +42,8 @@ const (
 	maxSwept      = 1000
 )
 
-// Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends. A [queue.Worker]
-// of the router calls it. A program may call it beside its workers, or without any.
+// Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends. A
+// [queue.Worker] of the router calls it. A program may call it beside its workers, or without any.
 func (q *Queue) Upkeep(ctx context.Context, log *slog.Logger) error {
 	if len(q.targets) == 1 {
 		return nil
@@ -151,8 +151,9 @@ func (s *sender) take() (batch []*letter) {
 // errNotSent is the answer to letters that the backend was not asked to receive.
 var errNotSent = errors.New("router: not sent, because the backend has just failed")
 
-// deliver sends a batch, and answers each letter, also if the backend panics. If the backend refuses
-// the batch, it sends each letter alone, so that one that is refused does not stop the others.
+// deliver sends a batch, and answers each letter, also if the backend panics. If the backend
+// refuses the batch, it sends each letter alone, so that one that is refused does not stop the
+// others.
 func (s *sender) deliver(ctx context.Context, batch []*letter) {
 	err := errNotSent
 	defer func() {

@@ -187,8 +187,8 @@ func testForward(t *testing.T, h home, q *router.Queue, target queue.Queue) {
 	})
 }
 
-// flaky is a target that forgets to say what it has done: each call fails now and then, half of them
-// after they have taken effect.
+// flaky is a target that forgets to say what it has done: each call fails now and then, half of
+// them after they have taken effect.
 type flaky struct {
 	*memory.Queue
 	mu   sync.Mutex
@@ -363,7 +363,8 @@ func TestForwardRefused(t *testing.T) {
 	})
 }
 
-// TestNoReceiver: a backend that cannot take jobs from an outbox is not enqueued for in a transaction.
+// TestNoReceiver: a backend that cannot take jobs from an outbox is not enqueued for in a
+// transaction.
 func TestNoReceiver(t *testing.T) {
 	home := memory.New(memory.Options{})
 	q := route(t, router.Routes{"*": home, "clicks": &bare{memory.New(memory.Options{})}}, router.Options{})

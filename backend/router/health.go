@@ -13,8 +13,8 @@ import (
 // Backends that fail.
 //
 //   - Problem: a backend that does not answer must not stop the queues of the others.
-//   - Rule: after a failure, calls that can do without the backend leave it out for a while, and then
-//     wait for it for at most probeTimeout. Calls that name its jobs ask it each time.
+//   - Rule: after a failure, calls that can do without the backend leave it out for a while, and
+//     then wait for it for at most probeTimeout. Calls that name its jobs ask it each time.
 //   - Bounds: a backend that hangs costs the others one claim of half its time, and then one
 //     probeTimeout in each longestPause.
 //   - Test: TestHangs, TestDown.

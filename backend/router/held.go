@@ -36,8 +36,8 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 	return lost, asked, failed.err("extend", len(q.targets) == 1)
 }
 
-// Settle implements [queue.Consumer]. A db records outcomes of jobs of the home only. Without one it
-// asks all backends of the jobs at once. If one of several fails, the error is a
+// Settle implements [queue.Consumer]. A db records outcomes of jobs of the home only. Without one
+// it asks all backends of the jobs at once. If one of several fails, the error is a
 // [*queue.PartialError].
 func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {

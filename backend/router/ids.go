@@ -22,8 +22,8 @@ func (t *target) outward(id int64) int64 { return t.number*idSpan + id }
 // isOwn reports whether an ID of the backend can be told from those of others.
 func (t *target) isOwn(id int64) bool { return id < idSpan && (id > 0 || t.number == 0) }
 
-// ofID returns the backend that an ID names, and the backend's own ID. It returns nil if there is no
-// such backend.
+// ofID returns the backend that an ID names, and the backend's own ID. It returns nil if there is
+// no such backend.
 func (q *Queue) ofID(id int64) (t *target, own int64) {
 	if id < idSpan {
 		return q.home, id // 0 and below, too: jobs that SQL has written

@@ -14,8 +14,8 @@ import (
 // Other is the route of all queues that have none of their own. Its backend is the home.
 const Other = "*"
 
-// Routes are backends by the names of the queues that live on them. [Other] is required. One backend
-// may have several queues.
+// Routes are backends by the names of the queues that live on them. [Other] is required. One
+// backend may have several queues.
 type Routes map[string]queue.Queue
 
 // Options configure [New]. The zero value works with one or two backends.

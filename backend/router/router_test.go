@@ -186,7 +186,8 @@ func has[T any](q queue.Queue) bool {
 	return ok
 }
 
-// TestPartial: a call of which one backend fails is done for the others, and says for which jobs not.
+// TestPartial: a call of which one backend fails is done for the others, and says for which jobs
+// not.
 func TestPartial(t *testing.T) {
 	q := newTwo(t)
 	enqueue(t, q, nil, job("mail", 1), job("clicks", 2))

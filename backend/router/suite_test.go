@@ -62,9 +62,9 @@ func route(t testing.TB, routes router.Routes, o router.Options) *router.Queue {
 	return q
 }
 
-// elsewhere and most are the suite's queues on the second of two backends. The queues q and p are on
-// one backend: cases move jobs from one to the other, or compare their IDs. With elsewhere they are at
-// home, and transactions with them.
+// elsewhere and most are the suite's queues on the second of two backends. The queues q and p are
+// on one backend: cases move jobs from one to the other, or compare their IDs. With elsewhere they
+// are at home, and transactions with them.
 var (
 	elsewhere = []string{"a", "b", "r", "other"}
 	most      = []string{"q", "p", "o", "b", "turns"}
@@ -80,8 +80,8 @@ func routeTo(t *testing.T, home, other queue.Queue, names []string) *router.Queu
 	return route(t, routes, router.Options{})
 }
 
-// TestMemory runs the whole suite over two backends in memory. Queues that are most on the second one
-// have no transactions, and cases enough in brief.
+// TestMemory runs the whole suite over two backends in memory. Queues that are most on the second
+// one have no transactions, and cases enough in brief.
 func TestMemory(t *testing.T) {
 	t.Run("elsewhere", func(t *testing.T) {
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {

@@ -13,8 +13,8 @@ import (
 // wakeInterval is how often a worker is woken for backends that cannot wake it.
 const wakeInterval = time.Second
 
-// Listen implements [queue.Waiter]. For a backend that cannot wake workers it calls wake each second.
-// It returns an error if none of the queues' backends can.
+// Listen implements [queue.Waiter]. For a backend that cannot wake workers it calls wake each
+// second. It returns an error if none of the queues' backends can.
 func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	var listens []func(context.Context) error
 	for _, p := range q.queuesOf(queues) {
@@ -32,8 +32,8 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 // errNotTold says that a backend tells nobody of its changes.
 var errNotTold = errors.New("router: a backend tells nobody of its changes")
 
-// queuesOf returns the backends of the queues, each with those that are its own, in the order of the
-// first of them.
+// queuesOf returns the backends of the queues, each with those that are its own, in the order of
+// the first of them.
 func (q *Queue) queuesOf(queues []string) (all []run) {
 	for _, name := range queues {
 		t := q.route(name)
@@ -82,8 +82,8 @@ func listenAll(ctx context.Context, listens []func(context.Context) error, inste
 	}
 }
 
-// Sleep implements [queue.Waiter]. It asks the backends of the queues at once. For one that fails it
-// asks to be called again after a second.
+// Sleep implements [queue.Waiter]. It asks the backends of the queues at once. For one that fails
+// it asks to be called again after a second.
 func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	next = -1
 	var mu sync.Mutex

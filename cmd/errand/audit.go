@@ -45,8 +45,8 @@ func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry
 	return tx.Commit()
 }
 
-// actAlone runs an action where there are no transactions, and then appends its entry, if there is an
-// audit log.
+// actAlone runs an action where there are no transactions, and then appends its entry, if there is
+// an audit log.
 func (a *app) actAlone(ctx context.Context, d *dburl.Database, entry queue.AuditEntry, action func(db queue.DB, entry *queue.AuditEntry) error) error {
 	entry.Actor, entry.Reason = actor(), a.reason
 	if err := action(nil, &entry); err != nil {

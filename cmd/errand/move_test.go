@@ -213,8 +213,8 @@ func TestMoveBesideWorkers(t *testing.T) {
 	}
 }
 
-// TestSourceOf: the new database knows a job by the same name whatever version of errand moves it: a
-// move that was interrupted may go on after an upgrade.
+// TestSourceOf: the new database knows a job by the same name whatever version of errand moves it:
+// a move that was interrupted may go on after an upgrade.
 func TestSourceOf(t *testing.T) {
 	m := &mover{name: "clicks"}
 	created := time.UnixMicro(1_790_000_000_123_456)

@@ -152,7 +152,8 @@ func (a *app) beginMove(ctx context.Context, d, target *dburl.Database, name str
 	})
 }
 
-// checkOther returns an error if the new database has a job that the old one has: then they are one.
+// checkOther returns an error if the new database has a job that the old one has: then they are
+// one.
 func (a *app) checkOther(ctx context.Context, d, target *dburl.Database, name string) error {
 	from, err := need[queue.Inspector](d)
 	if err != nil {

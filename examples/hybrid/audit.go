@@ -102,9 +102,10 @@ func (f facts) traces() (n int) {
 	return n
 }
 
-// repeated returns how often clicks were handled again. The failover is the reason if it came before
-// the second run, and the first one began before it was over: the outcome of the first run, or its
-// claim, was known to the killed master alone. The other reason is a lease that the worker has lost.
+// repeated returns how often clicks were handled again. The failover is the reason if it came
+// before the second run, and the first one began before it was over: the outcome of the first run,
+// or its claim, was known to the killed master alone. The other reason is a lease that the worker
+// has lost.
 func (f facts) repeated() (explained, unexplained int) {
 	for name, runs := range f.runs {
 		for i, at := range runs[1:] {

@@ -28,8 +28,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// goodFacts are those of a day on which one click was handled twice because of the failover, and the
-// answer for another one was lost.
+// goodFacts are those of a day on which one click was handled twice because of the failover, and
+// the answer for another one was lost.
 func goodFacts() facts {
 	l := newLedger()
 	l.killed = time.Now()

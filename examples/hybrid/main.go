@@ -136,8 +136,8 @@ func (d *day) disturb(ctx context.Context) error {
 	return nil
 }
 
-// await waits until done returns true. An interrupt is an error, and the end of patience is not: the
-// audit tells what is missing.
+// await waits until done returns true. An interrupt is an error, and the end of patience is not:
+// the audit tells what is missing.
 func (d *day) await(ctx context.Context, what string, done func() bool) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

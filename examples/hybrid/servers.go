@@ -82,7 +82,8 @@ func (s *servers) openQueue(ctx context.Context) error {
 // quiet logs nothing: the failures of this day are on purpose.
 var quiet = slog.New(slog.DiscardHandler)
 
-// openJobs returns how many jobs of all queues wait or run. Where they cannot be counted it returns 1.
+// openJobs returns how many jobs of all queues wait or run. Where they cannot be counted it returns
+// 1.
 func (s *servers) openJobs(ctx context.Context) (n int64) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

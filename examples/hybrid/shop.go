@@ -57,8 +57,8 @@ func (s *shop) view(ctx context.Context, c Click) {
 var errDeclined = errors.New("card declined")
 
 // order writes an order, a job that confirms it, and a click, in one transaction of Postgres. The
-// queue of the click is in Redis, so errand writes the click to its outbox in Postgres, and a worker
-// forwards it after the commit. An order that is rolled back leaves no click.
+// queue of the click is in Redis, so errand writes the click to its outbox in Postgres, and a
+// worker forwards it after the commit. An order that is rolled back leaves no click.
 func (s *shop) order(ctx context.Context, o Order, isDeclined bool) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {

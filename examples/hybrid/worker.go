@@ -34,8 +34,8 @@ type handlers struct {
 	ledger *ledger
 }
 
-// confirm writes a confirmation exactly once: in the transaction that settles the job. Only Postgres
-// can do that.
+// confirm writes a confirmation exactly once: in the transaction that settles the job. Only
+// Postgres can do that.
 func (h *handlers) confirm(ctx context.Context, job *queue.Job, o Order) error {
 	tx, err := h.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -1,7 +1,7 @@
--- Claims one job in the caller's transaction and completes it there: $1 queues, $2 kinds or NULL for all, $3 the version
--- of the rules that the caller knows. If there is a later one, it claims none and returns a row with the id 0. The row stays
--- locked until the transaction ends, so other claims skip it. A rollback leaves the job pending. It is the guide's
--- queue_in_tx, except that it keeps the row: resume.sql finds it by its fence if the work has failed.
+-- Claims one job in the caller's transaction and completes it there: $1 queues, $2 kinds or NULL for all, $3 the
+-- version of the rules that the caller knows. If there is a later one, it claims none and returns a row with the id 0.
+-- The row stays locked until the transaction ends, so other claims skip it. A rollback leaves the job pending. It is
+-- the guide's queue_in_tx, except that it keeps the row: resume.sql finds it by its fence if the work has failed.
 WITH taken AS (
     UPDATE errand.jobs AS j
     SET

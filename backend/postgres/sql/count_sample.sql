@@ -1,9 +1,9 @@
 -- Counts the jobs of a long table: pending ones along their index, exactly up to 10,000 a queue; running, dead, held
--- and cancelled ones likewise, exactly up to 10,000 of all queues; the others by proportion, from a sample of $1 percent
--- of the table's pages. line is the first pending job of each queue. Counting begins there: the index may have millions
--- of entries of jobs that were claimed before it, and one pass over them is enough. $1 is a parameter of its own, because
--- the planner takes an expression for 10 percent. The plan for that costs so much that the server compiles it, which
--- takes longer than counting.
+-- and cancelled ones likewise, exactly up to 10,000 of all queues; the others by proportion, from a sample of $1
+-- percent of the table's pages. line is the first pending job of each queue. Counting begins there: the index may have
+-- millions of entries of jobs that were claimed before it, and one pass over them is enough. $1 is a parameter of its
+-- own, because the planner takes an expression for 10 percent. The plan for that costs so much that the server compiles
+-- it, which takes longer than counting.
 -- Index: jobs_pending_idx, jobs_running_idx, jobs_stopped_id_idx.
 WITH RECURSIVE line (queue, priority, scheduled_at, id) AS (
     (

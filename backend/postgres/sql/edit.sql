@@ -1,11 +1,11 @@
 -- Changes the jobs with the ids $1, if they have queue $2, kind $3, group $4 and key $5, each NULL for any, and one of
--- the statuses $6, of which pending and held count. It returns ids as redrive.sql does, and $7 is as there: a job with a
--- key that moves to another queue is changed alone, and stays where it is if a live job of that queue has its key.
--- What becomes of the jobs: due now if $8, and then pending; else due at $9, or $10 microseconds from now; $11 priority,
--- $12 queue, $13 max_attempts. Each may be NULL, and then stays as it is. $14 is the payload. Where it stays, the program
--- removes that line: a role that may write payloads need not be able to read them.
--- The transaction draws its number before the clock is read: rationed claims (ration_marks.go) need the two to be close.
--- Index: jobs_pkey, jobs_key_idx.
+-- the statuses $6, of which pending and held count. It returns ids as redrive.sql does, and $7 is as there: a job with
+-- a key that moves to another queue is changed alone, and stays where it is if a live job of that queue has its key.
+-- What becomes of the jobs: due now if $8, and then pending; else due at $9, or $10 microseconds from now; $11
+-- priority, $12 queue, $13 max_attempts. Each may be NULL, and then stays as it is. $14 is the payload. Where it stays,
+-- the program removes that line: a role that may write payloads need not be able to read them.
+-- The transaction draws its number before the clock is read: rationed claims (ration_marks.go) need the two to be
+-- close. Index: jobs_pkey, jobs_key_idx.
 WITH found AS MATERIALIZED (
     SELECT id FROM errand.jobs
     WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])

@@ -1,7 +1,7 @@
--- Writes one job or ten thousand, of which some have keys, groups or costs, and wakes sleeping workers. $3 is the payloads, with U+001E
--- between them, which no JSON text contains. The other parameters $1 to $9 are arrays as text, with one element a job.
--- $1 and $2, queues and kinds, may have one element for all jobs; the others may be NULL if every job has the default.
--- $10 is the array of the distinct queues, $11, $12 and $13 are
+-- Writes one job or ten thousand, of which some have keys, groups or costs, and wakes sleeping workers. $3 is the
+-- payloads, with U+001E between them, which no JSON text contains. The other parameters $1 to $9 are arrays as text,
+-- with one element a job. $1 and $2, queues and kinds, may have one element for all jobs; the others may be NULL if
+-- every job has the default. $10 is the array of the distinct queues, $11, $12 and $13 are
 -- the arrays of the groups, of whether they are ordered, and of the costs, as $3 to $9.
 -- insert_keyed (migrations/0002_enqueue.sql) writes the rows. They are returned in the order given. A job is not
 -- written if a live job holds its key, one of the same batch included. Its id is then the live job's id, or NULL if the

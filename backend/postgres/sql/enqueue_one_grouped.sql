@@ -1,5 +1,5 @@
--- Writes one job that has a group or a cost, and no key, and wakes a sleeping worker of its queue. It is enqueue_one.sql with the
--- parameters $10 group, $11 ordered and $12 cost.
+-- Writes one job that has a group or a cost, and no key, and wakes a sleeping worker of its queue. It is
+-- enqueue_one.sql with the parameters $10 group, $11 ordered and $12 cost.
 -- Index: sleepers_pkey.
 INSERT INTO errand.jobs (queue, kind, payload, priority, scheduled_at, max_attempts, headers, job_group, ordered, cost)
 VALUES (

@@ -1,5 +1,5 @@
--- Writes jobs without keys of which some have groups or costs, and wakes sleeping workers. It is enqueue_plain.sql with the
--- arrays $10 groups, $11 ordered and $12 costs.
+-- Writes jobs without keys of which some have groups or costs, and wakes sleeping workers. It is enqueue_plain.sql with
+-- the arrays $10 groups, $11 ordered and $12 costs.
 -- Index: sleepers_pkey.
 WITH woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues

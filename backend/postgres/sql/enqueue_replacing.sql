@@ -1,7 +1,7 @@
 -- Writes one job or ten thousand, of which some replace the live job that has their key, and wakes sleeping workers.
 -- The parameters $1 to $12 are those of enqueue.sql. $13 and $14 are the arrays of whether a job replaces, and of its
--- longest delay in microseconds, and $15 of the costs. insert_replacing (migrations/0002_enqueue.sql) writes the rows. They are returned in
--- the order given.
+-- longest delay in microseconds, and $15 of the costs. insert_replacing (migrations/0002_enqueue.sql) writes the rows.
+-- They are returned in the order given.
 -- Index: jobs_key_idx.
 WITH woken AS MATERIALIZED (
     SELECT count(pg_notify('errand', q.queue)::text) AS queues

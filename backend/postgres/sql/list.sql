@@ -7,8 +7,8 @@
 -- AND status = '...': only a literal lets the planner use the partial indexes, which matters if few jobs of many have
 -- the status. For running jobs it orders by id + 0, which keeps the planner from looking for them along jobs_pkey. For
 -- dead, held and cancelled jobs, it adds the ids of stopped_ids.sql; unless $12 is set and chooses few of them,
--- list_slice.sql lists them. Times before 1970 and after 9999, such as -infinity and infinity, are shown as those years,
--- because drivers cannot read them.
+-- list_slice.sql lists them. Times before 1970 and after 9999, such as -infinity and infinity, are shown as those
+-- years, because drivers cannot read them.
 -- Index: jobs_stopped_idx, jobs_pending_idx, jobs_running_idx.
 SELECT
     id, queue, kind, CASE WHEN $14::boolean THEN payload END, priority,

@@ -1,8 +1,8 @@
 -- Lists jobs, newest first, for a filter that no index serves, or that chooses dead, held or cancelled jobs: $1 queue,
 -- $2 kind, $3 key, $6 status, $7 group, each NULL for any, with ids up to $4, $5 at most, with $8 attempts at least
 -- unless it is NULL, created from $9 on and before $10, finished from $11 on and before $12, each NULL for no bound,
--- with payloads and headers if $13. It looks at the 50,000 newest jobs up to $4; for these statuses the program makes it
--- look at the 50,000 newest ones of the status, of queue $1 and of kind $2. If fewer than $5 of them match and other
+-- with payloads and headers if $13. It looks at the 50,000 newest jobs up to $4; for these statuses the program makes
+-- it look at the 50,000 newest ones of the status, of queue $1 and of kind $2. If fewer than $5 of them match and other
 -- jobs follow, the last row tells the id at which it stopped. That row's status is '', which no job has, and its other
 -- columns mean nothing. Times are shown as in list.sql.
 -- Index: jobs_pkey, jobs_stopped_id_idx.

@@ -1,5 +1,5 @@
--- Records the progress of jobs: $1 ids in ascending order, $2 the fence of each, $3 worker, $4 the values, a JSON object
--- by id. It ignores jobs that the worker does not hold, and does not touch their rows.
+-- Records the progress of jobs: $1 ids in ascending order, $2 the fence of each, $3 worker, $4 the values, a JSON
+-- object by id. It ignores jobs that the worker does not hold, and does not touch their rows.
 -- Index: jobs_pkey, results_pkey.
 INSERT INTO errand.results (job_id, progress, progress_at)
 SELECT id, (SELECT $4::text::jsonb) -> id::text, statement_timestamp()

@@ -4,8 +4,8 @@
 -- A job whose last run also ended like this is left for up to half a lease longer, and from the fourth attempt on for
 -- up to three leases; its id and fence determine how long. Otherwise a job that kills its process would be reclaimed
 -- together with the jobs that ran beside it, claimed together with them and kill them again, until all are dead.
--- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error. An ordered job that
--- would be dead is held if the rule of its queue says so.
+-- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error. An ordered job
+-- that would be dead is held if the rule of its queue says so.
 -- Returns neither payloads nor headers. No time or number in a row makes it fail: one such row would keep all others
 -- from being reclaimed. It wakes the sleeping workers of the queues that jobs return to. While it locks rows it waits
 -- for a millisecond at most, as claim.sql does.

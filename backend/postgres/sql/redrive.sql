@@ -1,9 +1,9 @@
 -- Redrives the jobs with the ids $1, if they have queue $2, kind $3, group $4 and key $5, each NULL for any, and one of
 -- the statuses $6, of which dead, cancelled and held count. Returns the ids that it has found, each with true if it has
 -- redriven the job, and with false if the job has to be redriven alone: another transaction has locked it, or it has a
--- key and $7 is false. An UPDATE writes its rows in no certain order, and a transaction that holds one key and waits for
--- another can deadlock with an Enqueue of both. For one job at a time the program removes SKIP LOCKED. A job does not get
--- its key back while another live job has it: its id is not returned then.
+-- key and $7 is false. An UPDATE writes its rows in no certain order, and a transaction that holds one key and waits
+-- for another can deadlock with an Enqueue of both. For one job at a time the program removes SKIP LOCKED. A job does
+-- not get its key back while another live job has it: its id is not returned then.
 -- Index: jobs_pkey, jobs_key_idx.
 WITH found AS MATERIALIZED (
     SELECT id FROM errand.jobs

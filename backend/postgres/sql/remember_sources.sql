@@ -1,6 +1,6 @@
--- Remembers the sources $1 for $2 microseconds. Returns those that are not remembered. If another transaction is writing
--- one of them, it waits. It writes them in order, so that two calls cannot wait for each other. It also forgets a few
--- whose window has long been over. It runs in a READ COMMITTED transaction of its own.
+-- Remembers the sources $1 for $2 microseconds. Returns those that are not remembered. If another transaction is
+-- writing one of them, it waits. It writes them in order, so that two calls cannot wait for each other. It also forgets
+-- a few whose window has long been over. It runs in a READ COMMITTED transaction of its own.
 -- Indexes: the primary key, and the one on until.
 WITH swept AS (
     DELETE FROM errand.dedup AS old

@@ -1,10 +1,10 @@
--- Records what workers tell about themselves. $1 is a JSON array with an object for each worker: its queue.WorkerInfo as
--- info, and how many microseconds ago it was started (age), made its last claim (claim_age) and was told to stop
+-- Records what workers tell about themselves. $1 is a JSON array with an object for each worker: its queue.WorkerInfo
+-- as info, and how many microseconds ago it was started (age), made its last claim (claim_age) and was told to stop
 -- (drain_age), null for never. If $2, the workers have stopped, and it removes their records instead. It adds the
--- statistics $3 to those of their minutes: a JSON array, of which age is how many microseconds ago a minute began by the
--- worker's clock. Workers are locked before statistics, and each in the order of their keys, because two statements could
--- deadlock otherwise. So one statement does not both write and remove records. Postgres runs the last INSERT first, and
--- then what WITH names, from the last to the first.
+-- statistics $3 to those of their minutes: a JSON array, of which age is how many microseconds ago a minute began by
+-- the worker's clock. Workers are locked before statistics, and each in the order of their keys, because two statements
+-- could deadlock otherwise. So one statement does not both write and remove records. Postgres runs the last INSERT
+-- first, and then what WITH names, from the last to the first.
 -- Index: workers_pkey, stats_pkey.
 WITH reports AS MATERIALIZED (
     SELECT r.worker, r.info, r.age, r.claim_age, r.drain_age

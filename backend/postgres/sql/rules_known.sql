@@ -1,6 +1,6 @@
--- Returns the version of the rules, and the limited queues: one row for each, or one with NULL if there is none. The last
--- two columns tell whether a rule of the queue bounds how many jobs run or start: then it is not claimed ahead; and whether
--- its groups take turns, as in claim_limited.
+-- Returns the version of the rules, and the limited queues: one row for each, or one with NULL if there is none. The
+-- last two columns tell whether a rule of the queue bounds how many jobs run or start: then it is not claimed ahead;
+-- and whether its groups take turns, as in claim_limited.
 -- OFFSET 0 keeps the look at the rules below the join. Above it the planner expects so many that it compiles the plan
 -- (JIT), which takes 0.4 s.
 SELECT v.version, l.queue, coalesce(l.is_bounded, false), coalesce(l.has_turns, false)

@@ -5,12 +5,12 @@
 -- for a lock for half a second at most, which is less than the usual deadlock_timeout. Returns the ids of lost jobs. A
 -- job that is released without a delay keeps its place. Of the failures in a job's history, the last nine stay beside
 -- the new one; lax mode reads any JSON as an array.
--- A job that is to be cancelled does not return to its queue, and is not held. An ordered job that would be dead is held
--- if the rule of its queue says so.
--- Only this statement and insert_replacing wait for a locked row. Handlers of the same worker lock such a row, and calls
--- that replace its key. The other statements skip locked rows, so none deadlocks with these. Rows are locked in the
--- order of their ids before any is changed. Otherwise two calls that settle the same jobs would deadlock, if one says
--- that a job is done and the other that it failed.
+-- A job that is to be cancelled does not return to its queue, and is not held. An ordered job that would be dead is
+-- held if the rule of its queue says so.
+-- Only this statement and insert_replacing wait for a locked row. Handlers of the same worker lock such a row, and
+-- calls that replace its key. The other statements skip locked rows, so none deadlocks with these. Rows are locked in
+-- the order of their ids before any is changed. Otherwise two calls that settle the same jobs would deadlock, if one
+-- says that a job is done and the other that it failed.
 -- Nothing is joined: a join with the ids could be planned the wrong way round, so a binary search for the id finds a
 -- row's fence. (SELECT $1…) is evaluated once, and the planner does not know its length, so the plan is the same for
 -- every length. status BETWEEN with one value keeps the planner from reading jobs_running_idx and filtering it by every

@@ -1,6 +1,6 @@
 -- Scans up to $8 pending jobs of queue $1 and priority $3 that rationed claims skip: behind the due time $4 and id $5,
--- before the due time $6 and id $7. Returns how many there were, the due time and id of the last, and those of the first
--- of the kinds $2, NULL for all, and if $9 without a group. Without any, the lowest id.
+-- before the due time $6 and id $7. Returns how many there were, the due time and id of the last, and those of the
+-- first of the kinds $2, NULL for all, and if $9 without a group. Without any, the lowest id.
 -- many is as in sleep.sql.
 -- Index: jobs_pending_idx.
 WITH many AS MATERIALIZED (

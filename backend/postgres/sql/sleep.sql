@@ -1,7 +1,7 @@
 -- Registers worker $2 of the queues $1 as sleeping, with the number $3, if $4. Returns in how many microseconds the
 -- queues' next scheduled job is due, NULL if there is none or SQL has put it off to infinity, and how many microseconds
--- all this took, without planning. Returns last in how many microseconds the next tick of a schedule comes, NULL if there
--- is none. It skips along the index to find the priorities, one look-up each, a thousand at
+-- all this took, without planning. Returns last in how many microseconds the next tick of a schedule comes, NULL if
+-- there is none. It skips along the index to find the priorities, one look-up each, a thousand at
 -- most.
 -- many is one row that the planner takes for a million. Without it, a planner that expects one pending job or none may
 -- read and sort all of them, instead of the first few in the order of the index. Parameters that would change the

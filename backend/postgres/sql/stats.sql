@@ -1,6 +1,6 @@
--- Returns what runs came to: of queue $1 and kind $2, NULL for any, in minutes from $3 and before $4, NULL for no bound.
--- $5 is how many seconds each row is about, NULL for all in one; $6 and $7 tell queues and kinds apart; $8 adds the
--- histograms. Without them nothing reads the arrays: so picked must not be materialized.
+-- Returns what runs came to: of queue $1 and kind $2, NULL for any, in minutes from $3 and before $4, NULL for no
+-- bound. $5 is how many seconds each row is about, NULL for all in one; $6 and $7 tell queues and kinds apart; $8 adds
+-- the histograms. Without them nothing reads the arrays: so picked must not be materialized.
 -- Index: stats_pkey.
 WITH picked AS NOT MATERIALIZED (
     SELECT

@@ -1,5 +1,5 @@
--- Empties buckets: $1 queues, $2 groups and $3 nanoseconds for which there is no token. It is the bucket of the group if
--- that has a rate, and else that of the queue. See queue.Throttled.
+-- Empties buckets: $1 queues, $2 groups and $3 nanoseconds for which there is no token. It is the bucket of the group
+-- if that has a rate, and else that of the queue. See queue.Throttled.
 -- Index: rules_pkey, tokens_pkey.
 INSERT INTO errand.tokens AS t (queue, job_group, until)
 SELECT b.queue, b.job_group, max(errand.nanoseconds(clock_timestamp()) + b.delay)

@@ -1,6 +1,7 @@
--- aside gives pending jobs to another queue, and leaves them in this partition: see Backend.SetAside.
--- A job stays in its queue if a live job of the other one here has its key. Arguments: the queue, the
--- other one, and the seq of each job. It answers with how many it has changed.
+-- aside gives pending jobs to another queue, and leaves them in this partition: see
+-- Backend.SetAside. A job stays in its queue if a live job of the other one here has its key.
+-- Arguments: the queue, the other one, and the seq of each job. It answers with how many it has
+-- changed.
 local function aside(keys, args)
   local c, n = open(keys), 0
   for i = 3, #args do

@@ -1,9 +1,9 @@
 -- claim claims due jobs of one queue. Arguments: queue, worker, lease, limit, bytes, the fence of
--- the claim so far or 0, 1 if that was drawn in this partition, 1 if the claim has jobs already, how
--- many jobs of the limit would wait for a slot, and the kinds, or none for all. It answers with the
--- fence, 1 if the claim is full, and the jobs. If the queue has rules, or more jobs have become due
--- than it makes so, there follow 1 if rules bound its jobs, 1 if there may be jobs that it has not
--- looked at, and in how many microseconds a rate has tokens, or -1.
+-- the claim so far or 0, 1 if that was drawn in this partition, 1 if the claim has jobs already,
+-- how many jobs of the limit would wait for a slot, and the kinds, or none for all. It answers with
+-- the fence, 1 if the claim is full, and the jobs. If the queue has rules, or more jobs have become
+-- due than it makes so, there follow 1 if rules bound its jobs, 1 if there may be jobs that it has
+-- not looked at, and in how many microseconds a rate has tokens, or -1.
 
 -- claimWithRules claims from a queue that has rules. Some have no limits, or none any more.
 local function claimWithRules(c, q, rules)
@@ -46,8 +46,8 @@ local function claim(keys, args)
   return { q.fence, q.full and 1 or 0, q.jobs, isBounded and 1 or 0, hasMore and 1 or 0, wait }
 end
 
--- hasAny reports whether one of the kinds has a member in its sorted set. Without kinds it asks those
--- of a set.
+-- hasAny reports whether one of the kinds has a member in its sorted set. Without kinds it asks
+-- those of a set.
 local function hasAny(c, kinds, set, keyOfKind, queue)
   for _, kind in ipairs(kindsOf(c, kinds, set, queue)) do
     if redis.call('EXISTS', keyOfKind(c, queue, kind)) == 1 then return true end
@@ -55,8 +55,8 @@ local function hasAny(c, kinds, set, keyOfKind, queue)
   return false
 end
 
--- look answers with 1 if a claim may find jobs, and else with 0. Arguments: queue, and the kinds, or
--- none for all.
+-- look answers with 1 if a claim may find jobs, and else with 0. Arguments: queue, and the kinds,
+-- or none for all.
 local function look(keys, args)
   local c, queue, kinds = open(keys), args[1], { unpack(args, 2) }
   local rules = rulesOf(c, queue)

@@ -63,8 +63,8 @@ local function change(keys, args)
   return { n, running }
 end
 
--- scan answers with the seq of the next jobs of a sorted set behind a seq, the lowest first, and with
--- the seq that was drawn last. Arguments: the set, and the seq.
+-- scan answers with the seq of the next jobs of a sorted set behind a seq, the lowest first, and
+-- with the seq that was drawn last. Arguments: the set, and the seq.
 local function scan(keys, args)
   local c = open(keys)
   return {

@@ -72,8 +72,8 @@ local function enqueueOne(c, args, i)
   return { r.seq, 0 }
 end
 
--- enqueueEach calls f for each job of args, which has so many arguments, the first from that index on.
--- It returns the answers.
+-- enqueueEach calls f for each job of args, which has so many arguments, the first from that index
+-- on. It returns the answers.
 local function enqueueEach(keys, args, from, n, f)
   local c = open(keys)
   local last = tonumber(redis.call('HGET', c.base .. 'meta', 'seq') or 0)

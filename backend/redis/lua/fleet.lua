@@ -22,8 +22,8 @@ local function noteReport(c, args, i)
 end
 
 -- report records what workers tell. Arguments: how many reports, and of each: name, 1 if the worker
--- has stopped, info, age, age of the last claim or 0, age of the order to stop or 0. Statistics follow,
--- each of 3 arguments: queue 0 kind, how long ago its minute began, numbers.
+-- has stopped, info, age, age of the last claim or 0, age of the order to stop or 0. Statistics
+-- follow, each of 3 arguments: queue 0 kind, how long ago its minute began, numbers.
 local function report(keys, args)
   local c, stats = open(keys), 2 + tonumber(args[1]) * REPORT
   for i = 2, stats - 1, REPORT do noteReport(c, args, i) end
@@ -52,14 +52,16 @@ local function workers(keys, args)
   return { c.now, page[1], all }
 end
 
--- nextLeased returns the queue behind that one of which jobs run, or nil. The first one is behind "".
+-- nextLeased returns the queue behind that one of which jobs run, or nil. The first one is behind
+-- "".
 local function nextLeased(c, queue)
   return redis.call('ZRANGEBYLEX', c.base .. 'leased', '(' .. queue, '+', 'LIMIT', 0, 1)[1]
 end
 
--- runs answers with the time, the cursor of the next page or 0, and the running jobs of a page, about
--- STEP. A job may be on two pages, but none that runs all the time is left out. Arguments: the
--- cursor, and the names of workers, or none for all. A cursor has that of a scan, and its queue.
+-- runs answers with the time, the cursor of the next page or 0, and the running jobs of a page,
+-- about STEP. A job may be on two pages, but none that runs all the time is left out. Arguments:
+-- the cursor, and the names of workers, or none for all. A cursor has that of a scan, and its
+-- queue.
 local function runs(keys, args)
   local c, isWanted = open(keys), {}
   for i = 2, #args do isWanted[args[i]] = true end

@@ -3,8 +3,8 @@ local function isHeld(r, fence, worker)
   return r and r.status == 'running' and r.fence == tonumber(fence) and r.worker == worker
 end
 
--- extend makes leases last from now. Arguments: the lease, and seq, fence and worker of each job. It
--- answers for each: 0 extended, 1 lost, 2 extended, and asked to cancel.
+-- extend makes leases last from now. Arguments: the lease, and seq, fence and worker of each job.
+-- It answers for each: 0 extended, 1 lost, 2 extended, and asked to cancel.
 local function extend(keys, args)
   local c = open(keys)
   local lease, answer = tonumber(args[1]), {}

@@ -1,6 +1,6 @@
 -- What all functions of the library share. Each function works on one partition: its first key is
--- the partition's "meta", and all of its keys share a hash tag, so they are in one slot. c is a call
--- under way; finish ends it.
+-- the partition's "meta", and all of its keys share a hash tag, so they are in one slot. c is a
+-- call under way; finish ends it.
 --
 -- Keys of a partition, behind its tag:
 --   meta                  hash: seq and fence that were drawn last, turn of the last line
@@ -44,10 +44,10 @@ local function set(text)
 end
 
 -- checkSlot ends a call that comes while the slot moves to another node of a cluster: some keys are
--- here, and others there. There a command with a missing key is refused to a function; here one with
--- two keys of which one is missing. A call must not notice that when it has written half. The client
--- tries again when the slot has moved. The command also tells whether the partition has rules, so
--- that calls for queues without rules need no other one.
+-- here, and others there. There a command with a missing key is refused to a function; here one
+-- with two keys of which one is missing. A call must not notice that when it has written half. The
+-- client tries again when the slot has moved. The command also tells whether the partition has
+-- rules, so that calls for queues without rules need no other one.
 local function checkSlot(base)
   local answer = redis.pcall('EXISTS', base .. '-', base .. '+', base .. 'rules')
   if type(answer) == 'table' then error({ err = 'TRYAGAIN the partition moves to another node' }) end
@@ -80,9 +80,9 @@ local function save(c, r, ...)
   r.seq = seq
 end
 
--- drawFence returns a fence above all that this partition has drawn: wanted, if it is high enough, or
--- else the time. If the same claim has drawn wanted here, it may be the last one. A failover that has
--- lost the last fences does not make them fall back.
+-- drawFence returns a fence above all that this partition has drawn: wanted, if it is high enough,
+-- or else the time. If the same claim has drawn wanted here, it may be the last one. A failover
+-- that has lost the last fences does not make them fall back.
 local function drawFence(c, wanted, isOwn)
   local last = tonumber(redis.call('HGET', c.base .. 'meta', 'fence') or 0)
   if isOwn and wanted == last then return wanted end

@@ -1,4 +1,5 @@
--- The steps in which a run ends. They change states only; the caller unlinks before and links after.
+-- The steps in which a run ends. They change states only; the caller unlinks before and links
+-- after.
 
 local CANCELLED = 'errand: cancelled, and the lease of its worker expired'
 local MOST_FAILURES = 10

@@ -16,9 +16,9 @@ local function pruneLeased(c)
 end
 
 -- prune deletes ended jobs after their retention, and forgets sources, workers and statistics.
--- Arguments: the retention of completed jobs, that of others, for how long workers have been silent,
--- and for how long statistics are kept, in microseconds. It answers with how many jobs it has deleted,
--- and with 1 if there is more to do.
+-- Arguments: the retention of completed jobs, that of others, for how long workers have been
+-- silent, and for how long statistics are kept, in microseconds. It answers with how many jobs it
+-- has deleted, and with 1 if there is more to do.
 local function prune(keys, args)
   local c = open(keys)
   local removed, more = 0, forgetSources(c) == STEP and 1 or 0

@@ -1,7 +1,7 @@
 -- Rates. What is stored of the tokens of a queue or a group is a bucket:
 --   tokens:QUEUE 0 GROUP  the bucket of a group, or of the queue for ""
--- It has at, the time in microseconds when it was last spent from; ahead, in how many nanoseconds it
--- was then full; each, how long a token took then; and closed, a time before which there is no
+-- It has at, the time in microseconds when it was last spent from; ahead, in how many nanoseconds
+-- it was then full; each, how long a token took then; and closed, a time before which there is no
 -- token, or 0. A bucket that is not stored is full. In calls, times count from now in nanoseconds:
 -- Lua's numbers are too coarse for those of a clock.
 

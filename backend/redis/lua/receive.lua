@@ -1,8 +1,8 @@
--- receive writes jobs of another backend whose sources it does not know yet, and remembers those. The
--- sorted set "got" has the sources, by when they are forgotten. Arguments: for how long; and of each
--- job its source, when it was created or "", its attempts, its last error, and the arguments of
--- enqueue. It answers with seq and what became of each, as enqueue does, or with 0 and 3 for a job
--- that it has left out.
+-- receive writes jobs of another backend whose sources it does not know yet, and remembers those.
+-- The sorted set "got" has the sources, by when they are forgotten. Arguments: for how long; and of
+-- each job its source, when it was created or "", its attempts, its last error, and the arguments
+-- of enqueue. It answers with seq and what became of each, as enqueue does, or with 0 and 3 for a
+-- job that it has left out.
 --
 -- Like enqueue it has no flag allow-oom.
 

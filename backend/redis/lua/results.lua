@@ -10,8 +10,8 @@ local function progress(keys, args)
   return 0
 end
 
--- result answers with the status and the last error of a job, its output, its progress and when that
--- was reported, or with nothing.
+-- result answers with the status and the last error of a job, its output, its progress and when
+-- that was reported, or with nothing.
 local function result(keys, args)
   local c = open(keys)
   local r = load(c, args[1])

@@ -1,6 +1,7 @@
 -- settle records outcomes. Arguments: 1 if completed jobs are deleted; and of each outcome: seq,
--- fence, worker, action, delay, error, the error's bytes that go into the failure, stack, output, 1 if
--- it throttles. It answers with 0 for each outcome that was recorded, and 1 for each job that is lost.
+-- fence, worker, action, delay, error, the error's bytes that go into the failure, stack, output, 1
+-- if it throttles. It answers with 0 for each outcome that was recorded, and 1 for each job that is
+-- lost.
 
 local OUTCOME = 10
 local DONE, RETRY, DEAD, RELEASE, CANCEL = '0', '1', '2', '3', '4'

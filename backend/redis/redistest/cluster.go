@@ -89,8 +89,8 @@ func (s *Server) meet(ctx context.Context, nodes []rueidis.Client) error {
 	})
 }
 
-// awaitReady waits until each node serves, all know the same masters with all slots and all replicas,
-// and those have caught up.
+// awaitReady waits until each node serves, all know the same masters with all slots and all
+// replicas, and those have caught up.
 func awaitReady(ctx context.Context, nodes []rueidis.Client, masters int) error {
 	return poll(ctx, "the cluster to be ready", func() bool {
 		first := ""

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The methods here break a cluster and mend it again. Like Kill they must not be called concurrently
-// with each other, nor with Client.
+// The methods here break a cluster and mend it again. Like Kill they must not be called
+// concurrently with each other, nor with Client.
 
 // Freeze stops the node with that address as SIGSTOP does: its connections stay, and it answers
 // nobody until Thaw.

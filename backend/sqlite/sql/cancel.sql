@@ -1,8 +1,8 @@
--- Cancels the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5, each
--- NULL for any, and one of the statuses in the JSON array ?6, of which pending, held and running count. ?7 is now. Of a
--- running job it only notes that it is to be cancelled. Returns the id of each, and its holder if it runs, else NULL.
--- With the statistics of a short table SQLite reads the rows from the first id to the last, and else looks up each.
--- Index: the ids are the table's own order.
+-- Cancels the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5,
+-- each NULL for any, and one of the statuses in the JSON array ?6, of which pending, held and running count. ?7 is now.
+-- Of a running job it only notes that it is to be cancelled. Returns the id of each, and its holder if it runs, else
+-- NULL. With the statistics of a short table SQLite reads the rows from the first id to the last, and else looks up
+-- each. Index: the ids are the table's own order.
 UPDATE errand_jobs NOT INDEXED
 SET
     cancel_at = ?7,

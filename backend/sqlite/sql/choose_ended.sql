@@ -1,5 +1,5 @@
--- Lists what choose.sql lists, for a status that has no index: completed, whose index settling would pay for, or failed.
--- It reads the whole table. The program replaces the word pending by the name of the status.
+-- Lists what choose.sql lists, for a status that has no index: completed, whose index settling would pay for, or
+-- failed. It reads the whole table. The program replaces the word pending by the name of the status.
 -- Index: the ids are the table's own order.
 SELECT id
 FROM errand_jobs NOT INDEXED

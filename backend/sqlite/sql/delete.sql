@@ -1,7 +1,7 @@
--- Deletes the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5, each
--- NULL for any, and one of the statuses in the JSON array ?6, of which all but running count. ?7 means nothing here.
--- Returns for each the queue whose workers to wake, or '': after an ordered job that waits, the next one of its group
--- may be due. remove_results.sql follows.
+-- Deletes the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5,
+-- each NULL for any, and one of the statuses in the JSON array ?6, of which all but running count. ?7 means nothing
+-- here. Returns for each the queue whose workers to wake, or '': after an ordered job that waits, the next one of its
+-- group may be due. remove_results.sql follows.
 -- With the statistics of a short table SQLite reads the rows from the first id to the last, and else looks up each.
 -- Index: the ids are the table's own order.
 DELETE FROM errand_jobs NOT INDEXED

@@ -1,5 +1,5 @@
--- Finds due jobs of queue ?1 that are less urgent than ?2; the rest is as in due.sql. It leaves out ordered jobs, and also reads jobs that
--- are not yet due. It serves queues with too many priorities to run due.sql for each.
+-- Finds due jobs of queue ?1 that are less urgent than ?2; the rest is as in due.sql. It leaves out ordered jobs, and
+-- also reads jobs that are not yet due. It serves queues with too many priorities to run due.sql for each.
 -- Index: errand_jobs_pending.
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, job_group

@@ -1,5 +1,5 @@
--- Finds at most ?4 due jobs of queue ?1, group ?6 and priority ?2 at ?3, behind the due time ?7 and id ?8. The rest is as
--- in due.sql.
+-- Finds at most ?4 due jobs of queue ?1, group ?6 and priority ?2 at ?3, behind the due time ?7 and id ?8. The rest is
+-- as in due.sql.
 -- Index: errand_jobs_group.
 SELECT
     id, kind, payload, priority, scheduled_at, attempts, max_attempts, created_at, job_key, headers, last_error, job_group

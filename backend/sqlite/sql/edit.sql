@@ -1,8 +1,8 @@
--- Changes the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5, each
--- NULL for any, and one of the statuses in the JSON array ?6, of which pending and held count. ?7 is now. ?8 makes a job
--- pending and due now; else it is due at ?9. ?10 is its priority, ?11 its payload, ?12 its queue, ?13 its max_attempts.
--- Each may be NULL, and then stays as it is. OR IGNORE leaves a job as it is if a live job has its key in the new queue.
--- Returns the queue of each, or '' if it is held.
+-- Changes the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5,
+-- each NULL for any, and one of the statuses in the JSON array ?6, of which pending and held count. ?7 is now. ?8 makes
+-- a job pending and due now; else it is due at ?9. ?10 is its priority, ?11 its payload, ?12 its queue, ?13 its
+-- max_attempts. Each may be NULL, and then stays as it is. OR IGNORE leaves a job as it is if a live job has its key in
+-- the new queue. Returns the queue of each, or '' if it is held.
 -- With the statistics of a short table SQLite reads the rows from the first id to the last, and else looks up each.
 -- Index: the ids are the table's own order; errand_jobs_key.
 UPDATE OR IGNORE errand_jobs NOT INDEXED

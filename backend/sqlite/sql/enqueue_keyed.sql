@@ -1,6 +1,6 @@
 -- Writes jobs as enqueue.sql does, except those whose key a live job has. ?1 is the JSON array of the jobs,
--- each an array of its fields, the key, the group and the cost the last; ?2 is now. Returns the id of each job that it has written,
--- and the job's place in the array. sqlite_sequence changes when the statement ends. Until then it tells
+-- each an array of its fields, the key, the group and the cost the last; ?2 is now. Returns the id of each job that it
+-- has written, and the job's place in the array. sqlite_sequence changes when the statement ends. Until then it tells
 -- where the ids of the statement begin.
 -- Index: errand_jobs_key.
 INSERT INTO errand_jobs (

@@ -1,6 +1,6 @@
--- Goes from group to group of the ordered jobs of queue ?1, behind the group ?2, and a thousand groups at most. For each
--- it returns the name, and the id of the first job if that is due at ?3, of the kinds in the JSON array ?4 (NULL for
--- all), and no job of the group runs; else NULL. The first job is the one with the lowest id.
+-- Goes from group to group of the ordered jobs of queue ?1, behind the group ?2, and a thousand groups at most. For
+-- each it returns the name, and the id of the first job if that is due at ?3, of the kinds in the JSON array ?4 (NULL
+-- for all), and no job of the group runs; else NULL. The first job is the one with the lowest id.
 -- Index: errand_jobs_ordered, errand_jobs_ordered_one.
 WITH RECURSIVE groups (name) AS (
     SELECT (

@@ -1,6 +1,6 @@
--- Redrives the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5, each
--- NULL for any, and one of the statuses in the JSON array ?6, of which dead, cancelled and held count. ?7 is now. OR
--- IGNORE leaves a job as it is if another live job has its key. Returns the queue of each job that is pending now.
+-- Redrives the jobs of ?1, a JSON array of ids in ascending order, that have queue ?2, kind ?3, group ?4 and key ?5,
+-- each NULL for any, and one of the statuses in the JSON array ?6, of which dead, cancelled and held count. ?7 is now.
+-- OR IGNORE leaves a job as it is if another live job has its key. Returns the queue of each job that is pending now.
 -- With the statistics of a short table SQLite reads the rows from the first id to the last, and else looks up each.
 -- Index: the ids are the table's own order; errand_jobs_key.
 UPDATE OR IGNORE errand_jobs NOT INDEXED

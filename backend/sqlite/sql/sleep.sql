@@ -1,6 +1,6 @@
 -- Returns the last id that was drawn, as last_id.sql does, and when the next scheduled job is due after ?2, or
--- NULL, and when the next tick of a schedule comes, or NULL. ?1 is the JSON array of the queues. It finds the priorities in use by skipping along the index: one
--- look-up each, at most a thousand.
+-- NULL, and when the next tick of a schedule comes, or NULL. ?1 is the JSON array of the queues. It finds the
+-- priorities in use by skipping along the index: one look-up each, at most a thousand.
 -- Index: errand_jobs_pending, errand_schedules_next.
 WITH RECURSIVE priorities (queue, priority) AS (
     SELECT q.value, (

@@ -1,5 +1,5 @@
--- The second half of a claim, in the same transaction: takes the jobs whose ids are in the JSON array ?1 for ?2, from ?3 until ?4. One
--- statement with RETURNING for both halves is slower.
+-- The second half of a claim, in the same transaction: takes the jobs whose ids are in the JSON array ?1 for ?2, from
+-- ?3 until ?4. One statement with RETURNING for both halves is slower.
 UPDATE errand_jobs
 SET
     status = 'running',

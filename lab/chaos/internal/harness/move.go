@@ -14,8 +14,8 @@ func (h *Harness) UseServer(ctx context.Context, p *server.Postgres) error {
 	return h.Reopen(ctx)
 }
 
-// Reopen opens the system for this process anew. A client of a cluster that was idle while each node
-// was replaced knows none of the present ones.
+// Reopen opens the system for this process anew. A client of a cluster that was idle while each
+// node was replaced knows none of the present ones.
 func (h *Harness) Reopen(ctx context.Context) (err error) {
 	if err := h.Peer.Close(); err != nil {
 		return err

@@ -159,7 +159,8 @@ type System struct {
 
 // The names of some systems. Default is the one of a scenario that names none. Pooled is errand
 // through a pooler, so it does not listen. Remote is errand behind gateways: with a DSN of the
-// database it is the same as Default. Redis waits for a replica in each Enqueue, RedisAsync does not.
+// database it is the same as Default. Redis waits for a replica in each Enqueue, RedisAsync does
+// not.
 const (
 	Default    = "errand"
 	Pooled     = "errand via PgBouncer"
