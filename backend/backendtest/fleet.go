@@ -227,16 +227,6 @@ func testVanished(t *testing.T, h Harness) {
 	h.Rewind(t, queue.ForgottenAfter-queue.VanishedAfter)
 	report(t, h, reportOf("silent"))
 	h.Rewind(t, queue.VanishedAfter-queue.ReportInterval)
-	prune := func() {
-		t.Helper()
-		pruner, _ := queue.As[queue.Pruner](h.Queue)
-		for more := true; more; {
-			var err error
-			if _, more, err = pruner.Prune(t.Context()); err != nil {
-				t.Fatalf("Prune: %v", err)
-			}
-		}
-	}
 	for _, silentVanished := range []bool{false, true} {
 		all := workers(t, h, "with one that is silent", "old", "silent")
 		if !all[0].Vanished || all[1].Vanished != silentVanished {
@@ -244,7 +234,7 @@ func testVanished(t *testing.T, h Harness) {
 		}
 		h.Rewind(t, queue.ReportInterval)
 		if silentVanished {
-			prune()
+			prune(t, h)
 		}
 		h.Rewind(t, time.Second)
 	}

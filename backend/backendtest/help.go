@@ -264,3 +264,15 @@ func claimSoon(t *testing.T, h Harness, req queue.ClaimRequest, n int) (jobs []*
 	})
 	return jobs
 }
+
+// prune calls Prune until it has looked at all that there is.
+func prune(t *testing.T, h Harness) {
+	t.Helper()
+	pruner, _ := queue.As[queue.Pruner](h.Queue)
+	for more := true; more; {
+		var err error
+		if _, more, err = pruner.Prune(t.Context()); err != nil {
+			t.Fatalf("Prune: %v", err)
+		}
+	}
+}

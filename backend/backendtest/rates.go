@@ -311,15 +311,6 @@ func testRatesPruned(t *testing.T, h Harness) {
 	wantGroups(t, h, "claim after Prune", request(10), map[string]int{"fast": 2})
 }
 
-// prune prunes.
-func prune(t *testing.T, h Harness) {
-	t.Helper()
-	pruner, _ := queue.As[queue.Pruner](h.Queue)
-	if _, _, err := pruner.Prune(t.Context()); err != nil {
-		t.Fatalf("Prune: %v", err)
-	}
-}
-
 // testThrottledPruned: the first token after a throttle comes alone, also if the backend prunes
 // before anybody takes it. Group own has a rate of its own, and queue all has one for all its jobs.
 func testThrottledPruned(t *testing.T, h Harness) {

@@ -211,10 +211,7 @@ func testStatsPruned(t *testing.T, h Harness) {
 	reportStats(t, h, "w", statsOf("q", "k", 0, 10))
 	h.Rewind(t, 2*time.Minute)
 	wantStats(t, h, queue.StatsFilter{Times: true}, statsOf("", "", 0, 11))
-	pruner, _ := queue.As[queue.Pruner](h.Queue)
-	if _, _, err := pruner.Prune(t.Context()); err != nil {
-		t.Fatalf("Prune: %v", err)
-	}
+	prune(t, h)
 	wantStats(t, h, queue.StatsFilter{Times: true}, statsOf("", "", 0, 10))
 }
 

@@ -53,8 +53,8 @@ func (b *Backend) untilTick(ctx context.Context, later bool) (time.Duration, err
 	return next, nil
 }
 
-// fireDue fires a batch. It returns how many schedules it has fired, whether more may be due, and the
-// errors of those that it could not fire.
+// fireDue fires a batch. It returns how many schedules it has fired, whether more may be due, and
+// the errors of those that it could not fire.
 func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err error) {
 	batch := b.ticks.Batch(b.opts.MaxPayload)
 	m, err := b.call(ctx, "due_schedules", common, append([]string{strconv.Itoa(batch.Schedules), strconv.Itoa(batch.Bytes)}, b.ticks.Left()...)...)
@@ -148,8 +148,8 @@ func (b *Backend) beginFirings(ctx context.Context, at time.Time, ready []sqlkit
 	return begun, nil
 }
 
-// enqueueFirings enqueues the jobs of firings, each firing's in one call a partition. It returns the
-// errors of those that have failed.
+// enqueueFirings enqueues the jobs of firings, each firing's in one call a partition. It returns
+// the errors of those that have failed.
 func (b *Backend) enqueueFirings(ctx context.Context, firings []*firing) (errs error) {
 	var of []*firing
 	var batches []batch

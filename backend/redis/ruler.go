@@ -19,9 +19,9 @@ type ruleChange struct {
 }
 
 // SetRules implements [queue.Ruler]. The rules of one queue are set as a whole or not at all. Those
-// of a call for several queues are not: after an error some may be set. With a Spread above 1, a rule
-// can pause and have an OnDead, and all else is an [*queue.InvalidError]: each partition would count
-// by itself. db must be nil.
+// of a call for several queues are not: after an error some may be set. With a Spread above 1, a
+// rule can pause and have an OnDead, and all else is an [*queue.InvalidError]: each partition would
+// count by itself. db must be nil.
 func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
 	var changes []ruleChange
 	for i, r := range rules {

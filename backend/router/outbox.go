@@ -65,9 +65,9 @@ func (t *target) outboxJob(job *queue.Job) (*queue.Job, error) {
 	return out, out.Check(len(job.Payload))
 }
 
-// orderOf returns the group of the outbox in which the job is forwarded in order, or "" if its order
-// follows from its due time. Of jobs that replace each other the last one must arrive last. Lines of
-// different queues do not wait for each other: their backends may differ.
+// orderOf returns the group of the outbox in which the job is forwarded in order, or "" if its
+// order follows from its due time. Of jobs that replace each other the last one must arrive last.
+// Lines of different queues do not wait for each other: their backends may differ.
 func orderOf(job *queue.Job) string {
 	line := ""
 	switch {
@@ -82,9 +82,9 @@ func orderOf(job *queue.Job) string {
 	return "line " + hex.EncodeToString(sum[:16])
 }
 
-// transferOf returns the job that a job of the outbox stands for, and the number of its backend: the
-// one that had the queue for the program that enqueued it. Programs with other routes send it there
-// as well, or it would be received twice after a crash, or wait where nobody looks for it.
+// transferOf returns the job that a job of the outbox stands for, and the number of its backend:
+// the one that had the queue for the program that enqueued it. Programs with other routes send it
+// there as well, or it would be received twice after a crash, or wait where nobody looks for it.
 func transferOf(out *queue.Job) (t queue.Transfer, backend int64, err error) {
 	var a address
 	text, ok := out.Headers[outboxHeader]

@@ -20,11 +20,13 @@ type Bucket struct {
 // which it was spent from, and at the present one. A nil Queue has no rates.
 func (q *Queue) IsFull(name string, b Bucket, at time.Time) bool {
 	now := at.UnixNano()
-	if b.FullAt > now || b.Until > now || q == nil {
-		return b.FullAt <= now && b.Until <= now
+	full := max(b.FullAt, b.Until)
+	if q != nil {
+		if p, ok := q.rateOf(name); ok {
+			full = max(full, p.fullAt(b, now))
+		}
 	}
-	p, ok := q.rateOf(name)
-	return !ok || p.fullAt(b, now) <= now
+	return full <= now
 }
 
 // Throttled returns the bucket without tokens before that time.

@@ -5,7 +5,8 @@
 -- priority, $12 queue, $13 max_attempts. Each may be NULL, and then stays as it is. $14 is the payload. Where it stays,
 -- the program removes that line: a role that may write payloads need not be able to read them.
 -- The transaction draws its number before the clock is read: rationed claims (ration_marks.go) need the two to be
--- close. Index: jobs_pkey, jobs_key_idx.
+-- close.
+-- Index: jobs_pkey, jobs_key_idx.
 WITH found AS MATERIALIZED (
     SELECT id FROM errand.jobs
     WHERE id = ANY ((SELECT $1::text::bigint[])::bigint[])

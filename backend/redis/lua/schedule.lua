@@ -73,8 +73,8 @@ local function setSchedule(c, name, version, tick, text)
 end
 
 -- change_schedules stores schedules, of which each has 6 arguments: name, version and next tick as
--- they were read, version, next tick, row or "" to delete it. It answers with 1 for each that was as
--- it was read, and else 0.
+-- they were read, version, next tick, row or "" to delete it. It answers with 1 for each that was
+-- as it was read, and else 0.
 local function changeSchedules(keys, args)
   local c, answer = open(keys), {}
   for i = 1, #args, 6 do
@@ -103,8 +103,8 @@ local function untilTick(keys, args)
 end
 
 -- due_schedules answers with the time, with schedules whose tick has come, and with firings to be
--- taken over: name, number, time, how many jobs, tick, row. Arguments: how many schedules and how many
--- bytes of rows at most, and the names of schedules to leave alone.
+-- taken over: name, number, time, how many jobs, tick, row. Arguments: how many schedules and how
+-- many bytes of rows at most, and the names of schedules to leave alone.
 local function dueSchedules(keys, args)
   local c, isLeft, rows, stale = open(keys), {}, {}, {}
   local most, room = tonumber(args[1]), tonumber(args[2])

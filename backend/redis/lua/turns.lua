@@ -129,7 +129,8 @@ local function nextGroup(lists)
   return { name = first, kinds = kinds }
 end
 
--- takeFromLanes claims up to n jobs of a group, and returns how many. It forgets lanes that are empty.
+-- takeFromLanes claims up to n jobs of a group, and returns how many. It forgets lanes that are
+-- empty.
 local function takeFromLanes(c, q, group, n)
   local all = {}
   for _, kind in ipairs(group.kinds) do
@@ -176,8 +177,8 @@ local function firstRound(c, q, kinds)
   return open
 end
 
--- anotherRound shares the room that is left between those groups, and returns the ones that may have
--- more jobs.
+-- anotherRound shares the room that is left between those groups, and returns the ones that may
+-- have more jobs.
 local function anotherRound(c, q, groups)
   local room, shares, open = q.limit - #q.jobs, 0, {}
   for _, group in ipairs(groups) do shares = shares + shareOf(c, q.queue, group.name) end

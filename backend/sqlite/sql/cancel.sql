@@ -2,7 +2,8 @@
 -- each NULL for any, and one of the statuses in the JSON array ?6, of which pending, held and running count. ?7 is now.
 -- Of a running job it only notes that it is to be cancelled. Returns the id of each, and its holder if it runs, else
 -- NULL. With the statistics of a short table SQLite reads the rows from the first id to the last, and else looks up
--- each. Index: the ids are the table's own order.
+-- each.
+-- Index: the ids are the table's own order.
 UPDATE errand_jobs NOT INDEXED
 SET
     cancel_at = ?7,
