@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +123,66 @@ func TestForwardBesideHanging(t *testing.T) {
 			t.Errorf("jobs of the backend that works: %d have arrived in a minute, want 2", n)
 		}
 	})
+}
+
+// deaf is a backend that hangs when it receives jobs, if it is told to, and works otherwise.
+type deaf struct {
+	*memory.Queue
+	hangs atomic.Bool
+}
+
+func (d *deaf) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+	if d.hangs.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return d.Queue.Receive(ctx, transfers...)
+}
+
+// TestForwardAfterHanging: once a call to a backend has hung, jobs for others arrive within two
+// seconds, although a thousand jobs for it are tried again; and when it works, all of them arrive.
+func TestForwardAfterHanging(t *testing.T) {
+	everything, receiving := newFaulty(), &deaf{Queue: memory.New(memory.Options{Retention: forever})}
+	for _, c := range []struct {
+		name  string
+		queue queue.Queue
+		hangs *atomic.Bool
+	}{{"everything", everything, &everything.hangs}, {"receiving", receiving, &receiving.hangs}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testForwardAfterHanging(t, c.queue, c.hangs) })
+		})
+	}
+}
+
+func testForwardAfterHanging(t *testing.T, target queue.Queue, hangs *atomic.Bool) {
+	const jobs = 1000
+	home, works := memory.New(memory.Options{}), memory.New(memory.Options{})
+	q := route(t, router.Routes{"*": home, "clicks": target, "mails": works},
+		router.Options{Logger: quiet, Order: []queue.Queue{home, target, works}})
+	hangs.Store(true)
+	for i := range jobs {
+		commit(t, home, q, job("clicks", i))
+	}
+	var running sync.WaitGroup
+	running.Go(func() { forwardFor(t, q, 4*time.Minute) })
+	time.Sleep(11 * time.Second)
+	for i := range 100 {
+		start := time.Now()
+		commit(t, home, q, job("mails", i))
+		for len(pending(t, works, "mails")) <= i && time.Since(start) < 15*time.Second {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if waited := time.Since(start); waited > 2*time.Second {
+			t.Fatalf("job %d of the backend that works has waited for %v, want at most 2s", i, waited)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	hangs.Store(false)
+	time.Sleep(time.Minute)
+	if n := len(pending(t, target, "clicks")); n != jobs {
+		t.Errorf("a minute after the backend works again %d jobs have arrived, want %d", n, jobs)
+	}
+	running.Wait()
 }
 
 // storedAddresses are headers of jobs in the outbox as programs of other versions have written

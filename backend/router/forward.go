@@ -23,7 +23,9 @@ import (
 //   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent
 //     again for about a year, after at most longestResend; one that the backend refuses is dead in
 //     the outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
-//   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder.
+//     One that hangs costs the jobs of the others sendTimeout once; then it takes one slot.
+//   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder,
+//     TestForwardAfterHanging.
 
 const (
 	// forwards is how many jobs of the outbox a worker sends at once.
@@ -102,14 +104,19 @@ type letter struct {
 // sender sends letters to one backend, one batch after the other: those that have come meanwhile.
 type sender struct {
 	*target
-	turn    chan struct{} // full while a caller sends
-	mu      sync.Mutex
-	waiting []*letter
+	turn chan struct{} // full while a caller sends
+
+	mu        sync.Mutex
+	hasFailed bool      // in the last call; claims may work nevertheless, so health does not tell this
+	waiting   []*letter // none while hasFailed
 }
 
-// send sends a letter, with others that have come meanwhile, and returns the answer to it.
+// send sends a letter, with others that have come meanwhile, and returns the answer to it. Once a
+// call has failed, it tries with this letter alone, unless another caller is trying.
 func (s *sender) send(ctx context.Context, l *letter) error {
-	s.add(l)
+	if !s.add(l) {
+		return s.try(ctx, l)
+	}
 	for {
 		select {
 		case err := <-l.answered: // by this call or by another one
@@ -128,10 +135,28 @@ func (s *sender) sendNext(ctx context.Context) {
 	}
 }
 
-func (s *sender) add(l *letter) {
+// try sends a letter alone, and does not wait for a turn: the backend may hang again, and whoever
+// waited for it would keep a slot from jobs for other backends.
+func (s *sender) try(ctx context.Context, l *letter) error {
+	select {
+	case s.turn <- struct{}{}:
+	default:
+		return errNotSent
+	}
+	defer func() { <-s.turn }()
+	s.deliver(ctx, []*letter{l})
+	return <-l.answered
+}
+
+// add lets a letter wait for the next batch, unless the last call has failed.
+func (s *sender) add(l *letter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.hasFailed {
+		return false
+	}
 	s.waiting = append(s.waiting, l)
+	return true
 }
 
 // take returns the first letters that wait, in the order of the outbox: at most sendBytes, or one.
@@ -168,9 +193,10 @@ func (s *sender) deliver(ctx context.Context, batch []*letter) {
 	if !isA[*queue.InvalidError](err) || len(batch) == 1 {
 		return
 	}
-	for len(batch) > 0 {
+	err = errNotSent
+	for len(batch) > 0 && !s.isFailing() {
 		one := batch[:1]
-		batch, err = batch[1:], errNotSent
+		batch = batch[1:]
 		s.deliver(ctx, one)
 	}
 }
@@ -188,8 +214,32 @@ func (s *sender) receive(ctx context.Context, batch []*letter) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	_, err := receiver.Receive(ctx, transfers...)
-	s.health.note(ctx, err)
+	s.note(ctx, err)
 	return err
+}
+
+// note notes what a call has come to. After a failure it answers the letters that wait: their calls
+// could hang as long.
+func (s *sender) note(ctx context.Context, err error) {
+	s.health.note(ctx, err)
+	if err != nil && !isFailure(ctx, err) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasFailed = err != nil
+	if s.hasFailed {
+		for _, l := range s.waiting {
+			l.answered <- errNotSent
+		}
+		s.waiting = nil
+	}
+}
+
+func (s *sender) isFailing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hasFailed
 }
 
 // arrivals are the jobs of the outbox that have arrived. They are deleted there, because the home
