@@ -135,8 +135,8 @@ func (s *sender) sendNext(ctx context.Context) {
 	}
 }
 
-// try sends a letter alone, and does not wait for a turn: the backend may hang again, and whoever
-// waited for it would keep a slot from jobs for other backends.
+// try sends a letter alone, and does not wait for a turn: the backend may hang again, and a
+// caller that waited for it would keep a slot from jobs for other backends.
 func (s *sender) try(ctx context.Context, l *letter) error {
 	select {
 	case s.turn <- struct{}{}:
