@@ -23,7 +23,7 @@ import (
 //   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent
 //     again for about a year, after at most longestResend; one that the backend refuses is dead in
 //     the outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
-//     One that hangs costs the jobs of the others sendTimeout once; then it takes one slot.
+//     One that hangs costs the jobs of the others sendTimeout once; then it has few slots.
 //   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder,
 //     TestForwardAfterHanging.
 
@@ -69,7 +69,7 @@ type forwarder struct {
 func newForwarder(q *Queue) *forwarder {
 	f := &forwarder{router: q}
 	for _, t := range q.targets {
-		f.senders = append(f.senders, &sender{target: t, turn: make(chan struct{}, 1)})
+		f.senders = append(f.senders, &sender{target: t, turn: make(chan struct{}, 1), room: forwards})
 	}
 	return f
 }
@@ -102,21 +102,24 @@ type letter struct {
 }
 
 // sender sends letters to one backend, one batch after the other: those that have come meanwhile.
+// Each keeps a slot of the worker, so after a failure it takes one letter at a time, and with each
+// call that works one more: the backend may hang again, or only a part of it.
 type sender struct {
 	*target
 	turn chan struct{} // full while a caller sends
 
-	mu        sync.Mutex
-	hasFailed bool      // in the last call; claims may work nevertheless, so health does not tell this
-	waiting   []*letter // none while hasFailed
+	mu      sync.Mutex
+	room    int // how many letters it takes; from forwards on, any number
+	held    int // letters that wait or are on their way
+	waiting []*letter
 }
 
-// send sends a letter, with others that have come meanwhile, and returns the answer to it. Once a
-// call has failed, it tries with this letter alone, unless another caller is trying.
+// send sends a letter, with others that have come meanwhile, and returns the answer to it.
 func (s *sender) send(ctx context.Context, l *letter) error {
 	if !s.add(l) {
-		return s.try(ctx, l)
+		return errNotSent
 	}
+	defer s.release()
 	for {
 		select {
 		case err := <-l.answered: // by this call or by another one
@@ -131,32 +134,26 @@ func (s *sender) send(ctx context.Context, l *letter) error {
 func (s *sender) sendNext(ctx context.Context) {
 	defer func() { <-s.turn }()
 	if batch := s.take(); len(batch) > 0 {
-		s.deliver(ctx, batch)
+		_ = s.deliver(ctx, batch) // each letter has its answer
 	}
 }
 
-// try sends a letter alone, and does not wait for a turn: the backend may hang again, and a
-// caller that waited for it would keep a slot from jobs for other backends.
-func (s *sender) try(ctx context.Context, l *letter) error {
-	select {
-	case s.turn <- struct{}{}:
-	default:
-		return errNotSent
-	}
-	defer func() { <-s.turn }()
-	s.deliver(ctx, []*letter{l})
-	return <-l.answered
-}
-
-// add lets a letter wait for the next batch, unless the last call has failed.
+// add lets a letter wait for the next batch, if there is room.
 func (s *sender) add(l *letter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hasFailed {
+	if s.held >= s.room && s.room < forwards {
 		return false
 	}
+	s.held++
 	s.waiting = append(s.waiting, l)
 	return true
+}
+
+func (s *sender) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held--
 }
 
 // take returns the first letters that wait, in the order of the outbox: at most sendBytes, or one.
@@ -178,27 +175,30 @@ var errNotSent = errors.New("router: not sent, because the backend has just fail
 
 // deliver sends a batch, and answers each letter, also if the backend panics. If the backend
 // refuses the batch, it sends each letter alone, so that one that is refused does not stop the
-// others.
-func (s *sender) deliver(ctx context.Context, batch []*letter) {
-	err := errNotSent
+// others, until the backend fails.
+func (s *sender) deliver(ctx context.Context, batch []*letter) (err error) {
+	err = errNotSent
 	defer func() {
 		for _, l := range batch {
 			l.answered <- err
 		}
 	}()
 	if s.health.isLeftOut() {
-		return
+		return err
 	}
 	err = s.receive(ctx, batch)
 	if !isA[*queue.InvalidError](err) || len(batch) == 1 {
-		return
+		return err
 	}
 	err = errNotSent
-	for len(batch) > 0 && !s.isFailing() {
+	for len(batch) > 0 {
 		one := batch[:1]
 		batch = batch[1:]
-		s.deliver(ctx, one)
+		if failure := s.deliver(ctx, one); failure != nil && !isA[*queue.InvalidError](failure) {
+			return err
+		}
 	}
+	return nil
 }
 
 // receive hands letters to the backend in one call.
@@ -218,8 +218,8 @@ func (s *sender) receive(ctx context.Context, batch []*letter) error {
 	return err
 }
 
-// note notes what a call has come to. After a failure it answers the letters that wait: their calls
-// could hang as long.
+// note notes what a call has come to. After a failure it answers the letters that wait, which leave
+// their slots.
 func (s *sender) note(ctx context.Context, err error) {
 	s.health.note(ctx, err)
 	if err != nil && !isFailure(ctx, err) {
@@ -227,19 +227,15 @@ func (s *sender) note(ctx context.Context, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hasFailed = err != nil
-	if s.hasFailed {
-		for _, l := range s.waiting {
-			l.answered <- errNotSent
-		}
-		s.waiting = nil
+	if err == nil {
+		s.room = min(s.room+1, forwards)
+		return
 	}
-}
-
-func (s *sender) isFailing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hasFailed
+	s.room = 1
+	for _, l := range s.waiting {
+		l.answered <- errNotSent
+	}
+	s.waiting = nil
 }
 
 // arrivals are the jobs of the outbox that have arrived. They are deleted there, because the home
