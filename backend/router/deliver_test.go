@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,24 +125,27 @@ func TestForwardBesideHanging(t *testing.T) {
 	})
 }
 
-// deaf is a backend that works, but hangs when it receives certain jobs, while it is told to.
+// deaf is a backend that takes a millisecond to receive jobs. If it is told to, it hangs or panics
+// then.
 type deaf struct {
 	*memory.Queue
-	hangs atomic.Bool
-	to    func(*queue.Job) bool
+	hangs, panics atomic.Bool
+}
+
+func newDeaf() *deaf {
+	return &deaf{Queue: memory.New(memory.Options{Retention: forever})}
 }
 
 func (d *deaf) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
-	if d.hangs.Load() && slices.ContainsFunc(transfers, func(t queue.Transfer) bool { return d.to(t.Job) }) {
+	if d.hangs.Load() {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
+	if d.panics.Load() {
+		panic("boom")
+	}
+	time.Sleep(time.Millisecond)
 	return d.Queue.Receive(ctx, transfers...)
-}
-
-func deafTo(to func(*queue.Job) bool) (queue.Queue, *atomic.Bool) {
-	d := &deaf{Queue: memory.New(memory.Options{Retention: forever}), to: to}
-	return d, &d.hangs
 }
 
 // TestForwardAfterHanging: once a call to a backend has hung, jobs for others arrive within two
@@ -151,12 +153,7 @@ func deafTo(to func(*queue.Job) bool) (queue.Queue, *atomic.Bool) {
 func TestForwardAfterHanging(t *testing.T) {
 	for name, newTarget := range map[string]func() (queue.Queue, *atomic.Bool){
 		"everything": func() (queue.Queue, *atomic.Bool) { f := newFaulty(); return f, &f.hangs },
-		"receiving": func() (queue.Queue, *atomic.Bool) {
-			return deafTo(func(*queue.Job) bool { return true })
-		},
-		"one partition": func() (queue.Queue, *atomic.Bool) {
-			return deafTo(func(j *queue.Job) bool { return strings.HasSuffix(string(j.Payload), "7") })
-		},
+		"receiving":  func() (queue.Queue, *atomic.Bool) { d := newDeaf(); return d, &d.hangs },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testForwardAfterHanging(t, newTarget) })
@@ -194,6 +191,42 @@ func testForwardAfterHanging(t *testing.T, newTarget func() (queue.Queue, *atomi
 		t.Errorf("a minute after the backend works again %d jobs have arrived, want %d", n, jobs+later)
 	}
 	running.Wait()
+}
+
+// TestForwardRecovers: when a backend works again, the jobs that were tried meanwhile arrive within
+// a minute, although no further job comes that could show sooner that it works.
+func TestForwardRecovers(t *testing.T) {
+	for name, fault := range map[string]func(*deaf) *atomic.Bool{
+		"hangs":  func(d *deaf) *atomic.Bool { return &d.hangs },
+		"panics": func(d *deaf) *atomic.Bool { return &d.panics },
+	} {
+		for _, jobs := range []int{1, 20, 300} {
+			t.Run(fmt.Sprintf("%s/%d", name, jobs), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					target := newDeaf()
+					testForwardRecovers(t, target, fault(target), jobs)
+				})
+			})
+		}
+	}
+}
+
+func testForwardRecovers(t *testing.T, target queue.Queue, fault *atomic.Bool, jobs int) {
+	home := memory.New(memory.Options{})
+	q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: quiet})
+	fault.Store(true)
+	for i := range jobs {
+		commit(t, home, q, job("clicks", i))
+	}
+	var running sync.WaitGroup
+	running.Go(func() { forwardFor(t, q, 2*time.Minute) })
+	defer running.Wait()
+	time.Sleep(35 * time.Second)
+	fault.Store(false)
+	time.Sleep(time.Minute)
+	if n := len(pending(t, target, "clicks")); n != jobs {
+		t.Errorf("a minute after the backend works again %d jobs have arrived, want %d", n, jobs)
+	}
 }
 
 // storedAddresses are headers of jobs in the outbox as programs of other versions have written

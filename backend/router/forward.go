@@ -23,9 +23,10 @@ import (
 //   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent
 //     again for about a year, after at most longestResend; one that the backend refuses is dead in
 //     the outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
-//     One that hangs costs the jobs of the others sendTimeout once; then it has few slots.
+//     One that hangs costs the jobs of the others sendTimeout once; then it takes one slot. One of
+//     which only a part hangs costs them that again after each call that works.
 //   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder,
-//     TestForwardAfterHanging.
+//     TestForwardAfterHanging, TestForwardRecovers.
 
 const (
 	// forwards is how many jobs of the outbox a worker sends at once.
@@ -69,7 +70,7 @@ type forwarder struct {
 func newForwarder(q *Queue) *forwarder {
 	f := &forwarder{router: q}
 	for _, t := range q.targets {
-		f.senders = append(f.senders, &sender{target: t, turn: make(chan struct{}, 1), room: forwards})
+		f.senders = append(f.senders, &sender{target: t, turn: make(chan struct{}, 1)})
 	}
 	return f
 }
@@ -102,24 +103,21 @@ type letter struct {
 }
 
 // sender sends letters to one backend, one batch after the other: those that have come meanwhile.
-// Each keeps a slot of the worker, so after a failure it takes one letter at a time, and with each
-// call that works one more: the backend may hang again, or only a part of it.
 type sender struct {
 	*target
 	turn chan struct{} // full while a caller sends
 
-	mu      sync.Mutex
-	room    int // how many letters it takes; from forwards on, any number
-	held    int // letters that wait or are on their way
-	waiting []*letter
+	mu        sync.Mutex
+	hasFailed bool      // in the last call; claims may work nevertheless, so health does not tell this
+	waiting   []*letter // none while hasFailed
 }
 
-// send sends a letter, with others that have come meanwhile, and returns the answer to it.
+// send sends a letter, with others that have come meanwhile, and returns the answer to it. Once a
+// call has failed, it tries with this letter alone, unless another caller is trying.
 func (s *sender) send(ctx context.Context, l *letter) error {
 	if !s.add(l) {
-		return errNotSent
+		return s.try(ctx, l)
 	}
-	defer s.release()
 	for {
 		select {
 		case err := <-l.answered: // by this call or by another one
@@ -138,22 +136,27 @@ func (s *sender) sendNext(ctx context.Context) {
 	}
 }
 
-// add lets a letter wait for the next batch, if there is room.
+// try sends a letter alone, and does not wait for a turn: the backend may hang again, and a
+// caller that waited for it would keep a slot from jobs for other backends.
+func (s *sender) try(ctx context.Context, l *letter) error {
+	select {
+	case s.turn <- struct{}{}:
+	default:
+		return errNotSent
+	}
+	defer func() { <-s.turn }()
+	return s.deliver(ctx, []*letter{l})
+}
+
+// add lets a letter wait for the next batch, unless the last call has failed.
 func (s *sender) add(l *letter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held >= s.room && s.room < forwards {
+	if s.hasFailed {
 		return false
 	}
-	s.held++
 	s.waiting = append(s.waiting, l)
 	return true
-}
-
-func (s *sender) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held--
 }
 
 // take returns the first letters that wait, in the order of the outbox: at most sendBytes, or one.
@@ -173,9 +176,8 @@ func (s *sender) take() (batch []*letter) {
 // errNotSent is the answer to letters that the backend was not asked to receive.
 var errNotSent = errors.New("router: not sent, because the backend has just failed")
 
-// deliver sends a batch, and answers each letter, also if the backend panics. If the backend
-// refuses the batch, it sends each letter alone, so that one that is refused does not stop the
-// others, until the backend fails.
+// deliver sends a batch, and answers each letter. If the backend refuses the batch, it sends each
+// letter alone, so that one that is refused does not stop the others, until the backend fails.
 func (s *sender) deliver(ctx context.Context, batch []*letter) (err error) {
 	err = errNotSent
 	defer func() {
@@ -213,13 +215,24 @@ func (s *sender) receive(ctx context.Context, batch []*letter) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	_, err := receiver.Receive(ctx, transfers...)
+	err := call(ctx, receiver, transfers)
 	s.note(ctx, err)
 	return err
 }
 
-// note notes what a call has come to. After a failure it answers the letters that wait, which leave
-// their slots.
+// call makes an error of a panic, which would give the job the worker's Backoff.
+func call(ctx context.Context, receiver queue.Receiver, transfers []queue.Transfer) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = queue.RecoveredPanic(v)
+		}
+	}()
+	_, err = receiver.Receive(ctx, transfers...)
+	return err
+}
+
+// note notes what a call has come to. After a failure it answers the letters that wait: their calls
+// could hang as long.
 func (s *sender) note(ctx context.Context, err error) {
 	s.health.note(ctx, err)
 	if err != nil && !isFailure(ctx, err) {
@@ -227,15 +240,13 @@ func (s *sender) note(ctx context.Context, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		s.room = min(s.room+1, forwards)
-		return
+	s.hasFailed = err != nil
+	if s.hasFailed {
+		for _, l := range s.waiting {
+			l.answered <- errNotSent
+		}
+		s.waiting = nil
 	}
-	s.room = 1
-	for _, l := range s.waiting {
-		l.answered <- errNotSent
-	}
-	s.waiting = nil
 }
 
 // arrivals are the jobs of the outbox that have arrived. They are deleted there, because the home
