@@ -19,7 +19,6 @@ type firing struct {
 	name   string
 	number int64 // higher than that of each earlier firing
 	jobs   []*queue.Job
-	isOver bool  // a later firing has been done
 	err    error // why some jobs are not known to be enqueued
 }
 
@@ -165,7 +164,7 @@ func (b *Backend) enqueueFirings(ctx context.Context, firings []*firing) (errs e
 	}
 	if len(of) > 0 {
 		for i, r := range b.callAll(ctx, "fire", partitions, args) {
-			of[i].note(b, batches[i], r)
+			of[i].err = errors.Join(of[i].err, b.noteWritten(batches[i], r))
 		}
 	}
 	for _, f := range firings {
@@ -178,29 +177,16 @@ func (b *Backend) enqueueFirings(ctx context.Context, firings []*firing) (errs e
 
 // fireArgs returns the arguments of lua/schedule.lua's fire for jobs of one partition.
 func fireArgs(f *firing, jobs []*queue.Job) ([]string, error) {
-	_, tick, _ := queue.TickOf(f.jobs[len(f.jobs)-1])
-	args := []string{f.name, digits(f.number), digits(tick.UnixMicro())}
+	args := []string{f.name}
 	for _, j := range jobs {
 		a, err := enqueueArgs(j)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, a...)
+		_, tick, _ := queue.TickOf(j)
+		args = append(append(args, digits(tick.UnixMicro())), a...)
 	}
 	return args, nil
-}
-
-// note records what has become of jobs of a firing.
-func (f *firing) note(b *Backend, jobs batch, result rueidis.RedisResult) {
-	answers, err := result.ToArray()
-	switch {
-	case err != nil:
-		f.err = errors.Join(f.err, err)
-	case len(answers) == 0:
-		f.isOver = true
-	default:
-		f.err = errors.Join(f.err, b.noteWritten(jobs, result))
-	}
 }
 
 // endFirings removes the notes of the firings whose jobs are enqueued.
@@ -210,14 +196,11 @@ func (b *Backend) endFirings(ctx context.Context, firings []*firing) error {
 		if f.err != nil || len(f.jobs) == 0 {
 			continue
 		}
-		last, skipped := f.jobs[len(f.jobs)-1].ID, 0
+		last, skipped := max(f.jobs[len(f.jobs)-1].ID, 0), 0 // below 0: an old tick, whose job is forgotten
 		for _, j := range f.jobs {
 			if j.Duplicate {
 				skipped++
 			}
-		}
-		if f.isOver {
-			last, skipped = 0, 0
 		}
 		args = append(args, f.name, digits(f.number), digits(last), strconv.Itoa(skipped))
 	}

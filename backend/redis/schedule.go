@@ -92,13 +92,11 @@ func (b *Backend) readSchedules(ctx context.Context, names []string) (at time.Ti
 	return timeOf(now), rows, err
 }
 
-// readSchedule reads a row of lua/schedule.lua.
+// readSchedule reads what lua/schedule.lua's rowOf answers.
 func readSchedule(in *reader) (row sqlkit.ScheduleRow) {
-	name, text := in.text(), in.text()
-	if err := json.Unmarshal([]byte(text), &row); err != nil && in.err == nil {
-		in.err = fmt.Errorf("schedule %q: %w", name, err)
-	}
-	row.NextAt, row.LastJob, row.Skipped = in.int(), in.int(), in.int()
+	name := in.text()
+	row.Broken = json.Unmarshal([]byte(in.text()), &row)
+	row.Name, row.Version, row.NextAt, row.LastJob, row.Skipped = name, in.int(), in.int(), in.int(), in.int()
 	return row
 }
 

@@ -2,8 +2,11 @@ package redis_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
@@ -61,31 +64,170 @@ func TestFiringIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestTickAgain: a failover loses that a tick was fired, and its job has ended. The tick is not
-// fired twice.
-func TestTickAgain(t *testing.T) {
-	b := open(t, redistest.Open(t), redis.Options{})
-	keys := keysOf(redistest.Open(t), b)
-	if err := b.SetSchedules(t.Context(), nil, hourly(1)...); err != nil {
+// ticking is a schedule with MissedAll whose ticks are an hour apart, the next one in 30 minutes.
+type ticking struct {
+	keys
+	next time.Time
+}
+
+func newTicking(t *testing.T, spread int) ticking {
+	t.Helper()
+	b := open(t, redistest.Open(t), redis.Options{Spread: spread})
+	next := time.Now().UTC().Add(30 * time.Minute).Truncate(time.Minute)
+	return ticking{keysOf(redistest.Open(t), b), next}
+}
+
+// set makes the schedule have another expression.
+func (k ticking) set(t *testing.T, spec string) {
+	t.Helper()
+	s := queue.Schedule{Name: "s", Spec: spec, Missed: queue.MissedAll, Overlap: true, Job: &queue.Job{Queue: "q", Kind: "k"}}
+	if err := k.b.SetSchedules(t.Context(), nil, s); err != nil {
 		t.Fatal(err)
 	}
-	keys.rewind(t, time.Hour)
-	before := keys.scores(t, "ticks")["s0"]
-	fire := func(want int) {
-		t.Helper()
-		if n, _, err := b.FireSchedules(t.Context()); n != 1 || err != nil {
-			t.Fatalf("FireSchedules: got %d, error %v; want 1", n, err)
-		}
-		jobs, err := b.Claim(t.Context(), request(10))
-		if err != nil || len(jobs) != want {
-			t.Fatalf("Claim: got %d jobs, error %v; want %d", len(jobs), err, want)
-		}
-		if _, err := b.Settle(t.Context(), nil, outcomesFor(jobs)...); err != nil {
-			t.Fatal(err)
+}
+
+// from makes that tick the next one.
+func (k ticking) from(t *testing.T, tick time.Time) {
+	t.Helper()
+	k.do(t, "ZADD", k.base+"ticks", fmt.Sprint(tick.UnixMicro()), "s")
+	redis.ForgetTick(k.b)
+}
+
+// fire fires what is due, and runs the jobs: it wants so many.
+func (k ticking) fire(t *testing.T, want int) {
+	t.Helper()
+	redis.ForgetTick(k.b)
+	if n, _, err := k.b.FireSchedules(t.Context()); err != nil {
+		t.Fatalf("FireSchedules: got %d, error %v", n, err)
+	}
+	jobs, err := k.b.Claim(t.Context(), request(200))
+	if err != nil || len(jobs) != want {
+		t.Fatalf("Claim: got %d jobs, error %v; want %d", len(jobs), err, want)
+	}
+	if want == 0 {
+		return
+	}
+	if _, err := k.b.Settle(t.Context(), nil, outcomesFor(jobs)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTickAgain: a failover loses that ticks were begun, when their jobs have ended. No tick is fired
+// twice, and none is left out.
+func TestTickAgain(t *testing.T) {
+	for _, spread := range []int{1, 8} {
+		for name, test := range map[string]func(*testing.T, ticking){
+			"one": func(t *testing.T, k ticking) {
+				k.set(t, hourlyAt(k.next))
+				k.from(t, k.next.Add(-time.Hour))
+				k.fire(t, 1)
+				k.from(t, k.next.Add(-time.Hour))
+				k.fire(t, 0)
+			},
+			// Three more have come meanwhile, and numbers of firings begin below those that are lost.
+			"the first of several": func(t *testing.T, k ticking) {
+				first := k.next.Add(-4 * time.Hour)
+				k.set(t, fmt.Sprintf("%d %d * * *", first.Minute(), first.Hour()))
+				k.do(t, "HSET", k.base+"meta", "firing", "5000000000000000")
+				k.from(t, first)
+				k.fire(t, 1)
+				k.do(t, "HDEL", k.base+"meta", "firing")
+				k.set(t, hourlyAt(k.next))
+				k.from(t, first)
+				k.fire(t, 3)
+			},
+			"the last of several": func(t *testing.T, k ticking) {
+				k.set(t, hourlyAt(k.next))
+				k.from(t, k.next.Add(-time.Hour))
+				k.fire(t, 1)
+				k.from(t, k.next.Add(-4*time.Hour))
+				k.fire(t, 3)
+			},
+			"more than are remembered": func(t *testing.T, k ticking) {
+				k.set(t, hourlyAt(k.next))
+				for _, hours := range []time.Duration{50, 100} {
+					k.from(t, k.next.Add(-hours*time.Hour))
+					k.fire(t, 50)
+				}
+				k.from(t, k.next.Add(-100*time.Hour))
+				k.fire(t, 0)
+			},
+			"the firing is still begun": func(t *testing.T, k ticking) {
+				k.set(t, hourlyAt(k.next))
+				first := k.next.Add(-4 * time.Hour)
+				stored := k.do(t, "HGET", k.base+"schedules", "s")
+				row, err := stored.ToString()
+				if err != nil {
+					t.Fatal(err)
+				}
+				k.from(t, first)
+				k.fire(t, 4)
+				k.eval(t, "redis.call('HSET', KEYS[1] .. 'firings', 's', cmsgpack.pack { tonumber(ARGV[1]), ARGV[1], 4, ARGV[2], ARGV[3] })",
+					fmt.Sprint(time.Now().UnixMicro()), fmt.Sprint(first.UnixMicro()), row)
+				k.do(t, "ZADD", k.base+"begun", "1", "s")
+				k.fire(t, 0)
+				if n := len(k.scores(t, "begun")); n != 0 {
+					t.Errorf("firings that are not ended: got %d, want 0", n)
+				}
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, spread %d", name, spread), func(t *testing.T) { test(t, newTicking(t, spread)) })
 		}
 	}
-	fire(1)
-	keys.do(t, "ZADD", keys.base+"ticks", fmt.Sprintf("%.0f", before), "s0")
-	redis.ForgetTick(b)
-	fire(0)
+}
+
+// hourlyAt returns the expression of ticks at the minute of at.
+func hourlyAt(at time.Time) string { return fmt.Sprintf("%d * * * *", at.Minute()) }
+
+// eval runs a script on the keys of partition 0.
+func (k ticking) eval(t *testing.T, script string, args ...string) {
+	t.Helper()
+	if err := k.client.Do(t.Context(), k.client.B().Eval().Script(script).Numkeys(1).Key(k.base).Arg(args...).Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatal(err)
+	}
+}
+
+// TestBrokenSchedules: schedules that cannot be fired are named, and do not keep others from being
+// fired: their rows, or their jobs, cannot be read.
+func TestBrokenSchedules(t *testing.T) {
+	b := open(t, redistest.Open(t), redis.Options{})
+	k := ticking{keys: keysOf(redistest.Open(t), b)}
+	if err := b.SetSchedules(t.Context(), nil, hourly(10)...); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]string{
+		"s1": `no JSON`,
+		"s2": `{"name":"s2","spec":5}`,
+		"s3": `{"name":"s3","spec":"x","job":{"kind":"k"}}`,
+		"s4": `{"name":"s4","spec":"@hourly","zone":"Mars/Phobos","job":{"kind":"k"}}`,
+		"s5": `{"name":"s5","spec":"@hourly","job":{}}`,
+	} {
+		k.do(t, "HSET", k.base+"schedules", name, row)
+	}
+	k.rewind(t, time.Hour)
+	fired := 0
+	var problems []string
+	for range 20 {
+		redis.ForgetTick(b)
+		n, _, err := b.FireSchedules(t.Context())
+		if fired += n; err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	all := strings.Join(problems, "\n")
+	for _, name := range []string{"s1", "s2", "s3", "s4", "s5"} {
+		if !strings.Contains(all, `"`+name+`"`) {
+			t.Errorf("no error names schedule %s: %s", name, all)
+		}
+	}
+	jobs, err := b.Claim(t.Context(), request(20))
+	if err != nil || len(jobs) != 5 || fired != 5 {
+		t.Errorf("five schedules beside five broken ones: fired %d, got %d jobs, error %v", fired, len(jobs), err)
+	}
+	if records, err := b.Schedules(t.Context()); err != nil || len(records) != 10 {
+		t.Errorf("Schedules: got %d, error %v; want 10", len(records), err)
+	}
+	if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5"); n != 5 || err != nil {
+		t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
+	}
 }

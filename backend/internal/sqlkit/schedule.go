@@ -31,6 +31,7 @@ type ScheduleRow struct {
 	Edited    bool            `json:"edited"`
 	Deleted   bool            `json:"deleted"`
 	UpdatedAt int64           `json:"updated_at"`
+	Broken    error           `json:"-"` // why not all of the row can be read; nil if it can
 }
 
 // Targets returns where to scan the columns, in the order of the fields.
@@ -57,8 +58,8 @@ func NewScheduleRow(s *schedules.State) (r ScheduleRow, err error) {
 	}, nil
 }
 
-// State returns the state of a row. The error names the schedule: its job cannot be read. The state
-// then has a job without a kind.
+// State returns the state of a row. The error names the schedule: the row or its job cannot be read.
+// The state then has what can be read, or a job without a kind.
 func (r ScheduleRow) State() (*schedules.State, error) {
 	s := &schedules.State{Digest: r.Digest, Deleted: r.Deleted, ScheduleRecord: queue.ScheduleRecord{
 		Schedule: queue.Schedule{
@@ -68,8 +69,14 @@ func (r ScheduleRow) State() (*schedules.State, error) {
 		Next: fromMicros(r.NextAt), LastTick: fromMicros(r.LastTick), LastJob: r.LastJob, Skipped: r.Skipped, Release: r.Release,
 		Declared: r.Digest != "", Edited: r.Edited, Version: r.Version, UpdatedAt: fromMicros(r.UpdatedAt),
 	}}
-	if err := json.Unmarshal(r.Job, s.Job); err != nil {
+	err := json.Unmarshal(r.Job, s.Job)
+	if err != nil {
 		s.Job = new(queue.Job)
+	}
+	if r.Broken != nil {
+		return s, fmt.Errorf("schedule %q: %w", r.Name, r.Broken)
+	}
+	if err != nil {
 		return s, fmt.Errorf("schedule %q: its job: %w", r.Name, err)
 	}
 	return s, nil

@@ -7,28 +7,29 @@
 --   firings               hash: name -> number, time, how many jobs, tick and row before
 --   begun                 sorted set: names in firings, by when they were begun
 -- The partition of jobs has, of each schedule that has fired there:
---   fired:NAME            the last firing: number, its last tick, answer
+--   fired:NAME            its last ticks, the oldest first: tick, and the answer of enqueue
 --
 -- The jobs of a tick are in other partitions than the schedule. So a firing has three steps: begin
 -- moves the schedule to its next tick and notes the firing, fire enqueues the jobs in each of their
 -- partitions, and finish removes the note. A firing that is not finished within TAKEOVER is done
--- again by any process. fired then keeps its jobs from being enqueued twice.
+-- again by any process. fired then keeps its jobs from being enqueued twice, also if a failover of
+-- partition 0 has lost that they were begun.
 
 local TAKEOVER = 1000000     -- microseconds
 local FIRINGS = 100          -- firings that one call takes over at most
 local FIRED = 7 * 24 * 3600  -- seconds that fired is kept
+local TICKS = 100            -- ticks in fired: as many as one firing has at most
 
 -- tickOf returns the next tick of a schedule, or 0.
 local function tickOf(c, name)
   return tonumber(redis.call('ZSCORE', c.base .. 'ticks', name) or 0)
 end
 
--- rowOf returns a schedule as it is answered.
+-- rowOf returns a schedule as it is answered: name, row, version, next tick, job of the last tick,
+-- ticks that have enqueued nothing.
 local function rowOf(c, name, text)
-  return {
-    name, text, tickOf(c, name), redis.call('HGET', c.base .. 'lasts', name) or '0',
-    redis.call('HGET', c.base .. 'skips', name) or '0',
-  }
+  local function of(hash) return redis.call('HGET', c.base .. hash, name) or '0' end
+  return { name, text, of('versions'), tickOf(c, name), of('lasts'), of('skips') }
 end
 
 -- schedules answers with the time, the cursor of the next page or 0, and schedules. Arguments: the
@@ -151,18 +152,36 @@ local function beginFirings(keys, args)
   return answer
 end
 
--- fire enqueues the jobs of a firing, unless that was done. Arguments: name, number, its last tick,
--- and the jobs as for enqueue. It answers as enqueue does, or with nothing if a later firing of the
--- schedule was done here.
+-- firedOf returns the last ticks of a schedule, the oldest first, and the answers by tick.
+local function firedOf(key)
+  local packed, answers = redis.call('GET', key), {}
+  local last = packed and cmsgpack.unpack(packed) or {}
+  if type(last[1]) == 'number' then -- as written before November 25, 2026: number, last tick, answers
+    last = { { tonumber(last[2]), last[3][#last[3]] } }
+  end
+  for _, fired in ipairs(last) do answers[fired[1]] = fired[2] end
+  return last, answers
+end
+
+-- fire enqueues the jobs of a firing, each unless its tick was fired here. Arguments: name, and of
+-- each job its tick and what enqueue takes. It answers as enqueue does, with 0 for a tick that is
+-- older than all of fired: its job is forgotten.
 local function fire(keys, args)
-  local c, number = open(keys), tonumber(args[2])
-  local key = c.base .. 'fired:' .. args[1]
-  local packed = redis.call('GET', key)
-  local last = packed and cmsgpack.unpack(packed)
-  if last and (last[1] == number or last[2] == args[3]) then return last[3] end
-  if last and last[1] > number then return {} end
-  local answer = enqueueEach(keys, args, 4, FIELDS, enqueueOne)
-  redis.call('SET', key, cmsgpack.pack { number, args[3], answer }, 'EX', FIRED)
+  local key = open(keys).base .. 'fired:' .. args[1]
+  local last, answers = firedOf(key)
+  local oldest = #last >= TICKS and last[1][1] or -math.huge
+  local answer = enqueueEach(keys, args, 2, 1 + FIELDS, function(c, _, i)
+    local tick = tonumber(args[i])
+    if not answers[tick] then
+      if tick < oldest then return { '0', 1 } end
+      answers[tick] = enqueueOne(c, args, i + 1)
+      last[#last + 1] = { tick, answers[tick] }
+    end
+    return answers[tick]
+  end)
+  table.sort(last, function(a, b) return a[1] < b[1] end)
+  while #last > TICKS do table.remove(last, 1) end
+  redis.call('SET', key, cmsgpack.pack(last), 'EX', FIRED)
   return answer
 end
 
