@@ -112,8 +112,8 @@ func (k ticking) fire(t *testing.T, want int) {
 	}
 }
 
-// TestTickAgain: a failover loses that ticks were begun, when their jobs have ended. No tick is fired
-// twice, and none is left out.
+// TestTickAgain: a failover loses that ticks were begun, when their jobs have ended. No tick is
+// fired twice, and none is left out.
 func TestTickAgain(t *testing.T) {
 	for _, spread := range []int{1, 8} {
 		for name, test := range map[string]func(*testing.T, ticking){

@@ -58,8 +58,8 @@ func NewScheduleRow(s *schedules.State) (r ScheduleRow, err error) {
 	}, nil
 }
 
-// State returns the state of a row. The error names the schedule: the row or its job cannot be read.
-// The state then has what can be read, or a job without a kind.
+// State returns the state of a row. The error names the schedule: the row or its job cannot be
+// read. The state then has what can be read, or a job without a kind.
 func (r ScheduleRow) State() (*schedules.State, error) {
 	s := &schedules.State{Digest: r.Digest, Deleted: r.Deleted, ScheduleRecord: queue.ScheduleRecord{
 		Schedule: queue.Schedule{
