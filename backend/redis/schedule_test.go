@@ -116,73 +116,114 @@ func (k ticking) fire(t *testing.T, want int) {
 // fired twice, and none is left out.
 func TestTickAgain(t *testing.T) {
 	for _, spread := range []int{1, 8} {
-		for name, test := range map[string]func(*testing.T, ticking){
-			"one": func(t *testing.T, k ticking) {
-				k.set(t, hourlyAt(k.next))
-				k.from(t, k.next.Add(-time.Hour))
-				k.fire(t, 1)
-				k.from(t, k.next.Add(-time.Hour))
-				k.fire(t, 0)
-			},
-			// Three more have come meanwhile, and numbers of firings begin below those that are lost.
-			"the first of several": func(t *testing.T, k ticking) {
-				first := k.next.Add(-4 * time.Hour)
-				k.set(t, fmt.Sprintf("%d %d * * *", first.Minute(), first.Hour()))
-				k.do(t, "HSET", k.base+"meta", "firing", "5000000000000000")
-				k.from(t, first)
-				k.fire(t, 1)
-				k.do(t, "HDEL", k.base+"meta", "firing")
-				k.set(t, hourlyAt(k.next))
-				k.from(t, first)
-				k.fire(t, 3)
-			},
-			"the last of several": func(t *testing.T, k ticking) {
-				k.set(t, hourlyAt(k.next))
-				k.from(t, k.next.Add(-time.Hour))
-				k.fire(t, 1)
-				k.from(t, k.next.Add(-4*time.Hour))
-				k.fire(t, 3)
-			},
-			"more than are remembered": func(t *testing.T, k ticking) {
-				k.set(t, hourlyAt(k.next))
-				for _, hours := range []time.Duration{50, 100} {
-					k.from(t, k.next.Add(-hours*time.Hour))
-					k.fire(t, 50)
-				}
-				k.from(t, k.next.Add(-100*time.Hour))
-				k.fire(t, 0)
-			},
-			"the firing is still begun": func(t *testing.T, k ticking) {
-				k.set(t, hourlyAt(k.next))
-				first := k.next.Add(-4 * time.Hour)
-				stored := k.do(t, "HGET", k.base+"schedules", "s")
-				row, err := stored.ToString()
-				if err != nil {
-					t.Fatal(err)
-				}
-				k.from(t, first)
-				k.fire(t, 4)
-				k.eval(t, "redis.call('HSET', KEYS[1] .. 'firings', 's', cmsgpack.pack { tonumber(ARGV[1]), ARGV[1], 4, ARGV[2], ARGV[3] })",
-					fmt.Sprint(time.Now().UnixMicro()), fmt.Sprint(first.UnixMicro()), row)
-				k.do(t, "ZADD", k.base+"begun", "1", "s")
-				k.fire(t, 0)
-				if n := len(k.scores(t, "begun")); n != 0 {
-					t.Errorf("firings that are not ended: got %d, want 0", n)
-				}
-			},
-		} {
+		for name, test := range ticksAgain {
 			t.Run(fmt.Sprintf("%s, spread %d", name, spread), func(t *testing.T) { test(t, newTicking(t, spread)) })
 		}
 	}
 }
 
+var ticksAgain = map[string]func(*testing.T, ticking){
+	"one": func(t *testing.T, k ticking) {
+		k.set(t, hourlyAt(k.next))
+		k.from(t, k.next.Add(-time.Hour))
+		k.fire(t, 1)
+		k.from(t, k.next.Add(-time.Hour))
+		k.fire(t, 0)
+	},
+	// Three more have come meanwhile, and numbers of firings begin below those that are lost.
+	"the first of several": func(t *testing.T, k ticking) {
+		first := k.next.Add(-4 * time.Hour)
+		k.set(t, fmt.Sprintf("%d %d * * *", first.Minute(), first.Hour()))
+		k.do(t, "HSET", k.base+"meta", "firing", "5000000000000000")
+		k.from(t, first)
+		k.fire(t, 1)
+		k.do(t, "HDEL", k.base+"meta", "firing")
+		k.set(t, hourlyAt(k.next))
+		k.from(t, first)
+		k.fire(t, 3)
+	},
+	"the last of several": func(t *testing.T, k ticking) {
+		k.set(t, hourlyAt(k.next))
+		k.from(t, k.next.Add(-time.Hour))
+		k.fire(t, 1)
+		k.from(t, k.next.Add(-4*time.Hour))
+		k.fire(t, 3)
+	},
+	"many": func(t *testing.T, k ticking) {
+		k.set(t, hourlyAt(k.next))
+		for _, hours := range []time.Duration{50, 100} {
+			k.from(t, k.next.Add(-hours*time.Hour))
+			k.fire(t, 50)
+		}
+		k.from(t, k.next.Add(-100*time.Hour))
+		k.fire(t, 0)
+	},
+	"the firing is still begun": func(t *testing.T, k ticking) {
+		k.set(t, hourlyAt(k.next))
+		first := k.next.Add(-4 * time.Hour)
+		k.from(t, first)
+		k.fire(t, 4)
+		k.begin(t, first, 4, time.Now())
+		k.fire(t, 0)
+		k.wantEnded(t)
+	},
+	"the firing is still begun, and older than what is remembered": func(t *testing.T, k ticking) {
+		k.set(t, hourlyAt(k.next))
+		first := k.next.Add(-200 * time.Hour)
+		for _, tag := range redis.TagsOf(k.b, "q") {
+			k.eval(t, tag+"fired:s", fullFired, fmt.Sprint(k.next.UnixMicro()))
+		}
+		k.begin(t, first, 4, first.Add(3*time.Hour))
+		k.fire(t, 0)
+		k.wantEnded(t)
+	},
+	"as an older version stored it": func(t *testing.T, k ticking) {
+		k.set(t, hourlyAt(k.next))
+		last := k.next.Add(-time.Hour)
+		for _, tag := range redis.TagsOf(k.b, "q") {
+			k.eval(t, tag+"fired:s", `redis.call('SET', KEYS[1], cmsgpack.pack { 7, ARGV[1], { { '5', 0 } } })`, fmt.Sprint(last.UnixMicro()))
+		}
+		k.from(t, k.next.Add(-3*time.Hour))
+		k.fire(t, 2)
+		k.from(t, k.next.Add(-3*time.Hour))
+		k.fire(t, 0)
+	},
+}
+
 // hourlyAt returns the expression of ticks at the minute of at.
 func hourlyAt(at time.Time) string { return fmt.Sprintf("%d * * * *", at.Minute()) }
 
-// eval runs a script on the keys of partition 0.
-func (k ticking) eval(t *testing.T, script string, args ...string) {
+// fullFired makes a partition remember the last hundred ticks of a schedule. ARGV[1] is the next
+// one.
+const fullFired = `local fired = {}
+for i = 100, 1, -1 do fired[#fired + 1] = { ARGV[1] - i * 3600000000, { '5', 0 } } end
+redis.call('SET', KEYS[1], cmsgpack.pack(fired))`
+
+// begin notes a firing that was begun, of n ticks up to that time, as lua/schedule.lua does.
+func (k ticking) begin(t *testing.T, first time.Time, n int, at time.Time) {
 	t.Helper()
-	if err := k.client.Do(t.Context(), k.client.B().Eval().Script(script).Numkeys(1).Key(k.base).Arg(args...).Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+	stored := k.do(t, "HGET", k.base+"schedules", "s")
+	row, err := stored.ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.eval(t, k.base+"firings", `redis.call('HSET', KEYS[1], 's', cmsgpack.pack { 7, ARGV[1], ARGV[2], ARGV[3], ARGV[4] })`,
+		fmt.Sprint(at.UnixMicro()), fmt.Sprint(n), fmt.Sprint(first.UnixMicro()), row)
+	k.do(t, "ZADD", k.base+"begun", "1", "s")
+}
+
+func (k ticking) wantEnded(t *testing.T) {
+	t.Helper()
+	if n := len(k.scores(t, "begun")); n != 0 {
+		t.Errorf("firings that are not ended: got %d, want 0", n)
+	}
+}
+
+// eval runs a script on a key.
+func (k ticking) eval(t *testing.T, key, script string, args ...string) {
+	t.Helper()
+	err := k.client.Do(t.Context(), k.client.B().Eval().Script(script).Numkeys(1).Key(key).Arg(args...).Build()).Error()
+	if err != nil && !rueidis.IsRedisNil(err) {
 		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,22 +127,28 @@ func TestForwardBesideHanging(t *testing.T) {
 }
 
 // deaf is a backend that takes a millisecond to receive jobs. If it is told to, it hangs or panics
-// then.
+// then when it receives certain jobs.
 type deaf struct {
 	*memory.Queue
 	hangs, panics atomic.Bool
+	to            func(*queue.Job) bool
 }
 
-func newDeaf() *deaf {
-	return &deaf{Queue: memory.New(memory.Options{Retention: forever})}
+func deafTo(to func(*queue.Job) bool) *deaf {
+	return &deaf{Queue: memory.New(memory.Options{Retention: forever}), to: to}
 }
+
+func all(*queue.Job) bool { return true }
+
+func oneInTen(j *queue.Job) bool { return strings.HasSuffix(string(j.Payload), "7") }
 
 func (d *deaf) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
-	if d.hangs.Load() {
+	isMeant := slices.ContainsFunc(transfers, func(t queue.Transfer) bool { return d.to(t.Job) })
+	if isMeant && d.hangs.Load() {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	if d.panics.Load() {
+	if isMeant && d.panics.Load() {
 		panic("boom")
 	}
 	time.Sleep(time.Millisecond)
@@ -152,8 +159,9 @@ func (d *deaf) Receive(ctx context.Context, transfers ...queue.Transfer) (int, e
 // seconds, although hundreds for it are tried again; and when it works, all of them arrive.
 func TestForwardAfterHanging(t *testing.T) {
 	for name, newTarget := range map[string]func() (queue.Queue, *atomic.Bool){
-		"everything": func() (queue.Queue, *atomic.Bool) { f := newFaulty(); return f, &f.hangs },
-		"receiving":  func() (queue.Queue, *atomic.Bool) { d := newDeaf(); return d, &d.hangs },
+		"everything":    func() (queue.Queue, *atomic.Bool) { f := newFaulty(); return f, &f.hangs },
+		"receiving":     func() (queue.Queue, *atomic.Bool) { d := deafTo(all); return d, &d.hangs },
+		"one partition": func() (queue.Queue, *atomic.Bool) { d := deafTo(oneInTen); return d, &d.hangs },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testForwardAfterHanging(t, newTarget) })
@@ -203,7 +211,7 @@ func TestForwardRecovers(t *testing.T) {
 		for _, jobs := range []int{1, 20, 300} {
 			t.Run(fmt.Sprintf("%s/%d", name, jobs), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					target := newDeaf()
+					target := deafTo(all)
 					testForwardRecovers(t, target, fault(target), jobs)
 				})
 			})

@@ -23,8 +23,8 @@ import (
 //   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent
 //     again for about a year, after at most longestResend; one that the backend refuses is dead in
 //     the outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
-//     One that hangs costs the jobs of the others sendTimeout once; then it takes one slot. One of
-//     which only a part hangs costs them that again after each call that works.
+//     One that hangs, or a part of it, costs the jobs of the others sendTimeout once, and then
+//     longestWait at each try, for as long as it fails once in each wariness.
 //   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder,
 //     TestForwardAfterHanging, TestForwardRecovers.
 
@@ -37,6 +37,10 @@ const (
 	longestResend  = 30 * time.Second
 	// sendTimeout bounds a call whose answer never arrives.
 	sendTimeout = 10 * time.Second
+	// wariness is how long after a failure a sender expects another one, and longestWait how long a
+	// letter then waits for its call.
+	wariness    = time.Minute
+	longestWait = time.Second
 	// sendBytes is how many bytes of payloads and headers a call has, so that it ends in time on a
 	// slow network. A longer job has a call of its own.
 	sendBytes = 1 << 20
@@ -103,20 +107,23 @@ type letter struct {
 }
 
 // sender sends letters to one backend, one batch after the other: those that have come meanwhile.
+// Each letter keeps a slot of the worker from jobs for other backends. So while the sender is wary,
+// because a call has failed lately, it sends each letter alone, and letters wait briefly.
 type sender struct {
 	*target
 	turn chan struct{} // full while a caller sends
 
-	mu        sync.Mutex
-	hasFailed bool      // in the last call; claims may work nevertheless, so health does not tell this
-	waiting   []*letter // none while hasFailed
+	mu      sync.Mutex
+	failed  time.Time // when a call last failed; claims may work nevertheless, so health does not tell this
+	began   time.Time // when the call under way began; zero if there is none
+	waiting []*letter
 }
 
-// send sends a letter, with others that have come meanwhile, and returns the answer to it. Once a
-// call has failed, it tries with this letter alone, unless another caller is trying.
+// send sends a letter, with others that have come meanwhile, and returns the answer to it.
 func (s *sender) send(ctx context.Context, l *letter) error {
-	if !s.add(l) {
-		return s.try(ctx, l)
+	tooLong, ok := s.add(l)
+	if !ok {
+		return errNotSent
 	}
 	for {
 		select {
@@ -124,6 +131,10 @@ func (s *sender) send(ctx context.Context, l *letter) error {
 			return err
 		case s.turn <- struct{}{}:
 			s.sendNext(ctx)
+		case <-tooLong:
+			if s.remove(l) {
+				return errNotSent
+			}
 		}
 	}
 }
@@ -132,30 +143,44 @@ func (s *sender) send(ctx context.Context, l *letter) error {
 func (s *sender) sendNext(ctx context.Context) {
 	defer func() { <-s.turn }()
 	if batch := s.take(); len(batch) > 0 {
+		s.setBegan(time.Now())
+		defer s.setBegan(time.Time{})
 		_ = s.deliver(ctx, batch) // each letter has its answer
 	}
 }
 
-// try sends a letter alone, and does not wait for a turn: the backend may hang again, and a
-// caller that waited for it would keep a slot from jobs for other backends.
-func (s *sender) try(ctx context.Context, l *letter) error {
-	select {
-	case s.turn <- struct{}{}:
-	default:
-		return errNotSent
-	}
-	defer func() { <-s.turn }()
-	return s.deliver(ctx, []*letter{l})
-}
-
-// add lets a letter wait for the next batch, unless the last call has failed.
-func (s *sender) add(l *letter) bool {
+func (s *sender) setBegan(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hasFailed {
-		return false
+	s.began = at
+}
+
+func (s *sender) isWary() bool { return !s.failed.IsZero() && time.Since(s.failed) < wariness }
+
+// add lets a letter wait for the next batch, for ever or until tooLong; or not, if the sender is
+// wary and a call has lasted for that long already.
+func (s *sender) add(l *letter) (tooLong <-chan time.Time, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isWary() {
+		if !s.began.IsZero() && time.Since(s.began) >= longestWait {
+			return nil, false
+		}
+		tooLong = time.After(longestWait)
 	}
 	s.waiting = append(s.waiting, l)
+	return tooLong, true
+}
+
+// remove lets a letter wait no longer. It returns false if the letter is on its way.
+func (s *sender) remove(l *letter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting, l)
+	if i < 0 {
+		return false
+	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
 	return true
 }
 
@@ -165,7 +190,7 @@ func (s *sender) take() (batch []*letter) {
 	defer s.mu.Unlock()
 	slices.SortFunc(s.waiting, func(a, b *letter) int { return cmp.Compare(a.place, b.place) })
 	n, bytes := 0, 0
-	for n < len(s.waiting) && (n == 0 || bytes+sizeOf(s.waiting[n].Job) <= sendBytes) {
+	for n < len(s.waiting) && (n == 0 || !s.isWary() && bytes+sizeOf(s.waiting[n].Job) <= sendBytes) {
 		bytes += sizeOf(s.waiting[n].Job)
 		n++
 	}
@@ -235,18 +260,16 @@ func call(ctx context.Context, receiver queue.Receiver, transfers []queue.Transf
 // could hang as long.
 func (s *sender) note(ctx context.Context, err error) {
 	s.health.note(ctx, err)
-	if err != nil && !isFailure(ctx, err) {
+	if err == nil || !isFailure(ctx, err) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hasFailed = err != nil
-	if s.hasFailed {
-		for _, l := range s.waiting {
-			l.answered <- errNotSent
-		}
-		s.waiting = nil
+	s.failed = time.Now()
+	for _, l := range s.waiting {
+		l.answered <- errNotSent
 	}
+	s.waiting = nil
 }
 
 // arrivals are the jobs of the outbox that have arrived. They are deleted there, because the home
