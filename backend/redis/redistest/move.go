@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -29,24 +30,24 @@ func MasterOf(ctx context.Context, client rueidis.Client, slot int) (addr string
 	return from.Addr, err
 }
 
-// ends returns the master that has a slot, and the next one.
+// ends returns the master that has a slot, by its own word, and the next one. What other nodes say
+// may be out of date.
 func ends(ctx context.Context, nodes map[string]rueidis.Client, slot int) (from, to Node, err error) {
-	var text string
-	for _, c := range nodes {
-		if text, err = do(ctx, c, "CLUSTER", "NODES"); err == nil {
-			break
+	var errs error
+	for addr, c := range nodes {
+		text, err := do(ctx, c, "CLUSTER", "NODES")
+		if err != nil {
+			errs = errors.Join(errs, err)
+			continue
+		}
+		masters := Masters(parseNodes(text))
+		for i, m := range masters {
+			if m.Addr == addr && m.hasSlot(slot) {
+				return m, masters[(i+1)%len(masters)], nil
+			}
 		}
 	}
-	if err != nil {
-		return from, to, err
-	}
-	masters := Masters(parseNodes(text))
-	for i, m := range masters {
-		if m.hasSlot(slot) {
-			return m, masters[(i+1)%len(masters)], nil
-		}
-	}
-	return from, to, fmt.Errorf("no master has it")
+	return from, to, errors.Join(errors.New("no master has it"), errs)
 }
 
 // move moves a slot's keys, some hundred at once.
