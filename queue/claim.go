@@ -204,15 +204,18 @@ func (r *run) roomNow() (n, free int) {
 	return r.freeRoom(), max(r.Concurrency-r.held.unfinished(), 0)
 }
 
-// noteBacklog notes whether the last claim came back full, and whether its jobs have groups.
-func (r *run) noteBacklog(hasBacklog bool, jobs []*Job) {
+// noteBacklog notes whether there is a backlog, and whether the jobs of the last claim have groups.
+// There is a backlog if the claim came back full, and if it brought more jobs than there are slots:
+// then jobs arrive faster than one by one, and a claim for free slots alone would be small and
+// costly.
+func (r *run) noteBacklog(isFull bool, jobs []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hasBacklog = hasBacklog
+	r.hasBacklog = isFull || len(jobs) > r.Concurrency
 	if len(jobs) > 0 {
 		r.hasGroups = jobs[0].Group != ""
 	}
-	if !hasBacklog {
+	if !r.hasBacklog {
 		r.lastTries = 0
 	}
 }

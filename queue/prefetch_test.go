@@ -69,3 +69,39 @@ func TestSlowJobHoldsUpNoOther(t *testing.T) {
 		})
 	}
 }
+
+// arriving is a queue in which that many jobs wait at each of the first forty claims. It records
+// the Limits of those claims.
+type arriving struct {
+	*queuetest.Queue
+	t       *testing.T
+	waiting int
+	limits  []int
+}
+
+func (a *arriving) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	if len(a.limits) < 40 {
+		enqueue(a.t, a.Queue, newTasks(a.waiting-count(a.t, a.Queue, queue.StatusPending))...)
+		a.limits = append(a.limits, req.Limit)
+	}
+	return a.Queue.Claim(ctx, req)
+}
+
+// TestClaimsStayLarge: jobs arrive as fast as they are claimed, and each claim brings more jobs than
+// the ten slots, but fewer than the worker asks for. It goes on to claim ahead.
+func TestClaimsStayLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &arriving{Queue: newQueue(t, 0), t: t, waiting: 300}
+		handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {
+			time.Sleep(time.Millisecond)
+			return nil
+		})
+		w := start(t, queue.Worker{Backend: q, Handler: handler})
+		time.Sleep(10 * time.Second)
+		w.stop()
+		later := q.limits[10:40] // the worker knows by then how long handlers take
+		if low := slices.Min(later); low < 500 {
+			t.Errorf("a claim was for %d jobs, want at least 500 in each: %v", low, later)
+		}
+	})
+}

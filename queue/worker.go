@@ -247,7 +247,7 @@ type run struct {
 	held       heldJobs      // claimed and not yet settled
 	slots      int           // goroutines that run handlers, busy or not
 	pace       pace          // how long handlers take
-	hasBacklog bool          // the last claim came back full: more jobs are due
+	hasBacklog bool          // the last claim came back full, or with more jobs than slots
 	hasGroups  bool          // the jobs of the last claim have groups
 	mostAhead  int           // how many jobs to claim ahead at most
 	lastTries  int           // jobs in their last attempt to start before the next claim ahead
