@@ -82,7 +82,7 @@ func TestRecentFirst(t *testing.T) {
 	insert := func(tx *sql.Tx, kind string, priority, n int, age string) {
 		t.Helper()
 		exec(t, tx, `INSERT INTO errand.jobs (kind, priority, scheduled_at)
-			SELECT $1, $2, now() - $4::text::interval FROM generate_series(1, $3::integer)`, kind, priority, n, age)
+			SELECT $1, $2, statement_timestamp() - $4::text::interval FROM generate_series(1, $3::integer)`, kind, priority, n, age)
 	}
 	for _, foreignPriority := range []int{0, -1} {
 		tx, err := db.Begin()
