@@ -20,19 +20,15 @@ func (r *run) pauseLoop(ctx context.Context, pauser Pauser) {
 		_ = pauser.ListenPauses(ctx, func() { signal(changed) }) // without it, the loop polls
 	}()
 	defer func() { <-deaf }()
-	every := longestSleep
+	every, becomesDeaf := longestSleep, deaf
 	for {
 		timer := time.NewTimer(every)
-		isDeaf := deaf
-		if every != longestSleep {
-			isDeaf = nil // known already
-		}
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-isDeaf:
-			every = max(pausePoll, r.poll())
+		case <-becomesDeaf:
+			every, becomesDeaf = max(pausePoll, r.poll()), nil // known from now on
 		case <-changed:
 		case <-timer.C:
 		}
