@@ -252,6 +252,7 @@ func loadFleet(load loader) fleetStatements {
 func (s statements) hot() []string {
 	return []string{
 		s.enqueueOne, s.enqueueAlike, s.enqueue, s.fence, s.nextPriority, s.due, s.take, s.groups, s.heads, s.extend,
+		s.running, s.nextGroup, s.groupPriority, s.dueGroup,
 		s.settle, s.settleDone, withoutReturning(s.settleDone), s.settleDrop, withoutReturning(s.settleDrop),
 		s.expired, s.sleep, s.lastID, s.bumpID, s.prune, s.writeStats,
 	}
