@@ -46,7 +46,7 @@ platforms: ## build and vet for each system and architecture that errand is used
 	.ci/platforms.sh
 
 # The other modules are tested beside the first one, whose tests often wait. lint runs go vet.
-test: ## run every test
+test: ## run the tests; ERRAND_TESTS=whole adds each other driver and query mode, and gigabytes
 	$(WITHPOSTGRES) $(MAKE) --no-print-directory -j2 test-root test-others
 
 GOTEST = go test -vet=off -timeout 20m ./...
@@ -64,7 +64,7 @@ test-others:
 # finds no bug of ours.
 RACE = -race -gcflags=modernc.org/...=-race=0
 
-race: ## run every test under the race detector
+race: ## run the tests under the race detector; ERRAND_TESTS=whole as for test
 	$(EACH) go test $(RACE) -timeout 30m ./...; done
 
 # Not part of make test, because it needs a Chromium.

@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgres/pqlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -32,6 +33,14 @@ var ways = []way{
 	{"pgx-cache_describe", "pgx", "cache_describe"},
 	{"pgx-describe_exec", "pgx", "describe_exec"},
 	{"pgx-exec", "pgx", "exec"},
+}
+
+// firstWays returns the first n ways, or one without ERRAND_TESTS=whole.
+func firstWays(n int) []way {
+	if !whole.Tests() {
+		n = 1
+	}
+	return ways[:n]
 }
 
 // open connects to dsn in this way, and returns the option to listen in it.

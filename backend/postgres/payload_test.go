@@ -7,15 +7,14 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestPayloadNoJSONBHolds raises MaxPayload beyond what the server can make a jsonb of: it has a
 // gigabyte for 33 million values.
 func TestPayloadNoJSONBHolds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds, and a gigabyte")
-	}
+	whole.Need(t, "takes some seconds, and a gigabyte")
 	q := backend(t, postgrestest.Open(t), postgres.Options{MaxPayload: 1 << 30})
 	payload := "[" + strings.Repeat("1,", 17<<20) + "1]"
 	err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Payload: []byte(payload)}, &queue.Job{Kind: "test"})

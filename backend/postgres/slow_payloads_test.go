@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -72,9 +73,7 @@ func relay(to, from net.Conn, rate int) {
 // TestSlowPayload: a payload that takes longer than a claim is released with a delay, so that the
 // jobs behind it run. It comes alone once a claim has more time.
 func TestSlowPayload(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some ten seconds")
-	}
+	whole.Need(t, "takes some ten seconds")
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	direct, _ := ways[0].open(t, dsn)

@@ -12,17 +12,21 @@ import (
 	"github.com/errandhq/errand/backend/internal/reusedb"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestConformance runs the suite that every backend passes over both drivers. It runs it in brief
-// over pgx in its other query modes, which reach the same statements in another way. With -short it
-// runs it over pgx in its default mode.
+// TestConformance runs the suite that every backend passes over pgx, and in brief over lib/pq. With
+// ERRAND_TESTS=whole it runs all of it over lib/pq, and in brief over pgx in its other query modes,
+// which reach the same statements in another way. With -short it runs it over pgx alone.
 func TestConformance(t *testing.T) {
-	tested := ways
-	if testing.Short() {
+	tested := ways[:2]
+	switch {
+	case testing.Short():
 		tested = ways[:1]
+	case whole.Tests():
+		tested = ways
 	}
 	for _, w := range tested {
 		t.Run(w.name, func(t *testing.T) {
@@ -40,7 +44,7 @@ func TestConformance(t *testing.T) {
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				b := backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep})
 				return backendtest.Harness{
-					Brief: w.mode != "",
+					Brief: w.mode != "" || w != ways[0] && !whole.Tests(),
 					Hold: func(ctx context.Context, id int64) error {
 						_, err := d.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)
 						return err

@@ -7,15 +7,14 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestTooLongForAMessage: Enqueue refuses more than a message to the server can hold, before it
 // sends anything.
 func TestTooLongForAMessage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes two gigabytes of memory")
-	}
+	whole.Need(t, "takes two gigabytes of memory")
 	payload := append(append([]byte{'"'}, bytes.Repeat([]byte("x"), 1<<20-2)...), '"')
 	list := jobs(1 << 10)
 	for _, j := range list {

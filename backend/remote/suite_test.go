@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/remote"
 	"github.com/errandhq/errand/gateway"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -65,15 +66,17 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestSQLite runs the suite over a gateway of a queue in a file.
+// TestSQLite runs the suite over a gateway of a queue in a file, in brief without
+// ERRAND_TESTS=whole.
 func TestSQLite(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, openURL(t, "sqlite:"+filepath.Join(t.TempDir(), "jobs.db")), often)
-		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
+		return backendtest.Harness{Queue: connect(t, url), NoHints: true, Brief: !whole.Tests()}
 	})
 }
 
-// TestPostgres runs the suite over a gateway of a queue in PostgreSQL.
+// TestPostgres runs the suite over a gateway of a queue in PostgreSQL, in brief without
+// ERRAND_TESTS=whole.
 func TestPostgres(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short runs the suite over a file")
@@ -81,7 +84,7 @@ func TestPostgres(t *testing.T) {
 	pool := newPool(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, takeQueue(t, pool), often)
-		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
+		return backendtest.Harness{Queue: connect(t, url), NoHints: true, Brief: !whole.Tests()}
 	})
 }
 

@@ -13,11 +13,13 @@ import (
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestConformanceOfSeveral runs the suite over three handles of one file, as three processes have
-// them: each call goes through the next, and transactions are opened with a fourth.
+// them: each call goes through the next, and transactions are opened with a fourth. Without
+// ERRAND_TESTS=whole it runs it in brief.
 func TestConformanceOfSeveral(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
@@ -33,6 +35,7 @@ func TestConformanceOfSeveral(t *testing.T) {
 				Queue:     &s,
 				Begin:     func(ctx context.Context) (backendtest.Tx, error) { return fourth.BeginTx(ctx, nil) },
 				OneWriter: true,
+				Brief:     !whole.Tests(),
 			}
 		})
 	})

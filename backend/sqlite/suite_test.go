@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -23,13 +24,14 @@ var ways = []struct{ name, without string }{
 // young".
 var forever = queue.Retention{Completed: math.MaxInt64, Dead: math.MaxInt64}
 
-// TestConformance runs the suite that every backend passes, with both drivers. It runs it in brief
-// where transactions begin without the write lock.
+// TestConformance runs the suite that every backend passes over modernc.org/sqlite, and in brief
+// over go-sqlite3. With ERRAND_TESTS=whole it runs all of it over both, and in brief where
+// transactions begin without the write lock.
 func TestConformance(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			if w.name == "deferred" && testing.Short() {
-				t.Skip("-short tests transactions that begin with the write lock")
+			if w.name == "deferred" {
+				whole.Need(t, "the suite runs where transactions begin with the write lock")
 			}
 			onEach(t, func(t *testing.T, driver string) {
 				backendtest.Run(t, func(t *testing.T) backendtest.Harness {
@@ -45,7 +47,7 @@ func TestConformance(t *testing.T) {
 						},
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
-						Brief:     w.name == "deferred",
+						Brief:     w.name == "deferred" || driver != drivers[0] && !whole.Tests(),
 						Rewind: func(t *testing.T, by time.Duration) {
 							execute(t, db, `UPDATE errand_schedules SET next_at = next_at - ?`, by.Microseconds())
 							execute(t, db, `UPDATE errand_workers SET seen_at = seen_at - ?`, by.Microseconds())

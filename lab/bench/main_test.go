@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/lab/bench/internal/child"
+	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/scenario"
 	"github.com/errandhq/errand/lab/internal/process"
 )
@@ -22,16 +24,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSmoke measures everything, very small, against the floor, River and goqite. Each measurement
-// must succeed and have a figure.
+// TestSmoke measures everything, very small, against hand-written SQL, and with ERRAND_TESTS=whole
+// against River and goqite, too. Each measurement must succeed and have a figure.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	families := []string{"errand", "ideal", "floor"}
+	if whole.Tests() {
+		families = append(families, "river", "goqite")
+	}
 	pictures := t.TempDir()
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"-run", strings.Join(scenarioNames(true), ","), "-against", "floor,river,goqite",
+		"-run", strings.Join(scenarioNames(true), ","), "-against", strings.Join(families[2:], ","),
 		"-scale", "0.005", "-rounds", "1", "-soak", "1s", "-json", "-svg", pictures,
 	}, &out, &progress)
 	if err != nil {
@@ -43,7 +49,7 @@ func TestSmoke(t *testing.T) {
 			t.Error(err)
 		}
 		for _, system := range s.Systems {
-			if strings.HasPrefix(system, "graphile") || strings.HasPrefix(system, "asynq") || strings.Contains(system, "redis") && !hasRedis() {
+			if !slices.Contains(families, peer.Named(system).Family) || strings.Contains(system, "redis") && !hasRedis() {
 				continue
 			}
 			for _, name := range casesOf(s) {

@@ -13,18 +13,19 @@ import (
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/internal/reusedb"
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // TestConformance runs the suite that every backend passes on a pool of pgx: what is in a
-// transaction goes through the adapter, all else through the pool's *sql.DB. It runs it in brief in
-// pgx's simple protocol.
+// transaction goes through the adapter, all else through the pool's *sql.DB. With
+// ERRAND_TESTS=whole it runs all of it, and in brief in pgx's simple protocol.
 func TestConformance(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
-			if mode != "cache_statement" && testing.Short() {
-				t.Skip("-short tests one mode")
+			if mode != "cache_statement" {
+				whole.Need(t, "the suite runs in pgx's default mode")
 			}
 			suite := t
 			databases := &reusedb.Pool[pooled]{
@@ -40,7 +41,7 @@ func TestConformance(t *testing.T) {
 				pool, db := d.pool, d.db
 				q := over(t, db)
 				return backendtest.Harness{
-					Brief: mode != "cache_statement",
+					Brief: mode != "cache_statement" || !whole.Tests(),
 					Queue: q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
