@@ -25,7 +25,7 @@ var shared = []string{"lib", "rules", "index", "lines", "outcome", "rates", "enq
 // has at most 200 local names at a time, and those of a block end with it.
 var blocks = [][]string{
 	{"take", "turns", "claim"}, {"settle"}, {"wait"}, {"reassign"}, {"aside"}, {"inspect", "control", "edit", "stats", "fleet", "prune"},
-	{"schedule"}, {"ruler"}, {"results"},
+	{"ops"}, {"schedule"}, {"ruler"}, {"results"},
 }
 
 // library is the code that a server loads. Its name and those of its functions end with version, so
@@ -135,7 +135,7 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 		}
 	}
 	do := b.do
-	if writesJobs(function) && b.opts.Durable > 0 {
+	if mustLast(function) && b.opts.Durable > 0 {
 		do = b.doDurably
 	}
 	for i, r := range do(ctx, commands) {
@@ -143,11 +143,11 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 	}
 }
 
-// writesJobs reports whether a function writes jobs that its caller does not have, or sets them
-// aside for a caller who enqueues them elsewhere.
-func writesJobs(function string) bool {
+// mustLast reports whether a function writes jobs that its caller does not have, sets them aside for
+// a caller who enqueues them elsewhere, or writes rules or schedules.
+func mustLast(function string) bool {
 	switch function {
-	case "enqueue", "receive", "fire", "aside":
+	case "enqueue", "receive", "fire", "aside", "rule", "change_schedules":
 		return true
 	}
 	return false

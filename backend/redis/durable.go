@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// errReplicas is why an Enqueue is not known to be durable.
-var errReplicas = errors.New("too few replicas have the jobs in time")
+// errReplicas is why a write is not known to be durable.
+var errReplicas = errors.New("too few replicas have it in time")
 
 // doDurably sends commands, each with a WAIT behind it, which answers when enough replicas have
 // what was written. Both go over one connection, which must follow no redirection between them:
@@ -53,5 +53,5 @@ func (b *Backend) doAndWait(ctx context.Context, command rueidis.Completed) (res
 	return result
 }
 
-// errWritten marks an error of jobs that the master has written.
-var errWritten = errors.New("the master has written the jobs")
+// errWritten marks an error of a write that the master has made.
+var errWritten = errors.New("the master has written it")

@@ -167,6 +167,21 @@ func TestDurable(t *testing.T) {
 	}
 }
 
+// TestDurableRules: rules and schedules wait for replicas, too.
+func TestDurableRules(t *testing.T) {
+	_, client := startWith(t, nil)
+	b := open(t, client, redis.Options{Durable: 1, DurableTimeout: 10 * time.Millisecond})
+	for what, err := range map[string]error{
+		"SetRules":     b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Running: 1}),
+		"PauseQueue":   b.PauseQueue(t.Context(), nil, "q", true),
+		"SetSchedules": b.SetSchedules(t.Context(), nil, hourly(1)...),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "too few replicas have it in time: 0 of 1") {
+			t.Errorf("%s on a server without replicas: got error %v", what, err)
+		}
+	}
+}
+
 // TestHungServer: a durable Enqueue on a server that hangs ends by itself.
 func TestHungServer(t *testing.T) {
 	t.Parallel()

@@ -33,10 +33,28 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	if len(jobs) > maxBatch {
 		return &queue.InvalidError{Field: "jobs", Problem: fmt.Sprintf("%d: at most %d a call, during which the server does nothing else", len(jobs), maxBatch)}
 	}
+	if err := checkBytes(jobs); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return failed("enqueue", err)
 	}
 	return b.write(ctx, b.placed(jobs))
+}
+
+// maxBytes is how many bytes the payloads and headers of one call have at most: a server ends a
+// connection that sends it a gigabyte in one command.
+const maxBytes = 256 << 20
+
+func checkBytes(jobs []*queue.Job) error {
+	n := 0
+	for _, j := range jobs {
+		n += sizeOf(j)
+	}
+	if n > maxBytes {
+		return &queue.InvalidError{Field: "jobs", Problem: fmt.Sprintf("%d MB: at most %d MB a call", n>>20, maxBytes>>20)}
+	}
+	return nil
 }
 
 func (b *Backend) checkJob(j *queue.Job) error {

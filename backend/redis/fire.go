@@ -20,7 +20,12 @@ type firing struct {
 	number int64 // higher than that of each earlier firing
 	jobs   []*queue.Job
 	err    error // why some jobs are not known to be enqueued
+	isLost bool  // the note of it cannot be read
 }
+
+// errNoteLost is the error of a firing whose note was damaged, or is lost: the master that had it
+// died while the slot moved. The schedule goes on.
+var errNoteLost = errors.New("the note of a firing cannot be read: the job of its last tick may be missing")
 
 // FireSchedules implements [queue.ScheduleRunner]. It fires a batch of the schedules that are due,
 // and takes over firings that others have not ended within a second. See lua/schedule.lua.
@@ -99,7 +104,8 @@ func (b *Backend) takeOver(in *reader) *firing {
 	at, n := in.time(), int(in.int())
 	var row sqlkit.ScheduleRow
 	tick, text := in.int(), in.text()
-	if f.err = json.Unmarshal([]byte(text), &row); f.err != nil {
+	if err := json.Unmarshal([]byte(text), &row); f.number == 0 || err != nil {
+		f.isLost, f.err = true, errNoteLost
 		return f
 	}
 	row.NextAt = tick
@@ -189,10 +195,14 @@ func fireArgs(f *firing, jobs []*queue.Job) ([]string, error) {
 	return args, nil
 }
 
-// endFirings removes the notes of the firings whose jobs are enqueued.
+// endFirings removes the notes of the firings whose jobs are enqueued, and those that are lost.
 func (b *Backend) endFirings(ctx context.Context, firings []*firing) error {
 	var args []string
 	for _, f := range firings {
+		if f.isLost {
+			args = append(args, f.name, digits(f.number), "0", "0")
+			continue
+		}
 		if f.err != nil || len(f.jobs) == 0 {
 			continue
 		}

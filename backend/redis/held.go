@@ -162,7 +162,7 @@ func historyLen(text string) int {
 
 // Reclaim implements [queue.Reclaimer]. It asks all partitions at once for expired leases, and
 // reclaims in those that have some. It passes over partitions that fail, and returns their error
-// beside the jobs of the others.
+// beside the jobs of the others. It also returns an error if the namespace has disappeared.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, &queue.InvalidError{Field: "Limit", Problem: fmt.Sprintf("%d: at least 1", limit)}
@@ -170,7 +170,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err := ctx.Err(); err != nil {
 		return nil, failed("reclaim", err)
 	}
-	var errs error
+	errs := b.checkKept(ctx)
 	for p, r := range b.onEach(ctx, "expired") {
 		n, err := r.AsInt64()
 		if err == nil && n > 0 && len(jobs) < limit {

@@ -48,6 +48,7 @@ func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (rec
 }
 
 func (b *Backend) checkTransfers(transfers []queue.Transfer) error {
+	jobs := make([]*queue.Job, len(transfers))
 	for i, t := range transfers {
 		err := t.Check(b.opts.MaxPayload)
 		if err == nil {
@@ -56,11 +57,12 @@ func (b *Backend) checkTransfers(transfers []queue.Transfer) error {
 		if err != nil {
 			return fmt.Errorf("job %d of %d: %w", i+1, len(transfers), err)
 		}
+		jobs[i] = t.Job
 	}
 	if len(transfers) > maxTransfers {
 		return &queue.InvalidError{Field: "transfers", Problem: fmt.Sprintf("%d: at most %d a call, during which the server does nothing else", len(transfers), maxTransfers)}
 	}
-	return nil
+	return checkBytes(jobs)
 }
 
 // deliveries divides transfers by partition. Of several with one Source it takes the first.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -30,10 +31,11 @@ type Options struct {
 	// order, and is as fast as one master. With more, order is exact within a partition only: see
 	// the package comment. It is stored like Partitions.
 	Spread int
-	// Durable is how many replicas must have the jobs of an Enqueue before it returns. 0 means that
-	// it does not wait: jobs that were acknowledged in the last second may be lost when a master
-	// dies. If fewer replicas have answered within DurableTimeout, Enqueue returns
-	// [queue.ErrUnknown].
+	// Durable is how many replicas must have the jobs of an Enqueue before it returns, and rules and
+	// schedules before the call that sets them does. 0 means that nothing waits: what was acknowledged
+	// in the last second may be lost when a master dies. If fewer replicas have answered within
+	// DurableTimeout, Enqueue returns [queue.ErrUnknown], and the other calls an error although the
+	// master has the change.
 	Durable int
 	// DurableTimeout is how long Enqueue waits for replicas; 0 means a second. A server that hangs
 	// gets three seconds more.
@@ -117,6 +119,7 @@ var _ interface {
 	queue.Statistician
 	queue.Scheduler
 	queue.ScheduleRunner
+	queue.Served
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a
@@ -139,7 +142,13 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Backend, error
 	return b, nil
 }
 
-func failed(operation string, err error) error { return fmt.Errorf("redis: %s: %w", operation, err) }
+// failed returns the error of an operation.
+func failed(operation string, err error) error {
+	if isDenied(err) && !errors.Is(err, fs.ErrPermission) {
+		return lacksRight(operation, err)
+	}
+	return fmt.Errorf("redis: %s: %w", operation, err)
+}
 
 // refuse returns an error for a handle that is not nil: Redis takes no part in SQL transactions.
 func refuse(db queue.DB) error {
@@ -194,17 +203,22 @@ func (b *Backend) Check(ctx context.Context) error {
 	return nil
 }
 
-// checkServers returns an error if a server may evict keys. It asks the servers that it can reach.
+// checkServers returns an error if a server may evict keys, or if the only one takes no writes that
+// are asked for. It asks the servers that it can reach.
 func (b *Backend) checkServers(ctx context.Context) error {
 	var errs []error
 	nodes := b.client.Nodes()
 	for addr, node := range nodes {
-		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+		text, err := node.Do(ctx, node.B().Info().Section("memory", "replication").Build()).ToString()
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if policy := infoField(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+		info := infoFields(text)
+		if b.client.Mode() == rueidis.ClientModeStandalone && info["role"] == "slave" && !b.opts.ReadOnly {
+			return &queue.SetupError{Problem: fmt.Sprintf("redis: the server %s is a replica, which takes no jobs: its master is %s:%s", addr, info["master_host"], info["master_port"])}
+		}
+		if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 			return &queue.SetupError{Problem: fmt.Sprintf("redis: the server %s may delete jobs: its maxmemory-policy is %s; set it to noeviction", addr, policy)}
 		}
 	}
@@ -212,13 +226,6 @@ func (b *Backend) checkServers(ctx context.Context) error {
 		return failed("check", errors.Join(errs...))
 	}
 	return nil
-}
-
-// infoField returns a field of the text that INFO returns.
-func infoField(info, name string) string {
-	_, after, _ := strings.Cut(info, "\n"+name+":")
-	value, _, _ := strings.Cut(after, "\r\n")
-	return value
 }
 
 // format is the version of what is stored. A program refuses a namespace of another one.
@@ -239,6 +246,18 @@ func (b *Backend) checkNamespace(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkKept returns an error if the namespace is not as New has found or made it: if its keys were
+// deleted, or the server has started again without its data. It makes the namespace anew then.
+func (b *Backend) checkKept(ctx context.Context) error {
+	get := b.client.B().Hget().Key(configKey(b.opts.Namespace)).Field("format").Build()
+	err := b.client.Do(ctx, get).Error()
+	if err == nil || !rueidis.IsRedisNil(err) {
+		return err
+	}
+	gone := fmt.Errorf("the namespace %q has disappeared, and its jobs with it: its keys were deleted (FLUSHALL), or the server has started without its data (appendonly). It is made anew", b.opts.Namespace)
+	return errors.Join(gone, b.checkNamespace(ctx))
 }
 
 // fix returns what is stored in a field, and stores want if it is nothing. It does not write

@@ -23,22 +23,25 @@ type ruleChange struct {
 // rule can pause and have an OnDead, and all else is an [*queue.InvalidError]: each partition would
 // count by itself. db must be nil.
 func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
-	var changes []ruleChange
+	type place struct{ queue, group string }
+	last := make(map[place]int) // the last rule of each group
 	for i, r := range rules {
 		if err := b.checkRule(r); err != nil {
 			return failed("set rules", err)
 		}
+		last[place{cmp.Or(r.Queue, queue.DefaultQueue), r.Group}] = i
+	}
+	var changes []ruleChange
+	for i, r := range rules {
 		r.Queue = cmp.Or(r.Queue, queue.DefaultQueue)
-		isLast := !slices.ContainsFunc(rules[i+1:], func(later queue.Rule) bool {
-			return cmp.Or(later.Queue, queue.DefaultQueue) == r.Queue && later.Group == r.Group
-		})
+		if last[place{r.Queue, r.Group}] != i {
+			continue
+		}
 		text, err := ruleText(r)
 		if err != nil {
 			return failed("set rules", err)
 		}
-		if isLast {
-			changes = append(changes, ruleChange{r.Queue, r.Group, "set", text})
-		}
+		changes = append(changes, ruleChange{r.Queue, r.Group, "set", text})
 	}
 	return b.changeRules(ctx, "set rules", db, changes...)
 }

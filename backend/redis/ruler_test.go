@@ -130,3 +130,88 @@ func TestLostJobFreesPlace(t *testing.T) {
 	wantClaim(t, b, 1)
 	wantClaim(t, b, 0)
 }
+
+// TestTurnsAreForgotten: nothing is left of the turns of queues that have no rules any more.
+func TestTurnsAreForgotten(t *testing.T) {
+	client := redistest.Open(t)
+	b := open(t, client, redis.Options{Partitions: 1})
+	turns := func() int64 {
+		t.Helper()
+		n, err := client.Do(t.Context(), client.B().Hlen().Key("{"+redis.NamespaceOf(b)+":0}:turn").Build()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	job := newJobs(1)[0]
+	job.Group = "g"
+	if err := errors.Join(b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Share: 2}), b.Enqueue(t.Context(), nil, job)); err != nil {
+		t.Fatal(err)
+	}
+	wantClaim(t, b, 1)
+	if n := turns(); n != 1 {
+		t.Fatalf("the turn is in %d fields, want 1", n)
+	}
+	if err := b.SetRules(t.Context(), nil, queue.Rule{Queue: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := turns(); n != 0 {
+		t.Errorf("%d fields are left, want none", n)
+	}
+}
+
+// TestManyRules: a call sets the rules of twenty thousand groups, of which two are given twice.
+func TestManyRules(t *testing.T) {
+	b := open(t, redistest.Open(t), redis.Options{})
+	const n = 20_000
+	rules := []queue.Rule{{Queue: "q", Group: "g7", PerGroup: 100}, {Queue: "q", Group: "g7", PerGroup: 200}}
+	for i := range n {
+		rules = append(rules, queue.Rule{Queue: "q", Group: fmt.Sprint("g", i), PerGroup: 1 + i%9})
+	}
+	rules = append(rules, queue.Rule{Queue: "q", Group: "g5", PerGroup: 300})
+	began := time.Now()
+	if err := b.SetRules(t.Context(), nil, rules...); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("SetRules took %v", time.Since(began))
+	all, err := b.Rules(t.Context())
+	if err != nil || len(all) != n {
+		t.Fatalf("Rules: got %d, error %v; want %d", len(all), err, n)
+	}
+	got := make(map[string]int)
+	for _, r := range all {
+		got[r.Group] = r.PerGroup
+	}
+	if got["g7"] != 8 || got["g5"] != 300 || got["g19999"] != 2 {
+		t.Errorf("rules of g7, g5 and g19999: got %d, %d, %d; want 8, 300, 2", got["g7"], got["g5"], got["g19999"])
+	}
+}
+
+// TestManyGroupsAtOnce: the jobs of ten thousand groups become due in one claim's look. Claims go on
+// with the rest until all are found.
+func TestManyGroupsAtOnce(t *testing.T) {
+	b := open(t, redistest.Open(t), redis.Options{Partitions: 1})
+	const n = 10_000
+	jobs := newJobs(n)
+	for i, j := range jobs {
+		j.Group, j.Payload = fmt.Sprint("g", i), nil
+	}
+	if err := b.Enqueue(t.Context(), nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+	for _, share := range []int{1, 0, 1} { // into lanes, back, and into lanes again
+		if err := b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Share: share}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		wantClaim(t, b, 20)
+		t.Logf("share %d: the first claim took %v", share, time.Since(began))
+	}
+	for left := n - 60; left > 0; {
+		some, err := b.Claim(t.Context(), request(2_000))
+		if err != nil || len(some) == 0 {
+			t.Fatalf("Claim with %d left: got %d jobs, error %v", left, len(some), err)
+		}
+		left -= len(some)
+	}
+}

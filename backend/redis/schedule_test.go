@@ -272,3 +272,34 @@ func TestBrokenSchedules(t *testing.T) {
 		t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
 	}
 }
+
+// TestFiringNoteLost: notes of firings are damaged or lost. An error names their schedules, which go
+// on, and so do all others.
+func TestFiringNoteLost(t *testing.T) {
+	b := open(t, redistest.Open(t), redis.Options{})
+	k := ticking{keys: keysOf(redistest.Open(t), b)}
+	if err := b.SetSchedules(t.Context(), nil, hourly(5)...); err != nil {
+		t.Fatal(err)
+	}
+	k.do(t, "HSET", k.base+"firings", "s0", "damaged", "s1", "")
+	k.eval(t, k.base+"firings", `redis.call('HSET', KEYS[1], 's2', cmsgpack.pack { 7, '1', '1', '1', 'no JSON' })`)
+	k.do(t, "ZADD", k.base+"begun", "1", "s0", "1", "s1", "1", "s2", "1", "s3") // of s3 there is no note
+	k.rewind(t, time.Hour)
+	var problems []string
+	fired := 0
+	for range 3 {
+		redis.ForgetTick(b)
+		n, _, err := b.FireSchedules(t.Context())
+		if fired += n; err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	if all := strings.Join(problems, "\n"); len(problems) != 1 || strings.Count(all, "the note of a firing cannot be read") != 4 {
+		t.Errorf("got errors %s; want one, with four schedules", all)
+	}
+	jobs, err := b.Claim(t.Context(), request(20))
+	if err != nil || len(jobs) != 5 || fired != 5 {
+		t.Errorf("got %d fired, %d jobs, error %v; want 5", fired, len(jobs), err)
+	}
+	k.wantEnded(t)
+}

@@ -2,8 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,7 +54,7 @@ func (b *Backend) Listen(ctx context.Context, _ string, queues []string, wake fu
 		})
 	}
 	all.Wait()
-	if err := context.Cause(ctx); isForbidden(err) {
+	if err := context.Cause(ctx); isDenied(err) {
 		return err
 	}
 	return nil
@@ -74,16 +72,10 @@ func (b *Backend) subscribe(ctx context.Context, command func() rueidis.Complete
 	for ctx.Err() == nil {
 		// Any other error says only that the connection is broken, which the next calls of others report.
 		err := b.client.Receive(confirmed, command(), func(m rueidis.PubSubMessage) { receive(m.Message) })
-		if isForbidden(err) {
+		if isDenied(err) {
 			return failed("subscribe", err)
 		}
 		sleep(ctx, reconnect)
 	}
 	return nil
-}
-
-// isForbidden reports whether the server has refused a call because of the user's rights.
-func isForbidden(err error) bool {
-	e, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && strings.HasPrefix(e.Error(), "NOPERM")
 }

@@ -33,6 +33,12 @@ var offers = []offer{
 		}
 		return t
 	}),
+	ofHome(func(s queue.Served, q *Queue) any {
+		if len(q.targets) > 1 {
+			return nil
+		}
+		return s
+	}),
 	{reflect.TypeFor[queue.Receiver](), func(*Queue) any { return nil }},
 }
 

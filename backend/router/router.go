@@ -38,8 +38,9 @@ type Options struct {
 // backends has them, and ask those that do: an ID names its backend, and a choice of jobs without
 // IDs concerns all. Others are those of the home: [queue.Pauser], [queue.Auditor],
 // [queue.Scheduler], [queue.ScheduleRunner], [queue.TxClaimer], [queue.TxBeginner], [queue.Fleet]
-// and [queue.Statistician], and [queue.Tabled] if there is one backend. A transaction can change
-// what is in the home, and nothing else: the error is otherwise a [*queue.InvalidError].
+// and [queue.Statistician], and [queue.Tabled] and [queue.Served] if there is one backend. A
+// transaction can change what is in the home, and nothing else: the error is otherwise a
+// [*queue.InvalidError].
 type Queue struct {
 	options Options
 	routes  map[string]*target

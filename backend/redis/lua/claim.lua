@@ -27,7 +27,7 @@ local function claim(keys, args)
   local q = {
     queue = args[1], worker = args[2], lease = tonumber(args[3]), limit = tonumber(args[4]),
     room = tonumber(args[5]), fence = tonumber(args[6]), isOwn = args[7] == '1',
-    any = args[8] == '1', ahead = tonumber(args[9]), kinds = { unpack(args, 10) }, jobs = {},
+    any = args[8] == '1', ahead = tonumber(args[9]), kinds = argsFrom(args, 10), jobs = {},
   }
   local rules = rulesOf(c, q.queue)
   local isLate = promote(c, q.queue)
@@ -58,7 +58,7 @@ end
 -- look answers with 1 if a claim may find jobs, and else with 0. Arguments: queue, and the kinds,
 -- or none for all.
 local function look(keys, args)
-  local c, queue, kinds = open(keys), args[1], { unpack(args, 2) }
+  local c, queue, kinds = open(keys), args[1], argsFrom(args, 2)
   local rules = rulesOf(c, queue)
   if rules and rules.paused then return 0 end
   local isDue = redis.call('ZCOUNT', c.base .. 'delayed:' .. queue, '-inf', c.now) > 0

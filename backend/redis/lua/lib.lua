@@ -43,6 +43,13 @@ local function set(text)
   if text ~= '' then return text end
 end
 
+-- argsFrom returns the arguments from that one on. Lua's own unpack takes some thousand at most.
+local function argsFrom(args, first)
+  local rest = {}
+  for i = first, #args do rest[#rest + 1] = args[i] end
+  return rest
+end
+
 -- checkSlot ends a call that comes while the slot moves to another node of a cluster: some keys are
 -- here, and others there. There a command with a missing key is refused to a function; here one
 -- with two keys of which one is missing. A call must not notice that when it has written half. The

@@ -26,7 +26,7 @@ local function brief(c, queue)
   local s = { lanes = packed and cmsgpack.unpack(packed).lanes or nil }
   local all = redis.call('HGETALL', c.base .. 'rules:' .. queue)
   for i = 1, #all, 2 do addBrief(s, cmsgpack.unpack(all[i + 1]), all[i]) end
-  if s.turns then s.lanes = true end
+  if s.turns then s.lanes = true else redis.call('HDEL', c.base .. 'turn', queue) end
   saveRules(c, queue, s)
 end
 

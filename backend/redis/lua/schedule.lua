@@ -103,6 +103,15 @@ local function untilTick(keys, args)
   return next == math.huge and -1 or math.max(next - c.now, 0)
 end
 
+-- noteOf returns the note of a firing: number, time, how many jobs, tick, row. One that cannot be
+-- read, because it was damaged or is lost, has the number 0 and an empty row.
+local function noteOf(c, name)
+  local packed = redis.call('HGET', c.base .. 'firings', name)
+  local isRead, note = pcall(cmsgpack.unpack, packed)
+  if isRead and type(note) == 'table' and type(note[5]) == 'string' then return note end
+  return { 0, 0, 0, 0, '' }
+end
+
 -- due_schedules answers with the time, with schedules whose tick has come, and with firings to be
 -- taken over: name, number, time, how many jobs, tick, row. Arguments: how many schedules and how
 -- many bytes of rows at most, and the names of schedules to leave alone.
@@ -121,9 +130,9 @@ local function dueSchedules(keys, args)
   local begun = redis.call('ZRANGEBYSCORE', c.base .. 'begun', '-inf', c.now - TAKEOVER, 'LIMIT', 0, FIRINGS)
   for _, name in ipairs(begun) do
     if room <= 0 then break end
-    local number, at, jobs, tick, text = unpack(cmsgpack.unpack(redis.call('HGET', c.base .. 'firings', name)))
-    stale[#stale + 1] = { name, number, at, jobs, tick, text }
-    room = room - #text
+    local note = noteOf(c, name)
+    stale[#stale + 1] = { name, unpack(note) }
+    room = room - #note[5]
   end
   return { c.now, rows, stale }
 end
@@ -190,8 +199,7 @@ end
 local function endFirings(keys, args)
   local c = open(keys)
   for i = 1, #args, 4 do
-    local packed = redis.call('HGET', c.base .. 'firings', args[i])
-    if packed and cmsgpack.unpack(packed)[1] == tonumber(args[i + 1]) then
+    if noteOf(c, args[i])[1] == tonumber(args[i + 1]) then
       redis.call('HDEL', c.base .. 'firings', args[i])
       redis.call('ZREM', c.base .. 'begun', args[i])
       if args[i + 2] ~= '0' and redis.call('HEXISTS', c.base .. 'schedules', args[i]) == 1 then

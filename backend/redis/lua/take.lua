@@ -64,11 +64,12 @@ local function isBefore(a, b)
   return a.seq < b.seq
 end
 
--- sources returns the due members of each kind. It forgets kinds that have none.
-local function sources(c, queue, kinds)
-  local all = {}
+-- sources returns the due members of each kind, of which n are wanted. It forgets kinds that have
+-- none.
+local function sources(c, queue, kinds, n)
+  local all, chunk = {}, math.min(n + 1, CHUNK)
   for _, kind in ipairs(kindsOf(c, kinds, 'kinds:', queue)) do
-    local s = newSource(dueKey(c, queue, kind), kind, CHUNK)
+    local s = newSource(dueKey(c, queue, kind), kind, chunk)
     if s.member then
       all[#all + 1] = s
     else
@@ -138,7 +139,7 @@ local function takeFirst(c, q, all, n)
 end
 
 local function claimPlain(c, q)
-  takeFirst(c, q, sources(c, q.queue, q.kinds), q.limit)
+  takeFirst(c, q, sources(c, q.queue, q.kinds, q.limit), q.limit)
 end
 
 -- readyLines returns the groups whose turn it is, at most n, in the order of their turns.

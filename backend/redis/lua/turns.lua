@@ -8,9 +8,11 @@
 
 local GROUPS = 1000 -- groups that one claim looks at
 local MOVES = 10000 -- jobs that one claim moves into lanes or back
+local LANE = 4      -- a lane takes as long to move as so many jobs
 local NAMES = 20    -- groups that are read at once
 
--- moveToLanes moves due members of a kind into the lanes of their groups.
+-- moveToLanes moves due members of a kind into the lanes of their groups. It returns how many jobs
+-- take as long.
 local function moveToLanes(c, queue, kind, members)
   local byGroup, index = {}, {}
   for _, m in ipairs(members) do
@@ -30,6 +32,7 @@ local function moveToLanes(c, queue, kind, members)
   end
   redis.call('ZADD', lanesKey(c, queue, kind), unpack(index))
   redis.call('ZREM', dueKey(c, queue, kind), unpack(members))
+  return #members + LANE * #index / 2
 end
 
 -- fillLanes moves due jobs of the kinds into lanes. It returns true if there are more.
@@ -39,8 +42,8 @@ local function fillLanes(c, queue, kinds)
     local found = 0
     repeat
       local members = redis.call('ZRANGE', dueKey(c, queue, kind), 0, STEP - 1)
-      if #members > 0 then moveToLanes(c, queue, kind, members) end
-      found, left = found + #members, left - #members
+      if #members > 0 then left = left - moveToLanes(c, queue, kind, members) end
+      found = found + #members
     until #members < STEP or left <= 0
     if found > 0 then
       redis.call('SADD', c.base .. 'turns:' .. queue, kind)
@@ -73,7 +76,7 @@ local function emptyLanes(c, queue)
     local group
     repeat
       group = redis.call('ZRANGE', lanesKey(c, queue, kind), 0, 0)[1]
-      if group then left = left - math.max(emptyLane(c, queue, kind, group), 1) end
+      if group then left = left - emptyLane(c, queue, kind, group) - LANE end
       if left <= 0 then return true end
     until not group
     redis.call('SREM', c.base .. 'turns:' .. queue, kind)

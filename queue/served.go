@@ -1,0 +1,66 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+// Served is a backend whose jobs are in servers that are no SQL database, such as Redis. Package
+// ops judges what they tell. The methods change nothing, and may be called concurrently.
+type Served interface {
+	// Servers asks all servers that the backend knows at once, and returns what they tell, ordered by
+	// address. A server that does not answer within a second or two has an Err.
+	Servers(ctx context.Context) ([]Server, error)
+	// Leftovers returns what workers should have removed or taken back. It asks for a bounded number
+	// of jobs.
+	Leftovers(ctx context.Context) (Leftovers, error)
+	// Tokens returns the buckets of the rates of groups of a queue that are not full, "" for the rate
+	// of the queue.
+	Tokens(ctx context.Context, queue string, groups ...string) ([]Tokens, error)
+}
+
+// Server is what a server tells about itself.
+type Server struct {
+	Addr string // host:port
+	// Err is why the server tells nothing. All below is zero then.
+	Err error
+	// Info is what the server tells about its state: the fields of Redis' INFO, and of a cluster those
+	// of CLUSTER INFO.
+	Info map[string]string
+	// Config is settings of the server that Info does not have, of Redis' CONFIG GET.
+	Config map[string]string
+	// Denied are the rights that the program's user lacks, such as "+config|get".
+	Denied []string
+	// HasCode is whether the server has the code that the backend calls in it, in this program's
+	// version.
+	HasCode bool
+	// Ahead is how far the server's clock is ahead of the local one. It may be off by half of Took.
+	Ahead time.Duration
+	// Took is how long the fastest of some short answers took.
+	Took time.Duration
+}
+
+// Tokens is the bucket of a rate.
+type Tokens struct {
+	Group string    // "" for the rate of the queue
+	At    time.Time // when a token was last spent
+	// Full is when the bucket is full again, as it was known then.
+	Full time.Time
+	// Each is how long a token took then; 0 if none was spent.
+	Each time.Duration
+	// Until is a time before which there is no token, because a handler has asked for that; or zero.
+	Until time.Time
+}
+
+// Leftovers are jobs that workers should have removed or taken back.
+type Leftovers struct {
+	// Retention says how long ended jobs are kept, with its defaults.
+	Retention Retention
+	// Completed is for how long the job has been kept that was completed first. 0 means none.
+	Completed time.Duration
+	// Dead is the same for the job that died or was cancelled first.
+	Dead time.Duration
+	// Leases is how many running jobs have a lease that expired long ago: four times as long as the
+	// lease has lasted.
+	Leases int
+}
