@@ -163,20 +163,25 @@ func retained(ctx context.Context, d *doctor) (finding, error) {
 	if err := d.server.row(ctx, "retention", &completed, &dead); err != nil {
 		return finding{}, err
 	}
+	return judgeRetention(d.server.tables.Retention, seconds(completed.Float64), seconds(dead.Float64)), nil
+}
+
+// judgeRetention compares the retention with for how long the oldest ended jobs have been kept; 0
+// means that there is none.
+func judgeRetention(keeps queue.Retention, completed, dead time.Duration) finding {
 	worst := finding{value: "no ended job is older than its retention"}
 	for _, l := range []struct {
-		what string
-		age  sql.NullFloat64
-		keep time.Duration
-	}{{"completed", completed, d.server.tables.Retention.Completed}, {"dead or cancelled", dead, d.server.tables.Retention.Dead}} {
+		what      string
+		age, keep time.Duration
+	}{{"completed", completed, keeps.Completed}, {"dead or cancelled", dead, keeps.Dead}} {
 		keep := max(l.keep, time.Hour)
-		level := levelOf(seconds(l.age.Float64)/2, keep/4*3, keep/2*3) // halves, because 3 × keep may overflow
-		if l.age.Valid && level != OK && worst.level != Fail {
-			worst = finding{level, fmt.Sprintf("a %s job ended %v ago, the retention is %v", l.what, short(seconds(l.age.Float64)), plain.Duration(l.keep)),
+		level := levelOf(l.age/2, keep/4*3, keep/2*3) // halves, because 3 × keep may overflow
+		if level != OK && worst.level != Fail {
+			worst = finding{level, fmt.Sprintf("a %s job ended %v ago, the retention is %v", l.what, short(l.age), plain.Duration(l.keep)),
 				"no worker prunes: see the check fleet. Or the workers have a longer Retention than this program"}
 		}
 	}
-	return worst, nil
+	return worst
 }
 
 // pooler finds out whether a pooler gives each transaction a different connection to the server.

@@ -116,7 +116,12 @@ func writable(ctx context.Context, d *doctor) (finding, error) {
 func clock(_ context.Context, d *doctor) (finding, error) {
 	i := d.server.identity
 	trip := i.replied.Sub(i.asked)
-	off := i.ahead()
+	return judgeClock(i.ahead(), trip), nil
+}
+
+// judgeClock judges how far a server's clock is ahead of the local one, as an answer said that took
+// so long.
+func judgeClock(off, trip time.Duration) finding {
 	f := finding{value: fmt.Sprintf("the server is %v ahead of this host, ± %v", short(off), short(trip/2)),
 		advice: "synchronize both clocks (NTP). Jobs become due by the server's clock; the deadlines of handlers are by the worker's clock"}
 	if off < 0 {
@@ -125,7 +130,7 @@ func clock(_ context.Context, d *doctor) (finding, error) {
 	if beyond := off.Abs() - trip/2; beyond > 0 {
 		f.level = levelOf(beyond, time.Second, 30*time.Second)
 	}
-	return f, nil
+	return f
 }
 
 func connections(ctx context.Context, d *doctor) (finding, error) {

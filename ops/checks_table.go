@@ -227,8 +227,11 @@ func staleLeases(ctx context.Context, d *doctor) (finding, error) {
 	}
 	return finding{levelOf(jobs, 1, 1000),
 		fmt.Sprintf("%s of %s: the leases expired long ago, and no worker has reclaimed them", count(jobs, "running job"), count(workers, "worker")),
-		"start a worker: every worker reclaims the jobs of all queues"}, nil
+		startReclaimer}, nil
 }
+
+// startReclaimer is what to do about jobs that nobody reclaims.
+const startReclaimer = "start a worker: every worker reclaims the jobs of all queues"
 
 var errNoCapability = errors.New("this backend does not tell")
 

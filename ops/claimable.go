@@ -187,11 +187,7 @@ func (f *facts) fullGroups(ctx context.Context, name string, list []due) (map[st
 			rated = append(rated, d.group)
 		}
 	}
-	switch {
-	case len(rated) == 0:
-		return full, nil
-	case f.server == nil:
-		f.noteRate(name)
+	if len(rated) == 0 || !f.tellsRates(name) {
 		return full, nil
 	}
 	buckets, err := f.buckets(ctx, name, rated...)
@@ -215,11 +211,7 @@ func (f *facts) isHeldUp(ctx context.Context, name string) (bool, error) {
 			return true, err
 		}
 	}
-	switch {
-	case rule.Rate.Jobs <= 0:
-		return false, nil
-	case f.server == nil:
-		f.noteRate(name)
+	if rule.Rate.Jobs <= 0 || !f.tellsRates(name) {
 		return false, nil
 	}
 	buckets, err := f.buckets(ctx, name, "")

@@ -6,5 +6,6 @@
 // whose jobs are in tables of PostgreSQL ([queue.Tabled]) they also ask the server: for locks, open
 // transactions, settings and rights. They take one connection of the backend's handle at a time,
 // and a second one for two checks of Doctor. Each statement may take two seconds. What the
-// connection's role may not read is reported as not known, with the right that is missing.
+// connection's role may not read is reported as not known, with the right that is missing. Of Redis
+// they judge what its servers tell ([queue.Served]).
 package ops

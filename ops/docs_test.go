@@ -40,6 +40,18 @@ func TestDocs(t *testing.T) {
 			t.Errorf("the page does not name the check %s", c.ID)
 		}
 	}
+	report, err = ops.Doctor(t.Context(), newRedisNode(t).q, ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	onRedis := make(map[string]bool)
+	for _, c := range report.Checks {
+		onRedis[c.ID] = true
+	}
+	for _, everywhere := range []string{"reach", "backlog", "nobody-serves", "fleet", "schedules"} {
+		delete(onRedis, everywhere)
+	}
+	compare(t, string(page), "redis", onRedis)
 }
 
 // reasons are the IDs of reasons in the code.

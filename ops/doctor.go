@@ -40,8 +40,8 @@ type Check struct {
 type Report struct {
 	// At is when the report was made, by the local clock.
 	At time.Time `json:"at"`
-	// Backend names the database: "PostgreSQL 18.1", "SQLite 3.50.4", or "" if its backend does not
-	// say.
+	// Backend names the database: "PostgreSQL 18.1", "SQLite 3.50.4", "Redis 7.0.15", or "" if its
+	// backend does not say.
 	Backend string `json:"backend,omitempty"`
 	// Checks are in the order in which docs/doctor.md lists them.
 	Checks []Check `json:"checks"`
@@ -127,6 +127,9 @@ func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 			d.file = &file{tables: t}
 			checks, connect = slices.Concat(onSQLite, everywhere), check{"reach", reachFile}
 		}
+	} else if servers, ok := queue.As[queue.Served](q); ok {
+		d.served = &served{backend: servers}
+		checks, connect = slices.Concat(onServed, everywhere), check{"reach", reachServed}
 	}
 	if connect.look != nil {
 		first := d.run(ctx, connect)
@@ -159,6 +162,7 @@ type doctor struct {
 	options Options
 	server  *server // nil unless the jobs are in PostgreSQL
 	file    *file   // nil unless they are in SQLite
+	served  *served // nil unless they are in Redis
 	isCut   bool    // the last check has lost the connection
 	// hasLocks is whether a transaction has locked a whole table of errand's, or waits for that.
 	hasLocks bool
@@ -166,8 +170,11 @@ type doctor struct {
 
 // backend names the database.
 func (d *doctor) backend() string {
-	if d.file != nil {
+	switch {
+	case d.file != nil:
 		return d.file.name
+	case d.served != nil:
+		return d.served.name()
 	}
 	return d.server.name
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -180,6 +181,9 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 		}
 		f.at = f.server.identity.clock
 	}
+	if err := f.readServedClock(ctx); err != nil {
+		return nil, err
+	}
 	if locked, err := f.unreadable(ctx); err != nil || len(locked) > 0 {
 		return locked, err
 	}
@@ -219,6 +223,9 @@ func (f *facts) tryOrAsk(ctx context.Context, what, right string, err error) (bo
 		return false, ctx.Err()
 	}
 	code := sqlState(err)
+	if errors.Is(err, fs.ErrPermission) { // of Redis
+		code = insufficientPrivilege
+	}
 	if code == notSupported && !f.server.identity.isStandby {
 		return false, err
 	}

@@ -252,6 +252,7 @@ var everyBackend = map[string]func(t *testing.T) backends{
 	"memory":   func(*testing.T) backends { return memory.New(memory.Options{}) },
 	"postgres": func(t *testing.T) backends { _, q := fresh(t); return q },
 	"sqlite":   func(t *testing.T) backends { _, q := freshFile(t); return q },
+	"redis":    func(t *testing.T) backends { return audited{freshNamespace(t), memory.New(memory.Options{})} },
 }
 
 // TestExplainSQLite: Explain names the causes that only the file knows.

@@ -22,6 +22,9 @@ type bucket struct {
 // buckets reads the buckets of groups that are not full, "" for the rate of the queue. The zero
 // answer also means that the role may not read them, which is noted.
 func (f *facts) buckets(ctx context.Context, name string, groups ...string) (list []bucket, err error) {
+	if served, ok := queue.As[queue.Served](f.queue); ok {
+		return f.servedBuckets(ctx, served, name, groups)
+	}
 	names, err := json.Marshal(groups)
 	if err != nil {
 		return nil, err
@@ -34,6 +37,30 @@ func (f *facts) buckets(ctx context.Context, name string, groups ...string) (lis
 	}, name, string(names))
 	_, err = f.tryOrNote(ctx, "whether the rate of the queue "+name+" or of its groups has tokens left", err)
 	return list, err
+}
+
+// servedBuckets does so on Redis.
+func (f *facts) servedBuckets(ctx context.Context, served queue.Served, name string, groups []string) (list []bucket, err error) {
+	found, err := served.Tokens(ctx, name, groups...)
+	for _, t := range found {
+		b := bucket{group: t.Group, at: t.At.UnixNano(), fullAt: t.Full.UnixNano(), each: int64(t.Each)}
+		if !t.Until.IsZero() {
+			b.until = t.Until.UnixNano()
+		}
+		list = append(list, b)
+	}
+	_, err = f.tryOrNote(ctx, "whether the rate of the queue "+name+" or of its groups has tokens left", err)
+	return list, err
+}
+
+// tellsRates reports whether the backend tells which rates are used up. If not, it notes that.
+func (f *facts) tellsRates(name string) bool {
+	_, isServed := queue.As[queue.Served](f.queue)
+	if f.server != nil || isServed {
+		return true
+	}
+	f.noteRate(name)
+	return false
 }
 
 // noteRate notes that the backend does not tell which rates are used up.
@@ -62,8 +89,7 @@ func (f *facts) rated(ctx context.Context) (reasons []Reason, err error) {
 	if rates[""].Jobs <= 0 && rates[j.Group].Jobs <= 0 {
 		return nil, nil
 	}
-	if f.server == nil {
-		f.noteRate(j.Queue)
+	if !f.tellsRates(j.Queue) {
 		return nil, nil
 	}
 	list, err := f.buckets(ctx, j.Queue, "", j.Group)

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -118,6 +119,8 @@ func (d *doctor) failed(ctx context.Context, err error) finding {
 		return finding{Skipped, "a table that the check reads is locked", seeWaits}
 	case code == insufficientPrivilege:
 		return finding{Skipped, "a right is missing: " + err.Error(), "run docs/roles.sql, or ask as a role that has this right"}
+	case errors.Is(err, fs.ErrPermission):
+		return finding{Skipped, "a right is missing: " + err.Error(), "ask as a user that has this right"}
 	case code == notSupported && d.server != nil && d.server.identity.isStandby:
 		return finding{level: Skipped, value: "a standby does not have what the check reads"}
 	case code == undefinedTable, code == undefinedColumn, code == undefinedFunction, code == invalidSchema:
@@ -126,12 +129,20 @@ func (d *doctor) failed(ctx context.Context, err error) finding {
 		return finding{Warn, "a transaction has locked a table that the check reads", seeWaits}
 	case code == queryCanceled, errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil:
 		return finding{Skipped, fmt.Sprintf("no answer within %v", checkTimeout),
-			"the server is busy, or this program's pool has no free connection: run it again, or run the SQL of the check by hand"}
+			"the server is busy, or this program's pool has no free connection: run it again" + d.orByHand()}
 	}
 	if u := reach.Check(err); u != nil {
 		return finding{Fail, u.Error(), u.Advice}
 	}
-	return finding{Warn, "the check has failed: " + err.Error(), "run the SQL of the check by hand"}
+	return finding{Warn, "the check has failed: " + err.Error(), "mend what the error names" + d.orByHand()}
+}
+
+// orByHand returns what else to do about a check that has failed, if it has SQL.
+func (d *doctor) orByHand() string {
+	if d.server == nil && d.file == nil {
+		return ""
+	}
+	return ", or run the SQL of the check by hand"
 }
 
 const seeWaits = "see the check waits, which names the session that has locked the table"

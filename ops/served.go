@@ -1,0 +1,123 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/errandhq/errand/internal/reach"
+	"github.com/errandhq/errand/queue"
+)
+
+// served is the servers of Redis as Doctor asks them. It is for one call of Doctor.
+type served struct {
+	backend queue.Served
+	all     []queue.Server // those that answer
+	silent  []queue.Server // the others
+}
+
+// reachServed asks all servers. It fails if none answers.
+func reachServed(ctx context.Context, d *doctor) (finding, error) {
+	all, err := d.served.backend.Servers(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	d.served.all, d.served.silent = nil, nil
+	for _, s := range all {
+		if s.Err != nil {
+			d.served.silent = append(d.served.silent, s)
+		} else {
+			d.served.all = append(d.served.all, s)
+		}
+	}
+	if len(d.served.all) > 0 {
+		return finding{value: fmt.Sprintf("%s, %s", d.served.name(), count(len(d.served.all), "server"))}, nil
+	}
+	problem, advice := "the backend knows no server", reach.LookAtServer
+	if len(all) > 0 {
+		problem, advice = all[0].Err.Error(), reach.LookAtServer
+		if u := reach.Check(all[0].Err); u != nil {
+			problem, advice = u.Problem, u.Advice
+		}
+	}
+	return finding{Fail, "the servers cannot be reached: " + problem, advice}, nil
+}
+
+// name returns the name of the servers, such as "Redis 7.0.15".
+func (s *served) name() string {
+	if len(s.all) == 0 {
+		return ""
+	}
+	return productOf(s.all[0])
+}
+
+func productOf(s queue.Server) string {
+	if v := s.Info["valkey_version"]; v != "" {
+		return "Valkey " + v
+	}
+	return "Redis " + s.Info["redis_version"]
+}
+
+// masters returns the servers that are no replicas.
+func (s *served) masters() []queue.Server {
+	return slices.DeleteFunc(slices.Clone(s.all), isReplica)
+}
+
+func isReplica(s queue.Server) bool { return s.Info["role"] == "slave" }
+
+func (s *served) isCluster() bool { return s.all[0].Info["cluster_enabled"] == "1" }
+
+// number returns a field as a number, or 0.
+func number(fields map[string]string, name string) float64 {
+	n, _ := strconv.ParseFloat(fields[name], 64) // a field that is not there is 0
+	return n
+}
+
+// worstOf returns the worst finding that judge returns of some servers, with the address if there are
+// several servers. It is healthy if all are OK.
+func (s *served) worstOf(some []queue.Server, healthy string, judge func(queue.Server) finding) finding {
+	worst := finding{value: healthy}
+	for _, one := range some {
+		f := judge(one)
+		if f.level == Fail && worst.level != Fail || f.level == Warn && worst.level == "" {
+			if worst = f; len(s.all) > 1 {
+				worst.value = one.Addr + ": " + f.value
+			}
+		}
+	}
+	return worst
+}
+
+// mayReadConfig is the right to read settings that no other command tells.
+const mayReadConfig = "+config|get"
+
+// denied returns the finding of a check that the rights of the user do not allow.
+func (s *served) denied(right string) (finding, bool) {
+	for _, one := range s.all {
+		if slices.Contains(one.Denied, right) {
+			return finding{Skipped, "a right is missing: " + right, "ask as a user that has it (docs/redis.md)"}, true
+		}
+	}
+	return finding{}, false
+}
+
+// readServedClock sets the time to that of the first server of Redis that answers.
+func (f *facts) readServedClock(ctx context.Context) error {
+	backend, ok := queue.As[queue.Served](f.queue)
+	if !ok {
+		return nil
+	}
+	servers, err := backend.Servers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		if s.Err == nil {
+			f.at = time.Now().Add(s.Ahead)
+			return nil
+		}
+	}
+	return nil
+}
