@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -182,5 +183,5 @@ func lacksRight(err error) bool {
 		error
 		SQLState() string
 	}](err)
-	return ok && state.SQLState() == insufficientPrivilege
+	return ok && state.SQLState() == insufficientPrivilege || errors.Is(err, fs.ErrPermission)
 }

@@ -120,9 +120,9 @@ what it was meant for, how many it has changed, and the --reason.`,
 }
 
 func (a *app) audit(ctx context.Context, d *dburl.Database, f queue.AuditFilter) error {
-	auditor, err := need[queue.Auditor](d)
-	if err != nil {
-		return err
+	auditor, ok := queue.As[queue.Auditor](d.Queue)
+	if !ok {
+		return refusedf("%s has no audit log", d.Description)
 	}
 	list, next, err := auditor.AuditLog(ctx, f)
 	if err != nil {

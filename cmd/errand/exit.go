@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -58,7 +59,7 @@ func exitCode(ctx context.Context, err error, started bool) int {
 		return own.code
 	case !started || errors.As(err, &bad):
 		return exitUsage
-	case sqlState(err) == insufficientPrivilege || sqlState(err) == lockNotAvailable:
+	case isDenied(err) || sqlState(err) == lockNotAvailable:
 		return exitRefused
 	}
 	return exitFailed
@@ -70,6 +71,12 @@ const (
 	queryCanceled         = "57014"
 	readOnlyTransaction   = "25006"
 )
+
+// isDenied reports whether the database has refused something because its user lacks a right.
+func isDenied(err error) bool {
+	_, isSetup := errors.AsType[*queue.SetupError](err)
+	return sqlState(err) == insufficientPrivilege || isSetup && errors.Is(err, fs.ErrPermission)
+}
 
 // serverError is an error with which a PostgreSQL server has answered.
 type serverError interface {

@@ -1,13 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/errandhq/errand/backend/dburl"
@@ -16,31 +23,108 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// redisURL returns the URL of a namespace that nothing has used.
+// redisURL returns the URL of a namespace that nothing has used, on one node.
 func redisURL(t testing.TB) string {
 	client := redistest.Open(t)
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		for addr := range client.Nodes() {
-			url = "redis://" + addr
-		}
+		url = urlOf(client)
 	}
 	return url + "?namespace=" + redistest.Namespace()
 }
 
-// TestRedisScripts runs the scripts in testdata/redis. POSTGRES is the URL of a second database.
+// clusterURL returns the same on a cluster.
+func clusterURL(t testing.TB) string {
+	return urlOf(redistest.OpenCluster(t)) + "?namespace=" + redistest.Namespace()
+}
+
+func urlOf(client rueidis.Client) string {
+	return "redis://" + strings.Join(slices.Sorted(maps.Keys(client.Nodes())), ",")
+}
+
+// TestRedisScripts runs the scripts in testdata/redis on one node and on a cluster. POSTGRES is the
+// URL of a second database.
 func TestRedisScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/redis",
-		RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("DATABASE_URL", redisURL(env.T().(testing.TB)))
-			env.Setenv("POSTGRES", postgrestest.DSN(env.T().(testing.TB)))
-			return nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	for name, url := range map[string]func(testing.TB) string{"node": redisURL, "cluster": clusterURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testscript.Run(t, testscript.Params{
+				Dir:                 "testdata/redis",
+				RequireExplicitExec: true,
+				Setup: func(env *testscript.Env) error {
+					env.Setenv("DATABASE_URL", url(env.T().(testing.TB)))
+					env.Setenv("POSTGRES", postgrestest.DSN(env.T().(testing.TB)))
+					return nil
+				},
+				Condition: func(condition string) (bool, error) { return condition == name, nil },
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"exits": exits, "serve": startWorker, "eventually": eventually, "jobid": jobID,
+				},
+			})
+		})
+	}
+}
+
+// startWorker starts a worker of a queue until the script ends: serve NAME QUEUE. Jobs of the kind fail
+// fail, and those of the kind slow run until they are cancelled.
+func startWorker(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: serve NAME QUEUE")
+	}
+	d, err := dburl.Open(ts.Getenv("DATABASE_URL"), dburl.Options{})
+	ts.Check(err)
+	mux := queue.NewMux()
+	mux.Handle("work", queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
+	mux.Handle("fail", queue.HandlerFunc(func(context.Context, *queue.Job) error {
+		return queue.RetryAfter(time.Hour, errors.New("the mail server said 503"))
+	}))
+	mux.Handle("slow", queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	w := queue.Worker{Backend: d.Queue, Handler: mux, Name: args[0], Queues: []string{args[1]}, Logger: slog.New(slog.DiscardHandler)}
+	go func() { ended <- w.Run(ctx) }()
+	ts.Defer(func() {
+		stop()
+		if err := <-ended; err != nil {
+			ts.Logf("the worker: %v", err)
+		}
+		d.Close()
 	})
+}
+
+// eventually runs a program again and again until its output matches, at most for a minute:
+// eventually PATTERN PROGRAM ARG...
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually PATTERN PROGRAM ARG...")
+	}
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(time.Minute); ; {
+		_ = ts.Exec(args[1], args[2:]...) // what it answers counts
+		if pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no match of %q in %s", pattern, ts.ReadFile("stdout"))
+		}
+	}
+}
+
+// jobID sets a variable to the ID of the newest job of a kind: jobid NAME KIND
+func jobID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: jobid NAME KIND")
+	}
+	ts.Check(ts.Exec("errand", "jobs", "list", "--kind", args[1], "-o", "jsonl"))
+	id := regexp.MustCompile(`"id":(\d+)`).FindStringSubmatch(ts.ReadFile("stdout"))
+	if id == nil {
+		ts.Fatalf("no job of the kind %s", args[1])
+	}
+	ts.Setenv(args[0], id[1])
 }
 
 // TestMoveToRedisKilled: processes that move a queue from Postgres to Redis, and back, are killed

@@ -141,7 +141,7 @@ func lookForJob(ctx context.Context, d *dburl.Database, f queue.Filter) (isFound
 func planned(ctx context.Context, d *dburl.Database, served func(queue.WorkerRecord) []string, ticked func(*queue.Job) string) (names []string, err error) {
 	if fleet, ok := queue.As[queue.Fleet](d.Queue); ok {
 		workers, err := fleet.Workers(ctx)
-		if err != nil && sqlState(err) != insufficientPrivilege {
+		if err != nil && !isDenied(err) {
 			return nil, err
 		}
 		for _, w := range workers {
@@ -152,7 +152,7 @@ func planned(ctx context.Context, d *dburl.Database, served func(queue.WorkerRec
 	}
 	if scheduler, ok := queue.As[queue.Scheduler](d.Queue); ok {
 		schedules, err := scheduler.Schedules(ctx)
-		if err != nil && sqlState(err) != insufficientPrivilege {
+		if err != nil && !isDenied(err) {
 			return nil, err
 		}
 		for _, s := range schedules {
