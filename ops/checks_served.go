@@ -209,8 +209,8 @@ func latency(_ context.Context, d *doctor) (finding, error) {
 	for _, s := range d.served.all {
 		longest = max(longest, s.Took)
 	}
-	return d.served.worstOf(d.served.all, fmt.Sprintf("an answer takes %v at most", short(longest)), func(s queue.Server) finding {
-		return finding{levelOf(s.Took, 100*time.Millisecond, time.Second), fmt.Sprintf("an answer takes %v", short(s.Took)),
+	return d.served.worstOf(d.served.all, fmt.Sprintf("an answer takes %v at most", longest.Round(10*time.Microsecond)), func(s queue.Server) finding {
+		return finding{levelOf(s.Took, 100*time.Millisecond, time.Second), fmt.Sprintf("an answer takes %v", s.Took.Round(10*time.Microsecond)),
 			"the server is busy (SLOWLOG GET), the host is (swap, other processes), or the network is slow"}
 	}), nil
 }

@@ -49,7 +49,8 @@ func TestQueuesServed(t *testing.T) {
 	t.Parallel()
 	_, q := fresh(t)
 	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"emails", "reports"}})
-	for name, want := range map[string]string{"mails": "similar names: emails", "billing": "live workers, all of other queues: 1 (emails, reports)"} {
+	report(t, q, queue.WorkerInfo{Name: "v", Queues: []string{"emails", "reports"}})
+	for name, want := range map[string]string{"mails": "similar names: emails", "billing": "live workers, all of other queues: 2 (emails, reports)"} {
 		a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: name})})
 		wantReason(t, a, "queue-not-served")
 		if got := strings.Join(a.Reasons[0].Evidence, "\n"); !strings.Contains(got, want) {

@@ -75,17 +75,26 @@ func number(fields map[string]string, name string) float64 {
 	return n
 }
 
-// worstOf returns the worst finding that judge returns of some servers, with the address if there are
-// several servers. It is healthy if all are OK.
+// worstOf returns the worst finding that judge returns of some servers. If there are several
+// servers, it says of which it is, and how many more are as bad. It is healthy if all are OK.
 func (s *served) worstOf(some []queue.Server, healthy string, judge func(queue.Server) finding) finding {
 	worst := finding{value: healthy}
+	var bad []string // the addresses of those as bad as the worst
 	for _, one := range some {
 		f := judge(one)
-		if f.level == Fail && worst.level != Fail || f.level == Warn && worst.level == "" {
-			if worst = f; len(s.all) > 1 {
-				worst.value = one.Addr + ": " + f.value
-			}
+		switch {
+		case f.level == Fail && worst.level != Fail || f.level == Warn && worst.level == "":
+			worst, bad = f, []string{one.Addr}
+		case f.level == worst.level && worst.level != "":
+			bad = append(bad, one.Addr)
 		}
+	}
+	switch {
+	case len(s.all) == 1 || len(bad) == 0:
+	case len(bad) == 1:
+		worst.value = bad[0] + ": " + worst.value
+	default:
+		worst.value = fmt.Sprintf("%s, and %d more: %s", bad[0], len(bad)-1, worst.value)
 	}
 	return worst
 }

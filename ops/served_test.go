@@ -248,7 +248,7 @@ func TestRedisCluster(t *testing.T) {
 			t.Errorf("%s: found %+v, want only %s: %s with %q", what, found, id, level, says)
 		}
 	}
-	wantOnly("a new cluster", "replicas", ops.Warn, "min-replicas-to-write is 0")
+	wantOnly("a new cluster", "replicas", ops.Warn, ", and 2 more: min-replicas-to-write is 0")
 	r.onEach(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	if found := findings(t, r.q); len(found) > 0 {
 		t.Errorf("a healthy cluster: found %v", found)

@@ -27,8 +27,13 @@ func (f *facts) readWorkers(ctx context.Context) error {
 	return nil
 }
 
-// unseen is what a list of workers leaves out.
-const unseen = "workers written in SQL do not report themselves, and are not counted"
+// unseen says what a list of workers leaves out, if there can be such workers.
+func (f *facts) unseen() []string {
+	if f.server == nil && f.file == nil {
+		return nil
+	}
+	return []string{"workers written in SQL do not report themselves, and are not counted"}
+}
 
 // served returns the reason if no live worker serves the job's queue and handles its kind. It notes
 // the workers that claim such jobs.
@@ -53,16 +58,16 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 			return nil, err
 		}
 		elsewhere, err := f.elsewhere(ctx)
-		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(), Evidence: slices.Concat(last, elsewhere, []string{unseen}),
+		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(), Evidence: slices.Concat(last, elsewhere, f.unseen()),
 			Remedy: "start a worker; or if one runs, look which database and schema it is connected to, and whether its log has errors of reports"}}, err
 	case len(serving) == 0:
 		r := Reason{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",
-			Evidence: append(similar(fmt.Sprintf("live workers, all of other queues: %d", len(live)), j.Queue, queuesOf(live)), unseen),
+			Evidence: append(similar(fmt.Sprintf("live workers, all of other queues: %d", len(live)), j.Queue, queuesOf(live)), f.unseen()...),
 			Remedy:   "start a worker with this queue in its Queues, or enqueue to a queue that is served"}
 		return []Reason{r.without(vanished(f.workers, j.Queue, ""))}, nil
 	case len(handling) == 0:
 		r := Reason{ID: "kind-not-handled", Level: Fail, Verdict: "No worker of the queue " + j.Queue + " handles the kind " + j.Kind + ".",
-			Evidence: append(similar(fmt.Sprintf("live workers of the queue, all for other kinds: %d", len(serving)), j.Kind, kindsOf(serving)), unseen),
+			Evidence: append(similar(fmt.Sprintf("live workers of the queue, all for other kinds: %d", len(serving)), j.Kind, kindsOf(serving)), f.unseen()...),
 			Remedy:   "deploy a worker whose Mux has the kind"}
 		return []Reason{r.without(vanished(f.workers, j.Queue, j.Kind))}, nil
 	case len(f.claimers) == 0 && isDue:
@@ -216,10 +221,12 @@ func kindsOf(workers []queue.WorkerRecord) (names []string) {
 
 // similar returns a fact, and which of names are spelled like name, or else which names there are.
 func similar(fact, name string, names []string) []string {
+	slices.Sort(names)
+	names = slices.Compact(names)
 	if near := nearest(name, names); near != "" {
 		return []string{fact, "similar names: " + near}
 	}
-	return []string{fmt.Sprintf("%s (%s)", fact, enumerate(slices.Compact(names)))}
+	return []string{fmt.Sprintf("%s (%s)", fact, enumerate(names))}
 }
 
 // nearest returns which of names are spelled like name, "" for none.
