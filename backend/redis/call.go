@@ -65,9 +65,8 @@ func (b *Backend) command(function string, p int, args []string) rueidis.Complet
 	return b.client.B().Fcall().Function(name).Numkeys(1).Key(key).Arg(args...).Build()
 }
 
-// errReadOnly is the error of a backend with [Options].ReadOnly where it does not come from the
-// server.
-var errReadOnly = errors.New("Options.ReadOnly")
+// errReadOnly is the error of a backend with [Options].ReadOnly that is asked to write.
+var errReadOnly = errors.New("this backend only reads: Options.ReadOnly is set")
 
 // call calls a function on a partition.
 func (b *Backend) call(ctx context.Context, function string, p int, args ...string) (rueidis.RedisMessage, error) {

@@ -219,3 +219,41 @@ func TestTooMuchAtOnce(t *testing.T) {
 		t.Errorf("Claim of %d kinds: got %d jobs, error %v; want 1", len(r.Kinds), len(found), err)
 	}
 }
+
+// TestReadOnly: a backend that only reads says so in each call that would write, and writes nothing.
+func TestReadOnly(t *testing.T) {
+	client := redistest.Open(t)
+	b := open(t, client, redis.Options{})
+	if err := b.Enqueue(t.Context(), nil, newJobs(2)...); err != nil {
+		t.Fatal(err)
+	}
+	held := wantClaim(t, b, 2)[:1]
+	reader, err := redis.New(t.Context(), client, redis.Options{Namespace: redis.NamespaceOf(b), ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	calls := map[string]func() error{
+		"Enqueue":      func() error { return reader.Enqueue(ctx, nil, newJobs(1)...) },
+		"Claim":        func() error { _, err := reader.Claim(ctx, request(1)); return err },
+		"Settle":       func() error { _, err := reader.Settle(ctx, nil, outcomesFor(held)...); return err },
+		"Extend":       func() error { _, _, err := reader.Extend(ctx, time.Minute, held...); return err },
+		"Reassign":     func() error { _, err := reader.Reassign(ctx, []string{"other"}, held...); return err },
+		"Cancel":       func() error { _, err := reader.Cancel(ctx, nil, queue.Which{Queue: "q"}); return err },
+		"Prune":        func() error { _, _, err := reader.Prune(ctx); return err },
+		"SetRules":     func() error { return reader.SetRules(ctx, nil, queue.Rule{Queue: "q", Running: 1}) },
+		"PauseKinds":   func() error { return reader.PauseKinds(ctx, nil, "k") },
+		"SetSchedules": func() error { return reader.SetSchedules(ctx, nil, hourly(1)...) },
+		"ReportWorkers": func() error {
+			return reader.ReportWorkers(ctx, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}})
+		},
+	}
+	for what, call := range calls {
+		if err := call(); err == nil || !strings.HasSuffix(err.Error(), ": this backend only reads: Options.ReadOnly is set") {
+			t.Errorf("%s: got error %v", what, err)
+		}
+	}
+	if n := count(t, b, queue.StatusRunning); n != 2 {
+		t.Errorf("%d jobs run, want 2", n)
+	}
+}

@@ -144,6 +144,9 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Backend, error
 
 // failed returns the error of an operation.
 func failed(operation string, err error) error {
+	if e, ok := errors.AsType[*rueidis.RedisError](err); ok && strings.Contains(e.Error(), "*_ro command") {
+		err = errReadOnly
+	}
 	if isDenied(err) && !errors.Is(err, fs.ErrPermission) {
 		return lacksRight(operation, err)
 	}

@@ -182,8 +182,14 @@ func (a *app) working(f action) func(*cobra.Command, []string) error {
 }
 
 // examining makes the RunE of a command of package ops. It changes nothing, but its handle can
-// write: on PostgreSQL such a setting would be a finding, and on SQLite it tries the write lock.
-func (a *app) examining(f action) func(*cobra.Command, []string) error { return a.working(f) }
+// write: on PostgreSQL such a setting would be a finding, and on SQLite it tries the write lock. On
+// Redis it cannot, so that it can examine a replica.
+func (a *app) examining(f action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		url, _ := a.databaseURL()
+		return a.on(dburl.Options{MustExist: true, ReadOnly: isRedis(url)}, f)(cmd, args)
+	}
+}
 
 func (a *app) on(o dburl.Options, f action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {

@@ -127,6 +127,75 @@ func jobID(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], id[1])
 }
 
+// TestRedisRefuses: what keeps a command from a server is said in a sentence. A replica can be
+// examined, and takes no jobs.
+func TestRedisRefuses(t *testing.T) {
+	t.Parallel()
+	redistest.Open(t) // skips the test if there is no redis-server
+	start := func(settings map[string]string) string {
+		t.Helper()
+		s, err := redistest.Start(t.Context(), redistest.Options{Settings: settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s.Addrs[0]
+	}
+	master := start(nil)
+	if r := runErrand(t, "redis://"+master, "enqueue", "k"); r.code != exitFailed || !strings.Contains(r.err, "no program has used this namespace yet") {
+		t.Errorf("a new namespace: exit code %d, %s", r.code, r.err)
+	}
+	if r := runErrand(t, "redis://"+master, "migrate", "up", "--create"); r.code != exitDone {
+		t.Fatalf("migrate up: %s", r.err)
+	}
+	host, port, _ := strings.Cut(master, ":")
+	replica := start(map[string]string{"replicaof": host + " " + port})
+	locked := startLocked(t)
+	for _, c := range []struct {
+		url, command string
+		code         int
+		says         string
+	}{
+		{"redis://" + replica, "enqueue k", exitFailed, "is a replica, which takes no jobs: its master is " + master},
+		{"redis://" + replica, "doctor", exitFound, "give the programs the URL of its master, " + master},
+		{"redis://" + locked, "queues list", exitFailed, "no connection to Redis: the server wants a password; put"},
+		{"redis://:wrong@" + locked, "queues list", exitFailed, "no connection to Redis: the server refuses this user or its password; look"},
+		{"redis://little:x@" + locked, "queues list", exitRefused, "this user lacks"},
+	} {
+		for end := time.Now().Add(time.Minute); ; { // until the replica has what its master has
+			r := runErrand(t, c.url, strings.Fields(c.command)...)
+			if r.code == c.code && strings.Contains(r.out+r.err, c.says) && !strings.Contains(r.err, "wrong") {
+				break
+			}
+			if time.Now().After(end) {
+				t.Errorf("errand %s --url %s: exit code %d, %s%s; want %d with %q", c.command, c.url, r.code, r.out, r.err, c.code, c.says)
+				break
+			}
+		}
+	}
+}
+
+// startLocked starts a server that wants a password. The user little may only connect.
+func startLocked(t *testing.T) (addr string) {
+	t.Helper()
+	s, err := redistest.Start(t.Context(), redistest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	client, err := s.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	for _, words := range [][]string{{"ACL", "SETUSER", "little", "on", ">x", "~*", "+@connection"}, {"CONFIG", "SET", "requirepass", "hunter2"}} {
+		if err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.Addrs[0]
+}
+
 // TestMoveToRedisKilled: processes that move a queue from Postgres to Redis, and back, are killed
 // again and again. Each job arrives once, as it was.
 func TestMoveToRedisKilled(t *testing.T) {

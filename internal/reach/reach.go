@@ -45,7 +45,7 @@ const (
 const LookAtServer = "look whether the server runs, and whether the URL and the network are right"
 
 // Check returns err as an *Error if it means that there is no connection to the database, and else
-// nil. It knows the errors of pgx and lib/pq.
+// nil. It knows the errors of pgx, lib/pq and rueidis.
 func Check(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -56,7 +56,7 @@ func Check(err error) *Error {
 	if errors.As(err, &coded) {
 		isCut = e.refused(coded.SQLState())
 	} else {
-		isCut = e.unanswered()
+		isCut = e.unanswered() || e.refusedByRedis()
 	}
 	if isCut {
 		return e
@@ -80,6 +80,31 @@ func (e *Error) refused(code string) bool {
 		e.Problem = fmt.Sprintf("the server or its pooler refuses the connection: %v", e.Err)
 	case code == adminShutdown, code == crashShutdown, strings.HasPrefix(code, connectionException):
 		e.Problem = "the server has ended the connection"
+	default:
+		return false
+	}
+	return true
+}
+
+// refusedByRedis says what an answer of Redis means. It reports whether it means that the server
+// takes no calls from this client, or none now. The first word of an answer is its code.
+func (e *Error) refusedByRedis() bool {
+	if e.Err == nil {
+		return false
+	}
+	inner := e.Err
+	for next := errors.Unwrap(inner); next != nil; next = errors.Unwrap(inner) {
+		inner = next
+	}
+	switch code, rest, _ := strings.Cut(inner.Error(), " "); code {
+	case "NOAUTH":
+		e.Problem, e.Advice = "the server wants a password", "put the user and the password into the URL, or the password into REDISCLI_AUTH"
+	case "WRONGPASS":
+		e.Problem, e.Advice = "the server refuses this user or its password", "look at the user and the password of the URL, or at REDISCLI_AUTH"
+	case "LOADING":
+		e.Problem, e.Advice = "the server is loading its data from disk", "ask again in a while"
+	case "CLUSTERDOWN", "MASTERDOWN":
+		e.Problem, e.Advice = "the server answers: "+code+" "+rest, "look at redis-cli CLUSTER INFO, and at the servers' logs"
 	default:
 		return false
 	}

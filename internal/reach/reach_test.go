@@ -37,6 +37,11 @@ func TestCheck(t *testing.T) {
 		{io.ErrUnexpectedEOF, broke},
 		{context.DeadlineExceeded, "the server does not answer in time"},
 		{context.Canceled, ""},
+		{errors.New("NOAUTH HELLO must be called with the client already authenticated"), "the server wants a password"},
+		{errors.New("WRONGPASS invalid username-password pair or user is disabled."), "the server refuses this user or its password"},
+		{errors.New("LOADING Redis is loading the dataset in memory"), "the server is loading its data from disk"},
+		{errors.New("CLUSTERDOWN The cluster is down"), "the server answers: CLUSTERDOWN The cluster is down"},
+		{errors.New("ERR no"), ""},
 		{errors.New("no"), ""},
 		{&reach.Error{Problem: "a problem"}, "a problem"},
 	} {
