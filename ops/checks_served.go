@@ -32,6 +32,9 @@ var onServed = []check{
 
 // answering looks for servers that do not answer.
 func answering(_ context.Context, d *doctor) (finding, error) {
+	if known := number(d.served.all[0].Info, "cluster_known_nodes"); len(d.served.silent) == 0 && int(known) > len(d.served.all) {
+		return finding{value: fmt.Sprintf("this program knows %d of %.0f nodes, and they answer", len(d.served.all), known)}, nil
+	}
 	if len(d.served.silent) == 0 {
 		return finding{value: "all answer"}, nil
 	}

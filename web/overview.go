@@ -79,13 +79,14 @@ type readings struct {
 	backlogs reading[[]queue.Backlog]
 	rules    reading[[]queue.Rule]
 	paused   reading[[]string]
+	isSQL    bool // there may be workers made of SQL statements
 }
 
 // readAll returns what is known of all queues.
 func (q *request) readAll() readings {
 	s, ctx := q.h.samples, q.Context()
 	begin(s.rules, s.paused, s.backlogs, s.counts)
-	return readings{s.counts.get(ctx), s.backlogs.get(ctx), s.rules.get(ctx), s.paused.get(ctx)}
+	return readings{s.counts.get(ctx), s.backlogs.get(ctx), s.rules.get(ctx), s.paused.get(ctx), q.h.source.db != nil}
 }
 
 // errs returns the age of each reading that is late.

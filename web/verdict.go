@@ -55,7 +55,11 @@ func (r readings) verdict(expired reading[listing], workers reading[crew]) verdi
 		note("warn", "Workers lost", "%s whose lease has expired: no worker has reclaimed them.", atLeast(n, expired.Value.Next, "running job"))
 	}
 	if len(r.backlogs.Value) > 0 && !isAnyAlive(workers) {
-		note("warn", "No workers", "Jobs are due, and no worker has reported itself. Workers made of SQL statements do not.")
+		text := "Jobs are due, and no worker has reported itself."
+		if r.isSQL {
+			text += " Workers made of SQL statements do not."
+		}
+		note("warn", "No workers", "%s", text)
 	}
 	if _, vanished := workersNote(workers); vanished > 0 {
 		note("warn", "Workers lost", "%s without a sign of life for %s.", plural(int64(vanished), "worker"), duration(queue.VanishedAfter))

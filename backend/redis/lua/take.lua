@@ -1,7 +1,7 @@
 -- Taking due jobs of one queue, for a claim q.
 
 local CHUNK = 100     -- members of a kind that are read at once
-local PROMOTE = 10000 -- jobs that one claim makes due at most
+local PROMOTE = 5000  -- jobs that one claim makes due at most
 local LINE = 5        -- a line takes as long to make due as so many jobs
 local LINES = 1000    -- lines of a limited queue that one claim looks at
 

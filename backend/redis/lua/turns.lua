@@ -7,7 +7,7 @@
 -- When groups take turns no more, claims move the jobs back.
 
 local GROUPS = 1000 -- groups that one claim looks at
-local MOVES = 10000 -- jobs that one claim moves into lanes or back
+local MOVES = 5000  -- jobs that one claim moves into lanes or back
 local LANE = 4      -- a lane takes as long to move as so many jobs
 local NAMES = 20    -- groups that are read at once
 
