@@ -94,8 +94,7 @@ func (b *Backend) callAll(ctx context.Context, function string, partitions []int
 }
 
 const (
-	// patience is how long a call is repeated that a server refuses because its slot moves, or because
-	// it does not have the function.
+	// patience is how long a call is repeated that a server refuses: see isRefused.
 	patience     = 10 * time.Second
 	firstPause   = 5 * time.Millisecond
 	longestPause = 200 * time.Millisecond
@@ -112,7 +111,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // isRefused reports whether a call has not run and may be repeated: the server does not have the
-// function, or its slot moves.
+// function, its slot moves, or another script has run for seconds (BUSY).
 func isRefused(r rueidis.RedisResult) bool {
 	e, ok := rueidis.IsRedisErr(r.Error())
 	if !ok {
@@ -120,7 +119,24 @@ func isRefused(r rueidis.RedisResult) bool {
 	}
 	_, isMoved := e.IsMoved()
 	_, isAsk := e.IsAsk()
-	return isMoved || isAsk || e.IsTryAgain() || isMissing(r)
+	return isMoved || isAsk || e.IsTryAgain() || isBusy(r) || isMissing(r)
+}
+
+// isBusy reports whether a server has refused a command because another script has run for seconds.
+func isBusy(r rueidis.RedisResult) bool {
+	e, ok := rueidis.IsRedisErr(r.Error())
+	return ok && strings.HasPrefix(e.Error(), "BUSY ")
+}
+
+// ask sends a command, and again while the server is busy.
+func ask(ctx context.Context, c rueidis.CoreClient, build func() rueidis.Completed) rueidis.RedisResult {
+	end := time.Now().Add(patience)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		r := c.Do(ctx, build())
+		if !isBusy(r) || time.Now().After(end) || !sleep(ctx, pause) {
+			return r
+		}
+	}
 }
 
 // send makes the calls whose results so far are to be replaced.

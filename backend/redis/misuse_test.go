@@ -257,3 +257,36 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("%d jobs run, want 2", n)
 	}
 }
+
+// TestBusyServer: somebody's script keeps the server busy. A call waits until it has ended.
+func TestBusyServer(t *testing.T) {
+	t.Parallel()
+	s, client := startWith(t, map[string]string{"busy-reply-threshold": "20"})
+	b := open(t, client, redis.Options{})
+	other, err := s.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- other.Do(t.Context(), other.B().Eval().Script("while true do end").Numkeys(0).Build()).Error()
+	}()
+	for end := time.Now().Add(time.Minute); ; {
+		err := client.Do(t.Context(), client.B().Get().Key("x").Build()).Error()
+		if err != nil && strings.HasPrefix(err.Error(), "BUSY ") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the server is not busy: %v", err)
+		}
+	}
+	kill := time.AfterFunc(100*time.Millisecond, func() { client.Do(t.Context(), client.B().ScriptKill().Build()) })
+	defer kill.Stop()
+	if err := errors.Join(b.Check(t.Context()), b.Enqueue(t.Context(), nil, newJobs(1)...)); err != nil {
+		t.Errorf("Check and Enqueue beside a script that is killed: %v", err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the script has ended by itself")
+	}
+}

@@ -212,7 +212,7 @@ func (b *Backend) checkServers(ctx context.Context) error {
 	var errs []error
 	nodes := b.client.Nodes()
 	for addr, node := range nodes {
-		text, err := node.Do(ctx, node.B().Info().Section("memory", "replication").Build()).ToString()
+		text, err := ask(ctx, node, func() rueidis.Completed { return node.B().Info().Section("memory", "replication").Build() }).ToString()
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -254,8 +254,9 @@ func (b *Backend) checkNamespace(ctx context.Context) error {
 // checkKept returns an error if the namespace is not as New has found or made it: if its keys were
 // deleted, or the server has started again without its data. It makes the namespace anew then.
 func (b *Backend) checkKept(ctx context.Context) error {
-	get := b.client.B().Hget().Key(configKey(b.opts.Namespace)).Field("format").Build()
-	err := b.client.Do(ctx, get).Error()
+	err := ask(ctx, b.client, func() rueidis.Completed {
+		return b.client.B().Hget().Key(configKey(b.opts.Namespace)).Field("format").Build()
+	}).Error()
 	if err == nil || !rueidis.IsRedisNil(err) {
 		return err
 	}
@@ -267,7 +268,7 @@ func (b *Backend) checkKept(ctx context.Context) error {
 // otherwise: a server at maxmemory refuses that, and has workers that start to make room.
 func (b *Backend) fix(ctx context.Context, key, field, want string) (got string, err error) {
 	get := func() (string, error) {
-		return b.client.Do(ctx, b.client.B().Hget().Key(key).Field(field).Build()).ToString()
+		return ask(ctx, b.client, func() rueidis.Completed { return b.client.B().Hget().Key(key).Field(field).Build() }).ToString()
 	}
 	got, err = get()
 	if !rueidis.IsRedisNil(err) {
@@ -276,7 +277,8 @@ func (b *Backend) fix(ctx context.Context, key, field, want string) (got string,
 	if b.opts.ReadOnly {
 		return "", &queue.SetupError{Problem: fmt.Sprintf("redis: there is no namespace %q: New without ReadOnly makes it", b.opts.Namespace)}
 	}
-	if err := b.client.Do(ctx, b.client.B().Hsetnx().Key(key).Field(field).Value(want).Build()).Error(); err != nil {
+	store := func() rueidis.Completed { return b.client.B().Hsetnx().Key(key).Field(field).Value(want).Build() }
+	if err := ask(ctx, b.client, store).Error(); err != nil {
 		return "", err
 	}
 	return get()

@@ -7,8 +7,8 @@
 -- When groups take turns no more, claims move the jobs back.
 
 local GROUPS = 1000 -- groups that one claim looks at
-local MOVES = 5000  -- jobs that one claim moves into lanes or back
-local LANE = 4      -- a lane takes as long to move as so many jobs
+local MOVES = 10000 -- jobs that one claim moves into lanes or back
+local LANE = 9      -- a lane more takes as long to move as so many jobs
 local NAMES = 20    -- groups that are read at once
 
 -- moveToLanes moves due members of a kind into the lanes of their groups. It returns how many jobs
@@ -32,7 +32,7 @@ local function moveToLanes(c, queue, kind, members)
   end
   redis.call('ZADD', lanesKey(c, queue, kind), unpack(index))
   redis.call('ZREM', dueKey(c, queue, kind), unpack(members))
-  return #members + LANE * #index / 2
+  return #members + LANE * (#index / 2 - 1)
 end
 
 -- fillLanes moves due jobs of the kinds into lanes. It returns true if there are more.
