@@ -329,8 +329,8 @@ func isSetup(err error) bool {
 	return ok
 }
 
-// TestLimitsRedis: Explain knows on Redis which limit or rate holds a job, and that a handler has asked
-// for a pause.
+// TestLimitsRedis: Explain knows on Redis which limit or rate holds a job, and that a handler has
+// asked for a pause.
 func TestLimitsRedis(t *testing.T) {
 	t.Parallel()
 	hourly := queue.Rate{Jobs: 1, Per: time.Hour}

@@ -1,23 +1,6 @@
 package queue
 
-import (
-	"context"
-	"time"
-)
-
-// Served is a backend whose jobs are in servers that are no SQL database, such as Redis. Package
-// ops judges what they tell. The methods change nothing, and may be called concurrently.
-type Served interface {
-	// Servers asks all servers that the backend knows at once, and returns what they tell, ordered by
-	// address. A server that does not answer within a second or two has an Err.
-	Servers(ctx context.Context) ([]Server, error)
-	// Leftovers returns what workers should have removed or taken back. It asks for a bounded number
-	// of jobs.
-	Leftovers(ctx context.Context) (Leftovers, error)
-	// Tokens returns the buckets of the rates of groups of a queue that are not full, "" for the rate
-	// of the queue.
-	Tokens(ctx context.Context, queue string, groups ...string) ([]Tokens, error)
-}
+import "time"
 
 // Server is what a server tells about itself.
 type Server struct {

@@ -158,8 +158,8 @@ func (b *Backend) send(ctx context.Context, function string, partitions []int, a
 	}
 }
 
-// mustLast reports whether a function writes jobs that its caller does not have, sets them aside for
-// a caller who enqueues them elsewhere, or writes rules or schedules.
+// mustLast reports whether a function writes jobs that its caller does not have, sets them aside
+// for a caller who enqueues them elsewhere, or writes rules or schedules.
 func mustLast(function string) bool {
 	switch function {
 	case "enqueue", "receive", "fire", "aside", "rule", "change_schedules":

@@ -191,8 +191,8 @@ func TestNamespaceDisappears(t *testing.T) {
 	}
 }
 
-// TestTooMuchAtOnce: a call with more bytes than a server takes in one command is refused, and writes
-// nothing. A claim may name any number of kinds.
+// TestTooMuchAtOnce: a call with more bytes than a server takes in one command is refused, and
+// writes nothing. A claim may name any number of kinds.
 func TestTooMuchAtOnce(t *testing.T) {
 	b := open(t, redistest.Open(t), redis.Options{})
 	jobs := newJobs(300)
@@ -220,7 +220,8 @@ func TestTooMuchAtOnce(t *testing.T) {
 	}
 }
 
-// TestReadOnly: a backend that only reads says so in each call that would write, and writes nothing.
+// TestReadOnly: a backend that only reads says so in each call that would write, and writes
+// nothing.
 func TestReadOnly(t *testing.T) {
 	client := redistest.Open(t)
 	b := open(t, client, redis.Options{})

@@ -42,8 +42,8 @@ var (
 	calledThere = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 )
 
-// refusedCommand returns the command of the library at which a function was refused. Redis 7.0 tells
-// the line and not the command. It returns "" if the text has no such line.
+// refusedCommand returns the command of the library at which a function was refused. Redis 7.0
+// tells the line and not the command. It returns "" if the text has no such line.
 func refusedCommand(text string) string {
 	found := refusedLine.FindStringSubmatch(text)
 	if found == nil {

@@ -187,8 +187,8 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
-// TestManyGroupsAtOnce: the jobs of ten thousand groups become due in one claim's look. Claims go on
-// with the rest until all are found.
+// TestManyGroupsAtOnce: the jobs of ten thousand groups become due in one claim's look. Claims go
+// on with the rest until all are found.
 func TestManyGroupsAtOnce(t *testing.T) {
 	b := open(t, redistest.Open(t), redis.Options{Partitions: 1})
 	const n = 10_000

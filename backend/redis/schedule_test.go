@@ -273,8 +273,8 @@ func TestBrokenSchedules(t *testing.T) {
 	}
 }
 
-// TestFiringNoteLost: notes of firings are damaged or lost. An error names their schedules, which go
-// on, and so do all others.
+// TestFiringNoteLost: notes of firings are damaged or lost. An error names their schedules, which
+// go on, and so do all others.
 func TestFiringNoteLost(t *testing.T) {
 	b := open(t, redistest.Open(t), redis.Options{})
 	k := ticking{keys: keysOf(redistest.Open(t), b)}

@@ -66,8 +66,8 @@ func TestRedisScripts(t *testing.T) {
 	}
 }
 
-// startWorker starts a worker of a queue until the script ends: serve NAME QUEUE. Jobs of the kind fail
-// fail, and those of the kind slow run until they are cancelled.
+// startWorker starts a worker of a queue until the script ends: serve NAME QUEUE. Jobs of the kind
+// fail fail, and those of the kind slow run until they are cancelled.
 func startWorker(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: serve NAME QUEUE")
