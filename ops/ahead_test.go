@@ -132,12 +132,6 @@ func TestAhead(t *testing.T) {
 				q := open(t)
 				report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}, Kinds: []string{"test", "slow"}})
 				a := explain(t, q, ops.Question{ID: c.make(t, q)})
-				if knowsRates := name == "postgres" || name == "redis"; strings.Contains(c.name, "rate") && !knowsRates {
-					if got := strings.Join(a.Unknown, "\n"); reasonIDs(a) != "starved" || !strings.Contains(got, "this backend does not tell") {
-						t.Errorf("got %s, not known %q, want that the rate is not known", reasonIDs(a), got)
-					}
-					return
-				}
 				text := a.Reasons[0].Verdict + "\n" + strings.Join(a.Reasons[0].Evidence, "\n")
 				if reasonIDs(a) != c.want || !strings.Contains(text, c.says) {
 					t.Errorf("got %s: %s\nwant %s: %q", reasonIDs(a), text, c.want, c.says)
@@ -229,9 +223,6 @@ func TestRanking(t *testing.T) {
 		}},
 	} {
 		for name, open := range everyBackend {
-			if strings.HasSuffix(c.want, "-rate") && name != "postgres" && name != "redis" { // there the tokens are known
-				continue
-			}
 			t.Run(name+"/"+c.want, func(t *testing.T) {
 				t.Parallel()
 				q := open(t)

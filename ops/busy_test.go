@@ -112,19 +112,21 @@ func TestRateOfSecond(t *testing.T) {
 		{queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 2, Per: time.Hour}}, "", "queue-rate"},
 		{queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 2, Per: time.Hour}}, "g", "group-rate"},
 	} {
-		t.Run(c.reason, func(t *testing.T) {
-			t.Parallel()
-			_, q := fresh(t)
-			report(t, q, idle)
-			setRules(t, q, c.rule)
-			job := queue.Job{Queue: "q", Group: c.group}
-			enqueue(t, q, job)
-			claim(t, q, "q", time.Minute)
-			for _, want := range []string{"may start in 30m.", "may start in 1h."} {
-				if r := explain(t, q, ops.Question{ID: enqueue(t, q, job)}).Reasons[0]; r.ID != c.reason || !strings.Contains(r.Verdict, want) {
-					t.Errorf("got %s: %s, want %s", r.ID, r.Verdict, want)
+		for name, open := range everyBackend {
+			t.Run(name+"/"+c.reason, func(t *testing.T) {
+				t.Parallel()
+				q := open(t)
+				report(t, q, idle)
+				setRules(t, q, c.rule)
+				job := queue.Job{Queue: "q", Group: c.group}
+				enqueue(t, q, job)
+				claim(t, q, "q", time.Minute)
+				for _, want := range []string{"may start in 30m.", "may start in 1h."} {
+					if r := explain(t, q, ops.Question{ID: enqueue(t, q, job)}).Reasons[0]; r.ID != c.reason || !strings.Contains(r.Verdict, want) {
+						t.Errorf("got %s: %s, want %s", r.ID, r.Verdict, want)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

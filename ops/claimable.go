@@ -187,13 +187,13 @@ func (f *facts) fullGroups(ctx context.Context, name string, list []due) (map[st
 			rated = append(rated, d.group)
 		}
 	}
-	if len(rated) == 0 || !f.tellsRates(name) {
+	if len(rated) == 0 {
 		return full, nil
 	}
-	buckets, err := f.buckets(ctx, name, rated...)
-	for _, b := range buckets {
-		if b.group != "" && b.wait(f.groupRate(name, b.group), 1, f.at.UnixNano()) > 0 {
-			full[b.group] = true
+	waits, err := f.rateWaits(ctx, name, rated...)
+	for group, w := range waits {
+		if w.Wait > 0 {
+			full[group] = true
 		}
 	}
 	return full, err
@@ -211,9 +211,9 @@ func (f *facts) isHeldUp(ctx context.Context, name string) (bool, error) {
 			return true, err
 		}
 	}
-	if rule.Rate.Jobs <= 0 || !f.tellsRates(name) {
+	if rule.Rate.Jobs <= 0 {
 		return false, nil
 	}
-	buckets, err := f.buckets(ctx, name, "")
-	return slices.ContainsFunc(buckets, func(b bucket) bool { return b.wait(rule.Rate, 1, f.at.UnixNano()) > 0 }), err
+	waits, err := f.rateWaits(ctx, name, "")
+	return waits[""].Wait > 0, err
 }

@@ -81,25 +81,6 @@ func TestExplainPostgres(t *testing.T) {
 			exec(t, db, `UPDATE errand.jobs SET status = 'running', locked_at = now(), locked_by = 'guide', attempts = 1`)
 			return ops.Question{ID: id}
 		}},
-		{"queue-rate", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
-			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1, Per: time.Hour}})
-			enqueue(t, q, queue.Job{Queue: "q"})
-			claim(t, q, "q", time.Minute)
-			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
-		}},
-		{"group-rate", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
-			setRules(t, q, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
-			enqueue(t, q, queue.Job{Queue: "q", Group: "g"})
-			claim(t, q, "q", time.Minute)
-			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
-		}},
-		{"throttled", "", func(t *testing.T, _ *sql.DB, q *postgres.Backend) ops.Question {
-			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000}})
-			enqueue(t, q, queue.Job{Queue: "q"})
-			job := claim(t, q, "q", time.Minute)[0]
-			settle(t, q, queue.Outcome{Job: job, Action: queue.Release, Delay: time.Hour, Throttle: true})
-			return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
-		}},
 		{"never-due", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
 			id := enqueue(t, q, queue.Job{})
 			exec(t, db, `ALTER DOMAIN errand.due_time DROP CONSTRAINT jobs_values_check`)

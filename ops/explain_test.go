@@ -139,6 +139,25 @@ var cases = []struct {
 		claim(t, q, "q", time.Minute)
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
 	}},
+	{"queue-rate", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1, Per: time.Hour}})
+		enqueue(t, q, queue.Job{Queue: "q"})
+		claim(t, q, "q", time.Minute)
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
+	}},
+	{"group-rate", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		setRules(t, q, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
+		enqueue(t, q, queue.Job{Queue: "q", Group: "g"})
+		claim(t, q, "q", time.Minute)
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
+	}},
+	{"throttled", ops.Warn, func(t *testing.T, q backends) ops.Question {
+		setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000}})
+		enqueue(t, q, queue.Job{Queue: "q"})
+		job := claim(t, q, "q", time.Minute)[0]
+		settle(t, q, queue.Outcome{Job: job, Action: queue.Release, Delay: time.Hour, Throttle: true})
+		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}
+	}},
 	{"jobs-ahead", ops.OK, func(t *testing.T, q backends) ops.Question {
 		enqueue(t, q, queue.Job{Priority: -1})
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}

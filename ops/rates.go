@@ -3,9 +3,9 @@ package ops
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,62 +13,30 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// bucket holds the tokens of a rate. Times are nanoseconds since 1970. See the table tokens.
-type bucket struct {
-	group                   string
-	at, fullAt, each, until int64
-}
-
-// buckets reads the buckets of groups that are not full, "" for the rate of the queue. The zero
-// answer also means that the role may not read them, which is noted.
-func (f *facts) buckets(ctx context.Context, name string, groups ...string) (list []bucket, err error) {
-	if served, ok := queue.As[queue.Served](f.queue); ok {
-		return f.servedBuckets(ctx, served, name, groups)
+// rateWaits returns what rates of a queue have left: of groups, and of the queue for "". It is nil
+// if this is not known, which is noted.
+func (f *facts) rateWaits(ctx context.Context, name string, groups ...string) (map[string]queue.RateWait, error) {
+	what := fmt.Sprintf("whether the rates of the queue %s have tokens left", name)
+	teller, ok := queue.As[queue.RateTeller](f.queue)
+	var list []queue.RateWait
+	var err error
+	if ok {
+		list, err = teller.RateWaits(ctx, name, groups...)
 	}
-	names, err := json.Marshal(groups)
-	if err != nil {
+	if _, isOther := errors.AsType[*queue.InvalidError](err); !ok || isOther { // a router may have backends of both kinds
+		if note := what + ": this backend does not tell"; !slices.Contains(f.unknown, note) {
+			f.unknown = append(f.unknown, note)
+		}
+		return nil, nil
+	}
+	if ok, err := f.tryOrNote(ctx, what, err); !ok {
 		return nil, err
 	}
-	err = f.server.rows(ctx, "tokens", func(r *sql.Rows) error {
-		var b bucket
-		err := r.Scan(&b.group, &b.at, &b.fullAt, &b.each, &b.until)
-		list = append(list, b)
-		return err
-	}, name, string(names))
-	_, err = f.tryOrNote(ctx, "whether the rate of the queue "+name+" or of its groups has tokens left", err)
-	return list, err
-}
-
-// servedBuckets does so on Redis.
-func (f *facts) servedBuckets(ctx context.Context, served queue.Served, name string, groups []string) (list []bucket, err error) {
-	found, err := served.Tokens(ctx, name, groups...)
-	for _, t := range found {
-		b := bucket{group: t.Group, at: t.At.UnixNano(), fullAt: t.Full.UnixNano(), each: int64(t.Each)}
-		if !t.Until.IsZero() {
-			b.until = t.Until.UnixNano()
-		}
-		list = append(list, b)
+	waits := make(map[string]queue.RateWait)
+	for _, w := range list {
+		waits[w.Group] = w
 	}
-	_, err = f.tryOrNote(ctx, "whether the rate of the queue "+name+" or of its groups has tokens left", err)
-	return list, err
-}
-
-// tellsRates reports whether the backend tells which rates are used up. If not, it notes that.
-func (f *facts) tellsRates(name string) bool {
-	_, isServed := queue.As[queue.Served](f.queue)
-	if f.server != nil || isServed {
-		return true
-	}
-	f.noteRate(name)
-	return false
-}
-
-// noteRate notes that the backend does not tell which rates are used up.
-func (f *facts) noteRate(name string) {
-	note := fmt.Sprintf("whether the rates of the queue %s have tokens left: this backend does not tell", name)
-	if !slices.Contains(f.unknown, note) {
-		f.unknown = append(f.unknown, note)
-	}
+	return waits, nil
 }
 
 // groupRate returns the rate of a group of a queue.
@@ -89,18 +57,19 @@ func (f *facts) rated(ctx context.Context) (reasons []Reason, err error) {
 	if rates[""].Jobs <= 0 && rates[j.Group].Jobs <= 0 {
 		return nil, nil
 	}
-	if !f.tellsRates(j.Queue) {
-		return nil, nil
-	}
-	list, err := f.buckets(ctx, j.Queue, "", j.Group)
-	if err != nil || len(list) == 0 {
+	waits, err := f.rateWaits(ctx, j.Queue, slices.Compact([]string{"", j.Group})...)
+	if err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(waits, func(group string, w queue.RateWait) bool {
+		return rates[group].Jobs <= 0 || len(f.spent(w, rates[group], 0)) == 0
+	})
+	if len(waits) == 0 {
+		return nil, nil
+	}
 	before, err := f.before(ctx)
-	for _, b := range list {
-		if rate := rates[b.group]; rate.Jobs > 0 {
-			reasons = append(reasons, f.spent(b, rate, before[b.group])...)
-		}
+	for _, group := range slices.Sorted(maps.Keys(waits)) {
+		reasons = append(reasons, f.spent(waits[group], rates[group], before[group])...)
 	}
 	return reasons, err
 }
@@ -126,28 +95,28 @@ func (f *facts) before(ctx context.Context) (map[string]int, error) {
 	return n, err
 }
 
-// spent returns the reason if the bucket has too few tokens for the job. before is how many jobs
-// take tokens before it.
-func (f *facts) spent(b bucket, rate queue.Rate, before int) []Reason {
+// spent returns the reason if the rate has too few tokens for the job. before is how many jobs take
+// tokens before it.
+func (f *facts) spent(w queue.RateWait, rate queue.Rate, before int) []Reason {
 	whose := "queue " + f.job.Queue
-	if b.group != "" {
-		whose = fmt.Sprintf("group %q of the queue %s", b.group, f.job.Queue)
+	if w.Group != "" {
+		whose = fmt.Sprintf("group %q of the queue %s", w.Group, f.job.Queue)
 	}
-	now := f.at.UnixNano()
-	if throttled := time.Duration(b.until - now); b.until > 0 && throttled > 0 {
-		return []Reason{{ID: "throttled", Level: levelOf(throttled, time.Minute, 24*time.Hour),
-			Verdict:  fmt.Sprintf("The %s is throttled for %v more.", whose, short(throttled)),
+	if w.Throttled > 0 {
+		return []Reason{{ID: "throttled", Level: levelOf(w.Throttled, time.Minute, 24*time.Hour),
+			Verdict:  fmt.Sprintf("The %s is throttled for %v more.", whose, short(w.Throttled)),
 			Evidence: []string{"a handler has returned queue.Throttled"}, Remedy: "wait: the service that the handler calls has asked for it"}}
 	}
-	if wait := b.wait(rate, max(f.job.Cost, 1), now); wait > 0 {
+	// A job never waits for more tokens than the burst.
+	if wait := w.Wait + time.Duration(min(max(f.job.Cost, 1), burst(rate))-1)*each(rate); wait > 0 {
 		wait += time.Duration(before) * each(rate)
 		r := Reason{ID: "queue-rate", Level: levelOf(wait, time.Minute, 24*time.Hour),
 			Verdict:  fmt.Sprintf("The rate of the %s is used up. The job may start in %v.", whose, short(wait)),
-			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), plain.Duration(cmp.Or(rate.Per, time.Second)))}, Remedy: raiseLimit + f.raiseRate(b.group, rate)}
+			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), plain.Duration(cmp.Or(rate.Per, time.Second)))}, Remedy: raiseLimit + f.raiseRate(w.Group, rate)}
 		if before > 0 {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("%s before it take their tokens first", count(before, "due job")))
 		}
-		if b.group != "" {
+		if w.Group != "" {
 			r.ID = "group-rate"
 		}
 		return []Reason{r}
@@ -172,17 +141,8 @@ func each(rate queue.Rate) time.Duration {
 	return (cmp.Or(rate.Per, time.Second) + time.Duration(rate.Jobs) - 1) / time.Duration(rate.Jobs)
 }
 
-// wait returns how long until the bucket has tokens for a job, as the function bucket_full of the
-// schema computes it. Below 0 means that it has.
-func (b bucket) wait(rate queue.Rate, cost int, now int64) time.Duration {
-	per, each := int64(cmp.Or(rate.Per, time.Second)), int64(each(rate))
-	most := int64(cmp.Or(rate.Burst, max(int(int64(rate.Jobs)*int64(100*time.Millisecond)/per), 1)))
-	full := b.fullAt
-	if b.each != 0 && b.each != each {
-		full = b.at + int64(float64(b.fullAt-b.at)/float64(b.each)*float64(each))
-	}
-	if b.until > 0 {
-		full = max(full, b.until+(most-1)*each)
-	}
-	return time.Duration(full - now - (most-min(int64(cost), most))*each)
+// burst returns how many tokens the rate keeps at most.
+func burst(rate queue.Rate) int {
+	perTenth := int64(rate.Jobs) * int64(100*time.Millisecond) / int64(cmp.Or(rate.Per, time.Second))
+	return cmp.Or(rate.Burst, max(int(perTenth), 1))
 }

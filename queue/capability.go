@@ -362,6 +362,14 @@ type Ruler interface {
 	PauseGroup(ctx context.Context, db DB, queue, group string, paused bool) error
 }
 
+// RateTeller is a [Ruler] that tells when its rates have tokens again.
+type RateTeller interface {
+	// RateWaits returns what the rates of a queue have left: of each named group that has a rate, and
+	// of the queue itself for "". It changes nothing. Rules that another transaction has not committed
+	// do not count. It may be called concurrently.
+	RateWaits(ctx context.Context, queue string, groups ...string) ([]RateWait, error)
+}
+
 // ResultKeeper is a backend that keeps the output and the progress of jobs, in a place of their
 // own. It records the Output of an [Outcome] together with the outcome, and removes both together
 // with the job. Its methods may be called concurrently.
@@ -411,9 +419,6 @@ type Served interface {
 	// Leftovers returns what workers should have removed or taken back. It asks for a bounded number
 	// of jobs.
 	Leftovers(ctx context.Context) (Leftovers, error)
-	// Tokens returns the buckets of the rates of groups of a queue that are not full, "" for the rate
-	// of the queue.
-	Tokens(ctx context.Context, queue string, groups ...string) ([]Tokens, error)
 }
 
 // Tables says where the tables of a backend are.

@@ -23,18 +23,6 @@ type Server struct {
 	Took time.Duration
 }
 
-// Tokens is the bucket of a rate.
-type Tokens struct {
-	Group string    // "" for the rate of the queue
-	At    time.Time // when a token was last spent
-	// Full is when the bucket is full again, as it was known then.
-	Full time.Time
-	// Each is how long a token took then; 0 if none was spent.
-	Each time.Duration
-	// Until is a time before which there is no token, because a handler has asked for that; or zero.
-	Until time.Time
-}
-
 // Leftovers are jobs that workers should have removed or taken back.
 type Leftovers struct {
 	// Retention says how long ended jobs are kept, with its defaults.

@@ -84,6 +84,7 @@ const (
 	hasTxBeginner
 	hasResults
 	hasRuler
+	hasRateTeller
 	hasSchedules
 	hasFleet
 	hasStats
@@ -101,7 +102,7 @@ var capabilityNames = []struct {
 }{
 	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
 	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasDeathTeller, "DeathTeller"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasRateTeller, "RateTeller"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {hasReceiver, "Receiver"}, {canRewind, "Rewind"},
 }
 
@@ -135,6 +136,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[queue.TxBeginner](h), hasTxBeginner)
 	add(can[queue.ResultKeeper](h), hasResults)
 	add(can[queue.Ruler](h), hasRuler)
+	add(can[queue.RateTeller](h), hasRateTeller)
 	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
 	add(can[queue.Fleet](h), hasFleet)
 	add(can[queue.Statistician](h), hasStats)

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -11,6 +12,16 @@ import (
 // meter returns the meter of a claim of that queue. The caller holds q.mu.
 func (q *Queue) meter(name string, rules *limits.Queue, at time.Time) *limits.Meter {
 	return rules.Meter(at, func(bucket string) (limits.Bucket, error) { return q.buckets[ruleKey{name, bucket}], nil })
+}
+
+// RateWaits implements [queue.RateTeller].
+func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed("tell of rates", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.limits[name].Waits(time.Now(), groups, func(bucket string) (limits.Bucket, error) { return q.buckets[ruleKey{name, bucket}], nil })
 }
 
 // spend stores what a claim has spent, and when there are more tokens. The caller holds q.mu.

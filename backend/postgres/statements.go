@@ -86,7 +86,7 @@ func loadClaim(load loader) claimStatements {
 
 // ruleStatements keep rules, and claim under them.
 type ruleStatements struct {
-	rules, rulesKnown, setRules, pauseRule, claimLimited, skipped, throttled, throttle, sweepTokens string
+	rules, rulesKnown, setRules, pauseRule, claimLimited, skipped, throttled, throttle, sweepTokens, tokens string
 }
 
 func loadRule(load loader) ruleStatements {
@@ -100,6 +100,7 @@ func loadRule(load loader) ruleStatements {
 		throttled:    load("throttled"),
 		throttle:     load("throttle"),
 		sweepTokens:  load("sweep_tokens"),
+		tokens:       load("tokens"),
 	}
 }
 

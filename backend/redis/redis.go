@@ -120,6 +120,7 @@ var _ interface {
 	queue.Scheduler
 	queue.ScheduleRunner
 	queue.Served
+	queue.RateTeller
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a

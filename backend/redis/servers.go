@@ -133,23 +133,3 @@ func (b *Backend) Leftovers(ctx context.Context) (l queue.Leftovers, err error) 
 	}
 	return l, nil
 }
-
-// Tokens implements [queue.Served].
-func (b *Backend) Tokens(ctx context.Context, name string, groups ...string) (all []queue.Tokens, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, failed("tokens", err)
-	}
-	m, err := b.call(ctx, "tokens", b.firstOf(name), append([]string{name}, groups...)...)
-	if err != nil {
-		return nil, failed("tokens", err)
-	}
-	err = readEach(&m, func(in *reader) {
-		t := queue.Tokens{Group: in.text(), At: in.time()}
-		t.Full, t.Each, t.Until = t.At.Add(time.Duration(in.int())), time.Duration(in.int()), in.time()
-		all = append(all, t)
-	})
-	if err != nil {
-		return nil, failed("tokens", err)
-	}
-	return all, nil
-}

@@ -186,6 +186,15 @@ func (q *Queue) Rules(ctx context.Context) (all []queue.Rule, err error) {
 	return all, nil
 }
 
+// RateWaits implements [queue.RateTeller].
+func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
+	teller, err := capability[queue.RateTeller](q.route(name))
+	if err != nil {
+		return nil, err
+	}
+	return teller.RateWaits(ctx, name, groups...)
+}
+
 // PauseQueue implements [queue.Ruler].
 func (q *Queue) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
 	if err := queue.CheckQueue(name); err != nil {

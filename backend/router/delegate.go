@@ -18,7 +18,7 @@ var offers = []offer{
 	ofAll[queue.Waiter](), ofAll[queue.Checker](), ofAll[queue.Inspector](), ofAll[queue.Backlogger](),
 	ofAll[queue.Redriver](), ofAll[queue.Canceller](), ofAll[queue.Editor](), ofAll[queue.Deleter](),
 	ofAll[queue.Pruner](), ofAll[queue.Reclaimer](), ofAll[queue.ResultKeeper](), ofAll[queue.Ruler](), ofAll[queue.Pooled](),
-	ofAll[queue.DeathTeller](),
+	ofAll[queue.DeathTeller](), ofAll[queue.RateTeller](),
 	ofHome(func(a queue.Auditor, _ *Queue) any { return a }),
 	ofHome(func(p queue.Pauser, _ *Queue) any { return p }),
 	ofHome(func(b queue.TxBeginner, _ *Queue) any { return b }),

@@ -66,6 +66,7 @@ var _ interface {
 	queue.DeathTeller
 	queue.ResultKeeper
 	queue.Ruler
+	queue.RateTeller
 	queue.Pooled
 } = (*Queue)(nil)
 

@@ -10,12 +10,32 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// loadBucket reads a bucket of the claim's queue, with sql/bucket.sql.
-func (s *groups) loadBucket(name string) (b limits.Bucket, err error) {
-	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error {
-		return rows.Scan(&b.At, &b.FullAt, &b.Each, &b.Until)
-	}, s.b.sql.bucket, s.queue, name)
-	return b, err
+// RateWaits implements [queue.RateTeller] with sql/rules.sql and sql/bucket.sql.
+func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) (waits []queue.RateWait, err error) {
+	err = b.read(ctx, "tell of rates", func(db queue.DB) error {
+		rules, err := b.readRules(ctx, db)
+		if err != nil {
+			return err
+		}
+		waits, err = limits.ByQueue(rules)[name].Waits(time.Now(), groups, func(bucket string) (limits.Bucket, error) {
+			return b.readBucket(ctx, db, name, bucket)
+		})
+		return err
+	})
+	return waits, err
+}
+
+// readBucket reads a bucket of a queue, with sql/bucket.sql.
+func (b *Backend) readBucket(ctx context.Context, db queue.DB, name, bucket string) (found limits.Bucket, err error) {
+	err = queryRows(ctx, db, func(rows *sql.Rows) error {
+		return rows.Scan(&found.At, &found.FullAt, &found.Each, &found.Until)
+	}, b.sql.bucket, name, bucket)
+	return found, err
+}
+
+// loadBucket reads a bucket of the claim's queue.
+func (s *groups) loadBucket(bucket string) (limits.Bucket, error) {
+	return s.b.readBucket(s.ctx, s.db, s.queue, bucket)
 }
 
 // pay spends tokens for the jobs of the result from the first-th on, and drops those for which

@@ -100,6 +100,31 @@ func (q *Queue) rateOf(group string) (p pace, ok bool) {
 	return paceOf(rate)
 }
 
+// Waits returns what the rates of groups have left at that time, and that of the queue for "". load
+// reads a bucket. A nil Queue has no rates.
+func (q *Queue) Waits(at time.Time, groups []string, load func(bucket string) (Bucket, error)) (waits []queue.RateWait, err error) {
+	if q == nil {
+		return nil, nil
+	}
+	now := at.UnixNano()
+	for _, group := range groups {
+		p, ok := q.rateOf(group)
+		if !ok {
+			continue
+		}
+		b, err := load(group)
+		if err != nil {
+			return nil, err
+		}
+		waits = append(waits, queue.RateWait{
+			Group:     group,
+			Wait:      time.Duration(p.waitFor(1, p.fullAt(b, now), now)),
+			Throttled: time.Duration(max(b.Until-now, 0)),
+		})
+	}
+	return waits, nil
+}
+
 // hasRates reports whether a rate may limit jobs of the queue.
 func (q *Queue) hasRates() bool {
 	has := q.rule.Rate.Jobs > 0 || q.rule.GroupRate.Jobs > 0

@@ -28,14 +28,14 @@ local function leftovers(keys)
   return { keptFor(c, 'completed'), math.max(keptFor(c, 'dead'), keptFor(c, 'cancelled')), staleLeases(c) }
 end
 
--- tokens answers with the buckets of groups that are stored: group, and what rates.lua says of a
--- bucket. Arguments: queue, and the groups, "" for the queue's own.
+-- tokens answers with the buckets of groups that are stored: group, what rates.lua says of a bucket,
+-- and the time. Arguments: queue, and the groups, "" for the queue's own.
 local function tokens(keys, args)
   local c, answer = open(keys), {}
   for i = 2, #args do
     local packed = redis.call('GET', bucketKey(c, args[1], args[i]))
     local b = packed and cmsgpack.unpack(packed)
-    if b then answer[#answer + 1] = { args[i], int(b.at), int(b.ahead), int(b.each), int(b.closed) } end
+    if b then answer[#answer + 1] = { args[i], int(b.at), int(b.ahead), int(b.each), int(b.closed), int(c.now) } end
   end
   return answer
 end
