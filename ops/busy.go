@@ -70,8 +70,12 @@ func (f *facts) inLine(ctx context.Context) ([]Reason, error) {
 	return append(busy, ahead...), err
 }
 
-// enoughPace is how many runs tell how fast a queue is worked off.
-const enoughPace = 20
+// enoughPace is how many runs tell how fast a queue is worked off. Fewer than leastPace tell
+// nothing.
+const (
+	enoughPace = 20
+	leastPace  = 5
+)
 
 // pace says how long the workers of the job's queue take for so many jobs, at the pace of the last
 // minutes, if the backend knows that. A rate of the queue is a bound.
@@ -88,6 +92,9 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 	ended, since := f.lastMinutes(list)
 	if ended == 0 {
 		return []string{fmt.Sprintf("no job of the queue has ended in the last %s", plain.Duration(last))}, nil
+	}
+	if ended < leastPace {
+		return []string{fmt.Sprintf("%s of the queue ended in the last %s: too few to tell how long these take", count(ended, "run"), plain.Duration(last))}, nil
 	}
 	took := f.paceUntil().Sub(f.paceFrom(since))
 	if took <= 0 {

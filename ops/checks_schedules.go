@@ -82,7 +82,7 @@ func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, 
 	if !ok {
 		return f, nil
 	}
-	workers, err := fleet.Workers(ctx)
+	workers, _, err := d.workers(ctx, fleet)
 	if err != nil {
 		return finding{}, err
 	}

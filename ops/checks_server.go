@@ -32,6 +32,7 @@ var onPostgres = []check{
 	{"pooler", pooler},
 	{"listen", listen},
 	{"notify-queue", notifyQueue},
+	{"disk", disk},
 	{"durability", durability},
 	{"timeouts", timeouts},
 	{"planner", planner},

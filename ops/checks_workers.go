@@ -18,7 +18,7 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 	if !ok {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
 	}
-	workers, err := f.Workers(ctx)
+	workers, held, err := d.workers(ctx, f)
 	if err != nil {
 		return finding{}, err
 	}
@@ -42,11 +42,26 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 		return finding{Warn, "workers have different versions of errand: " + strings.Join(versions, ", "),
 			"finish the deploy; CHANGELOG says what the versions share"}, nil
 	}
+	if _, names := held.apart(workers); len(names) > 0 {
+		return finding{Warn, fmt.Sprintf("workers cannot report themselves (%s), because a transaction has locked rows of the table workers or stats: %s", enumerate(names), held.chain.text()), held.chain.remedy()}, nil
+	}
 	if lost := lately(workers); len(lost) > 0 {
 		return finding{Warn, "workers that do not report themselves any more, and have not stopped in order: " + enumerate(lost),
 			"they were killed, hang, or are cut off: look at their processes and logs, and start them again if nothing has"}, nil
 	}
 	return finding{value: fmt.Sprintf("alive: %s; vanished in the last hour: %d", count(len(live), "worker"), len(workers)-len(live))}, nil
+}
+
+// workers returns the workers, and the transaction that keeps some of them from reporting
+// themselves, nil for none. These are taken for live ones.
+func (d *doctor) workers(ctx context.Context, f queue.Fleet) ([]queue.WorkerRecord, *heldReports, error) {
+	workers, err := f.Workers(ctx)
+	if err != nil || d.server == nil {
+		return workers, nil, err
+	}
+	held, err := d.server.heldReports(ctx, workers)
+	workers, _ = held.apart(workers)
+	return workers, held, err
 }
 
 // lately describes the workers that have gone silent in the last few minutes.
@@ -71,7 +86,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	workers, err := f.Workers(ctx)
+	workers, _, err := d.workers(ctx, f)
 	if err != nil {
 		return finding{}, err
 	}

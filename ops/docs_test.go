@@ -54,6 +54,37 @@ func TestDocs(t *testing.T) {
 	compare(t, string(page), "redis", onRedis)
 }
 
+// TestEveryFaultMade: each reason of Explain and each check of Doctor is in a test that makes it.
+func TestEveryFaultMade(t *testing.T) {
+	made := make(map[string]bool)
+	paths, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`"([a-z -]+)"`).FindAllStringSubmatch(string(text), -1) {
+			for _, id := range strings.Fields(m[1]) {
+				made[id] = true
+			}
+		}
+	}
+	page, err := os.ReadFile("../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"checks", "sqlite", "redis", "reasons"} {
+		for id := range listed(string(page), table) {
+			if !made[id] {
+				t.Errorf("no test makes %s", id)
+			}
+		}
+	}
+}
+
 // reasons are the IDs of reasons in the code.
 func reasons(t *testing.T) map[string]bool {
 	t.Helper()
@@ -79,17 +110,22 @@ func reasons(t *testing.T) map[string]bool {
 // compare compares the IDs in the first column of a table of the page with those of the code.
 func compare(t *testing.T, page, table string, code map[string]bool) {
 	t.Helper()
-	_, text, _ := strings.Cut(page, "<!-- "+table+" -->")
-	text, _, _ = strings.Cut(text, "\n\n")
-	listed := make(map[string]bool)
-	for row := range strings.Lines(text) {
-		first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
-		for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(first, -1) {
-			listed[m[1]] = true
-		}
-	}
-	got, want := slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(code))
+	got, want := slices.Sorted(maps.Keys(listed(page, table))), slices.Sorted(maps.Keys(code))
 	if !slices.Equal(got, want) {
 		t.Errorf("the table of %s lists\n%v, the code has\n%v", table, got, want)
 	}
+}
+
+// listed returns the IDs in the first column of a table of the page.
+func listed(page, table string) map[string]bool {
+	_, text, _ := strings.Cut(page, "<!-- "+table+" -->")
+	text, _, _ = strings.Cut(text, "\n\n")
+	ids := make(map[string]bool)
+	for row := range strings.Lines(text) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
+		for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(first, -1) {
+			ids[m[1]] = true
+		}
+	}
+	return ids
 }

@@ -161,6 +161,8 @@ type facts struct {
 	workers      []queue.WorkerRecord
 	claimers     []queue.WorkerRecord // those that would claim the job
 	free         []queue.WorkerRecord // those of them that have room
+	roles        []workerRole         // read if no worker's claims succeed
+	held         *heldReports         // what keeps reports of workers waiting
 	longest      time.Duration        // for how long the workers' longest run has lasted
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -278,6 +279,8 @@ func (f *facts) nothingWaits(ctx context.Context) ([]Reason, error) {
 	r := Reason{ID: "empty-queue", Level: Warn, Verdict: "No job is in the queue " + q.Queue + ".", Remedy: "look at how the program that enqueues spells the queue"}
 	if near := nearest(q.Queue, names); near != "" {
 		r.Evidence = append(r.Evidence, "queues with similar names: "+near)
+	} else if len(names) > 0 {
+		r.Evidence = append(r.Evidence, "queues with jobs: "+enumerate(slices.Compact(names)))
 	}
 	return []Reason{r}, nil
 }

@@ -46,7 +46,13 @@ func backend(t *testing.T, db *sql.DB, o postgres.Options) *postgres.Backend {
 // freshFile is a queue in a SQLite file of its own.
 func freshFile(t *testing.T) (*sql.DB, *sqlite.Backend) {
 	t.Helper()
-	db, err := sqlite.Open("sqlite", filepath.Join(t.TempDir(), "jobs.db"))
+	return openFile(t, filepath.Join(t.TempDir(), "jobs.db"))
+}
+
+// openFile is a queue in a new SQLite file.
+func openFile(t *testing.T, path string) (*sql.DB, *sqlite.Backend) {
+	t.Helper()
+	db, err := sqlite.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}

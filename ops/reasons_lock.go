@@ -221,6 +221,10 @@ func (f *facts) rowHeld(ctx context.Context, list []locker) ([]Reason, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Reason{{ID: "row-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked job %d, so claims pass over it.", f.job.ID),
+	so := "claims pass over it"
+	if f.job.Status == queue.StatusRunning {
+		so = "its worker cannot extend its lease, which has expired, and no worker reclaims it"
+	}
+	return []Reason{{ID: "row-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked job %d, so %s.", f.job.ID, so),
 		Evidence: append(chain.evidence(), evidenceOf(list[1:])...), Remedy: chain.remedy()}}, nil
 }

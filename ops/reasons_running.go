@@ -3,6 +3,8 @@ package ops
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/internal/plain"
@@ -44,25 +46,105 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 // lost returns why the job's worker does not extend its lease any more, or soon will not.
 func (f *facts) lost(ctx context.Context, holder queue.WorkerRecord, isKnown bool, evidence []string) ([]Reason, error) {
 	j := f.job
-	switch expired := f.at.Sub(j.LeaseEnds); {
+	expired := f.at.Sub(j.LeaseEnds)
+	switch {
 	case expired >= 0:
-		r := Reason{ID: "lease-expired", Evidence: evidence, Level: levelOf(expired, 0, max(j.LeaseEnds.Sub(j.LockedAt), time.Second)),
-			Verdict: fmt.Sprintf("The lease of job %d expired %v ago: its worker has crashed, hangs or is cut off.", j.ID, short(expired)),
-			Remedy:  "a live worker reclaims it within one more lease; if it has crashed before, within three. Start a worker if none runs"}
-		if f.knowsWorkers && len(living(f.workers)) == 0 { // so nobody reclaims it
-			r.Level, r.Remedy = Fail, "no worker is alive to reclaim it: start one"
+		locked, err := f.lockedByOthers(ctx)
+		if err != nil || len(locked) > 0 && locked[0].ID != "perhaps-locked" {
+			return locked, err
 		}
-		return f.withCancel(ctx, r)
+		r, err := f.expired(ctx, expired, holder, isKnown)
+		if err != nil {
+			return nil, err
+		}
+		r.Evidence = append(evidence, r.Evidence...)
+		reasons, err := f.withCancel(ctx, r)
+		return append(reasons, locked...), err
 	case isKnown && holder.Vanished:
 		return f.withCancel(ctx, Reason{ID: "holder-vanished", Level: Warn, Evidence: append(evidence, describe([]queue.WorkerRecord{holder})...),
 			Verdict: fmt.Sprintf("Job %d is held by a worker that has vanished.", j.ID),
-			Remedy:  fmt.Sprintf("its lease ends in %v; then any live worker reclaims it", short(-expired))})
-	case isKnown && isSilent(holder):
-		return f.withCancel(ctx, Reason{ID: "holder-silent", Level: Warn, Evidence: append(evidence, lastSeen(holder)),
+			Remedy:  fmt.Sprintf("its lease ends in %v; then %s", short(-expired), f.reclaimer())})
+	case isKnown && f.isSilent(holder):
+		return f.withCancel(ctx, Reason{ID: "holder-silent", Level: Warn, Evidence: append(evidence, lastSeen(holder), reportsNeed),
 			Verdict: fmt.Sprintf("Job %d is held by a worker that has been silent for %v: it was killed, hangs, or is cut off.", j.ID, short(holder.Silent)),
-			Remedy:  fmt.Sprintf("look at its process and log. If it stays silent, its lease ends in %v, and any live worker reclaims the job", short(-expired))})
+			Remedy:  fmt.Sprintf("look at its process and log. If it stays silent, its lease ends in %v; then %s", short(-expired), f.reclaimer())})
+	}
+	if held, lease := f.at.Sub(j.LockedAt), j.LeaseEnds.Sub(j.LockedAt); held > lease/2 {
+		return f.withCancel(ctx, Reason{ID: "holder-silent", Level: Warn, Evidence: append(evidence, fmt.Sprintf("a worker extends its leases every %v", short(lease/3))),
+			Verdict: fmt.Sprintf("Job %d is held by a worker that has not extended its lease for %v: it was killed, hangs, or is cut off.", j.ID, short(held)),
+			Remedy:  fmt.Sprintf("look at the process and the log of %s. If it stays silent, its lease ends in %v; then %s", j.Worker, short(-expired), f.reclaimer())})
 	}
 	return nil, nil
+}
+
+// rescuers returns the live workers, without the one that holds the job.
+func (f *facts) rescuers() []queue.WorkerRecord {
+	return slices.DeleteFunc(living(f.workers), func(w queue.WorkerRecord) bool { return w.Name == f.job.Worker || f.isSilent(w) })
+}
+
+// reclaimer says who reclaims the job when its lease has ended.
+func (f *facts) reclaimer() string {
+	if f.knowsWorkers && len(f.rescuers()) == 0 {
+		return "a worker has to reclaim the job, and no other one is alive: start one"
+	}
+	return "any live worker reclaims the job"
+}
+
+// lockedByOthers returns who has locked the job, or all of them: then its worker cannot extend the
+// lease, and no worker can reclaim the job.
+func (f *facts) lockedByOthers(ctx context.Context) ([]Reason, error) {
+	for _, look := range []func(context.Context) ([]Reason, error){f.tableLocked, f.rowLocked, f.writeLocked} {
+		if locked, err := look(ctx); err != nil || len(locked) > 0 {
+			return locked, err
+		}
+	}
+	return nil, nil
+}
+
+// reclaimedWithin is within how many leases after its end a lease is reclaimed, also that of a job
+// whose worker has crashed several times. See queue.Reclaimer.
+const reclaimedWithin = 4
+
+// expired returns the reason for a lease that ended so long ago: what is known of the worker that
+// had it, and who will reclaim the job.
+func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.WorkerRecord, isKnown bool) (r Reason, err error) {
+	j := f.job
+	lease := max(j.LeaseEnds.Sub(j.LockedAt), time.Second)
+	within := fmt.Sprintf("within one more lease (%v)", short(lease))
+	if slices.ContainsFunc(j.History, func(h queue.Failure) bool { return strings.HasPrefix(h.Error, crashed) }) {
+		within = fmt.Sprintf("within three more leases (%v), because it has crashed before", short(3*lease))
+	}
+	r = Reason{ID: "lease-expired", Level: levelOf(ago, 0, lease), Verdict: fmt.Sprintf("The lease of job %d expired %v ago: its worker has crashed, hangs or is cut off.", j.ID, short(ago))}
+	isAlive := isKnown && !holder.Vanished && !f.isSilent(holder)
+	switch {
+	case isAlive:
+		r.Verdict = fmt.Sprintf("The lease of job %d expired %v ago, although its worker reports itself: it does not extend its leases.", j.ID, short(ago))
+		r.Evidence = append(describe([]queue.WorkerRecord{holder}), "a worker extends its leases every third of one, for which its pool needs a free connection")
+	case isKnown:
+		r.Evidence = []string{lastSeen(holder), reportsNeed}
+	case f.knowsWorkers:
+		r.Evidence = []string{fmt.Sprintf("the worker %s does not report itself: it has stopped, or ended before its first report", j.Worker)}
+	}
+	others := f.rescuers()
+	switch {
+	case !f.knowsWorkers:
+		r.Remedy = "a live worker reclaims it " + within + ". Start a worker if none runs"
+	case len(others) == 0 && !isAlive: // so nobody reclaims it
+		r.Level, r.Remedy = Fail, "no worker is alive to reclaim it: start one"
+		last, err := f.lastWorkers(ctx)
+		r.Evidence = append(r.Evidence, last...)
+		return r, err
+	case ago > reclaimedWithin*lease:
+		r.Level = Fail
+		r.Evidence = append(r.Evidence, describe(others)...)
+		r.Remedy = "live workers should have reclaimed it: their logs say why that fails; " + f.command("doctor") + " looks at the database"
+	default:
+		r.Remedy = fmt.Sprintf("a live worker reclaims it %s. Alive: %s", within, count(max(len(others), 1), "worker"))
+	}
+	if isAlive {
+		r.Remedy += ". Look for \"extend\" in the log of " + j.Worker + ": if all connections of its pool are in use, raise its limit, or lower Concurrency"
+	}
+	return r, nil
 }
 
 // withCancel adds to the reason why the job's worker does not end it that the job was cancelled:

@@ -22,7 +22,7 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 		reasons = append(reasons, later)
 	}
 	looks := []func(context.Context) ([]Reason, error){
-		f.cannotWrite, f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.served, f.cutShort, f.ordered, f.limited, f.rated,
+		f.cannotWrite, f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.diskIsFull, f.lacksRights, f.served, f.cutShort, f.ordered, f.limited, f.rated,
 	}
 	if isDue {
 		looks = append(looks, f.inLine)

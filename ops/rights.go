@@ -110,7 +110,14 @@ func rights(ctx context.Context, d *doctor) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	return judgeRights(found, wantedRights()), nil
+	f := judgeRights(found, wantedRights())
+	if f.level != "" {
+		return f, nil
+	}
+	if lacking, err := d.server.lackingRoles(ctx); err != nil || lacking.level != "" {
+		return lacking, err
+	}
+	return f, nil
 }
 
 // judgeRights compares the rights of the roles that are those of docs/roles.sql.

@@ -49,6 +49,11 @@ func (s *server) rows(ctx context.Context, name string, scan func(*sql.Rows) err
 
 // query does the same with a statement.
 func (s *server) query(ctx context.Context, text string, scan func(*sql.Rows) error, args ...any) error {
+	return s.queryAfter(ctx, "", text, scan, args...)
+}
+
+// queryAfter does the same, and first runs a statement that changes settings, "" for none.
+func (s *server) queryAfter(ctx context.Context, first, text string, scan func(*sql.Rows) error, args ...any) error {
 	tx, err := s.tables.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -56,6 +61,12 @@ func (s *server) query(ctx context.Context, text string, scan func(*sql.Rows) er
 	defer func() { _ = tx.Rollback() }()
 	if _, err := tx.ExecContext(ctx, confine); err != nil {
 		return err
+	}
+	if first != "" {
+		s.note(first)
+		if _, err := tx.ExecContext(ctx, first); err != nil {
+			return err
+		}
 	}
 	s.note(text)
 	rows, err := tx.QueryContext(ctx, text, args...)

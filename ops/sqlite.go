@@ -29,6 +29,7 @@ var onSQLite = []check{
 	{"schema", fileSchema},
 	{"integrity", integrity},
 	{"wal", walLength},
+	{"disk", fileDisk},
 	{"write-lock", writeLock},
 }
 
@@ -148,16 +149,24 @@ func (f *facts) writeLocked(ctx context.Context) ([]Reason, error) {
 	if err != nil || isFree {
 		return nil, err
 	}
-	return []Reason{{ID: "write-locked", Level: Fail, Verdict: "Another transaction has SQLite's write lock, so all claims wait.",
+	return []Reason{{ID: "write-locked", Level: Fail, Verdict: "Another transaction has SQLite's write lock, so all claims and heartbeats wait.",
 		Evidence: []string{fmt.Sprintf("it was not free within %v", lockWait)}, Remedy: "end the transaction that has written and is still open"}}, nil
 }
 
 // named returns the path of the file, as a fact.
 func (f *file) named(ctx context.Context) []string {
-	if err := f.row(ctx, filePath, &f.path); err != nil || f.path == "" {
+	if f.find(ctx) == "" {
 		return nil
 	}
 	return []string{"this file is " + f.path}
+}
+
+// find returns the path of the file, "" if it cannot be known.
+func (f *file) find(ctx context.Context) string {
+	if err := f.row(ctx, filePath, &f.path); err != nil {
+		return ""
+	}
+	return f.path
 }
 
 // neverDrawn reports whether no job of the file has had that ID, and returns the last ID.

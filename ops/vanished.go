@@ -8,16 +8,19 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+// reportsNeed is what keeps a worker silent that was not killed.
+var reportsNeed = fmt.Sprintf("each worker reports itself every %v, for which its pool needs a connection that no handler holds", queue.ReportInterval)
+
 // silent returns the reason if workers that would claim the job have not reported themselves in
 // time.
 func (f *facts) silent() []Reason {
-	silent := slices.DeleteFunc(slices.Clone(f.claimers), func(w queue.WorkerRecord) bool { return !isSilent(w) })
+	silent := slices.DeleteFunc(slices.Clone(f.claimers), func(w queue.WorkerRecord) bool { return !f.isSilent(w) })
 	if len(silent) == 0 {
 		return nil
 	}
 	r := Reason{ID: "workers-silent", Level: Warn, Remedy: "look at their processes and logs, and start them again if they have ended. If they have not: " + f.command("doctor"),
 		Verdict:  fmt.Sprintf("%s that would run job %d have not reported themselves for %v: they were killed, hang, or are cut off.", count(len(silent), "worker"), f.job.ID, short(silent[0].Silent)),
-		Evidence: []string{fmt.Sprintf("each worker reports itself every %v, for which its pool needs a free connection", queue.ReportInterval)}}
+		Evidence: []string{reportsNeed}}
 	if len(silent) == 1 {
 		who := "A worker"
 		if len(f.claimers) == 1 {

@@ -24,8 +24,29 @@ func (f *facts) readWorkers(ctx context.Context) error {
 		return err
 	}
 	f.workers, f.knowsWorkers = workers, true
+	return f.excuse(ctx)
+}
+
+// excuse takes workers for live ones, and notes that this is not known, if they are silent because
+// a transaction keeps their reports waiting.
+func (f *facts) excuse(ctx context.Context) error {
+	if f.server == nil {
+		return nil
+	}
+	held, err := f.server.heldReports(ctx, f.workers)
+	if ok, err := f.tryOrAsk(ctx, "which transactions keep reports of workers waiting", seeLocks, err); !ok {
+		return err
+	}
+	all, names := held.apart(f.workers)
+	if len(names) > 0 {
+		f.workers, f.held = all, held
+		f.unknown = append(f.unknown, held.text(names))
+	}
 	return nil
 }
+
+// isSilent reports whether a worker has missed a report, and nothing else explains that.
+func (f *facts) isSilent(w queue.WorkerRecord) bool { return isSilent(w) && !f.held.explains(w) }
 
 // unseen says what a list of workers leaves out, if there can be such workers.
 func (f *facts) unseen() []string {
@@ -58,7 +79,7 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 			return nil, err
 		}
 		elsewhere, err := f.elsewhere(ctx)
-		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(), Evidence: slices.Concat(last, elsewhere, f.unseen()),
+		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(), Evidence: slices.Concat(last, f.whoMayWork(), elsewhere, f.unseen()),
 			Remedy: "start a worker; or if one runs, look which database and schema it is connected to, and whether its log has errors of reports"}}, err
 	case len(serving) == 0:
 		r := Reason{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",
@@ -89,7 +110,7 @@ const late = 30 * time.Second
 // claiming returns why the workers that should claim the job do not.
 func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	j := f.job
-	workers := slices.DeleteFunc(slices.Clone(f.claimers), isSilent)
+	workers := slices.DeleteFunc(slices.Clone(f.claimers), f.isSilent)
 	silent := f.silent()
 	if len(workers) == 0 {
 		return silent, nil

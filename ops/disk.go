@@ -1,0 +1,89 @@
+package ops
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// diskFull is the code of the error of a statement that the disk had no room for.
+const diskFull = "53100"
+
+// smallMemory makes the next statement of a transaction write what it needs to temporary files.
+const smallMemory = "SELECT set_config('work_mem', '64', true)"
+
+// isFull reports whether the server's disk has no room for a megabyte.
+func (s *server) isFull(ctx context.Context) (bool, error) {
+	err := s.queryAfter(ctx, smallMemory, s.load("disk"), func(*sql.Rows) error { return nil })
+	if sqlState(err) == diskFull {
+		return true, nil
+	}
+	return false, err
+}
+
+// makeRoom is what to do about a disk that is full.
+const makeRoom = "make room on it: delete files that are no part of the database, or make the disk larger. " +
+	"See the checks horizon and retention for what keeps tables from shrinking, and pg_replication_slots for what keeps WAL"
+
+func disk(ctx context.Context, d *doctor) (finding, error) {
+	isFull, err := d.server.isFull(ctx)
+	switch {
+	case err != nil:
+		return finding{}, err
+	case isFull:
+		return finding{Fail, "the server's disk is full: it has no room for a megabyte", makeRoom}, nil
+	}
+	return finding{value: "the server has room for a megabyte at least"}, nil
+}
+
+// The room on the disk of a SQLite file from which on it is too little.
+const (
+	littleRoom    = 64 << 20
+	tooLittleRoom = 1 << 20
+)
+
+func fileDisk(_ context.Context, d *doctor) (finding, error) {
+	free, ok := d.file.room()
+	if !ok {
+		return finding{level: Skipped, value: "not known for this file, or on this system"}, nil
+	}
+	return finding{levelOf(-free, -littleRoom, -tooLittleRoom), fmt.Sprintf("the disk of the file has room for %d MB", free>>20),
+		"make room on it: no job is written, claimed or settled on a full disk"}, nil
+}
+
+// room returns how many bytes the disk of the file has room for.
+func (f *file) room() (n int64, ok bool) {
+	if f.path == "" { // in memory
+		return 0, false
+	}
+	return freeBytes(filepath.Dir(f.path))
+}
+
+// diskIsFull returns the reason if the disk is full, and no worker is known whose claims succeed.
+func (f *facts) diskIsFull(ctx context.Context) ([]Reason, error) {
+	if f.job.ScheduledAt.After(f.at) || slices.ContainsFunc(f.workers, claims) {
+		return nil, nil
+	}
+	r := Reason{ID: "disk-full", Level: Fail, Verdict: "The disk of the database is full, so workers can neither claim nor report themselves.",
+		Evidence: []string{"no worker is known whose claims succeed"}, Remedy: makeRoom}
+	switch {
+	case f.server != nil:
+		isFull, err := f.server.isFull(ctx)
+		if ok, err := f.tryOrNote(ctx, "whether the server's disk is full", err); !ok || !isFull {
+			return nil, err
+		}
+		return []Reason{r}, nil
+	case f.file != nil:
+		f.file.find(ctx)
+		free, ok := f.file.room()
+		if !ok || free >= tooLittleRoom {
+			return nil, nil
+		}
+		r.Evidence = append(r.Evidence, fmt.Sprintf("the disk of the file has room for %d kB", free>>10))
+		r.Remedy = "make room on it"
+		return []Reason{r}, nil
+	}
+	return nil, nil
+}

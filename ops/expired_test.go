@@ -1,0 +1,130 @@
+package ops_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// expiredCases are fleets in which worker w has let its lease expire.
+var expiredCases = []struct {
+	name  string
+	make  func(t *testing.T, q backends)
+	level ops.Level
+	says  []string // in the verdict, the evidence or the remedy
+}{
+	{"no worker", func(*testing.T, backends) {}, ops.Fail,
+		[]string{"no worker is alive to reclaim it: start one", "the worker w does not report itself"}},
+	{"its worker lives", func(t *testing.T, q backends) { report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}}) }, ops.Warn,
+		[]string{"although its worker reports itself", "a live worker reclaims it within one more lease (1s). Alive: 1 worker", `"extend" in the log of w`}},
+	{"another one lives", func(t *testing.T, q backends) { report(t, q, idle) }, ops.Warn,
+		[]string{"the worker w does not report itself", "a live worker reclaims it within one more lease (1s). Alive: 1 worker"}},
+	{"crashed before", func(t *testing.T, q backends) {
+		report(t, q, idle)
+		time.Sleep(50 * time.Millisecond)
+		if jobs, err := q.Reclaim(t.Context(), 10); err != nil || len(jobs) != 1 {
+			t.Fatalf("reclaimed %d, error %v", len(jobs), err)
+		}
+		claim(t, q, "", time.Millisecond)
+	}, ops.Warn, []string{"within three more leases (3s), because it has crashed before"}},
+}
+
+// TestExpiredLease: of an expired lease Explain tells what is known of its worker, and who reclaims
+// the job.
+func TestExpiredLease(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		for _, c := range expiredCases {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				q := open(t)
+				id := enqueue(t, q, queue.Job{})
+				claim(t, q, "", time.Millisecond)
+				c.make(t, q)
+				time.Sleep(50 * time.Millisecond)
+				wantExpired(t, explain(t, q, ops.Question{ID: id}), c.level, c.says...)
+			})
+		}
+	}
+}
+
+func wantExpired(t *testing.T, a ops.Answer, level ops.Level, says ...string) {
+	t.Helper()
+	wantReason(t, a, "lease-expired")
+	r := a.Reasons[0]
+	text := strings.Join(append(r.Evidence, r.Verdict, r.Remedy), "\n")
+	if r.Level != level {
+		t.Errorf("level %s, want %s", r.Level, level)
+	}
+	for _, want := range says {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %s\nwant %q", text, want)
+		}
+	}
+}
+
+// TestExpiredLongAgo: a lease that live workers should have reclaimed is their fault.
+func TestExpiredLongAgo(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report(t, q, idle)
+	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
+	id := enqueue(t, q, queue.Job{})
+	claim(t, q, "", time.Minute)
+	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '5 minutes', locked_until = now() - interval '4 minutes 30 seconds'`)
+	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '20 seconds' WHERE worker = 'w'`)
+	wantExpired(t, explain(t, q, ops.Question{ID: id}), ops.Fail,
+		"worker w (process 7 on host h) last reported itself 20s ago", "live workers should have reclaimed it", "worker idle: 0 of 1 busy")
+}
+
+// TestExpiredAndLocked: a job that a transaction has locked can neither be extended nor reclaimed:
+// that transaction is the reason, and not the worker.
+func TestExpiredAndLocked(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		db, q := fresh(t)
+		report(t, q, idle)
+		id := enqueue(t, q, queue.Job{})
+		claim(t, q, "", time.Millisecond)
+		exec(t, begin(t, db), `SELECT FROM errand.jobs FOR UPDATE`)
+		time.Sleep(1100 * time.Millisecond)
+		a := explain(t, q, ops.Question{ID: id})
+		wantReason(t, a, "row-locked")
+		if v := a.Reasons[0].Verdict; !strings.HasSuffix(v, "its worker cannot extend its lease, which has expired, and no worker reclaims it.") {
+			t.Errorf("verdict %s", v)
+		}
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		db, q := freshFile(t)
+		id := enqueue(t, q, queue.Job{})
+		claim(t, q, "", time.Millisecond)
+		begin(t, db) // has the write lock
+		wantReason(t, explain(t, q, ops.Question{ID: id}), "write-locked")
+	})
+}
+
+// TestMissedHeartbeat: a worker that has not extended its lease when it should have does not just
+// run the job, whether it has ever reported itself or not.
+func TestMissedHeartbeat(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			id := enqueue(t, q, queue.Job{})
+			claim(t, q, "", 3*time.Second)
+			wantReason(t, explain(t, q, ops.Question{ID: id}), "running")
+			time.Sleep(1600 * time.Millisecond)
+			a := explain(t, q, ops.Question{ID: id})
+			wantReason(t, a, "holder-silent")
+			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "has not extended its lease for 1.") || !strings.HasSuffix(r.Remedy, "no other one is alive: start one") {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+}

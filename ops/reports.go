@@ -1,0 +1,77 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// heldReports is a transaction that has locked what workers write when they report themselves. A
+// worker whose report waits for it may live, however long it has been silent. nil means that there
+// is none.
+type heldReports struct {
+	chain chain
+	open  time.Duration // for how long; 0 if this role may not see that
+}
+
+// reportPatience is how long a report waits for a lock before it gives up, and somewhat more.
+const reportPatience = 4 * time.Second
+
+// heldReports looks for such a transaction. It asks the server only if a worker is silent.
+func (s *server) heldReports(ctx context.Context, workers []queue.WorkerRecord) (*heldReports, error) {
+	if !slices.ContainsFunc(workers, isSilent) {
+		return nil, nil
+	}
+	list, err := s.tableLocks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(l locker) bool { return !slices.Contains(reportTables, l.table) })
+	for _, table := range reportTables {
+		more, err := lasting(ctx, func(ctx context.Context) ([]locker, error) { return s.readLockers(ctx, "writers", table, true) })
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	for _, l := range list {
+		open := seconds(l.open.Float64)
+		if isReport := l.open.Valid && open < reportPatience; isReport {
+			continue
+		}
+		c, err := s.chain(ctx, l)
+		return &heldReports{c, open}, err
+	}
+	return nil, nil
+}
+
+// reportTables are the tables that a report writes.
+var reportTables = []string{"workers", "stats"}
+
+// explains reports whether the worker may be silent only because of the transaction: it has been
+// open since the worker's first report that is missing.
+func (h *heldReports) explains(w queue.WorkerRecord) bool {
+	return h != nil && isSilent(w) && (h.open == 0 || h.open >= w.Silent-overdue)
+}
+
+// apart returns the workers whose silence the transaction does not explain, with those that it does
+// explain as live ones; and the names of the latter.
+func (h *heldReports) apart(workers []queue.WorkerRecord) (all []queue.WorkerRecord, names []string) {
+	all = slices.Clone(workers)
+	for i := range all {
+		if w := &all[i]; h.explains(*w) {
+			w.Vanished = false
+			names = append(names, w.Name)
+		}
+	}
+	return all, names
+}
+
+// text says why it is not known which of the named workers live, and what to do about it.
+func (h *heldReports) text(names []string) string {
+	return fmt.Sprintf("whether these workers live, whose reports wait for a transaction that has locked rows of the table workers or stats: %s. It is %s. Remedy: %s",
+		enumerate(names), h.chain.text(), h.chain.remedy())
+}

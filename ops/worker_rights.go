@@ -1,0 +1,147 @@
+package ops
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// workerRole is a role that may log in, and what it lacks of the rights that a worker needs.
+type workerRole struct {
+	name  string
+	lacks []string
+	// isMeant is whether it looks as if workers should have this role.
+	isMeant bool
+}
+
+// notToClaim are the tables that a worker can do without, as long as it claims and reports itself.
+var notToClaim = []string{"audit", "dedup", "jobs_archive", "results", "schedules"}
+
+// neededRight is a right as sql/postgres/worker_roles.sql reads it.
+type neededRight struct {
+	Kind   string `json:"kind"` // schema, table, column, sequence or function
+	Object string `json:"object"`
+	Part   string `json:"part"` // the column
+	Name   string `json:"name"`
+	Text   string `json:"text"`
+}
+
+// neededRights are the rights of docs/roles.sql without which a worker does not claim or does not
+// report itself.
+func neededRights() (list []neededRight) {
+	for r := range maps.Keys(wantedRights()["worker"]) {
+		kind, object, _ := strings.Cut(strings.TrimPrefix(r.object, "the "), " ")
+		object, part, _ := strings.Cut(object, ".")
+		if !slices.Contains(notToClaim, object) {
+			list = append(list, neededRight{kind, object, part, r.name, r.String()})
+		}
+	}
+	// The most general ones first: without the schema the rest is of no use.
+	kinds := []string{"schema", "function", "sequence", "table", "column"}
+	slices.SortFunc(list, func(a, b neededRight) int {
+		if a.Kind != b.Kind {
+			return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind)
+		}
+		return strings.Compare(a.Text, b.Text)
+	})
+	return list
+}
+
+// workerRoles returns the roles that may log in and are no superusers.
+func (s *server) workerRoles(ctx context.Context) (list []workerRole, err error) {
+	needed, err := json.Marshal(neededRights())
+	if err != nil {
+		return nil, err
+	}
+	err = s.rows(ctx, "worker_roles", func(r *sql.Rows) error {
+		var role workerRole
+		var lacks []byte
+		if err := r.Scan(&role.name, &lacks, &role.isMeant); err != nil {
+			return err
+		}
+		list = append(list, role)
+		return json.Unmarshal(lacks, &list[len(list)-1].lacks)
+	}, string(needed))
+	return list, err
+}
+
+// mayNotWork returns the roles that lack rights, although it looks as if workers should have them.
+func mayNotWork(roles []workerRole) []workerRole {
+	return slices.DeleteFunc(slices.Clone(roles), func(r workerRole) bool { return !r.isMeant || len(r.lacks) == 0 })
+}
+
+func (r workerRole) String() string {
+	return fmt.Sprintf("the role %s lacks %s", r.name, enumerate(r.lacks))
+}
+
+// grantWorker is what to do about a role that lacks rights.
+func grantWorker(roles []workerRole) string {
+	var names []string
+	for _, r := range roles {
+		names = append(names, identifier(r.name))
+	}
+	return "GRANT errand_worker TO " + strings.Join(names, ", ") + ", or the role that has its rights: docs/roles.sql makes it"
+}
+
+// lacksRights returns the reason if a role that workers seem to have lacks rights, and no worker is
+// known whose claims succeed.
+func (f *facts) lacksRights(ctx context.Context) ([]Reason, error) {
+	if f.server == nil || f.job.ScheduledAt.After(f.at) || slices.ContainsFunc(f.workers, claims) {
+		return nil, nil
+	}
+	roles, err := f.server.workerRoles(ctx)
+	if ok, err := f.tryOrNote(ctx, "which roles have the rights of a worker", err); !ok {
+		return nil, err
+	}
+	f.roles = roles
+	lacking := mayNotWork(roles)
+	if len(lacking) == 0 {
+		return nil, nil
+	}
+	var evidence []string
+	for _, r := range lacking[:min(len(lacking), 3)] {
+		evidence = append(evidence, r.String())
+	}
+	return []Reason{{ID: "no-rights", Level: Fail,
+		Verdict:  fmt.Sprintf("Workers that connect as the role %s cannot claim, or not report themselves: it lacks rights.", lacking[0].name),
+		Evidence: append(append(evidence, more(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: grantWorker(lacking) + ". Then start the workers again"}}, nil
+}
+
+// whoMayWork says which roles have the rights of a worker, if that is known.
+func (f *facts) whoMayWork() []string {
+	var may []string
+	for _, r := range f.roles {
+		if len(r.lacks) == 0 {
+			may = append(may, r.name)
+		}
+	}
+	switch {
+	case f.roles == nil:
+		return nil
+	case len(may) == 0:
+		return []string{"only superusers and the owner of the schema have the rights of a worker"}
+	}
+	return []string{"roles that may run a worker, beside superusers: " + enumerate(may)}
+}
+
+// lackingRoles returns the finding for roles that workers seem to have and that lack rights; none
+// if there are no such roles.
+func (s *server) lackingRoles(ctx context.Context) (finding, error) {
+	roles, err := s.workerRoles(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	lacking := mayNotWork(roles)
+	if len(lacking) == 0 {
+		return finding{}, nil
+	}
+	var texts []string
+	for _, r := range lacking {
+		texts = append(texts, r.String())
+	}
+	return finding{Fail, "workers cannot work as these roles: " + enumerate(texts), grantWorker(lacking)}, nil
+}

@@ -1,0 +1,90 @@
+package ops_test
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// workerRoles are rights of a role that logs in, app. %s is its name.
+var workerRoles = []struct {
+	name   string
+	grants string
+	// lacks is the right that is missing, "" if nothing is to be found.
+	lacks  string
+	canRun bool
+}{
+	{"tables alone", `GRANT USAGE ON SCHEMA errand TO %s; GRANT ALL ON ALL TABLES IN SCHEMA errand TO %s`, "EXECUTE on the function apply_rules", false},
+	{"nothing", ``, "USAGE on the schema", false},
+	{"no reports", `GRANT PREFIXworker TO %s; REVOKE INSERT ON errand.workers FROM PREFIXworker`, "INSERT on the table workers", true},
+	{"the worker's", `GRANT PREFIXworker TO %s`, "", true},
+	{"the observer's", `GRANT PREFIXobserver TO %s`, "", false},
+	{"the enqueuer's", `GRANT PREFIXenqueuer TO %s`, "", false},
+	{"the operator's", `GRANT PREFIXoperator TO %s`, "", false},
+	{"reading", `GRANT USAGE ON SCHEMA errand TO %s; GRANT SELECT ON ALL TABLES IN SCHEMA errand TO %s`, "", false},
+}
+
+// TestWorkerRole: a role that a worker seems to have, and that lacks rights, is named with the
+// first of them. Roles with other work are not.
+func TestWorkerRole(t *testing.T) {
+	t.Parallel()
+	for _, c := range workerRoles {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := postgrestest.DSN(t)
+			db := openPQ(t, dsn)
+			prefix := roles(t, db)
+			app := prefix + "app"
+			exec(t, db, `CREATE ROLE `+app+` LOGIN PASSWORD 'secret'`)
+			if c.grants != "" {
+				exec(t, db, strings.NewReplacer("%s", app, "PREFIX", prefix).Replace(c.grants))
+			}
+			q := backend(t, db, postgres.Options{})
+			id := enqueue(t, q, queue.Job{})
+			own := openPQ(t, change(t, dsn, func(u *url.URL) {
+				u.User = url.UserPassword(app, "secret")
+				query := u.Query()
+				query.Set("application_name", "errand shop")
+				u.RawQuery = query.Encode()
+			}))
+			wantWorks(t, own, c.canRun)
+			exec(t, own, `SELECT`) // its session stays
+			observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
+			for as, q := range map[string]*postgres.Backend{"owner": q, "observer": observer} {
+				a := explain(t, q, ops.Question{ID: id})
+				first, found := a.Reasons[0], examine(t, q, ops.Options{})["rights"]
+				says := "the role " + app + " lacks " + c.lacks
+				switch {
+				case c.lacks == "":
+					wantReason(t, a, "no-worker")
+					if found.Level != "" {
+						t.Errorf("%s: found %+v", as, found)
+					}
+				case reasonIDs(a) != "no-rights no-worker" || !strings.Contains(first.Evidence[0], says) || !strings.Contains(first.Remedy, `GRANT errand_worker TO "`+app+`"`):
+					t.Errorf("%s: got %s, %+v, want %q", as, reasonIDs(a), first, says)
+				case found.Level != ops.Fail:
+					t.Errorf("%s: found %+v, want that the role lacks a right", as, found)
+				}
+				if text := strings.Join(a.Reasons[len(a.Reasons)-1].Evidence, "\n"); strings.Contains(text, app) != (c.name == "the worker's") {
+					t.Errorf("%s: who may work: %s", as, text)
+				}
+			}
+		})
+	}
+}
+
+// wantWorks fails unless a claim through the handle succeeds, or is refused because of a right.
+func wantWorks(t *testing.T, db *sql.DB, works bool) {
+	t.Helper()
+	_, err := backend(t, db, postgres.Options{}).Claim(t.Context(), queue.ClaimRequest{Queues: []string{"none"}, Limit: 1, Lease: 1e9, Worker: "w"})
+	if _, isSetup := errors.AsType[*queue.SetupError](err); works && err != nil || !works && !isSetup {
+		t.Errorf("a claim as this role: %v, want that it works: %t", err, works)
+	}
+}
