@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -112,10 +113,10 @@ func TestKeyOfTwoQueues(t *testing.T) {
 			t.Parallel()
 			q := open(t)
 			report(t, q, idle)
-			enqueue(t, q, queue.Job{Key: "k"})
+			other := enqueue(t, q, queue.Job{Key: "k"})
 			newest := enqueue(t, q, queue.Job{Key: "k", Queue: "q"})
 			a := explain(t, q, ops.Question{Key: "k"})
-			if a.Job == nil || a.Job.ID != newest || !strings.HasSuffix(strings.Join(a.Unknown, "\n"), "The others: errand explain 1") {
+			if a.Job == nil || a.Job.ID != newest || !strings.HasSuffix(strings.Join(a.Unknown, "\n"), fmt.Sprintf("The others: errand explain %d", other)) {
 				t.Errorf("got job %+v, not known: %q", a.Job, a.Unknown)
 			}
 			if a := explain(t, q, ops.Question{Key: "k", Queue: "q"}); len(a.Unknown) > 0 {
