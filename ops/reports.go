@@ -72,6 +72,6 @@ func (h *heldReports) apart(workers []queue.WorkerRecord) (all []queue.WorkerRec
 
 // text says why it is not known which of the named workers live, and what to do about it.
 func (h *heldReports) text(names []string) string {
-	return fmt.Sprintf("whether these workers live, whose reports wait for a transaction that has locked rows of the table workers or stats: %s. It is %s. Remedy: %s",
+	return fmt.Sprintf("whether these workers live: %s. A transaction has locked rows of the table workers or stats, so their reports wait: %s. Remedy: %s",
 		enumerate(names), h.chain.text(), h.chain.remedy())
 }

@@ -52,15 +52,16 @@ func TestObserver(t *testing.T) {
 	db := openPQ(t, dsn)
 	prefix := roles(t, db)
 	q := backend(t, db, postgres.Options{})
-	report(t, q, idle)
-	id := enqueue(t, q, queue.Job{})
 	observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
-	for _, q := range []*postgres.Backend{q, observer} {
-		if found := examine(t, q, ops.Options{}); len(found) > 0 {
+	var id int64
+	for name, as := range map[string]*postgres.Backend{queue.DefaultQueue: q, "q": observer} {
+		if found := examine(t, as, ops.Options{}); len(found) > 0 {
 			t.Errorf("found %v", found)
 		}
-		wantReason(t, explain(t, q, ops.Question{ID: id}), "just-due")
-		wantReason(t, explain(t, q, ops.Question{Queue: queue.DefaultQueue}), "just-due")
+		report(t, q, idle) // a report and a job are young for some seconds
+		id = enqueue(t, q, queue.Job{Queue: name})
+		wantReason(t, explain(t, as, ops.Question{ID: id}), "just-due")
+		wantReason(t, explain(t, as, ops.Question{Queue: name}), "just-due")
 	}
 	a := explain(t, observer, ops.Question{ID: id})
 	if len(a.Unknown) > 0 {

@@ -111,6 +111,9 @@ func (f *facts) lacksRights(ctx context.Context) ([]Reason, error) {
 		Evidence: append(append(evidence, more(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: grantWorker(lacking) + ". Then start the workers again"}}, nil
 }
 
+// othersEnd is what becomes of other workers. See [queue.Worker].Run.
+const othersEnd = ". A worker of another role ends at its first claim, with an error that names the right"
+
 // whoMayWork says which roles have the rights of a worker, if that is known.
 func (f *facts) whoMayWork() []string {
 	var may []string
@@ -123,9 +126,9 @@ func (f *facts) whoMayWork() []string {
 	case f.roles == nil:
 		return nil
 	case len(may) == 0:
-		return []string{"only superusers and the owner of the schema have the rights of a worker"}
+		return []string{"only superusers and the owner of the schema have the rights of a worker" + othersEnd}
 	}
-	return []string{"roles that may run a worker, beside superusers: " + enumerate(may)}
+	return []string{"roles that may run a worker, beside superusers: " + enumerate(may) + othersEnd}
 }
 
 // lackingRoles returns the finding for roles that workers seem to have and that lack rights; none

@@ -28,8 +28,8 @@ local function leftovers(keys)
   return { keptFor(c, 'completed'), math.max(keptFor(c, 'dead'), keptFor(c, 'cancelled')), staleLeases(c) }
 end
 
--- tokens answers with the buckets of groups that are stored: group, what rates.lua says of a bucket,
--- and the time. Arguments: queue, and the groups, "" for the queue's own.
+-- tokens answers with the buckets of groups that are stored: group, what rates.lua says of a
+-- bucket, and the time. Arguments: queue, and the groups, "" for the queue's own.
 local function tokens(keys, args)
   local c, answer = open(keys), {}
   for i = 2, #args do
