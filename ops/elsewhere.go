@@ -8,8 +8,12 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// noWorker says that no worker is alive; on a server, as far as its database and schema can tell.
-func (f *facts) noWorker() string {
+// noWorker says that no worker is alive, as far as the database and its schema, or the file, can
+// tell.
+func (f *facts) noWorker(ctx context.Context) string {
+	if f.file != nil && f.file.find(ctx) != "" {
+		return fmt.Sprintf("No worker is alive that reports itself to the file %s.", f.file.path)
+	}
 	if f.server == nil {
 		return "No worker is alive."
 	}

@@ -3,6 +3,7 @@ package ops_test
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,21 @@ func TestWorkerElsewhere(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("evidence %s, want %s", text, want)
 		}
+	}
+}
+
+// TestWorkerOfOtherFile: where no worker uses the SQLite file, Explain says which file it has looked
+// into.
+func TestWorkerOfOtherFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	_, q := openFile(t, path)
+	_, other := freshFile(t)
+	report(t, other, idle)
+	a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{})})
+	wantReason(t, a, "no-worker")
+	if want := "No worker is alive that reports itself to the file " + path + "."; a.Reasons[0].Verdict != want {
+		t.Errorf("got %s, want %s", a.Reasons[0].Verdict, want)
 	}
 }
 

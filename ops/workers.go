@@ -79,8 +79,8 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 			return nil, err
 		}
 		elsewhere, err := f.elsewhere(ctx)
-		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(), Evidence: slices.Concat(last, f.whoMayWork(), elsewhere, f.unseen()),
-			Remedy: "start a worker; or if one runs, look which database and schema it is connected to, and whether its log has errors of reports"}}, err
+		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(ctx), Evidence: slices.Concat(last, f.whoMayWork(), elsewhere, f.unseen()),
+			Remedy: "start a worker; or if one runs, look to which database, schema or file it is connected, and whether its log has errors of reports"}}, err
 	case len(serving) == 0:
 		r := Reason{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",
 			Evidence: append(similar(fmt.Sprintf("live workers, all of other queues: %d", len(live)), j.Queue, queuesOf(live)), f.unseen()...),
