@@ -201,6 +201,23 @@ func testForwardAfterHanging(t *testing.T, newTarget func() (queue.Queue, *atomi
 	running.Wait()
 }
 
+// TestForwardBesideHangingPart: while a part of a backend hangs, jobs for the rest of it arrive.
+func TestForwardBesideHangingPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 900 // of which 90 hang
+		home, target := memory.New(memory.Options{}), deafTo(oneInTen)
+		target.hangs.Store(true)
+		q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: quiet})
+		for i := range jobs {
+			commit(t, home, q, job("clicks", i))
+		}
+		forwardFor(t, q, 10*time.Minute)
+		if n := len(pending(t, target, "clicks")); n < 700 {
+			t.Errorf("of 810 jobs that do not hang %d have arrived in ten minutes, want 700", n)
+		}
+	})
+}
+
 // TestForwardRecovers: when a backend works again, the jobs that were tried meanwhile arrive within
 // a minute, although no further job comes that could show sooner that it works.
 func TestForwardRecovers(t *testing.T) {

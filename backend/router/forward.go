@@ -24,9 +24,10 @@ import (
 //     again for about a year, after at most longestResend; one that the backend refuses is dead in
 //     the outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
 //     One that hangs, or a part of it, costs the jobs of the others sendTimeout once, and then
-//     longestWait at each try, for as long as it fails once in each wariness.
+//     longestWait at each try, for as long as it fails once in each wariness. If only a part hangs,
+//     the jobs for the rest go by the calls, waryCalls at most, that do not hang.
 //   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder,
-//     TestForwardAfterHanging, TestForwardRecovers.
+//     TestForwardAfterHanging, TestForwardBesideHangingPart, TestForwardRecovers.
 
 const (
 	// forwards is how many jobs of the outbox a worker sends at once.
@@ -41,6 +42,8 @@ const (
 	// letter then waits for its call.
 	wariness    = time.Minute
 	longestWait = time.Second
+	// waryCalls is how many calls a sender makes at once while it expects that some hang.
+	waryCalls = 8
 	// sendBytes is how many bytes of payloads and headers a call has, so that it ends in time on a
 	// slow network. A longer job has a call of its own.
 	sendBytes = 1 << 20
@@ -74,7 +77,7 @@ type forwarder struct {
 func newForwarder(q *Queue) *forwarder {
 	f := &forwarder{router: q}
 	for _, t := range q.targets {
-		f.senders = append(f.senders, &sender{target: t, turn: make(chan struct{}, 1)})
+		f.senders = append(f.senders, &sender{target: t, turn: make(chan struct{}, 1), others: make(chan struct{}, waryCalls-1)})
 	}
 	return f
 }
@@ -108,29 +111,40 @@ type letter struct {
 
 // sender sends letters to one backend, one batch after the other: those that have come meanwhile.
 // Each letter keeps a slot of the worker from jobs for other backends. So while the sender is wary,
-// because a call has failed lately, it sends each letter alone, and letters wait briefly.
+// because a call has failed lately, it sends each letter alone, several at once, and letters wait
+// briefly.
 type sender struct {
 	*target
-	turn chan struct{} // full while a caller sends
+	turn   chan struct{} // full while a caller sends
+	others chan struct{} // one for each further call; none while the sender is not wary
 
 	mu      sync.Mutex
 	failed  time.Time // when a call last failed; claims may work nevertheless, so health does not tell this
-	began   time.Time // when the call under way began; zero if there is none
+	began   time.Time // when the last call began
+	calls   int       // under way
 	waiting []*letter
 }
 
 // send sends a letter, with others that have come meanwhile, and returns the answer to it.
 func (s *sender) send(ctx context.Context, l *letter) error {
-	tooLong, ok := s.add(l)
+	others, tooLong, ok := s.add(l)
 	if !ok {
 		return errNotSent
 	}
+	turn, isWaiting := s.turn, true
 	for {
+		if !isWaiting {
+			turn, others = nil, nil // the letter is on its way
+		}
 		select {
 		case err := <-l.answered: // by this call or by another one
 			return err
-		case s.turn <- struct{}{}:
-			s.sendNext(ctx)
+		case turn <- struct{}{}:
+			isWaiting = s.sendNext(ctx)
+			<-turn
+		case others <- struct{}{}:
+			isWaiting = s.sendNext(ctx)
+			<-others
 		case <-tooLong:
 			if s.remove(l) {
 				return errNotSent
@@ -139,37 +153,35 @@ func (s *sender) send(ctx context.Context, l *letter) error {
 	}
 }
 
-// sendNext sends the next batch, if letters wait, and ends the turn.
-func (s *sender) sendNext(ctx context.Context) {
-	defer func() { <-s.turn }()
-	if batch := s.take(); len(batch) > 0 {
-		s.setBegan(time.Now())
-		defer s.setBegan(time.Time{})
-		_ = s.deliver(ctx, batch) // each letter has its answer
+// sendNext sends the next batch. It returns false if no letter waits.
+func (s *sender) sendNext(ctx context.Context) bool {
+	batch := s.take()
+	if len(batch) == 0 {
+		return false
 	}
-}
-
-func (s *sender) setBegan(at time.Time) {
+	_ = s.deliver(ctx, batch) // each letter has its answer
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.began = at
+	s.calls--
+	return true
 }
 
 func (s *sender) isWary() bool { return !s.failed.IsZero() && time.Since(s.failed) < wariness }
 
-// add lets a letter wait for the next batch, for ever or until tooLong; or not, if the sender is
-// wary and a call has lasted for that long already.
-func (s *sender) add(l *letter) (tooLong <-chan time.Time, ok bool) {
+// add lets a letter wait for the next batch, for ever or, if the sender is wary, until tooLong and
+// with turns beside the first. It does not if as many calls as there may be have lasted for that
+// long already.
+func (s *sender) add(l *letter) (others chan struct{}, tooLong <-chan time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isWary() {
-		if !s.began.IsZero() && time.Since(s.began) >= longestWait {
-			return nil, false
+		if s.calls == waryCalls && time.Since(s.began) >= longestWait {
+			return nil, nil, false
 		}
-		tooLong = time.After(longestWait)
+		others, tooLong = s.others, time.After(longestWait)
 	}
 	s.waiting = append(s.waiting, l)
-	return tooLong, true
+	return others, tooLong, true
 }
 
 // remove lets a letter wait no longer. It returns false if the letter is on its way.
@@ -185,6 +197,7 @@ func (s *sender) remove(l *letter) bool {
 }
 
 // take returns the first letters that wait, in the order of the outbox: at most sendBytes, or one.
+// The caller counts as a call from then on.
 func (s *sender) take() (batch []*letter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,6 +208,10 @@ func (s *sender) take() (batch []*letter) {
 		n++
 	}
 	batch, s.waiting = s.waiting[:n:n], s.waiting[n:]
+	if n > 0 {
+		s.calls++
+		s.began = time.Now()
+	}
 	return batch
 }
 
@@ -256,8 +273,8 @@ func call(ctx context.Context, receiver queue.Receiver, transfers []queue.Transf
 	return err
 }
 
-// note notes what a call has come to. After a failure it answers the letters that wait: their calls
-// could hang as long.
+// note notes what a call has come to. After the first failure it answers the letters that wait:
+// their calls could hang as long. Those that come later wait only briefly.
 func (s *sender) note(ctx context.Context, err error) {
 	s.health.note(ctx, err)
 	if err == nil || !isFailure(ctx, err) {
@@ -265,7 +282,11 @@ func (s *sender) note(ctx context.Context, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isFirst := !s.isWary()
 	s.failed = time.Now()
+	if !isFirst {
+		return
+	}
 	for _, l := range s.waiting {
 		l.answered <- errNotSent
 	}
