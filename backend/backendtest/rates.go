@@ -263,27 +263,32 @@ func testOrderedRate(t *testing.T, h Harness) {
 	}
 }
 
-// testRateChanged: tokens that are missing stay missing, however long they took, and come at the
-// new rate.
+// testRateChanged: after a change of a rate, the tokens that are missing come at the faster of the
+// two rates until a job starts, and then at the new one.
 func testRateChanged(t *testing.T, h Harness) {
 	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(100)})
-	enqueue(t, h, newJobs(300, nil)...)
-	if got := claim(t, h, request(300)); len(got) != 100 {
+	enqueue(t, h, newJobs(500, nil)...)
+	if got := claim(t, h, request(500)); len(got) != 100 {
 		t.Fatalf("claim at the first rate: got %d jobs, want 100", len(got))
 	}
+	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1, Per: 100 * time.Hour, Burst: 100}})
+	claimNone(t, h, "at a lower rate, without tokens")
 	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 100}})
-	claimSoon(t, h, request(300), 50)
+	if got := claimSoon(t, h, request(500), 50); len(got) > 149 {
+		t.Fatalf("claim at a higher rate: got %d jobs", len(got))
+	}
+	time.Sleep(100 * time.Millisecond) // the bucket is full at the higher rate
 	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(100)})
-	if got := claim(t, h, request(300)); len(got) > 60 {
-		t.Fatalf("claim at the first rate again: got %d jobs", len(got))
+	if got := claim(t, h, request(500)); len(got) != 100 {
+		t.Fatalf("claim of a full bucket at the first rate again: got %d jobs, want 100", len(got))
 	}
 	claimNone(t, h, "without tokens")
 	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(103)})
-	if got := claim(t, h, request(300)); len(got) != 3 {
+	if got := claim(t, h, request(500)); len(got) != 3 {
 		t.Fatalf("claim with a burst that is higher by 3: got %d jobs", len(got))
 	}
 	setRules(t, h, queue.Rule{Queue: "q"})
-	if got := claim(t, h, request(300)); len(got) == 0 || got[0].Limited {
+	if got := claim(t, h, request(500)); len(got) == 0 || got[0].Limited {
 		t.Fatalf("claim without the rate: got %d jobs", len(got))
 	}
 }
@@ -334,14 +339,19 @@ func testThrottledPruned(t *testing.T, h Harness) {
 	wantGroups(t, h, "claim after the throttle", req, map[string]int{"a": 1, "own": 1, "": 1})
 }
 
-// testLowerRatePruned: a bucket that would be full at the rate at which it was spent from is not
-// full at a lower one.
+// testLowerRatePruned: a bucket that is full stays full when the rate becomes lower, whether or not
+// Prune has seen it.
 func testLowerRatePruned(t *testing.T, h Harness) {
-	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 2}})
-	enqueue(t, h, newJobs(5, nil)...)
-	wantGroups(t, h, "claim at the higher rate", request(2), map[string]int{"": 2})
-	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(2)})
-	time.Sleep(10 * time.Millisecond)
-	prune(t, h)
-	claimNone(t, h, "at the lower rate")
+	for _, isPruned := range []bool{false, true} {
+		setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 2}})
+		enqueue(t, h, newJobs(5, nil)...)
+		claimSoon(t, h, request(2), 2)
+		time.Sleep(10 * time.Millisecond)
+		if isPruned {
+			prune(t, h)
+		}
+		setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(2)})
+		wantGroups(t, h, fmt.Sprintf("claim at the lower rate, pruned: %v", isPruned), request(5), map[string]int{"": 2})
+		claimNone(t, h, "at the lower rate")
+	}
 }

@@ -75,6 +75,25 @@ func TestTokensSwept(t *testing.T) {
 	}
 }
 
+// TestTokensOfChangedRates: Prune removes buckets that are full at a rate that was raised, or whose
+// rate was removed, although at the rate at which they were spent from they are full in a year.
+func TestTokensOfChangedRates(t *testing.T) {
+	for name, rate := range map[string]queue.Rate{"raised": {Jobs: 1000}, "removed": {}} {
+		db, b := fresh(t, postgres.Options{})
+		setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1, Per: 366 * 24 * time.Hour}})
+		exec(t, db, `INSERT INTO errand.jobs (kind, payload, job_group) SELECT 'test', '1', 'group' || i FROM generate_series(1, 500) AS i`)
+		claimN(t, b, 500, 500)
+		setRules(t, b, queue.Rule{GroupRate: rate})
+		time.Sleep(5 * time.Millisecond)
+		if _, _, err := b.Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := value[int](t, db, `SELECT count(*) FROM errand.tokens`); n != 0 {
+			t.Errorf("%s: %d of 500 buckets are left after Prune", name, n)
+		}
+	}
+}
+
 // TestThrottleLocksNoBucket: a transaction that settles with a throttle keeps no bucket locked.
 func TestThrottleLocksNoBucket(t *testing.T) {
 	db, b := fresh(t, postgres.Options{})

@@ -167,13 +167,16 @@ func (b *Backend) sweepTokens(ctx context.Context) error {
 		return err
 	}
 	return b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
-		_, err := exec(ctx, db, b.sql.sweepTokens, at.UnixNano(), full.String())
+		full, err := b.fullBuckets(ctx, db, at) // a claim may have spent from them meanwhile
+		if err == nil {
+			_, err = exec(ctx, db, b.sql.sweepTokens, full.String())
+		}
 		return err
 	})
 }
 
 // fullBuckets returns the queues and groups of the buckets that are full at that time, with
-// sql/full_buckets.sql. Which of them are depends on the present rules.
+// sql/buckets.sql. Which of them are depends on the present rules.
 func (b *Backend) fullBuckets(ctx context.Context, db queue.DB, at time.Time) (full list, err error) {
 	rules, err := b.readRules(ctx, db)
 	if err != nil {
@@ -191,6 +194,6 @@ func (b *Backend) fullBuckets(ctx context.Context, db queue.DB, at time.Time) (f
 			full.end()
 		}
 		return err
-	}, b.sql.fullBuckets, at.UnixNano())
+	}, b.sql.buckets)
 	return full, err
 }

@@ -95,7 +95,7 @@ type ruleStatements struct {
 	rulesVersion, rulesChanged, rules, setRule, pauseRule, removeRule, running string
 	nextGroup, groupPriority, dueGroup, dueUngrouped, skipUngrouped            string
 	bucket, spend, throttled, throttle                                         string
-	costs, fullBuckets, sweepTokens                                            string
+	costs, buckets, sweepTokens                                                string
 }
 
 func loadRule(load loader) ruleStatements {
@@ -117,7 +117,7 @@ func loadRule(load loader) ruleStatements {
 		throttled:     load("throttled"),
 		throttle:      load("throttle"),
 		costs:         load("costs"),
-		fullBuckets:   load("full_buckets"),
+		buckets:       load("buckets"),
 		sweepTokens:   load("sweep_tokens"),
 	}
 }

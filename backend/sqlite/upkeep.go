@@ -54,15 +54,19 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 		err = b.removeOrphans(ctx, from)
 	}
 	if err == nil {
-		err = b.sweepTokens(ctx)
-	}
-	if err == nil {
 		err = b.sweepFleet(ctx)
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	return removed, b.sweep.Advance(last, more, removed > 0), nil
+	goOn := b.sweep.Advance(last, more, removed > 0)
+	if !goOn {
+		err = b.sweepTokens(ctx) // once a pass: it reads all buckets
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	return removed, goOn, nil
 }
 
 // remove deletes the jobs, or moves them to the archive. It leaves a job whose retention is no

@@ -16,11 +16,10 @@ type Bucket struct {
 	Until  int64 // there is no token before; see queue.Throttled
 }
 
-// IsFull reports whether that bucket of the queue need not be stored: it is full at the rate at
-// which it was spent from, and at the present one. A nil Queue has no rates.
+// IsFull reports whether that bucket of the queue need not be stored: it is full at the present
+// rate, or there is none. A nil Queue has no rates.
 func (q *Queue) IsFull(name string, b Bucket, at time.Time) bool {
-	now := at.UnixNano()
-	full := max(b.FullAt, b.Until)
+	now, full := at.UnixNano(), b.Until
 	if q != nil {
 		if p, ok := q.rateOf(name); ok {
 			full = max(full, p.fullAt(b, now))
@@ -68,12 +67,13 @@ func Tokens(r queue.Rate) (each time.Duration, burst int64) {
 	return time.Duration(p.each), p.burst
 }
 
-// fullAt returns when the bucket is full at this pace.
+// fullAt returns when the bucket is full at this pace. If the rate has changed since the bucket was
+// last spent from, tokens have come at the faster of the two rates. The others come at this one.
 func (p pace) fullAt(b Bucket, now int64) int64 {
 	full := b.FullAt
-	if b.Each > 0 && b.Each != p.each { // the rate has changed: it counts from the last token on
-		missing := float64(full-b.At) / float64(b.Each)
-		full = b.At + int64(min(missing*float64(p.each), float64(maxAhead)))
+	if b.Each > 0 && b.Each != p.each {
+		missing := float64(full-b.At)/float64(b.Each) - float64(max(now-b.At, 0))/float64(min(b.Each, p.each))
+		full = now + int64(min(max(missing, 0)*float64(p.each), float64(maxAhead)))
 	}
 	full = max(full, now)
 	if b.Until > 0 { // the first token comes at Until

@@ -1,5 +1,4 @@
--- Removes the buckets that are full, a thousand at most: at the rates at which they were last spent from, and at the
--- present ones, which say when a throttled bucket is full.
+-- Removes the buckets that are full at the present rates or have none, a thousand at most, but none that is throttled.
 -- Index: none: they are few.
 DELETE FROM errand.tokens
 WHERE ctid = ANY (ARRAY(
@@ -15,7 +14,7 @@ WHERE ctid = ANY (ARRAY(
             CASE WHEN t.job_group = '' THEN q.rate_most
                 WHEN g.queue IS NULL THEN q.group_rate_most ELSE g.group_rate_most END AS most
     ) AS r
-    WHERE greatest(t.full_at, t.until) <= now.ns
+    WHERE t.until <= now.ns
         AND (r.each IS NULL OR errand.bucket_full(t.queue, t.job_group, r.each, r.most, now.ns) <= now.ns)
     LIMIT 1000
     FOR UPDATE OF t SKIP LOCKED));

@@ -7,7 +7,6 @@
 
 local FOREVER = 100 * 365 * 24 * 3600 * 1e9 -- the latest that a bucket is full
 local GATHER = 20 * 1e6 -- how long a worker waits for more tokens than one, while none is lost
-local KEEP = 60000      -- milliseconds that a full bucket is kept: its rate may change
 local TICK = 1000       -- nanoseconds: the clock of the server tells no less
 local MOST = 1000000    -- tokens that one claim spends
 
@@ -29,11 +28,11 @@ local function readBucket(c, queue, group)
   return packed and cmsgpack.unpack(packed) or { at = c.now, ahead = 0, each = 0, closed = 0 }
 end
 
--- writeBucket stores a bucket until a while after it is full. From the first token behind closed on
--- that takes rest nanoseconds.
+-- writeBucket stores a bucket until it is full. From the first token behind closed on that takes
+-- rest nanoseconds.
 local function writeBucket(c, queue, group, b, rest)
   local full = math.max(b.at + b.ahead / 1000, b.closed + rest / 1000) - c.now
-  local ms = math.ceil(math.max(full, 0) / 1000) + KEEP
+  local ms = math.max(math.ceil(full / 1000), 1)
   redis.call('SET', bucketKey(c, queue, group), cmsgpack.pack(b), 'PX', int(ms))
 end
 
@@ -62,11 +61,12 @@ end
 local function fullIn(m, group, rate)
   if m.full[group] then return m.full[group] end
   local b, now = readBucket(m.c, m.queue, group), m.c.now
-  local full = b.ahead
-  if b.each > 0 and b.each ~= rate.each then -- the rate has changed: it counts from the last token on
-    full = math.min(full / b.each * rate.each, FOREVER)
+  local passed = math.max(now - b.at, 0) * 1000
+  local full = b.ahead - passed
+  if b.each > 0 and b.each ~= rate.each then -- the rate has changed: tokens have come at the faster one
+    full = math.min((b.ahead / b.each - passed / math.min(b.each, rate.each)) * rate.each, FOREVER)
   end
-  full = math.max(full - (now - b.at) * 1000, 0)
+  full = math.max(full, 0)
   if b.closed > 0 then -- the first token comes then
     full = math.max(full, (b.closed - now) * 1000 + (rate.burst - 1) * rate.each)
   end

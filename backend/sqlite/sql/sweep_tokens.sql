@@ -1,4 +1,3 @@
--- Removes the buckets in ?2 (pairs of a queue and a group) that are still full at ?1.
+-- Removes the buckets in ?1 (pairs of a queue and a group).
 -- Index: the table's own order.
-DELETE FROM errand_tokens
-WHERE (queue, job_group) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2)) AND max(full_at, until) <= ?1;
+DELETE FROM errand_tokens WHERE (queue, job_group) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1));
