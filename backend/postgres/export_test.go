@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -30,6 +32,16 @@ var Payloads = payloads
 
 // Rationed reports whether claims like the request are rationed.
 func (b *Backend) Rationed(req queue.ClaimRequest) bool { return b.rations.of(req, false).isRationed() }
+
+// AddMarks adds marks to the ration of the request, as a slow rationed claim does.
+func (b *Backend) AddMarks(ctx context.Context, req queue.ClaimRequest) error {
+	r := b.rations.of(req, false)
+	if err := r.lockClaims(ctx); err != nil {
+		return err
+	}
+	defer r.unlockClaims()
+	return b.addMarks(ctx, req, &r.progress)
+}
 
 // Strict makes b behave as if the database's default isolation level had made a statement fail.
 func (b *Backend) Strict() { b.strict.Store(true) }

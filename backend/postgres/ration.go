@@ -197,15 +197,23 @@ func (r *ration) shouldProbeAgain() bool {
 	return true
 }
 
-// start makes claims rationed, because of jobs of other kinds (foreign) or of dead rows. The caller
-// has called lockClaims.
-func (r *ration) start(marks []mark, foreign bool) {
+// begin returns a progress with marks at the heads of the priorities where the last claim found
+// jobs. foreign tells that jobs of other kinds are the reason for the ration, and not dead rows.
+func (r *ration) begin(foreign bool) progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.progress = newProgress(marks, foreign)
+	p := newProgress(nil, foreign)
 	for _, m := range r.claimed {
-		r.progress.add(m)
+		p.add(m)
 	}
+	return p
+}
+
+// start makes claims rationed, with that progress. The caller has called lockClaims.
+func (r *ration) start(p progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress = p
 	r.rationed = true
 }
 

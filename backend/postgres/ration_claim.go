@@ -31,8 +31,12 @@ func (b *Backend) startRation(ctx context.Context, req queue.ClaimRequest, r *ra
 		return
 	}
 	defer r.unlockClaims()
-	if marks, err := b.headMarks(ctx, req); err == nil && !r.isRationed() {
-		r.start(marks, foreign)
+	if r.isRationed() {
+		return
+	}
+	p := r.begin(foreign)
+	if b.addMarks(ctx, req, &p) == nil {
+		r.start(p)
 	}
 }
 
@@ -96,17 +100,25 @@ func (n planNode) found() (rows float64) {
 	return rows
 }
 
-// headMarks returns marks at the heads of the priorities that have pending jobs.
-func (b *Backend) headMarks(ctx context.Context, req queue.ClaimRequest) (all []mark, err error) {
-	err = sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
-		var queue int
+// addMarks adds marks at the heads of the priorities that have pending jobs and no mark. It does
+// not look for those that have a mark: index entries of dead rows lie at their heads.
+func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progress) error {
+	gaps := p.gaps(req.Queues)
+	var queues, firsts, lasts array
+	for _, g := range gaps {
+		queues.string(g.queue)
+		firsts.int(int64(g.from.priority))
+		lasts.int(int64(min(g.last, orderedPriority-1)))
+	}
+	return sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
+		var n int
 		var priority int32
-		err := rows.Scan(&queue, &priority)
-		all = append(all, mark{queue - 1, headOf(priority)})
+		err := rows.Scan(&n, &priority)
+		if err == nil {
+			p.add(mark{slices.Index(req.Queues, gaps[n-1].queue), headOf(priority)})
+		}
 		return err
-	}, b.sql.priorities, textArray(req.Queues), maxMarks)
-	slices.SortFunc(all, compareMarks)
-	return all, err
+	}, b.sql.priorities, queues.String(), firsts.String(), lasts.String(), maxMarks)
 }
 
 // claimRationed claims from the marks on, as ration_marks.go explains, with the statements that
@@ -179,7 +191,7 @@ func (b *Backend) claimSpans(
 	exhausted = exhausted && (p.knownClaimable == nil || len(found) == 0)
 	p.advance(open.at, req.Queues, found, exhausted)
 	if !fromHeads && p.shouldListPriorities(time.Since(started), len(jobs)) {
-		b.addMarks(ctx, req, p)
+		b.listAgain(ctx, req, p)
 	}
 	return jobs, heldBack, nil
 }
@@ -191,18 +203,12 @@ func (r *ration) own(jobs []*queue.Job) []*queue.Job {
 	})
 }
 
-// addMarks adds marks for priorities that have none. An error is ignored: the next slow claim tries
-// again.
-func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progress) {
+// listAgain adds marks for priorities that have none. An error is ignored: the next slow claim
+// tries again.
+func (b *Backend) listAgain(ctx context.Context, req queue.ClaimRequest, p *progress) {
 	started := time.Now()
-	marks, err := b.headMarks(ctx, req)
+	_ = b.addMarks(ctx, req, p)
 	p.noteListed(time.Since(started))
-	if err != nil {
-		return
-	}
-	for _, m := range marks {
-		p.add(m)
-	}
 }
 
 // openTransactions returns the transactions that are open, with sql/transactions.sql.

@@ -112,3 +112,30 @@ func TestMarkAfterTheLastJob(t *testing.T) {
 		t.Errorf("a claim reads %d entries, want at most a tenth of the %d dead ones", each, dead)
 	}
 }
+
+// TestMarksBesideDeadRows: to look for priorities without a mark, a slow claim does not scan the
+// dead rows of those that have one.
+func TestMarksBesideDeadRows(t *testing.T) {
+	const dead = 20_000
+	dsn := postgrestest.DSN(t)
+	db, _ := ways[0].open(t, dsn)
+	closing, _ := ways[0].open(t, dsn)
+	unpin := pin(t, db)
+	defer unpin()
+	exec(t, db, "INSERT INTO errand.jobs (kind) SELECT 'test' FROM generate_series(1, $1::integer)", dead)
+	exec(t, db, "DELETE FROM errand.jobs")
+	q := backend(t, closing, postgres.Options{})
+	enqueue(t, q, jobs(1)...)
+	wantClaimed(t, q, request(10), 1)
+	eventually(t, "claims are rationed", func() bool {
+		wantClaimed(t, q, request(10), 0)
+		return q.Rationed(request(10))
+	})
+	before := entriesRead(t, db, closing, 2)
+	if err := q.AddMarks(t.Context(), request(10)); err != nil {
+		t.Fatal(err)
+	}
+	if n := entriesRead(t, db, closing, 2) - before; n > dead/10 {
+		t.Errorf("%d entries were read, want at most a tenth of the %d dead ones", n, dead)
+	}
+}

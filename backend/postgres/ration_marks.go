@@ -191,6 +191,24 @@ func (p *progress) spans(queues []string) (all []span) {
 	return all
 }
 
+// gaps returns the priorities of the queues that have no mark, as spans.
+func (p *progress) gaps(queues []string) (all []span) {
+	rest := p.marks
+	for q, name := range queues {
+		next := int64(math.MinInt32) // the first priority that is left
+		for ; len(rest) > 0 && rest[0].queue == q; rest = rest[1:] {
+			if priority := rest[0].priority; next < int64(priority) {
+				all = append(all, span{queue: name, from: headOf(int32(next)), last: priority - 1})
+			}
+			next = int64(rest[0].priority) + 1
+		}
+		if next <= math.MaxInt32 {
+			all = append(all, span{queue: name, from: headOf(int32(next)), last: math.MaxInt32})
+		}
+	}
+	return all
+}
+
 // advance records the jobs, in order, of a claim that began at time at. The claim has seen
 // everything if exhausted, and otherwise everything up to the last of the jobs.
 func (p *progress) advance(at time.Time, queues []string, jobs []*queue.Job, exhausted bool) {
