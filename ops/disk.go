@@ -8,8 +8,12 @@ import (
 	"slices"
 )
 
-// diskFull is the code of the error of a statement that the disk had no room for.
-const diskFull = "53100"
+// The codes of errors of a statement that the disk had no room for, and of one that may not write
+// so much to temporary files.
+const (
+	diskFull      = "53100"
+	tempFileLimit = "53400"
+)
 
 // smallMemory makes the next statement of a transaction write what it needs to temporary files.
 const smallMemory = "SELECT set_config('work_mem', '64', true)"
@@ -17,8 +21,11 @@ const smallMemory = "SELECT set_config('work_mem', '64', true)"
 // isFull reports whether the server's disk has no room for a megabyte.
 func (s *server) isFull(ctx context.Context) (bool, error) {
 	err := s.queryAfter(ctx, smallMemory, s.load("disk"), func(*sql.Rows) error { return nil })
-	if sqlState(err) == diskFull {
+	switch sqlState(err) {
+	case diskFull:
 		return true, nil
+	case tempFileLimit:
+		return false, nil
 	}
 	return false, err
 }
@@ -35,7 +42,7 @@ func disk(ctx context.Context, d *doctor) (finding, error) {
 	case isFull:
 		return finding{Fail, "the server's disk is full: it has no room for a megabyte", makeRoom}, nil
 	}
-	return finding{value: "the server has room for a megabyte at least"}, nil
+	return finding{value: "not full, as far as a temporary file of a megabyte tells"}, nil
 }
 
 // The room on the disk of a SQLite file from which on it is too little.

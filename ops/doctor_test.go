@@ -33,6 +33,10 @@ func TestHealthy(t *testing.T) {
 	if found := examine(t, q, ops.Options{}); len(found) > 0 {
 		t.Errorf("a role that has the schema in its search_path: found %v", found)
 	}
+	setDefault(t, db, "temp_file_limit", "0")
+	if found := examine(t, q, ops.Options{}); len(found) > 0 {
+		t.Errorf("temporary files may not be long: found %v", found)
+	}
 	if found := examine(t, memory.New(memory.Options{}), ops.Options{}); len(found) > 0 {
 		t.Errorf("in memory: found %v", found)
 	}
