@@ -45,8 +45,8 @@ func TestWorkerElsewhere(t *testing.T) {
 	}
 }
 
-// TestWorkerOfOtherFile: where no worker uses the SQLite file, Explain says which file it has looked
-// into.
+// TestWorkerOfOtherFile: where no worker uses the SQLite file, Explain says which file it has
+// looked into.
 func TestWorkerOfOtherFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
