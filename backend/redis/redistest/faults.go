@@ -24,6 +24,30 @@ func (s *Server) Freeze(ctx context.Context, addr string) error {
 	return p.freeze(ctx)
 }
 
+// Directory returns the folder of the node with that address.
+func (s *Server) Directory(ctx context.Context, addr string) (string, error) {
+	p, err := s.node(addr)
+	if err != nil {
+		return "", err
+	}
+	c, err := p.client()
+	if err != nil {
+		return "", fmt.Errorf("redistest: %w", err)
+	}
+	defer c.Close()
+	found, err := c.Do(ctx, c.B().ConfigGet().Parameter("dir").Build()).AsStrMap()
+	if err != nil {
+		return "", fmt.Errorf("redistest: %s: %w", addr, err)
+	}
+	return found["dir"], nil
+}
+
+// HasEnded reports whether the node with that address has ended, or was killed.
+func (s *Server) HasEnded(addr string) bool {
+	p, err := s.node(addr)
+	return err != nil || p.hasEnded()
+}
+
 // Thaw lets a frozen node go on.
 func (s *Server) Thaw(addr string) error {
 	p, err := s.node(addr)
@@ -57,10 +81,11 @@ func (p *process) ask(ctx context.Context, words ...string) (string, error) {
 	return do(ctx, c, words...)
 }
 
-// Nodes returns the nodes of a cluster, as the first node sees them that answers.
+// Nodes returns the nodes of a cluster, as the first node sees them that answers and is not
+// isolated.
 func (s *Server) Nodes(ctx context.Context) (nodes []Node, err error) {
 	for _, p := range s.nodes {
-		if p.isFrozen {
+		if p.isFrozen || p.isAway {
 			continue
 		}
 		var text string

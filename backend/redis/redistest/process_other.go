@@ -10,11 +10,11 @@ import (
 
 // process is a server; there are none here.
 type process struct {
-	addr, bus string
-	isFrozen  bool
+	addr, direct, bus string
+	isFrozen, isAway  bool
 }
 
-func start(context.Context, string, []string) (*process, error) { return nil, ErrNoServer }
+func start(context.Context, string, []string, Options) (*process, error) { return nil, ErrNoServer }
 
 func (p *process) client() (rueidis.Client, error) { return nil, ErrNoServer }
 
@@ -23,3 +23,5 @@ func (p *process) stop() error { return nil }
 func (p *process) freeze(context.Context) error { return ErrNoServer }
 
 func (p *process) thaw() error { return ErrNoServer }
+
+func (p *process) hasEnded() bool { return true }

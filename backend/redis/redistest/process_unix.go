@@ -39,6 +39,7 @@ server=$!
 wait $server
 kill $! 2>/dev/null
 cd /
+umount -l "$dir" 2>/dev/null
 rm -rf "$dir"
 `
 
@@ -47,11 +48,13 @@ const stopTimeout = 30 * time.Second
 
 // process is a server under script.
 type process struct {
-	addr string
-	bus  string // the port on which the nodes of a cluster talk
+	addr   string // where others reach it
+	direct string // where it listens; the same unless there is a network before it
+	bus    string // the port on which the nodes of a cluster talk
 
 	pid      int  // of the server itself; 0 before the first freeze
 	isFrozen bool // by freeze
+	isAway   bool // by Isolate
 
 	log   *os.File // open, so that it can be read after the directory has been removed
 	stdin io.Closer
@@ -60,9 +63,9 @@ type process struct {
 
 // start starts a server on a free port and waits until it accepts connections. A port that was free
 // when it was picked may not be free when it is used, so it tries some.
-func start(ctx context.Context, program string, args []string) (p *process, err error) {
+func start(ctx context.Context, program string, args []string, o Options) (p *process, err error) {
 	for range 3 {
-		if p, err = run(program, args); err != nil {
+		if p, err = run(program, args, o); err != nil {
 			return nil, err
 		}
 		if err = p.ready(ctx); err == nil {
@@ -74,7 +77,7 @@ func start(ctx context.Context, program string, args []string) (p *process, err 
 }
 
 // run starts a server in a session of its own, where ctrl-C does not reach it.
-func run(program string, args []string) (*process, error) {
+func run(program string, args []string, o Options) (*process, error) {
 	port, bus, err := freePorts()
 	if err != nil {
 		return nil, err
@@ -83,6 +86,11 @@ func run(program string, args []string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Prepare != nil {
+		if err := o.Prepare(dir); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -90,7 +98,7 @@ func run(program string, args []string) (*process, error) {
 	line := append([]string{"-c", script, "sh", dir, program, "--port", port, "--cluster-port", bus, "--logfile", log.Name()}, args...)
 	cmd := exec.Command("/bin/sh", line...)
 	cmd.Dir = "/"
-	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = append([]string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}, o.Environment...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
@@ -99,7 +107,8 @@ func run(program string, args []string) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, log.Close(), os.RemoveAll(dir))
 	}
-	p := &process{addr: net.JoinHostPort("127.0.0.1", port), bus: bus, log: log, stdin: stdin, done: make(chan struct{})}
+	addr := net.JoinHostPort("127.0.0.1", port)
+	p := &process{addr: addr, direct: addr, bus: bus, log: log, stdin: stdin, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = cmd.Wait() // what there is to say is in the log
@@ -110,10 +119,8 @@ func run(program string, args []string) (*process, error) {
 // ready waits until the server answers.
 func (p *process) ready(ctx context.Context) error {
 	err := poll(ctx, "the server to answer", func() bool {
-		select {
-		case <-p.done:
+		if p.hasEnded() {
 			return true
-		default:
 		}
 		conn, err := p.client()
 		if err == nil {
@@ -121,11 +128,19 @@ func (p *process) ready(ctx context.Context) error {
 		}
 		return err == nil
 	})
+	if p.hasEnded() {
+		return fmt.Errorf("redistest: the server on %s has ended, saying:\n%s", p.addr, p.said())
+	}
+	return err
+}
+
+// hasEnded reports whether the server has ended, for whatever reason.
+func (p *process) hasEnded() bool {
 	select {
 	case <-p.done:
-		return fmt.Errorf("redistest: the server on %s has ended, saying:\n%s", p.addr, p.said())
+		return true
 	default:
-		return err
+		return false
 	}
 }
 
@@ -145,7 +160,7 @@ func (p *process) said() string {
 
 // client returns a client of this node alone.
 func (p *process) client() (rueidis.Client, error) {
-	return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.addr}, DisableCache: true, ForceSingleClient: true})
+	return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.direct}, DisableCache: true, ForceSingleClient: true})
 }
 
 // freeze stops the server as SIGSTOP does.

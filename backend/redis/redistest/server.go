@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"slices"
 	"time"
@@ -19,6 +20,14 @@ type Options struct {
 	Durable bool
 	// Settings are further settings by name, such as "maxmemory": "100mb". They override all others.
 	Settings map[string]string
+	// Environment is added to that of the server: "name=value".
+	Environment []string
+	// Prepare, if not nil, is called with the empty folder of a node before it starts. A file
+	// system that it mounts there is unmounted when the node has ended.
+	Prepare func(dir string) error
+	// Splits puts a network between the nodes of a cluster, and between them and their clients,
+	// that [Server.Isolate] parts. Linux only.
+	Splits bool
 }
 
 // args returns the server's arguments for o.
@@ -45,8 +54,9 @@ type Server struct {
 	// one, and AddReplica adds one.
 	Addrs []string
 
-	nodes  []*process
-	launch func(ctx context.Context) (*process, error) // starts another node
+	nodes   []*process
+	network *network                                    // nil without Splits
+	launch  func(ctx context.Context) (*process, error) // starts another node
 }
 
 // Client returns a client of the server, which the caller closes.
@@ -64,7 +74,9 @@ func (s *Server) Close() error {
 	for _, n := range s.nodes {
 		err = cmp.Or(err, n.stop())
 	}
-	s.nodes = nil
+	if s.nodes = nil; s.network != nil {
+		s.network.close()
+	}
 	return err
 }
 
@@ -107,7 +119,11 @@ func launch(ctx context.Context, n int, o Options, more ...string) (*Server, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s := &Server{launch: func(ctx context.Context) (*process, error) { return start(ctx, program, append(o.args(), more...)) }}
+	s := &Server{}
+	if o.Splits {
+		s.network = newNetwork()
+	}
+	s.launch = func(ctx context.Context) (*process, error) { return s.start(ctx, program, o, more) }
 	for range n {
 		p, err := s.launch(ctx)
 		if err != nil {
@@ -116,6 +132,28 @@ func launch(ctx context.Context, n int, o Options, more ...string) (*Server, err
 		s.nodes, s.Addrs = append(s.nodes, p), append(s.Addrs, p.addr)
 	}
 	return s, nil
+}
+
+// start starts a node, and puts the network before it if there is one.
+func (s *Server) start(ctx context.Context, program string, o Options, more []string) (*process, error) {
+	args := append(o.args(), more...)
+	if s.network == nil {
+		return start(ctx, program, args, o)
+	}
+	host := s.network.newHost()
+	p, err := start(ctx, program, append(args, "--cluster-announce-ip", host, "--bind-source-addr", host), o)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(p.direct)
+	if err = cmp.Or(err, s.network.serve(ctx, host, port)); err == nil {
+		err = s.network.serve(ctx, host, p.bus)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	p.addr = net.JoinHostPort(host, port)
+	return p, nil
 }
 
 // poll calls done until it returns true, or ctx ends.
