@@ -17,7 +17,7 @@ import (
 func (h *Harness) DSN(settings ...string) string {
 	switch {
 	case h.Cluster != nil:
-		return peer.RedisDSN(h.Cluster.Addrs)
+		return peer.RedisDSN(h.Cluster.Addrs) + "?" + h.Query
 	case h.Server == nil:
 		return h.File
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	Server    *server.Postgres  // the server of the system; nil if it is on no PostgreSQL
 	File      string            // the path of the file that is its database, or ""
 	Cluster   *redistest.Server // the Redis Cluster of the system, or nil
+	Query     string            // of its DSN
 	LedgerDSN string            // of an empty database
 	// Route, if not nil, returns the DSN by which a process of that name reaches the server. dsn is
 	// the server's own.

@@ -3,6 +3,8 @@ package peer
 import (
 	"context"
 	"time"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // Later is a system whose jobs can be due later.
@@ -18,10 +20,18 @@ type Due struct {
 }
 
 func (e *errand) EnqueueLater(ctx context.Context, kind Kind, due func(number int) Due, numbers ...int) error {
+	return e.queue.Enqueue(ctx, nil, laterJobs(kind, due, numbers)...)
+}
+
+func (r *onRedis) EnqueueLater(ctx context.Context, kind Kind, due func(number int) Due, numbers ...int) error {
+	return r.queue.Enqueue(ctx, nil, laterJobs(kind, due, numbers)...)
+}
+
+func laterJobs(kind Kind, due func(number int) Due, numbers []int) []*queue.Job {
 	jobs := newJobs(kind, numbers)
 	for i, n := range numbers {
 		d := due(n)
 		jobs[i].ScheduledAt, jobs[i].Delay = d.At, d.After
 	}
-	return e.queue.Enqueue(ctx, nil, jobs...)
+	return jobs
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"net"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,32 +28,78 @@ type onRedis struct {
 const (
 	redisNamespace = "chaos"
 	// RedisPartitions is how many partitions there are. Each is in a slot of its own, and the queue
-	// is in half of them.
+	// is in half of them, unless the DSN says otherwise.
 	RedisPartitions = 16
 )
 
 // RedisKey returns a key of a partition. All of a partition's keys are in one slot.
 func RedisKey(partition int) string { return fmt.Sprintf("{%s:%d}:meta", redisNamespace, partition) }
 
-// RedisDSN returns the DSN of a cluster, of which some nodes are known.
+// RedisPartition returns the partition of a job, by its ID.
+func RedisPartition(id int64) int { return int((id - 1) % RedisPartitions) }
+
+// RedisQueueKey returns a key of the first partition of the queue.
+func RedisQueueKey() string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(queue.DefaultQueue)) // never fails
+	return RedisKey(int(h.Sum32() % RedisPartitions))
+}
+
+// RedisDSN returns the DSN of a cluster, of which some nodes are known. A scenario may add "?" and
+// a query: from is the host of the client, and spread in how many partitions the queue is.
 func RedisDSN(addrs []string) string { return strings.Join(addrs, ",") }
+
+// RedisClient opens a client of a cluster by its DSN. The caller closes it.
+func RedisClient(dsn string) (rueidis.Client, error) {
+	nodes, query, err := cutDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	o := rueidis.ClientOption{InitAddress: nodes, DisableCache: true, ConnWriteTimeout: 3 * time.Second}
+	if from := query.Get("from"); from != "" {
+		o.Dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	}
+	return rueidis.NewClient(o)
+}
+
+// RedisOptions returns the options of a system's backend on a cluster.
+func RedisOptions(dsn string, durable int) (o redis.Options, err error) {
+	_, query, err := cutDSN(dsn)
+	if err != nil {
+		return o, err
+	}
+	o = redis.Options{Namespace: redisNamespace, Partitions: RedisPartitions, Spread: RedisPartitions / 2, Durable: durable}
+	if spread := query.Get("spread"); spread != "" {
+		o.Spread, err = strconv.Atoi(spread)
+	}
+	return o, err
+}
+
+func cutDSN(dsn string) (nodes []string, query url.Values, err error) {
+	list, text, _ := strings.Cut(dsn, "?")
+	query, err = url.ParseQuery(text)
+	return strings.Split(list, ","), query, err
+}
 
 // openRedis opens errand, whose Enqueue waits for the replica of each master.
 func openRedis(ctx context.Context, dsn string, _ int) (Peer, error) {
-	return openOnCluster(ctx, dsn, redis.Options{Durable: 1})
+	return openOnCluster(ctx, dsn, 1)
 }
 
 // openRedisAsync opens errand, whose Enqueue waits for no replica.
 func openRedisAsync(ctx context.Context, dsn string, _ int) (Peer, error) {
-	return openOnCluster(ctx, dsn, redis.Options{})
+	return openOnCluster(ctx, dsn, 0)
 }
 
-func openOnCluster(ctx context.Context, dsn string, o redis.Options) (Peer, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: strings.Split(dsn, ","), DisableCache: true, ConnWriteTimeout: 3 * time.Second})
+func openOnCluster(ctx context.Context, dsn string, durable int) (Peer, error) {
+	o, err := RedisOptions(dsn, durable)
 	if err != nil {
 		return nil, err
 	}
-	o.Namespace, o.Partitions, o.Spread = redisNamespace, RedisPartitions, RedisPartitions/2
+	client, err := RedisClient(dsn)
+	if err != nil {
+		return nil, err
+	}
 	q, err := redis.New(ctx, client, o)
 	if err != nil {
 		client.Close()

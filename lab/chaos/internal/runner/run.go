@@ -18,6 +18,7 @@ import (
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/internal/progress"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/clock"
 	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/report"
@@ -155,7 +156,7 @@ func (st *stage) run(ctx context.Context, p part) *report.Row {
 	switch err := st.playMeasured(ctx, p, row); {
 	case errors.Is(err, server.ErrNoDisk):
 		row.NotRun = "not: a full disk: " + err.Error()
-	case errors.Is(err, redistest.ErrNoServer) && os.Getenv("CI") == "":
+	case os.Getenv("CI") == "" && (errors.Is(err, redistest.ErrNoServer) || errors.Is(err, clock.ErrNoPreload)):
 		row.NotRun = "not: " + err.Error()
 	case err != nil:
 		row.Error = err.Error()
@@ -227,10 +228,7 @@ func (st *stage) database(ctx context.Context, p part, c *harness.Config) (closi
 		return func() error { return os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
 	}
 	if p.system.Cluster {
-		if c.Cluster, err = redistest.StartCluster(ctx, 3, 1, redistest.Options{Durable: true, Settings: clusterSettings}); err != nil {
-			return func() error { return nil }, err
-		}
-		return c.Cluster.Close, nil
+		return st.startCluster(ctx, p, c)
 	}
 	if c.Server, err = st.serve(ctx, p); err != nil {
 		return func() error { return nil }, err
@@ -246,6 +244,27 @@ func (st *stage) database(ctx context.Context, p part, c *harness.Config) (closi
 	c.Route, c.AwaitDisconnect = func(_, dsn string) (string, error) { return b.Route(dsn) }, b.AwaitDisconnect
 	c.Row.Note("PgBouncer %s, %d connections to the server; errand polls", b.Version, server.PoolSize)
 	return func() error { return errors.Join(b.Close(), c.Server.Close()) }, nil
+}
+
+// startCluster starts a Redis Cluster. If the scenario has a Disk, each node gets a file system of
+// its own.
+func (st *stage) startCluster(ctx context.Context, p part, c *harness.Config) (closing func() error, err error) {
+	o := redistest.Options{Durable: true, Settings: maps.Clone(clusterSettings), Splits: p.Splits}
+	maps.Copy(o.Settings, p.Settings)
+	if p.Disk > 0 {
+		o.Prepare = func(dir string) error { return server.MountMemory(dir, p.Disk) }
+	}
+	if p.Clocks {
+		if o.Environment, err = clock.Preload(ctx, st.servers.Dir()); err != nil {
+			return func() error { return nil }, err
+		}
+		o.Prepare = func(dir string) error { return clock.Set(dir, 0) }
+	}
+	if c.Cluster, err = redistest.StartCluster(ctx, 3, 1, o); err != nil {
+		return func() error { return nil }, err
+	}
+	c.Query = p.Query
+	return c.Cluster.Close, nil
 }
 
 // clusterSettings are those that docs/redis.md advises, beside the ones that redistest has.

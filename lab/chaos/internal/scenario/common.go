@@ -25,11 +25,12 @@ func Load(h *harness.Harness, lease time.Duration) (*harness.Crew, *child.Proces
 
 // Workers starts the workers of Load.
 func Workers(h *harness.Harness, lease time.Duration) (*harness.Crew, error) {
-	return h.Crew(4, child.Work{
-		Worker: peer.Worker{Concurrency: 8, Lease: lease},
-		Least:  50 * time.Millisecond,
-		Most:   150 * time.Millisecond,
-	})
+	return h.Crew(4, LoadWork(lease))
+}
+
+// LoadWork is what each of them does.
+func LoadWork(lease time.Duration) child.Work {
+	return child.Work{Worker: peer.Worker{Concurrency: 8, Lease: lease}, Least: 50 * time.Millisecond, Most: 150 * time.Millisecond}
 }
 
 // Finish ends a scenario without a fixed number of jobs: it stops the enqueuer, waits until all

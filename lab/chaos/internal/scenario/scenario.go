@@ -30,7 +30,10 @@ type Scenario struct {
 	Peers    bool              // other systems than errand can run it, too
 	Alone    bool              // its results depend on free CPU
 	Long     bool              // left out of a short run, unless it is named
-	Settings map[string]string // of the server, in addition to [server.Durable]
-	Disk     int64             // bytes of a file system for the server alone; 0 means none
+	Settings map[string]string // of the server, in addition to [server.Durable], or of a cluster's nodes
+	Query    string            // added to the DSN of a cluster: see [peer.RedisDSN]
+	Splits   bool              // the cluster's network can be parted
+	Clocks   bool              // the clocks of the cluster's nodes can be set
+	Disk     int64             // bytes of a file system for the server, or for each node, alone; 0 means none
 	Run      func(ctx context.Context, h *harness.Harness) error
 }

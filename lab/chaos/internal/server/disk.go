@@ -19,7 +19,7 @@ func (s *Servers) StartOnDisk(ctx context.Context, name string, settings map[str
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, err
 	}
-	if err := mount(data, fmt.Sprintf("size=%d,mode=0700", bytes)); err != nil {
+	if err := MountMemory(data, bytes); err != nil {
 		return nil, errors.Join(err, os.Remove(data))
 	}
 	p := &Postgres{servers: s, data: data, log: s.log(name), settings: settings, mounted: true}
@@ -30,12 +30,20 @@ func (s *Servers) StartOnDisk(ctx context.Context, name string, settings map[str
 	return p, p.begin(ctx)
 }
 
+// MountMemory mounts an empty file system in memory at dir, of so many bytes.
+func MountMemory(dir string, bytes int64) error {
+	return mount(dir, fmt.Sprintf("size=%d,mode=0700", bytes))
+}
+
 // Ballast is a file that fills a server's disk.
 type Ballast struct{ file *os.File }
 
 // Ballast makes a file on the server's disk. It takes no space before Grow.
-func (p *Postgres) Ballast() (*Ballast, error) {
-	file, err := os.OpenFile(filepath.Join(p.data, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
+func (p *Postgres) Ballast() (*Ballast, error) { return NewBallast(p.data) }
+
+// NewBallast makes a file in a folder. It takes no space before Grow.
+func NewBallast(dir string) (*Ballast, error) {
+	file, err := os.OpenFile(filepath.Join(dir, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
 	return &Ballast{file}, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -54,79 +55,79 @@ func strikeCluster(ctx context.Context, h *harness.Harness, durable bool) error 
 		}
 		enqueuers = append(enqueuers, e)
 	}
-	s := &siege{h: h, took: make(map[string][]time.Duration)}
-	if err := s.run(ctx); err != nil {
+	s := newSiege(h)
+	draw := h.Source("strikes")
+	if err := s.run(ctx, draw, s.order(draw)); err != nil {
 		return err
 	}
-	for _, e := range enqueuers {
-		if err := scenario.Stop(e); err != nil {
-			return err
-		}
+	book, _, err := s.finish(ctx, durable, crew, enqueuers...)
+	if err != nil {
+		return err
 	}
-	return s.audit(ctx, crew, durable)
+	checkResumed(h, book.Starts, crew.Names(), s.outages, clusterResume)
+	return nil
 }
 
 // run strikes the cluster, and lets the workers go on for a while.
-func (s *siege) run(ctx context.Context) error {
+func (s *siege) run(ctx context.Context, draw *rand.Rand, strikes []strike) error {
 	if err := s.h.Sleep(ctx, harness.Size(s.h, 5*time.Second, time.Second)); err != nil {
 		return err
 	}
-	draw := s.h.Source("strikes")
-	for _, strike := range s.order(draw) {
+	for _, strike := range strikes {
 		if err := strike(ctx, draw); err != nil {
 			return err
 		}
-		if err := s.h.Sleep(ctx, clusterCalm); err != nil {
+		if err := s.h.Sleep(ctx, s.calm); err != nil {
 			return err
 		}
 	}
 	return s.h.Sleep(ctx, harness.Size(s.h, 5*time.Second, time.Second))
 }
 
-// audit waits until all jobs are done and compares the ledger with the partitions. Without durable,
-// jobs may be lost that were acknowledged around a failover.
-func (s *siege) audit(ctx context.Context, crew *harness.Crew, durable bool) error {
+// finish stops the enqueuers, waits until all jobs are done, stops the workers, and compares the
+// ledger with the partitions. Without durable, jobs may be lost that were acknowledged around a
+// failover.
+func (s *siege) finish(ctx context.Context, durable bool, crew *harness.Crew, enqueuers ...*child.Process) (book ledger.Book, f audit.Finding, err error) {
 	h := s.h
+	for _, e := range enqueuers {
+		if err := scenario.Stop(e); err != nil {
+			return book, f, err
+		}
+	}
 	if err := h.Reopen(ctx); err != nil {
-		return err
+		return book, f, err
 	}
 	if err := h.Drain(ctx); err != nil {
-		return err
+		return book, f, err
 	}
 	if err := crew.Stop(); err != nil {
-		return err
+		return book, f, err
 	}
-	book, err := h.Ledger.Read(ctx)
-	if err != nil {
-		return err
+	if book, err = h.Ledger.Read(ctx); err != nil {
+		return book, f, err
 	}
 	if !durable {
 		h.AllowLoss("what was acknowledged around a failover", s.aroundFailovers(book))
 	}
-	f, err := h.AuditBook(ctx, book)
-	if err != nil {
-		return err
+	if f, err = h.AuditBook(ctx, book); err != nil {
+		return book, f, err
 	}
 	h.CheckDuplicates(f)
-	s.checkLost(f, durable)
-	checkResumed(h, book.Starts, crew.Names(), s.outages, clusterResume)
+	if s.mostLost > 0 && !durable { // else AuditBook demands 0
+		s.checkLost(f)
+	}
 	s.note(book)
-	return nil
+	return book, f, nil
 }
 
-const (
-	// lag is more than a replica is behind its master.
-	lag = time.Second
-	// mostLost is the share of the acknowledged jobs that asynchronous replication may lose, in so
-	// many failovers.
-	mostLost = 0.01
-)
+// lag is more than a replica is behind its master.
+const lag = time.Second
 
 // aroundFailovers returns the jobs that were acknowledged shortly before or during an outage.
 func (s *siege) aroundFailovers(book ledger.Book) (numbers []int) {
 	for n, at := range book.Acked {
 		for _, o := range s.outages {
-			if at.After(o.At.Add(-lag)) && at.Before(o.Until) {
+			if s.failsOver(o.What) && at.After(o.At.Add(-lag)) && at.Before(o.Until) {
 				numbers = append(numbers, n)
 				break
 			}
@@ -136,17 +137,14 @@ func (s *siege) aroundFailovers(book ledger.Book) (numbers []int) {
 }
 
 // checkLost demands that what asynchronous replication loses is little, and says how much it is.
-func (s *siege) checkLost(f audit.Finding, durable bool) {
-	if durable {
-		return // AuditBook demands 0
-	}
-	s.h.Row.Check(float64(len(f.Missed)) <= mostLost*float64(f.Acked), fmt.Sprintf("lost ≤ %.0f %% of the acknowledged", 100*mostLost),
+func (s *siege) checkLost(f audit.Finding) {
+	s.h.Row.Check(float64(len(f.Missed)) <= s.mostLost*float64(f.Acked), fmt.Sprintf("lost ≤ %.0f %% of the acknowledged", 100*s.mostLost),
 		"%d of %d, in %d outages: %s", len(f.Missed), f.Acked, len(s.outages), harness.FirstFew(f.Missed))
 }
 
 // note says what struck the cluster, and what its clients noticed.
 func (s *siege) note(book ledger.Book) {
-	for _, what := range []string{killed, frozen, failedOver, moved} {
+	for _, what := range slices.Sorted(maps.Keys(s.took)) {
 		took := slices.Sorted(slices.Values(s.took[what]))
 		if n := len(took); n > 0 {
 			s.h.Row.Note("%s %d times: all answered again after %.1f s, the slowest after %.1f s", what, n, took[n/2].Seconds(), took[n-1].Seconds())

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
@@ -30,10 +33,26 @@ type siege struct {
 	h       *harness.Harness
 	outages []audit.Fault              // during which some partitions did not answer
 	took    map[string][]time.Duration // until the cluster was whole, by what struck
+	calm    time.Duration              // between two strikes
+	// mostLost is the share of the acknowledged jobs that asynchronous replication may lose; 0 means
+	// that the scenario has a bound of its own.
+	mostLost float64
 }
 
-// order returns the strikes, in an order that the draw decides.
-func (s *siege) order(draw *rand.Rand) (strikes []func(ctx context.Context, draw *rand.Rand) error) {
+// strike breaks something, and mends it again.
+type strike func(ctx context.Context, draw *rand.Rand) error
+
+func newSiege(h *harness.Harness) *siege {
+	return &siege{h: h, took: make(map[string][]time.Duration), calm: clusterCalm, mostLost: 0.01}
+}
+
+// failsOver reports whether what strikes a master may make its replica take over.
+func (s *siege) failsOver(what string) bool {
+	return slices.Contains([]string{killed, frozen, isolated, failoverFull}, what)
+}
+
+// order returns the strikes of scenario 40, in an order that the draw decides.
+func (s *siege) order(draw *rand.Rand) (strikes []strike) {
 	for range harness.Size(s.h, 50, 2) {
 		strikes = append(strikes, s.kill)
 	}
@@ -186,4 +205,33 @@ func (s *siege) planned(what string, how func() error) error {
 	s.took[what] = append(s.took[what], took)
 	s.h.Logf("%s", what)
 	return err
+}
+
+// partitionsOf returns the partitions that a master has.
+func (s *siege) partitionsOf(ctx context.Context, master redistest.Node) (map[int]bool, error) {
+	client, err := s.h.Cluster.Client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	of := make(map[int]bool)
+	for p := range peer.RedisPartitions {
+		addr, err := masterOf(ctx, client, peer.RedisKey(p))
+		if err != nil {
+			return nil, err
+		}
+		if addr == master.Addr {
+			of[p] = true
+		}
+	}
+	return of, nil
+}
+
+// masterOf returns the address of the master that has a key.
+func masterOf(ctx context.Context, client rueidis.Client, key string) (addr string, err error) {
+	slot, err := client.Do(ctx, client.B().ClusterKeyslot().Key(key).Build()).AsInt64()
+	if err != nil {
+		return "", err
+	}
+	return redistest.MasterOf(ctx, client, int(slot))
 }

@@ -1,0 +1,238 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/lab/chaos/internal/audit"
+	"github.com/errandhq/errand/lab/chaos/internal/child"
+	"github.com/errandhq/errand/lab/chaos/internal/harness"
+	"github.com/errandhq/errand/lab/chaos/internal/ledger"
+	"github.com/errandhq/errand/lab/chaos/internal/peer"
+	"github.com/errandhq/errand/lab/chaos/internal/scenario"
+	"github.com/errandhq/errand/lab/chaos/internal/seed"
+	"github.com/errandhq/errand/lab/chaos/internal/server"
+)
+
+const clusterDiskWhat = "the disk of a Redis master is full under load, and has room again; that of a replica, which ends, and is replaced; " +
+	"that of a master while another one is failed over; "
+
+var clusterDisk = scenario.Scenario{
+	Number:   42,
+	Name:     "cluster-disk",
+	What:     clusterDiskWhat + "durable",
+	System:   peer.Redis,
+	Disk:     clusterDiskSize,
+	Settings: clusterDiskSettings,
+	Run:      func(ctx context.Context, h *harness.Harness) error { return fillCluster(ctx, h, true) },
+}
+
+var clusterDiskAsync = scenario.Scenario{
+	Number:   42,
+	Name:     "cluster-disk-async",
+	What:     clusterDiskWhat + "asynchronous",
+	System:   peer.RedisAsync,
+	Long:     true,
+	Disk:     clusterDiskSize,
+	Settings: clusterDiskSettings,
+	Run:      func(ctx context.Context, h *harness.Harness) error { return fillCluster(ctx, h, false) },
+}
+
+const clusterDiskSize = 96 << 20
+
+// clusterDiskSettings keep the append-only file short.
+var clusterDiskSettings = map[string]string{"auto-aof-rewrite-min-size": "8mb"}
+
+// What fills up.
+const (
+	masterFull   = "the disk of a master full"
+	replicaFull  = "the disk of a replica full"
+	failoverFull = "the disk of a master full during another's failover"
+)
+
+// flood fills the disks of a cluster.
+type flood struct {
+	*siege
+	ended int // masters that have ended because of it
+}
+
+func fillCluster(ctx context.Context, h *harness.Harness, durable bool) error {
+	crew, err := scenario.Workers(h, clusterLease)
+	if err != nil {
+		return err
+	}
+	// It waits for no worker: it must try while a disk is full and little is settled.
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 4, Rate: 200})
+	if err != nil {
+		return err
+	}
+	f := &flood{siege: newSiege(h)}
+	draw := h.Source("strikes")
+	if err := f.run(ctx, draw, f.order(draw)); err != nil {
+		return err
+	}
+	book, _, err := f.finish(ctx, durable, crew, enqueuer)
+	if err != nil {
+		return err
+	}
+	checkResumed(h, book.Starts, crew.Names(), f.outages[len(f.outages)-1:], clusterResume)
+	f.checkFull(book)
+	return nil
+}
+
+// order returns the strikes, in an order that the draw decides.
+func (f *flood) order(draw *rand.Rand) (strikes []strike) {
+	for range harness.Size(f.h, 6, 1) {
+		strikes = append(strikes, f.fillMaster)
+	}
+	for range harness.Size(f.h, 3, 1) {
+		strikes = append(strikes, f.fillReplica)
+	}
+	for range harness.Size(f.h, 3, 0) {
+		strikes = append(strikes, f.fillAndFailOver)
+	}
+	draw.Shuffle(len(strikes), func(i, j int) { strikes[i], strikes[j] = strikes[j], strikes[i] })
+	return strikes
+}
+
+// fillMaster keeps a master's disk full for a while.
+func (f *flood) fillMaster(ctx context.Context, draw *rand.Rand) error {
+	master, _, err := f.choose(ctx, draw)
+	if err != nil {
+		return err
+	}
+	lasting := seed.Between(draw, 3*time.Second, harness.Size(f.h, 15*time.Second, 4*time.Second))
+	return f.outage(ctx, masterFull, func() error {
+		until := time.Now().Add(lasting)
+		return errors.Join(f.fill(ctx, master, func() (bool, error) { return time.Now().After(until), nil }), f.awaitReady(ctx))
+	})
+}
+
+// fillReplica keeps a replica's disk full until the replica ends, as replicas do by default. Then
+// it starts another one.
+func (f *flood) fillReplica(ctx context.Context, draw *rand.Rand) error {
+	master, replica, err := f.choose(ctx, draw)
+	if err != nil {
+		return err
+	}
+	return f.outage(ctx, replicaFull, func() error {
+		if err := f.fill(ctx, replica, func() (bool, error) { return f.h.Cluster.HasEnded(replica.Addr), nil }); err != nil {
+			return err
+		}
+		return f.replace(ctx, replica, master)
+	})
+}
+
+// fillAndFailOver keeps a master's disk full while another master and its replica change places. A
+// master that cannot write down such a change ends, and its replica takes over: Redis 7.0 can, and
+// later versions write a new file.
+func (f *flood) fillAndFailOver(ctx context.Context, draw *rand.Rand) error {
+	master, _, err := f.choose(ctx, draw)
+	if err != nil {
+		return err
+	}
+	_, other, err := f.choose(ctx, draw)
+	for err == nil && other.Master == master.ID {
+		_, other, err = f.choose(ctx, draw)
+	}
+	if err != nil {
+		return err
+	}
+	return f.outage(ctx, failoverFull, func() error {
+		var until time.Time
+		err := f.fill(ctx, master, func() (bool, error) {
+			if until.IsZero() {
+				until = time.Now().Add(5 * time.Second)
+				return false, f.h.Cluster.FailOver(ctx, other)
+			}
+			return f.h.Cluster.HasEnded(master.Addr) || time.Now().After(until), nil
+		})
+		if err != nil {
+			return err
+		}
+		if !f.h.Cluster.HasEnded(master.Addr) {
+			return f.awaitReady(ctx)
+		}
+		f.ended++
+		next, err := f.h.Cluster.AwaitSuccessor(ctx, master)
+		if err != nil {
+			return err
+		}
+		return f.replace(ctx, master, next)
+	})
+}
+
+// replace starts a replica of a master in the place of a node that has ended.
+func (f *flood) replace(ctx context.Context, ended, master redistest.Node) error {
+	return errors.Join(f.h.Cluster.Kill(ended.Addr), f.h.Cluster.AddReplica(ctx, master), f.h.Cluster.Forget(ctx, ended), f.awaitReady(ctx))
+}
+
+// fill keeps a node's disk full until a condition is true. Then it makes room, if the node has not
+// ended and taken its disk with it.
+func (f *flood) fill(ctx context.Context, node redistest.Node, until func() (bool, error)) error {
+	dir, err := f.h.Cluster.Directory(ctx, node.Addr)
+	if err != nil {
+		return err
+	}
+	ballast, err := server.NewBallast(dir)
+	if err != nil {
+		return err
+	}
+	err = f.h.WaitUntil(ctx, time.Minute, func() (bool, error) {
+		if _, err := ballast.Grow(); err != nil {
+			return false, err
+		}
+		return until()
+	})
+	if released := ballast.Release(); !errors.Is(released, fs.ErrNotExist) {
+		err = errors.Join(err, released)
+	}
+	return err
+}
+
+var (
+	namesAOF     = regexp.MustCompile(`MISCONF .*No space left on device`)
+	namesCluster = regexp.MustCompile(`too few replicas|context deadline exceeded|i/o timeout|EOF|connection re(fused|set)|closed|CLUSTERDOWN|MOVED|LOADING|UNBLOCKED`)
+)
+
+// checkFull demands that the enqueuer was told why its calls failed, and that the other masters'
+// jobs went on.
+func (f *flood) checkFull(book ledger.Book) {
+	var unclear []string
+	all, named, meanwhile := 0, 0, 0
+	for _, n := range book.Notes {
+		told, refused := strings.CutPrefix(n.Text, child.Refused)
+		if !refused {
+			continue
+		}
+		all++
+		switch {
+		case namesAOF.MatchString(told):
+			named++
+		case !namesCluster.MatchString(told):
+			unclear = append(unclear, told)
+		}
+	}
+	var full time.Duration
+	for _, o := range f.outages {
+		if o.What == masterFull {
+			full += o.Until.Sub(o.At)
+			meanwhile += startsDuring(book.Starts, o)
+		}
+	}
+	f.h.Row.Check(named > 0 && len(unclear) == 0, "errors that name neither the disk nor the failover: 0",
+		"%s of %d; %d name the disk", harness.FirstFew(unclear), all, named)
+	f.h.Row.Note("%d masters with a full disk ended while another one was failed over", f.ended)
+	f.h.Row.Check(meanwhile > 0, "starts of jobs in other partitions while a master's disk was full: some", "%d, in %.0f s", meanwhile, full.Seconds())
+}
+
+// startsDuring returns how many runs began during a fault.
+func startsDuring(starts []ledger.Entry, f audit.Fault) int {
+	return scenario.Count(starts, func(s ledger.Entry) bool { return !s.At.Before(f.At) && s.At.Before(f.Until) })
+}
