@@ -127,7 +127,7 @@ func (r *onRedis) Work(ctx context.Context, w Worker, handle Handler) error {
 }
 
 func (r *onRedis) Jobs(ctx context.Context, worker string) (jobs []Job, err error) {
-	f := queue.Filter{Limit: 1000}
+	f := queue.Filter{Limit: 200} // each page asks all partitions for so many
 	if worker != "" {
 		f.Status = queue.StatusRunning
 	}

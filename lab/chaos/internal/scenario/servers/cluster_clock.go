@@ -97,7 +97,7 @@ func (s *stepped) stepAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lasting := harness.Size(s.h, 30*time.Second, 2*time.Second)
+	lasting := harness.Size(s.h, 20*time.Second, 2*time.Second)
 	for _, off := range steps {
 		if err := s.h.Sleep(ctx, lasting); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (t *timeliness) add(early, late time.Duration) {
 // partitions returns in which partition each job is, by number.
 func (s *stepped) partitions(ctx context.Context) (map[int]int, error) {
 	of := make(map[int]int)
-	for f := (queue.Filter{Queue: queue.DefaultQueue, Limit: 1000}); ; {
+	for f := (queue.Filter{Queue: queue.DefaultQueue, Limit: 200}); ; {
 		page, next, err := s.q.Jobs(ctx, f)
 		if err != nil {
 			return nil, err
