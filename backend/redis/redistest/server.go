@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -95,8 +97,15 @@ func (s *Server) Kill(addr string) error {
 // ErrNoServer is the error where there is no redis-server to start.
 var ErrNoServer = errors.New("redistest: there is no redis-server on this machine")
 
-// find returns the path of redis-server.
+// find returns the path of the server's program.
 func find() (string, error) {
+	if name := os.Getenv("ERRAND_REDIS_SERVER"); name != "" {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return "", fmt.Errorf("redistest: ERRAND_REDIS_SERVER: %w", err)
+		}
+		return filepath.Abs(path) // it is started in another folder
+	}
 	for _, name := range []string{"redis-server", "/usr/bin/redis-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
