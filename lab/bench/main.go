@@ -1,13 +1,13 @@
 // Command bench measures errand against other job queues and against hand-written SQL, on the same
 // servers, or in the same file, in the same run.
 //
-//	cd lab/bench && go run . [-run drain,sqlite-drain] [-against floor,river,asynq,graphile,goqite]
+//	cd lab/bench && go run . [-run drain,sqlite-drain] [-against floor,river,asynq,bullmq]
 //
 // It finds or starts the servers that the scenarios need: Postgres as package postgrestest does
-// (DATABASE_URL, Docker, local binaries), redis-server for asynq, and Node with npm for
-// graphile-worker. The scenarios of SQLite need no server: their file is in the folder for
-// temporary files. The report names the systems that are not available. Each measurement runs in
-// processes of its own and begins on an empty database, and the systems take turns.
+// (DATABASE_URL, Docker, local binaries), redis-server, and Node with npm for graphile-worker and
+// BullMQ. The scenarios of SQLite need no server: their file is in the folder for temporary files.
+// The report names the systems that are not available. Each measurement runs in processes of its
+// own and begins on an empty database, and the systems take turns.
 package main
 
 import (

@@ -35,19 +35,42 @@ func TestSmoke(t *testing.T) {
 		families = append(families, "river", "goqite")
 	}
 	pictures := t.TempDir()
-	var out, progress bytes.Buffer
-	err := run(t.Context(), []string{
-		"-run", strings.Join(scenarioNames(true), ","), "-against", strings.Join(families[2:], ","),
-		"-scale", "0.005", "-rounds", "1", "-soak", "1s", "-json", "-svg", pictures,
-	}, &out, &progress)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, progress.String())
-	}
-	measured := figures(t, out.Bytes())
+	checkFigures(t, families, scenario.All, "-soak", "1s", "-svg", pictures)
 	for _, s := range scenario.All {
 		if _, err := os.Stat(filepath.Join(pictures, s.Name+".svg")); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestBullMQ does the same for BullMQ, where Node and npm are installed and npm can get it.
+func TestBullMQ(t *testing.T) {
+	whole.Need(t, "takes half a minute, and needs npm")
+	if _, err := peer.Named("bullmq").Node.Prepare(t.Context()); err != nil {
+		t.Skip("SKIPPED, in CI, too: ", err)
+	}
+	redis, _ := scenario.Find("redis")
+	checkFigures(t, []string{"bullmq"}, []scenario.Scenario{redis})
+}
+
+// checkFigures measures the scenarios, very small. It fails unless each has a figure above 0 for
+// each of its systems of the families.
+func checkFigures(t *testing.T, families []string, scenarios []scenario.Scenario, args ...string) {
+	t.Helper()
+	var names []string
+	for _, s := range scenarios {
+		names = append(names, s.Name)
+	}
+	against := slices.DeleteFunc(slices.Clone(families), func(name string) bool { return !slices.Contains(peer.Families(), name) })
+	args = append([]string{
+		"-run", strings.Join(names, ","), "-against", strings.Join(against, ","), "-scale", "0.005", "-rounds", "1", "-json",
+	}, args...)
+	var out, progress bytes.Buffer
+	if err := run(t.Context(), args, &out, &progress); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	measured := figures(t, out.Bytes())
+	for _, s := range scenarios {
 		for _, system := range s.Systems {
 			if !slices.Contains(families, peer.Named(system).Family) || strings.Contains(system, "redis") && !hasRedis() {
 				continue
@@ -113,7 +136,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := f.options
-	if o.Rounds != 3 || o.Scale != 1 || o.Soak.Minutes() != 20 || !slices.Equal(o.Against, []string{"floor", "river", "asynq", "graphile", "goqite"}) {
+	if o.Rounds != 3 || o.Scale != 1 || o.Soak.Minutes() != 20 || !slices.Equal(o.Against, []string{"floor", "river", "asynq", "bullmq", "graphile", "goqite"}) {
 		t.Errorf("defaults: got %+v", o)
 	}
 	isExtra := func(s scenario.Scenario) bool { return s.Name == "soak" || s.Name == "dashboard" }

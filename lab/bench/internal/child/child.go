@@ -4,8 +4,8 @@
 // Parent and child talk in lines. The child prints "ready" when it is prepared, and starts when it
 // reads "go". While it runs it prints "count" with the number of jobs that its handler has run, and
 // "sample" with figures in JSON if the parent asked for them. It ends by itself, or when its
-// standard input ends, and then prints "result" with a [Result] in JSON. The worker of
-// graphile-worker, in JavaScript, does the same.
+// standard input ends, and then prints "result" with a [Result] in JSON. The programs of package
+// peer in JavaScript do the same.
 package child
 
 import "time"

@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os/exec"
-	"path/filepath"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -26,21 +23,12 @@ func openGraphile(ctx context.Context, c Config) (Peer, error) {
 	return &graphile{config: c, insert: insert, progress: readPostgres(c.DSN)}, nil
 }
 
-// nodeProgram returns the command that runs graphile.js in the folder of [PrepareNode].
-func nodeProgram(dir string) []string {
-	return []string{"node", filepath.Join(dir, graphileScript)}
-}
-
 func (g *graphile) Install(ctx context.Context) error {
 	spec, err := json.Marshal(map[string]string{"part": "install", "dsn": g.config.DSN})
 	if err != nil {
 		return err
 	}
-	program := append(nodeProgram(g.config.Node), string(spec))
-	if out, err := exec.CommandContext(ctx, program[0], program[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
+	return graphileWorker.run(ctx, g.config.Node, string(spec))
 }
 
 // Enqueue must be called by one goroutine at a time: there is one connection.
@@ -68,7 +56,7 @@ func (g *graphile) EnqueueOne(ctx context.Context, number int) error {
 	return err
 }
 
-// Work fails: the worker is a process of its own. See [System.Node].
+// Work fails: the worker is a program for Node.
 func (g *graphile) Work(context.Context, func(int)) error {
 	return errors.New("graphile-worker does not work in a Go process")
 }

@@ -62,7 +62,7 @@ type Config struct {
 	System      string
 	DSN         string
 	Redis       []string                 // host:port of each node
-	Node        string                   // the folder of [PrepareNode]
+	Node        string                   // the folder of [NodeProgram.Prepare]
 	Gateway     string                   // URL of a gateway, for errand-remote; "" means that it uses the DSN
 	Workers     int                      // how many workers of errand's Work is; 0 means one
 	Concurrency int                      // of errand's worker; 0 means its default
@@ -87,8 +87,8 @@ type System struct {
 	Family string // the value for -against
 	About  string // the settings, for people
 	Server Server
-	Node   bool // its worker is a program for Node, with graphile-worker
-	Keeps  bool // it counts or keeps completed jobs
+	Node   *NodeProgram // if not nil, does parts of the measurement
+	Keeps  bool         // it counts or keeps completed jobs
 	// Share is the part of a drain's jobs that the system gets, because a slow system would take
 	// minutes for all. 0 means all.
 	Share float64
@@ -110,10 +110,12 @@ var Systems = []System{
 	{Name: "asynq", Family: "asynq", About: "asynq 0.26, Concurrency 100, a Redis that writes nothing to disk", Server: Redis, Keeps: true, Share: 0.3, open: openAsynq},
 	{Name: "asynq-best", Family: "asynq", About: "asynq 0.26, 4 servers of Concurrency 25 in its process, TaskCheckInterval 1 ms", Server: Redis, Keeps: true, Share: 0.3, open: openAsynqBest},
 	{Name: "asynq-cluster", Family: "asynq", About: "asynq-best on the cluster", Server: RedisCluster, Keeps: true, Share: 0.3, open: openAsynqBest},
+	{Name: "bullmq", Family: "bullmq", About: "BullMQ 6.7, ioredis 5.11, one worker of concurrency 100 in its process, removeOnComplete; batches by addBulk", Server: Redis, Node: bullMQ, Share: 0.3, open: openBullMQ},
+	{Name: "bullmq-cluster", Family: "bullmq", About: "bullmq on the cluster, its keys on one node, as it needs them", Server: RedisCluster, Node: bullMQ, Share: 0.3, open: openBullMQ},
 	{Name: "errand-redis", Family: "errand", About: "backend/redis on one node, Retention.Completed below 0: completed jobs are deleted, as asynq does by default; Concurrency 100 in drains", Server: Redis, open: openErrandRedis},
 	{Name: "errand-redis-cluster", Family: "errand", About: "errand-redis on the cluster, Spread 8", Server: RedisCluster, open: openErrandRedisCluster},
-	{Name: "graphile-best", Family: "graphile", About: "graphile-worker 0.17, its benchmark's settings: concurrentJobs 24, localQueue 500, batched completion; 2 processes", Server: Postgres, Node: true, Workers: 2, open: openGraphile},
-	{Name: "graphile-default", Family: "graphile", About: "graphile-worker 0.17, defaults: concurrentJobs 1", Server: Postgres, Node: true, Share: 0.05, open: openGraphile},
+	{Name: "graphile-best", Family: "graphile", About: "graphile-worker 0.17, its benchmark's settings: concurrentJobs 24, localQueue 500, batched completion; 2 processes", Server: Postgres, Node: graphileWorker, Workers: 2, open: openGraphile},
+	{Name: "graphile-default", Family: "graphile", About: "graphile-worker 0.17, defaults: concurrentJobs 1", Server: Postgres, Node: graphileWorker, Share: 0.05, open: openGraphile},
 	{Name: "errand-sqlite", Family: "errand", About: "backend/sqlite, defaults; Concurrency 100 in drains", Server: SQLite, Keeps: true, open: openErrandSQLite},
 	{Name: "floor-sqlite", Family: "floor", About: "hand-written SQL on one connection, prepared, 1,000 rows a claim and a settling, no handler", Server: SQLite, Keeps: true, open: openFloorSQLite},
 	{Name: "river-sqlite", Family: "river", About: "River 0.51, riversqlite 0.49, one connection as it advises, its benchmark's settings: MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms", Server: SQLite, Keeps: true, Share: 0.1, open: openRiverSQLite},
@@ -154,14 +156,6 @@ func Open(ctx context.Context, c Config) (Peer, error) {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
 	return p, nil
-}
-
-// Program returns the command of the program that does the part, or nil if this program does it.
-func (c Config) Program(part string) []string {
-	if Named(c.System).Node && part == "work" {
-		return nodeProgram(c.Node)
-	}
-	return nil
 }
 
 const (

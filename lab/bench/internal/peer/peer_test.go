@@ -20,7 +20,7 @@ func TestNumberIn(t *testing.T) {
 }
 
 func TestFamilies(t *testing.T) {
-	if got, want := Families(), []string{"floor", "river", "asynq", "graphile", "goqite"}; !slices.Equal(got, want) {
+	if got, want := Families(), []string{"floor", "river", "asynq", "bullmq", "graphile", "goqite"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -38,9 +38,9 @@ func TestSystemsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestPrepareNodeNamesWhatIsMissing(t *testing.T) {
+func TestNodeProgramNamesWhatIsMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := PrepareNode(t.Context()); err == nil || err.Error() != "node is not installed" {
+	if _, err := bullMQ.Prepare(t.Context()); err == nil || err.Error() != "node is not installed" {
 		t.Errorf("got %v, want that node is not installed", err)
 	}
 }

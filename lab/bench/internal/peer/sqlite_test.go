@@ -18,6 +18,7 @@ func TestProgram(t *testing.T) {
 		{"errand-sqlite", "work", nil},
 		{"graphile-best", "work", []string{"node", filepath.Join("dir", "graphile.js")}},
 		{"graphile-best", "enqueue", nil},
+		{"bullmq-cluster", "enqueue", []string{"node", filepath.Join("dir", "bullmq.js")}},
 	} {
 		if got := (Config{System: c.system, Node: "dir"}).Program(c.part); !slices.Equal(got, c.want) {
 			t.Errorf("%s of %s: got %v, want %v", c.part, c.system, got, c.want)

@@ -33,13 +33,14 @@ const (
 
 var onRedis = Scenario{
 	Name:  "redis",
-	Title: "jobs in Redis, on one node and on a cluster of 3 masters and 3 replicas, beside asynq on the same servers and errand on Postgres",
-	Note: "No system keeps completed jobs. Redis writes nothing to disk; Postgres does, with each commit. Drain: 100,000 no-op jobs, as in drain, Concurrency 100; asynq gets " +
-		"three tenths of them. Enqueue: batches from one goroutine, for asynq single calls from 64, because it has no batches; or one job a call for 2 s, no worker. " +
-		"Claim and settle: two calls a job for 2 s; asynq has no such calls. Wake-up: one process enqueues, one job a call, and works, for 4 s after a warm-up; from the " +
-		"return of the enqueueing call to the call of the handler. Each job is checked to be there, or to have run once.",
+	Title: "jobs in Redis, on one node and on a cluster of 3 masters and 3 replicas, beside asynq and BullMQ on the same servers and errand on Postgres",
+	Note: "No system keeps completed jobs. Redis writes nothing to disk; Postgres does, with each commit. Drain: 100,000 no-op jobs, as in drain, Concurrency 100; asynq and " +
+		"BullMQ get three tenths of them. Enqueue: batches from one goroutine, which are pipelines for BullMQ, and for asynq single calls from 64, because it has no batches; or " +
+		"one job a call for 2 s, no worker. Claim and settle: two calls a job for 2 s; asynq has no such calls. Wake-up: one process enqueues, one job a call, and works, for 4 s " +
+		"after a warm-up; from the return of the enqueueing call to the call of the handler. Each job is checked to be there, or to have run once. BullMQ's processes are of " +
+		"Node, with as many callers as the others have goroutines, on one connection; its worker has a second one.",
 	Cases:   []string{redisDrain, redisBatches, redisOne, redisMany, redisTakes, redisWake},
-	Systems: []string{"errand-delete", errandRedis, redisCluster, "asynq-best", "asynq-cluster"},
+	Systems: []string{"errand-delete", errandRedis, redisCluster, "asynq-best", "asynq-cluster", "bullmq", "bullmq-cluster"},
 	Base:    errandRedis,
 	Rounds:  2,
 	Chart:   []result.Metric{result.Throughput},

@@ -49,8 +49,18 @@ func newRedis(ctx context.Context, what string, start func() (*redistest.Server,
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	r.Description = "Redis" + what + " " + field(info[0], "redis_version") + ", nothing written to disk"
+	r.Description = describe(info[0], what)
 	return r, nil
+}
+
+// describe returns a line about servers of which one has that INFO. Valkey says there that it is
+// compatible with a version of Redis, too.
+func describe(info, what string) string {
+	name, version := "Redis", field(info, "redis_version")
+	if field(info, "server_name") == "valkey" {
+		name, version = "Valkey", field(info, "valkey_version")
+	}
+	return name + what + " " + version + ", nothing written to disk"
 }
 
 // field returns a field of the text that INFO returns.

@@ -13,9 +13,11 @@ import (
 )
 
 func TestMissing(t *testing.T) {
-	s := &Servers{RedisErr: errors.New("no redis"), NodeErr: errors.New("no node")}
+	s := &Servers{RedisErr: errors.New("no redis"), Node: map[*peer.NodeProgram]Node{
+		peer.Named("graphile-best").Node: {Err: errors.New("no node")},
+	}}
 	for name, want := range map[string]string{
-		"errand": "", "river-best": "", "ideal": "", "asynq": "no redis", "errand-redis-cluster": "no redis", "graphile-best": "no node",
+		"errand": "", "river-best": "", "ideal": "", "asynq": "no redis", "errand-redis-cluster": "no redis", "graphile-best": "no node", "bullmq": "no redis",
 		"errand-sqlite": "", "river-sqlite": "",
 	} {
 		got := ""
@@ -38,21 +40,23 @@ func TestRedisNamesWhatIsMissing(t *testing.T) {
 func TestConfigIsOfTheSystemsOwnServer(t *testing.T) {
 	s := &Servers{
 		Postgres: &Postgres{DSN: "dsn", OwnDSN: "own"}, Redis: &Redis{Addresses: []string{"address"}}, SQLite: &SQLite{DSN: "file"},
-		NodeDir: "node",
+		Node: map[*peer.NodeProgram]Node{peer.Named("bullmq").Node: {Dir: "node"}},
 	}
 	s.Cluster = &Redis{Addresses: []string{"one", "two"}}
 	for name, want := range map[string]struct {
-		own, child string
-		redis      []string
+		own, child, node string
+		redis            []string
 	}{
 		"errand":        {own: "own", child: "dsn"},
 		"asynq":         {redis: []string{"address"}},
 		"asynq-cluster": {redis: []string{"one", "two"}},
+		"bullmq":        {redis: []string{"address"}, node: "node"},
+		"graphile-best": {own: "own", child: "dsn"},
 		"river-sqlite":  {own: "file", child: "file"},
 		"ideal":         {},
 	} {
 		system := peer.Named(name)
-		c := peer.Config{System: name, DSN: want.own, Redis: want.redis, Node: "node"}
+		c := peer.Config{System: name, DSN: want.own, Redis: want.redis, Node: want.node}
 		if got := s.Config(system); got.DSN != c.DSN || !slices.Equal(got.Redis, c.Redis) || got.Node != c.Node {
 			t.Errorf("%s: got %+v, want %+v", name, got, c)
 		}
@@ -97,5 +101,16 @@ func TestField(t *testing.T) {
 	}
 	if got := field("", "redis_version"); got != "of unknown redis_version" {
 		t.Errorf("of nothing: got %q", got)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	for info, want := range map[string]string{
+		"redis_version:7.0.15\r\n": "Redis Cluster 7.0.15, nothing written to disk",
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n": "Valkey Cluster 8.0.1, nothing written to disk",
+	} {
+		if got := describe(info, " Cluster"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

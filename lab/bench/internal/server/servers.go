@@ -16,10 +16,15 @@ type Servers struct {
 	Postgres *Postgres
 	Redis    *Redis // a node
 	Cluster  *Redis
-	RedisErr error  // of either
-	NodeDir  string // folder of graphile-worker and of the script that runs it
-	NodeErr  error
+	RedisErr error // of either
+	Node     map[*peer.NodeProgram]Node
 	SQLite   *SQLite
+}
+
+// Node is a program for Node that is ready to run.
+type Node struct {
+	Dir string // its folder
+	Err error  // why there is none
 }
 
 // Start starts the servers that the systems need.
@@ -33,9 +38,7 @@ func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
 	if need(func(p peer.System) bool { return p.Server == peer.RedisCluster }) && s.RedisErr == nil {
 		s.Cluster, s.RedisErr = startCluster(ctx)
 	}
-	if need(func(p peer.System) bool { return p.Node }) {
-		s.NodeDir, s.NodeErr = peer.PrepareNode(ctx)
-	}
+	s.Node = prepareNode(ctx, systems)
 	if need(func(p peer.System) bool { return p.Server == peer.SQLite }) {
 		if s.SQLite, err = startSQLite(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -49,15 +52,26 @@ func Start(ctx context.Context, systems []peer.System) (*Servers, error) {
 	return s, nil
 }
 
+// prepareNode prepares the programs for Node that the systems need.
+func prepareNode(ctx context.Context, systems []peer.System) map[*peer.NodeProgram]Node {
+	programs := make(map[*peer.NodeProgram]Node)
+	for _, system := range systems {
+		if _, ok := programs[system.Node]; ok || system.Node == nil {
+			continue
+		}
+		dir, err := system.Node.Prepare(ctx)
+		programs[system.Node] = Node{dir, err}
+	}
+	return programs
+}
+
 // Missing returns why a system cannot be measured, or nil.
 func (s *Servers) Missing(system peer.System) error {
 	switch {
 	case (system.Server == peer.Redis || system.Server == peer.RedisCluster) && s.RedisErr != nil:
 		return s.RedisErr
-	case system.Node && s.NodeErr != nil:
-		return s.NodeErr
 	}
-	return nil
+	return s.Node[system.Node].Err
 }
 
 // Config returns how this process reaches a system.
@@ -71,7 +85,7 @@ func (s *Servers) Config(system peer.System) peer.Config {
 
 // ChildConfig returns how the measured processes reach a system.
 func (s *Servers) ChildConfig(system peer.System) peer.Config {
-	c := peer.Config{System: system.Name, Node: s.NodeDir}
+	c := peer.Config{System: system.Name, Node: s.Node[system.Node].Dir}
 	switch system.Server {
 	case peer.Postgres:
 		c.DSN = s.Postgres.DSN
