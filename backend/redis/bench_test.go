@@ -12,14 +12,17 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// BenchmarkOperations enqueues, claims and settles jobs, and reports the processor time of the
-// server for each.
+// BenchmarkOperations enqueues, claims and settles jobs, beside 200 that wait, and reports the
+// processor time of the server for each.
 func BenchmarkOperations(b *testing.B) {
 	for _, size := range []int{1, 100, 1000} {
 		b.Run(strconv.Itoa(size)+" a call", func(b *testing.B) {
 			client := redistest.Open(b)
 			q, err := redis.New(b.Context(), client, redis.Options{Namespace: redistest.Namespace(), Retention: queue.Retention{Completed: -1}})
 			if err != nil {
+				b.Fatal(err)
+			}
+			if err := q.Enqueue(b.Context(), nil, newJobs(200)...); err != nil {
 				b.Fatal(err)
 			}
 			var spent [3]float64
