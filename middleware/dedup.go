@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/internal/chainfault"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -48,17 +49,22 @@ func Dedup(store DedupStore, window time.Duration, key func(*queue.Job) string) 
 				return next.HandleJob(ctx, job)
 			}
 			var settled error // for the store, a handler that has settled its job has succeeded
+			failed := false
 			_, err := store.Once(ctx, k, window, func(ctx context.Context) error {
 				err := next.HandleJob(ctx, job)
 				if errors.Is(err, queue.Settled) {
 					settled, err = err, nil
 				}
+				failed = err != nil
 				return err
 			})
-			if err != nil {
+			switch {
+			case err == nil:
+				return settled
+			case failed:
 				return err
 			}
-			return settled
+			return chainfault.Mark(err) // the store's own
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/errandhq/errand/internal/chainfault"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -102,7 +103,11 @@ func encodeJobs(next queue.Enqueuer, encode func(copied *queue.Job) error) queue
 func decodeJob(next queue.Handler, decode func(copied *queue.Job) error) queue.Handler {
 	return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 		copied := *job
-		if err := decode(&copied); err != nil {
+		err := decode(&copied)
+		if _, answered := queue.ActionOf(err); !answered {
+			return chainfault.Mark(err) // here and not in decode: a handler may call Open
+		}
+		if err != nil {
 			return err
 		}
 		return next.HandleJob(ctx, &copied)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/errandhq/errand/internal/chainfault"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -20,6 +21,13 @@ import (
 // with [queue.ErrShutdown] or [queue.ErrLost]. A timeout is an error like any other:
 // On(context.DeadlineExceeded, 0) matches it. Retry sees a panic only if [Recover] stands inside of
 // it; otherwise the panic passes and the worker retries the job.
+//
+// The rules judge the handler's errors alone, those of its statements in [Tx]'s transaction too. An
+// error that the chain makes itself says nothing about the job. Retry passes it on, and the job is
+// retried up to its MaxAttempts. Such are: Tx cannot begin, settle or commit; [Encrypt] lacks the
+// key; the Handler of Encrypt or [Compress] is missing or in the wrong place; a [DedupStore] fails;
+// time ends while the job waits for its Bulkhead. If the context has ended when the handler
+// returns, the error of Tx counts as the handler's.
 //
 // Retry panics if a rule was not made by [On], [OnType] or [OnFunc], has nothing to match, or has
 // attempts below 0.
@@ -40,7 +48,7 @@ func Retry(rules ...Rule) queue.Middleware {
 				return err
 			}
 			byBackoff, err := askSafely(err, isBackedOff)
-			if answered && !byBackoff || shouldRetry(rules, err, job.Attempt) {
+			if answered && !byBackoff || chainfault.Is(err) || shouldRetry(rules, err, job.Attempt) {
 				return err
 			}
 			return queue.Discard(err)

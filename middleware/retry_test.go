@@ -59,6 +59,23 @@ func ExampleOnType() {
 	// 2 dead
 }
 
+// All errors but these are retried.
+func ExampleOnFunc() {
+	errNoUser, errNoAddress := errors.New("no such user"), errors.New("no address")
+	retry := middleware.Retry(middleware.OnFunc(func(err error) bool {
+		return !errors.Is(err, errNoUser) && !errors.Is(err, errNoAddress)
+	}, 0))
+	for _, failure := range []error{errors.New("connection reset"), errNoUser} {
+		handler := queue.Chain(queue.HandlerFunc(func(context.Context, *queue.Job) error { return failure }), retry)
+		job := &queue.Job{Attempt: 1, MaxAttempts: 5}
+		outcome, _ := queue.OutcomeOf(context.Background(), job, handler.HandleJob(context.Background(), job))
+		fmt.Println(outcome.Action, outcome.Err)
+	}
+	// Output:
+	// retry connection reset
+	// dead no such user
+}
+
 // basicRules are what the tests below retry by.
 var basicRules = []middleware.Rule{
 	middleware.On(errBasic, 3),

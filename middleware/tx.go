@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/internal/chainfault"
 	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
@@ -74,7 +75,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 		return txHandler{db, next, queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			tx, err := begin(ctx, db, q, o.SQL)
 			if err != nil {
-				return fmt.Errorf("middleware: Tx: begin: %w", err)
+				return chainfault.Mark(fmt.Errorf("middleware: Tx: begin: %w", err))
 			}
 			defer tx.end()
 			defer func() { _ = awaitAnswer(tx.abandon, tx.Rollback) }() // also when the handler panics; does nothing after Commit
@@ -199,7 +200,7 @@ func beginOnServer(ctx context.Context, db *sql.DB, o *sql.TxOptions) (openTx, e
 func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next queue.Handler, job *queue.Job) error {
 	if o.SettleFirst {
 		if err := settle(ctx, tx, q, job); err != nil {
-			return err
+			return chainfault.Mark(err)
 		}
 	} else {
 		ctx = ownkey.With(ctx, job)
@@ -216,32 +217,37 @@ func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next q
 	return settle(ctx, tx, q, job)
 }
 
-var errSettledFirst = errors.New("middleware: Tx: rolled back: SetOutput within Tx with SettleFirst, which has settled the job already")
+var errSettledFirst = chainfault.Mark(errors.New(
+	"middleware: Tx: rolled back: SetOutput within Tx with SettleFirst, which has settled the job already"))
 
 func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	own, abandon := context.WithCancel(ctx)
+	defer abandon()
 	var lost []*queue.Job
-	err := awaitAnswer(cancel, func() (err error) {
-		lost, err = q.Settle(ctx, tx, queue.Outcome{Job: job, Action: queue.Done, Output: queue.OutputOf(ctx)})
+	err := awaitAnswer(abandon, func() (err error) {
+		lost, err = q.Settle(own, tx, queue.Outcome{Job: job, Action: queue.Done, Output: queue.OutputOf(ctx)})
 		return err
 	})
 	if err != nil {
 		return txError(ctx, "settle", err)
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("middleware: Tx: rolled back: %w", queue.ErrLost)
+		return chainfault.Mark(fmt.Errorf("middleware: Tx: rolled back: %w", queue.ErrLost))
 	}
 	return nil
 }
 
-// txError returns the error of a step of Tx. It contains [queue.ErrCancelled] if somebody has
-// cancelled the job: then the handler's context has ended, and with it the transaction.
+// txError returns the error of a step of Tx. If ctx has ended, the transaction has ended with it:
+// then the error is the handler's, which has outlasted its time. It contains [queue.ErrCancelled]
+// if somebody has cancelled the job.
 func txError(ctx context.Context, step string, err error) error {
-	if errors.Is(context.Cause(ctx), queue.ErrCancelled) {
+	switch {
+	case errors.Is(context.Cause(ctx), queue.ErrCancelled):
 		return fmt.Errorf("middleware: Tx: %s: %w: %w", step, queue.ErrCancelled, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("middleware: Tx: %s: %w", step, err)
 	}
-	return fmt.Errorf("middleware: Tx: %s: %w", step, err)
+	return chainfault.Mark(fmt.Errorf("middleware: Tx: %s: %w", step, err))
 }
 
 type txKey struct{}
@@ -266,7 +272,7 @@ func TxFrom(ctx context.Context) (tx *sql.Tx, ok bool) {
 }
 
 // errNoTx is not the job's fault: the job is retried, and runs once the chain is mended.
-var errNoTx = errors.New("no transaction in the context: the chain needs Tx outside of this")
+var errNoTx = chainfault.Mark(errors.New("no transaction in the context: the chain needs Tx outside of this"))
 
 // InTx turns a function that also takes the transaction of [Tx] into one for [queue.Kind.Handle].
 // Outside of Tx the result returns an error and does not call fn.

@@ -94,8 +94,9 @@ func misfitText(err error) string {
 // Handle registers fn with mux as the handler of the kind's jobs, wrapped in the middleware as by
 // [Chain], the first outermost. The middleware runs before the payload is unmarshalled. If the
 // payload does not fit T, the job is dead at once, since a retry would read the same bytes. But a
-// job whose payload is still encoded ([EncodingHeader]) is retried: a worker that has the
-// middleware can run it. Handle panics if mux already handles the kind; see [Mux.Handle].
+// job whose payload is still encoded ([EncodingHeader]) is retried, with [RetryAfter]: a worker
+// that has the middleware can run it. Handle panics if mux already handles the kind; see
+// [Mux.Handle].
 func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
 	mux.register(k.Name, route{timeout: k.Timeout, queue: k.Queue, handler: Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
 		v, err := k.argsOrAnswer(job)
@@ -109,8 +110,11 @@ func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) er
 // argsOrAnswer is Args, except that its error is the answer to a job whose payload does not fit T.
 func (k Kind[T]) argsOrAnswer(job *Job) (v T, answer error) {
 	v, err := k.Args(job)
-	if err != nil && job.Headers[EncodingHeader] == "" {
+	switch {
+	case err == nil:
+		return v, nil
+	case job.Headers[EncodingHeader] == "":
 		return v, Discard(err)
 	}
-	return v, err
+	return v, RetryAfter(Backoff(job.Attempt), err)
 }

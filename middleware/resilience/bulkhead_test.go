@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/middleware/resilience"
 	"github.com/errandhq/errand/queue"
 )
@@ -91,6 +92,9 @@ func TestBulkheadWaitEnds(t *testing.T) {
 			}
 			first.end(nil)
 			wantRan(t, "after a wait that ended", m, "mail", nil)
+			if action, _ := queue.ActionOf(middleware.Retry()(returns(err)).HandleJob(t.Context(), newJob("mail"))); action != queue.Retry {
+				t.Errorf("%v: got %v from Retry, want retry: the job has not run", err, action)
+			}
 		})
 	}
 }
