@@ -48,7 +48,9 @@ type EncryptOptions struct {
 // enqueue. Remove the old key when no job needs it any more. A key is good for 2^32 payloads,
 // because their nonces are random (NIST SP 800-38D, section 8.3): 49 days at a thousand a second.
 //
-// Jobs that SQL writes, for example with the function enqueue of the Postgres backend, are plain.
+// Jobs that do not pass the Enqueuer are plain: those of schedules, of errand enqueue, of the SQL
+// function enqueue and INSERT. The Handler makes them dead, so give kinds that have such jobs the
+// Handler of a second Encrypt, with AllowPlain, in [queue.Kind.Handle].
 //
 // To begin with encryption, first give the Handler to all workers, with AllowPlain. Then give the
 // Enqueuer to all programs that enqueue. Remove AllowPlain when no plain job is left.

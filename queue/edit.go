@@ -17,7 +17,8 @@ type Change struct {
 	Delay time.Duration
 	// Priority is the new priority; nil means that it stays. Ordered jobs keep theirs.
 	Priority *int32
-	// Payload is any JSON value, as in [Job]. Middleware that encodes payloads does not see it.
+	// Payload is any JSON value, as in [Job]. Middleware that encodes payloads does not see it, so a
+	// job with an [EncodingHeader] is dead at its next run.
 	Payload json.RawMessage
 	// Queue moves jobs to that queue: 1 to 200 printable ASCII bytes.
 	Queue string
