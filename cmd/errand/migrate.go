@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -109,50 +107,6 @@ func stepTable(list []step) table {
 		t.add(strconv.Itoa(s.Version), s.Name, s.State)
 	}
 	return t
-}
-
-func (a *app) migratePrintCommand() *cobra.Command {
-	after, isDown := 0, false
-	cmd := &cobra.Command{
-		Use:   "print postgres|sqlite",
-		Short: "Print the SQL of the migrations, for a migration tool",
-		Long: `migrate print prints the SQL of each migration, in order. Each is to be run in
-one transaction. It needs no database.`,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if after < 0 {
-				return usagef("--after %d: at least 0", after)
-			}
-			if err := a.accept(); err != nil {
-				return err
-			}
-			if isDown {
-				text, err := dropSQL(args[0])
-				if err != nil {
-					return err
-				}
-				_, err = io.WriteString(a.out, text)
-				return err
-			}
-			list, err := known(args[0])
-			if err != nil {
-				return err
-			}
-			for _, s := range list {
-				if s.Version > after {
-					if _, err := fmt.Fprintf(a.out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		},
-	}
-	cmd.Flags().IntVar(&after, "after", 0, "leave out the migrations up to this `version`")
-	cmd.Flags().BoolVar(&isDown, "down", false, "print the SQL of migrate down, which checks nothing")
-	cmd.MarkFlagsMutuallyExclusive("after", "down")
-	return cmd
 }
 
 // known returns the migrations that this program knows for a scheme.
