@@ -273,7 +273,14 @@ func (q *request) values(r *queue.Record, result queue.Result, isShown bool) (al
 		all = append(all, v)
 	}
 	if r.Unreadable == nil {
-		add("Payload", FieldPayload, "", r.Payload)
+		text := r.Payload
+		if isShown {
+			var err error
+			if text, err = q.h.open(&r.Job); err != nil {
+				all = append(all, shownValue{Title: "Payload, opened", Text: "Open has failed: " + plain(queue.ErrorText(err))})
+			}
+		}
+		add("Payload", FieldPayload, "", text)
 	}
 	add("Progress", FieldProgress, "", result.Progress)
 	add("Output", FieldOutput, "", result.Output)
@@ -281,6 +288,18 @@ func (q *request) values(r *queue.Record, result queue.Result, isShown bool) (al
 		add("Header "+plain(name), FieldHeader, name, []byte(r.Headers[name]))
 	}
 	return all
+}
+
+// open returns the job's payload, opened, or as it is stored if that fails.
+func (h *Handler) open(job *queue.Job) (json.RawMessage, error) {
+	if h.options.Open == nil {
+		return job.Payload, nil
+	}
+	opened, err := h.options.Open(job)
+	if err != nil {
+		return job.Payload, err
+	}
+	return opened.Payload, nil
 }
 
 // pretty returns a stored text with its JSON indented, and whether it is only the first part.
@@ -296,7 +315,8 @@ func pretty(text []byte) (shown string, isPart bool) {
 	return plain(b.String()), false
 }
 
-// payload answers with the whole payload, as a download.
+// payload answers with the whole payload, as a download. If it does not open, that is the payload
+// as it is stored; the job's page says why.
 func payload(q *request) error {
 	id, err := q.id()
 	if err != nil {
@@ -311,6 +331,7 @@ func payload(q *request) error {
 	}
 	q.w.Header().Set("Content-Type", "application/json")
 	q.w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d.json"`, r.ID))
-	fmt.Fprint(q.w, string(r.Payload))
+	text, _ := q.h.open(&r.Job)
+	fmt.Fprint(q.w, string(text))
 	return nil
 }

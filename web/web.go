@@ -23,6 +23,12 @@ type Options struct {
 	// Redact returns what a person without the permission [Payload] sees of a stored text. nil
 	// means [Shape]. It may be called concurrently.
 	Redact func(v Value) string
+	// Open returns a copy of job with the payload that its handler gets, as the methods Open of
+	// middleware.Encrypt and middleware.Compress do. nil shows payloads as they are stored. Open is
+	// called for people with the permission [Payload] who ask for the values of a job, once that is
+	// audited. If it fails, the page shows its error and the stored payload. It must not change job,
+	// and may be called concurrently.
+	Open func(job *queue.Job) (*queue.Job, error)
 	// ReadOnly takes all permissions but [View] and [Payload] from everybody.
 	ReadOnly bool
 	// TrustedOrigins are origins whose forms may change something, such as
