@@ -99,7 +99,7 @@ func retryJob(q *request) error {
 	if err != nil || q.h.source.redriver == nil {
 		return errNotFound
 	}
-	r, _, err := q.h.readJob(q.Context(), id) // before the transaction: the pool may have one connection
+	r, err := q.h.readJob(q.Context(), id) // before the transaction: the pool may have one connection
 	if err != nil {
 		return err
 	}

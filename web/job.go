@@ -34,6 +34,7 @@ type jobPage struct {
 	IsAsking   bool        // Answer is not known yet
 	IsAsked    bool        // it runs, and somebody has cancelled it
 	IsShown    bool        // values are shown
+	NoResult   bool        // the program may read the payload, and not output and progress
 	Schedule   string
 	Tick       time.Time
 }
@@ -61,7 +62,12 @@ func job(q *request) error {
 	if err != nil {
 		return err
 	}
-	r, result, err := q.h.readJob(q.Context(), id)
+	r, err := q.h.readJob(q.Context(), id)
+	var result queue.Result
+	var mayRead bool
+	if err == nil {
+		result, mayRead, err = q.h.readResult(q.Context(), &r)
+	}
 	switch {
 	case errors.Is(err, errNoJob):
 		answer, _ := q.answer(withPatience(q.Context(), patienceAfter), id) // the page has nothing else
@@ -84,6 +90,7 @@ func job(q *request) error {
 		CanDelete: q.may(Edit) && q.h.source.deleter != nil && r.Status != queue.StatusRunning,
 		IsAsked:   r.Status == queue.StatusRunning && !r.CancelAt.IsZero(),
 		IsShown:   asksValues && q.may(Payload),
+		NoResult:  !mayRead,
 	}
 	if isExplained {
 		page.Answer, found = q.answer(q.Context(), id)
@@ -158,22 +165,33 @@ func (q *request) noteSeen(action string) error {
 	return err
 }
 
-// readJob returns the job and what it has set as output and progress. A role that may not read
-// payloads may not read these either.
-func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, result queue.Result, err error) {
+// readJob returns the job.
+func (h *Handler) readJob(ctx context.Context, id int64) (r queue.Record, err error) {
 	err = h.call(ctx, callTimeout, func(ctx context.Context) error {
 		var ok bool
-		if r, ok, err = h.source.inspector.Job(ctx, id); err != nil {
-			return err
-		} else if !ok {
+		if r, ok, err = h.source.inspector.Job(ctx, id); err == nil && !ok {
 			return errNoJob
-		}
-		if h.source.results != nil && r.Unreadable == nil {
-			result, _, err = h.source.results.Result(ctx, id)
 		}
 		return err
 	})
-	return r, result, err
+	return r, err
+}
+
+// readResult returns what the job has set as output and progress, and whether the program's user
+// may read that. It does not ask for a job without a payload: a role that may not read payloads
+// may not read outputs either, and the page says so once.
+func (h *Handler) readResult(ctx context.Context, r *queue.Record) (result queue.Result, mayRead bool, err error) {
+	if h.source.results == nil || r.Unreadable != nil {
+		return result, true, nil
+	}
+	err = h.call(ctx, callTimeout, func(ctx context.Context) error {
+		result, _, err = h.source.results.Result(ctx, r.ID)
+		return err
+	})
+	if lacksRight(err) {
+		return queue.Result{}, false, nil
+	}
+	return result, true, err
 }
 
 // id returns the ID in the request's path.
@@ -322,7 +340,7 @@ func payload(q *request) error {
 	if err != nil {
 		return err
 	}
-	r, _, err := q.h.readJob(q.Context(), id)
+	r, err := q.h.readJob(q.Context(), id)
 	if err != nil {
 		return err
 	}

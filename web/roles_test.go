@@ -96,10 +96,17 @@ func TestRoles(t *testing.T) {
 	if a := s.post("queues/mail/limits", "running=2"); a.status != 403 || !strings.Contains(a.body, "its user lacks a right") {
 		t.Errorf("limits: %d: %s", a.status, a.body)
 	}
-	if _, err := admin.ExecContext(t.Context(), `GRANT SELECT (payload, headers) ON errand.jobs TO `+database+`_ann; GRANT SELECT ON errand.results TO `+database+`_ann`); err != nil {
+	if _, err := admin.ExecContext(t.Context(), `GRANT SELECT (payload, headers) ON errand.jobs TO `+database+`_ann`); err != nil {
 		t.Fatal(err)
 	}
-	s.want("jobs/1?values=1", "secret")
+	const noResult = "Output and progress are not shown"
+	s.want("jobs/1?values=1", "secret", noResult)
+	if _, err := admin.ExecContext(t.Context(), `GRANT SELECT ON errand.results TO `+database+`_ann`); err != nil {
+		t.Fatal(err)
+	}
+	if page := s.want("jobs/1?values=1", "secret"); strings.Contains(page.body, noResult) {
+		t.Error("the page of a job says that it does not show the output, which the role may read")
+	}
 }
 
 // openPostgres opens a database until the test ends.

@@ -19,7 +19,8 @@ func (a *app) showJobsCommand() *cobra.Command {
 		Use:   "show ID...",
 		Short: "Show all that is known of jobs",
 		Long: `jobs show shows a job with its last failures. With --payload it also shows its
-payload and headers, its output and its progress.`,
+payload and headers, its output and its progress, as far as the role may read
+them.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	payload := cmd.Flags().Bool("payload", false, "with payload, headers, output and progress")
@@ -65,7 +66,11 @@ func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payl
 		}
 		job := newJobJSON(r, payload)
 		if keeper, ok := queue.As[queue.ResultKeeper](d.Queue); ok && payload {
-			if err := job.addResult(ctx, keeper); err != nil {
+			err := job.addResult(ctx, keeper)
+			switch {
+			case sqlState(err) == insufficientPrivilege:
+				a.notef("job %d: output and progress are not shown: this role lacks the right to read them (SELECT on the table results)", id)
+			case err != nil:
 				return err
 			}
 		}
