@@ -160,6 +160,7 @@ func (a *app) pauseKinds(ctx context.Context, d *dburl.Database, names []string,
 // changed is something that was paused or resumed.
 type changed struct {
 	Name    string `json:"name"`
+	Group   string `json:"group,omitempty"` // of the queue Name; "" if it was the whole queue
 	Paused  bool   `json:"paused"`
 	Changed bool   `json:"changed"` // false if it was so before
 }
@@ -176,12 +177,17 @@ func pauseEntry(what, selection string, paused bool, c changed) queue.AuditEntry
 	return entry
 }
 
-// writeChanged writes what has been paused or resumed.
-func (a *app) writeChanged(column string, list []changed) error {
+// writeChanged writes what has been paused or resumed. names are the columns of its name, and of
+// its group if it has one.
+func (a *app) writeChanged(names string, list []changed) error {
 	return write(a, list, func() table {
-		t := table{columns: columns(column + " PAUSED CHANGED")}
+		t := table{columns: columns(names + " PAUSED CHANGED")}
 		for _, c := range list {
-			t.add(c.Name, yes(c.Paused), yes(c.Changed))
+			cells := []string{c.Name}
+			if c.Group != "" {
+				cells = append(cells, c.Group)
+			}
+			t.add(append(cells, yes(c.Paused), yes(c.Changed))...)
 		}
 		return t
 	})

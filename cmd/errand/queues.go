@@ -220,7 +220,7 @@ func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string
 	}
 	var list []changed
 	for _, name := range names {
-		c := changed{Name: name, Paused: paused, Changed: was[name] != paused}
+		c := changed{Name: name, Group: group, Paused: paused, Changed: was[name] != paused}
 		selection := "queue=" + name
 		if group != "" {
 			selection += " group=" + group
@@ -235,6 +235,9 @@ func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string
 			return err
 		}
 		list = append(list, c)
+	}
+	if group != "" {
+		return a.writeChanged("QUEUE GROUP", list)
 	}
 	return a.writeChanged("QUEUE", list)
 }

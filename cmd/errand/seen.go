@@ -8,10 +8,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-const unseenQueue = "also a queue that no job, rule, schedule or live worker has"
+const unseenQueue = "also a queue or group that no job, rule, schedule or live worker has"
 
-// checkQueues returns an error for the first queue that no job, rule, schedule or live worker has:
-// its name may be misspelt. With unseen it only says so, and so it does of a group without jobs.
+// checkQueues returns an error for the first queue that no job, rule, schedule or live worker has,
+// or whose group no job or rule of it has: the name may be misspelt. With unseen it only says so.
 func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queueState, names []string, group string, unseen bool) error {
 	for _, name := range names {
 		if err := queue.CheckQueue(name); err != nil {
@@ -30,7 +30,7 @@ func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queue
 		if group == "" || !slices.Contains(seen, name) {
 			continue
 		}
-		if err := a.checkGroup(ctx, d, states, name, group); err != nil {
+		if err := a.checkGroup(ctx, d, states, name, group, unseen); err != nil {
 			return err
 		}
 	}
@@ -84,8 +84,9 @@ func (a *app) checkSeen(what, name string, seen []string, unseen bool) error {
 	}
 }
 
-// checkGroup says so if neither a job nor a rule of a queue has the group.
-func (a *app) checkGroup(ctx context.Context, d *dburl.Database, states []queueState, name, group string) error {
+// checkGroup returns an error if neither a job nor a rule of a queue has the group. With unseen it
+// only says so. If there are more jobs than it has looked at, an older one may have it.
+func (a *app) checkGroup(ctx context.Context, d *dburl.Database, states []queueState, name, group string, unseen bool) error {
 	var groups []string
 	for _, s := range states {
 		for _, r := range s.Rules {
@@ -102,10 +103,15 @@ func (a *app) checkGroup(ctx context.Context, d *dburl.Database, states []queueS
 		return err
 	}
 	newest, err := newestGroups(ctx, d, name)
-	if err == nil {
-		a.notef("no job of the queue %s has the group %s%s", name, group, didYouMean(group, append(groups, newest...)))
+	if err != nil {
+		return err
 	}
-	return err
+	hint := didYouMean(group, append(groups, newest...))
+	if !unseen {
+		return nothingf("no job of the queue %s has the group %s%s (--unseen does it nevertheless)", name, group, hint)
+	}
+	a.notef("no job of the queue %s has the group %s%s", name, group, hint)
+	return nil
 }
 
 // newestGroups returns the groups of the newest jobs of a queue.
