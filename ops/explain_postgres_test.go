@@ -200,6 +200,34 @@ func TestPerhapsUncommitted(t *testing.T) {
 	}
 }
 
+// TestNotUncommitted: a transaction that began after a job with a higher ID was enqueued has not
+// enqueued the job, so nobody is told to end it. One that began before is named.
+func TestNotUncommitted(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	tx := begin(t, db)
+	job := queue.Job{Kind: "test"}
+	if err := q.Enqueue(t.Context(), tx, &job); err != nil {
+		t.Fatal(err)
+	}
+	_ = tx.Rollback()
+	next := enqueue(t, q, queue.Job{})
+	exec(t, db, `UPDATE errand.jobs SET created_at = now() - interval '1 hour'`)
+	if err := q.Enqueue(context.Background(), begin(t, db), &queue.Job{Kind: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	a := explain(t, q, ops.Question{ID: job.ID})
+	text := strings.Join(a.Reasons[0].Evidence, "\n")
+	if want := fmt.Sprintf("not this one: it began after job %d,", next); reasonIDs(a) != "gone" || !strings.Contains(text, want) || len(a.Unknown) > 0 {
+		t.Errorf("got %s, evidence %q, not known %q, want gone, %s", reasonIDs(a), text, a.Unknown, want)
+	}
+	exec(t, db, `UPDATE errand.jobs SET created_at = now()`)
+	if a := explain(t, q, ops.Question{ID: job.ID}); reasonIDs(a) != "uncommitted gone" {
+		t.Errorf("with a transaction that is older than the next job: %s", reasonIDs(a))
+	}
+}
+
 // TestRunsLong: whether a job runs long depends on how long its kind usually runs.
 func TestRunsLong(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err er
 		never, err := f.otherSchemas(ctx, id, last)
 		return append(reasons, never...), err
 	}
-	writers, err := f.uncommitted(ctx, id)
+	writers, others, err := f.uncommitted(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +121,7 @@ func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err er
 		return append(reasons, noSuchJob(id)), nil
 	}
 	r, err := f.gone(ctx, id, last)
+	r.Evidence = append(r.Evidence, others...)
 	return append(reasons, r), err
 }
 
