@@ -34,6 +34,7 @@ func (f *facts) runsOf(ctx context.Context, workers []queue.WorkerRecord) ([]que
 		w.Busy = max(w.Busy, min(held[w.Name], w.Concurrency))
 	}
 	slices.SortFunc(runs, func(a, b queue.Run) int { return cmp.Compare(b.Took, a.Took) })
+	f.runs = runs
 	if len(runs) > 0 {
 		f.longest = runs[0].Took
 	}
@@ -102,6 +103,10 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 	}
 	at, estimate := "at this pace", time.Duration(float64(took)/float64(ended)*float64(jobs))
 	if share := f.busyShare(list, since, took); share < mostlyBusy {
+		if f.runsLonger(list, since, ended) {
+			return []string{fmt.Sprintf("%s of the queue ended in the last %s, and took less time than what the workers run now, up to %v so far: how long these take is not known",
+				count(ended, "run"), short(took), short(f.longest))}, nil
+		}
 		at = fmt.Sprintf("its workers were busy for %.0f %% of that, so at their full pace", 100*share)
 		estimate = max(time.Duration(float64(estimate)*share), min(estimate, time.Duration(jobs)*leastRun))
 	}
@@ -137,8 +142,26 @@ func (f *facts) lastMinutes(list []queue.StatsRecord) (ended int64, since time.T
 	return ended, since
 }
 
+// runsLonger reports whether the workers have no room, and what they run now has taken twice as long
+// as the runs of the queue that have ended since then: those do not tell when a worker has room.
+func (f *facts) runsLonger(list []queue.StatsRecord, since time.Time, ended int64) bool {
+	if len(f.free) > 0 || f.longest < soon {
+		return false
+	}
+	var ran, running time.Duration
+	for _, s := range list {
+		if !s.At.Before(since) && s.Queue == f.job.Queue {
+			ran += s.Ran
+		}
+	}
+	for _, r := range f.runs {
+		running += r.Took
+	}
+	return running/time.Duration(len(f.runs)) > 2*ran/time.Duration(ended)
+}
+
 // busyShare returns for which share of the time since then the slots of the job's workers have run
-// jobs, of any queue. It is 1 if that cannot be known, and if groups take turns or wait for limits:
+// jobs, of any queue, with what runs now. It is 1 if that cannot be known, and if groups take turns or wait for limits:
 // then a slot may be free although jobs are due.
 func (f *facts) busyShare(list []queue.StatsRecord, since time.Time, took time.Duration) float64 {
 	slots := 0
@@ -155,6 +178,9 @@ func (f *facts) busyShare(list []queue.StatsRecord, since time.Time, took time.D
 		if !s.At.Before(since) && slices.Contains(queues, s.Queue) {
 			ran += s.Ran
 		}
+	}
+	for _, r := range f.runs {
+		ran += min(r.Took, took)
 	}
 	if slots == 0 || ran == 0 || f.takesTurns(f.job.Queue) {
 		return 1

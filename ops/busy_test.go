@@ -101,6 +101,30 @@ func TestFullPace(t *testing.T) {
 	}
 }
 
+// TestPaceOfLongRuns: runs that have ended do not tell when a job starts while all slots are busy
+// with longer ones.
+func TestPaceOfLongRuns(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	w := idle
+	w.Name, w.Concurrency = "w", 8
+	short := queue.MinuteStats{Queue: "q", Kind: "test", Age: 5 * time.Minute, Stats: queue.Stats{Done: 100, Ran: 10 * time.Second}}
+	if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []queue.MinuteStats{short}}); err != nil {
+		t.Fatal(err)
+	}
+	several(t, q, 8, queue.Job{Queue: "q"})
+	claim(t, q, "q", time.Minute)
+	exec(t, db, `UPDATE errand.jobs SET started_at = now() - interval '30 seconds', locked_at = now() - interval '30 seconds'`)
+	enqueue(t, q, queue.Job{Queue: "q"})
+	a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})})
+	if reasonIDs(a) != "workers-busy jobs-ahead" {
+		t.Fatalf("got %s", reasonIDs(a))
+	}
+	if text := strings.Join(a.Reasons[1].Evidence, "\n"); !strings.Contains(text, "up to 30s so far: how long these take is not known") || strings.Contains(text, "pace") {
+		t.Errorf("got %q", text)
+	}
+}
+
 // TestRateOfSecond: the second job in line gets its token after the first one.
 func TestRateOfSecond(t *testing.T) {
 	t.Parallel()

@@ -163,6 +163,7 @@ type facts struct {
 	free         []queue.WorkerRecord // those of them that have room
 	roles        []workerRole         // read if no worker's claims succeed
 	held         *heldReports         // what keeps reports of workers waiting
+	runs         []queue.Run          // what they run now
 	longest      time.Duration        // for how long the workers' longest run has lasted
 }
 
