@@ -217,6 +217,8 @@ func (w *watch) newlyCancelled(now time.Time, cancels []queue.Record, ends []cha
 func changeOf(at time.Time, what string, r queue.Record) change {
 	c := change{At: at, What: what, ID: r.ID, Queue: r.Queue, Kind: r.Kind, Attempt: r.Attempt}
 	switch what {
+	case "enqueued":
+		c.Attempt = 0 // it has begun since
 	case "started":
 		c.Worker = r.Worker
 	case "returned", "dead", "held", "cancelled":

@@ -92,6 +92,9 @@ func look(ctx context.Context, t *testing.T, w *watch) string {
 	}
 	var texts []string
 	for _, c := range changes {
+		if c.What == "enqueued" && c.Attempt != 0 {
+			t.Errorf("job %d was enqueued with attempt %d", c.ID, c.Attempt)
+		}
 		texts = append(texts, strings.TrimSpace(fmt.Sprintf("%s %d %s", c.What, c.ID, c.Error)))
 	}
 	return strings.Join(texts, ", ")
