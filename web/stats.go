@@ -99,7 +99,7 @@ func newChart(r reading[[]queue.StatsRecord], now time.Time) *chart {
 	c := &chart{Width: chartMinutes * barWidth, Height: chartHeight, Most: number(most)}
 	c.Text = fmt.Sprintf("%s done, %s failed, %s dead, %s lost", number(all.Done), number(all.Failed), number(all.Dead), number(all.Lost))
 	if n := runsOf(all); n > 0 {
-		c.Text += fmt.Sprintf("; %s a minute at most; a run took %s and had waited %s on average",
+		c.Text += fmt.Sprintf("; peak: %s a minute; a run took %s and had waited %s on average",
 			number(most), duration(all.Ran/time.Duration(n)), duration(all.Waited/time.Duration(n)))
 	}
 	for i, m := range minutes {

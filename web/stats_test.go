@@ -27,7 +27,7 @@ func TestStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := newHandler(t, q)
-		wantTexts(t, page(h, "/"), []string{"97 done, 2 failed, 1 dead, 0 lost; 100 a minute at most; a run took 1 s and had waited 2 s on average.",
+		wantTexts(t, page(h, "/"), []string{"97 done, 2 failed, 1 dead, 0 lost; peak: 100 a minute; a run took 1 s and had waited 2 s on average.",
 			`<rect class="done" x="540" y="3" width="8" height="77">`, `<rect class="failed" x="540" y="1" width="8" height="2">`})
 		wantTexts(t, page(h, "/kinds"), []string{"email.welcome", `>97</td><td class="number">3</td><td class="number">`, " ms / "})
 	})
