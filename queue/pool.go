@@ -33,14 +33,26 @@ func (r *run) reserve() (release func(), err error) {
 	}
 	if left < 1 {
 		release()
-		return nil, invalid("Worker.Backend", "its pool has %d connections too few: %s, the listener holds one, "+
-			"and Extend would find none; raise its limit (SetMaxOpenConns), or lower Concurrency", 1-left, held)
+		return nil, invalid("Worker.Backend", "its pool has too few connections: %s, the listener holds one, "+
+			"and claims, settling and heartbeats need %d; %s, or lower Concurrency (docs/operations.md#pools)", held, fewConns, r.enoughConns(left))
 	}
 	if left < fewConns {
-		r.Logger.Warn("errand: the pool has few connections; claims, settling and heartbeats will wait for one another; raise its limit",
-			"free", left, "held", held)
+		r.Logger.Warn("errand: the pool has few connections; claims, settling and heartbeats will wait for one another; "+
+			r.enoughConns(left)+" (docs/operations.md#pools)", "free", left, "held", held)
 	}
 	return release, nil
+}
+
+// enoughConns says how high a limit of the backend's pool is enough, of which left connections are
+// left now.
+func (r *run) enoughConns(left int) string {
+	missing := fewConns - left
+	if t, ok := As[Tabled](r.Backend); ok {
+		if limit := t.Tables().DB.Stats().MaxOpenConnections; limit > 0 {
+			return fmt.Sprintf("a limit of %d is enough (SetMaxOpenConns)", limit+missing)
+		}
+	}
+	return fmt.Sprintf("a limit that is higher by %d is enough (SetMaxOpenConns)", missing)
 }
 
 // poolsOf returns the pools from which h, or a handler within it, takes a connection to hold.

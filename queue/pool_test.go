@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,39 @@ func TestPoolTooSmall(t *testing.T) {
 			})
 		})
 	}
+}
+
+// tabled is a pooled queue whose tables are in db.
+type tabled struct{ *pooled }
+
+func (q tabled) Tables() queue.Tables { return queue.Tables{DB: q.db} }
+
+// TestPoolEnough: an error and a warning of a small pool name the limit that is enough: with it the
+// worker logs none. Where the limit is not known, they name what is missing.
+func TestPoolEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := new(sql.DB)
+		q := &pooled{Queue: newQueue(t, 0), db: db}
+		run := func(backend queue.Consumer, limit int) (text string) {
+			db.SetMaxOpenConns(limit)
+			q.most.Store(int64(limit - 1)) // the listener has one
+			w := start(t, queue.Worker{Backend: backend, Handler: holder(db)(taking(0)), Concurrency: 8})
+			time.Sleep(time.Second)
+			w.cancel()
+			if _, err := w.wait(); err != nil {
+				return err.Error()
+			}
+			return w.log.String()
+		}
+		const known, unknown, page = "a limit of 11 is enough", "a limit that is higher by ", "docs/operations.md#pools"
+		wantText(t, run(tabled{q}, 4), known, page, "heartbeats need 2")
+		wantText(t, run(tabled{q}, 10), known, page)
+		wantText(t, run(q, 4), unknown+"7 is enough", page)
+		wantText(t, run(q, 10), unknown+"1 is enough", page)
+		if text := run(tabled{q}, 11); strings.Contains(text, "connections") {
+			t.Errorf("with the limit that is enough: %s", text)
+		}
+	})
 }
 
 // TestPoolOfTwoWorkers: the second worker cannot reserve the connections that the first has
