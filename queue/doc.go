@@ -56,6 +56,8 @@
 //	poll        how often the worker polls
 //	kinds       kinds whose jobs go to the named queue, which the worker does not serve
 //	queues      queues that the worker serves
+//	handlers    how many handlers a worker waits for that shuts down
+//	grace       for how long it waits at most
 //	interrupted how many jobs were released at shutdown although their handlers ran
 //	unstarted   how many jobs were released at shutdown before their handlers ran
 //	free, held  connections of the pool that are left, and what holds the others

@@ -39,6 +39,17 @@ func (r *run) logOutcome(o Outcome) {
 	}
 }
 
+// logStopping logs for how many handlers the worker waits, if there are any, and for how long at
+// most.
+func (r *run) logStopping() {
+	r.mu.Lock()
+	handlers := r.held.busy
+	r.mu.Unlock()
+	if handlers > 0 {
+		r.Logger.Info("errand: worker shuts down, waits for its handlers", "handlers", handlers, "grace", r.Grace)
+	}
+}
+
 // logReleased logs how many jobs were released because the worker stops.
 func (r *run) logReleased() {
 	r.mu.Lock()

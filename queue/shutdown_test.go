@@ -73,6 +73,29 @@ func TestShutdownAfterGrace(t *testing.T) {
 	})
 }
 
+// TestShutdownIsLogged: the log says at once for how many handlers a worker waits, and for how long
+// at most. It says nothing if there are none.
+func TestShutdownIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stopping = "errand: worker shuts down, waits for its handlers"
+		w := start(t, queue.Worker{Backend: newQueue(t, 3), Handler: waiting(make(chan error, 3)), Grace: 10 * time.Second})
+		time.Sleep(time.Minute)
+		w.cancel()
+		synctest.Wait()
+		found := w.log.find(t, stopping)
+		if len(found) != 1 || found[0]["level"] != "INFO" || found[0]["handlers"] != float64(3) || found[0]["grace"] != float64(10*time.Second) {
+			t.Errorf("as soon as Run's context has ended: %v, want one record, of 3 handlers and 10s", found)
+		}
+		if _, err := w.wait(); err != nil {
+			t.Error(err)
+		}
+		w = start(t, queue.Worker{Backend: newQueue(t, 0), Handler: taking(0)})
+		time.Sleep(time.Minute)
+		w.stop()
+		w.log.wantLogged(t, 0, stopping)
+	})
+}
+
 func TestHaltEndsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 1)
@@ -279,6 +302,7 @@ func TestShutdownIsNoFailure(t *testing.T) {
 		time.Sleep(11 * time.Second) // the job ends at 12 s, an Extend is under way from 10 s to 15 s
 		w.stop()
 		wantCount(t, q, queue.StatusCompleted, 1)
-		w.log.wantLogged(t, 0, "")
+		w.log.wantLogged(t, 1, "") // the worker says that it waits for its handler
+		w.log.wantLogged(t, 1, "errand: worker shuts down")
 	})
 }

@@ -19,6 +19,7 @@ const (
 // Grace is over. The channel that it returns is closed as soon as nothing runs any more.
 func (r *run) awaitGrace() (idle <-chan struct{}) {
 	r.releaseWaiting()
+	r.logStopping()
 	idle = r.whenIdle()
 	grace := time.NewTimer(r.Grace)
 	defer grace.Stop()
