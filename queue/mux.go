@@ -164,7 +164,8 @@ func (m *Mux) queueOf(kind string) string {
 }
 
 // warnUnserved logs the kinds whose jobs go to queues that the worker does not serve. A different
-// worker may serve them, so this is no error.
+// worker may serve them, so this is no error. It leaves out kinds without a Queue: their jobs go to
+// the default queue only if the code that enqueues names no other, which the worker cannot know.
 func (r *run) warnUnserved() {
 	mux, ok := As[*Mux](r.Handler)
 	if !ok {
@@ -177,7 +178,7 @@ func (r *run) warnUnserved() {
 		}
 	}
 	for _, queue := range slices.Sorted(maps.Keys(kinds)) {
-		r.Logger.Warn("errand: handles kinds whose jobs go to a queue that this worker does not serve, runs none of them",
+		r.Logger.Warn("errand: this worker handles kinds whose jobs go to a queue that it does not serve; it runs none of those jobs",
 			"queue", queue, "kinds", kinds[queue], "queues", r.Queues)
 	}
 }

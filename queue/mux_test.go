@@ -161,7 +161,7 @@ func TestUnservedQueues(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.stop()
 		var got []string
-		for _, record := range w.log.find(t, "a queue that this worker does not serve") {
+		for _, record := range w.log.find(t, "errand: this worker handles kinds whose jobs go to a queue that it does not serve") {
 			got = append(got, fmt.Sprintf("%v %v %v %v", record["level"], record["queue"], record["kinds"], record["queues"]))
 		}
 		if want := []string{"WARN bulk [c] [default fast]", "WARN slow [a b] [default fast]"}; !slices.Equal(got, want) {

@@ -24,7 +24,8 @@ type Worker struct {
 	Handler Handler
 	// Queues are the queues to serve, in priority order: the worker claims jobs of the second queue
 	// only while the first has none that are due. Empty means [DefaultQueue]. Run logs a warning for
-	// each other queue that a [Kind] of its Mux names: the worker runs no jobs there.
+	// each other queue that a [Kind] of its Mux names: the worker runs no jobs there. It cannot know
+	// of kinds without a Queue: their jobs are in DefaultQueue, unless the enqueuer names another.
 	Queues []string
 	// Weights let queues take turns to be claimed from first: of as many claims as the weights add
 	// up to, each queue comes first in as many as it has weight. The other queues follow in that
