@@ -21,7 +21,7 @@ func Check(ctx context.Context, db *sql.DB, o Options) error {
 		return err
 	}
 	if err := check(ctx, db, o.Schema); err != nil {
-		return fmt.Errorf("postgres: check schema %q: %w", o.Schema, notSetUp(err, o.Schema))
+		return fmt.Errorf("postgres: check schema %q: %w", o.Schema, notSetUp(err, o.Schema, "check"))
 	}
 	return nil
 }
@@ -48,8 +48,8 @@ func check(ctx context.Context, db queue.DB, schema string) error {
 const insufficientPrivilege = "42501"
 
 // notSetUp makes a [*queue.SetupError] of the server's answer that something in the schema is
-// missing or may not be used. It returns any other error as it is.
-func notSetUp(err error, schema string) error {
+// missing or may not be used by the operation. It returns any other error as it is.
+func notSetUp(err error, schema, operation string) error {
 	const (
 		invalidSchema = "3F000"
 		undefined     = "42P01 42703 42704 42883" // a table, a column, a type, a function
@@ -60,11 +60,31 @@ func notSetUp(err error, schema string) error {
 	case code == "" || errors.As(err, &setup):
 		return err
 	case code == insufficientPrivilege:
-		return &queue.SetupError{Problem: fmt.Sprintf("the database's role lacks a right in the schema %q: grant it, as docs/roles.sql does", schema), Err: err}
+		return &queue.SetupError{Problem: fmt.Sprintf("the database's role lacks a right in the schema %q, which %s of docs/roles.sql has", schema, roleOf(operation)), Err: err}
 	case code == invalidSchema || strings.Contains(undefined, code):
 		return missing(schema, err)
 	}
 	return err
+}
+
+// roleOf returns the role of docs/roles.sql that has the rights of an operation.
+func roleOf(operation string) string {
+	switch operation {
+	case "check":
+		return "every role"
+	case "enqueue", "set schedules", "declare schedules", "delete schedules":
+		return "errand_enqueuer"
+	case "fire schedules", "receive":
+		return "errand_worker with errand_enqueuer"
+	case "cancel", "redrive", "edit", "delete", "pause", "pause schedules", "audit":
+		return "errand_operator"
+	case "list", "read job", "count", "backlog", "list rules", "list workers", "list runs", "statistics", "schedules",
+		"audit log":
+		return "errand_observer"
+	case "paused kinds":
+		return "errand_worker or errand_observer"
+	}
+	return "errand_worker"
 }
 
 func missing(schema string, err error) error {

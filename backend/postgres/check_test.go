@@ -48,6 +48,7 @@ func TestNotSetUp(t *testing.T) {
 			exec(t, db, `GRANT USAGE ON SCHEMA errand TO `+role)
 			exec(t, db, `SET ROLE `+role)
 			check("docs/roles.sql", "permission denied for ")
+			wantRoles(t, backend(t, db, postgres.Options{}))
 			exec(t, db, `RESET ROLE`)
 			exec(t, db, `DROP OWNED BY `+role)
 			exec(t, db, `DROP ROLE `+role)
@@ -56,6 +57,25 @@ func TestNotSetUp(t *testing.T) {
 			exec(t, db, `DROP SCHEMA errand CASCADE`)
 			check("run postgres.Migrate", `"errand"`)
 		})
+	}
+}
+
+// wantRoles compares which role of docs/roles.sql the errors of q name, whose user has no rights.
+func wantRoles(t *testing.T, q *postgres.Backend) {
+	t.Helper()
+	ctx := t.Context()
+	_, counting := q.Counts(ctx)
+	_, cancelling := q.Cancel(ctx, nil, queue.Which{IDs: []int64{1}})
+	_, _, reading := q.Result(ctx, 1)
+	for role, errs := range map[string][]error{
+		"errand_enqueuer": {q.Enqueue(ctx, nil, jobs(1)...)},
+		"errand_worker":   {q.SetRules(ctx, nil, queue.Rule{Queue: "q", Running: 1}), reading},
+		"errand_observer": {counting},
+		"errand_operator": {cancelling, q.PauseQueue(ctx, nil, "q", true)},
+	} {
+		for _, err := range errs {
+			wantSetupError(t, "without rights", err, "which "+role+" of docs/roles.sql has")
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (rec
 		})
 	})
 	if err != nil {
-		return 0, sqlkit.Wrap(ctx, "postgres", "receive", notSetUp(err, b.options.Schema))
+		return 0, sqlkit.Wrap(ctx, "postgres", "receive", notSetUp(err, b.options.Schema, "receive"))
 	}
 	return received, nil
 }
