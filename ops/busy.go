@@ -142,8 +142,9 @@ func (f *facts) lastMinutes(list []queue.StatsRecord) (ended int64, since time.T
 	return ended, since
 }
 
-// runsLonger reports whether the workers have no room, and what they run now has taken twice as long
-// as the runs of the queue that have ended since then: those do not tell when a worker has room.
+// runsLonger reports whether the workers have no room, and what they run now has taken twice as
+// long as the runs of the queue that have ended since then. Then the ended runs do not tell when a
+// worker will have room.
 func (f *facts) runsLonger(list []queue.StatsRecord, since time.Time, ended int64) bool {
 	if len(f.free) > 0 || f.longest < soon {
 		return false
@@ -161,8 +162,8 @@ func (f *facts) runsLonger(list []queue.StatsRecord, since time.Time, ended int6
 }
 
 // busyShare returns for which share of the time since then the slots of the job's workers have run
-// jobs, of any queue, with what runs now. It is 1 if that cannot be known, and if groups take turns or wait for limits:
-// then a slot may be free although jobs are due.
+// jobs, of any queue, with what runs now. It is 1 if that cannot be known, and if groups take turns
+// or wait for limits: then a slot may be free although jobs are due.
 func (f *facts) busyShare(list []queue.StatsRecord, since time.Time, took time.Duration) float64 {
 	slots := 0
 	var queues []string
