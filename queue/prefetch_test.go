@@ -87,8 +87,8 @@ func (a *arriving) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 	return a.Queue.Claim(ctx, req)
 }
 
-// TestClaimsStayLarge: jobs arrive as fast as they are claimed, and each claim brings more jobs than
-// the ten slots, but fewer than the worker asks for. It goes on to claim ahead.
+// TestClaimsStayLarge: jobs arrive as fast as they are claimed, and each claim brings more jobs
+// than the ten slots, but fewer than the worker asks for. The worker goes on to claim ahead.
 func TestClaimsStayLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &arriving{Queue: newQueue(t, 0), t: t, waiting: 300}

@@ -36,8 +36,8 @@ JSON; @FILE reads it from a file, and - from standard input. Without it the
 payload is null. If a live job of the queue has the same --key, enqueue writes
 nothing and prints the ID of that job.
 
-Middleware of the programs that enqueue does not see the job: it is not encrypted,
-and dead at its first run if its workers take encrypted jobs only.`,
+Middleware of the programs that enqueue does not see the job: it is not
+encrypted, and dead at its first run if its workers take encrypted jobs only.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: firstArg(a.completeKinds),
 		Example: `  errand enqueue email.welcome '{"user": 42}' --key user-42 --delay 10m
