@@ -45,7 +45,9 @@ func TestSmoke(t *testing.T) {
 
 // TestBullMQ does the same for BullMQ, where Node and npm are installed and npm can get it.
 func TestBullMQ(t *testing.T) {
-	whole.Need(t, "takes half a minute, and needs npm")
+	if !whole.Tests() {
+		t.Skip("ERRAND_TESTS=whole runs it: takes half a minute, and needs npm")
+	}
 	if _, err := peer.Named("bullmq").Node.Prepare(t.Context()); err != nil {
 		t.Skip("SKIPPED, in CI, too: ", err)
 	}
