@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests that need PostgreSQL against each version named (default: 13 15 17 18) in Docker,
-# which docker.sh starts first. Prints a line per version, and the output of those that fail.
-# PACKAGES names other packages to test. If docker.sh had to start dockerd, matrix.sh stops it.
+# which docker.sh starts first; all but the last version with -short. Prints a line per version, and
+# the output of those that fail. PACKAGES names other packages to test. If docker.sh had to start
+# dockerd, matrix.sh stops it.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -24,7 +25,9 @@ output=$DOCKERD_DIR/output
 failed=0
 for version; do
 	start=$SECONDS
-	if ERRAND_POSTGRES=docker ERRAND_POSTGRES_VERSION=$version go test -count=1 -timeout=15m "${packages[@]}" >"$output" 2>&1; then
+	short=-short
+	[ "$version" != "${*: -1}" ] || short=
+	if ERRAND_POSTGRES=docker ERRAND_POSTGRES_VERSION=$version go test -count=1 -timeout=15m $short "${packages[@]}" >"$output" 2>&1; then
 		echo "ok   PostgreSQL $version, $((SECONDS - start)) s"
 	else
 		cat "$output"
