@@ -200,7 +200,7 @@ func TestPerhapsUncommitted(t *testing.T) {
 	}
 }
 
-// TestNotUncommitted: a transaction that began after a job with a higher ID was enqueued has not
+// TestNotUncommitted: a transaction that began after a job with a higher ID had started has not
 // enqueued the job, so nobody is told to end it. One that began before is named.
 func TestNotUncommitted(t *testing.T) {
 	t.Parallel()
@@ -211,20 +211,32 @@ func TestNotUncommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = tx.Rollback()
+	older := begin(t, db) // it may have drawn the job's ID
+	if err := q.Enqueue(t.Context(), older, &queue.Job{Kind: "test"}); err != nil {
+		t.Fatal(err)
+	}
 	next := enqueue(t, q, queue.Job{})
 	exec(t, db, `UPDATE errand.jobs SET created_at = now() - interval '1 hour'`)
+	time.Sleep(1100 * time.Millisecond)
+	wantIDs := func(when, want string) (a ops.Answer) {
+		t.Helper()
+		if a = explain(t, q, ops.Question{ID: job.ID}); reasonIDs(a) != want || len(a.Unknown) > 0 {
+			t.Errorf("%s: got %s, not known %q, want %s", when, reasonIDs(a), a.Unknown, want)
+		}
+		return a
+	}
+	wantIDs("before a later job has started", "uncommitted gone")
+	claim(t, q, "", time.Minute)
+	wantIDs("beside a transaction that began before", "uncommitted gone")
+	_ = older.Rollback()
+	time.Sleep(1100 * time.Millisecond)
 	if err := q.Enqueue(context.Background(), begin(t, db), &queue.Job{Kind: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1100 * time.Millisecond)
-	a := explain(t, q, ops.Question{ID: job.ID})
+	a := wantIDs("beside a transaction that began after a later job had started", "gone")
 	text := strings.Join(a.Reasons[0].Evidence, "\n")
-	if want := fmt.Sprintf("not this one: it began after job %d,", next); reasonIDs(a) != "gone" || !strings.Contains(text, want) || len(a.Unknown) > 0 {
-		t.Errorf("got %s, evidence %q, not known %q, want gone, %s", reasonIDs(a), text, a.Unknown, want)
-	}
-	exec(t, db, `UPDATE errand.jobs SET created_at = now()`)
-	if a := explain(t, q, ops.Question{ID: job.ID}); reasonIDs(a) != "uncommitted gone" {
-		t.Errorf("with a transaction that is older than the next job: %s", reasonIDs(a))
+	if want := fmt.Sprintf("not this one: it began after job %d,", next); !strings.Contains(text, want) {
+		t.Errorf("evidence %q, want %s", text, want)
 	}
 }
 

@@ -16,15 +16,15 @@ func (f *facts) writers(ctx context.Context) ([]locker, error) {
 // uncommitted returns a reason for each open transaction that may have enqueued the job, and says
 // of the others why they have not.
 func (f *facts) uncommitted(ctx context.Context, id int64) (reasons []Reason, others []string, err error) {
-	next, age, err := f.nextID(ctx, id)
+	later, age, err := f.startedAbove(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	list, err := f.writers(ctx)
 	for _, w := range list {
-		if age > 0 && w.beganAfter(age) {
-			others = append(others, fmt.Sprintf("an open transaction has written jobs, and not this one: it began after job %d, whose ID is higher, was enqueued: %s",
-				next, w.evidence()))
+		if later != 0 && w.beganAfter(age) {
+			others = append(others, fmt.Sprintf("an open transaction has written jobs, and not this one: it began after job %d, whose ID is higher, had started: %s",
+				later, w.evidence()))
 			continue
 		}
 		reasons = append(reasons, Reason{ID: "uncommitted", Level: Warn,
@@ -34,23 +34,23 @@ func (f *facts) uncommitted(ctx context.Context, id int64) (reasons []Reason, ot
 	return reasons, others, err
 }
 
-// nextID returns the lowest ID above id that a visible job has, and how long ago this job was
-// enqueued; 0 if there is none. It reads the next job only: a job that was moved here has an old
-// time and a new ID.
-func (f *facts) nextID(ctx context.Context, id int64) (next int64, age time.Duration, err error) {
-	err = f.server.rows(ctx, "next_id", func(r *sql.Rows) error {
+// startedAbove returns a job with an ID above id, and how long ago it started; 0 if none is known.
+// The transaction that drew id had begun by then, because IDs are drawn in order. When that job was
+// enqueued does not tell: created_at is when its own transaction began.
+func (f *facts) startedAbove(ctx context.Context, id int64) (later int64, age time.Duration, err error) {
+	err = f.server.rows(ctx, "started_above", func(r *sql.Rows) error {
 		var s float64
-		err := r.Scan(&next, &s)
+		err := r.Scan(&later, &s)
 		age = seconds(s)
 		return err
 	}, id)
-	_, err = f.tryOrNote(ctx, "when the job with the next ID was enqueued", err)
-	return next, age, err
+	_, err = f.tryOrNote(ctx, "which jobs with higher IDs have started", err)
+	return later, age, err
 }
 
 // beganAfter reports whether the transaction is known to have begun after something that happened
-// so long ago. It leaves out a moment: a job's time is when its own transaction began. Of a
-// prepared transaction only the time is known when it was prepared.
+// so long ago. It leaves out a moment: the claim that started a job takes one. Of a prepared
+// transaction only the time is known when it was prepared.
 func (l locker) beganAfter(age time.Duration) bool {
 	return l.pid != 0 && l.open.Valid && seconds(l.open.Float64)+briefly < age
 }
