@@ -109,21 +109,32 @@ func TestRetryChainErrors(t *testing.T) {
 }
 
 // TestRetryAndTx: a job whose transaction Tx could not end is retried although no rule of Retry
-// matches.
+// matches. It is dead if the database refuses what the handler has written.
 func TestRetryAndTx(t *testing.T) {
 	b := openBank(t)
 	cut := handler(func(_ context.Context, tx *sql.Tx, _ *queue.Job) error { return tx.Rollback() })
 	sets := handler(func(ctx context.Context, _ *sql.Tx, _ *queue.Job) error { return queue.SetOutput(ctx, 1) })
+	passesOver := handler(func(ctx context.Context, tx *sql.Tx, _ *queue.Job) error {
+		_, _ = tx.ExecContext(ctx, `SELECT 1/0`)
+		return nil
+	})
+	deferred := handler(func(ctx context.Context, tx *sql.Tx, _ *queue.Job) error {
+		_, err := tx.ExecContext(ctx, `CREATE TABLE once (n int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO once VALUES (1), (1)`)
+		return err
+	})
 	for part, c := range map[string]struct {
-		h queue.Handler
-		o middleware.TxOptions
+		h      queue.Handler
+		o      middleware.TxOptions
+		action queue.Action
 	}{
-		"Tx: settle:": {cut, middleware.TxOptions{}},
-		"Tx: commit:": {cut, middleware.TxOptions{SettleFirst: true}},
-		"SetOutput":   {sets, middleware.TxOptions{SettleFirst: true}},
+		"Tx: settle:": {cut, middleware.TxOptions{}, queue.Retry},
+		"Tx: commit:": {cut, middleware.TxOptions{SettleFirst: true}, queue.Retry},
+		"SetOutput":   {sets, middleware.TxOptions{SettleFirst: true}, queue.Retry},
+		"25P02":       {passesOver, middleware.TxOptions{}, queue.Dead},
+		"23505":       {deferred, middleware.TxOptions{}, queue.Dead},
 	} {
 		b.enqueue(1)
 		h := queue.Chain(c.h, middleware.Retry(), middleware.Tx(b.db, b.q, c.o))
-		codecWantErr(t, h.HandleJob(queue.WithResults(t.Context()), b.claimOne()), part, queue.Retry)
+		codecWantErr(t, h.HandleJob(queue.WithResults(t.Context()), b.claimOne()), part, c.action)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/internal/chainfault"
@@ -239,15 +240,27 @@ func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) e
 
 // txError returns the error of a step of Tx. If ctx has ended, the transaction has ended with it:
 // then the error is the handler's, which has outlasted its time. It contains [queue.ErrCancelled]
-// if somebody has cancelled the job.
+// if somebody has cancelled the job. The error is the handler's, too, if the database refuses what
+// it has written.
 func txError(ctx context.Context, step string, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), queue.ErrCancelled):
 		return fmt.Errorf("middleware: Tx: %s: %w: %w", step, queue.ErrCancelled, err)
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || refusesWrites(err):
 		return fmt.Errorf("middleware: Tx: %s: %w", step, err)
 	}
 	return chainfault.Mark(fmt.Errorf("middleware: Tx: %s: %w", step, err))
+}
+
+// refusesWrites reports whether PostgreSQL will not commit what the handler has written: one of its
+// statements failed, and the handler passed over that; or a constraint is checked at the end.
+func refusesWrites(err error) bool {
+	const failedTransaction, integrity = "25P02", "23" // SQLSTATE, and a class of them
+	s, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err)
+	return ok && (s.SQLState() == failedTransaction || strings.HasPrefix(s.SQLState(), integrity))
 }
 
 type txKey struct{}

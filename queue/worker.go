@@ -48,10 +48,10 @@ type Worker struct {
 	// Prefetch is how far ahead the worker claims while there is a backlog: as many jobs as it
 	// expects to start within Prefetch, at most 2,000. It makes short jobs fast, and leaves jobs to
 	// other workers if handlers are slow. There is a backlog if the last claim returned all the
-	// jobs it asked for. If the worker crashes, the jobs that it has claimed ahead have used an
-	// attempt, too. So jobs in their last attempt are released until there is a slot for them. 0
-	// means 100 ms; below 0 the worker claims nothing ahead. For jobs with a [Job.Group] it is a
-	// quarter of that.
+	// jobs it asked for, or more jobs than Concurrency. If the worker crashes, the jobs that it has
+	// claimed ahead have used an attempt, too. So jobs in their last attempt are released until
+	// there is a slot for them. 0 means 100 ms; below 0 the worker claims nothing ahead. For jobs
+	// with a [Job.Group] it is a quarter of that.
 	Prefetch time.Duration
 	// Timeout is how long a handler may run, with its middleware, before its context ends. The
 	// Timeout of the job's [Kind] replaces it. 0 means no limit; below 0 is an error.

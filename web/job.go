@@ -314,7 +314,7 @@ func (h *Handler) open(job *queue.Job) (json.RawMessage, error) {
 		return job.Payload, nil
 	}
 	opened, err := h.options.Open(job)
-	if err != nil {
+	if err != nil || opened == nil {
 		return job.Payload, err
 	}
 	return opened.Payload, nil

@@ -53,6 +53,19 @@ func testThrottled(t *testing.T, h Harness) {
 	wantGroups(t, h, "claim in a queue without rates", request(20), map[string]int{"d": 2})
 }
 
+// testThrottledThenChanged: a throttle ends with one token, also if the rate has a higher burst by
+// then.
+func testThrottledThenChanged(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 1}})
+	enqueue(t, h, newJobs(9, nil)...)
+	settle(t, h, throttle(100*time.Millisecond, claim(t, h, request(1))...)...)
+	setRules(t, h, queue.Rule{Queue: "q", Rate: aBurst(100)})
+	if got := claimSoon(t, h, request(20), 1); len(got) != 1 {
+		t.Errorf("claimed %d jobs after a throttle, want 1", len(got))
+	}
+	claimNone(t, h, "before the next token")
+}
+
 func testThrottledInTx(t *testing.T, h Harness) {
 	setRules(t, h, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 1000, Burst: 100}})
 	enqueue(t, h, newJobs(9, nil)...)

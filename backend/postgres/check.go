@@ -78,7 +78,7 @@ func roleOf(operation string) string {
 		return "errand_worker with errand_enqueuer"
 	case "cancel", "redrive", "edit", "delete", "pause", "pause schedules", "audit":
 		return "errand_operator"
-	case "list", "read job", "count", "backlog", "list rules", "list workers", "list runs", "statistics", "schedules",
+	case "list", "read job", "count", "backlog", "list rules", "tell of rates", "list workers", "list runs", "statistics", "schedules",
 		"audit log":
 		return "errand_observer"
 	case "paused kinds":

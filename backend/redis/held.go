@@ -170,7 +170,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err := ctx.Err(); err != nil {
 		return nil, failed("reclaim", err)
 	}
-	errs := b.checkKept(ctx)
+	var errs error
 	for p, r := range b.onEach(ctx, "expired") {
 		n, err := r.AsInt64()
 		if err == nil && n > 0 && len(jobs) < limit {
@@ -180,7 +180,8 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 		}
 		errs = errors.Join(errs, err)
 	}
-	if errs != nil {
+	// Last, because it may wait for a server that hangs.
+	if errs = errors.Join(errs, b.checkKept(ctx)); errs != nil {
 		return jobs, failed("reclaim", errs)
 	}
 	return jobs, nil

@@ -235,31 +235,54 @@ func (b *Backend) checkServers(ctx context.Context) error {
 // format is the version of what is stored. A program refuses a namespace of another one.
 const format = "2"
 
+// fixedField is a field of the namespace's configuration, with what this program wants there.
+type fixedField struct{ name, want string }
+
+// fixed returns what is fixed for the namespace when it is made.
+func (b *Backend) fixed() []fixedField {
+	return []fixedField{{"format", format}, {"partitions", strconv.Itoa(b.opts.Partitions)}, {"spread", strconv.Itoa(b.opts.Spread)}}
+}
+
 // checkNamespace stores what is fixed for the namespace, or compares with what is stored.
 func (b *Backend) checkNamespace(ctx context.Context) error {
 	key := configKey(b.opts.Namespace)
-	for _, fixed := range []struct{ field, want string }{
-		{"format", format}, {"partitions", strconv.Itoa(b.opts.Partitions)}, {"spread", strconv.Itoa(b.opts.Spread)},
-	} {
-		got, err := b.fix(ctx, key, fixed.field, fixed.want)
+	for _, fixed := range b.fixed() {
+		got, err := b.fix(ctx, key, fixed.name, fixed.want)
 		if err != nil {
 			return setup(failed("check", err))
 		}
 		if got != fixed.want {
-			return mismatch(b.opts.Namespace, fixed.field, got, fixed.want)
+			return mismatch(b.opts.Namespace, fixed.name, got, fixed.want)
 		}
 	}
 	return nil
 }
 
 // checkKept returns an error if the namespace is not as New has found or made it: if its keys were
-// deleted, or the server has started again without its data. It makes the namespace anew then.
+// deleted, or the server has started again without its data. It makes the namespace anew then. If
+// another program has done so with other options, the error says that.
 func (b *Backend) checkKept(ctx context.Context) error {
-	err := ask(ctx, b.client, func() rueidis.Completed {
-		return b.client.B().Hget().Key(configKey(b.opts.Namespace)).Field("format").Build()
-	}).Error()
-	if err == nil || !rueidis.IsRedisNil(err) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	fields := b.fixed()
+	kept, err := ask(ctx, b.client, func() rueidis.Completed {
+		return b.client.B().Hmget().Key(configKey(b.opts.Namespace)).Field(fields[0].name, fields[1].name, fields[2].name).Build()
+	}).AsStrSlice()
+	if err != nil {
 		return err
+	}
+	isKept := true
+	for i, fixed := range fields {
+		switch kept[i] {
+		case fixed.want:
+		case "":
+			isKept = false
+		default:
+			return mismatch(b.opts.Namespace, fixed.name, kept[i], fixed.want)
+		}
+	}
+	if isKept {
+		return nil
 	}
 	gone := fmt.Errorf("the namespace %q has disappeared, and its jobs with it: its keys were deleted (FLUSHALL), or the server has started without its data (appendonly). It is made anew", b.opts.Namespace)
 	return errors.Join(gone, b.checkNamespace(ctx))

@@ -136,6 +136,11 @@ func (s *sender) send(ctx context.Context, l *letter) error {
 		if !isWaiting {
 			turn, others = nil, nil // the letter is on its way
 		}
+		select { // an answer comes before the next batch
+		case err := <-l.answered:
+			return err
+		default:
+		}
 		select {
 		case err := <-l.answered: // by this call or by another one
 			return err

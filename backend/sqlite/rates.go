@@ -155,6 +155,9 @@ func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Ou
 	return nil
 }
 
+// sweptAtOnce is how many buckets one pass removes at most: meanwhile nobody else writes.
+const sweptAtOnce = 1000
+
 // sweepTokens removes the buckets that are full. If there are none, it only reads.
 func (b *Backend) sweepTokens(ctx context.Context) error {
 	at := time.Now()
@@ -167,30 +170,30 @@ func (b *Backend) sweepTokens(ctx context.Context) error {
 		return err
 	}
 	return b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
-		full, err := b.fullBuckets(ctx, db, at) // a claim may have spent from them meanwhile
-		if err == nil {
-			_, err = exec(ctx, db, b.sql.sweepTokens, full.String())
-		}
+		_, err := exec(ctx, db, b.sql.sweepTokens, full.String())
 		return err
 	})
 }
 
-// fullBuckets returns the queues and groups of the buckets that are full at that time, with
-// sql/buckets.sql. Which of them are depends on the present rules.
+// fullBuckets returns buckets that are full at that time, sweptAtOnce at most, as
+// sql/sweep_tokens.sql reads them. Which of them are depends on the present rules.
 func (b *Backend) fullBuckets(ctx context.Context, db queue.DB, at time.Time) (full list, err error) {
 	rules, err := b.readRules(ctx, db)
 	if err != nil {
 		return full, err
 	}
-	queues := limits.ByQueue(rules)
+	queues, n := limits.ByQueue(rules), 0
 	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		var name, group string
 		var bucket limits.Bucket
 		err := rows.Scan(&name, &group, &bucket.At, &bucket.FullAt, &bucket.Each, &bucket.Until)
-		if err == nil && queues[name].IsFull(group, bucket, at) {
+		if err == nil && n < sweptAtOnce && queues[name].IsFull(group, bucket, at) {
+			n++
 			full.begin()
 			full.string(name)
 			full.string(group)
+			full.int(bucket.FullAt)
+			full.int(bucket.Until)
 			full.end()
 		}
 		return err

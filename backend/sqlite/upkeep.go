@@ -63,10 +63,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	if !goOn {
 		err = b.sweepTokens(ctx) // once a pass: it reads all buckets
 	}
-	if err != nil {
-		return 0, false, err
-	}
-	return removed, goOn, nil
+	return removed, goOn, err
 }
 
 // remove deletes the jobs, or moves them to the archive. It leaves a job whose retention is no

@@ -19,4 +19,4 @@ WITH RECURSIVE many AS MATERIALIZED (
     FROM priorities last
     WHERE last.priority IS NOT NULL
 )
-SELECT span, priority FROM (SELECT * FROM priorities LIMIT $4::integer) AS p WHERE priority IS NOT NULL;
+SELECT span, priority FROM priorities WHERE priority IS NOT NULL LIMIT $4::integer;

@@ -15,6 +15,10 @@ WHERE ctid = ANY (ARRAY(
                 WHEN g.queue IS NULL THEN q.group_rate_most ELSE g.group_rate_most END AS most
     ) AS r
     WHERE t.until <= now.ns
-        AND (r.each IS NULL OR errand.bucket_full(t.queue, t.job_group, r.each, r.most, now.ns) <= now.ns)
+        AND CASE
+            WHEN r.each IS NULL THEN true
+            WHEN t.each IN (0, r.each) -- as bucket_full, without a call for each of many buckets
+                THEN greatest(t.full_at, CASE WHEN t.until > 0 THEN t.until + (r.most - 1) * r.each END) <= now.ns
+            ELSE errand.bucket_full(t.queue, t.job_group, r.each, r.most, now.ns) <= now.ns END
     LIMIT 1000
     FOR UPDATE OF t SKIP LOCKED));

@@ -7,6 +7,7 @@
 
 local FOREVER = 100 * 365 * 24 * 3600 * 1e9 -- the latest that a bucket is full
 local GATHER = 20 * 1e6 -- how long a worker waits for more tokens than one, while none is lost
+local KEEP = 3600 * 1000 -- milliseconds that a bucket that was throttled is kept longer: a rule may change meanwhile
 local TICK = 1000       -- nanoseconds: the clock of the server tells no less
 local MOST = 1000000    -- tokens that one claim spends
 
@@ -28,11 +29,11 @@ local function readBucket(c, queue, group)
   return packed and cmsgpack.unpack(packed) or { at = c.now, ahead = 0, each = 0, closed = 0 }
 end
 
--- writeBucket stores a bucket until it is full. From the first token behind closed on that takes
--- rest nanoseconds.
+-- writeBucket stores a bucket until it is full, and longer if it was throttled. From the first token
+-- behind closed on that takes rest nanoseconds.
 local function writeBucket(c, queue, group, b, rest)
   local full = math.max(b.at + b.ahead / 1000, b.closed + rest / 1000) - c.now
-  local ms = math.max(math.ceil(full / 1000), 1)
+  local ms = math.max(math.ceil(full / 1000), 1) + (b.closed > 0 and KEEP or 0)
   redis.call('SET', bucketKey(c, queue, group), cmsgpack.pack(b), 'PX', int(ms))
 end
 
