@@ -53,15 +53,22 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 }
 
 // workers returns the workers, and the transaction that keeps some of them from reporting
-// themselves, nil for none. These are taken for live ones.
+// themselves, nil if there is none or if that cannot be known. These are taken for live ones.
 func (d *doctor) workers(ctx context.Context, f queue.Fleet) ([]queue.WorkerRecord, *heldReports, error) {
 	workers, err := f.Workers(ctx)
 	if err != nil || d.server == nil {
 		return workers, nil, err
 	}
-	held, err := d.server.heldReports(ctx, workers)
-	workers, _ = held.apart(workers)
-	return workers, held, err
+	if !d.knowsHeld && slices.ContainsFunc(workers, isSilent) { // once for all checks: it takes a second or two
+		look, cancel := context.WithTimeout(ctx, checkTimeout*3/4)
+		defer cancel()
+		d.knowsHeld = true
+		if d.held, err = d.server.heldReports(look, workers); err != nil {
+			d.held = nil
+		}
+	}
+	workers, _ = d.held.apart(workers)
+	return workers, d.held, nil
 }
 
 // lately describes the workers that have gone silent in the last few minutes.

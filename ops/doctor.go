@@ -166,6 +166,9 @@ type doctor struct {
 	isCut   bool    // the last check has lost the connection
 	// hasLocks is whether a transaction has locked a whole table of errand's, or waits for that.
 	hasLocks bool
+	// held is what keeps reports of workers waiting, if knowsHeld: see workers.
+	held      *heldReports
+	knowsHeld bool
 }
 
 // backend names the database.

@@ -20,6 +20,7 @@ type locker struct {
 	transaction              string          // its number
 
 	isWaiting bool // for another transaction; see chain
+	isAwaited bool // by a session that writes what a report does; see heldReports
 
 	// Of a lock on a whole table:
 	table         string

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -9,9 +10,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// heldReports is a transaction that has locked what workers write when they report themselves. A
-// worker whose report waits for it may live, however long it has been silent. nil means that there
-// is none.
+// heldReports is a transaction that has locked what workers write when they report themselves, so
+// that their reports wait. A worker may live although it is silent because of that. nil means that
+// there is none.
 type heldReports struct {
 	chain chain
 	open  time.Duration // for how long; 0 if this role may not see that
@@ -20,26 +21,31 @@ type heldReports struct {
 // reportPatience is how long a report waits for a lock before it gives up, and somewhat more.
 const reportPatience = 4 * time.Second
 
-// heldReports looks for such a transaction. It asks the server only if a worker is silent.
+// heldReports looks for such a transaction. Many lock rows there that no report needs: reports wait
+// for this one if a session waits for it now, or if no worker has reported itself since it began.
+// heldReports asks the server only if a worker is silent.
 func (s *server) heldReports(ctx context.Context, workers []queue.WorkerRecord) (*heldReports, error) {
 	if !slices.ContainsFunc(workers, isSilent) {
 		return nil, nil
 	}
-	list, err := s.tableLocks(ctx)
+	list, err := lasting(ctx, func(ctx context.Context) (list []locker, err error) {
+		err = s.rows(ctx, "report_locks", func(r *sql.Rows) error {
+			var l locker
+			err := r.Scan(append(l.targets(), &l.table, &l.isAwaited)...)
+			list = append(list, l)
+			return err
+		})
+		return list, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(l locker) bool { return !slices.Contains(reportTables, l.table) })
-	for _, table := range reportTables {
-		more, err := lasting(ctx, func(ctx context.Context) ([]locker, error) { return s.readLockers(ctx, "writers", table, true) })
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, more...)
-	}
 	for _, l := range list {
 		open := seconds(l.open.Float64)
-		if isReport := l.open.Valid && open < reportPatience; isReport {
+		hasReported := func(w queue.WorkerRecord) bool { return w.Silent < open-overdue } // since it began
+		isReport := l.open.Valid && open < reportPatience
+		blocks := l.isAwaited || l.open.Valid && !slices.ContainsFunc(workers, hasReported)
+		if isReport || !blocks {
 			continue
 		}
 		c, err := s.chain(ctx, l)
@@ -47,9 +53,6 @@ func (s *server) heldReports(ctx context.Context, workers []queue.WorkerRecord) 
 	}
 	return nil, nil
 }
-
-// reportTables are the tables that a report writes.
-var reportTables = []string{"workers", "stats"}
 
 // explains reports whether the worker may be silent only because of the transaction: it has been
 // open since the worker's first report that is missing.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -53,5 +55,67 @@ func TestVanishedBeforeLock(t *testing.T) {
 	wantReason(t, a, "no-worker")
 	if len(a.Unknown) > 0 {
 		t.Errorf("not known: %q", a.Unknown)
+	}
+}
+
+// TestReportedSince: a transaction does not explain the silence of a worker if others have reported
+// themselves since it began, and no session waits for it.
+func TestReportedSince(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	dead := idle
+	dead.Name = "dead"
+	report(t, q, dead)
+	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '5 seconds'`)
+	exec(t, begin(t, db), `DELETE FROM errand.stats WHERE minute < now() - interval '1 year'`)
+	eventually(t, "the transaction is older than a report", func() bool { return workers(t, q)[0].Silent > 21*time.Second })
+	report(t, q, idle)
+	if f := examine(t, q, ops.Options{})["fleet"]; !strings.Contains(f.Value, "dead (silent for 2") {
+		t.Errorf("found %+v, want that the worker is silent", f)
+	}
+	if a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{})}); len(a.Unknown) > 0 {
+		t.Errorf("not known: %q", a.Unknown)
+	}
+}
+
+// TestHeldReportsUnknown: a role that may not see since when a transaction is open takes silent
+// workers for live ones only while a session waits for it. Doctor looks once, and skips no check.
+func TestHeldReportsUnknown(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.DSN(t)
+	db := openPQ(t, dsn)
+	prefix := roles(t, db)
+	q := backend(t, db, postgres.Options{})
+	report(t, q, idle)
+	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute'`)
+	id := enqueue(t, q, queue.Job{})
+	observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
+	holder := begin(t, db)
+	exec(t, holder, `DELETE FROM errand.stats WHERE minute < now() - interval '1 year'`)
+	exec(t, holder, `SELECT FROM errand.workers FOR UPDATE`)
+	a := explain(t, observer, ops.Question{ID: id})
+	wantReason(t, a, "no-worker")
+	if len(a.Unknown) > 0 {
+		t.Errorf("nobody waits: not known: %q", a.Unknown)
+	}
+	hang(t, db, `SELECT 1`, `UPDATE errand.workers SET info = info`)
+	a = explain(t, observer, ops.Question{ID: id})
+	session := fmt.Sprintf("session %d", pidOf(t, holder))
+	if got := strings.Join(a.Unknown, "\n"); !strings.Contains(got, "whether these workers live: idle") || !strings.Contains(got, session) {
+		t.Errorf("a session waits: not known: %q, want that %s holds up the reports of idle", got, session)
+	}
+	doctor, err := ops.Doctor(t.Context(), observer, ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	for _, c := range doctor.Checks {
+		looks += strings.Count(c.SQL, "reports of workers may wait")
+		if c.ID == "fleet" && !strings.Contains(c.Value, session) || c.ID == "nobody-serves" && c.Level != ops.OK {
+			t.Errorf("found %+v", c)
+		}
+	}
+	if looks != 1 {
+		t.Errorf("Doctor looked %d times who keeps reports waiting, want once", looks)
 	}
 }
