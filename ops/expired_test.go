@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -125,6 +126,32 @@ func TestMissedHeartbeat(t *testing.T) {
 			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "has not extended its lease for 1.") || !strings.HasSuffix(r.Remedy, "no other one is alive: start one") {
 				t.Errorf("got %+v", r)
 			}
+			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})
+			a = explain(t, q, ops.Question{ID: id})
+			wantReason(t, a, "holder-silent")
+			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "although its worker reports itself") || !strings.Contains(r.Remedy, `"extend" in the log of w`) {
+				t.Errorf("its worker reports itself: got %+v", r)
+			}
 		})
+	}
+}
+
+// TestSettleFirst: a handler that has settled its job first keeps the job's row locked, so that its
+// lease is not extended. Its worker is not called dead, and the handler is not to be killed.
+func TestSettleFirst(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	tx := middleware.Tx(db, q, middleware.TxOptions{SettleFirst: true})
+	run(t, queue.Worker{Backend: q, Handler: tx(blocks), Name: "healthy", Concurrency: 1, Prefetch: -1, Lease: 4 * time.Second})
+	id := enqueue(t, q, queue.Job{})
+	for _, says := range []string{"which ends in ", "which has expired"} {
+		eventually(t, "the lease "+says, func() bool {
+			r := explain(t, q, ops.Question{ID: id}).Reasons[0]
+			return r.ID == "row-locked" && strings.Contains(r.Verdict, says)
+		})
+		r := explain(t, q, ops.Question{ID: id}).Reasons[0]
+		if !strings.Contains(strings.Join(r.Evidence, "\n"), "SettleFirst") || !strings.HasPrefix(r.Remedy, "if it is the handler's own transaction, wait") {
+			t.Errorf("got %+v", r)
+		}
 	}
 }

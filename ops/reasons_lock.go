@@ -223,9 +223,17 @@ func (f *facts) rowHeld(ctx context.Context, list []locker) ([]Reason, error) {
 		return nil, err
 	}
 	so := "claims pass over it"
+	r := Reason{ID: "row-locked", Level: Warn, Evidence: append(chain.evidence(), evidenceOf(list[1:])...), Remedy: chain.remedy()}
 	if f.job.Status == queue.StatusRunning {
 		so = "its worker cannot extend its lease, which has expired, and no worker reclaims it"
+		if left := f.job.LeaseEnds.Sub(f.at); left > 0 {
+			so = fmt.Sprintf("its worker cannot extend its lease, which ends in %v", short(left))
+		}
+		if holder, isKnown := f.worker(f.job.Worker); isKnown && f.isReporting(holder) {
+			r.Evidence = append(r.Evidence, fmt.Sprintf("the worker %s reported itself %v ago, so the transaction may be that of the job's own handler, which has settled the job first (SettleFirst)", holder.Name, short(holder.Silent)))
+			r.Remedy = "if it is the handler's own transaction, wait until the handler returns. If it is another one: " + r.Remedy
+		}
 	}
-	return []Reason{{ID: "row-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked job %d, so %s.", f.job.ID, so),
-		Evidence: append(chain.evidence(), evidenceOf(list[1:])...), Remedy: chain.remedy()}}, nil
+	r.Verdict = fmt.Sprintf("An open transaction has locked job %d, so %s.", f.job.ID, so)
+	return []Reason{r}, nil
 }

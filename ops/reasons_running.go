@@ -49,17 +49,7 @@ func (f *facts) lost(ctx context.Context, holder queue.WorkerRecord, isKnown boo
 	expired := f.at.Sub(j.LeaseEnds)
 	switch {
 	case expired >= 0:
-		locked, err := f.lockedByOthers(ctx)
-		if err != nil || len(locked) > 0 && locked[0].ID != "perhaps-locked" {
-			return locked, err
-		}
-		r, err := f.expired(ctx, expired, holder, isKnown)
-		if err != nil {
-			return nil, err
-		}
-		r.Evidence = append(evidence, r.Evidence...)
-		reasons, err := f.withCancel(ctx, r)
-		return append(reasons, locked...), err
+		return f.unlessLocked(ctx, evidence, func() (Reason, error) { return f.expired(ctx, expired, holder, isKnown) })
 	case isKnown && holder.Vanished:
 		return f.withCancel(ctx, Reason{ID: "holder-vanished", Level: Warn, Evidence: append(evidence, describe([]queue.WorkerRecord{holder})...),
 			Verdict: fmt.Sprintf("Job %d is held by a worker that has vanished.", j.ID),
@@ -70,11 +60,47 @@ func (f *facts) lost(ctx context.Context, holder queue.WorkerRecord, isKnown boo
 			Remedy:  fmt.Sprintf("look at its process and log. If it stays silent, its lease ends in %v; then %s", short(-expired), f.reclaimer())})
 	}
 	if held, lease := f.at.Sub(j.LockedAt), j.LeaseEnds.Sub(j.LockedAt); held > lease/2 {
-		return f.withCancel(ctx, Reason{ID: "holder-silent", Level: Warn, Evidence: append(evidence, fmt.Sprintf("a worker extends its leases every %v", short(lease/3))),
-			Verdict: fmt.Sprintf("Job %d is held by a worker that has not extended its lease for %v: it was killed, hangs, or is cut off.", j.ID, short(held)),
-			Remedy:  fmt.Sprintf("look at the process and the log of %s. If it stays silent, its lease ends in %v; then %s", j.Worker, short(-expired), f.reclaimer())})
+		return f.unlessLocked(ctx, evidence, func() (Reason, error) { return f.unextended(held, lease, holder, isKnown), nil })
 	}
 	return nil, nil
+}
+
+// unlessLocked returns who has locked the job, or all of them, and otherwise the reason that
+// because returns: what its worker does not do.
+func (f *facts) unlessLocked(ctx context.Context, evidence []string, because func() (Reason, error)) ([]Reason, error) {
+	locked, err := f.lockedByOthers(ctx)
+	if err != nil || len(locked) > 0 && locked[0].ID != "perhaps-locked" {
+		return locked, err
+	}
+	r, err := because()
+	if err != nil {
+		return nil, err
+	}
+	r.Evidence = append(evidence, r.Evidence...)
+	reasons, err := f.withCancel(ctx, r)
+	return append(reasons, locked...), err
+}
+
+// unextended returns the reason for a lease that should have been extended, and has not ended yet.
+func (f *facts) unextended(held, lease time.Duration, holder queue.WorkerRecord, isKnown bool) Reason {
+	j := f.job
+	r := Reason{ID: "holder-silent", Level: Warn, Evidence: []string{fmt.Sprintf("a worker extends its leases every %v", short(lease/3))},
+		Verdict: fmt.Sprintf("Job %d is held by a worker that has not extended its lease for %v: it was killed, hangs, or is cut off.", j.ID, short(held)),
+		Remedy:  fmt.Sprintf("look at the process and the log of %s. If it stays silent, its lease ends in %v; then %s", j.Worker, short(lease-held), f.reclaimer())}
+	if isKnown && f.isReporting(holder) {
+		r.Verdict = fmt.Sprintf("The lease of job %d was not extended for %v, although its worker reports itself: it does not extend its leases.", j.ID, short(held))
+		r.Evidence = append(describe([]queue.WorkerRecord{holder}), extendsNeed)
+		r.Remedy = fmt.Sprintf("its lease ends in %v; then any live worker reclaims the job%s", short(lease-held), f.lookForExtend())
+	}
+	return r
+}
+
+// extendsNeed is what keeps a live worker from extending its leases.
+const extendsNeed = "a worker extends its leases every third of one, for which its pool needs a free connection"
+
+// lookForExtend is what to do about a live worker that does not extend its leases.
+func (f *facts) lookForExtend() string {
+	return ". Look for \"extend\" in the log of " + f.job.Worker + ": if all connections of its pool are in use, raise its limit, or lower Concurrency"
 }
 
 // rescuers returns the live workers, without the one that holds the job.
@@ -115,11 +141,11 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 		within = fmt.Sprintf("within three more leases (%v), because it has crashed before", short(3*lease))
 	}
 	r = Reason{ID: "lease-expired", Level: levelOf(ago, 0, lease), Verdict: fmt.Sprintf("The lease of job %d expired %v ago: its worker has crashed, hangs or is cut off.", j.ID, short(ago))}
-	isAlive := isKnown && !holder.Vanished && !f.isSilent(holder)
+	isAlive := isKnown && f.isReporting(holder)
 	switch {
 	case isAlive:
 		r.Verdict = fmt.Sprintf("The lease of job %d expired %v ago, although its worker reports itself: it does not extend its leases.", j.ID, short(ago))
-		r.Evidence = append(describe([]queue.WorkerRecord{holder}), "a worker extends its leases every third of one, for which its pool needs a free connection")
+		r.Evidence = append(describe([]queue.WorkerRecord{holder}), extendsNeed)
 	case isKnown:
 		r.Evidence = []string{lastSeen(holder), reportsNeed}
 	case f.knowsWorkers:
@@ -142,7 +168,7 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 		r.Remedy = fmt.Sprintf("a live worker reclaims it %s. Alive: %s", within, count(max(len(others), 1), "worker"))
 	}
 	if isAlive {
-		r.Remedy += ". Look for \"extend\" in the log of " + j.Worker + ": if all connections of its pool are in use, raise its limit, or lower Concurrency"
+		r.Remedy += f.lookForExtend()
 	}
 	return r, nil
 }

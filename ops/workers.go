@@ -48,6 +48,9 @@ func (f *facts) excuse(ctx context.Context) error {
 // isSilent reports whether a worker has missed a report, and nothing else explains that.
 func (f *facts) isSilent(w queue.WorkerRecord) bool { return isSilent(w) && !f.held.explains(w) }
 
+// isReporting reports whether a worker reports itself, or would if it could.
+func (f *facts) isReporting(w queue.WorkerRecord) bool { return !w.Vanished && !f.isSilent(w) }
+
 // unseen says what a list of workers leaves out, if there can be such workers.
 func (f *facts) unseen() []string {
 	if f.server == nil && f.file == nil {
