@@ -114,7 +114,7 @@ func rights(ctx context.Context, d *doctor) (finding, error) {
 	if f.level != "" {
 		return f, nil
 	}
-	if lacking, err := d.server.lackingRoles(ctx); err != nil || lacking.level != "" {
+	if lacking, err := d.lackingRoles(ctx); err != nil || lacking.level != "" {
 		return lacking, err
 	}
 	return f, nil

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // workerRole is a role that may log in, and what it lacks of the rights that a worker needs.
@@ -20,6 +22,15 @@ type workerRole struct {
 
 // notToClaim are the tables that a worker can do without, as long as it claims and reports itself.
 var notToClaim = []string{"audit", "dedup", "jobs_archive", "results", "schedules"}
+
+// notToClaimRights are such rights on other objects: for setting rules, for pausing, for Redrive,
+// and for receiving jobs of other backends.
+var notToClaimRights = []string{
+	"EXECUTE on the function apply_rules", "EXECUTE on the function pause_rule", "EXECUTE on the function set_rules",
+	"DELETE on the table rules", "INSERT on the table rules",
+	"DELETE on the table paused_kinds", "INSERT on the column paused_kinds.kind",
+	"UPDATE on the column jobs.created_at", "UPDATE on the column jobs.redriven_at", "UPDATE on the column jobs.redrives",
+}
 
 // neededRight is a right as sql/postgres/worker_roles.sql reads it.
 type neededRight struct {
@@ -36,7 +47,7 @@ func neededRights() (list []neededRight) {
 	for r := range maps.Keys(wantedRights()["worker"]) {
 		kind, object, _ := strings.Cut(strings.TrimPrefix(r.object, "the "), " ")
 		object, part, _ := strings.Cut(object, ".")
-		if !slices.Contains(notToClaim, object) {
+		if !slices.Contains(notToClaim, object) && !slices.Contains(notToClaimRights, r.String()) {
 			list = append(list, neededRight{kind, object, part, r.name, r.String()})
 		}
 	}
@@ -132,9 +143,9 @@ func (f *facts) whoMayWork() []string {
 }
 
 // lackingRoles returns the finding for roles that workers seem to have and that lack rights; none
-// if there are no such roles.
-func (s *server) lackingRoles(ctx context.Context) (finding, error) {
-	roles, err := s.workerRoles(ctx)
+// if there are no such roles. While a worker claims, such a role may have other work.
+func (d *doctor) lackingRoles(ctx context.Context) (finding, error) {
+	roles, err := d.server.workerRoles(ctx)
 	if err != nil {
 		return finding{}, err
 	}
@@ -146,5 +157,12 @@ func (s *server) lackingRoles(ctx context.Context) (finding, error) {
 	for _, r := range lacking {
 		texts = append(texts, r.String())
 	}
-	return finding{Fail, "workers cannot work as these roles: " + enumerate(texts), grantWorker(lacking)}, nil
+	f := finding{Fail, "workers cannot work as these roles: " + enumerate(texts), grantWorker(lacking)}
+	if fleet, ok := queue.As[queue.Fleet](d.queue); ok {
+		workers, _, err := d.workers(ctx, fleet)
+		if err == nil && slices.ContainsFunc(workers, claims) {
+			f.level, f.advice = Warn, "if workers have such a role: "+f.advice
+		}
+	}
+	return f, nil
 }
