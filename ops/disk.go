@@ -15,10 +15,11 @@ const (
 	tempFileLimit = "53400"
 )
 
-// smallMemory makes the next statement of a transaction write what it needs to temporary files.
-const smallMemory = "SELECT set_config('work_mem', '64', true)"
+// smallMemory makes the next statement of a transaction write what it needs to temporary files, on
+// the disk of the database.
+const smallMemory = "SELECT set_config('work_mem', '64', true), set_config('temp_tablespaces', '', true)"
 
-// isFull reports whether the server's disk has no room for a megabyte.
+// isFull reports whether the disk of the database has no room for a temporary file of a megabyte.
 func (s *server) isFull(ctx context.Context) (bool, error) {
 	err := s.queryAfter(ctx, smallMemory, s.load("disk"), func(*sql.Rows) error { return nil })
 	switch sqlState(err) {
@@ -40,7 +41,7 @@ func disk(ctx context.Context, d *doctor) (finding, error) {
 	case err != nil:
 		return finding{}, err
 	case isFull:
-		return finding{Fail, "the server's disk is full: it has no room for a megabyte", makeRoom}, nil
+		return finding{Fail, "the server's disk is full: it has no room for a temporary file of a megabyte", makeRoom}, nil
 	}
 	return finding{value: "not full, as far as a temporary file of a megabyte tells"}, nil
 }
@@ -81,6 +82,7 @@ func (f *facts) diskIsFull(ctx context.Context) ([]Reason, error) {
 		if ok, err := f.tryOrNote(ctx, "whether the server's disk is full", err); !ok || !isFull {
 			return nil, err
 		}
+		r.Verdict = "The server's disk is full (it has no room for a temporary file of a megabyte), so workers can perhaps neither claim nor report themselves."
 		return []Reason{r}, nil
 	case f.file != nil:
 		f.file.find(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,11 +93,20 @@ func TestWrongClock(t *testing.T) {
 }
 
 // TestFullDisk: the server's disk has become full while a worker runs. Both say so, and Explain
-// names what the worker's claims fail with.
+// names what the worker's claims fail with. That temporary files have a disk with room does not
+// hide it.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, 160)
 	db, q := s.migrated(t)
+	roomy := filepath.Join(s.dir, "roomy")
+	if err := os.Mkdir(roomy, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.own(t, roomy)
+	exec(t, db, `CREATE TABLESPACE roomy LOCATION '`+roomy+`'`)
+	exec(t, db, `ALTER SYSTEM SET temp_tablespaces = roomy`)
+	exec(t, db, `SELECT pg_reload_conf()`)
 	handled := make(chan struct{}, 10)
 	run(t, queue.Worker{Backend: q, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error {
 		handled <- struct{}{}
