@@ -79,7 +79,7 @@ const (
 )
 
 // pace says how long the workers of the job's queue take for so many jobs, at the pace of the last
-// minutes, if the backend knows that. A rate of the queue is a bound.
+// minutes, if the backend knows that. They take no less than a rate of the queue allows.
 func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 	statistician, ok := queue.As[queue.Statistician](f.queue)
 	if !ok {
@@ -90,12 +90,20 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 	if ok, err := f.tryOrNote(ctx, "how fast the queue is worked off", err); !ok {
 		return nil, err
 	}
+	least := time.Duration(0) // by the rate
+	if rate := f.rule("").Rate; rate.Jobs > 0 {
+		least = time.Duration(jobs) * each(rate)
+	}
 	ended, since := f.lastMinutes(list)
 	if ended == 0 {
 		return []string{fmt.Sprintf("no job of the queue has ended in the last %s", plain.Duration(last))}, nil
 	}
 	if ended < leastPace {
-		return []string{fmt.Sprintf("%s of the queue ended in the last %s: too few to tell how long these take", count(ended, "run"), plain.Duration(last))}, nil
+		text := fmt.Sprintf("%s of the queue ended in the last %s: too few to tell how long these take", count(ended, "run"), plain.Duration(last))
+		if least > 0 {
+			text += fmt.Sprintf("; at least %v, by its rate", short(least))
+		}
+		return []string{text}, nil
 	}
 	took := f.paceUntil().Sub(f.paceFrom(since))
 	if took <= 0 {
@@ -110,9 +118,7 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 		at = fmt.Sprintf("its workers were busy for %.0f %% of that, so at their full pace", 100*share)
 		estimate = max(time.Duration(float64(estimate)*share), min(estimate, time.Duration(jobs)*leastRun))
 	}
-	if rate := f.rule("").Rate; rate.Jobs > 0 {
-		estimate = max(estimate, time.Duration(jobs)*each(rate))
-	}
+	estimate = max(estimate, least)
 	return []string{fmt.Sprintf("%s of the queue ended in the last %s: %s these take about %s",
 		count(ended, "run"), short(took), at, short(estimate))}, nil
 }

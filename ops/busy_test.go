@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,29 @@ func TestPaceOfLongRuns(t *testing.T) {
 	}
 	if text := strings.Join(a.Reasons[1].Evidence, "\n"); !strings.Contains(text, "up to 30s so far: how long these take is not known") || strings.Contains(text, "pace") {
 		t.Errorf("got %q", text)
+	}
+}
+
+// TestRateOfFew: if too few runs have ended to tell a pace, the rate of the queue is a bound.
+func TestRateOfFew(t *testing.T) {
+	t.Parallel()
+	for name, open := range everyBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			w := idle
+			w.Concurrency = 1
+			one := queue.MinuteStats{Queue: "q", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: 1, Ran: time.Second}}
+			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []queue.MinuteStats{one}}); err != nil {
+				t.Fatal(err)
+			}
+			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 10, Per: time.Hour}})
+			several(t, q, 40, queue.Job{Queue: "q"})
+			a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})})
+			if text := fmt.Sprint(a.Reasons); !strings.Contains(text, "too few to tell how long these take; at least 4h, by its rate") {
+				t.Errorf("got %s", text)
+			}
+		})
 	}
 }
 
