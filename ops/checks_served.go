@@ -61,19 +61,25 @@ func servedVersion(_ context.Context, d *doctor) (finding, error) {
 		}
 	}
 	slices.Sort(names)
-	major, _, _ := strings.Cut(d.served.all[0].Info["redis_version"], ".")
-	n, err := strconv.Atoi(major)
-	switch {
-	case err == nil && n < oldestRedis:
-		return finding{Fail, names[0], "errand needs Redis 7 or Valkey 8, or newer"}, nil
-	case len(names) > 1:
+	f := d.served.worstOf(d.served.all, names[0], func(s queue.Server) finding {
+		major, _, _ := strings.Cut(s.Info["redis_version"], ".")
+		if n, err := strconv.Atoi(major); err != nil || n >= oldestRedis {
+			return finding{}
+		}
+		return finding{Fail, productOf(s), "errand needs Redis 7 or Valkey 8, or newer"}
+	})
+	if f.level == "" && len(names) > 1 {
 		return finding{Warn, "the servers have different versions: " + strings.Join(names, ", "), "finish the upgrade of the cluster"}, nil
 	}
-	return finding{value: names[0]}, nil
+	return f, nil
 }
 
 func servedWritable(_ context.Context, d *doctor) (finding, error) {
-	if len(d.served.masters()) == 0 {
+	switch {
+	case len(d.served.masters()) > 0:
+	case d.served.isCluster():
+		return finding{Fail, "no master of the cluster answers, and replicas only read", "see the check servers"}, nil
+	default:
 		return finding{Fail, "the server is a replica, which only reads", "give the programs the URL of its master, " +
 			d.served.all[0].Info["master_host"] + ":" + d.served.all[0].Info["master_port"]}, nil
 	}
@@ -152,12 +158,17 @@ func memory(_ context.Context, d *doctor) (finding, error) {
 	most := -1.0
 	f := d.served.worstOf(d.served.all, "", func(s queue.Server) finding {
 		used, limit, policy := number(s.Info, "used_memory"), number(s.Info, "maxmemory"), s.Info["maxmemory_policy"]
-		if policy != "noeviction" && policy != "" {
-			return finding{Fail, "maxmemory-policy is " + policy + ": the server may delete jobs", "CONFIG SET maxmemory-policy noeviction, and in the configuration file"}
-		}
-		if limit == 0 {
+		const keep = "CONFIG SET maxmemory-policy noeviction, and in the configuration file"
+		evicts := policy != "noeviction" && policy != ""
+		switch {
+		case limit == 0 && evicts: // nothing is deleted without a limit
+			return finding{Warn, fmt.Sprintf("maxmemory is not set, and %s are in use: the server grows until the host ends it; with a limit it may delete jobs, because maxmemory-policy is %s", megabytes(used), policy),
+				keep + ". Then CONFIG SET maxmemory, below what the host has"}
+		case limit == 0:
 			return finding{Warn, fmt.Sprintf("maxmemory is not set, and %s are in use: the server grows until the host ends it", megabytes(used)),
 				"CONFIG SET maxmemory, below what the host has, and in the configuration file"}
+		case evicts:
+			return finding{Fail, "maxmemory-policy is " + policy + ": the server may delete jobs", keep}
 		}
 		share := used / limit
 		text := fmt.Sprintf("%.0f %% of maxmemory, %s, are in use", 100*share, megabytes(limit))

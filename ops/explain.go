@@ -225,16 +225,16 @@ func (f *facts) tryOrAsk(ctx context.Context, what, right string, err error) (bo
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	code := sqlState(err)
+	code, who := sqlState(err), "role"
 	if errors.Is(err, fs.ErrPermission) { // of Redis
-		code = insufficientPrivilege
+		code, who, right = insufficientPrivilege, "user", "the rights of docs/redis.acl"
 	}
 	if code == notSupported && !f.server.identity.isStandby {
 		return false, err
 	}
 	switch code {
 	case insufficientPrivilege:
-		what = fmt.Sprintf("%s: %v. To know it, ask as a role that has %s", what, err, right)
+		what = fmt.Sprintf("%s: %v. To know it, ask as a %s that has %s", what, err, who, right)
 	case queryCanceled:
 		what = fmt.Sprintf("%s: the server had no answer within %v", what, checkTimeout)
 	case notSupported: // the tables of workers and sleepers are unlogged

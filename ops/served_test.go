@@ -157,6 +157,10 @@ func TestFaultsRedis(t *testing.T) {
 		{"memory", "eviction", ops.Fail, func(t *testing.T, r redisServers) {
 			r.onEach(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 		}, "maxmemory-policy is allkeys-lru"},
+		{"memory", "eviction without a limit", ops.Warn, func(t *testing.T, r redisServers) {
+			r.onEach(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+			r.onEach(t, "CONFIG", "SET", "maxmemory", "0")
+		}, "with a limit it may delete jobs, because maxmemory-policy is allkeys-lru"},
 		{"durability", "nothing on disk", ops.Warn, func(t *testing.T, r redisServers) { r.onEach(t, "CONFIG", "SET", "appendonly", "no") }, "appendonly is no"},
 		{"durability", "left to the host", ops.Warn, func(t *testing.T, r redisServers) { r.onEach(t, "CONFIG", "SET", "appendfsync", "no") }, "appendfsync is no"},
 		{"functions", "flushed", ops.Warn, func(t *testing.T, r redisServers) { r.onEach(t, "FUNCTION", "FLUSH") }, "not loaded"},

@@ -68,8 +68,8 @@ func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payl
 		if keeper, ok := queue.As[queue.ResultKeeper](d.Queue); ok && payload {
 			err := job.addResult(ctx, keeper)
 			switch {
-			case sqlState(err) == insufficientPrivilege:
-				a.notef("job %d: output and progress are not shown: this role lacks the right to read them (SELECT on the table results)", id)
+			case isDenied(err):
+				a.notef("job %d: output and progress are not shown, because this user lacks a right: %v", id, err)
 			case err != nil:
 				return err
 			}

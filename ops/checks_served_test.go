@@ -1,0 +1,56 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// node is a server of Redis with these fields of INFO.
+func node(addr string, info ...string) queue.Server {
+	s := queue.Server{Addr: addr, Info: make(map[string]string)}
+	for _, field := range info {
+		name, value, _ := strings.Cut(field, "=")
+		s.Info[name] = value
+	}
+	return s
+}
+
+// TestServedFaults: findings about nodes of which no test makes a cluster.
+func TestServedFaults(t *testing.T) {
+	t.Parallel()
+	silent := queue.Server{Addr: "b", Err: errors.New("no answer")}
+	for _, c := range []struct {
+		name   string
+		look   func(context.Context, *doctor) (finding, error)
+		served served
+		says   string // in the value or the advice
+	}{
+		{"only a replica of a cluster answers", servedWritable,
+			served{all: []queue.Server{node("a", "role=slave", "cluster_enabled=1", "master_host=b")}, silent: []queue.Server{silent}}, "no master of the cluster answers"},
+		{"a replica", servedWritable, served{all: []queue.Server{node("a", "role=slave", "master_host=b", "master_port=1")}}, "the URL of its master, b:1"},
+		{"the second node is old", servedVersion,
+			served{all: []queue.Server{node("a", "redis_version=7.2.0"), node("b", "redis_version=6.2.0")}}, "b: Redis 6.2.0"},
+	} {
+		f, err := c.look(t.Context(), &doctor{served: &c.served})
+		if err != nil || f.level != Fail || !strings.Contains(f.value+" "+f.advice, c.says) {
+			t.Errorf("%s: got %+v, error %v, want %q", c.name, f, err, c.says)
+		}
+	}
+}
+
+// TestDeniedByRedis: of a fact that Redis refuses to tell, Explain names the file that has the
+// rights.
+func TestDeniedByRedis(t *testing.T) {
+	t.Parallel()
+	f := &facts{}
+	ok, err := f.tryOrNote(t.Context(), "which workers live", fmt.Errorf("refused: %w", fs.ErrPermission))
+	if ok || err != nil || len(f.unknown) != 1 || !strings.HasSuffix(f.unknown[0], "ask as a user that has the rights of docs/redis.acl") {
+		t.Errorf("got %t, error %v, unknown %q", ok, err, f.unknown)
+	}
+}
