@@ -118,12 +118,12 @@ func TestMissedHeartbeat(t *testing.T) {
 			t.Parallel()
 			q := open(t)
 			id := enqueue(t, q, queue.Job{})
-			claim(t, q, "", 3*time.Second)
+			claim(t, q, "", 8*time.Second)
 			wantReason(t, explain(t, q, ops.Question{ID: id}), "running")
-			time.Sleep(1600 * time.Millisecond)
+			time.Sleep(4100 * time.Millisecond)
 			a := explain(t, q, ops.Question{ID: id})
 			wantReason(t, a, "holder-silent")
-			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "has not extended its lease for 1.") || !strings.HasSuffix(r.Remedy, "no other one is alive: start one") {
+			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "has not extended its lease for ") || !strings.HasSuffix(r.Remedy, "no other one is alive: start one") {
 				t.Errorf("got %+v", r)
 			}
 			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})

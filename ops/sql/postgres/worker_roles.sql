@@ -30,6 +30,7 @@ WITH judged AS MATERIALIZED (
             LEFT JOIN pg_class c ON c.relnamespace = 'errand'::regnamespace AND c.relname = w.object
         ) AS h
     ) AS l
+    WHERE r.rolcanlogin AND NOT r.rolsuper OR EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid)
 )
 SELECT
     r.rolname::text, r.lacks::text,
