@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/errandhq/errand/backend/redis"
+	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/clock"
@@ -15,7 +15,6 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/scenario"
-	"github.com/errandhq/errand/queue"
 )
 
 var clusterClock = scenario.Scenario{
@@ -43,19 +42,11 @@ type stepped struct {
 }
 
 func stepClock(ctx context.Context, h *harness.Harness) error {
-	client, err := peer.RedisClient(h.DSN())
+	q, client, err := openQueue(ctx, h, 1)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	options, err := peer.RedisOptions(h.DSN(), 1)
-	if err != nil {
-		return err
-	}
-	q, err := redis.New(ctx, client, options)
-	if err != nil {
-		return err
-	}
 	crew, err := scenario.Workers(h, clusterLease)
 	if err != nil {
 		return err
@@ -98,6 +89,7 @@ func (s *stepped) stepAll(ctx context.Context) error {
 		return err
 	}
 	lasting := harness.Size(s.h, 20*time.Second, 2*time.Second)
+	var found []time.Duration // by how much the clock was off, by what the master said
 	for _, off := range steps {
 		if err := s.h.Sleep(ctx, lasting); err != nil {
 			return err
@@ -106,11 +98,17 @@ func (s *stepped) stepAll(ctx context.Context) error {
 		if err := clock.Set(dir, off); err != nil {
 			return err
 		}
+		is, err := s.clockOf(ctx, master)
+		if err != nil {
+			return err
+		}
+		found = append(found, is)
 		f.Until = f.At.Add(clusterLease) // by then each lease of before has ended or was extended
 		s.h.RecordFault(f)
 		s.outages = append(s.outages, f)
 		s.h.Logf("%s", f.What)
 	}
+	s.checkClock(found)
 	if err := s.h.Sleep(ctx, max(lasting, clusterLease)); err != nil {
 		return err
 	}
@@ -119,13 +117,59 @@ func (s *stepped) stepAll(ctx context.Context) error {
 	return err
 }
 
+// clockOf returns by how much a master's clock is off from this process's: what TIME says.
+func (s *stepped) clockOf(ctx context.Context, master redistest.Node) (time.Duration, error) {
+	client, err := s.h.Cluster.Client()
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	node, ok := client.Nodes()[master.Addr]
+	if !ok {
+		return 0, fmt.Errorf("the cluster does not name %s", master.Addr)
+	}
+	told, err := node.Do(ctx, node.B().Time().Build()).AsIntSlice()
+	if err != nil {
+		return 0, err
+	}
+	if len(told) != 2 {
+		return 0, fmt.Errorf("TIME of %s: got %v, want seconds and microseconds", master.Addr, told)
+	}
+	return time.Until(time.Unix(told[0], told[1]*1000)), nil
+}
+
+// checkClock demands that the clock jumped each time, and as far as it was set.
+func (s *stepped) checkClock(found []time.Duration) {
+	const within = 2 * time.Second
+	jumped := slices.EqualFunc(found, steps, func(is, off time.Duration) bool { return (is - off).Abs() <= within })
+	s.h.Row.CheckTime(jumped, fmt.Sprintf("the master's clock, by its TIME, is off by %v, each ± %v", steps, within), "%v", found)
+}
+
 // check demands that the jobs of the other partitions were neither early nor late nor run twice,
 // and says what became of those with the wrong clock.
 func (s *stepped) check(ctx context.Context, book ledger.Book, workers []string) error {
-	partitions, err := s.partitions(ctx)
+	partitions, err := partitionsIn(ctx, s.q)
 	if err != nil {
 		return err
 	}
+	struck, others, unknown := s.divide(book, partitions)
+	row := s.h.Row
+	row.Check(unknown == 0, "starts of jobs whose partition is not known: 0", "%d", unknown)
+	row.Check(struck.delayed > 0 && others.delayed > 0, "delayed jobs, in that master's partitions and in others: some", "%d and %d", struck.delayed, others.delayed)
+	row.Check(others.again == 0, "jobs of other partitions that ran twice: 0", "%d", others.again)
+	row.Check(others.early == 0, "delayed jobs of other partitions that were early: 0", "%d of %d", others.early, others.delayed)
+	row.CheckTime(others.late == 0, fmt.Sprintf("delayed jobs of other partitions that were late by more than %v: 0", punctual), "%d of %d", others.late, others.delayed)
+	row.Check(s.pulse.backward == 0 && s.pulse.ids > 0 && s.pulse.fences > 0, "IDs and fences that were not higher than the last one of their partition: 0",
+		"%d of %d IDs and %d fences", s.pulse.backward, s.pulse.ids, s.pulse.fences)
+	row.Note("of the %d delayed jobs of its partitions, %d were early, by up to %.1f s, and %d late, by up to %.1f s; %d jobs ran twice; leases of %v",
+		struck.delayed, struck.early, struck.earliest.Seconds(), struck.late, struck.latest.Seconds(), struck.again, clusterLease)
+	checkResumed(s.h, book.Starts, workers, s.outages[len(s.outages)-1:], clusterResume)
+	return nil
+}
+
+// divide returns how early and late the jobs were in the partitions with the wrong clock, and in
+// the others; and how many starts were of jobs that are in no partition.
+func (s *stepped) divide(book ledger.Book, partitions map[int]int) (struck, others timeliness, unknown int) {
 	asked := make(map[int]time.Time)
 	for _, n := range book.Notes {
 		if n.Text == child.Asked {
@@ -134,11 +178,15 @@ func (s *stepped) check(ctx context.Context, book ledger.Book, workers []string)
 			}
 		}
 	}
-	var struck, others timeliness
 	seen := make(map[int]bool)
 	for _, start := range book.Starts {
+		p, ok := partitions[start.Number]
+		if !ok {
+			unknown++
+			continue
+		}
 		t := &others
-		if s.struck[partitions[start.Number]] {
+		if s.struck[p] {
 			t = &struck
 		}
 		if seen[start.Number] {
@@ -151,16 +199,7 @@ func (s *stepped) check(ctx context.Context, book ledger.Book, workers []string)
 			t.add(asked[start.Number].Add(d).Sub(start.At), start.At.Sub(acked.Add(d)))
 		}
 	}
-	row := s.h.Row
-	row.Check(others.again == 0, "jobs of other partitions that ran twice: 0", "%d", others.again)
-	row.Check(others.early == 0, "delayed jobs of other partitions that were early: 0", "%d of %d", others.early, others.delayed)
-	row.CheckTime(others.late == 0, fmt.Sprintf("delayed jobs of other partitions that were late by more than %v: 0", punctual), "%d of %d", others.late, others.delayed)
-	row.Check(s.pulse.backward == 0 && s.pulse.ids > 0 && s.pulse.fences > 0, "IDs and fences that were not higher than the last one of their partition: 0",
-		"%d of %d IDs and %d fences", s.pulse.backward, s.pulse.ids, s.pulse.fences)
-	row.Note("of the %d delayed jobs of its partitions, %d were early, by up to %.1f s, and %d late, by up to %.1f s; %d jobs ran twice; leases of %v",
-		struck.delayed, struck.early, struck.earliest.Seconds(), struck.late, struck.latest.Seconds(), struck.again, clusterLease)
-	checkResumed(s.h, book.Starts, workers, s.outages[len(s.outages)-1:], clusterResume)
-	return nil
+	return struck, others, unknown
 }
 
 // punctual is how late a job may be.
@@ -181,117 +220,4 @@ func (t *timeliness) add(early, late time.Duration) {
 		t.late++
 	}
 	t.earliest, t.latest = max(t.earliest, early), max(t.latest, late)
-}
-
-// partitions returns in which partition each job is, by number.
-func (s *stepped) partitions(ctx context.Context) (map[int]int, error) {
-	of := make(map[int]int)
-	for f := (queue.Filter{Queue: queue.DefaultQueue, Limit: 200}); ; {
-		page, next, err := s.q.Jobs(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page {
-			number, err := peer.NumberOf(&page[i].Job)
-			if err != nil {
-				return nil, err
-			}
-			of[number] = peer.RedisPartition(page[i].ID)
-		}
-		if f.Before = next; next == 0 {
-			return of, nil
-		}
-	}
-}
-
-// pulse enqueues and claims jobs of its own, and compares their IDs and fences.
-type pulse struct {
-	q    *redis.Backend
-	end  context.CancelFunc
-	over sync.WaitGroup
-
-	ids, fences, backward int
-	lastID, lastFence     map[int]int64 // by partition
-}
-
-const (
-	pulseQueue  = "pulse"
-	pulseNumber = 90_000_000 // of all its jobs
-)
-
-func newPulse(ctx context.Context, q *redis.Backend) *pulse {
-	p := &pulse{q: q, lastID: make(map[int]int64), lastFence: make(map[int]int64)}
-	ctx, p.end = context.WithCancel(ctx)
-	p.over.Go(func() {
-		for ctx.Err() == nil {
-			p.enqueue()
-			p.work()
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	})
-	return p
-}
-
-// stop ends it. Further calls do nothing.
-func (p *pulse) stop() {
-	p.end()
-	p.over.Wait()
-}
-
-// enqueue enqueues a job. It may fail.
-func (p *pulse) enqueue() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	job := peer.PlainJob(pulseNumber)
-	job.Queue = pulseQueue
-	if err := p.q.Enqueue(ctx, nil, job); err == nil {
-		p.ids++
-		p.compare(p.lastID, peer.RedisPartition(job.ID), job.ID)
-	}
-}
-
-// work claims what there is, and completes it. It may fail.
-func (p *pulse) work() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	claimed, err := p.q.Claim(ctx, queue.ClaimRequest{Queues: []string{pulseQueue}, Worker: pulseQueue, Lease: clusterLease, Limit: 100})
-	if err != nil {
-		return
-	}
-	var outcomes []queue.Outcome
-	drawn := make(map[int]bool) // jobs of one claim have one fence
-	for _, j := range claimed {
-		if of := peer.RedisPartition(j.ID); !drawn[of] {
-			drawn[of] = true
-			p.fences++
-			p.compare(p.lastFence, of, j.Fence)
-		}
-		outcomes = append(outcomes, queue.Outcome{Job: j, Action: queue.Done})
-	}
-	_, _ = p.q.Settle(ctx, nil, outcomes...) // what it does not settle is claimed again
-}
-
-// drain completes what is left of its jobs.
-func (p *pulse) drain(ctx context.Context, h *harness.Harness) error {
-	return h.WaitUntil(ctx, time.Minute, func() (bool, error) {
-		p.work()
-		counts, err := p.q.Counts(ctx)
-		if err != nil {
-			return false, ctx.Err()
-		}
-		return !slices.ContainsFunc(counts, func(c queue.Count) bool {
-			return c.Queue == pulseQueue && c.Status != queue.StatusCompleted && c.Jobs > 0
-		}), nil
-	})
-}
-
-// compare counts a value that is not higher than the last one of a partition.
-func (p *pulse) compare(last map[int]int64, partition int, value int64) {
-	if value <= last[partition] {
-		p.backward++
-	}
-	last[partition] = value
 }

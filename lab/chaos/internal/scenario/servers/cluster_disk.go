@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/errandhq/errand/backend/redis/redistest"
-	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
@@ -59,7 +59,14 @@ const (
 // flood fills the disks of a cluster.
 type flood struct {
 	*siege
-	ended int // masters that have ended because of it
+	ended int    // masters that have ended because of it
+	full  []full // of masters while no other one was failed over
+}
+
+// full is a time in which a node's disk was full.
+type full struct {
+	from, until time.Time    // there was no room any more, and there was to be some again
+	of          map[int]bool // the partitions of a master
 }
 
 func fillCluster(ctx context.Context, h *harness.Harness, durable bool) error {
@@ -82,8 +89,8 @@ func fillCluster(ctx context.Context, h *harness.Harness, durable bool) error {
 		return err
 	}
 	checkResumed(h, book.Starts, crew.Names(), f.outages[len(f.outages)-1:], clusterResume)
-	f.checkFull(book)
-	return nil
+	f.checkErrors(book)
+	return f.checkOthers(ctx, book)
 }
 
 // order returns the strikes, in an order that the draw decides.
@@ -107,10 +114,17 @@ func (f *flood) fillMaster(ctx context.Context, draw *rand.Rand) error {
 	if err != nil {
 		return err
 	}
+	of, err := f.partitionsOf(ctx, master)
+	if err != nil {
+		return err
+	}
 	lasting := seed.Between(draw, 3*time.Second, harness.Size(f.h, 15*time.Second, 4*time.Second))
 	return f.outage(ctx, masterFull, func() error {
 		until := time.Now().Add(lasting)
-		return errors.Join(f.fill(ctx, master, func() (bool, error) { return time.Now().After(until), nil }), f.awaitReady(ctx))
+		was, err := f.fill(ctx, master, func() (bool, error) { return time.Now().After(until), nil })
+		was.of = of
+		f.full = append(f.full, was)
+		return errors.Join(err, f.awaitReady(ctx))
 	})
 }
 
@@ -122,7 +136,7 @@ func (f *flood) fillReplica(ctx context.Context, draw *rand.Rand) error {
 		return err
 	}
 	return f.outage(ctx, replicaFull, func() error {
-		if err := f.fill(ctx, replica, func() (bool, error) { return f.h.Cluster.HasEnded(replica.Addr), nil }); err != nil {
+		if _, err := f.fill(ctx, replica, func() (bool, error) { return f.h.Cluster.HasEnded(replica.Addr), nil }); err != nil {
 			return err
 		}
 		return f.replace(ctx, replica, master)
@@ -146,7 +160,7 @@ func (f *flood) fillAndFailOver(ctx context.Context, draw *rand.Rand) error {
 	}
 	return f.outage(ctx, failoverFull, func() error {
 		var until time.Time
-		err := f.fill(ctx, master, func() (bool, error) {
+		_, err := f.fill(ctx, master, func() (bool, error) {
 			if until.IsZero() {
 				until = time.Now().Add(5 * time.Second)
 				return false, f.h.Cluster.FailOver(ctx, other)
@@ -175,25 +189,29 @@ func (f *flood) replace(ctx context.Context, ended, master redistest.Node) error
 
 // fill keeps a node's disk full until a condition is true. Then it makes room, if the node has not
 // ended and taken its disk with it.
-func (f *flood) fill(ctx context.Context, node redistest.Node, until func() (bool, error)) error {
+func (f *flood) fill(ctx context.Context, node redistest.Node, until func() (bool, error)) (was full, err error) {
 	dir, err := f.h.Cluster.Directory(ctx, node.Addr)
 	if err != nil {
-		return err
+		return was, err
 	}
 	ballast, err := server.NewBallast(dir)
 	if err != nil {
-		return err
+		return was, err
 	}
 	err = f.h.WaitUntil(ctx, time.Minute, func() (bool, error) {
 		if _, err := ballast.Grow(); err != nil {
 			return false, err
 		}
+		if was.from.IsZero() {
+			was.from = time.Now()
+		}
 		return until()
 	})
+	was.until = time.Now()
 	if released := ballast.Release(); !errors.Is(released, fs.ErrNotExist) {
 		err = errors.Join(err, released)
 	}
-	return err
+	return was, err
 }
 
 var (
@@ -201,11 +219,10 @@ var (
 	namesCluster = regexp.MustCompile(`too few replicas|context deadline exceeded|i/o timeout|EOF|connection re(fused|set)|closed|CLUSTERDOWN|MOVED|LOADING|UNBLOCKED`)
 )
 
-// checkFull demands that the enqueuer was told why its calls failed, and that the other masters'
-// jobs went on.
-func (f *flood) checkFull(book ledger.Book) {
+// checkErrors demands that the enqueuer was told why its calls failed.
+func (f *flood) checkErrors(book ledger.Book) {
 	var unclear []string
-	all, named, meanwhile := 0, 0, 0
+	all, named := 0, 0
 	for _, n := range book.Notes {
 		told, refused := strings.CutPrefix(n.Text, child.Refused)
 		if !refused {
@@ -219,20 +236,38 @@ func (f *flood) checkFull(book ledger.Book) {
 			unclear = append(unclear, told)
 		}
 	}
-	var full time.Duration
-	for _, o := range f.outages {
-		if o.What == masterFull {
-			full += o.Until.Sub(o.At)
-			meanwhile += startsDuring(book.Starts, o)
-		}
-	}
 	f.h.Row.Check(named > 0 && len(unclear) == 0, "errors that name neither the disk nor the failover: 0",
 		"%s of %d; %d name the disk", harness.FirstFew(unclear), all, named)
 	f.h.Row.Note("%d masters with a full disk ended while another one was failed over", f.ended)
-	f.h.Row.Check(meanwhile > 0, "starts of jobs in other partitions while a master's disk was full: some", "%d, in %.0f s", meanwhile, full.Seconds())
 }
 
-// startsDuring returns how many runs began during a fault.
-func startsDuring(starts []ledger.Entry, f audit.Fault) int {
-	return scenario.Count(starts, func(s ledger.Entry) bool { return !s.At.Before(f.At) && s.At.Before(f.Until) })
+// checkOthers demands that the other masters' jobs went on, each time that a master's disk was
+// full.
+func (f *flood) checkOthers(ctx context.Context, book ledger.Book) error {
+	q, client, err := openQueue(ctx, f.h, 0)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	partitions, err := partitionsIn(ctx, q)
+	if err != nil {
+		return err
+	}
+	all, fewest, lasted := 0, math.MaxInt, time.Duration(0)
+	for _, was := range f.full {
+		n := was.startsElsewhere(book.Starts, partitions)
+		all, fewest = all+n, min(fewest, n)
+		lasted += was.until.Sub(was.from)
+	}
+	f.h.Row.Check(all > 0 && fewest > 0, "starts of jobs in other partitions while a master's disk was full: some",
+		"%d, in %.0f s; at least %d each time", all, lasted.Seconds(), fewest)
+	return nil
+}
+
+// startsElsewhere returns how many runs of jobs in other masters' partitions began meanwhile.
+func (f full) startsElsewhere(starts []ledger.Entry, partitions map[int]int) int {
+	return scenario.Count(starts, func(s ledger.Entry) bool {
+		p, ok := partitions[s.Number]
+		return ok && !f.of[p] && !s.At.Before(f.from) && s.At.Before(f.until)
+	})
 }

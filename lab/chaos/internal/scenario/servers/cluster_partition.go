@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,7 +73,8 @@ const (
 // rift parts the network of a cluster whose jobs are all in one partition.
 type rift struct {
 	*siege
-	key string // of the partition
+	key    string        // of the partition
+	parted []audit.Fault // from when the network had parted until it was healed
 }
 
 func partCluster(ctx context.Context, h *harness.Harness, durable bool) error {
@@ -214,7 +216,10 @@ func (r *rift) part(ctx context.Context, draw *rand.Rand, what string, begin, wa
 		if err := begin(); err != nil {
 			return err
 		}
+		parted := audit.Fault{What: what, At: time.Now()}
 		waited := wait()
+		parted.Until = time.Now()
+		r.parted = append(r.parted, parted)
 		return errors.Join(waited, r.h.Cluster.Heal(reset), r.awaitReady(ctx))
 	})
 }
@@ -242,17 +247,24 @@ func (r *rift) ends(ctx context.Context) (master, replica redistest.Node, err er
 	return master, replica, fmt.Errorf("%s has no replica", addr)
 }
 
-// checkNear demands that the near enqueuer has called masters that were alone, and counts
-// what it was told.
+// checkNear demands that the near enqueuer has called masters that were alone, and counts what it
+// was told before the network was healed.
 func (r *rift) checkNear(book ledger.Book, durable bool) {
-	acked, failed := 0, 0
+	acked, failed := r.toldAlone(book)
+	tried := acked
+	if durable {
+		tried = failed
+	}
+	r.h.Row.Check(tried > 0, "jobs that the clients on its side enqueued in a master that was alone: some", "%d acknowledged, and %d calls that failed", acked, failed)
+}
+
+// toldAlone returns how many jobs of the near enqueuer's were acknowledged while a master was
+// alone, and how many of its calls failed.
+func (r *rift) toldAlone(book ledger.Book) (acked, failed int) {
 	during := func(at time.Time) bool {
-		for _, o := range r.outages {
-			if o.What == isolated && !at.Before(o.At) && at.Before(o.Until) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(r.parted, func(p audit.Fault) bool {
+			return p.What == isolated && !at.Before(p.At) && at.Before(p.Until)
+		})
 	}
 	for n, at := range book.Acked {
 		if n >= nearFirst && during(at) {
@@ -264,9 +276,5 @@ func (r *rift) checkNear(book ledger.Book, durable bool) {
 			failed++
 		}
 	}
-	tried := acked
-	if durable {
-		tried = failed
-	}
-	r.h.Row.Check(tried > 0, "jobs that the clients on its side enqueued in a master that was alone: some", "%d acknowledged, and %d calls that failed", acked, failed)
+	return acked, failed
 }

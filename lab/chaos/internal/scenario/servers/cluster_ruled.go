@@ -88,11 +88,14 @@ func (r *reign) checkLimits(book ledger.Book) {
 	rule := r.phases[0]
 	calm, around := r.mostAtOnce(book, rule)
 	row := r.h.Row
-	row.Check(r.watch.most <= rule.Running, fmt.Sprintf("jobs that run at once, says the partition: at most %d", rule.Running), "%d, in %d samples", r.watch.most, r.watch.samples)
-	row.Check(r.watch.mostOfGroup <= rule.PerGroup, fmt.Sprintf("jobs of a group that do: at most %d", rule.PerGroup), "%d", r.watch.mostOfGroup)
-	row.Check(calm <= rule.Running, fmt.Sprintf("handlers that run at once: at most %d", rule.Running), "%d", calm)
+	row.Check(isWithin(r.watch.most, rule.Running) && r.watch.samples > 0, fmt.Sprintf("jobs that run at once, says the partition: at most %d", rule.Running), "%d, in %d samples", r.watch.most, r.watch.samples)
+	row.Check(isWithin(r.watch.mostOfGroup, rule.PerGroup), fmt.Sprintf("jobs of a group that do: at most %d", rule.PerGroup), "%d", r.watch.mostOfGroup)
+	row.Check(isWithin(calm, rule.Running), fmt.Sprintf("handlers that run at once: at most %d", rule.Running), "%d", calm)
 	row.Check(around <= 2*rule.Running, fmt.Sprintf("handlers around a failover: at most %d", 2*rule.Running), "%d", around)
 }
+
+// isWithin reports whether jobs ran, and never more than the limit.
+func isWithin(most, limit int) bool { return most > 0 && most <= limit }
 
 // mostAtOnce returns how many handlers ran at once, at most, away from all outages, and around
 // them.

@@ -67,20 +67,11 @@ type ruled struct {
 }
 
 func strikeRules(ctx context.Context, h *harness.Harness, durable int) error {
-	dsn := h.DSN()
-	client, err := peer.RedisClient(dsn)
+	q, client, err := openQueue(ctx, h, durable)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	options, err := peer.RedisOptions(dsn, durable)
-	if err != nil {
-		return err
-	}
-	q, err := redis.New(ctx, client, options)
-	if err != nil {
-		return err
-	}
 	r := &reign{siege: newSiege(h), q: q}
 	if r.crew, err = h.Crew(4, child.Work{Worker: peer.Worker{Concurrency: 20, Lease: clusterLease}, Least: ruledMost / 2, Most: ruledMost}); err != nil {
 		return err
