@@ -18,6 +18,7 @@ type network struct {
 	holds     func(from, to string) bool // nil: nothing
 	changed   chan struct{}              // closed when holds changes
 	nodes     int                        // that have had a host
+	failed    error                      // why a listener has ended early
 }
 
 func newNetwork() *network {
@@ -29,13 +30,13 @@ func (n *network) newHost() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.nodes++
-	return fmt.Sprintf("127.1.0.%d", n.nodes)
+	return fmt.Sprintf("127.2.%d.%d", n.nodes/256, n.nodes%256)
 }
 
 // isNode reports whether a host is a node's.
 func isNode(host string) bool {
 	ip := net.ParseIP(host).To4()
-	return ip != nil && ip[1] == 1 && ip[2] == 0
+	return ip != nil && ip[1] == 2
 }
 
 // serve lets others reach a port of 127.0.0.1 at the same port of host.
@@ -48,18 +49,26 @@ func (n *network) serve(ctx context.Context, host, port string) error {
 	n.mu.Lock()
 	n.listeners = append(n.listeners, l)
 	n.mu.Unlock()
-	go func() {
-		for {
-			near, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err == nil {
-				go n.connect(near, host, port)
-			}
-		}
-	}()
+	go n.accept(l, host, port)
 	return nil
+}
+
+// accept connects who calls, until the listener is closed. If it fails before, it is closed, so
+// that callers are refused, and close returns the error.
+func (n *network) accept(l net.Listener, host, port string) {
+	for {
+		near, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			n.mu.Lock()
+			n.failed = errors.Join(n.failed, fmt.Errorf("redistest: network: %w", err), l.Close())
+			n.mu.Unlock()
+			return
+		}
+		go n.connect(near, host, port)
+	}
 }
 
 // conn is a connection through the network.
@@ -140,15 +149,18 @@ func (n *network) hold(holds func(from, to string) bool, reset bool) {
 	n.changed = make(chan struct{})
 }
 
-// close ends all connections.
-func (n *network) close() {
+// close ends all connections. It returns why a listener has ended before.
+func (n *network) close() error {
 	n.hold(func(_, _ string) bool { return true }, false)
 	n.mu.Lock()
 	for _, l := range n.listeners {
 		_ = l.Close()
 	}
+	failed := n.failed
+	n.failed = nil
 	n.mu.Unlock()
 	n.hold(nil, true)
+	return failed
 }
 
 // Isolate parts the network of a cluster that was started with [Options].Splits: on one side are

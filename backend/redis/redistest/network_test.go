@@ -93,6 +93,57 @@ func TestIsolate(t *testing.T) {
 	}
 }
 
+// TestNewHost: each of many nodes has a host of its own, which no client has.
+func TestNewHost(t *testing.T) {
+	n := newNetwork()
+	seen := make(map[string]bool)
+	for range 600 {
+		host := n.newHost()
+		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() || !isNode(host) || seen[host] {
+			t.Fatalf("got %q after %d others, want another loopback address, of a node", host, len(seen))
+		}
+		seen[host] = true
+	}
+	for _, client := range []string{"127.0.0.1", "127.1.1.1"} {
+		if isNode(client) {
+			t.Errorf("%s is a node's, want a client's", client)
+		}
+	}
+}
+
+// brokenListener accepts nothing, and says why.
+type brokenListener struct {
+	net.Listener
+	accepts, closes int
+}
+
+var errBroken = errors.New("too many open files")
+
+func (b *brokenListener) Accept() (net.Conn, error) {
+	b.accepts++
+	return nil, errBroken
+}
+
+func (b *brokenListener) Close() error {
+	b.closes++
+	return nil
+}
+
+// TestAcceptEnds: a listener that fails is closed, and the network's end says why.
+func TestAcceptEnds(t *testing.T) {
+	n, b := newNetwork(), &brokenListener{}
+	n.accept(b, "127.2.0.1", "1")
+	if b.accepts != 1 || b.closes != 1 {
+		t.Errorf("accepted %d times and closed %d times, want once", b.accepts, b.closes)
+	}
+	if err := n.close(); !errors.Is(err, errBroken) {
+		t.Errorf("close: got %v, want %v", err, errBroken)
+	}
+	if err := n.close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
 // clientFrom returns a client of one node, whose host is from.
 func clientFrom(t *testing.T, addr, from string) rueidis.Client {
 	t.Helper()

@@ -77,7 +77,7 @@ func (s *Server) Close() error {
 		err = cmp.Or(err, n.stop())
 	}
 	if s.nodes = nil; s.network != nil {
-		s.network.close()
+		err = cmp.Or(err, s.network.close())
 	}
 	return err
 }
