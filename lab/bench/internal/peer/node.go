@@ -49,7 +49,7 @@ func (n *NodeProgram) Prepare(ctx context.Context) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(cache, "errand-bench", strings.ReplaceAll(n.String(), "@", "-"))
+	dir = filepath.Join(cache, "errand-bench", n.folder())
 	if err := n.write(dir); err != nil {
 		return "", err
 	}
@@ -63,6 +63,11 @@ func (n *NodeProgram) Prepare(ctx context.Context) (dir string, err error) {
 		return dir, n.install(ctx, dir)
 	}
 	return dir, nil
+}
+
+// folder returns the name of its folder. It has all versions, so another one is installed anew.
+func (n *NodeProgram) folder() string {
+	return strings.ReplaceAll(strings.Join(n.packages, "-"), "@", "-")
 }
 
 // write writes the program, and what all such programs share.

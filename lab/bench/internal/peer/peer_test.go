@@ -45,6 +45,18 @@ func TestNodeProgramNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestNodeProgramIsInstalledAnew: programs have one folder only if all versions are the same.
+func TestNodeProgramIsInstalledAnew(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, packages := range [][]string{{"a@1"}, {"a@2"}, {"a@1", "b@1"}, {"a@1", "b@2"}} {
+		folder := (&NodeProgram{packages: packages}).folder()
+		if seen[folder] || strings.ContainsAny(folder, "@/") {
+			t.Errorf("%v: got folder %s", packages, folder)
+		}
+		seen[folder] = true
+	}
+}
+
 func TestOpenOfWhatIsNoQueue(t *testing.T) {
 	if _, err := Open(t.Context(), Config{System: "ideal"}); err == nil || !strings.Contains(err.Error(), "not a queue") {
 		t.Errorf("got %v, want an error", err)

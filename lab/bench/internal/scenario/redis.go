@@ -38,7 +38,8 @@ var onRedis = Scenario{
 		"BullMQ get three tenths of them. Enqueue: batches from one goroutine, which are pipelines for BullMQ, and for asynq single calls from 64, because it has no batches; or " +
 		"one job a call for 2 s, no worker. Claim and settle: two calls a job for 2 s; asynq has no such calls. Wake-up: one process enqueues, one job a call, and works, for 4 s " +
 		"after a warm-up; from the return of the enqueueing call to the call of the handler. Each job is checked to be there, or to have run once. BullMQ's processes are of " +
-		"Node, with as many callers as the others have goroutines, on one connection; its worker has a second one.",
+		"Node, with as many callers as the others have goroutines, on one connection; its worker has a second one, and is one thread. BullMQ also writes a stream " +
+		"of events, several a job.",
 	Cases:   []string{redisDrain, redisBatches, redisOne, redisMany, redisTakes, redisWake},
 	Systems: []string{"errand-delete", errandRedis, redisCluster, "asynq-best", "asynq-cluster", "bullmq", "bullmq-cluster"},
 	Base:    errandRedis,
