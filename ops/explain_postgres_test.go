@@ -233,6 +233,7 @@ func TestNotUncommitted(t *testing.T) {
 	if err := q.Enqueue(context.Background(), begin(t, db), &queue.Job{Kind: "test"}); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(1100 * time.Millisecond)
 	a := wantIDs("beside a transaction that began after a later job had started", "gone")
 	text := strings.Join(a.Reasons[0].Evidence, "\n")
 	if want := fmt.Sprintf("not this one: it began after job %d,", next); !strings.Contains(text, want) {

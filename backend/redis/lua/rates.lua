@@ -29,8 +29,8 @@ local function readBucket(c, queue, group)
   return packed and cmsgpack.unpack(packed) or { at = c.now, ahead = 0, each = 0, closed = 0 }
 end
 
--- writeBucket stores a bucket until it is full, and longer if it was throttled. From the first token
--- behind closed on that takes rest nanoseconds.
+-- writeBucket stores a bucket until it is full, and longer if it was throttled. From the first
+-- token behind closed on that takes rest nanoseconds.
 local function writeBucket(c, queue, group, b, rest)
   local full = math.max(b.at + b.ahead / 1000, b.closed + rest / 1000) - c.now
   local ms = math.max(math.ceil(full / 1000), 1) + (b.closed > 0 and KEEP or 0)
