@@ -48,6 +48,7 @@ func TestNotSetUp(t *testing.T) {
 			exec(t, db, `GRANT USAGE ON SCHEMA errand TO `+role)
 			exec(t, db, `SET ROLE `+role)
 			check("docs/roles.sql", "permission denied for ")
+			exec(t, db, `SET ROLE `+role) // lib/pq closes the connection of a statement that Run has ended
 			wantRoles(t, backend(t, db, postgres.Options{}))
 			exec(t, db, `RESET ROLE`)
 			exec(t, db, `DROP OWNED BY `+role)
