@@ -89,7 +89,7 @@ fuzz: ## run each fuzz target for FUZZTIME
 bench: ## measure errand against its peers (25 minutes)
 	cd lab/bench && go run .
 
-chaos: ## break processes, servers and networks, and count lost jobs (hours; SHORT=1: eight minutes)
+chaos: ## break processes, servers and networks, and count lost jobs (hours; SHORT=1: ten minutes)
 	cd lab/chaos && go run . $(if $(SHORT),-short -parallel 2)
 
 microbench: ## run the benchmarks beside the code
