@@ -195,7 +195,7 @@ func workers(t *testing.T, fleet queue.Fleet) []queue.WorkerRecord {
 // eventually waits until ok, which is asked every few milliseconds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -110,10 +110,19 @@ func TestLateClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(t, lock, `LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE`)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := q.Claim(ctx, request(10)); err == nil {
-		t.Fatal("got no error, want one because the claim had to wait")
+	claimed := make(chan error, 1)
+	go func() {
+		_, err := q.Claim(ctx, request(10))
+		claimed <- err
+	}()
+	eventually(t, "the claim has been sent and waits", func() bool {
+		return value[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+	})
+	cancel()
+	if err := <-claimed; err == nil {
+		t.Fatal("got no error, want one because the claim was cancelled")
 	}
 	if err := lock.Rollback(); err != nil {
 		t.Fatal(err)
