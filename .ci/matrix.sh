@@ -27,7 +27,9 @@ for version; do
 	start=$SECONDS
 	short=-short
 	[ "$version" != "${*: -1}" ] || short=
-	if ERRAND_POSTGRES=docker ERRAND_POSTGRES_VERSION=$version go test -count=1 -timeout=15m $short "${packages[@]}" >"$output" 2>&1; then
+	export ERRAND_POSTGRES=docker ERRAND_POSTGRES_VERSION=$version
+	if go test -count=1 -timeout=15m $short "${packages[@]}" >"$output" 2>&1 &&
+		go test -count=1 -run '^TestServersVersion$' ./ops >>"$output" 2>&1; then
 		echo "ok   PostgreSQL $version, $((SECONDS - start)) s"
 	else
 		cat "$output"

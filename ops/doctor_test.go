@@ -42,6 +42,31 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// TestServersVersion: Doctor warns of a server that gets no more security fixes. CI's step matrix runs
+// it on PostgreSQL 13, whose releases have ended, and on later ones.
+func TestServersVersion(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	var number int
+	if err := db.QueryRowContext(t.Context(), `SHOW server_version_num`).Scan(&number); err != nil {
+		t.Fatal(err)
+	}
+	want := ops.OK
+	// By https://www.postgresql.org/support/versioning the last release of 13 was made in November
+	// 2025, that of 14 in November 2026, and so on.
+	if end := time.Date(2025+number/10000-13, time.November, 15, 0, 0, 0, 0, time.UTC); time.Now().After(end) {
+		want = ops.Warn
+	}
+	report, err := ops.Doctor(t.Context(), q, ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(report.Checks, func(c ops.Check) bool { return c.ID == "version" })
+	if i < 0 || report.Checks[i].Level != want {
+		t.Errorf("PostgreSQL %d: got %+v, want the check version to be %s", number/10000, report.Checks, want)
+	}
+}
+
 // TestFaults: Doctor finds each fault, and only that.
 func TestFaults(t *testing.T) {
 	t.Parallel()

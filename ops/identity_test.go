@@ -27,6 +27,7 @@ func TestIdentity(t *testing.T) {
 		{"a clock that may be right", clock, at(1400*time.Millisecond, time.Second), OK, "the server is 1.4s ahead of this host, ± 500ms"},
 		{"a standby", writable, identity{isStandby: true, isReadOnly: true}, Fail, "the server is a standby, which only reads"},
 		{"a new server", version, identity{version: 170000}, "", "PostgreSQL, maintained until November 2029"},
+		{"a server whose releases have ended", version, identity{version: 130000}, Warn, "PostgreSQL, maintained until November 2025"},
 		{"an old server", version, identity{version: 120000}, Fail, "PostgreSQL, maintained until November 2024"},
 	} {
 		f, err := c.look(t.Context(), &doctor{server: &server{name: "PostgreSQL", identity: c.is}})
