@@ -51,3 +51,6 @@ var LockKey = lockKey
 
 // ForgetTick makes b ask the server when the next tick of a schedule comes.
 func ForgetTick(b *Backend) { b.ticks.Expire() }
+
+// TickChanges is how often b has forgotten the next tick of a schedule.
+func TickChanges(b *Backend) int { return b.ticks.Ask() }

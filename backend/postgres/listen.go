@@ -249,7 +249,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	if next, ok := b.sleepers.stillRegistered(worker, now); ok {
 		return b.rules.bound(queues, b.ordered.bound(queues, next, now), now), nil
 	}
-	number := b.sleepers.begin(worker, now)
+	number, question := b.sleepers.begin(worker, now), b.ticks.Ask()
 	next, took, tick, err := b.register(ctx, worker, queues, number)
 	if err != nil {
 		b.sleepers.forget(worker)
@@ -260,7 +260,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 		due = time.Now().Add(next)
 	}
 	b.sleepers.noteRegistered(worker, number, due, took)
-	b.ticks.NoteAsleep(tick)
+	b.ticks.NoteAsleep(question, tick)
 	return b.rules.bound(queues, b.ordered.bound(queues, next, now), time.Now()), nil
 }
 

@@ -23,7 +23,8 @@ import (
 // while none of its workers has slept. At a tick it locks the schedules that are due and not
 // locked, enqueues their jobs, and moves them on, in one transaction: the others find nothing.
 // Bounds: a process whose workers have not slept hears of a change within five seconds. Shown by:
-// TestIdleWorkersDoNotAskForSchedules, TestBrokenSchedules; the suite's cases of schedules.
+// TestIdleWorkersDoNotAskForSchedules, TestChangeWhileFallingAsleep, TestBrokenSchedules; the
+// suite's cases of schedules.
 
 // FireSchedules implements [queue.ScheduleRunner]. It fires one batch, in one transaction:
 // sql/schedule_due.sql, an Enqueue and sql/schedule_fired.sql. The process needs the rights of the
@@ -39,6 +40,7 @@ func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Durat
 // 0 if a tick has come, and less than 0 if there is none. With later it leaves out what has come.
 func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Duration, err error) {
 	var micros sql.NullInt64
+	question := b.ticks.Ask()
 	err = b.run(ctx, "next tick", nil, func(db queue.DB) error {
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&micros) }, b.sql.scheduleNext, textArray(b.ticks.Left()), later)
 	})
@@ -46,7 +48,7 @@ func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Durati
 		return 0, err
 	}
 	next = untilDue(micros)
-	b.ticks.NoteAsked(next)
+	b.ticks.NoteAsked(question, next)
 	return next, nil
 }
 

@@ -57,6 +57,44 @@ func TestIdleWorkersDoNotAskForSchedules(t *testing.T) {
 	}
 }
 
+// TestChangeWhileFallingAsleep: a worker falls asleep by a statement that has begun before schedules
+// change and ends afterwards. The backend takes no answer of that time, but asks again.
+func TestChangeWhileFallingAsleep(t *testing.T) {
+	db, b, _ := listening(t)
+	other := backend(t, db, postgres.Options{})
+	tx, err := db.BeginTx(t.Context(), nil) // the registration waits for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), `INSERT INTO errand.sleepers (queue, worker, registration) VALUES ('default', 'w', 0)`); err != nil {
+		t.Fatal(err)
+	}
+	slept := make(chan error, 1)
+	go func() {
+		_, err := b.Sleep(t.Context(), "w", []string{"default"})
+		slept <- err
+	}()
+	eventually(t, "the registration waits", func() bool {
+		return value[bool](t, db, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`)
+	})
+	before := postgres.TickChanges(b)
+	if err := other.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 1h", Job: &queue.Job{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the change is notified", func() bool { return postgres.TickChanges(b) > before })
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-slept; err != nil {
+		t.Fatal(err)
+	}
+	if _, next, err := b.FireSchedules(t.Context()); next < 50*time.Minute || err != nil {
+		t.Errorf("FireSchedules: next tick in %v, %v; want just below an hour", next, err)
+	}
+}
+
 // TestBrokenSchedules: schedules that cannot be fired are named, and do not keep others from being
 // fired: their rows are no schedules, or their jobs cannot be enqueued.
 func TestBrokenSchedules(t *testing.T) {

@@ -44,6 +44,7 @@ func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Durat
 // untilTick returns how long until the next tick: 0 if it has come, less than 0 if there is none.
 // With later it leaves out what has come.
 func (b *Backend) untilTick(ctx context.Context, later bool) (time.Duration, error) {
+	question := b.ticks.Ask()
 	m, err := b.call(ctx, "until_tick", common, append([]string{bit(later)}, b.ticks.Left()...)...)
 	if err != nil {
 		return 0, err
@@ -53,7 +54,7 @@ func (b *Backend) untilTick(ctx context.Context, later bool) (time.Duration, err
 		return 0, err
 	}
 	next := time.Duration(us) * time.Microsecond
-	b.ticks.NoteAsked(next)
+	b.ticks.NoteAsked(question, next)
 	return next, nil
 }
 

@@ -65,7 +65,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 // Sleep implements [queue.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	sleepers := b.file.fallAsleep(b.options.Prefix, worker, queues)
-	at := now()
+	at, question := now(), b.ticks.Ask()
 	var seen int64
 	var due, tick sql.NullInt64
 	err = b.read(ctx, "sleep", func(db queue.DB) error {
@@ -75,7 +75,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 		return -1, err
 	}
 	b.file.recordSeen(sleepers, seen)
-	b.ticks.NoteAsleep(untilTick(tick, at))
+	b.ticks.NoteAsleep(question, untilTick(tick, at))
 	next = -1
 	if due.Valid {
 		next = sqlkit.Duration(due.Int64 - at)

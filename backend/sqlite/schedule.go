@@ -142,7 +142,7 @@ func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Durat
 // With later it leaves out what has come.
 func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Duration, err error) {
 	var at sql.NullInt64
-	laterThan := int64(math.MinInt64)
+	question, laterThan := b.ticks.Ask(), int64(math.MinInt64)
 	if later {
 		laterThan = now()
 	}
@@ -153,7 +153,7 @@ func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Durati
 		return 0, err
 	}
 	next = untilTick(at, now())
-	b.ticks.NoteAsked(next)
+	b.ticks.NoteAsked(question, next)
 	return next, nil
 }
 

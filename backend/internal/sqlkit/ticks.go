@@ -27,6 +27,7 @@ type Ticks struct {
 	mu      sync.Mutex
 	known   time.Time            // until when next holds
 	next    time.Time            // zero if there is none
+	changes int                  // how often Expire was called
 	left    map[string]time.Time // schedules that could not be fired, and until when to leave them alone
 	singles int                  // how many schedules to fire one by one, because a batch has failed
 	halved  int                  // how often the bounds of a batch are halved, because batches have failed
@@ -34,18 +35,30 @@ type Ticks struct {
 	denied  time.Time            // until then this process fires nothing, because it lacks a right
 }
 
+// Ask returns a number for NoteAsleep and NoteAsked. Call it before asking for the next tick: if
+// schedules change meanwhile, the answer may be from before the change, and is not recorded.
+func (t *Ticks) Ask() (question int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changes
+}
+
 // NoteAsleep records when the next tick comes, below 0 for none, as a worker has learned that falls
 // asleep. A change wakes it, and it asks again at least every 30 s.
-func (t *Ticks) NoteAsleep(next time.Duration) { t.note(next, knownAsleep) }
+func (t *Ticks) NoteAsleep(question int, next time.Duration) { t.note(question, next, knownAsleep) }
 
 // NoteAsked records when the next tick comes, below 0 for none, as this process has asked.
-func (t *Ticks) NoteAsked(next time.Duration) { t.note(next, knownBusy) }
+func (t *Ticks) NoteAsked(question int, next time.Duration) { t.note(question, next, knownBusy) }
 
-// note records when the next tick comes, below 0 for none, and for how long that is known.
-func (t *Ticks) note(next, known time.Duration) {
+// note records when the next tick comes, below 0 for none, and for how long that is known. It does
+// nothing if Expire was called since the question.
+func (t *Ticks) note(question int, next, known time.Duration) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if question != t.changes {
+		return
+	}
 	t.known, t.next = now.Add(known), time.Time{}
 	if next >= 0 {
 		t.next = now.Add(next)
@@ -64,11 +77,12 @@ func (t *Ticks) noteBusy(following time.Duration) (next time.Duration) {
 	t.mu.Lock()
 	t.busy = min(max(2*t.busy, firstBusy), longestBusy)
 	next = t.busy
+	question := t.changes
 	t.mu.Unlock()
 	if following >= 0 {
 		next = min(next, following)
 	}
-	t.note(next, knownBusy)
+	t.note(question, next, knownBusy)
 	return next
 }
 
@@ -79,10 +93,11 @@ func (t *Ticks) noteFree() {
 	t.busy = 0
 }
 
-// Expire forgets the next tick.
+// Expire forgets the next tick, and makes the answers to earlier questions void.
 func (t *Ticks) Expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.changes++
 	t.known = time.Time{}
 }
 
