@@ -127,6 +127,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return f.run(ctx, out, progress)
+}
+
+// run measures what the flags say, and writes the report.
+func (f flags) run(ctx context.Context, out, progress io.Writer) error {
 	f.options.Progress = progress
 	header := report.Header{Command: f.command, Machine: labreport.Machine(), Rounds: f.options.Rounds, Scale: f.options.Scale, Begun: time.Now(), Load: report.Load()}
 	servers, err := server.Start(ctx, f.options.Systems())
@@ -183,18 +188,15 @@ func pictures(dir string, tables []*result.Table) error {
 	return nil
 }
 
-// failures returns an error if a measurement failed.
+// failures returns an error that lists the measurements that failed, or nil.
 func failures(tables []*result.Table) error {
-	n := 0
+	var failed []error
 	for _, t := range tables {
 		for _, g := range t.Gaps {
 			if g.Failed {
-				n++
+				failed = append(failed, fmt.Errorf("%s: %s failed: %s", t.Scenario, g.Place, g.Reason))
 			}
 		}
 	}
-	if n > 0 {
-		return fmt.Errorf("%d measurements failed", n)
-	}
-	return nil
+	return errors.Join(failed...)
 }
