@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/errandhq/errand/lab/bench/internal/result"
 )
 
 // Header says what was run, where and how.
@@ -33,6 +35,18 @@ func (h Header) lines() []string {
 	lines = append(lines, fmt.Sprintf("rounds, in turns: %d; scale %v; took %v; medians [least … most]; to errand: the median of each round's ratio",
 		h.Rounds, h.Scale, h.Took.Round(time.Second)))
 	return append(lines, h.Systems...)
+}
+
+// heading returns the heading of a table. It names the rounds if they are fewer than the header's.
+func heading(t *result.Table) string {
+	text := t.Scenario + ": " + t.Title
+	switch {
+	case t.Rounds == 1:
+		text += " (1 round)"
+	case t.Rounds > 1:
+		text += fmt.Sprintf(" (%d rounds)", t.Rounds)
+	}
+	return text
 }
 
 // Load returns the machine's load average of the last minute, or "".

@@ -15,7 +15,7 @@ func Markdown(w io.Writer, h Header, tables []*result.Table) error {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
 	for _, t := range tables {
-		fmt.Fprintf(&b, "\n### %s: %s\n\n%s\n", t.Scenario, t.Title, t.Note)
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n", heading(t), t.Note)
 		if g := layOut(t); len(g.rows) > 0 {
 			pipes(&b, g.head, g.rows, leadingText(g))
 		}

@@ -19,7 +19,7 @@ func Text(w io.Writer, h Header, tables []*result.Table) error {
 		prose(&b, "", line)
 	}
 	for _, t := range tables {
-		fmt.Fprintf(&b, "\n%s: %s\n", t.Scenario, t.Title)
+		fmt.Fprintf(&b, "\n%s\n", heading(t))
 		prose(&b, "  ", t.Note)
 		if g := layOut(t); len(g.rows) > 0 {
 			columns(&b, append([][]string{g.head}, g.rows...), leadingText(g))

@@ -52,6 +52,7 @@ type Table struct {
 	Baseline string // the system that the others are compared with; "" means Baseline
 	Targets  []Target
 	Series   bool // the cases are points in time
+	Rounds   int  // how often each was measured; 0 means as often as the run's header says
 	Chart    []Metric
 	Rows     []*Row
 	Gaps     []Gap

@@ -75,8 +75,9 @@ func (r *runner) run(ctx context.Context) error {
 		}
 	}
 	rounds := r.Rounds
-	if r.scenario.Rounds > 0 {
-		rounds = min(rounds, r.scenario.Rounds)
+	if r.scenario.Rounds > 0 && r.scenario.Rounds < rounds {
+		rounds = r.scenario.Rounds
+		r.table.Rounds = rounds
 	}
 	r.bar = progress.New(r.Progress, r.scenario.Name, rounds*len(turns))
 	defer r.bar.Close()

@@ -47,9 +47,9 @@ func TestRoundsAlternate(t *testing.T) {
 }
 
 func TestScenarioLimitsItsRounds(t *testing.T) {
-	order, _ := pretend(t, scenario.Scenario{Systems: []string{"errand"}, Rounds: 1}, Options{Rounds: 3}, one)
-	if len(order) != 1 {
-		t.Errorf("got %v, want one round", order)
+	order, table := pretend(t, scenario.Scenario{Systems: []string{"errand"}, Rounds: 1}, Options{Rounds: 3}, one)
+	if len(order) != 1 || table.Rounds != 1 {
+		t.Errorf("got %v, and %d rounds in the table; want one round", order, table.Rounds)
 	}
 }
 
