@@ -24,23 +24,65 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSmoke measures everything, very small, against hand-written SQL, and with ERRAND_TESTS=whole
-// against River and goqite, too. Each measurement must succeed and have a figure.
+// some are the scenarios and cases of TestSmoke: together they have every server, and every part of
+// package child but the dashboard.
+var some = []struct {
+	scenario string
+	cases    []string // none means all
+}{
+	{"handler", nil}, // ideal, work
+	{"transaction", nil},
+	{"latency", []string{"300/s"}},
+	{"remote", []string{"300/s"}}, // fleet, gateway
+	{"long", nil},                 // claims
+	{"cancel", []string{"a worker that listens"}},
+	{"schedules", []string{"all at one moment, 1 process"}},
+	{"sqlite-drain", []string{"100,000 jobs"}},
+	{"redis", []string{"enqueue from 1 goroutine", "claim and settle one, 4 goroutines"}}, // singles, takes
+	{"soak", nil}, // enqueue, flow
+}
+
+// TestSmoke measures some scenarios, very small, against hand-written SQL. With
+// ERRAND_TESTS=whole it measures everything, also against River and goqite. Each measurement must
+// succeed and have a figure.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	families := []string{"errand", "ideal", "floor"}
+	families, scenarios := []string{"errand", "ideal", "floor"}, scenario.All
 	if whole.Tests() {
 		families = append(families, "river", "goqite")
+	} else {
+		scenarios = someScenarios(t)
 	}
 	pictures := t.TempDir()
-	checkFigures(t, families, scenario.All, "-soak", "1s", "-svg", pictures)
-	for _, s := range scenario.All {
+	checkFigures(t, families, scenarios, "-soak", "1s", "-svg", pictures)
+	for _, s := range scenarios {
 		if _, err := os.Stat(filepath.Join(pictures, s.Name+".svg")); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// someScenarios returns what the variable some names.
+func someScenarios(t *testing.T) (scenarios []scenario.Scenario) {
+	t.Helper()
+	for _, o := range some {
+		s, ok := scenario.Find(o.scenario)
+		if !ok {
+			t.Fatalf("no scenario %s", o.scenario)
+		}
+		for _, name := range o.cases {
+			if !slices.Contains(s.Cases, name) {
+				t.Fatalf("%s: no case %q", s.Name, name)
+			}
+		}
+		if o.cases != nil {
+			s.Cases = o.cases
+		}
+		scenarios = append(scenarios, s)
+	}
+	return scenarios
 }
 
 // TestBullMQ does the same for BullMQ, where Node and npm are installed and npm can get it, as they
@@ -63,18 +105,18 @@ func TestBullMQ(t *testing.T) {
 // each of its systems of the families.
 func checkFigures(t *testing.T, families []string, scenarios []scenario.Scenario, args ...string) {
 	t.Helper()
-	var names []string
-	for _, s := range scenarios {
-		names = append(names, s.Name)
-	}
 	against := slices.DeleteFunc(slices.Clone(families), func(name string) bool { return !slices.Contains(peer.Families(), name) })
-	args = append([]string{
-		"-run", strings.Join(names, ","), "-against", strings.Join(against, ","), "-scale", "0.005", "-rounds", "1", "-json",
-	}, args...)
+	args = append([]string{"-against", strings.Join(against, ","), "-scale", "0.005", "-rounds", "1", "-json"}, args...)
 	var out, progress bytes.Buffer
-	if err := run(t.Context(), args, &out, &progress); err != nil {
+	f, err := parse(args, &progress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.options.Scenarios = scenarios
+	if err := f.run(t.Context(), &out, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
+	t.Log(progress.String())
 	measured := figures(t, out.Bytes())
 	for _, s := range scenarios {
 		for _, system := range s.Systems {

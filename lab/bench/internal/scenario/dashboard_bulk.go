@@ -64,7 +64,7 @@ func (s *site) retryAll(ctx context.Context, restart func() error) error {
 			defer close(stepped)
 			_ = bulk.Step(ctx) // the process is killed meanwhile
 		}()
-		if err := wait(ctx, dashboardKill); err != nil {
+		if err := wait(ctx, s.Duration(dashboardKill)); err != nil {
 			return err
 		}
 		s.kill()

@@ -58,7 +58,8 @@ func (s *site) beside(ctx context.Context, timesClaims bool, f func(context.Cont
 }
 
 const (
-	// feedAhead is how many jobs of the drain wait at least. A statement makes feedJobs.
+	// feedAhead is how many jobs of the drain wait at least. A statement makes feedJobs. Both at
+	// scale 1.
 	feedAhead = 100_000
 	feedJobs  = 20_000
 )
@@ -71,18 +72,19 @@ func (s *site) feed(ctx context.Context, crew harness.Crew, full func()) (err er
 		return err
 	}
 	defer func(db *sql.DB) { err = errors.Join(err, db.Close()) }(db)
+	ahead, jobs := s.Jobs(feedAhead), s.Jobs(feedJobs)
 	for sent := 0; ctx.Err() == nil; {
-		if sent-crew.Handled() >= feedAhead {
+		if sent-crew.Handled() >= ahead {
 			full()
 			_ = wait(ctx, 10*time.Millisecond)
 			continue
 		}
 		_, err := db.ExecContext(context.WithoutCancel(ctx), `INSERT INTO errand.jobs (kind, payload)
-			SELECT 'bench.order', jsonb_build_object('order', i, 'to', 'alice@example.com') FROM generate_series(1, $1) AS i`, feedJobs)
+			SELECT 'bench.order', jsonb_build_object('order', i, 'to', 'alice@example.com') FROM generate_series(1, $1) AS i`, jobs)
 		if err != nil {
 			return err
 		}
-		sent += feedJobs
+		sent += jobs
 	}
 	return nil
 }
