@@ -12,19 +12,27 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// claimersAt has 8 claimers claim for a while. It returns when each job of each group was claimed:
-// a time before that of the claim, and one after it.
+// claimersAt has 8 claimers claim for d, or for five times as long as the slowest claim takes if
+// that is longer: on a slow machine the fewer claims of d would not come to what the rate lets
+// start. It returns when each job of each group was claimed: a time before that of the claim, and
+// one after it.
 func claimersAt(t *testing.T, h Harness, d time.Duration) map[string][][2]time.Time {
 	var mu sync.Mutex
 	times := make(map[string][][2]time.Time)
 	var claimers sync.WaitGroup
-	end := time.Now().Add(d)
+	begun := time.Now()
+	isOver := func(claim time.Duration) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		d = max(d, 5*claim)
+		return time.Since(begun) >= d
+	}
 	for i := range 8 {
 		claimers.Go(func() {
 			req := request(3 + i)
 			req.Worker = fmt.Sprint("w", i)
-			for time.Now().Before(end) {
-				before := time.Now()
+			for before := begun; !isOver(time.Since(before)); {
+				before = time.Now()
 				jobs, err := h.Queue.Claim(t.Context(), req)
 				after := time.Now()
 				if err != nil {
@@ -70,7 +78,7 @@ func testClaimersKeepRate(t *testing.T, h Harness) {
 	times := claimersAt(t, h, time.Second)[""]
 	wantRate(t, "8 claimers", times, rate)
 	if len(times) < 100 {
-		t.Errorf("8 claimers: got %d jobs in a second at 200/s and a burst of 20", len(times))
+		t.Errorf("8 claimers: got %d jobs in a second or more at 200/s and a burst of 20", len(times))
 	}
 }
 
@@ -85,7 +93,7 @@ func testClaimersKeepGroupRates(t *testing.T, h Harness) {
 		group := fmt.Sprint("g", i)
 		wantRate(t, "group "+group, times[group], rate)
 		if len(times[group]) < 25 {
-			t.Errorf("group %s: got %d jobs in a second at 50/s and a burst of 5", group, len(times[group]))
+			t.Errorf("group %s: got %d jobs in a second or more at 50/s and a burst of 5", group, len(times[group]))
 		}
 	}
 }
