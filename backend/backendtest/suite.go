@@ -51,6 +51,9 @@ type Harness struct {
 	// Brief leaves out the cases that take many jobs, many callers or a second. It is for a second
 	// way to reach a backend that passes all cases in a first way, such as another mode of a driver.
 	Brief bool
+	// OnlyTx leaves out the cases that need no transaction of Begin's. It is for a second driver, or
+	// another type of transactions, on a backend that passes all cases in a first way.
+	OnlyTx bool
 	// OwnWorkers is how many workers the backend itself runs beside each worker, such as one that
 	// forwards the jobs of an outbox. They are among the live ones.
 	OwnWorkers int
@@ -209,10 +212,14 @@ var themes = []theme{
 // The case model/operations runs random operations beside a model. The flag -rapid.checks sets how
 // many sequences; the default is 100.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
-	have := capabilitiesOf(open(t))
+	first := open(t)
+	have := capabilitiesOf(first)
 	for _, th := range themes {
 		t.Run(th.name, func(t *testing.T) {
 			for _, c := range th.cases {
+				if first.OnlyTx && c.needs&(hasTx|hasTxClaimer) == 0 {
+					continue
+				}
 				if lacks := c.needs &^ have; lacks != 0 {
 					t.Logf("left out for want of %s: %s", lacks, c.name)
 					continue

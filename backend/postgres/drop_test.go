@@ -13,7 +13,7 @@ import (
 // TestDrop: after any number of steps, DropSQL leaves nothing. Migrate can begin again.
 func TestDrop(t *testing.T) {
 	dsn := postgrestest.EmptyDSN(t)
-	for _, way := range ways[:2] {
+	for _, way := range firstWays(2) {
 		db, _ := way.open(t, dsn)
 		o := postgres.Options{Schema: "Drop_1"}
 		steps, err := postgres.Migrations(o)

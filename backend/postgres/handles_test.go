@@ -90,7 +90,7 @@ func TestUnknownHandles(t *testing.T) {
 		"batch": {"INSERT 0 3\x00", jobs(3)},
 		"keyed": {"SELECT 1\x00", []*queue.Job{{Kind: "test", Key: "k"}}},
 	}
-	for _, w := range ways {
+	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
 			direct, _ := way{driver: "pgx"}.open(t, dsn)
@@ -145,7 +145,7 @@ func TestKnownHandles(t *testing.T) {
 // TestOpaqueHandle: Enqueue uses a handle that does not show what it is if the server says that it
 // is in a transaction. Elsewhere it might send a statement twice, so Enqueue refuses it.
 func TestOpaqueHandle(t *testing.T) {
-	for _, w := range ways {
+	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
 			q := backend(t, db, postgres.Options{})
@@ -182,7 +182,7 @@ func wantInvalidDB(t *testing.T, what string, err error) {
 // TestClaimTxNeedsATransaction: ClaimTx refuses any other handle, on which the job would be
 // completed before it is handled.
 func TestClaimTxNeedsATransaction(t *testing.T) {
-	for _, w := range ways {
+	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
 			db, _ := w.open(t, dsn)

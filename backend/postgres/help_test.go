@@ -35,6 +35,18 @@ var ways = []way{
 	{"pgx-exec", "pgx", "exec"},
 }
 
+// testedWays are both drivers. With ERRAND_TESTS=whole pgx in its other query modes is among them,
+// and with -short they are pgx alone.
+func testedWays() []way {
+	switch {
+	case testing.Short():
+		return ways[:1]
+	case whole.Tests():
+		return ways
+	}
+	return ways[:2]
+}
+
 // firstWays returns the first n ways, or one without ERRAND_TESTS=whole.
 func firstWays(n int) []way {
 	if !whole.Tests() {

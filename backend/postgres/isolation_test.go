@@ -57,7 +57,7 @@ func TestStricterIsolation(t *testing.T) {
 // COMMITTED transaction of its own. It keeps every promise, also queue.ErrUnknown if the commit is
 // not answered.
 func TestStrict(t *testing.T) {
-	for _, w := range ways {
+	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
 			direct, _ := way{driver: "pgx"}.open(t, dsn)
@@ -100,7 +100,7 @@ func TestFrozenInTransaction(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	t.Parallel()
-	for _, w := range ways {
+	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			dsn := postgrestest.DSN(t)

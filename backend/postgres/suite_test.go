@@ -17,18 +17,12 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestConformance runs the suite that every backend passes over pgx, and in brief over lib/pq. With
-// ERRAND_TESTS=whole it runs all of it over lib/pq, and in brief over pgx in its other query modes,
-// which reach the same statements in another way. With -short it runs it over pgx alone.
+// TestConformance runs the suite that every backend passes over pgx, and its cases with
+// transactions over lib/pq. With ERRAND_TESTS=whole it runs all of it over lib/pq, and in brief
+// over pgx in its other query modes, which reach the same statements in another way. With -short
+// it runs it over pgx alone.
 func TestConformance(t *testing.T) {
-	tested := ways[:2]
-	switch {
-	case testing.Short():
-		tested = ways[:1]
-	case whole.Tests():
-		tested = ways
-	}
-	for _, w := range tested {
+	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			suite := t
 			p := &reusedb.Pool[database]{
@@ -44,7 +38,8 @@ func TestConformance(t *testing.T) {
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				b := backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep})
 				return backendtest.Harness{
-					Brief: w.mode != "" || w != ways[0] && !whole.Tests(),
+					Brief:  w.mode != "" || w != ways[0] && !whole.Tests(),
+					OnlyTx: w != ways[0] && !whole.Tests(),
 					Hold: func(ctx context.Context, id int64) error {
 						_, err := d.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)
 						return err

@@ -19,8 +19,9 @@ import (
 )
 
 // TestConformance runs the suite that every backend passes on a pool of pgx: what is in a
-// transaction goes through the adapter, all else through the pool's *sql.DB. With
-// ERRAND_TESTS=whole it runs all of it, and in brief in pgx's simple protocol.
+// transaction goes through the adapter, all else through the pool's *sql.DB, as in the tests of
+// package postgres. So it runs the cases with transactions. With ERRAND_TESTS=whole it runs all of
+// it, and in brief in pgx's simple protocol.
 func TestConformance(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -43,8 +44,9 @@ func TestConformance(t *testing.T) {
 				pool, db := d.pool, d.db
 				q := over(t, db)
 				return backendtest.Harness{
-					Brief: mode != "cache_statement" || !whole.Tests(),
-					Queue: q,
+					Brief:  mode != "cache_statement" || !whole.Tests(),
+					OnlyTx: !whole.Tests(),
+					Queue:  q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
 						return suiteTx{pgxadapter.Tx(tx), tx}, err
