@@ -47,10 +47,10 @@ func TestLimitedClaimsReadFew(t *testing.T) {
 			t.Errorf("%s: claimed %d jobs in %d sequential scans, reading %d rows; want 20, none and few", state, got, scans, rows)
 		}
 	}
-	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'a' FROM generate_series(1, 30000)`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'a' FROM generate_series(1, 10000)`)
 	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'b' || i % 100 FROM generate_series(1, 2000) i`)
 	exec(t, db, `INSERT INTO errand.jobs (kind, job_group, scheduled_at)
-		SELECT 'k', 'b' || i % 5, now() + interval '1 day' FROM generate_series(1, 20000) i`)
+		SELECT 'k', 'b' || i % 5, now() + interval '1 day' FROM generate_series(1, 10000) i`)
 	if held := claim(t, q, 2); len(held) != 2 {
 		t.Fatalf("claimed %d jobs, want 2", len(held))
 	}
@@ -61,10 +61,10 @@ func TestLimitedClaimsReadFew(t *testing.T) {
 	check("analyzed")
 	exec(t, db, `DELETE FROM errand.jobs WHERE job_group = 'a' AND status = 'pending'`)
 	exec(t, db, `ANALYZE errand.jobs`)
-	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'c' || i FROM generate_series(1, 30000) i`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'c' || i FROM generate_series(1, 10000) i`)
 	check("old statistics")
 	exec(t, db, `DELETE FROM errand.jobs WHERE status = 'running'`)
-	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'a' FROM generate_series(1, 30000)`)
+	exec(t, db, `INSERT INTO errand.jobs (kind, job_group) SELECT 'k', 'a' FROM generate_series(1, 10000)`)
 	exec(t, db, `VACUUM errand.jobs`)
 	other, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestTurnsStopAtWhatIsNotDue(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	setRules(t, q, queue.Rule{Share: 5})
 	exec(t, db, `INSERT INTO errand.jobs (kind, job_group, priority, scheduled_at)
-		SELECT 'k' || i % 3, 'g', i % 2, now() + interval '1 day' FROM generate_series(1, 30000) i`)
+		SELECT 'k' || i % 3, 'g', i % 2, now() + interval '1 day' FROM generate_series(1, 10000) i`)
 	enqueue(t, q, &queue.Job{Kind: "k1", Group: "g"}, &queue.Job{Kind: "k2", Group: "g", Priority: 1})
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestClaimTxKeepsNoTurn(t *testing.T) {
 // TestRecentFirst: new jobs do not wait while a claim reads all jobs of other kinds at the head of
 // their priority or of a more urgent one. A claim finds older jobs if there are no new ones.
 func TestRecentFirst(t *testing.T) {
-	const foreign = 50_000
+	const foreign = 30_000
 	db := postgrestest.Open(t)
 	lock := func(tx *sql.Tx) (rows, locked int) {
 		t.Helper()

@@ -28,7 +28,7 @@ func TestClaimsBesideDeadRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	const jobsInAll, urgentEvery = 80_000, 50
+	const jobsInAll, urgentEvery = 40_000, 50
 	db, q := fresh(t, postgres.Options{})
 	unpin := pin(t, db)
 	defer unpin()
