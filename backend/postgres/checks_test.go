@@ -22,7 +22,7 @@ func TestChecks(t *testing.T) {
 		{"scheduled_at", "'infinity'", true},
 		{"scheduled_at", "'-infinity'", true},
 		{"scheduled_at", "'9999-12-31 23:59:59.9999999Z'", false},
-		{"headers", "jsonb_build_object('a', (SELECT string_agg(i::text, '') FROM generate_series(1, 10000000) AS i))", true},
+		{"headers", "jsonb_build_object('a', repeat('x', 65 << 20))", true},
 		{"headers", `'{}'`, false},
 		{"max_attempts", "1000001", true},
 		{"max_attempts", "1000000", false},

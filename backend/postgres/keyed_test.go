@@ -52,7 +52,7 @@ func TestReplaceDoesNotDeadlock(t *testing.T) {
 	var done atomic.Bool
 	for range 8 {
 		replacers.Go(func() {
-			for range 20 {
+			for range 10 {
 				if err := replace(); err != nil {
 					t.Errorf("Enqueue with Replace of %d keys in random order beside others: %v", keys, err)
 				}

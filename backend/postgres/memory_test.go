@@ -22,7 +22,7 @@ func TestSlowJobKeepsNoPayloads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	const jobs, size = 60, 1 << 20
+	const jobs, size = 60, 1 << 19
 	for _, w := range firstWays(2) {
 		t.Run(w.name, func(t *testing.T) {
 			db, listen := w.open(t, postgrestest.DSN(t))

@@ -118,7 +118,7 @@ func TestPlans(t *testing.T) {
 		checkLockDue(t, conn, state)
 	}
 	fill := `INSERT INTO errand.jobs (kind, status, locked_by) SELECT 'k', CASE WHEN i % 2 = 0 THEN 'pending' ELSE 'completed' END::errand.job_status, 'w'
-		FROM generate_series(1, 100000) i`
+		FROM generate_series(1, 40000) i`
 	check("new")
 	do("VACUUM ANALYZE errand.jobs")
 	check("analyzed while empty")
@@ -208,6 +208,7 @@ func touched(t *testing.T, db *sql.DB, text string, args ...any) int {
 // TestClaimsStopAtWhatIsNotDue: scheduled jobs in three priorities cost a claim a few pages,
 // however many there are.
 func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
+	const scheduled = 20_000
 	const perPriority = 12 // pages: two look-ups
 	for _, due := range []int{0, 10} {
 		t.Run(fmt.Sprint(due), func(t *testing.T) {
@@ -219,11 +220,11 @@ func TestClaimsStopAtWhatIsNotDue(t *testing.T) {
 			exec(t, db, "INSERT INTO errand.jobs (kind, priority) SELECT 'k', 5 FROM generate_series(1, $1::integer)", due)
 			claimAlone, txAlone := pages()
 			exec(t, db, `INSERT INTO errand.jobs (kind, priority, scheduled_at) SELECT 'k', i % 3 * 5, now() + interval '1 hour' + i * interval '1 ms'
-				FROM generate_series(1, 100000) i`)
+				FROM generate_series(1, $1::integer) i`, scheduled)
 			claimBeside, txBeside := pages()
 			if claimBeside > claimAlone+3*perPriority || txBeside > txAlone+3*perPriority {
-				t.Errorf("a claim touches %d pages alone and %d beside 100,000 scheduled jobs, one in a transaction %d and %d",
-					claimAlone, claimBeside, txAlone, txBeside)
+				t.Errorf("a claim touches %d pages alone and %d beside %d scheduled jobs, one in a transaction %d and %d",
+					claimAlone, claimBeside, scheduled, txAlone, txBeside)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ var record = queue.NewKind[reading]("reading.record")
 // TestReplaceBesideKills: the last job that each writer has enqueued with Replace runs, although
 // the process of the workers is killed again and again.
 func TestReplaceBesideKills(t *testing.T) {
-	const writers, kills = 8, 5
+	const writers, kills = 8, 3
 	dsn := postgrestest.DSN(t)
 	db, _ := ways[0].open(t, dsn)
 	q := backend(t, db, postgres.Options{})

@@ -159,8 +159,9 @@ func TestRedriveMany(t *testing.T) {
 // they are few, and completed ones are estimated.
 func TestCountsOfLongTable(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
-	const completed = 400_000
-	aged(t, db, "completed", 1, completed)
+	const completed = 40_000
+	exec(t, db, `INSERT INTO errand.jobs (kind, status, payload) SELECT 'test', 'completed', to_jsonb(repeat('x', 1000))
+		FROM generate_series(1, $1::int)`, completed)
 	aged(t, db, "dead", 1, 30)
 	aged(t, db, "pending", 1, 12_000)
 	exec(t, db, `UPDATE errand.jobs SET queue = 'few' WHERE status = 'pending' AND id % 1000 = 0`)

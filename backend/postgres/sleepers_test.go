@@ -8,8 +8,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestSleepersBesideDeadRows: if a registration scans a hundred thousand dead rows, workers
-// register once in five seconds. They are still woken, and learn what is due. After VACUUM they
+// TestSleepersBesideDeadRows: if a registration scans fifty thousand dead rows, workers register
+// once in five seconds. They are still woken, and learn what is due. After VACUUM they
 // register each time, and the registration goes when they are woken.
 func TestSleepersBesideDeadRows(t *testing.T) {
 	if testing.Short() {
@@ -29,7 +29,7 @@ func TestSleepersBesideDeadRows(t *testing.T) {
 	}
 
 	unpin := pin(t, db)
-	for range 20 {
+	for range 10 {
 		enqueue(t, q, jobs(5000)...)
 		claimAndSettle(t, q, 5000)
 	}
