@@ -147,6 +147,7 @@ func TestBusyWorkersHearOfSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	db := postgrestest.Open(t)
 	b, other := backend(t, db, postgres.Options{}), backend(t, db, postgres.Options{})
 	busy := &queue.Job{Queue: "q", Kind: "k"}
@@ -192,6 +193,7 @@ func TestScheduleBesideKey(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
 	for _, name := range []string{"a", "b", "c"} {
@@ -385,6 +387,7 @@ func TestLockedSchedule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
 	job := &queue.Job{Queue: "q", Kind: "k"}
