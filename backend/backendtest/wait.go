@@ -21,6 +21,7 @@ const (
 var waitCases = []testCase{
 	{"enqueue wakes within 50 ms", hasWakeUps, testWakeUp},
 	{"commit wakes within 50 ms", hasWakeUps | hasTx, testWakeUpByCommit},
+	{"commit wakes a worker that fell asleep before", hasWakeUps | hasTx, testWakeUpByLateCommit},
 	{"redrive wakes", hasWakeUps | hasRedriver, testWakeUpByRedrive},
 	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
 	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
@@ -130,6 +131,25 @@ func testWakeUpByCommit(t *testing.T, h Harness) {
 	}
 	d := listens(t, h, "w", []string{"q"}, one)
 	wantPrompt(t, h, d, "the commit of an Enqueue", one)
+}
+
+// testWakeUpByLateCommit: a worker that falls asleep between an Enqueue and its commit is woken, or
+// looks again soon.
+func testWakeUpByLateCommit(t *testing.T, h Harness) {
+	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
+	claim(t, h, request(1000))
+	tx := begin(t, h)
+	enqueueIn(t, h, tx, newJob())
+	next := d.sleep(t, h)
+	commit(t, tx)
+	looksAgain := next >= 0 && next < patience
+	if !looksAgain {
+		next = patience
+	}
+	if !d.isWoken(next) && !looksAgain {
+		t.Fatalf("a worker that fell asleep between an Enqueue and its commit was not woken within %v", patience)
+	}
+	claimOne(t, h)
 }
 
 func testWakeUpByRedrive(t *testing.T, h Harness) {

@@ -240,17 +240,36 @@ func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo
 	}
 }
 
-// Sleep implements [queue.Waiter] with sql/sleep.sql.
+// Sleep implements [queue.Waiter] with sql/sleep.sql, and sql/unaware.sql for a worker that
+// listens.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	now := time.Now()
 	if wait, ok := b.rules.areHeld(queues, now); ok {
 		return wait, nil // too short to register
 	}
-	if next, ok := b.sleepers.stillRegistered(worker, now); ok {
-		return b.rules.bound(queues, b.ordered.bound(queues, next, now), now), nil
+	next, unaware, isRegistered := b.sleepers.stillRegistered(worker, now)
+	if unaware {
+		look, hasEnded, err := b.lookAgain(ctx, worker, false)
+		if err != nil {
+			return -1, err
+		}
+		next = min(next, look)
+		isRegistered = !hasEnded
 	}
-	number, question := b.sleepers.begin(worker, now), b.ticks.Ask()
-	next, took, tick, err := b.register(ctx, worker, queues, number)
+	if !isRegistered {
+		if next, err = b.fallAsleep(ctx, worker, queues); err != nil {
+			return -1, err
+		}
+	}
+	return b.rules.bound(queues, b.ordered.bound(queues, next, now), time.Now()), nil
+}
+
+// fallAsleep registers the worker as asleep, if it would hear a notification. It returns after how
+// long the worker has to look for jobs again, or less than 0 if only a notification is a reason.
+func (b *Backend) fallAsleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
+	number, question := b.sleepers.begin(worker, time.Now()), b.ticks.Ask()
+	isListening := b.isListening(worker)
+	next, took, tick, err := b.register(ctx, worker, queues, number, isListening)
 	if err != nil {
 		b.sleepers.forget(worker)
 		return -1, err
@@ -261,18 +280,45 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	}
 	b.sleepers.noteRegistered(worker, number, due, took)
 	b.ticks.NoteAsleep(question, tick)
-	return b.rules.bound(queues, b.ordered.bound(queues, next, now), time.Now()), nil
+	if !isListening {
+		return next, nil
+	}
+	look, _, err := b.lookAgain(ctx, worker, true)
+	if look >= 0 && (next < 0 || look < next) {
+		next = look
+	}
+	return next, err
 }
 
-// register registers the worker as asleep, if it would hear a notification. It returns after how
-// long the next scheduled job is due, or less than 0 if there is none, how long the server took,
-// and after how long the next tick of a schedule comes, or less than 0 if there is none.
-func (b *Backend) register(ctx context.Context, worker string, queues []string, number int64) (next, took, tick time.Duration, err error) {
+// lookAgain asks the server which transactions are open that may be unaware of the worker's
+// registration; isNew tells that it is a new one. It returns after how long the worker has to look
+// for their jobs again, or less than 0 if there is none, and whether one has ended.
+func (b *Backend) lookAgain(ctx context.Context, worker string, isNew bool) (next time.Duration, hasEnded bool, err error) {
+	var open []string
+	err = b.run(ctx, "sleep", nil, func(db queue.DB) error {
+		open = nil
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+			open = append(open, "")
+			return rows.Scan(&open[len(open)-1])
+		}, b.sql.unaware)
+	})
+	if err != nil {
+		b.sleepers.forget(worker)
+		return -1, false, err
+	}
+	next, hasEnded = b.sleepers.noteOpen(worker, open, isNew, time.Now())
+	return next, hasEnded, nil
+}
+
+// register registers the worker as asleep, if it is listening. It returns after how long the next
+// scheduled job is due, or less than 0 if there is none, how long the server took, and after how
+// long the next tick of a schedule comes, or less than 0 if there is none.
+func (b *Backend) register(ctx context.Context, worker string, queues []string, number int64, isListening bool) (next, took, tick time.Duration, err error) {
 	var due, nextTick sql.NullInt64
 	var micros int64
 	err = b.run(ctx, "sleep", nil, func(db queue.DB) error {
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros, &nextTick) },
-			b.sql.sleep, textArray(queues), worker, number, b.isListening(worker))
+			b.sql.sleep, textArray(queues), worker, number, isListening)
 	})
 	return untilDue(due), sqlkit.Duration(micros), untilDue(nextTick), err
 }

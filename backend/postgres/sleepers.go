@@ -16,6 +16,18 @@ import (
 // than needed.
 // Bounds: a scheduled job is noticed longestRegistration late at most.
 // Shown by: TestSleepersBesideDeadRows; the lab's scenario pinned.
+//
+// Transactions that do not know of a registration.
+//
+// Problem: a statement that makes jobs pending looks who sleeps, and its transaction commits later.
+// If a worker registers in between, nobody notifies it, and its next claim does not see the jobs.
+// Rule: such a transaction keeps a lock on the table, so the server knows which are open. A worker
+// that has registered asks for them (sql/unaware.sql). While one of those is open, the worker looks
+// for jobs and asks again, after a quarter of the time for which this process has known of it. When
+// one has ended, the worker registers again.
+// Bounds: a job of such a transaction waits for that quarter at most, or shortestLook if that is
+// longer, and never for more than longestLook.
+// Shown by: TestCommitAfterSleep, TestLooksAgain; the lab's scenario heads.
 
 const (
 	// slowRegistration is some ten times what a registration usually takes the server.
@@ -23,6 +35,10 @@ const (
 	longestRegistration = 5 * time.Second
 	// maxRegistrations bounds the memory for workers that come and go.
 	maxRegistrations = 10_000
+	// shortestLook and longestLook bound after how long a worker looks again for jobs of
+	// transactions that do not know of its registration.
+	shortestLook = 10 * time.Millisecond
+	longestLook  = time.Second
 )
 
 // sleepers is what this process knows about the table. Its zero value knows nothing.
@@ -31,6 +47,7 @@ type sleepers struct {
 	count int64                   // the number of the last registration
 	last  map[string]registration // of each worker that is registered
 	times recentTimes             // of registrations, by the server's clock
+	known map[string]time.Time    // open transactions that have looked who sleeps, and since when they are known
 
 	swept time.Time // when this process last removed old registrations
 }
@@ -51,26 +68,28 @@ func (s *sleepers) shouldSweep(now time.Time) bool {
 
 // registration is a worker's row in the table.
 type registration struct {
-	number int64
-	since  time.Time
-	due    time.Time // when the next scheduled job is due; zero if there is none
+	number  int64
+	since   time.Time
+	due     time.Time // when the next scheduled job is due; zero if there is none
+	unaware []string  // open transactions that may not know of it
 }
 
-// stillRegistered reports whether a worker that falls asleep need not register, because
-// registrations are slow and its last one still holds. The worker has to look for jobs again after
-// next at the latest.
-func (s *sleepers) stillRegistered(worker string, now time.Time) (next time.Duration, ok bool) {
+// stillRegistered reports whether a worker that falls asleep need not register: its last
+// registration still holds, and registrations are slow or some transactions are unaware of that
+// one. The worker has to look for jobs again after next at the latest.
+func (s *sleepers) stillRegistered(worker string, now time.Time) (next time.Duration, unaware, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.last[worker]
-	if !s.holds(r, now) {
-		return 0, false
+	unaware = len(r.unaware) > 0
+	if !s.holds(r, now) && (!unaware || now.Sub(r.since) >= longestRegistration) {
+		return 0, false, false
 	}
 	end := r.since.Add(longestRegistration)
 	if r.due.After(now) && r.due.Before(end) {
 		end = r.due
 	}
-	return end.Sub(now), true
+	return end.Sub(now), unaware, true
 }
 
 // holds reports whether a registration outlasts a wake-up. The caller has locked mu.
@@ -104,6 +123,45 @@ func (s *sleepers) noteRegistered(worker string, number int64, due time.Time, to
 		r.due = due
 		s.last[worker] = r
 	}
+}
+
+// noteOpen records which transactions that have looked who sleeps are open. If isNew, the worker
+// has registered just before, and all of them may be unaware of that. It returns after how long the
+// worker has to look for jobs again, or less than 0 if none is unaware, and whether one that was
+// has ended, or the worker has been woken: then it has to register again, because a job may be due
+// later.
+func (s *sleepers) noteOpen(worker string, open []string, isNew bool, now time.Time) (next time.Duration, hasEnded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := make(map[string]time.Time, len(open))
+	for _, tx := range open {
+		since, isKnown := s.known[tx]
+		if !isKnown {
+			since = now
+		}
+		known[tx] = since
+	}
+	s.known = known
+	r, isRegistered := s.last[worker]
+	if !isRegistered {
+		return -1, true
+	}
+	if isNew {
+		r.unaware = open
+		s.last[worker] = r
+	}
+	next = -1
+	for _, tx := range r.unaware {
+		since, isOpen := known[tx]
+		if !isOpen {
+			return -1, true
+		}
+		look := min(max(now.Sub(since)/4, shortestLook), longestLook)
+		if next < 0 || look < next {
+			next = look
+		}
+	}
+	return next, false
 }
 
 // noteWoken returns the workers to deregister after a notification. Only registrations up to the

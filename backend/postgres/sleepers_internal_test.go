@@ -18,3 +18,42 @@ func TestRegistrationsOfRestart(t *testing.T) {
 		t.Errorf("the next process registers with number %d, and the last one deregisters up to %d", number, upTo)
 	}
 }
+
+// TestLooksAgain: a worker looks again while a transaction is open that was open when the worker
+// registered, and the less often, the longer this process has known of that transaction.
+func TestLooksAgain(t *testing.T) {
+	const ended = time.Hour
+	var s sleepers
+	begun := time.Now()
+	s.begin("w", begun)
+	for _, c := range []struct {
+		after time.Duration
+		isNew bool
+		open  []string
+		want  time.Duration
+	}{
+		{0, true, []string{"1/1", "2/1"}, shortestLook},
+		{time.Millisecond, false, []string{"1/1", "2/1", "3/1"}, shortestLook},
+		{400 * time.Millisecond, false, []string{"1/1", "2/1", "3/1"}, 100 * time.Millisecond},
+		{400 * time.Millisecond, false, []string{"2/1", "3/1"}, ended},
+		{4 * time.Second, true, []string{"2/1"}, longestLook}, // a registration is no reason to look sooner
+		{4 * time.Second, true, []string{"2/1", "3/2"}, shortestLook},
+		{8 * time.Second, false, []string{"2/1", "3/3"}, ended},
+		{8 * time.Second, true, nil, -1},
+	} {
+		if c.isNew {
+			s.begin("w", begun.Add(c.after))
+		}
+		got, hasEnded := s.noteOpen("w", c.open, c.isNew, begun.Add(c.after))
+		if hasEnded {
+			got = ended
+		}
+		if got != c.want {
+			t.Errorf("%v after the first registration, beside %v: look again after %v, want %v", c.after, c.open, got, c.want)
+		}
+	}
+	s.noteWoken([]string{"w"}, begun)
+	if got, hasEnded := s.noteOpen("w", []string{"3/3"}, true, begun); got >= 0 || !hasEnded {
+		t.Errorf("a worker that was woken meanwhile looks again after %v, want no time: it claims", got)
+	}
+}

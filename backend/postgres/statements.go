@@ -123,12 +123,13 @@ func loadSettle(load loader) settleStatements {
 
 // sleepStatements serve workers that sleep.
 type sleepStatements struct {
-	sleep, deregister, sweepSleepers string
+	sleep, unaware, deregister, sweepSleepers string
 }
 
 func loadSleep(load loader) sleepStatements {
 	return sleepStatements{
 		sleep:         load("sleep"),
+		unaware:       load("unaware"),
 		deregister:    load("deregister"),
 		sweepSleepers: load("sweep_sleepers"),
 	}
