@@ -195,11 +195,11 @@ func TestGueRunning(t *testing.T) {
 	}
 }
 
-// TestGueLive: 2,000 jobs, gue's workers and errand's at work, and the script run
+// TestGueLive: 600 jobs, gue's workers and errand's at work, and the script run
 // over and over until gue has nothing left: each job runs once.
 func TestGueLive(t *testing.T) {
 	db := withGue(t)
-	effects := newTally(t, db, 2000)
+	effects := newTally(t, db, liveJobs())
 	exec(t, db, `INSERT INTO gue_jobs SELECT 'job ' || i, '', 'live', convert_to(i::text, 'UTF8'), 0, now(), 0, NULL, now(), now()
 		FROM generate_series(1, $1::integer) AS i`, effects.want)
 

@@ -18,6 +18,7 @@ import (
 	_ "github.com/lib/pq"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -195,6 +196,14 @@ type tally struct {
 	some chan struct{} // closed when a twentieth of the jobs has run
 	gate chan struct{} // closed when the old workers may go on from there
 	all  chan struct{} // closed when as many have run as there are
+}
+
+// liveJobs is how many jobs are moved beside workers: 2,000 with ERRAND_TESTS=whole.
+func liveJobs() int {
+	if whole.Tests() {
+		return 2000
+	}
+	return 600
 }
 
 func newTally(t *testing.T, db *sql.DB, want int) *tally {

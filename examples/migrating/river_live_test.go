@@ -49,11 +49,11 @@ func TestRiverRunning(t *testing.T) {
 	}
 }
 
-// TestRiverLive: 2,000 jobs, River's workers and errand's at work, and the script
+// TestRiverLive: 600 jobs, River's workers and errand's at work, and the script
 // run over and over until River has nothing left: each job runs once.
 func TestRiverLive(t *testing.T) {
 	h := withRiver(t)
-	effects := newTally(t, h.db, 2000)
+	effects := newTally(t, h.db, liveJobs())
 	params := make([]river.InsertManyParams, effects.want)
 	for i := range params {
 		params[i] = river.InsertManyParams{Args: numbered{i, "live"}}
