@@ -2,6 +2,7 @@ package server
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -42,7 +43,7 @@ func TestBouncer(t *testing.T) {
 
 func startBouncer(t *testing.T, p *Postgres) *Bouncer {
 	t.Helper()
-	b, err := p.StartBouncer(t.Context(), "bouncer")
+	b, err := p.StartBouncer(t.Context(), filepath.Base(t.Name())+"-bouncer")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,24 +13,40 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// servers are those of all tests, because initdb takes longer than most of them. The first start
+// makes them.
+var servers *Servers
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if servers != nil {
+		err := servers.Close()
+		if _, statErr := os.Stat(servers.dir); err != nil || !os.IsNotExist(statErr) {
+			fmt.Fprintf(os.Stderr, "Close: %v; Stat of %s afterwards: %v\n", err, servers.dir, statErr)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// start starts a server that has the test's name.
 func start(t *testing.T) *Postgres {
 	t.Helper()
-	servers, err := NewServers(t.Context())
+	if servers == nil {
+		var err error
+		if servers, err = NewServers(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := servers.Start(t.Context(), t.Name(), Durable)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := servers.Close(); err != nil {
+		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(servers.dir); !os.IsNotExist(err) {
-			t.Errorf("after Close: got %v, want %s gone", err, servers.dir)
-		}
 	})
-	p, err := servers.Start(t.Context(), "test", Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return p
 }
 
@@ -123,7 +140,7 @@ func TestStandby(t *testing.T) {
 	if _, err := old.Exec(t.Context(), "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.Standby(t.Context(), "second", "")
+	s, err := p.Standby(t.Context(), t.Name()+"-second", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +185,7 @@ func TestStandby(t *testing.T) {
 // TestSynchronous holds the standby's receiver, so that nothing is acknowledged.
 func TestSynchronous(t *testing.T) {
 	p := start(t)
-	s, err := p.Standby(t.Context(), "second", "")
+	s, err := p.Standby(t.Context(), t.Name()+"-second", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +209,7 @@ func TestSynchronous(t *testing.T) {
 func TestKeptLogs(t *testing.T) {
 	p := start(t)
 	dir := filepath.Join(t.TempDir(), "logs")
+	defer func() { servers.logs = servers.dir }()
 	if err := p.servers.KeepLogs(dir); err != nil {
 		t.Fatal(err)
 	}
