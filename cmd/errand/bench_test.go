@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -22,6 +23,7 @@ func TestBench(t *testing.T) {
 	t.Parallel()
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
+			skipPgBouncer(t, b.name)
 			t.Parallel()
 			dir := t.TempDir()
 			database := b.url(t, dir)
@@ -120,6 +122,7 @@ func rooms(t *testing.T, d *dburl.Database, dir string) (list string) {
 }
 
 // TestBenchInterrupted: an interrupt leaves nothing behind either, whatever is measured just then.
+// With ERRAND_TESTS=whole it comes at more moments.
 func TestBenchInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no signals")
@@ -131,7 +134,11 @@ func TestBenchInterrupted(t *testing.T) {
 			database := b.url(t, dir)
 			d := openWithJobs(t, database, 0)
 			before := rooms(t, d, dir)
-			for _, during := range []string{"migrations", "measuring in", "single jobs: ", "batches: "} {
+			moments := []string{"migrations", "single jobs: "}
+			if whole.Tests() {
+				moments = append(moments, "measuring in", "batches: ")
+			}
+			for _, during := range moments {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				cmd := exec.CommandContext(ctx, "errand", "bench", "--jobs", "1000000", "--url", database)

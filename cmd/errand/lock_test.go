@@ -153,21 +153,26 @@ func TestLockedRow(t *testing.T) {
 	}
 	pid := hold(t, d.DB, "SELECT FROM errand.jobs FOR UPDATE")
 	end := fmt.Sprintf("End its transaction, or: SELECT pg_terminate_backend(%d)\n", pid)
-	for _, c := range []struct{ args, says string }{
-		{"cancel 1", "Look further with: errand --url "},
-		{"delete 3", end}, // explain looks for no locks of a job that has ended
-		{"cancel --queue default --yes --max 2", end},
-	} {
-		r := runErrand(t, url, append(strings.Fields("jobs "+c.args), "--timeout", "3s")...)
-		want := fmt.Sprintf("waited 3s for a row, which session %d (holder) holds. %s", pid, c.says)
-		if r.code != exitRefused || !strings.Contains(r.err, want) {
-			t.Errorf("%s: exit code %d, %s; want %d, %q", c.args, r.code, r.err, exitRefused, want)
+	t.Run("actions", func(t *testing.T) {
+		for args, says := range map[string]string{
+			"cancel 1":                             "Look further with: errand --url ",
+			"delete 3":                             end, // explain looks for no locks of a job that has ended
+			"cancel --queue default --yes --max 2": end,
+		} {
+			t.Run(args, func(t *testing.T) {
+				t.Parallel()
+				r := runErrand(t, url, append(strings.Fields("jobs "+args), "--timeout", "3s")...)
+				want := fmt.Sprintf("waited 3s for a row, which session %d (holder) holds. %s", pid, says)
+				if r.code != exitRefused || !strings.Contains(r.err, want) {
+					t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, exitRefused, want)
+				}
+				const password = "set PGPASSWORD, or ERRAND_DATABASE_URL instead of --url\n"
+				if says != end && (!strings.Contains(r.err, " explain 1\n") || !strings.HasSuffix(r.err, password)) {
+					t.Errorf("it does not send to explain, or does not say where its password comes from: %s", r.err)
+				}
+			})
 		}
-	}
-	r := runErrand(t, url, "jobs", "cancel", "1", "--timeout", "3s")
-	if !strings.Contains(r.err, " explain 1\n") || !strings.HasSuffix(r.err, "set PGPASSWORD, or ERRAND_DATABASE_URL instead of --url\n") {
-		t.Errorf("it does not send to explain, or does not say where its password comes from: %s", r.err)
-	}
+	})
 	if r := runErrand(t, url, "explain", "1"); r.code != exitFound || !strings.Contains(r.out, fmt.Sprintf("session %d (application holder", pid)) {
 		t.Errorf("explain: exit code %d, %s", r.code, r.out)
 	}

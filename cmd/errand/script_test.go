@@ -18,6 +18,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/internal/whole"
 )
 
 // TestMain lets more tests run at once than there are processors: nearly all of their time they
@@ -43,12 +44,22 @@ var backends = []struct {
 	}},
 }
 
+// skipPgBouncer skips what is long and runs over PgBouncer as over a direct connection, unless
+// ERRAND_TESTS=whole.
+func skipPgBouncer(t *testing.T, backend string) {
+	t.Helper()
+	if backend == "pgbouncer" && !whole.Tests() {
+		t.Skip("ERRAND_TESTS=whole runs it: repeats over PgBouncer what postgres proves")
+	}
+}
+
 // TestScripts runs the scripts in testdata on each backend: they answer alike. go test -update
 // writes what they answer into the scripts.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
+			skipPgBouncer(t, b.name)
 			t.Parallel()
 			testscript.Run(t, testscript.Params{
 				Dir:                 "testdata",
