@@ -114,7 +114,7 @@ func testClaimBytes(t *testing.T, h Harness) {
 	noise := make([]byte, length*3/4)
 	_, _ = rand.Read(noise) // never fails
 	texts := []string{base64.StdEncoding.EncodeToString(noise)[:length-2], strings.Repeat("x", length-2)}
-	jobs := newJobs(40, func(i int, j *queue.Job) { j.Payload = json.RawMessage(`"` + texts[i%2] + `"`) })
+	jobs := newJobs(20, func(i int, j *queue.Job) { j.Payload = json.RawMessage(`"` + texts[i%2] + `"`) })
 	enqueue(t, h, jobs...)
 	for _, c := range []struct{ bytes, most int }{{0, 16}, {4 << 20, 4}, {1, 1}, {length, 1}} {
 		req := request(100)
