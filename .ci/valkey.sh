@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of backend/redis on Valkey: the conformance suite on a node and on clusters, failover,
-# moves of slots. It takes Debian's valkey-server, of the backports of this release or of the release
+# Runs all tests of backend/redis (ERRAND_TESTS=whole) on Valkey: the conformance suite on a node and
+# on clusters, failover, moves of slots. It takes Debian's valkey-server, of the backports of this release or of the release
 # itself, from the mirror that apt has, and unpacks it into a temporary folder; apt's own lists stay as
 # they are. Prints a line with the version. Fails if the mirror has no valkey-server.
 set -euo pipefail
@@ -28,7 +28,7 @@ fetch() {
 }
 
 fetch
-export ERRAND_REDIS_SERVER=$dir/usr/bin/valkey-server
+export ERRAND_REDIS_SERVER=$dir/usr/bin/valkey-server ERRAND_TESTS=whole
 unset REDIS_URL
 version=$("$ERRAND_REDIS_SERVER" --version) # "Valkey server v=8.0.1 sha=..."
 version=${version#*v=}
