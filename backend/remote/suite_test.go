@@ -66,25 +66,26 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestSQLite runs the suite over a gateway of a queue in a file, in brief without
-// ERRAND_TESTS=whole.
+// TestSQLite runs the suite over a gateway of a queue in a file, with ERRAND_TESTS=whole.
 func TestSQLite(t *testing.T) {
+	if !whole.Tests() {
+		t.Skip("ERRAND_TESTS=whole runs it: the suite runs over the queue in memory")
+	}
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, openURL(t, "sqlite:"+filepath.Join(t.TempDir(), "jobs.db")), often)
-		return backendtest.Harness{Queue: connect(t, url), NoHints: true, Brief: !whole.Tests()}
+		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
 	})
 }
 
-// TestPostgres runs the suite over a gateway of a queue in PostgreSQL, in brief without
-// ERRAND_TESTS=whole.
+// TestPostgres runs the suite over a gateway of a queue in PostgreSQL, with ERRAND_TESTS=whole.
 func TestPostgres(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short runs the suite over a file")
+	if !whole.Tests() {
+		t.Skip("ERRAND_TESTS=whole runs it: the suite runs over the queue in memory")
 	}
 	pool := newPool(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, takeQueue(t, pool), often)
-		return backendtest.Harness{Queue: connect(t, url), NoHints: true, Brief: !whole.Tests()}
+		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
 	})
 }
 
