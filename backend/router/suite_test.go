@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/internal/whole"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -98,9 +99,14 @@ func TestMemory(t *testing.T) {
 
 func newMemory() *memory.Queue { return memory.New(memory.Options{Retention: forever}) }
 
-// TestConformance runs the suite over one backend, and over two with the suite's queues on either.
+// TestConformance runs the suite in brief over a database and a second backend with some of the
+// suite's queues. With ERRAND_TESTS=whole it also runs it over the database alone, and with most
+// queues on the second backend.
 func TestConformance(t *testing.T) {
 	t.Run("one", func(t *testing.T) {
+		if !whole.Tests() {
+			t.Skip("ERRAND_TESTS=whole runs it: the suite runs over a database with a second backend")
+		}
 		dbs := homes(t)
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 			h := newHome(t, dbs.Take(t))
@@ -117,6 +123,9 @@ func TestConformance(t *testing.T) {
 		})
 	})
 	t.Run("most elsewhere", func(t *testing.T) {
+		if !whole.Tests() {
+			t.Skip("ERRAND_TESTS=whole runs it: TestMemory runs the suite with most queues on the second backend")
+		}
 		dbs := homes(t)
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 			h, other := newHome(t, dbs.Take(t)), newMemory()
