@@ -23,7 +23,7 @@ import (
 // they sleep.
 const (
 	starting = time.Minute
-	idleFor  = 10 * time.Minute
+	idleFor  = 2 * time.Minute
 )
 
 // TestIdleClients: a thousand clients that wait for jobs cost the database what one costs. Their
