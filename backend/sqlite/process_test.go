@@ -134,7 +134,7 @@ func awaitAll(t *testing.T, q *sqlite.Backend, jobs int) {
 // SQLITE_BUSY.
 func TestEightProcesses(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
-		const processes, each = 8, 400
+		const processes, each = 8, 100
 		const lease = "5m" // none expires, however slow the machine is
 		path, q, count := shop(t, driver)
 		var children []*process
@@ -164,7 +164,7 @@ func TestEightProcesses(t *testing.T) {
 // had been committed is there, and every job ends.
 func TestKill(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
-		const each, lease = 400, "2s"
+		const each, lease = 200, "2s"
 		path, q, count := shop(t, driver)
 		var children []*process
 		for range 4 {
@@ -172,7 +172,7 @@ func TestKill(t *testing.T) {
 		}
 		acked := make(map[string]bool) // ids of jobs whose commit a process has seen
 		for i, p := range children[:3] {
-			for range 50 * (i + 1) {
+			for range 25 * (i + 1) {
 				<-p.said
 			}
 			p.kill(t)
