@@ -252,13 +252,22 @@ func testOrderWithRules(t *testing.T, h Harness) {
 // testDelayWithRules: jobs that are not due yet hide none that are less urgent, and are claimed
 // when they are due.
 func testDelayWithRules(t *testing.T, h Harness) {
-	for _, rule := range []queue.Rule{{Queue: "q", Running: 50}, {Queue: "q", Share: 1}} {
-		setRules(t, h, rule)
-		later := newJobs(20, func(i int, j *queue.Job) { j.Group, j.Delay = "g", 2*time.Second })
-		now := newJobs(2, func(i int, j *queue.Job) { j.Group, j.Priority = "g", int32(i+1) })
-		enqueue(t, h, append(later, now...)...)
-		wantIDs(t, fmt.Sprintf("claim with %+v", rule), claim(t, h, request(10)), now)
-		claimSoon(t, h, request(30), len(later))
+	const later = 20
+	rules := []queue.Rule{{Queue: "q", Running: 50}, {Queue: "p", Share: 1}}
+	setRules(t, h, rules...)
+	ask := func(rule queue.Rule, limit int) queue.ClaimRequest {
+		req := request(limit)
+		req.Queues = []string{rule.Queue}
+		return req
+	}
+	for _, rule := range rules {
+		jobs := newJobs(later, func(_ int, j *queue.Job) { j.Queue, j.Group, j.Delay = rule.Queue, "g", 2*time.Second })
+		now := newJobs(2, func(i int, j *queue.Job) { j.Queue, j.Group, j.Priority = rule.Queue, "g", int32(i+1) })
+		enqueue(t, h, append(jobs, now...)...)
+		wantIDs(t, fmt.Sprintf("claim with %+v", rule), claim(t, h, ask(rule, 10)), now)
+	}
+	for _, rule := range rules {
+		claimSoon(t, h, ask(rule, 30), later)
 	}
 }
 

@@ -162,9 +162,10 @@ func testUnhandledHideNone(t *testing.T, h Harness) {
 		})
 		enqueue(t, h, wanted...)
 		var got []*queue.Job
-		for range 50 {
+		for i := 0; i < 50 && len(got) < len(wanted); i++ {
 			got = append(got, claim(t, h, req)...)
 		}
+		got = append(got, claim(t, h, req)...) // finds no other job
 		if len(got) != len(wanted) {
 			t.Fatalf("%+v: 50 claims behind jobs of group %q: got %v, want %v", c.rule, c.heads, ids(got), ids(wanted))
 		}
