@@ -42,8 +42,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestServersVersion: Doctor warns of a server that gets no more security fixes. CI's step matrix runs
-// it on PostgreSQL 13, whose releases have ended, and on later ones.
+// TestServersVersion: Doctor warns of a server that gets no more security fixes. CI's step matrix
+// runs it on PostgreSQL 13, whose releases have ended, and on later ones.
 func TestServersVersion(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)

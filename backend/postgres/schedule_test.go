@@ -57,8 +57,8 @@ func TestIdleWorkersDoNotAskForSchedules(t *testing.T) {
 	}
 }
 
-// TestChangeWhileFallingAsleep: a worker falls asleep by a statement that has begun before schedules
-// change and ends afterwards. The backend takes no answer of that time, but asks again.
+// TestChangeWhileFallingAsleep: a worker falls asleep by a statement that has begun before
+// schedules change and ends afterwards. The backend takes no answer of that time, but asks again.
 func TestChangeWhileFallingAsleep(t *testing.T) {
 	db, b, _ := listening(t)
 	other := backend(t, db, postgres.Options{})
