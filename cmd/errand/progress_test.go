@@ -54,8 +54,28 @@ func TestProgressOfMigrations(t *testing.T) {
 	if _, err := tx.ExecContext(t.Context(), list[0].sql); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(3*time.Second, func() { _ = tx.Commit() })
-	code, text := runOn(t, database, "migrate", "up")
+	type result struct {
+		code int
+		text string
+	}
+	ended := make(chan result, 1)
+	go func() {
+		code, text := runOn(t, database, "migrate", "up")
+		ended <- result{code, text}
+	}()
+	for waiting(t, d.DB) == 0 {
+		select {
+		case r := <-ended:
+			t.Fatalf("it has not waited: exit code %d: %s", r.code, r.text)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	time.Sleep(3 * time.Second) // a line of progress is shown after two
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	r := <-ended
+	code, text := r.code, r.text
 	if code != exitDone || !strings.Contains(text, "migrate: 0 of ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
