@@ -1,6 +1,6 @@
 // Package whole says how much of the tests runs. make test tests each backend over the driver that
 // most programs take. ERRAND_TESTS=whole, which CI sets, adds what takes minutes: every other
-// driver and query mode, and gigabytes of payloads.
+// driver, query mode and combination of backends, and gigabytes of payloads.
 package whole
 
 import "os"
