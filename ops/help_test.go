@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"flag"
 	"os"
 	"path/filepath"
@@ -214,6 +215,27 @@ func wantDead(t *testing.T, db *sql.DB, what string) {
 	eventually(t, what, func() (has bool) {
 		err := db.QueryRowContext(t.Context(), `SELECT n_dead_tup > 0 FROM pg_stat_all_tables WHERE relid = 'errand.jobs'::regclass`).Scan(&has)
 		return err == nil && has
+	})
+}
+
+// inOwnSession executes a statement in a session that has then ended.
+func inOwnSession(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if err := conn.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection
+	eventually(t, "the session has ended", func() (ended bool) {
+		err := db.QueryRowContext(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, pid).Scan(&ended)
+		return err == nil && ended
 	})
 }
 
