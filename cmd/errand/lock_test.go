@@ -143,21 +143,21 @@ func TestLockedRow(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.EmptyDSN(t)
 	d := withJob(t, url)
-	for range 2 {
-		if err := d.Queue.Enqueue(t.Context(), nil, &queue.Job{Kind: "kind"}); err != nil {
+	for _, name := range []string{"bulk", "bulk", queue.DefaultQueue, queue.DefaultQueue} {
+		if err := d.Queue.Enqueue(t.Context(), nil, &queue.Job{Queue: name, Kind: "kind"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r := runErrand(t, url, "jobs", "cancel", "3"); r.code != exitDone {
+	if r := runErrand(t, url, "jobs", "cancel", "4"); r.code != exitDone {
 		t.Fatalf("exit code %d, %s", r.code, r.err)
 	}
 	pid := hold(t, d.DB, "SELECT FROM errand.jobs FOR UPDATE")
 	end := fmt.Sprintf("End its transaction, or: SELECT pg_terminate_backend(%d)\n", pid)
 	t.Run("actions", func(t *testing.T) {
 		for args, says := range map[string]string{
-			"cancel 1":                             "Look further with: errand --url ",
-			"delete 3":                             end, // explain looks for no locks of a job that has ended
-			"cancel --queue default --yes --max 2": end,
+			"cancel 1":                          "Look further with: errand --url ",
+			"delete 4":                          end, // explain looks for no locks of a job that has ended
+			"cancel --queue bulk --yes --max 2": end,
 		} {
 			t.Run(args, func(t *testing.T) {
 				t.Parallel()
@@ -169,6 +169,17 @@ func TestLockedRow(t *testing.T) {
 				const password = "set PGPASSWORD, or ERRAND_DATABASE_URL instead of --url\n"
 				if says != end && (!strings.Contains(r.err, " explain 1\n") || !strings.HasSuffix(r.err, password)) {
 					t.Errorf("it does not send to explain, or does not say where its password comes from: %s", r.err)
+				}
+			})
+		}
+	})
+	t.Run("one row", func(t *testing.T) { // the second waits for a lock that PostgreSQL calls one on a tuple
+		for range 2 {
+			t.Run("cancel 5", func(t *testing.T) {
+				t.Parallel()
+				r := runErrand(t, url, "jobs", "cancel", "5", "--timeout", "3s")
+				if r.code != exitRefused || !strings.Contains(r.err, "waited 3s for a row") || !strings.Contains(r.err, fmt.Sprintf("session %d (holder)", pid)) {
+					t.Errorf("exit code %d, %s", r.code, r.err)
 				}
 			})
 		}

@@ -154,7 +154,7 @@ func (l *heldLock) remedy() string {
 // program's, if that is a different one. The ID 0 is that of a prepared transaction.
 const lockHolders = `
 WITH RECURSIVE waiter AS (
-	SELECT w.pid, coalesce(l.relation::regclass::text, '') AS relation, l.locktype = 'advisory' AS is_advisory
+	SELECT w.pid, CASE WHEN l.locktype = 'tuple' THEN '' ELSE coalesce(l.relation::regclass::text, '') END AS relation, l.locktype = 'advisory' AS is_advisory
 	FROM pg_stat_activity w
 	JOIN pg_locks l ON l.pid = w.pid AND NOT l.granted
 	WHERE w.datname = current_database() AND w.usename = current_user AND w.application_name = $1 AND w.wait_event_type = 'Lock'
