@@ -22,12 +22,17 @@ function connect() {
   return new Cluster(nodes, { redisOptions: options });
 }
 
+const sleep = (milliseconds) => new Promise((end) => setTimeout(end, milliseconds));
+
+// close closes a queue or a worker, and its connection. On a cluster that once did not end.
+const close = (client, connection) => Promise.race([client.close().then(() => connection.quit()), sleep(10_000)]);
+
 // open returns a queue and what closes it.
 async function open() {
   const connection = connect();
   const queue = new Queue("jobs", { connection, prefix, defaultJobOptions: { removeOnComplete: true } });
   await queue.waitUntilReady();
-  return { queue, close: () => queue.close().then(() => connection.quit()) };
+  return { queue, close: () => close(queue, connection) };
 }
 
 const order = (number) => ({ order: number, to: "alice@example.com" });
@@ -65,8 +70,7 @@ async function work() {
   const connection = connect();
   const worker = startWorker(connection, child.count);
   await child.ended;
-  await worker.close();
-  await connection.quit();
+  await close(worker, connection);
   child.finish();
 }
 
@@ -128,12 +132,9 @@ async function takes() {
     if (!job) return false;
     await job.moveToCompleted(null, token, false);
   });
-  await worker.close();
-  await connection.quit();
+  await close(worker, connection);
   child.finish(figures);
 }
-
-const sleep = (milliseconds) => new Promise((end) => setTimeout(end, milliseconds));
 
 const senders = 16; // of the warm-up
 const patience = 20_000; // how many milliseconds the last jobs may take
@@ -142,7 +143,7 @@ const settleDown = 500; // how many milliseconds the worker rests before the war
 // latency works and enqueues in one process, so that one clock measures the time from the end of the enqueueing call to
 // the handler.
 async function latency() {
-  const { queue, close } = await open();
+  const { queue, close: closeQueue } = await open();
   const child = await begin();
   const jobs = Math.trunc(spec.rate * seconds(spec.duration));
   const sent = [], started = [];
@@ -166,9 +167,8 @@ async function latency() {
   for (const since = performance.now(); child.handled() < jobs + senders; await sleep(10)) {
     if (performance.now() - since > patience) throw new Error(`${child.handled()} of ${jobs + senders} jobs handled`);
   }
-  await worker.close();
-  await connection.quit();
-  await close();
+  await close(worker, connection);
+  await closeQueue();
   const late = ascending(sent.map((at, i) => Math.max(started[i] - at, 0)));
   child.finish({ p50: quantile(late, 0.5), p99: quantile(late, 0.99), max: late[late.length - 1] });
 }

@@ -47,9 +47,9 @@ async function begin() {
   };
 }
 
-// main runs the part of the Spec.
+// main runs the part of the Spec, and ends the process, also if a connection is still open.
 function main(parts) {
-  parts[spec.part]().catch((error) => {
+  parts[spec.part]().then(() => process.exit(), (error) => {
     console.error(error);
     process.exit(1);
   });
