@@ -22,6 +22,7 @@ var gateways = scenario.Scenario{
 	What: "1,000 workers without a connection to the database wait on two gateways, which are killed with SIGKILL, deployed anew, and frozen past the leases; " +
 		"connections are cut before and after answers",
 	System: peer.Remote,
+	Alone:  true, // two gateways and their 1,000 workers need both processors
 	Run:    strikeGateways,
 }
 

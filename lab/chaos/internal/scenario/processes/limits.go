@@ -29,6 +29,9 @@ const (
 	limitedGroups   = 30
 	limitedBacklog  = 3000
 	limitedWorkers  = 8
+	// limitedTakes is how long a job takes. 400 jobs a second leave a slow machine time to start a
+	// process each second.
+	limitedTakes = 100 * time.Millisecond
 )
 
 func runLimits(ctx context.Context, h *harness.Harness) error {
@@ -39,8 +42,8 @@ func runLimits(ctx context.Context, h *harness.Harness) error {
 	defer l.db.Close()
 	crew, err := h.Crew(limitedWorkers, child.Work{
 		Worker: peer.Worker{Concurrency: limitedRunning, Lease: leaseOfKilled},
-		Least:  50 * time.Millisecond,
-		Most:   50 * time.Millisecond,
+		Least:  limitedTakes,
+		Most:   limitedTakes,
 	})
 	if err != nil {
 		return err
