@@ -284,7 +284,7 @@ func runForStats(t *testing.T, h Harness, want queue.Stats) {
 			counts[c.Status] = c.Jobs
 		}
 		return counts[queue.StatusCompleted] == want.Done && counts[queue.StatusDead] == want.Dead &&
-			counts[queue.StatusRunning] == 0 && announced.Load() >= want.Dead
+			counts[queue.StatusRunning] == 0 && announced.Load() == want.Dead
 	})
 	stop()
 	if err := <-done; err != nil {
