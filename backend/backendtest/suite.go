@@ -160,7 +160,8 @@ type testCase struct {
 	run   func(t *testing.T, h Harness)
 }
 
-// theme is a table of cases. The cases of a theme that is alone do not run in parallel.
+// theme is a table of cases. Those of a theme that is alone run one after the other, before all
+// others.
 type theme struct {
 	name  string
 	alone bool
@@ -206,33 +207,46 @@ var themes = []theme{
 
 // Run tests that the backend keeps the contract of package queue. It calls open once for each case;
 // open closes what it opens with t.Cleanup. Run leaves out cases for capabilities that the backend
-// lacks, and logs their names. Cases run in parallel with others of their theme. Run returns when
-// all have ended.
+// lacks, and logs their names. Most cases are parallel subtests of the subtest "parallel". Run
+// returns when all have ended.
 //
-// The case model/operations runs random operations beside a model. The flag -rapid.checks sets how
-// many sequences; the default is 100.
+// The case parallel/model/operations runs random operations beside a model. The flag -rapid.checks
+// sets how many sequences; the default is 100.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	first := open(t)
 	have := capabilitiesOf(first)
+	runTheme := func(t *testing.T, th theme) {
+		for _, c := range th.cases {
+			if first.OnlyTx && c.needs&(hasTx|hasTxClaimer) == 0 {
+				continue
+			}
+			if lacks := c.needs &^ have; lacks != 0 {
+				t.Logf("left out for want of %s: %s", lacks, c.name)
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) {
+				if !th.alone {
+					t.Parallel()
+				}
+				c.run(t, open(t))
+			})
+		}
+	}
 	for _, th := range themes {
-		t.Run(th.name, func(t *testing.T) {
-			for _, c := range th.cases {
-				if first.OnlyTx && c.needs&(hasTx|hasTxClaimer) == 0 {
-					continue
-				}
-				if lacks := c.needs &^ have; lacks != 0 {
-					t.Logf("left out for want of %s: %s", lacks, c.name)
-					continue
-				}
-				t.Run(c.name, func(t *testing.T) {
-					if !th.alone {
-						t.Parallel()
-					}
-					c.run(t, open(t))
+		if th.alone {
+			t.Run(th.name, func(t *testing.T) { runTheme(t, th) })
+		}
+	}
+	t.Run("parallel", func(t *testing.T) { // it ends when its parallel subtests have ended
+		for _, th := range themes {
+			if !th.alone {
+				t.Run(th.name, func(t *testing.T) {
+					t.Parallel()
+					runTheme(t, th)
 				})
 			}
-		})
-	}
+		}
+	})
 }
 
 func (p capability) String() string {
