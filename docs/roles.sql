@@ -3,8 +3,10 @@
 --
 --     psql -X -1 -v ON_ERROR_STOP=1 -f docs/roles.sql "$DATABASE_URL"
 --
--- A migration tool has to send it as a whole, like errand's migrations. For goose, wrap it in StatementBegin and
--- StatementEnd: goose splits other text at each semicolon. examples/goose/steps.go writes such a file.
+-- A migration tool has to send it as a whole, like errand's migrations. For goose it needs StatementBegin and
+-- StatementEnd around it: goose splits other text at each semicolon. This writes such a file:
+--
+--     errand migrate print postgres --roles --dir migrations --format goose
 --
 -- Run it once, and once more with each release whose migrations need new rights: the table in docs/schema.md says
 -- which do. A migration tool needs a new file for that, with the text of that release, after errand's new migrations.
@@ -14,9 +16,13 @@
 -- errand_observer, errand_operator, and errand alone, which is the schema. A name that needs quotes is replaced with
 -- its quotes.
 --
--- The user that runs this needs CREATEROLE, unless the roles exist, and owns the schema, or is a superuser. It becomes
--- a member of the migrating role, so it can run later migrations. If the user of your migration tool is to stay the
--- owner, let it be the migrating role: replace errand_migrator with its name.
+-- Roles belong to the whole server. A member of errand_worker works, and reads payloads, in each database of the server
+-- in which this text has run. If several databases are not to share that (two services, staging beside production),
+-- use other names in each.
+--
+-- The user that runs this is a superuser; or it owns the schema, and has CREATEROLE or is a member of the migrating
+-- role, with all five roles there. It becomes a member of the migrating role, so it can run later migrations. If the user
+-- of your migration tool is to stay the owner, let it be the migrating role: replace errand_migrator with its name.
 --
 -- The roles cannot log in. Grant them to the users that can: GRANT errand_enqueuer TO shop. A program whose handlers
 -- enqueue needs two of them. A program that calls postgres.Migrate puts ?role=errand_migrator in its URL, which pgx and
@@ -33,12 +39,33 @@ BEGIN
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
                 'Consider: REVOKE CREATE ON SCHEMA public FROM PUBLIC';
     END IF;
-    IF to_regrole('errand_migrator') IS NULL THEN CREATE ROLE errand_migrator NOLOGIN; END IF;
-    IF to_regrole('errand_enqueuer') IS NULL THEN CREATE ROLE errand_enqueuer NOLOGIN; END IF;
-    IF to_regrole('errand_worker')   IS NULL THEN CREATE ROLE errand_worker   NOLOGIN; END IF;
-    IF to_regrole('errand_observer') IS NULL THEN CREATE ROLE errand_observer NOLOGIN; END IF;
-    IF to_regrole('errand_operator') IS NULL THEN CREATE ROLE errand_operator NOLOGIN; END IF;
-    IF NOT pg_has_role('errand_migrator'::regrole, 'USAGE') THEN GRANT errand_migrator TO CURRENT_USER; END IF;
+    -- Another database of the server may make them at the same time.
+    IF to_regrole('errand_migrator') IS NULL THEN
+        BEGIN CREATE ROLE errand_migrator NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END;
+    END IF;
+    IF to_regrole('errand_enqueuer') IS NULL THEN
+        BEGIN CREATE ROLE errand_enqueuer NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END;
+    END IF;
+    IF to_regrole('errand_worker') IS NULL THEN
+        BEGIN CREATE ROLE errand_worker NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END;
+    END IF;
+    IF to_regrole('errand_observer') IS NULL THEN
+        BEGIN CREATE ROLE errand_observer NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END;
+    END IF;
+    IF to_regrole('errand_operator') IS NULL THEN
+        BEGIN CREATE ROLE errand_operator NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END;
+    END IF;
+    IF NOT pg_has_role('errand_migrator'::regrole, 'USAGE') THEN
+        BEGIN
+            GRANT errand_migrator TO CURRENT_USER;
+        EXCEPTION
+            WHEN duplicate_object OR unique_violation THEN -- made at the same time, too
+            WHEN insufficient_privilege THEN
+                RAISE EXCEPTION 'the role % exists, and the user % is no member of it', 'errand_migrator'::regrole, current_user
+                    USING ERRCODE = 'insufficient_privilege',
+                    HINT = format('Let a superuser grant it: GRANT %s TO %I', 'errand_migrator'::regrole, current_user);
+        END;
+    END IF;
 END
 $$;
 

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,5 +35,24 @@ func TestMigrationsTable(t *testing.T) {
 		if len(want) == 0 || strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("schema.md, migrations of %s:\ngot  %v\nwant %v", backend, got, want)
 		}
+	}
+}
+
+// TestRolesVersion: the script demands the version that errand migrate print names its file after,
+// and schema.md's table says that no later migration needs new rights.
+func TestRolesVersion(t *testing.T) {
+	if want := fmt.Sprintf("FROM errand.migrations) < %d THEN -- the last version that needs new rights", RolesVersion); !strings.Contains(Roles, want) {
+		t.Errorf("roles.sql lacks %q", want)
+	}
+	last := 0
+	for row := range strings.Lines(read(t, "schema.md")) {
+		cells := strings.Split(row, "|")
+		var version int
+		if n, _ := fmt.Sscanf(cells[min(1, len(cells)-1)], " %04d_", &version); n == 1 && len(cells) > 5 && strings.TrimSpace(cells[4]) != "" {
+			last = version
+		}
+	}
+	if last != RolesVersion {
+		t.Errorf("schema.md says that %d is the last migration that needs new rights, RolesVersion %d", last, RolesVersion)
 	}
 }

@@ -25,27 +25,28 @@ import (
 func RequireTx(next queue.Enqueuer) queue.Enqueuer {
 	return queue.EnqueuerFunc(func(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 		kind, err := handle.Of(db)
-		if err != nil {
-			return err
-		}
-		if kind != handle.Tx {
+		switch {
+		case err != nil:
+			return &queue.InvalidError{Field: "DB", Problem: fmt.Sprintf("a nil %T: %s", db, wantTx)}
+		case kind != handle.Tx:
 			return &queue.InvalidError{Field: "DB", Problem: notTx(kind, db)}
 		}
 		return next.Enqueue(ctx, db, jobs...)
 	})
 }
 
+const wantTx = "RequireTx wants the caller's transaction"
+
 // notTx says what the caller has passed in place of a transaction.
 func notTx(kind handle.Kind, db queue.DB) string {
-	const want = "RequireTx wants the caller's transaction"
 	switch kind {
 	case handle.Own:
-		return "nil, which means the queue's own handle: " + want
+		return "nil, which means the queue's own handle: " + wantTx
 	case handle.Pool:
-		return fmt.Sprintf("a %T, which is a pool: %s", db, want)
+		return fmt.Sprintf("a %T, which is a pool: %s", db, wantTx)
 	case handle.Conn:
-		return fmt.Sprintf("a %T, which does not show that it is in a transaction: %s", db, want)
+		return fmt.Sprintf("a %T, which does not show that it is in a transaction: %s", db, wantTx)
 	default:
-		return fmt.Sprintf("a %T, which has no Commit and Rollback: %s", db, want)
+		return fmt.Sprintf("a %T, which has no Commit and Rollback: %s", db, wantTx)
 	}
 }

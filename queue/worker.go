@@ -82,9 +82,11 @@ type Worker struct {
 	// job is reclaimed, and OnDead is called again. If the worker loses the job meanwhile, the job
 	// may run again.
 	//
-	// A reclaimed job is dead already, and has neither Payload nor Headers. OnDead is called by the
-	// worker that reclaims it, for ten such jobs at once. The worker does not wait for that. There
-	// is no call if this process, or its connection, breaks before it. So alert on the number of
+	// A reclaimed job is dead already, and has neither Payload nor Headers; its Fence is 0. OnDead is
+	// called by the worker that reclaims it, for ten such jobs at once. That may be any worker of
+	// the database, also one of other queues and kinds: so give the same OnDead to every worker of
+	// every program. One that has none only logs the death. The worker does not wait for the call.
+	// There is none if this process, or its connection, breaks before it. So alert on the number of
 	// dead jobs as well. Nor is there one while 10,000 jobs wait for theirs, or once the worker has
 	// stopped: the log then says for how many jobs.
 	//
@@ -139,7 +141,9 @@ const (
 //   - at once for a bad field, or a pool that is too small ([*InvalidError], see [Pooled]);
 //   - for a backend that is not set up ([*SetupError]), unless a claim has succeeded before;
 //   - after ctx has ended, if a handler still ran, an outcome could not be settled, or the last
-//     claim did not return. Those jobs run again when their leases have expired.
+//     claim did not return. The job of a handler that ignores its context is released all the same,
+//     three seconds after the end of Grace, and may run elsewhere at once, while the handler still
+//     runs here: end the process. The others run again when their leases have expired.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.withDefaults()
 	if err != nil {

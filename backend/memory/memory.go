@@ -1,3 +1,5 @@
+// Package memory is a queue in memory, for tests and for programs that may lose their jobs with the
+// process. Package queuetest makes one of it that tests can ask for jobs.
 package memory
 
 import (

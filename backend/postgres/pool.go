@@ -13,7 +13,8 @@ import (
 )
 
 // Reserve implements [queue.Pooled]. With Options.Listen one connection counts as the listener's,
-// as pgxlisten's is, unless the pool is limited to one connection: then nothing listens.
+// as pgxlisten's is, unless the pool is limited to one connection, and handlers hold none: then
+// nothing listens.
 func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 	if !slices.Contains(dbs, b.db) {
 		n = 0
@@ -24,7 +25,7 @@ func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 	switch {
 	case most == 0:
 		return math.MaxInt, release
-	case most > 1 && b.options.Listen != nil:
+	case b.options.Listen != nil && (most > 1 || held > 0):
 		most--
 	}
 	return most - int(held), release

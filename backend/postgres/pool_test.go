@@ -66,6 +66,7 @@ func TestReserve(t *testing.T) {
 		{"handlers", 10, nil, []*sql.DB{other, db}, 3},
 		{"handlers and listening", 10, listen, []*sql.DB{db}, 2},
 		{"too many handlers", 7, listen, []*sql.DB{db}, -1},
+		{"handlers, of one connection", 1, listen, []*sql.DB{db}, -7},
 	} {
 		db.SetMaxOpenConns(c.most)
 		q := backend(t, db, postgres.Options{Listen: c.listen})

@@ -128,14 +128,7 @@ func (r *roles) psql(t *testing.T) (output string) {
 // ready has migrated with a tool, as a user of its own, and then run the script once.
 func ready(t *testing.T) *roles {
 	t.Helper()
-	r := newRoles(t)
-	steps, err := postgres.Migrations(r.o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range steps {
-		exec(t, r.admin, s.SQL)
-	}
+	r := newRoles(t).migrated(t)
 	r.run(t)
 	return r
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/docs"
 )
 
 func (a *app) migratePrintCommand() *cobra.Command {
@@ -26,9 +27,14 @@ names. Their names begin with the next free numbers of the folder:
 00012_errand_0001_jobs.sql after 00011_users.sql. It leaves out the migrations
 that have a file there, so run it again after an upgrade. With --format goose
 the files are in the format of goose; their Down fails, because there are no
-steps back.`,
+steps back.
+
+With --roles it prints the script of the database roles instead, or writes its
+file: 00015_errand_roles_0012.sql, if version 12 is the last that needs new
+rights. So run this again after an upgrade, too, behind the migrations.`,
 		Example: `  errand migrate print postgres | less
-  errand migrate print postgres --dir migrations --format goose`,
+  errand migrate print postgres --dir migrations --format goose
+  errand migrate print postgres --dir migrations --format goose --roles`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +54,8 @@ steps back.`,
 	cmd.Flags().StringVar(&p.dir, "dir", "", "write files into this `folder`, which has to exist")
 	cmd.Flags().StringVar(&p.format, "format", plainFormat, "the `format` of the files: plain or goose")
 	cmd.Flags().BoolVar(&p.isDown, "down", false, "print the SQL of migrate down, which checks nothing")
-	cmd.MarkFlagsMutuallyExclusive("after", "down")
+	cmd.Flags().BoolVar(&p.isRoles, "roles", false, "the script of the database roles; postgres only")
+	cmd.MarkFlagsMutuallyExclusive("after", "down", "roles")
 	cmd.MarkFlagsMutuallyExclusive("dir", "down")
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{plainFormat, gooseFormat}, cobra.ShellCompDirectiveNoFileComp))
@@ -57,9 +64,9 @@ steps back.`,
 
 // printing holds the flags of migrate print.
 type printing struct {
-	after       int
-	isDown      bool
-	dir, format string
+	after           int
+	isDown, isRoles bool
+	dir, format     string
 }
 
 const plainFormat, gooseFormat = "plain", "goose"
@@ -85,18 +92,28 @@ func (p printing) run(out io.Writer, scheme string) error {
 		_, err = io.WriteString(out, text)
 		return err
 	}
+	if p.isRoles {
+		if scheme != dburl.Postgres {
+			return usagef("--roles: %s has no roles", scheme)
+		}
+		if p.dir == "" {
+			_, err := io.WriteString(out, docs.Roles)
+			return err
+		}
+		return p.writeFile(out, fmt.Sprintf("errand_roles_%04d.sql", docs.RolesVersion), docs.Roles, noStepsBack[scheme])
+	}
 	list, err := known(scheme)
 	if err != nil {
 		return err
 	}
 	for _, s := range list {
-		switch {
-		case s.Version <= p.after:
+		if s.Version <= p.after {
 			continue
-		case p.dir != "":
-			err = p.writeFile(out, scheme, s)
-		default:
+		}
+		if p.dir == "" {
 			_, err = fmt.Fprintf(out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql)
+		} else {
+			err = p.writeFile(out, fmt.Sprintf("errand_%04d_%s.sql", s.Version, s.Name), s.sql, noStepsBack[scheme])
 		}
 		if err != nil {
 			return err
@@ -105,13 +122,14 @@ func (p printing) run(out io.Writer, scheme string) error {
 	return nil
 }
 
-// writeFile writes the file of a migration, unless the folder has it, and prints its name.
-func (p printing) writeFile(out io.Writer, scheme string, s step) error {
+// writeFile writes a file under the next free number, unless the folder has name under any, and
+// prints its path.
+func (p printing) writeFile(out io.Writer, name, text, down string) error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return err
 	}
-	name, next := fmt.Sprintf("errand_%04d_%s.sql", s.Version, s.Name), int64(1)
+	next := int64(1)
 	for _, entry := range entries {
 		number, rest, _ := strings.Cut(entry.Name(), "_")
 		n, err := strconv.ParseInt(number, 10, 64)
@@ -123,9 +141,8 @@ func (p printing) writeFile(out io.Writer, scheme string, s step) error {
 			next = max(next, n+1)
 		}
 	}
-	text := s.sql
 	if p.format == gooseFormat {
-		text = fmt.Sprintf(gooseFile, s.sql, noStepsBack[scheme])
+		text = fmt.Sprintf(gooseFile, text, down)
 	}
 	path := filepath.Join(p.dir, fmt.Sprintf("%05d_%s", next, name))
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
