@@ -66,8 +66,8 @@ func TestRolesTogether(t *testing.T) {
 	}
 }
 
-// TestRolesOfOthers: the roles exist, and the user who runs the script is no member of the migrating
-// role and cannot become one. The error says what to do, and that cures it.
+// TestRolesOfOthers: the roles exist, and the user who runs the script is no member of the
+// migrating role and cannot become one. The error says what to do, and that cures it.
 func TestRolesOfOthers(t *testing.T) {
 	r := newRoles(t).migrated(t)
 	root, _ := ways[0].open(t, r.dsn)
