@@ -22,7 +22,7 @@
 --
 -- The user that runs this is a superuser; or it owns the schema, and has CREATEROLE or is a member of the migrating
 -- role, with all five roles there. It becomes a member of the migrating role, so it can run later migrations. If the
--- user of your migration tool is to stay the owner, let it be the migrating role: replace errand_migrator with its name.
+-- user of your migration tool is to stay the owner, let it be the migrating role: put its name for errand_migrator.
 --
 -- The roles cannot log in. Grant them to the users that can: GRANT errand_enqueuer TO shop. A program whose handlers
 -- enqueue needs two of them. A program that calls postgres.Migrate puts ?role=errand_migrator in its URL, which pgx and
