@@ -15,6 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/remote"
 	"github.com/errandhq/errand/gateway"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
 )
@@ -29,6 +30,7 @@ const (
 // TestIdleClients: a thousand clients that wait for jobs cost the database what one costs. Their
 // reports cost one call a second, also those of all that stop at once.
 func TestIdleClients(t *testing.T) {
+	extent.Long(t)
 	for name, wait := range map[string]func(context.Context, *testing.T, http.Handler, int){"claims": longPolls, "workers": workers} {
 		t.Run(name, func(t *testing.T) {
 			one, _ := callsOfIdle(t, 1, wait)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -248,6 +249,7 @@ const dedupChild = "ERRAND_DEDUP_CHILD"
 // TestSQLDedupSQLiteProcesses: of the jobs of a key, one has the effect, although each process has
 // jobs of it in a queue of its own.
 func TestSQLDedupSQLiteProcesses(t *testing.T) {
+	extent.Long(t)
 	if child := os.Getenv(dedupChild); child != "" {
 		args := strings.SplitN(child, " ", 3)
 		db, err := sqlite.Open(args[1], args[2])

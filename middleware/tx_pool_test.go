@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -18,6 +19,7 @@ import (
 // worker accepts; with a smaller one, of which listening and the handlers may hold every
 // connection, it does not start.
 func TestTxPool(t *testing.T) {
+	extent.Long(t)
 	const together, jobs, lease, takes = 8, 16, 6 * time.Second, 2500 * time.Millisecond
 	b := openBank(t)
 	q, err := postgres.New(b.db, postgres.Options{Listen: pgxlisten.Listen})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -125,6 +126,7 @@ func TestChain(t *testing.T) {
 // TestChainUnknown: a role that may not ask for what a session waits is told all the same which
 // session has locked the table.
 func TestChainUnknown(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	db := openPQ(t, dsn)
@@ -193,6 +195,7 @@ func claimOne(t *testing.T, q queue.Consumer) *queue.Job {
 // TestWaitsForRule: Doctor names a session for which others wait at a row of a table other than
 // that of jobs.
 func TestWaitsForRule(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t)
 	setRules(t, q, queue.Rule{Queue: "q", Running: 1})

@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -385,6 +386,7 @@ func TestUnreachable(t *testing.T) {
 // TestFewRights: a role that may do nothing gets a check for each right that is missing, and no
 // finding.
 func TestFewRights(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db := postgrestest.Open(t)
 	role := "stranger_" + strings.ReplaceAll(database(t, db), "errand_test_", "")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
@@ -139,6 +140,7 @@ func TestMissedHeartbeat(t *testing.T) {
 // TestSettleFirst: a handler that has settled its job first keeps the job's row locked, so that its
 // lease is not extended. Its worker is not called dead, and the handler is not to be killed.
 func TestSettleFirst(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t)
 	tx := middleware.Tx(db, q, middleware.TxOptions{SettleFirst: true})

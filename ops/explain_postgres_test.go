@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -203,6 +204,7 @@ func TestPerhapsUncommitted(t *testing.T) {
 // TestNotUncommitted: a transaction that began after a job with a higher ID had started has not
 // enqueued the job, so nobody is told to end it. One that began before is named.
 func TestNotUncommitted(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t)
 	tx := begin(t, db)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -15,6 +16,7 @@ import (
 // TestHeldReports: a worker whose reports wait for a transaction counts as alive, and the
 // transaction is named.
 func TestHeldReports(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t)
 	held := enqueue(t, q, queue.Job{})
@@ -45,6 +47,7 @@ func TestHeldReports(t *testing.T) {
 // TestVanishedBeforeLock: a transaction that is younger than a worker's silence does not explain
 // it.
 func TestVanishedBeforeLock(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t)
 	report(t, q, idle)
@@ -61,6 +64,7 @@ func TestVanishedBeforeLock(t *testing.T) {
 // TestReportedSince: a transaction does not explain the silence of a worker if others have reported
 // themselves since it began, and no session waits for it.
 func TestReportedSince(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t)
 	dead := idle
@@ -81,6 +85,7 @@ func TestReportedSince(t *testing.T) {
 // TestHeldReportsUnknown: a role that may not see since when a transaction is open takes silent
 // workers for live ones only while a session waits for it. Doctor looks once, and skips no check.
 func TestHeldReportsUnknown(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	db := openPQ(t, dsn)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -83,6 +84,7 @@ func TestObserver(t *testing.T) {
 // a job. Without the right to see the row's lock it says which transactions may have, and which
 // right it lacks.
 func TestObserverSeesLocks(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	db := openPQ(t, dsn)
@@ -115,6 +117,7 @@ func TestObserverSeesLocks(t *testing.T) {
 // TestObserverSeesWaits: Doctor tells a role that may not see sessions of other roles which
 // sessions wait for which, and which has locked the whole table.
 func TestObserverSeesWaits(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	db := openPQ(t, dsn)

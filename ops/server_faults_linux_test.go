@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -30,6 +31,7 @@ func wantOnly(t *testing.T, q queue.Queue, id string, level ops.Level) ops.Check
 // TestStandby: both say that the URL leads to a standby, on which nobody claims. Explain still
 // tells what has become of jobs.
 func TestStandby(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	primary := newServer(t, 0)
 	_, q := primary.migrated(t)
@@ -96,6 +98,7 @@ func TestWrongClock(t *testing.T) {
 // names what the worker's claims fail with. That temporary files have a disk with room does not
 // hide it.
 func TestFullDisk(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	s := newServer(t, 160)
 	db, q := s.migrated(t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -24,6 +25,7 @@ import (
 // slot does keep dead rows. It does not find a logical slot, which keeps none. Slots belong to a
 // whole server, so the test has one of its own.
 func TestSlots(t *testing.T) {
+	extent.Long(t)
 	t.Setenv("DATABASE_URL", "")
 	t.Setenv("ERRAND_POSTGRES", strings.TrimPrefix(os.Getenv("ERRAND_POSTGRES_BEFORE"), "url"))
 	s, err := postgrestest.Start(t.Context(), postgrestest.Options{Settings: map[string]string{"wal_level": "logical", "autovacuum": "off"}})

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -89,6 +90,7 @@ func TestClaimsEase(t *testing.T) {
 // TestLongJobsAhead: besides the jobs that run, a worker holds only as many long jobs as fit in two
 // claims, also after it has claimed a thousand short ones.
 func TestLongJobsAhead(t *testing.T) {
+	extent.Long(t)
 	const length, long, slots = 1 << 20, 150, 50
 	text := json.RawMessage(`"` + strings.Repeat("x", length-2) + `"`)
 	synctest.Test(t, func(t *testing.T) {

@@ -11,12 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestFloodOfFailures: of 10,000 failures a second the log has a bounded number of lines, whether
 // their errors are alike or not, and with the counts of what was left out they add up exactly.
 func TestFloodOfFailures(t *testing.T) {
+	extent.Long(t)
 	for _, c := range []struct {
 		name string
 		err  func(job *queue.Job) error

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -158,6 +159,7 @@ func TestOutageLongerThanLeases(t *testing.T) {
 // TestUnsettledJobsAreBounded: while Settle fails, the worker stops claiming once 5,000 outcomes
 // wait. By then it may have claimed 2,000 jobs ahead, and each slot has one.
 func TestUnsettledJobsAreBounded(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)

@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/web"
 )
@@ -39,6 +40,7 @@ func (b slowly) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 // TestLockedTable: while a transaction has locked the table, the page of a job says so, also to a
 // person who has just seen the job, whose answer was slow and is therefore kept for long.
 func TestLockedTable(t *testing.T) {
+	extent.Long(t)
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {

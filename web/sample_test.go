@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/web"
 )
@@ -66,6 +67,7 @@ func settled(h http.Handler, path string) string {
 // TestShared: twenty sessions read the database as often as one, at most each two seconds and not
 // longer than a thirtieth of the time, and nobody reads while nobody watches.
 func TestShared(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		q := &slow{Queue: memory.New(memory.Options{})}
 		h := newHandler(t, q)
@@ -130,6 +132,7 @@ func TestHeavy(t *testing.T) {
 // TestLight: many light readings together take no more than a two-hundredth of the time, but a page
 // is not older than ten seconds because of them.
 func TestLight(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		q := &slow{Queue: memory.New(memory.Options{})}
 		q.listTakes.Store(int64(4 * time.Millisecond))

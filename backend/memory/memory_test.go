@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -23,6 +24,7 @@ func TestMemory(t *testing.T) {
 // TestBare runs the suite over a backend without capabilities, except that it is a Waiter that
 // cannot wake: the suite must not need them.
 func TestBare(t *testing.T) {
+	extent.Long(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		return backendtest.Harness{Queue: bare{memory.New(memory.Options{})}, Polls: true}
 	})

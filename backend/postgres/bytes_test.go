@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestMemoryOfLongJobs: a worker of 50 slots stays under 300 MB with jobs of 1 MiB, whether its
 // handlers are slow or fast. With a claim of 1,000 such jobs it would not.
 func TestMemoryOfLongJobs(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes a quarter of a minute")
 	}
 	const n = 400

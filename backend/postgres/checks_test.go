@@ -9,11 +9,13 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestChecks: what the table refuses from any writer, and what it accepts.
 func TestChecks(t *testing.T) {
+	extent.Long(t)
 	db, _ := fresh(t, postgres.Options{})
 	for _, c := range []struct {
 		columns, values string
@@ -43,6 +45,7 @@ func TestChecks(t *testing.T) {
 
 // TestChecksTakeWhatGoTakes: the table accepts the largest job that Go accepts.
 func TestChecksTakeWhatGoTakes(t *testing.T) {
+	extent.Long(t)
 	_, q := fresh(t, postgres.Options{})
 	headers := make(map[string]string)
 	for i := range 1 << 15 { // names of two bytes: nothing takes more room in a jsonb beside its text
@@ -69,6 +72,7 @@ func TestChecksTakeWhatGoTakes(t *testing.T) {
 
 // TestReplaceTooLong: a job does not replace one by a payload that the table does not take.
 func TestReplaceTooLong(t *testing.T) {
+	extent.Long(t)
 	db, _ := fresh(t, postgres.Options{})
 	q := backend(t, db, postgres.Options{MaxPayload: 100 << 20})
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "k", Payload: []byte(`1`)})

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestDeleteCompleted: completed jobs, which no index finds, are deleted from all of a long table,
 // a part at a time, and while it grows.
 func TestDeleteCompleted(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (kind, status) SELECT CASE WHEN i % 50000 = 1 THEN 'rare' ELSE 'k' END, 'completed'
 		FROM generate_series(1, 210000) i`) // two parts and a bit

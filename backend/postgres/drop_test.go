@@ -7,11 +7,13 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestDrop: after any number of steps, DropSQL leaves nothing. Migrate can begin again.
 func TestDrop(t *testing.T) {
+	extent.Long(t)
 	dsn := postgrestest.EmptyDSN(t)
 	for _, way := range firstWays(2) {
 		db, _ := way.open(t, dsn)
@@ -73,6 +75,7 @@ func TestDropBesideOthers(t *testing.T) {
 // TestDropOverloads: functions of others that have a name of errand's stay, after any number of
 // steps.
 func TestDropOverloads(t *testing.T) {
+	extent.Long(t)
 	db := postgrestest.Open(t)
 	drop, err := postgres.DropSQL(postgres.Options{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgres/pqlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -41,7 +41,7 @@ func testedWays() []way {
 	switch {
 	case testing.Short():
 		return ways[:1]
-	case whole.Tests():
+	case extent.Whole():
 		return ways
 	}
 	return ways[:2]
@@ -49,7 +49,7 @@ func testedWays() []way {
 
 // firstWays returns the first n ways, or one without ERRAND_TESTS=whole.
 func firstWays(n int) []way {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		n = 1
 	}
 	return ways[:n]

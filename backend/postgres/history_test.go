@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -31,6 +32,7 @@ func TestHistoryCostsNothing(t *testing.T) {
 // TestHistoryHavingBadValues: no value in the column keeps a job from being settled, reclaimed or
 // read, and no time in the row.
 func TestHistoryHavingBadValues(t *testing.T) {
+	extent.Long(t)
 	for _, bad := range []string{`5`, `{}`, `"x"`, `null`, `[]`, `[1, {"at": 5}, null, "x"]`, `[[[]]]`} {
 		db, q := fresh(t, postgres.Options{})
 		enqueue(t, q, jobs(3)...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -113,6 +114,7 @@ func FuzzSchema(f *testing.F) {
 
 // TestStrangeSchemas: names of schemas that pass the check work, whatever they mean elsewhere.
 func TestStrangeSchemas(t *testing.T) {
+	extent.Long(t)
 	dsn := postgrestest.DSN(t)
 	for i, schema := range []string{"Errand", "ERRAND", "select", "user", "null", "_", "jobs", "enqueue", "pending", "excluded", strings.Repeat("x", 48)} {
 		w := theseWays[i%len(theseWays)]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -31,6 +32,7 @@ func TestKeyTwiceInBatch(t *testing.T) {
 // TestReplaceDoesNotDeadlock: calls that replace the same keys in different orders, in transactions
 // of their callers, succeed beside claims and settlings of these jobs.
 func TestReplaceDoesNotDeadlock(t *testing.T) {
+	extent.Long(t)
 	const keys = 10
 	db, q := fresh(t, postgres.Options{})
 	replace := func() error {

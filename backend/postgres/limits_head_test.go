@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -47,6 +48,7 @@ func requestTest(n int) queue.ClaimRequest {
 // TestLimitedClaimsBesideUnhandled: claims of a limited queue read a small part of the due jobs at
 // its head that they are not for, and each finds the new job.
 func TestLimitedClaimsBesideUnhandled(t *testing.T) {
+	extent.Long(t)
 	const claims, unhandledJobs = 20, 16 * mostRead
 	for _, c := range unhandledHeads {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,6 +83,7 @@ func limitedEntriesRead(t *testing.T, db, closing *sql.DB) int {
 // reads few jobs, whatever stands at the head and whatever the statistics say. It does so before
 // claims are rationed, too.
 func TestLimitedClaimsHoldTheLockShortly(t *testing.T) {
+	extent.Long(t)
 	for _, c := range unhandledHeads {
 		t.Run(c.name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{})
@@ -121,6 +124,7 @@ func readByClaim(t *testing.T, db *sql.DB) (scans, rows int) {
 // that has committed late, one of an old due time, one that was released, and one of a new
 // priority.
 func TestLimitedRationFindsAll(t *testing.T) {
+	extent.Long(t)
 	for _, c := range unhandledHeads {
 		t.Run(c.name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{})

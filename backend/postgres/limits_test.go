@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -30,6 +31,7 @@ func claimTwenty(t *testing.T, tx *sql.Tx) int {
 // many jobs of a full group or a locked one, beside jobs that are scheduled for later, and with the
 // statistics of an empty table and of a full one.
 func TestLimitedClaimsReadFew(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, postgres.Options{})
 	setRules(t, q, queue.Rule{PerGroup: 2})
 	check := func(state string) {

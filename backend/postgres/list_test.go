@@ -9,12 +9,14 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestListStopped: dead jobs are listed newest first, be they few or many. Those of a queue and
 // kind are found at once, and for other choices a page looks at a bounded number of jobs.
 func TestListStopped(t *testing.T) {
+	extent.Long(t)
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {
@@ -96,6 +98,7 @@ func TestListStopped(t *testing.T) {
 // TestCountsOfManyDead: what is dead is counted if there are few, and estimated if there are many,
 // like what is completed.
 func TestCountsOfManyDead(t *testing.T) {
+	extent.Long(t)
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {

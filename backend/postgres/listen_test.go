@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -166,6 +167,7 @@ func TestStoppedWorkerIsOffTheList(t *testing.T) {
 // TestListenersShareAConnection: workers of one Backend listen on one connection. Each is woken for
 // its own queues, and the others still are after the first has stopped.
 func TestListenersShareAConnection(t *testing.T) {
+	extent.Long(t)
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) { testListenersShare(t, w) })
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -72,6 +73,7 @@ func TestClaimTxKeepsNoTurn(t *testing.T) {
 // TestRecentFirst: new jobs do not wait while a claim reads all jobs of other kinds at the head of
 // their priority or of a more urgent one. A claim finds older jobs if there are no new ones.
 func TestRecentFirst(t *testing.T) {
+	extent.Long(t)
 	const foreign = 30_000
 	db := postgrestest.Open(t)
 	lock := func(tx *sql.Tx) (rows, locked int) {

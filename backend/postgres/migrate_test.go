@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -47,6 +48,7 @@ func TestMigrateTogether(t *testing.T) {
 // TestMigrationsByTool: a tool may run all steps or the first of them. Then Check knows the
 // version, and Migrate goes on from there. A tool sends a step as a whole, with either driver.
 func TestMigrationsByTool(t *testing.T) {
+	extent.Long(t)
 	dsn := postgrestest.EmptyDSN(t)
 	db, _ := ways[0].open(t, dsn)
 	tools := []*sql.DB{db, nil}

@@ -8,6 +8,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/listtest"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -24,6 +25,7 @@ func TestListOddIDs(t *testing.T) {
 
 // TestListOddSlices: a list that looks at a bounded number of jobs goes on below the ID 0.
 func TestListOddSlices(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (id, queue, kind, status) SELECT i, '', CASE WHEN i % 7001 = 0 THEN 'rare' ELSE 'k' END, 'completed'
 		FROM generate_series(-120000, 49999) AS i`)

@@ -7,14 +7,14 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestPayloadNoJSONBHolds raises MaxPayload beyond what the server can make a jsonb of: it has a
 // gigabyte for 33 million values.
 func TestPayloadNoJSONBHolds(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes some seconds, and a gigabyte")
 	}
 	q := backend(t, postgrestest.Open(t), postgres.Options{MaxPayload: 1 << 30})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -56,6 +57,7 @@ func costOf(t *testing.T, plan string) (cost float64) {
 // made once for all parameters: with the statistics of an empty table, of a full one, and stale
 // ones.
 func TestPlans(t *testing.T) {
+	extent.Long(t)
 	db := postgrestest.Open(t)
 	conn, err := db.Conn(t.Context())
 	if err != nil {
@@ -263,6 +265,7 @@ func TestClaimsOfManyPriorities(t *testing.T) {
 // TestLimitHoldsWhateverThePlan: a claim takes no more than its limit, and no row twice, whichever
 // of nine plans the planner has to use.
 func TestLimitHoldsWhateverThePlan(t *testing.T) {
+	extent.Long(t)
 	for _, off := range []string{
 		"enable_tidscan", "enable_indexscan", "enable_seqscan", "enable_nestloop", "enable_hashjoin", "enable_mergejoin",
 		"enable_bitmapscan", "enable_sort", "enable_material",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -78,6 +79,7 @@ func TestTokensSwept(t *testing.T) {
 // TestTokensOfChangedRates: Prune removes buckets that are full at a rate that was raised, or whose
 // rate was removed, although at the rate at which they were spent from they are full in a year.
 func TestTokensOfChangedRates(t *testing.T) {
+	extent.Long(t)
 	for name, rate := range map[string]queue.Rate{"raised": {Jobs: 1000}, "removed": {}} {
 		db, b := fresh(t, postgres.Options{})
 		setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1, Per: 366 * 24 * time.Hour}})

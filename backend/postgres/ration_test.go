@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -204,6 +205,7 @@ func claimUntil(t *testing.T, q *postgres.Backend, req queue.ClaimRequest, done 
 // TestRationedSlowStatement: the next claim finds a job whose statement was under way for long
 // before it wrote the job.
 func TestRationedSlowStatement(t *testing.T) {
+	extent.Long(t)
 	db := postgrestest.Open(t)
 	q, req := behindForeign(t, db)
 	for _, statement := range []string{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -26,6 +27,7 @@ var record = queue.NewKind[reading]("reading.record")
 // TestReplaceBesideKills: the last job that each writer has enqueued with Replace runs, although
 // the process of the workers is killed again and again.
 func TestReplaceBesideKills(t *testing.T) {
+	extent.Long(t)
 	const writers, kills = 8, 3
 	dsn := postgrestest.DSN(t)
 	db, _ := ways[0].open(t, dsn)

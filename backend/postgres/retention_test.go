@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -158,6 +159,7 @@ func TestRedriveMany(t *testing.T) {
 // TestCountsOfLongTable: in a table too long to count, live and dead jobs are counted exactly while
 // they are few, and completed ones are estimated.
 func TestCountsOfLongTable(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, postgres.Options{})
 	const completed = 40_000
 	exec(t, db, `INSERT INTO errand.jobs (kind, status, payload) SELECT 'test', 'completed', to_jsonb(repeat('x', 1000))
@@ -239,6 +241,7 @@ func claimInTx(t *testing.T, db *sql.DB, q *postgres.Backend) {
 // TestJobsInSlices: with a filter that no index serves, Jobs looks at a part of a long table and
 // says where it stopped, also if it has found nothing.
 func TestJobsInSlices(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, postgres.Options{})
 	aged(t, db, "completed", 1, 3)
 	exec(t, db, `UPDATE errand.jobs SET kind = 'rare'`)

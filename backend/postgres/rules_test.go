@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -112,6 +113,7 @@ func shortHeaders(n int) map[string]string {
 // TestRulesAreOne: Go's Enqueue and the SQL function accept the same jobs, and refuse the others
 // with the name of the same field.
 func TestRulesAreOne(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, postgres.Options{})
 	field := strings.NewReplacer("scheduledat", "scheduled_at", "maxattempts", "max_attempts", "key", "job_key")
 	for _, c := range rules {

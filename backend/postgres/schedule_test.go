@@ -17,6 +17,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -326,6 +327,7 @@ func patient(t *testing.T, dsn, idle string) *sql.DB {
 // TestManyMissedTicks: however many ticks were missed, and however long their payloads are, one
 // transaction enqueues at most a thousand jobs and eight megabytes. What is left stays due.
 func TestManyMissedTicks(t *testing.T) {
+	extent.Long(t)
 	for _, c := range []struct{ schedules, bytes, calls int }{{25, 0, 3}, {3, 100_000, 4}} {
 		db := patient(t, postgrestest.DSN(t), "1h")
 		b := backend(t, db, postgres.Options{})

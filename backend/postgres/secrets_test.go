@@ -23,6 +23,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
@@ -138,6 +139,7 @@ func with(t *testing.T, dsn, user, password string) string {
 
 // TestNothingSecretIsLogged runs a worker and enqueuers through failures of every kind.
 func TestNothingSecretIsLogged(t *testing.T) {
+	extent.Long(t)
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			e := newEar(t)

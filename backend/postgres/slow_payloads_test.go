@@ -12,7 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -73,7 +73,7 @@ func relay(to, from net.Conn, rate int) {
 // TestSlowPayload: a payload that takes longer than a claim is released with a delay, so that the
 // jobs behind it run. It comes alone once a claim has more time.
 func TestSlowPayload(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes some ten seconds")
 	}
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/reusedb"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -38,8 +38,8 @@ func TestConformance(t *testing.T) {
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				b := backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep})
 				return backendtest.Harness{
-					Brief:  w.mode != "" || w != ways[0] && !whole.Tests(),
-					OnlyTx: w != ways[0] && !whole.Tests(),
+					Brief:  w.mode != "" || w != ways[0] && !extent.Whole() || extent.Brief(),
+					OnlyTx: w != ways[0] && !extent.Whole(),
 					Hold: func(ctx context.Context, id int64) error {
 						_, err := d.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)
 						return err

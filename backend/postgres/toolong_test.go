@@ -7,14 +7,14 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestTooLongForAMessage: Enqueue refuses more than a message to the server can hold, before it
 // sends anything.
 func TestTooLongForAMessage(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes two gigabytes of memory")
 	}
 	payload := append(append([]byte{'"'}, bytes.Repeat([]byte("x"), 1<<20-2)...), '"')

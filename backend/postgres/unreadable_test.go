@@ -14,7 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -82,7 +82,7 @@ const huge = `('[' || repeat('1e131000,', 8999) || '1e131000]')::jsonb`
 // TestUnreadable: a job is dead, with a reason, if the server cannot print its payload or headers
 // in a gigabyte; its ID is logged. All others run, and a person who lists the jobs sees it.
 func TestUnreadable(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes the server some ten seconds")
 	}
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestUnreadable(t *testing.T) {
 
 // TestUnreadableInTx: a job that cannot be read makes one ClaimTx fail, and not the next.
 func TestUnreadableInTx(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes the server some ten seconds")
 	}
 	t.Parallel()

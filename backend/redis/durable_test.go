@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -152,6 +153,7 @@ func TestNewAtMaxmemory(t *testing.T) {
 
 // TestDurable: Enqueue knows when too few replicas have a job.
 func TestDurable(t *testing.T) {
+	extent.Long(t)
 	client := redistest.OpenCluster(t)
 	b := open(t, client, redis.Options{Partitions: 8, Durable: 1, DurableTimeout: 20 * time.Second})
 	if err := b.Enqueue(t.Context(), nil, newJobs(10)...); err != nil {
@@ -184,6 +186,7 @@ func TestDurableRules(t *testing.T) {
 
 // TestHungServer: a durable Enqueue on a server that hangs ends by itself.
 func TestHungServer(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	s, client := startWith(t, nil)
 	b, err := redis.New(t.Context(), client, redis.Options{Durable: 1, DurableTimeout: 100 * time.Millisecond})

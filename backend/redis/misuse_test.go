@@ -16,6 +16,7 @@ import (
 
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -34,6 +35,7 @@ func wantSetup(t *testing.T, what string, err error, words ...string) {
 // TestReplicaIsRefused: a program that is given a replica learns it at once. A tool that only looks
 // may look there.
 func TestReplicaIsRefused(t *testing.T) {
+	extent.Long(t)
 	master, first := startWith(t, nil)
 	name := redis.NamespaceOf(open(t, first, redis.Options{}))
 	_, replica := startWith(t, nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -190,6 +191,7 @@ func TestManyRules(t *testing.T) {
 // TestManyGroupsAtOnce: the jobs of ten thousand groups become due in one claim's look. Claims go
 // on with the rest until all are found.
 func TestManyGroupsAtOnce(t *testing.T) {
+	extent.Long(t)
 	b := open(t, redistest.Open(t), redis.Options{Partitions: 1})
 	const n = 10_000
 	jobs := newJobs(n)

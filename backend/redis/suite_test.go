@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -43,6 +43,7 @@ func harness(t *testing.T, client rueidis.Client, o redis.Options) backendtest.H
 // TestConformance runs the suite that every backend passes, on one node and in one partition.
 // TestLeastPrivilege does so in brief with the default options.
 func TestConformance(t *testing.T) {
+	extent.Long(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		return harness(t, redistest.Open(t), redis.Options{Partitions: 1})
 	})
@@ -57,7 +58,7 @@ func TestConformanceOnCluster(t *testing.T) {
 	}
 	for name, spread := range map[string]int{"spread 1": 1, "spread 3": 3} {
 		t.Run(name, func(t *testing.T) {
-			if spread == 1 && !whole.Tests() {
+			if spread == 1 && !extent.Whole() {
 				t.Skip("ERRAND_TESTS=whole runs it: TestLeastPrivilege has each queue in one of 64 partitions")
 			}
 			backendtest.Run(t, func(t *testing.T) backendtest.Harness {

@@ -17,7 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/remote"
 	"github.com/errandhq/errand/gateway"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -60,6 +60,7 @@ var often = gateway.Options{Reclaim: 20 * time.Millisecond}
 
 // TestMemory runs the suite over a gateway of the queue in memory.
 func TestMemory(t *testing.T) {
+	extent.Long(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		url, _ := serve(t, memory.New(memory.Options{}), often)
 		return backendtest.Harness{Queue: connect(t, url), NoHints: true}
@@ -68,7 +69,7 @@ func TestMemory(t *testing.T) {
 
 // TestSQLite runs the suite over a gateway of a queue in a file, with ERRAND_TESTS=whole.
 func TestSQLite(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: the suite runs over the queue in memory")
 	}
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
@@ -79,7 +80,7 @@ func TestSQLite(t *testing.T) {
 
 // TestPostgres runs the suite over a gateway of a queue in PostgreSQL, with ERRAND_TESTS=whole.
 func TestPostgres(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: the suite runs over the queue in memory")
 	}
 	pool := newPool(t)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -102,6 +103,7 @@ func TestForwardOlder(t *testing.T) {
 // TestForwardBesideHanging: while a backend hangs, jobs for another one arrive, also those of lines
 // with the same name.
 func TestForwardBesideHanging(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 1000
 		home, hanging, works := memory.New(memory.Options{}), newFaulty(), memory.New(memory.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/router"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -84,6 +84,7 @@ func routeTo(t *testing.T, home, other queue.Queue, names []string) *router.Queu
 // TestMemory runs the whole suite over two backends in memory. Queues that are most on the second
 // one have no transactions, and cases enough in brief.
 func TestMemory(t *testing.T) {
+	extent.Long(t)
 	t.Run("elsewhere", func(t *testing.T) {
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 			home, other := newMemory(), newMemory()
@@ -103,8 +104,9 @@ func newMemory() *memory.Queue { return memory.New(memory.Options{Retention: for
 // suite's queues. With ERRAND_TESTS=whole it also runs it over the database alone, and with most
 // queues on the second backend.
 func TestConformance(t *testing.T) {
+	extent.Long(t)
 	t.Run("one", func(t *testing.T) {
-		if !whole.Tests() {
+		if !extent.Whole() {
 			t.Skip("ERRAND_TESTS=whole runs it: the suite runs over a database with a second backend")
 		}
 		dbs := homes(t)
@@ -123,7 +125,7 @@ func TestConformance(t *testing.T) {
 		})
 	})
 	t.Run("most elsewhere", func(t *testing.T) {
-		if !whole.Tests() {
+		if !extent.Whole() {
 			t.Skip("ERRAND_TESTS=whole runs it: TestMemory runs the suite with most queues on the second backend")
 		}
 		dbs := homes(t)

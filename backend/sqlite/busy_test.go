@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -289,6 +290,7 @@ func TestOneConnection(t *testing.T) {
 // the caller's, which has SQLite's own patience, gets the lock within it. How long it waits is
 // BenchmarkCallersTransaction's.
 func TestCallersTransactionsGetTheirTurn(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		besideBusyWorker(t, driver, 30)
 	})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -21,8 +21,9 @@ import (
 // them: each call goes through the next, and transactions are opened with a fourth. Without
 // ERRAND_TESTS=whole it runs it in brief, over modernc.org/sqlite.
 func TestConformanceOfSeveral(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
-		if driver != drivers[0] && !whole.Tests() {
+		if driver != drivers[0] && !extent.Whole() {
 			t.Skip("ERRAND_TESTS=whole runs it: the suite runs over three handles of the first driver")
 		}
 		backendtest.Run(t, func(t *testing.T) backendtest.Harness {
@@ -38,7 +39,7 @@ func TestConformanceOfSeveral(t *testing.T) {
 				Queue:     &s,
 				Begin:     func(ctx context.Context) (backendtest.Tx, error) { return fourth.BeginTx(ctx, nil) },
 				OneWriter: true,
-				Brief:     !whole.Tests(),
+				Brief:     !extent.Whole(),
 			}
 		})
 	})

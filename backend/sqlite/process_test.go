@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -133,6 +134,7 @@ func awaitAll(t *testing.T, q *sqlite.Backend, jobs int) {
 // transactions of their own and without: none of their calls, and none of their transactions, meets
 // SQLITE_BUSY.
 func TestEightProcesses(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		const processes, each = 8, 100
 		const lease = "5m" // none expires, however slow the machine is
@@ -163,6 +165,7 @@ func TestEightProcesses(t *testing.T) {
 // TestKill kills one of four processes after another while they work: the file stays whole, what
 // had been committed is there, and every job ends.
 func TestKill(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		const each, lease = 200, "2s"
 		path, q, count := shop(t, driver)

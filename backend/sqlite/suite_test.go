@@ -9,7 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/sqlite"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			if w.name == "deferred" {
-				if !whole.Tests() {
+				if !extent.Whole() {
 					t.Skip("ERRAND_TESTS=whole runs it: the suite runs where transactions begin with the write lock")
 				}
 			}
@@ -49,7 +49,7 @@ func TestConformance(t *testing.T) {
 						},
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
-						Brief:     w.name == "deferred" || driver != drivers[0] && !whole.Tests(),
+						Brief:     w.name == "deferred" || driver != drivers[0] && !extent.Whole() || extent.Brief(),
 						Rewind: func(t *testing.T, by time.Duration) {
 							execute(t, db, `UPDATE errand_schedules SET next_at = next_at - ?`, by.Microseconds())
 							execute(t, db, `UPDATE errand_workers SET seen_at = seen_at - ?`, by.Microseconds())

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -135,7 +135,7 @@ func TestBenchInterrupted(t *testing.T) {
 			d := openWithJobs(t, database, 0)
 			before := rooms(t, d, dir)
 			moments := []string{"migrations", "single jobs: "}
-			if whole.Tests() {
+			if extent.Whole() {
 				moments = append(moments, "measuring in", "batches: ")
 			}
 			for _, during := range moments {

@@ -20,7 +20,7 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/redis/redistest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -51,7 +51,7 @@ func TestRedisScripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, files := "testdata/redis", []string(nil)
-			if name == "cluster" && !whole.Tests() {
+			if name == "cluster" && !extent.Whole() {
 				dir, files = "", []string{"testdata/redis/ops.txtar"} // the others repeat what the node proves
 			}
 			testscript.Run(t, testscript.Params{

@@ -17,8 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/internal/pgbouncer"
-	"github.com/errandhq/errand/internal/whole"
 )
 
 // TestMain lets more tests run at once than there are processors: nearly all of their time they
@@ -48,7 +48,7 @@ var backends = []struct {
 // ERRAND_TESTS=whole.
 func skipPgBouncer(t *testing.T, backend string) {
 	t.Helper()
-	if backend == "pgbouncer" && !whole.Tests() {
+	if backend == "pgbouncer" && !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: repeats over PgBouncer what postgres proves")
 	}
 }

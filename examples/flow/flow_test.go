@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -19,7 +19,7 @@ func TestFlow(t *testing.T) {
 		"postgres": func(t *testing.T) string { return postgrestest.DSN(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "sqlite" && !whole.Tests() {
+			if name == "sqlite" && !extent.Whole() {
 				t.Skip("ERRAND_TESTS=whole runs it: repeats on SQLite what postgres proves")
 			}
 			svg := filepath.Join(t.TempDir(), "flow.svg")

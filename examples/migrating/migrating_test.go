@@ -18,7 +18,7 @@ import (
 	_ "github.com/lib/pq"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -200,7 +200,7 @@ type tally struct {
 
 // liveJobs is how many jobs are moved beside workers: 2,000 with ERRAND_TESTS=whole.
 func liveJobs() int {
-	if whole.Tests() {
+	if extent.Whole() {
 		return 2000
 	}
 	return 600

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/examples/internal/place"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 )
 
 // With this variable set the test binary is the program, so that what is tested
@@ -68,7 +68,7 @@ func postgresEnv(*testing.T) []string {
 func onEach(t *testing.T, test func(*program)) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
-			if t.Name() == "TestQuickstart/postgres" && !whole.Tests() {
+			if t.Name() == "TestQuickstart/postgres" && !extent.Whole() {
 				t.Skip("ERRAND_TESTS=whole runs it: a whole day repeats on Postgres what sqlite proves")
 			}
 			p := start(t, d.env(t)...)

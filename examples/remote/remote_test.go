@@ -23,7 +23,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -46,7 +46,7 @@ func TestRemote(t *testing.T) {
 		"postgres": func(t *testing.T) string { return postgrestest.DSN(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "postgres" && !whole.Tests() {
+			if name == "postgres" && !extent.Whole() {
 				t.Skip("ERRAND_TESTS=whole runs it: repeats on Postgres what sqlite proves")
 			}
 			if err := run(t.Context(), open(t)); err != nil {

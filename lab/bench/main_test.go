@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/lab/bench/internal/child"
 	"github.com/errandhq/errand/lab/bench/internal/peer"
 	"github.com/errandhq/errand/lab/bench/internal/scenario"
@@ -50,7 +50,7 @@ func TestSmoke(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	families, scenarios := []string{"errand", "ideal", "floor"}, scenario.All
-	if whole.Tests() {
+	if extent.Whole() {
 		families = append(families, "river", "goqite")
 	} else {
 		scenarios = someScenarios(t)
@@ -88,7 +88,7 @@ func someScenarios(t *testing.T) (scenarios []scenario.Scenario) {
 // TestBullMQ does the same for BullMQ, where Node and npm are installed and npm can get it, as they
 // must in CI.
 func TestBullMQ(t *testing.T) {
-	if !whole.Tests() {
+	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes half a minute, and needs npm")
 	}
 	if _, err := peer.Named("bullmq").Node.Prepare(t.Context()); err != nil {

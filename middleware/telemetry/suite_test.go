@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/backendtest"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -14,12 +14,13 @@ import (
 // TestConformance runs the suite over the wrapped memory backend: wrapping changes nothing. Without
 // ERRAND_TESTS=whole it runs it in brief.
 func TestConformance(t *testing.T) {
+	extent.Long(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		r := newRig(t, telemetry.Options{})
 		return backendtest.Harness{
 			Queue: unheaded{r.queue, r.memory},
 			Begin: func(ctx context.Context) (queuetest.Tx, error) { return r.memory.Begin(ctx) },
-			Brief: !whole.Tests(),
+			Brief: !extent.Whole(),
 		}
 	})
 }

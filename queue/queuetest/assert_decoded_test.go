@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -127,6 +128,7 @@ func TestDecodedNotPassedOn(t *testing.T) {
 }
 
 func TestDecodedPostgres(t *testing.T) {
+	extent.Long(t)
 	secret, decoded := sealed(t)
 	q, err := postgres.New(postgrestest.Open(t), postgres.Options{})
 	if err != nil {

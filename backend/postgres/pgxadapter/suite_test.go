@@ -13,7 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/internal/reusedb"
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
-	"github.com/errandhq/errand/internal/whole"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -23,10 +23,11 @@ import (
 // package postgres. So it runs the cases with transactions. With ERRAND_TESTS=whole it runs all of
 // it, and in brief in pgx's simple protocol.
 func TestConformance(t *testing.T) {
+	extent.Long(t)
 	for _, mode := range []string{"cache_statement", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			if mode != "cache_statement" {
-				if !whole.Tests() {
+				if !extent.Whole() {
 					t.Skip("ERRAND_TESTS=whole runs it: the suite runs in pgx's default mode")
 				}
 			}
@@ -44,8 +45,8 @@ func TestConformance(t *testing.T) {
 				pool, db := d.pool, d.db
 				q := over(t, db)
 				return backendtest.Harness{
-					Brief:  mode != "cache_statement" || !whole.Tests(),
-					OnlyTx: !whole.Tests(),
+					Brief:  mode != "cache_statement" || !extent.Whole(),
+					OnlyTx: !extent.Whole(),
 					Queue:  q,
 					Begin: func(ctx context.Context) (queuetest.Tx, error) {
 						tx, err := pool.Begin(ctx)
