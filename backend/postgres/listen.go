@@ -267,8 +267,12 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 // fallAsleep registers the worker as asleep, if it would hear a notification. It returns after how
 // long the worker has to look for jobs again, or less than 0 if only a notification is a reason.
 func (b *Backend) fallAsleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
-	number, question := b.sleepers.begin(worker, time.Now()), b.ticks.Ask()
 	isListening := b.isListening(worker)
+	registered := queues
+	if !isListening {
+		registered = nil
+	}
+	number, question := b.sleepers.begin(worker, registered, time.Now()), b.ticks.Ask()
 	next, took, tick, err := b.register(ctx, worker, queues, number, isListening)
 	if err != nil {
 		b.sleepers.forget(worker)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,10 +25,12 @@ import (
 // Rule: such a transaction keeps a lock on the table, so the server knows which are open. A worker
 // that has registered asks for them (sql/unaware.sql). While one of those is open, the worker looks
 // for jobs and asks again, after a quarter of the time for which this process has known of it. When
-// one has ended, the worker registers again.
+// one has ended, the worker registers again, to learn when the next job is due. It was registered
+// all the time, so those that have begun meanwhile know of it, and only the others go on counting.
 // Bounds: a job of such a transaction waits for that quarter at most, or shortestLook if that is
 // longer, and never for more than longestLook.
-// Shown by: TestCommitAfterSleep, TestLooksAgain; the lab's scenario heads.
+// Shown by: TestCommitAfterSleep, TestOverlappingTransactions, TestLooksAgain; the lab's scenario
+// heads.
 
 const (
 	// slowRegistration is some ten times what a registration usually takes the server.
@@ -39,6 +42,9 @@ const (
 	// transactions that do not know of its registration.
 	shortestLook = 10 * time.Millisecond
 	longestLook  = time.Second
+	// continuous is for how long a registration is certainly in the table, unless this process has
+	// removed it: others remove it after a minute.
+	continuous = 45 * time.Second
 )
 
 // sleepers is what this process knows about the table. Its zero value knows nothing.
@@ -72,6 +78,8 @@ type registration struct {
 	since   time.Time
 	due     time.Time // when the next scheduled job is due; zero if there is none
 	unaware []string  // open transactions that may not know of it
+	queues  []string  // whose rows are in the table; none if the worker does not listen
+	renewed bool      // it replaces one that was in the table until then
 }
 
 // stillRegistered reports whether a worker that falls asleep need not register: its last
@@ -97,9 +105,10 @@ func (s *sleepers) holds(r registration, now time.Time) bool {
 	return s.times.allTook(slowRegistration) && now.Sub(r.since) < longestRegistration
 }
 
-// begin returns the number of the worker's new registration. Numbers begin with the time: a process
-// that has ended may still be deregistering a worker whose name another process uses by now.
-func (s *sleepers) begin(worker string, now time.Time) (number int64) {
+// begin returns the number of the worker's new registration in queues, none if it does not listen.
+// Numbers begin with the time: a process that has ended may still be deregistering a worker whose
+// name another process uses by now.
+func (s *sleepers) begin(worker string, queues []string, now time.Time) (number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || len(s.last) >= maxRegistrations {
@@ -109,7 +118,11 @@ func (s *sleepers) begin(worker string, now time.Time) (number int64) {
 		s.count = now.UnixMicro()
 	}
 	s.count++
-	s.last[worker] = registration{number: s.count, since: now}
+	r := registration{number: s.count, since: now, queues: slices.Clone(queues)}
+	if before := s.last[worker]; now.Sub(before.since) < continuous && len(queues) > 0 && slices.Equal(before.queues, queues) {
+		r.unaware, r.renewed = before.unaware, true
+	}
+	s.last[worker] = r
 	return s.count
 }
 
@@ -126,10 +139,10 @@ func (s *sleepers) noteRegistered(worker string, number int64, due time.Time, to
 }
 
 // noteOpen records which transactions that have looked who sleeps are open. If isNew, the worker
-// has registered just before, and all of them may be unaware of that. It returns after how long the
-// worker has to look for jobs again, or less than 0 if none is unaware, and whether one that was
-// has ended, or the worker has been woken: then it has to register again, because a job may be due
-// later.
+// has registered just before, and all of them may be unaware of that; if it has renewed a
+// registration, those of them that were unaware of that one. It returns after how long the worker
+// has to look for jobs again, or less than 0 if none is unaware, and whether one that was has ended,
+// or the worker has been woken: then it has to register again, because a job may be due later.
 func (s *sleepers) noteOpen(worker string, open []string, isNew bool, now time.Time) (next time.Duration, hasEnded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +159,11 @@ func (s *sleepers) noteOpen(worker string, open []string, isNew bool, now time.T
 	if !isRegistered {
 		return -1, true
 	}
-	if isNew {
+	switch {
+	case isNew && r.renewed:
+		r.unaware = slices.DeleteFunc(r.unaware, func(tx string) bool { return !slices.Contains(open, tx) })
+		s.last[worker] = r
+	case isNew:
 		r.unaware = open
 		s.last[worker] = r
 	}

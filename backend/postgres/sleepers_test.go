@@ -132,6 +132,40 @@ func TestCommitAfterSleep(t *testing.T) {
 	}
 }
 
+// TestOverlappingTransactions: beside transactions that enqueue, of which one is always open, a
+// worker soon sleeps for as long as it likes: those that began after it fell asleep notify it.
+func TestOverlappingTransactions(t *testing.T) {
+	db, q, woken := listening(t)
+	enqueue := func(queueName string) *sql.Tx {
+		tx := beginTx(t, db)
+		if err := q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test", Queue: queueName}); err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	commit := func(tx *sql.Tx) {
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := enqueue("elsewhere")
+	if next := sleep(t, q); next < 0 || next > time.Second {
+		t.Fatalf("to look again after %v beside an open transaction, want a second at most", next)
+	}
+	for range 3 {
+		next := enqueue("elsewhere")
+		commit(open)
+		open = next
+		if next := sleep(t, q); next >= 0 && next <= time.Second {
+			t.Errorf("to look again after %v, though only a transaction is open that knows of the worker", next)
+		}
+	}
+	mine := enqueue("default")
+	commit(open)
+	commit(mine)
+	await(t, woken)
+}
+
 // TestScheduledAfterSleep: a worker that fell asleep between the statement of a scheduled job and
 // its commit learns when it is due as soon as it looks again.
 func TestScheduledAfterSleep(t *testing.T) {
