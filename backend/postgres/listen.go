@@ -40,6 +40,7 @@ type listener struct {
 	ended       chan struct{} // closed when it has stopped
 	isListening bool          // otherwise it is connecting
 	subscribers map[*subscriber]struct{}
+	awake       awake
 }
 
 // listening holds the backend's listener.
@@ -65,7 +66,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 	}
 	b.unsubscribe(l, s)
 	b.sleepers.forget(worker)
-	b.deregister(context.WithoutCancel(ctx), queues, []string{worker}, math.MaxInt64)
+	b.deregister(context.WithoutCancel(ctx), queues, map[string]int64{worker: math.MaxInt64})
 	return nil
 }
 
@@ -106,6 +107,7 @@ func (b *Backend) unsubscribe(l *listener, s *subscriber) {
 // keepListening listens until the listener is stopped. It reconnects when the connection breaks.
 func (b *Backend) keepListening(ctx context.Context, l *listener) {
 	defer close(l.ended)
+	defer l.awake.running.Wait()
 	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
 	pause := shortest
 	ready := func() {
@@ -191,8 +193,8 @@ func (b *Backend) subscribersOf(l *listener, name string) (all []*subscriber) {
 	return all
 }
 
-// handleNotification wakes the workers of a queue and removes their registrations, so that Enqueue
-// need not notify while they are awake.
+// handleNotification wakes the workers of a queue. Their registrations are removed soon, so that
+// Enqueue need not notify while they are awake.
 func (b *Backend) handleNotification(ctx context.Context, l *listener, name string) {
 	b.notifications.Add(1)
 	if text, isCancel := strings.CutPrefix(name, string(cancelMark)); isCancel {
@@ -214,30 +216,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 			queues = append(queues, s.queues...)
 		}
 	}
-	if len(woken) > 0 {
-		b.deregister(ctx, queues, woken, upTo)
-	}
-}
-
-// deregisterTimeout bounds a statement that the network has swallowed.
-const deregisterTimeout = 5 * time.Second
-
-// deregister removes the workers' registrations up to the numbered one, with sql/deregister.sql. If
-// that fails they stay, and jobs of the next minute notify more often than needed. It returns when
-// ctx ends or the time is up, though lib/pq goes on reading then: notifications wait for it.
-func (b *Backend) deregister(ctx context.Context, queues, workers []string, upTo int64) {
-	ctx, cancel := context.WithTimeout(ctx, deregisterTimeout)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer cancel()
-		_, err := b.db.ExecContext(ctx, b.sql.deregister, textArray(queues), textArray(workers), upTo)
-		b.health.note(err)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	b.deregisterSoon(ctx, &l.awake, queues, woken, upTo)
 }
 
 // Sleep implements [queue.Waiter] with sql/sleep.sql, and sql/unaware.sql for a worker that

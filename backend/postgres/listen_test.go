@@ -28,10 +28,17 @@ func listeningIn(t *testing.T, w way) (*sql.DB, *postgres.Backend, chan struct{}
 	db, listen := w.open(t, postgrestest.DSN(t))
 	q := backend(t, db, postgres.Options{Listen: listen})
 	woken := make(chan struct{}, 1)
+	listenTo(t, q, "w", "default", woken)
+	return db, q, woken
+}
+
+// listenTo makes the worker listen until the test ends.
+func listenTo(t *testing.T, q *postgres.Backend, worker, queueName string, woken chan struct{}) {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.Listen(ctx, "w", []string{"default"}, func() {
+		ended <- q.Listen(ctx, worker, []string{queueName}, func() {
 			select {
 			case woken <- struct{}{}:
 			default:
@@ -45,7 +52,65 @@ func listeningIn(t *testing.T, w way) (*sql.DB, *postgres.Backend, chan struct{}
 		}
 	})
 	await(t, woken) // it says so when it begins
-	return db, q, woken
+}
+
+// TestWakesBesideSlowDeregistration: a notification wakes its workers although the removal of other
+// workers' registrations, which were woken before, waits for a lock.
+func TestWakesBesideSlowDeregistration(t *testing.T) {
+	for _, w := range firstWays(2) {
+		t.Run(w.name, func(t *testing.T) {
+			db, q, woken := listeningIn(t, w)
+			other := make(chan struct{}, 1)
+			listenTo(t, q, "v", "other", other)
+			sleep(t, q)
+			if _, err := q.Sleep(t.Context(), "v", []string{"other"}); err != nil {
+				t.Fatal(err)
+			}
+			lock := beginTx(t, db)
+			exec(t, lock, `LOCK TABLE errand.sleepers IN SHARE MODE`) // as CREATE INDEX does
+			enqueue(t, q, &queue.Job{Kind: "test"})
+			await(t, woken)
+			const waiting = `SELECT coalesce(max(pid), 0) FROM pg_locks
+				WHERE NOT granted AND relation = 'errand.sleepers'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+			var pid int
+			eventually(t, "the removal waits", func() bool {
+				pid = value[int](t, db, waiting)
+				return pid != 0
+			})
+			enqueue(t, q, &queue.Job{Kind: "test", Queue: "other"})
+			await(t, other)
+			if got := value[int](t, db, waiting); got != pid {
+				t.Errorf("the worker was woken when session %d no longer waited, but %d", pid, got)
+			}
+			if err := lock.Rollback(); err != nil {
+				t.Error(err)
+			}
+			eventually(t, "both are deregistered", func() bool {
+				return value[int](t, db, `SELECT count(*) FROM errand.sleepers`) == 0
+			})
+		})
+	}
+}
+
+// TestDeregistersAsleepAgain: a worker that has fallen asleep again since it was woken stays
+// registered, whatever is removed together with its earlier registration.
+func TestDeregistersAsleepAgain(t *testing.T) {
+	_, q, woken := listening(t)
+	other := make(chan struct{}, 1)
+	listenTo(t, q, "v", "other", other)
+	for range 20 {
+		sleep(t, q)
+		if _, err := q.Sleep(t.Context(), "v", []string{"other"}); err != nil {
+			t.Fatal(err)
+		}
+		enqueue(t, q, &queue.Job{Kind: "test"})
+		enqueue(t, q, &queue.Job{Kind: "test", Queue: "other"})
+		await(t, woken)
+		sleep(t, q)
+		await(t, other)
+		enqueue(t, q, &queue.Job{Kind: "test"})
+		await(t, woken)
+	}
 }
 
 func await(t *testing.T, woken chan struct{}) {
