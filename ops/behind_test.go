@@ -1,0 +1,44 @@
+package ops_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestBehindMany: a job of a kind is found although more jobs of other kinds wait before it than
+// Explain looks at.
+func TestBehindMany(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})
+	exec(t, db, `INSERT INTO errand.jobs (queue, kind, scheduled_at)
+		SELECT 'q', CASE n WHEN 10001 THEN 'rare' ELSE 'test' END, now() - interval '1 hour' + n * interval '1 millisecond'
+		FROM generate_series(1, 10001) AS n`)
+	for _, question := range []ops.Question{{Kind: "rare"}, {Kind: "rare", Queue: "q"}} {
+		a := explain(t, q, question)
+		if a.Job == nil || a.Job.Kind != "rare" || a.Reasons[0].ID != "queue-not-served" {
+			t.Errorf("%+v: got %s about %+v", question, reasonIDs(a), a.Job)
+		}
+	}
+}
+
+// endless is a backend with more pending jobs of other kinds than Explain reads.
+type endless struct{ *memory.Queue }
+
+func (endless) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) { return nil, 1, nil }
+
+// TestNotAllLookedAt: if not all pending jobs were looked at, Explain does not say that none waits.
+func TestNotAllLookedAt(t *testing.T) {
+	t.Parallel()
+	for _, question := range []ops.Question{{Kind: "rare"}, {Kind: "rare", Queue: "q"}} {
+		a := explain(t, endless{memory.New(memory.Options{})}, question)
+		wantReason(t, a, "perhaps-waits")
+		if a.Level() != ops.Warn || len(a.Unknown) != 1 {
+			t.Errorf("level %s, not known: %q", a.Level(), a.Unknown)
+		}
+	}
+}
