@@ -102,11 +102,12 @@ func isChanged(j *queue.Record) bool { return !j.UpdatedAt.Equal(j.CreatedAt) }
 // backOffLevel is the level of a job that has failed and will run again.
 func backOffLevel(j queue.Record) Level { return levelOf(j.Attempt, 2, max(j.MaxAttempts, 3)) }
 
-// rescheduler returns who has last changed the job, if the audit log says so.
+// rescheduler returns who has last changed the job, if the audit log says so. Entries are written
+// right after their change, so an older one is of a person before what has changed the job last.
 func (f *facts) rescheduler(ctx context.Context) (text string, ok bool, err error) {
 	const near = 10 * time.Second
 	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{JobID: f.job.ID}, func(e queue.AuditEntry) bool {
-		return strings.HasPrefix(e.Action, "jobs.") && e.At.Sub(f.job.UpdatedAt).Abs() <= near
+		return strings.HasPrefix(e.Action, "jobs.") && !e.At.Before(f.job.UpdatedAt) && e.At.Sub(f.job.UpdatedAt) <= near
 	})
 	return "the audit log says who has changed it: " + entryText(entry), ok, err
 }

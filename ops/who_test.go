@@ -78,6 +78,12 @@ var whoCases = []struct {
 		audit(t, q, queue.AuditEntry{Action: "jobs.reschedule", JobID: id, Count: 1})
 		return id
 	}, "put-off", "the audit log says who has changed it: jobs.reschedule: ann, at "},
+	{"put off by its handler, after a person", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{})
+		audit(t, q, queue.AuditEntry{Action: "jobs.reschedule", JobID: id, Count: 1})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release, Delay: time.Hour})
+		return id
+	}, "put-off", "its handler has snoozed it"},
 	{"given back", func(t *testing.T, q backends) int64 {
 		id := enqueue(t, q, queue.Job{ScheduledAt: ago()})
 		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release})
