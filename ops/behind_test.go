@@ -2,7 +2,9 @@ package ops_test
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/ops"
@@ -23,6 +25,23 @@ func TestBehindMany(t *testing.T) {
 		if a.Job == nil || a.Job.Kind != "rare" || a.Reasons[0].ID != "queue-not-served" {
 			t.Errorf("%+v: got %s about %+v", question, reasonIDs(a), a.Job)
 		}
+	}
+}
+
+// TestManyAhead: the jobs before a job are not given as all if there are more than were looked at.
+func TestManyAhead(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	w := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}, Age: time.Hour, ClaimAge: time.Second}
+	w.Stats = []queue.MinuteStats{{Queue: "q", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: 600, Ran: time.Minute}}}
+	if err := q.ReportWorkers(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `INSERT INTO errand.jobs (queue, kind, priority) SELECT 'q', 'test', -1 FROM generate_series(1, 10001)`)
+	r := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q"})}).Reasons[0]
+	if r.ID != "jobs-ahead" || !strings.HasPrefix(r.Verdict, "At least 10000 due jobs of the queue q come before") ||
+		!strings.Contains(strings.Join(r.Evidence, "\n"), "these take at least ") {
+		t.Errorf("got %+v", r)
 	}
 }
 

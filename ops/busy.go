@@ -78,9 +78,10 @@ const (
 	leastPace  = 5
 )
 
-// pace says how long the workers of the job's queue take for so many jobs, at the pace of the last
-// minutes, if the backend knows that. They take no less than a rate of the queue allows.
-func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
+// pace says how long the workers of the job's queue take for so many jobs, or for more unless isAll,
+// at the pace of the last minutes, if the backend knows that. They take no less than a rate of the
+// queue allows.
+func (f *facts) pace(ctx context.Context, jobs int, isAll bool) ([]string, error) {
 	statistician, ok := queue.As[queue.Statistician](f.queue)
 	if !ok {
 		return nil, nil
@@ -118,9 +119,12 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 		at = fmt.Sprintf("its workers were busy for %.0f %% of that, so at their full pace", 100*share)
 		estimate = max(time.Duration(float64(estimate)*share), min(estimate, time.Duration(jobs)*leastRun))
 	}
-	estimate = max(estimate, least)
-	return []string{fmt.Sprintf("%s of the queue ended in the last %s: %s these take about %s",
-		count(ended, "run"), short(took), at, short(estimate))}, nil
+	about := "about"
+	if !isAll {
+		about = "at least"
+	}
+	return []string{fmt.Sprintf("%s of the queue ended in the last %s: %s these take %s %s",
+		count(ended, "run"), short(took), at, about, short(max(estimate, least)))}, nil
 }
 
 const (

@@ -92,7 +92,7 @@ func TestKilledSince(t *testing.T) {
 	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
 	id := enqueue(t, q, queue.Job{})
 	claim(t, q, "", 4*time.Second)
-	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '8 seconds', locked_until = now() - interval '4 seconds'`)
+	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '9 seconds', locked_until = now() - interval '5 seconds'`)
 	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '7 seconds'`)
 	a := explain(t, q, ops.Question{ID: id})
 	wantExpired(t, a, ops.Fail, "worker w (process 7 on host h) last reported itself 7", "before it had to extend the lease",
@@ -101,7 +101,7 @@ func TestKilledSince(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	report(t, q, idle)
-	wantExpired(t, explain(t, q, ops.Question{ID: id}), ops.Warn, "Alive: 1 worker. Look whether process 7 on host h still runs")
+	wantExpired(t, explain(t, q, ops.Question{ID: id}), ops.Fail, "Alive: 1 worker. Look whether process 7 on host h still runs")
 	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '5 seconds', locked_until = now() + interval '1 second'`)
 	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 second' WHERE worker = 'w'`)
 	a = explain(t, q, ops.Question{ID: id})
