@@ -30,10 +30,19 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 		evidence = append(evidence, fmt.Sprintf("its worker has claimed %s ahead, which wait for a handler to end: perhaps it is one of them", count(holder.Waiting, "job")))
 	}
 	if !j.CancelAt.IsZero() {
+		asked, lease := f.at.Sub(j.CancelAt), j.LeaseEnds.Sub(j.LockedAt)
 		by, err := f.canceller(ctx)
-		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: append(evidence, by...),
-			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(f.at.Sub(j.CancelAt))),
-			Remedy:  "wait: the worker learns of it within a third of its lease. The handler has to return when its context ends; the worker's log names handlers that do not"}}, err
+		r := Reason{ID: "cancel-asked", Level: levelOf(asked, time.Minute, time.Hour), Evidence: append(evidence, by...),
+			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(asked)),
+			Remedy:  "wait: the worker learns of it within a third of its lease. The handler has to return when its context ends; the worker's log names handlers that do not"}
+		if asked > lease/3+ignores {
+			process := "the process of the worker " + j.Worker
+			if isKnown {
+				process = fmt.Sprintf("process %d on host %s (kill %d)", holder.PID, holder.Host, holder.PID)
+			}
+			r.Remedy = fmt.Sprintf("its handler ignores that its context has ended, so nothing but the end of its process ends it: end %s. Then the job is cancelled when its lease ends; what else runs there starts elsewhere", process)
+		}
+		return []Reason{r}, err
 	}
 	long, why, err := f.longRun(ctx, ran)
 	if err != nil || ran <= long {
@@ -42,6 +51,9 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v, which is long.", j.ID, short(ran)),
 		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, f.command("jobs", "cancel", j.ID))}}, nil
 }
+
+// ignores is how long after its context has ended a handler is taken for one that ignores this.
+const ignores = 10 * time.Second
 
 // lost returns why the job's worker does not extend its lease any more, or soon will not.
 func (f *facts) lost(ctx context.Context, holder queue.WorkerRecord, isKnown bool, evidence []string) ([]Reason, error) {
