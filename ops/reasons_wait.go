@@ -34,6 +34,9 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 		}
 		reasons = append(reasons, more...)
 	}
+	if isThrottled := func(r Reason) bool { return r.ID == "throttled" }; !isDue && slices.ContainsFunc(reasons, isThrottled) {
+		reasons[0].Remedy = strings.ReplaceAll(reasons[0].Remedy, f.runNow(), "wait: it cannot start before the throttle has ended")
+	}
 	if len(reasons) == 0 {
 		rest, err := f.noReason(ctx)
 		if err != nil {
@@ -74,14 +77,13 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 	if f.knowsWorkers && len(living(f.workers)) == 0 {
 		evidence = append(evidence, "no worker is alive now: start one before that")
 	}
-	runNow := "wait, or run it now: " + f.command("jobs", "reschedule", j.ID, "--now")
 	switch {
 	case j.ScheduledAt.Year() >= never:
 		return Reason{ID: "never-due", Level: Warn, Verdict: fmt.Sprintf("Job %d is scheduled for never.", j.ID),
 			Evidence: []string{"SQL has set its scheduled_at to " + j.ScheduledAt.Format(time.RFC3339) + " or later"},
 			Remedy:   "run it now: " + f.command("jobs", "reschedule", j.ID, "--now")}, nil
 	case j.Attempt > 0:
-		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + runNow,
+		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + f.runNow(),
 			Verdict:  fmt.Sprintf("Job %d has failed and waits for its next attempt.", j.ID),
 			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; its last error and its history say how they ended", j.Attempt, count(j.MaxAttempts, "attempt")))}, nil
 	case isChanged(j):
@@ -90,9 +92,14 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 			by = fmt.Sprintf("it was changed at %s: its handler has snoozed it, a worker has released it (a limit, a circuit breaker), or a program has rescheduled, replaced or moved it",
 				j.UpdatedAt.Format(time.RFC3339))
 		}
-		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: runNow, Evidence: append(evidence, by)}, err
+		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: f.runNow(), Evidence: append(evidence, by)}, err
 	}
-	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: runNow}, nil
+	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: f.runNow()}, nil
+}
+
+// runNow is what to do about a job that is due later.
+func (f *facts) runNow() string {
+	return "wait, or run it now: " + f.command("jobs", "reschedule", f.job.ID, "--now")
 }
 
 // isChanged reports whether something has changed the job since its enqueue, which writes one time
