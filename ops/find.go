@@ -125,6 +125,11 @@ func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err er
 	return append(reasons, r), err
 }
 
+// disableRowSecurity is how to let every role see all jobs.
+func (s *server) disableRowSecurity() string {
+	return "ALTER TABLE " + s.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"
+}
+
 // hidden returns the reason if row security hides jobs from this role.
 func (f *facts) hidden(ctx context.Context, what string) ([]Reason, error) {
 	var isActive bool
@@ -134,7 +139,7 @@ func (f *facts) hidden(ctx context.Context, what string) ([]Reason, error) {
 	}
 	return []Reason{{ID: "hidden", Level: Warn, Verdict: fmt.Sprintf("Row security hides jobs from this role, perhaps %s.", what),
 		Evidence: []string{"the table of jobs has row security, and the role is " + f.server.role},
-		Remedy:   "ask as a role that sees all jobs, or ALTER TABLE " + f.server.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"}}, nil
+		Remedy:   "ask as a role that sees all jobs, or " + f.server.disableRowSecurity()}}, nil
 }
 
 // noSuchJob is the reason for an ID if nothing else is known.
@@ -185,6 +190,11 @@ func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
 	}
 	if id > 0 {
 		return nil, f.read(ctx, id)
+	}
+	if f.server != nil {
+		if hidden, err := f.hidden(ctx, "one that waits"); err != nil || len(hidden) > 0 {
+			return hidden, err
+		}
 	}
 	reasons, err := f.nothingWaits(ctx, isAll)
 	if err == nil {

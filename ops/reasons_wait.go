@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -163,7 +164,30 @@ func (f *facts) noReason(ctx context.Context) (Reason, error) {
 		return Reason{ID: "just-due", Level: OK, Verdict: fmt.Sprintf("Job %d has been due for %v: it waits for the next claim of a worker.", j.ID, short(waits)), Evidence: []string{due},
 			Remedy: fmt.Sprintf("ask again in %s", plain.Duration(polls))}, nil
 	}
+	if hidden, err := f.hiddenFromWorkers(ctx, due); err != nil || hidden.ID != "" {
+		return hidden, err
+	}
 	return f.unexplained(waits, due), nil
+}
+
+// hiddenFromWorkers returns the reason if row security may hide the job from workers, and otherwise
+// none.
+func (f *facts) hiddenFromWorkers(ctx context.Context, due string) (Reason, error) {
+	if f.server == nil {
+		return Reason{}, nil
+	}
+	var roles []string
+	err := f.server.rows(ctx, "row_security_roles", func(r *sql.Rows) error {
+		var name string
+		err := r.Scan(&name)
+		roles = append(roles, name)
+		return err
+	})
+	if ok, err := f.tryOrNote(ctx, "whether row security hides the job from workers", err); !ok || len(roles) == 0 {
+		return Reason{}, err
+	}
+	return Reason{ID: "row-security", Level: Fail, Verdict: fmt.Sprintf("Row security may hide job %d from workers: it is due, and nothing else keeps it from running.", f.job.ID),
+		Evidence: []string{due, "the table of jobs has row security, which holds for workers of these roles: " + enumerate(roles)}, Remedy: f.server.disableRowSecurity()}, nil
 }
 
 // unexplained returns the reason for a job that should have been claimed.
