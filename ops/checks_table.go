@@ -13,7 +13,7 @@ import (
 
 func schema(ctx context.Context, d *doctor) (finding, error) {
 	var found int
-	const advice = "run postgres.Migrate with the same Options, or your migration tool"
+	advice := "run " + d.command("migrate", "up") + ", postgres.Migrate with the same Options, or your migration tool"
 	err := d.server.row(ctx, "schema", &found)
 	if code := sqlState(err); code == undefinedTable || code == invalidSchema {
 		return finding{Fail, fmt.Sprintf("this database has no schema %s with errand's tables", d.server.tables.Schema), advice}, nil

@@ -115,8 +115,11 @@ func (f *facts) spent(w queue.RateWait, rate queue.Rate, before int) []Reason {
 			Verdict:  fmt.Sprintf("The rate of the %s is used up. The job may start in %v.", whose, short(wait)),
 			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), plain.Duration(cmp.Or(rate.Per, time.Second)))},
 			Remedy:   fmt.Sprintf("%s%s. With that it may start in %v", raiseLimit, f.raiseRate(w.Group, rate), short(wait/2))}
-		if before > 0 {
-			r.Evidence = append(r.Evidence, fmt.Sprintf("%s before it take their tokens first", count(before, "due job")))
+		switch {
+		case before == 1:
+			r.Evidence = append(r.Evidence, "1 due job before it takes its tokens first")
+		case before > 1:
+			r.Evidence = append(r.Evidence, fmt.Sprintf("%d due jobs before it take their tokens first", before))
 		}
 		if w.Group != "" {
 			r.ID = "group-rate"
