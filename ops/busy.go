@@ -93,9 +93,9 @@ const (
 	leastPace  = 5
 )
 
-// pace says how long the workers of the job's queue take for so many jobs, or for more unless isAll,
-// at the pace of the last minutes, if the backend knows that. They take no less than a rate of the
-// queue allows.
+// pace says how long the workers of the job's queue take for so many jobs, or at least so many
+// unless isAll, at the pace of the last minutes, if the backend knows that. They take no less than
+// a rate of the queue allows.
 func (f *facts) pace(ctx context.Context, jobs int, isAll bool) ([]string, error) {
 	statistician, ok := queue.As[queue.Statistician](f.queue)
 	if !ok {

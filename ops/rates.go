@@ -138,8 +138,9 @@ func (f *facts) raiseRate(group string, rate queue.Rate) string {
 	return f.setRate(group, rateText(rate))
 }
 
-// unthrottle says how to end a throttle of the job's queue, or of its group: by taking the rate away.
-// Backends keep the throttle until it has passed, so it holds again if the rate comes back before.
+// unthrottle says how to end a throttle of the job's queue, or of its group: by taking the rate
+// away. Backends keep the throttle until it has passed, so it holds again if the rate comes back
+// before.
 func (f *facts) unthrottle(group string, rate queue.Rate) string {
 	none, again := "0", f.setRate(group, rateText(rate))
 	switch {

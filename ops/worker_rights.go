@@ -92,8 +92,8 @@ func (r workerRole) String() string {
 	return fmt.Sprintf("the role %s lacks %s", r.name, enumerate(r.lacks))
 }
 
-// grantWorker is what to do about roles that lack rights: grant them the worker's role, or make that
-// what it should be.
+// grantWorker is what to do about roles that lack rights: grant them the worker's role, or make
+// that what it should be.
 func (p program) grantWorker(roles []workerRole) string {
 	var names, standard, advice []string
 	for _, r := range roles {
