@@ -134,7 +134,8 @@ func TestExpiredAndLocked(t *testing.T) {
 		db, q := freshFile(t)
 		id := enqueue(t, q, queue.Job{})
 		claim(t, q, "", time.Millisecond)
-		begin(t, db) // has the write lock
+		time.Sleep(50 * time.Millisecond) // the lease ends
+		begin(t, db)                      // has the write lock
 		wantReason(t, explain(t, q, ops.Question{ID: id}), "write-locked")
 	})
 }
