@@ -41,12 +41,27 @@ func (f *facts) runsOf(ctx context.Context, workers []queue.WorkerRecord) ([]que
 	return runs, nil
 }
 
-// longestRuns says what has been running for longest.
-func longestRuns(runs []queue.Run) (evidence []string) {
-	for _, r := range runs[:min(len(runs), 3)] {
-		evidence = append(evidence, fmt.Sprintf("job %d of the kind %s has been running for %v", r.ID, r.Kind, short(r.Took)))
+// longestRuns says what has been running for longest, and what to do about the first of these.
+func (f *facts) longestRuns(ctx context.Context) (evidence []string, remedy string, err error) {
+	for i, r := range f.runs[:min(len(f.runs), 3)] {
+		job, ok, err := f.inspector.Job(ctx, r.ID)
+		if err != nil {
+			return nil, "", err
+		}
+		text, isCancelled := fmt.Sprintf("job %d of the kind %s has been running for %v", r.ID, r.Kind, short(r.Took)), ok && !job.CancelAt.IsZero()
+		if isCancelled {
+			text += fmt.Sprintf(", and was cancelled %v ago", short(f.at.Sub(job.CancelAt)))
+		}
+		evidence = append(evidence, text)
+		switch {
+		case i > 0 || r.Took < alwaysShort && !isCancelled:
+		case isCancelled || r.Took < usuallyShort:
+			remedy = "; or see " + f.command("explain", r.ID)
+		default:
+			remedy = fmt.Sprintf("; or see %s, and, if it hangs, %s", f.command("explain", r.ID), f.command("jobs", "cancel", r.ID))
+		}
 	}
-	return append(evidence, more(len(runs)-3)...)
+	return append(evidence, more(len(f.runs)-3)...), remedy, nil
 }
 
 // more says that n were left out, if there are any.
@@ -78,9 +93,10 @@ const (
 	leastPace  = 5
 )
 
-// pace says how long the workers of the job's queue take for so many jobs, at the pace of the last
-// minutes, if the backend knows that. They take no less than a rate of the queue allows.
-func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
+// pace says how long the workers of the job's queue take for so many jobs, or at least so many
+// unless isAll, at the pace of the last minutes, if the backend knows that. They take no less than
+// a rate of the queue allows.
+func (f *facts) pace(ctx context.Context, jobs int, isAll bool) ([]string, error) {
 	statistician, ok := queue.As[queue.Statistician](f.queue)
 	if !ok {
 		return nil, nil
@@ -118,9 +134,12 @@ func (f *facts) pace(ctx context.Context, jobs int) ([]string, error) {
 		at = fmt.Sprintf("its workers were busy for %.0f %% of that, so at their full pace", 100*share)
 		estimate = max(time.Duration(float64(estimate)*share), min(estimate, time.Duration(jobs)*leastRun))
 	}
-	estimate = max(estimate, least)
-	return []string{fmt.Sprintf("%s of the queue ended in the last %s: %s these take about %s",
-		count(ended, "run"), short(took), at, short(estimate))}, nil
+	about := "about"
+	if !isAll {
+		about = "at least"
+	}
+	return []string{fmt.Sprintf("%s of the queue ended in the last %s: %s these take %s %s",
+		count(ended, "run"), short(took), at, about, short(max(estimate, least)))}, nil
 }
 
 const (

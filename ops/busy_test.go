@@ -38,6 +38,40 @@ func TestBusySinceReport(t *testing.T) {
 	}
 }
 
+// TestHungHandler: Explain names the process of a handler that ignores that it was cancelled, and
+// what to ask about a job that keeps a worker busy for long.
+func TestHungHandler(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
+	id := enqueue(t, q, queue.Job{})
+	claim(t, q, "", time.Minute)
+	waits := enqueue(t, q, queue.Job{})
+	busy := func(want string) {
+		t.Helper()
+		a := explain(t, q, ops.Question{ID: waits})
+		wantReason(t, a, "workers-busy")
+		if text := strings.Join(a.Reasons[0].Evidence, "\n") + a.Reasons[0].Remedy; !strings.HasSuffix(text, want) {
+			t.Errorf("got %s\nwant %s", text, want)
+		}
+	}
+	busy("or a queue of their own")
+	exec(t, db, `UPDATE errand.jobs SET started_at = now() - interval '2 hours' WHERE id = $1`, id)
+	busy(fmt.Sprintf("; or see errand explain %d, and, if it hangs, errand jobs cancel %d", id, id))
+	cancel(t, q, id)
+	if r := explain(t, q, ops.Question{ID: id}).Reasons[0]; r.ID != "cancel-asked" || !strings.HasPrefix(r.Remedy, "wait: ") {
+		t.Errorf("just cancelled: got %+v", r)
+	}
+	exec(t, db, `UPDATE errand.jobs SET cancel_at = now() - interval '1 hour' WHERE id = $1`, id)
+	if r := explain(t, q, ops.Question{ID: id}).Reasons[0]; r.ID != "cancel-asked" || !strings.Contains(r.Remedy, "end process 7 on host h (kill 7). Then the job is cancelled") {
+		t.Errorf("it ignores that: got %+v", r)
+	}
+	busy(fmt.Sprintf("; or see errand explain %d", id))
+	if r := explain(t, q, ops.Question{ID: waits}).Reasons[0]; !strings.Contains(strings.Join(r.Evidence, "\n"), "has been running for 2h, and was cancelled 1h ago") {
+		t.Errorf("got %q", r.Evidence)
+	}
+}
+
 // TestPaceWindow: the pace is that of the time in which the queue was worked off.
 func TestPaceWindow(t *testing.T) {
 	t.Parallel()

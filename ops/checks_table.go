@@ -13,7 +13,7 @@ import (
 
 func schema(ctx context.Context, d *doctor) (finding, error) {
 	var found int
-	const advice = "run postgres.Migrate with the same Options, or your migration tool"
+	advice := "run " + d.command("migrate", "up") + ", postgres.Migrate with the same Options, or your migration tool"
 	err := d.server.row(ctx, "schema", &found)
 	if code := sqlState(err); code == undefinedTable || code == invalidSchema {
 		return finding{Fail, fmt.Sprintf("this database has no schema %s with errand's tables", d.server.tables.Schema), advice}, nil
@@ -49,7 +49,7 @@ func table(ctx context.Context, d *doctor) (finding, error) {
 		return finding{levelOf(s.age, wraps, wraps*8/5), fmt.Sprintf("its oldest row is %d million transactions old", s.age/1_000_000),
 			"the server stops writing at 2.1 billion: see the check horizon, then VACUUM (FREEZE) " + d.server.tables.Schema + ".jobs"}, nil
 	case s.hasRowSecurity:
-		return finding{Warn, "it has row security", "workers may not see all jobs: ALTER TABLE " + d.server.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"}, nil
+		return finding{Warn, "it has row security", "workers may not see all jobs: " + d.server.disableRowSecurity()}, nil
 	case s.triggers != "":
 		return finding{Warn, "it has triggers that are not errand's: " + s.triggers, "such a trigger slows every call down, and may change jobs: DROP TRIGGER, unless you need it"}, nil
 	case s.bytes < shortest:

@@ -90,7 +90,7 @@ func TestFaults(t *testing.T) {
 		}, "ROLLBACK PREPARED 'ops_test_"},
 		{"schema", "none", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `DROP SCHEMA errand CASCADE`)
-		}, "postgres.Migrate"},
+		}, "errand migrate up, postgres.Migrate"},
 		{"schema", "old", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `DELETE FROM errand.migrations WHERE version = (SELECT max(version) FROM errand.migrations)`)
 		}, "postgres.Migrate"},
@@ -120,6 +120,9 @@ func TestFaults(t *testing.T) {
 		{"drift", "an index too many", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `CREATE INDEX mine ON errand.jobs (kind)`)
 		}, "index mine is not errand's"},
+		{"drift", "a missing function", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `DROP FUNCTION errand.bucket_full`)
+		}, "errand migrate print postgres"},
 		{"drift", "a changed column", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `ALTER TABLE errand.jobs ALTER max_attempts SET DEFAULT 1`)
 		}, "jobs.max_attempts is different"},

@@ -79,7 +79,7 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	known := make(map[string]bool)
 	for _, w := range wanted {
 		known[w.String()] = true
-		if f := compare(w, there[w.String()], d.server.tables.Schema); f.level == Fail || f.level == Warn && worst.level == "" {
+		if f := compare(w, there[w.String()], d.server.tables.Schema, d.command("migrate", "print", "postgres")); f.level == Fail || f.level == Warn && worst.level == "" {
 			worst = f
 		}
 	}
@@ -91,10 +91,11 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	return worst, nil
 }
 
-// compare compares an object with what there is of its name.
-func compare(want object, there []object, schema string) finding {
+// compare compares an object with what there is of its name. print is the command that prints the
+// migrations.
+func compare(want object, there []object, schema, print string) finding {
 	inSchema := func(text string) string { return strings.ReplaceAll(text, "errand.", `"`+schema+`".`) }
-	again := "make it again by the statement of the migration that makes it"
+	again := "make it again by the statement of the migration that makes it, which " + print + " prints"
 	if want.kind == "index" {
 		again = inSchema(strings.Replace(want.definition, "INDEX ", "INDEX CONCURRENTLY ", 1))
 	}

@@ -20,7 +20,10 @@ var expiredCases = []struct {
 }{
 	{"no worker", func(*testing.T, backends) {}, ops.Fail,
 		[]string{"no worker is alive to reclaim it: start one", "the worker w does not report itself"}},
-	{"its worker lives", func(t *testing.T, q backends) { report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}}) }, ops.Warn,
+	{"its worker lives", func(t *testing.T, q backends) {
+		time.Sleep(10 * time.Millisecond) // it should have extended its lease before it reports itself
+		report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})
+	}, ops.Warn,
 		[]string{"although its worker reports itself", "a live worker reclaims it within one more lease (1s). Alive: 1 worker", `"extend" in the log of w`}},
 	{"another one lives", func(t *testing.T, q backends) { report(t, q, idle) }, ops.Warn,
 		[]string{"the worker w does not report itself", "a live worker reclaims it within one more lease (1s). Alive: 1 worker"}},
@@ -82,6 +85,33 @@ func TestExpiredLongAgo(t *testing.T) {
 		"worker w (process 7 on host h) last reported itself 2", "live workers should have reclaimed it", "worker idle: 0 of 1 busy")
 }
 
+// TestKilledSince: a worker whose last report is older than the extension that it has missed may
+// have been killed since. It is not called alive.
+func TestKilledSince(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
+	id := enqueue(t, q, queue.Job{})
+	claim(t, q, "", 4*time.Second)
+	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '9 seconds', locked_until = now() - interval '5 seconds'`)
+	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '7 seconds'`)
+	a := explain(t, q, ops.Question{ID: id})
+	wantExpired(t, a, ops.Fail, "worker w (process 7 on host h) last reported itself 7", "before it had to extend the lease",
+		"look whether process 7 on host h still runs. No other worker is alive to reclaim the job: start one")
+	if text := a.Reasons[0].Verdict; strings.Contains(text, "although") {
+		t.Errorf("got %s", text)
+	}
+	report(t, q, idle)
+	wantExpired(t, explain(t, q, ops.Question{ID: id}), ops.Fail, "Alive: 1 worker. Look whether process 7 on host h still runs")
+	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '5 seconds', locked_until = now() + interval '1 second'`)
+	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 second' WHERE worker = 'w'`)
+	a = explain(t, q, ops.Question{ID: id})
+	wantReason(t, a, "holder-silent")
+	if text := a.Reasons[0].Verdict; strings.Contains(text, "although") {
+		t.Errorf("before the end of the lease: got %s", text)
+	}
+}
+
 // TestExpiredAndLocked: a job that a transaction has locked can neither be extended nor reclaimed:
 // that transaction is the reason, and not the worker.
 func TestExpiredAndLocked(t *testing.T) {
@@ -105,7 +135,8 @@ func TestExpiredAndLocked(t *testing.T) {
 		db, q := freshFile(t)
 		id := enqueue(t, q, queue.Job{})
 		claim(t, q, "", time.Millisecond)
-		begin(t, db) // has the write lock
+		time.Sleep(50 * time.Millisecond) // the lease ends
+		begin(t, db)                      // has the write lock
 		wantReason(t, explain(t, q, ops.Question{ID: id}), "write-locked")
 	})
 }

@@ -139,6 +139,20 @@ func TestExplainPostgres(t *testing.T) {
 	}
 }
 
+// TestForeignStatus: the remedy of a status that errand does not set is a statement that mends it.
+func TestForeignStatus(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report(t, q, idle)
+	id := enqueue(t, q, queue.Job{})
+	exec(t, db, `UPDATE errand.jobs SET status = 'failed'`)
+	_, statement, _ := strings.Cut(explain(t, q, ops.Question{ID: id}).Reasons[0].Remedy, ": ")
+	exec(t, db, statement)
+	if jobs := claim(t, q, "", time.Minute); len(jobs) != 1 || jobs[0].ID != id {
+		t.Errorf("claimed %v, want job %d", jobs, id)
+	}
+}
+
 // TestExplainLockedTable: whatever was asked, the answer is soon who has locked the whole table,
 // also for a role that may not see sessions of other roles.
 func TestExplainLockedTable(t *testing.T) {

@@ -125,6 +125,11 @@ func (f *facts) missing(ctx context.Context, id int64) (reasons []Reason, err er
 	return append(reasons, r), err
 }
 
+// disableRowSecurity is how to let every role see all jobs.
+func (s *server) disableRowSecurity() string {
+	return "ALTER TABLE " + s.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"
+}
+
 // hidden returns the reason if row security hides jobs from this role.
 func (f *facts) hidden(ctx context.Context, what string) ([]Reason, error) {
 	var isActive bool
@@ -134,7 +139,7 @@ func (f *facts) hidden(ctx context.Context, what string) ([]Reason, error) {
 	}
 	return []Reason{{ID: "hidden", Level: Warn, Verdict: fmt.Sprintf("Row security hides jobs from this role, perhaps %s.", what),
 		Evidence: []string{"the table of jobs has row security, and the role is " + f.server.role},
-		Remedy:   "ask as a role that sees all jobs, or ALTER TABLE " + f.server.tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"}}, nil
+		Remedy:   "ask as a role that sees all jobs, or " + f.server.disableRowSecurity()}}, nil
 }
 
 // noSuchJob is the reason for an ID if nothing else is known.
@@ -175,54 +180,65 @@ func (f *facts) otherSchemas(ctx context.Context, id, last int64) ([]Reason, err
 // findOldest reads the due job of the queue or the kind that has waited longest, or the next one
 // that will be due.
 func (f *facts) findOldest(ctx context.Context) ([]Reason, error) {
+	look := f.listOldest
 	if f.server != nil {
-		id, ok, err := f.oldest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if ok && id > 0 {
-			return nil, f.read(ctx, id)
-		}
-		reasons, err := f.nothingWaits(ctx)
-		if err == nil {
-			reasons, err = f.withSchedules(ctx, reasons)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return f.perhapsUncommitted(ctx, reasons)
+		look = f.oldest
 	}
+	id, isAll, err := look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id > 0 {
+		return nil, f.read(ctx, id)
+	}
+	if f.server != nil {
+		if hidden, err := f.hidden(ctx, "one that waits"); err != nil || len(hidden) > 0 {
+			return hidden, err
+		}
+	}
+	reasons, err := f.nothingWaits(ctx, isAll)
+	if err == nil {
+		reasons, err = f.withSchedules(ctx, reasons)
+	}
+	if err != nil || f.server == nil {
+		return reasons, err
+	}
+	return f.perhapsUncommitted(ctx, reasons)
+}
+
+// listOldest returns the pending job that is due first, of those that it reads through the backend;
+// 0 if there is none. isAll is whether these are all.
+func (f *facts) listOldest(ctx context.Context) (id int64, isAll bool, err error) {
 	filter := queue.Filter{Queue: f.question.Queue, Kind: f.question.Kind, Status: queue.StatusPending}
 	var oldest *queue.Record
-	isAll, err := f.list(ctx, filter, func(r queue.Record) bool {
+	isAll, err = f.list(ctx, filter, func(r queue.Record) bool {
 		if oldest == nil || r.ScheduledAt.Before(oldest.ScheduledAt) || r.ScheduledAt.Equal(oldest.ScheduledAt) && r.ID < oldest.ID {
 			oldest = &r
 		}
 		return true
 	})
 	if err != nil {
-		return nil, err
+		return 0, false, err
 	}
-	if oldest != nil {
-		if !isAll {
-			f.unknown = append(f.unknown, fmt.Sprintf("pending jobs older than the newest %d", maxPages*1000))
-		}
-		return nil, f.read(ctx, oldest.ID)
+	if !isAll {
+		f.unknown = append(f.unknown, fmt.Sprintf("pending jobs older than the newest %d", maxPages*1000))
 	}
-	reasons, err := f.nothingWaits(ctx)
-	if err != nil {
-		return nil, err
+	if oldest == nil {
+		return 0, isAll, nil
 	}
-	return f.withSchedules(ctx, reasons)
+	return oldest.ID, isAll, nil
 }
 
-// maxQueues is how many queues Explain looks into for a job of a kind.
+// maxQueues is how many queues Explain looks into for a job of a kind before it reads all pending
+// jobs.
 const maxQueues = 50
 
-// oldest returns the pending job in PostgreSQL that is due first.
-func (f *facts) oldest(ctx context.Context) (id int64, ok bool, err error) {
-	queues := []string{f.question.Queue}
-	if f.question.Queue == "" {
+// oldest returns the pending job in PostgreSQL that is due first, 0 if there is none. isAll is
+// false if it is not known whether there is one.
+func (f *facts) oldest(ctx context.Context) (id int64, isAll bool, err error) {
+	name, kind := f.question.Queue, f.question.Kind
+	queues := []string{name}
+	if name == "" {
 		queues = nil
 		counts, err := f.inspector.Counts(ctx)
 		if err != nil {
@@ -233,23 +249,31 @@ func (f *facts) oldest(ctx context.Context) (id int64, ok bool, err error) {
 				queues = append(queues, c.Queue)
 			}
 		}
-		if len(queues) > maxQueues {
-			f.unknown = append(f.unknown, fmt.Sprintf("whether queues behind the first %d have jobs of the kind", maxQueues))
-			queues = queues[:maxQueues]
-		}
+		queues = queues[:min(len(queues), maxQueues)]
 	}
+	scan := func(r *sql.Rows) error { return r.Scan(&id) }
 	for _, name := range queues {
-		err := f.server.rows(ctx, "oldest", func(r *sql.Rows) error { return r.Scan(&id) }, name, f.question.Kind, 100, maxDue)
+		err := f.server.rows(ctx, "oldest", scan, name, kind, 100, maxDue)
 		if ok, err := f.tryOrNote(ctx, "which job of the queue "+name+" waits", err); !ok || id > 0 {
 			return id, ok, err
 		}
 	}
-	return 0, true, nil
+	if kind == "" {
+		return 0, true, nil
+	}
+	err = f.server.rows(ctx, "oldest_of_kind", scan, kind, name) // others may wait before it
+	isAll, err = f.tryOrNote(ctx, fmt.Sprintf("whether a job of the kind %s waits behind the first %d of its queue", kind, maxDue), err)
+	return id, isAll, err
 }
 
-// nothingWaits returns the reason for a queue or a kind of which no job is pending.
-func (f *facts) nothingWaits(ctx context.Context) ([]Reason, error) {
+// nothingWaits returns the reason for a queue or a kind of which no job is pending, or, unless
+// isAll, of which none was found.
+func (f *facts) nothingWaits(ctx context.Context, isAll bool) ([]Reason, error) {
 	q := f.question
+	if !isAll {
+		return []Reason{{ID: "perhaps-waits", Level: Warn, Verdict: "No job was found that waits, but not all could be looked at.",
+			Remedy: "see what is not known; ask for a job by its ID"}}, nil
+	}
 	if q.Kind != "" {
 		if reasons, err := f.unknownKind(ctx); err != nil || len(reasons) > 0 {
 			return reasons, err
@@ -257,7 +281,7 @@ func (f *facts) nothingWaits(ctx context.Context) ([]Reason, error) {
 	}
 	if q.Queue == "" {
 		return []Reason{{ID: "nothing-waits", Level: OK, Verdict: "No job of the kind " + q.Kind + " waits.",
-			Evidence: []string{fmt.Sprintf("up to %d pending jobs of each queue were looked at", maxDue)}}}, nil
+			Evidence: []string{"all pending jobs were looked at"}}}, nil
 	}
 	counts, err := f.inspector.Counts(ctx)
 	if err != nil {

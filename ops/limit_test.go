@@ -15,6 +15,7 @@ import (
 func TestLimitRemedies(t *testing.T) {
 	t.Parallel()
 	hourly := queue.Rate{Jobs: 1, Per: time.Hour}
+	const half = ". With that it may start in 30m"
 	for _, c := range []struct {
 		rules  []queue.Rule
 		remedy string
@@ -22,9 +23,9 @@ func TestLimitRemedies(t *testing.T) {
 		{[]queue.Rule{{Running: 1}}, "--running 2"},
 		{[]queue.Rule{{PerGroup: 1}}, "--per-group 2"},
 		{[]queue.Rule{{PerGroup: 5}, {Group: "g", PerGroup: 1}}, "--group g --per-group 2"},
-		{[]queue.Rule{{Rate: hourly}}, "--rate 2/1h"},
-		{[]queue.Rule{{GroupRate: hourly}}, "--group-rate 2/1h"},
-		{[]queue.Rule{{GroupRate: queue.Rate{Jobs: 9}}, {Group: "g", GroupRate: hourly}}, "--group g --group-rate 2/1h"},
+		{[]queue.Rule{{Rate: hourly}}, "--rate 2/1h" + half},
+		{[]queue.Rule{{GroupRate: hourly}}, "--group-rate 2/1h" + half},
+		{[]queue.Rule{{GroupRate: queue.Rate{Jobs: 9}}, {Group: "g", GroupRate: hourly}}, "--group g --group-rate 2/1h" + half},
 	} {
 		t.Run(c.remedy, func(t *testing.T) {
 			t.Parallel()
@@ -42,6 +43,49 @@ func TestLimitRemedies(t *testing.T) {
 				t.Errorf("got %s: %s, want %s", r.ID, r.Remedy, want)
 			}
 		})
+	}
+}
+
+// TestEndThrottle: the remedy of a throttle ends it, and gives the same rate back. As long as it
+// lasts, a job that is due later is not to be run now.
+func TestEndThrottle(t *testing.T) {
+	t.Parallel()
+	rate := queue.Rate{Jobs: 100, Burst: 5}
+	for _, c := range []struct {
+		rule        queue.Rule
+		ends        queue.Rule // what the first command sets
+		off, onward string
+	}{
+		{queue.Rule{Rate: rate}, queue.Rule{}, "--rate 0", "--rate 100/1s --rate-burst 5"},
+		{queue.Rule{GroupRate: rate}, queue.Rule{Group: "g", GroupRate: queue.Rate{Jobs: -1}}, "--group g --group-rate -1", "--group g --group-rate 0"},
+		{queue.Rule{Group: "g", GroupRate: rate}, queue.Rule{Group: "g", GroupRate: queue.Rate{Jobs: -1}}, "--group g --group-rate -1", "--group g --group-rate 100/1s --group-rate-burst 5"},
+	} {
+		for name, open := range everyBackend {
+			t.Run(name+"/"+c.onward, func(t *testing.T) {
+				t.Parallel()
+				q := open(t)
+				report(t, q, idle)
+				c.rule.Queue, c.ends.Queue = "q", "q"
+				setRules(t, q, c.rule)
+				job := queue.Job{Queue: "q", Group: "g"}
+				throttled := enqueue(t, q, job)
+				settle(t, q, queue.Outcome{Job: claim(t, q, "q", time.Minute)[0], Action: queue.Release, Delay: time.Hour, Throttle: true})
+				id := enqueue(t, q, job)
+				want := "wait: the service that the handler calls has asked for it. To end it now, take the rate away: errand queues limit q " + c.off +
+					". When the throttle would have ended, and not before, give it back: errand queues limit q " + c.onward
+				if r := explain(t, q, ops.Question{ID: id}).Reasons[0]; r.ID != "throttled" || r.Remedy != want {
+					t.Errorf("got %s: %s, want %s", r.ID, r.Remedy, want)
+				}
+				if a := explain(t, q, ops.Question{ID: throttled}); reasonIDs(a) != "put-off throttled" || a.Reasons[0].Remedy != "wait: it cannot start before the throttle has ended" {
+					t.Errorf("the throttled job: got %+v", a.Reasons)
+				}
+				setRules(t, q, c.ends)
+				wantReason(t, explain(t, q, ops.Question{ID: id}), "just-due")
+				if jobs := claim(t, q, "q", time.Minute); len(jobs) != 1 || jobs[0].ID != id {
+					t.Errorf("claimed %v, want job %d", jobs, id)
+				}
+			})
+		}
 	}
 }
 

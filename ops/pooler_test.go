@@ -4,15 +4,19 @@ package ops_test
 
 import (
 	"database/sql"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/queue"
 )
 
 // TestPooler: Doctor finds a PgBouncer in transaction mode, through which no notification arrives,
@@ -36,5 +40,21 @@ func TestPooler(t *testing.T) {
 				t.Errorf("found %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// TestLostStatements: if prepared statements are not those of the session, as behind a PgBouncer
+// that does not keep them, the error says what to do.
+func TestLostStatements(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	db.SetMaxOpenConns(1)
+	id := enqueue(t, q, queue.Job{})
+	explain(t, q, ops.Question{ID: id}) // prepares
+	exec(t, db, `DEALLOCATE ALL`)
+	_, err := ops.Explain(t.Context(), q, ops.Question{ID: id})
+	if e, ok := errors.AsType[*reach.Error](err); !ok || !strings.Contains(e.Problem, "keeps no prepared statements") ||
+		!strings.Contains(e.Advice, "default_query_exec_mode=exec") {
+		t.Errorf("Explain: error %v", err)
 	}
 }

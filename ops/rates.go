@@ -105,16 +105,21 @@ func (f *facts) spent(w queue.RateWait, rate queue.Rate, before int) []Reason {
 	if w.Throttled > 0 {
 		return []Reason{{ID: "throttled", Level: levelOf(w.Throttled, time.Minute, 24*time.Hour),
 			Verdict:  fmt.Sprintf("The %s is throttled for %v more.", whose, short(w.Throttled)),
-			Evidence: []string{"a handler has returned queue.Throttled"}, Remedy: "wait: the service that the handler calls has asked for it"}}
+			Evidence: []string{"a handler has returned queue.Throttled"},
+			Remedy:   "wait: the service that the handler calls has asked for it. " + f.unthrottle(w.Group, rate)}}
 	}
 	// A job never waits for more tokens than the burst.
 	if wait := w.Wait + time.Duration(min(max(f.job.Cost, 1), burst(rate))-1)*each(rate); wait > 0 {
 		wait += time.Duration(before) * each(rate)
 		r := Reason{ID: "queue-rate", Level: levelOf(wait, time.Minute, 24*time.Hour),
 			Verdict:  fmt.Sprintf("The rate of the %s is used up. The job may start in %v.", whose, short(wait)),
-			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), plain.Duration(cmp.Or(rate.Per, time.Second)))}, Remedy: raiseLimit + f.raiseRate(w.Group, rate)}
-		if before > 0 {
-			r.Evidence = append(r.Evidence, fmt.Sprintf("%s before it take their tokens first", count(before, "due job")))
+			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), plain.Duration(cmp.Or(rate.Per, time.Second)))},
+			Remedy:   fmt.Sprintf("%s%s. With that it may start in %v", raiseLimit, f.raiseRate(w.Group, rate), short(wait/2))}
+		switch {
+		case before == 1:
+			r.Evidence = append(r.Evidence, "1 due job before it takes its tokens first")
+		case before > 1:
+			r.Evidence = append(r.Evidence, fmt.Sprintf("%d due jobs before it take their tokens first", before))
 		}
 		if w.Group != "" {
 			r.ID = "group-rate"
@@ -126,14 +131,43 @@ func (f *facts) spent(w queue.RateWait, rate queue.Rate, before int) []Reason {
 
 // raiseRate returns the command that doubles a rate of the job's queue, or of its group.
 func (f *facts) raiseRate(group string, rate queue.Rate) string {
-	name, twice := f.job.Queue, fmt.Sprintf("%d/%v", 2*rate.Jobs, plain.Duration(cmp.Or(rate.Per, time.Second)))
-	switch {
-	case group == "":
-		return f.command("queues", "limit", name, "--rate", twice)
-	case f.rule(group).GroupRate.Jobs != 0:
-		return f.command("queues", "limit", name, "--group", group, "--group-rate", twice)
+	rate.Jobs *= 2
+	if group != "" && f.rule(group).GroupRate.Jobs == 0 { // it is the queue's, for each group
+		return f.command("queues", "limit", f.job.Queue, "--group-rate", rateText(rate))
 	}
-	return f.command("queues", "limit", name, "--group-rate", twice)
+	return f.setRate(group, rateText(rate))
+}
+
+// unthrottle says how to end a throttle of the job's queue, or of its group: by taking the rate
+// away. Backends keep the throttle until it has passed, so it holds again if the rate comes back
+// before.
+func (f *facts) unthrottle(group string, rate queue.Rate) string {
+	none, again := "0", f.setRate(group, rateText(rate))
+	switch {
+	case group != "" && f.rule(group).GroupRate.Jobs == 0: // it is the queue's, for each group
+		none, again = "-1", f.setRate(group, "0")
+	case group != "":
+		none = "-1"
+		if rate.Burst > 0 {
+			again += fmt.Sprintf(" --group-rate-burst %d", rate.Burst)
+		}
+	case rate.Burst > 0:
+		again += fmt.Sprintf(" --rate-burst %d", rate.Burst)
+	}
+	return fmt.Sprintf("To end it now, take the rate away: %s. When the throttle would have ended, and not before, give it back: %s", f.setRate(group, none), again)
+}
+
+// setRate returns the command that sets the rate of the job's queue, or of a group of it.
+func (f *facts) setRate(group, rate string) string {
+	if group == "" {
+		return f.command("queues", "limit", f.job.Queue, "--rate", rate)
+	}
+	return f.command("queues", "limit", f.job.Queue, "--group", group, "--group-rate", rate)
+}
+
+// rateText writes a rate as a flag of cmd/errand takes it.
+func rateText(rate queue.Rate) string {
+	return fmt.Sprintf("%d/%v", rate.Jobs, plain.Duration(cmp.Or(rate.Per, time.Second)))
 }
 
 // each returns how long the rate takes to fill in a token.

@@ -41,8 +41,12 @@ func (f *facts) ended(ctx context.Context) ([]Reason, error) {
 		r.Evidence = append(r.Evidence, holder...)
 		return []Reason{r}, nil
 	}
-	return []Reason{{ID: "foreign-status", Level: Fail, Verdict: fmt.Sprintf("Job %d has the status %s, which errand does not set.", j.ID, j.Status),
-		Evidence: []string{"SQL that is not errand's has written it"}, Remedy: "set its status to pending or dead, by SQL"}}, nil
+	r := Reason{ID: "foreign-status", Level: Fail, Verdict: fmt.Sprintf("Job %d has the status %s, which errand does not set.", j.ID, j.Status),
+		Evidence: []string{"SQL that is not errand's has written it"}, Remedy: "set its status to pending or dead, by SQL"}
+	if f.server != nil {
+		r.Remedy += fmt.Sprintf(": UPDATE %s.jobs SET status = 'pending', updated_at = now() WHERE id = %d", f.server.tables.Schema, j.ID)
+	}
+	return []Reason{r}, nil
 }
 
 // retry returns how to run the job again. A live job that has its key keeps it from that: evidence

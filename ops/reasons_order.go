@@ -82,10 +82,12 @@ func (f *facts) ahead(ctx context.Context) ([]Reason, error) {
 		return nil, err
 	}
 	evidence := []string{fmt.Sprintf("it has been due for %v, with the priority %d", short(f.at.Sub(j.ScheduledAt)), j.Priority)}
+	jobs := count(c.jobs, "due job")
 	if !c.isAll {
+		jobs = "At least " + jobs
 		evidence = append(evidence, fmt.Sprintf("only %d due jobs before it were looked at: there are more", maxDue))
 	}
-	pace, err := f.pace(ctx, c.jobs)
+	pace, err := f.pace(ctx, c.jobs, c.isAll)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (f *facts) ahead(ctx context.Context) ([]Reason, error) {
 		verb = "comes"
 	}
 	return []Reason{{ID: "jobs-ahead", Level: levelOf(c.jobs, manyAhead, 1<<30),
-		Verdict:  fmt.Sprintf("%s of %s %s before job %d.", count(c.jobs, "due job"), of, verb, j.ID),
+		Verdict:  fmt.Sprintf("%s of %s %s before job %d.", jobs, of, verb, j.ID),
 		Evidence: slices.Concat(evidence, pace, c.others),
 		Remedy:   "wait; or add workers, or give urgent jobs a lower Priority or a queue of their own"}}, nil
 }

@@ -30,10 +30,19 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 		evidence = append(evidence, fmt.Sprintf("its worker has claimed %s ahead, which wait for a handler to end: perhaps it is one of them", count(holder.Waiting, "job")))
 	}
 	if !j.CancelAt.IsZero() {
+		asked, lease := f.at.Sub(j.CancelAt), j.LeaseEnds.Sub(j.LockedAt)
 		by, err := f.canceller(ctx)
-		return []Reason{{ID: "cancel-asked", Level: levelOf(f.at.Sub(j.CancelAt), time.Minute, time.Hour), Evidence: append(evidence, by...),
-			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(f.at.Sub(j.CancelAt))),
-			Remedy:  "wait: the worker learns of it within a third of its lease. The handler has to return when its context ends; the worker's log names handlers that do not"}}, err
+		r := Reason{ID: "cancel-asked", Level: levelOf(asked, time.Minute, time.Hour), Evidence: append(evidence, by...),
+			Verdict: fmt.Sprintf("Job %d was cancelled %v ago, and its handler has not returned yet.", j.ID, short(asked)),
+			Remedy:  "wait: the worker learns of it within a third of its lease. The handler has to return when its context ends; the worker's log names handlers that do not"}
+		if asked > lease/3+ignores {
+			process := "the process of the worker " + j.Worker
+			if isKnown {
+				process = fmt.Sprintf("process %d on host %s (kill %d)", holder.PID, holder.Host, holder.PID)
+			}
+			r.Remedy = fmt.Sprintf("its handler ignores that its context has ended, so nothing but the end of its process ends it: end %s. Then the job is cancelled when its lease ends; what else runs there starts elsewhere", process)
+		}
+		return []Reason{r}, err
 	}
 	long, why, err := f.longRun(ctx, ran)
 	if err != nil || ran <= long {
@@ -42,6 +51,9 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	return []Reason{{ID: "runs-long", Level: Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v, which is long.", j.ID, short(ran)),
 		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, f.command("jobs", "cancel", j.ID))}}, nil
 }
+
+// ignores is how long after its context has ended a handler is taken for one that ignores this.
+const ignores = 10 * time.Second
 
 // lost returns why the job's worker does not extend its lease any more, or soon will not.
 func (f *facts) lost(ctx context.Context, holder queue.WorkerRecord, isKnown bool, evidence []string) ([]Reason, error) {
@@ -87,7 +99,7 @@ func (f *facts) unextended(held, lease time.Duration, holder queue.WorkerRecord,
 	r := Reason{ID: "holder-silent", Level: Warn, Evidence: []string{fmt.Sprintf("a worker extends its leases every %v", short(lease/3))},
 		Verdict: fmt.Sprintf("Job %d is held by a worker that has not extended its lease for %v: it was killed, hangs, or is cut off.", j.ID, short(held)),
 		Remedy:  fmt.Sprintf("look at the process and the log of %s. If it stays silent, its lease ends in %v; then %s", j.Worker, short(lease-held), f.reclaimer())}
-	if isKnown && f.isReporting(holder) {
+	if isKnown && f.failsToExtend(holder) {
 		r.Verdict = fmt.Sprintf("The lease of job %d was not extended for %v, although its worker reports itself: it does not extend its leases.", j.ID, short(held))
 		r.Evidence = append(describe([]queue.WorkerRecord{holder}), extendsNeed)
 		r.Remedy = fmt.Sprintf("its lease ends in %v; then any live worker reclaims the job%s", short(lease-held), f.lookForExtend())
@@ -141,11 +153,14 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 		within = fmt.Sprintf("within three more leases (%v), because it has crashed before", short(3*lease))
 	}
 	r = Reason{ID: "lease-expired", Level: levelOf(ago, 0, lease), Verdict: fmt.Sprintf("The lease of job %d expired %v ago: its worker has crashed, hangs or is cut off.", j.ID, short(ago))}
-	isAlive := isKnown && f.isReporting(holder)
+	isAlive := isKnown && f.failsToExtend(holder)
+	mayLive := isKnown && !isAlive && f.isReporting(holder)
 	switch {
 	case isAlive:
 		r.Verdict = fmt.Sprintf("The lease of job %d expired %v ago, although its worker reports itself: it does not extend its leases.", j.ID, short(ago))
 		r.Evidence = append(describe([]queue.WorkerRecord{holder}), extendsNeed)
+	case mayLive:
+		r.Evidence = []string{lastSeen(holder) + ", before it had to extend the lease: it may have ended since", reportsNeed}
 	case isKnown:
 		r.Evidence = []string{lastSeen(holder), reportsNeed}
 	case f.knowsWorkers:
@@ -157,6 +172,10 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 		r.Remedy = "a live worker reclaims it " + within + ". Start a worker if none runs"
 	case len(others) == 0 && !isAlive: // so nobody reclaims it
 		r.Level, r.Remedy = Fail, "no worker is alive to reclaim it: start one"
+		if mayLive {
+			r.Remedy = fmt.Sprintf("look whether process %d on host %s still runs. No other worker is alive to reclaim the job: start one", holder.PID, holder.Host)
+			return r, nil
+		}
 		last, err := f.lastWorkers(ctx)
 		r.Evidence = append(r.Evidence, last...)
 		return r, err
@@ -167,10 +186,20 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 	default:
 		r.Remedy = fmt.Sprintf("a live worker reclaims it %s. Alive: %s", within, count(max(len(others), 1), "worker"))
 	}
-	if isAlive {
+	switch {
+	case isAlive:
 		r.Remedy += f.lookForExtend()
+	case mayLive:
+		r.Remedy += fmt.Sprintf(". Look whether process %d on host %s still runs", holder.PID, holder.Host)
 	}
 	return r, nil
+}
+
+// failsToExtend reports whether the job's worker lives and does not extend the lease: it has
+// reported itself since it should have extended it, or would have if it could.
+func (f *facts) failsToExtend(holder queue.WorkerRecord) bool {
+	due := f.job.LockedAt.Add(f.job.LeaseEnds.Sub(f.job.LockedAt) / 2) // and a margin
+	return f.isReporting(holder) && (f.held.explains(holder) || f.at.Add(-holder.Silent).After(due))
 }
 
 // withCancel adds to the reason why the job's worker does not end it that the job was cancelled:

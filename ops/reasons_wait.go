@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 			return nil, err
 		}
 		reasons = append(reasons, more...)
+	}
+	if isThrottled := func(r Reason) bool { return r.ID == "throttled" }; !isDue && slices.ContainsFunc(reasons, isThrottled) {
+		reasons[0].Remedy = strings.ReplaceAll(reasons[0].Remedy, f.runNow(), "wait: it cannot start before the throttle has ended")
 	}
 	if len(reasons) == 0 {
 		rest, err := f.noReason(ctx)
@@ -74,14 +78,13 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 	if f.knowsWorkers && len(living(f.workers)) == 0 {
 		evidence = append(evidence, "no worker is alive now: start one before that")
 	}
-	runNow := "wait, or run it now: " + f.command("jobs", "reschedule", j.ID, "--now")
 	switch {
 	case j.ScheduledAt.Year() >= never:
 		return Reason{ID: "never-due", Level: Warn, Verdict: fmt.Sprintf("Job %d is scheduled for never.", j.ID),
 			Evidence: []string{"SQL has set its scheduled_at to " + j.ScheduledAt.Format(time.RFC3339) + " or later"},
 			Remedy:   "run it now: " + f.command("jobs", "reschedule", j.ID, "--now")}, nil
 	case j.Attempt > 0:
-		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + runNow,
+		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + f.runNow(),
 			Verdict:  fmt.Sprintf("Job %d has failed and waits for its next attempt.", j.ID),
 			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; its last error and its history say how they ended", j.Attempt, count(j.MaxAttempts, "attempt")))}, nil
 	case isChanged(j):
@@ -90,9 +93,14 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 			by = fmt.Sprintf("it was changed at %s: its handler has snoozed it, a worker has released it (a limit, a circuit breaker), or a program has rescheduled, replaced or moved it",
 				j.UpdatedAt.Format(time.RFC3339))
 		}
-		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: runNow, Evidence: append(evidence, by)}, err
+		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: f.runNow(), Evidence: append(evidence, by)}, err
 	}
-	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: runNow}, nil
+	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: f.runNow()}, nil
+}
+
+// runNow is what to do about a job that is due later.
+func (f *facts) runNow() string {
+	return "wait, or run it now: " + f.command("jobs", "reschedule", f.job.ID, "--now")
 }
 
 // isChanged reports whether something has changed the job since its enqueue, which writes one time
@@ -102,11 +110,12 @@ func isChanged(j *queue.Record) bool { return !j.UpdatedAt.Equal(j.CreatedAt) }
 // backOffLevel is the level of a job that has failed and will run again.
 func backOffLevel(j queue.Record) Level { return levelOf(j.Attempt, 2, max(j.MaxAttempts, 3)) }
 
-// rescheduler returns who has last changed the job, if the audit log says so.
+// rescheduler returns who has last changed the job, if the audit log says so. Entries are written
+// right after their change, so an older one is of a person before what has changed the job last.
 func (f *facts) rescheduler(ctx context.Context) (text string, ok bool, err error) {
 	const near = 10 * time.Second
 	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{JobID: f.job.ID}, func(e queue.AuditEntry) bool {
-		return strings.HasPrefix(e.Action, "jobs.") && e.At.Sub(f.job.UpdatedAt).Abs() <= near
+		return strings.HasPrefix(e.Action, "jobs.") && !e.At.Before(f.job.UpdatedAt) && e.At.Sub(f.job.UpdatedAt) <= near
 	})
 	return "the audit log says who has changed it: " + entryText(entry), ok, err
 }
@@ -155,7 +164,30 @@ func (f *facts) noReason(ctx context.Context) (Reason, error) {
 		return Reason{ID: "just-due", Level: OK, Verdict: fmt.Sprintf("Job %d has been due for %v: it waits for the next claim of a worker.", j.ID, short(waits)), Evidence: []string{due},
 			Remedy: fmt.Sprintf("ask again in %s", plain.Duration(polls))}, nil
 	}
+	if hidden, err := f.hiddenFromWorkers(ctx, due); err != nil || hidden.ID != "" {
+		return hidden, err
+	}
 	return f.unexplained(waits, due), nil
+}
+
+// hiddenFromWorkers returns the reason if row security may hide the job from workers, and otherwise
+// none.
+func (f *facts) hiddenFromWorkers(ctx context.Context, due string) (Reason, error) {
+	if f.server == nil {
+		return Reason{}, nil
+	}
+	var roles []string
+	err := f.server.rows(ctx, "row_security_roles", func(r *sql.Rows) error {
+		var name string
+		err := r.Scan(&name)
+		roles = append(roles, name)
+		return err
+	})
+	if ok, err := f.tryOrNote(ctx, "whether row security hides the job from workers", err); !ok || len(roles) == 0 {
+		return Reason{}, err
+	}
+	return Reason{ID: "row-security", Level: Fail, Verdict: fmt.Sprintf("Row security may hide job %d from workers: it is due, and nothing else keeps it from running.", f.job.ID),
+		Evidence: []string{due, "the table of jobs has row security, which holds for workers of these roles: " + enumerate(roles)}, Remedy: f.server.disableRowSecurity()}, nil
 }
 
 // unexplained returns the reason for a job that should have been claimed.

@@ -78,6 +78,12 @@ var whoCases = []struct {
 		audit(t, q, queue.AuditEntry{Action: "jobs.reschedule", JobID: id, Count: 1})
 		return id
 	}, "put-off", "the audit log says who has changed it: jobs.reschedule: ann, at "},
+	{"put off by its handler, after a person", func(t *testing.T, q backends) int64 {
+		id := enqueue(t, q, queue.Job{})
+		audit(t, q, queue.AuditEntry{Action: "jobs.reschedule", JobID: id, Count: 1})
+		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release, Delay: time.Hour})
+		return id
+	}, "put-off", "its handler has snoozed it"},
 	{"given back", func(t *testing.T, q backends) int64 {
 		id := enqueue(t, q, queue.Job{ScheduledAt: ago()})
 		settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Release})
@@ -190,11 +196,31 @@ func TestHidden(t *testing.T) {
 	for _, c := range []struct {
 		ops.Question
 		want string
-	}{{ops.Question{ID: id}, "hidden no-such-job"}, {ops.Question{Key: "a key"}, "hidden no-such-key"}} {
+	}{{ops.Question{ID: id}, "hidden no-such-job"}, {ops.Question{Key: "a key"}, "hidden no-such-key"},
+		{ops.Question{Queue: queue.DefaultQueue}, "hidden"}, {ops.Question{Kind: "test"}, "hidden"}} {
 		if a := explain(t, q, c.Question); reasonIDs(a) != c.want {
 			t.Errorf("got %s, want %s", reasonIDs(a), c.want)
 		}
 	}
+}
+
+// TestHiddenFromWorkers: if row security may hide a due job from workers, Explain says so to a role
+// that sees it.
+func TestHiddenFromWorkers(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report(t, q, idle)
+	id := enqueue(t, q, queue.Job{ScheduledAt: ago()})
+	exec(t, db, `ALTER TABLE errand.jobs ENABLE ROW LEVEL SECURITY`)
+	wantReason(t, explain(t, q, ops.Question{ID: id}), "unexplained") // no worker's role is subject to it
+	role := roles(t, db) + "worker"
+	a := explain(t, q, ops.Question{ID: id})
+	wantReason(t, a, "row-security")
+	if text := strings.Join(a.Reasons[0].Evidence, "\n"); !strings.HasSuffix(text, "workers of these roles: "+role) {
+		t.Errorf("got %q", text)
+	}
+	exec(t, db, `ALTER TABLE errand.jobs DISABLE ROW LEVEL SECURITY`)
+	wantReason(t, explain(t, q, ops.Question{ID: id}), "unexplained")
 }
 
 // TestSlowClaims: a worker that has room and does not claim is named, and one that polls seldom is

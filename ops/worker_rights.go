@@ -18,6 +18,9 @@ type workerRole struct {
 	lacks []string
 	// isMeant is whether it looks as if workers should have this role.
 	isMeant bool
+	// standard is the worker's role of docs/roles.sql that it has or is, "" for none. It lacks the
+	// same.
+	standard string
 }
 
 // notToClaim are the tables that a worker can do without, as long as it claims and reports itself.
@@ -71,7 +74,7 @@ func (s *server) workerRoles(ctx context.Context) (list []workerRole, err error)
 	err = s.rows(ctx, "worker_roles", func(r *sql.Rows) error {
 		var role workerRole
 		var lacks []byte
-		if err := r.Scan(&role.name, &lacks, &role.isMeant); err != nil {
+		if err := r.Scan(&role.name, &lacks, &role.isMeant, &role.standard); err != nil {
 			return err
 		}
 		list = append(list, role)
@@ -89,13 +92,38 @@ func (r workerRole) String() string {
 	return fmt.Sprintf("the role %s lacks %s", r.name, enumerate(r.lacks))
 }
 
-// grantWorker is what to do about a role that lacks rights.
-func grantWorker(roles []workerRole) string {
-	var names []string
+// grantWorker is what to do about roles that lack rights: grant them the worker's role, or make
+// that what it should be.
+func (p program) grantWorker(roles []workerRole) string {
+	var names, standard, advice []string
 	for _, r := range roles {
-		names = append(names, identifier(r.name))
+		if r.standard == "" {
+			names = append(names, identifier(r.name))
+		} else if !slices.Contains(standard, r.standard) {
+			standard = append(standard, r.standard)
+		}
 	}
-	return "GRANT errand_worker TO " + strings.Join(names, ", ") + ", or the role that has its rights: docs/roles.sql makes it"
+	if len(standard) > 0 {
+		advice = append(advice, fmt.Sprintf("run docs/roles.sql of this release, because %s itself lacks rights: %s prints it",
+			enumerate(standard), p.command("migrate", "print", "postgres", "--roles")))
+	}
+	if len(names) > 0 {
+		advice = append(advice, "GRANT errand_worker TO "+strings.Join(names, ", ")+", or the role that has its rights: docs/roles.sql makes it")
+	}
+	return strings.Join(advice, "; ")
+}
+
+// toReport are the tables that only reports of workers need.
+var toReport = []string{"workers", "stats"}
+
+// onlyReports reports whether the roles lack only rights that reports need. Workers claim without.
+func onlyReports(roles []workerRole) bool {
+	needed := neededRights()
+	return !slices.ContainsFunc(roles, func(r workerRole) bool {
+		return slices.ContainsFunc(needed, func(n neededRight) bool {
+			return slices.Contains(r.lacks, n.Text) && !slices.Contains(toReport, n.Object)
+		})
+	})
 }
 
 // lacksRights returns the reason if a role that workers seem to have lacks rights, and no worker is
@@ -117,9 +145,13 @@ func (f *facts) lacksRights(ctx context.Context) ([]Reason, error) {
 	for _, r := range lacking[:min(len(lacking), 3)] {
 		evidence = append(evidence, r.String())
 	}
+	cannot, then := "cannot claim, or not report themselves", ". Then start the workers again"
+	if onlyReports(lacking) { // a worker whose claim is refused ends
+		cannot, then = "cannot report themselves", ". Workers that run go on reporting then"
+	}
 	return []Reason{{ID: "no-rights", Level: Fail,
-		Verdict:  fmt.Sprintf("Workers that connect as the role %s cannot claim, or not report themselves: it lacks rights.", lacking[0].name),
-		Evidence: append(append(evidence, more(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: grantWorker(lacking) + ". Then start the workers again"}}, nil
+		Verdict:  fmt.Sprintf("Workers that connect as the role %s %s: it lacks rights.", lacking[0].name, cannot),
+		Evidence: append(append(evidence, more(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: f.grantWorker(lacking) + then}}, nil
 }
 
 // othersEnd is what becomes of other workers. See [queue.Worker].Run.
@@ -157,7 +189,7 @@ func (d *doctor) lackingRoles(ctx context.Context) (finding, error) {
 	for _, r := range lacking {
 		texts = append(texts, r.String())
 	}
-	f := finding{Fail, "workers cannot work as these roles: " + enumerate(texts), grantWorker(lacking)}
+	f := finding{Fail, "workers cannot work as these roles: " + enumerate(texts), d.grantWorker(lacking)}
 	if fleet, ok := queue.As[queue.Fleet](d.queue); ok {
 		workers, _, err := d.workers(ctx, fleet)
 		if err == nil && slices.ContainsFunc(workers, claims) {

@@ -150,8 +150,12 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	if len(workers) == 1 {
 		who = fmt.Sprintf("The only worker that would run job %d is busy.", j.ID)
 	}
-	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: who, Evidence: append(describe(workers), longestRuns(runs)...),
-		Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own"}
+	longest, look, err := f.longestRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: who, Evidence: append(describe(workers), longest...),
+		Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own" + look}
 	holds := func(r queue.Run) bool { return r.Queue == j.Queue }
 	if len(starved) > 0 && !slices.ContainsFunc(runs, holds) { // they are busy with that other queue
 		return slices.Concat(silent, starved, []Reason{busy}), nil

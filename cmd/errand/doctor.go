@@ -177,11 +177,11 @@ func (a *app) explain(ctx context.Context, d *dburl.Database, q ops.Question) er
 	}
 }
 
-// hasCause reports whether an answer without a job says more than that there is none: the table is
-// locked, so the job may be there and cannot be read, or a schedule has not enqueued it yet.
+// hasCause reports whether an answer without a job says more than that there is none: the job may
+// be there and could not be read, or a schedule has not enqueued it yet.
 func hasCause(answer ops.Answer) bool {
 	first := answer.Reasons[0].ID
-	return first == "table-locked" || strings.HasPrefix(first, "schedule-")
+	return first == "table-locked" || first == "perhaps-waits" || strings.HasPrefix(first, "schedule-")
 }
 
 // answerText returns the reasons, each with its evidence and its remedy.

@@ -39,6 +39,8 @@ const (
 	crashShutdown        = "57P02"
 	connectionException  = "08" // and three more digits
 	protocolViolation    = "08P01"
+	duplicateStatement   = "42P05"
+	noSuchStatement      = "26000"
 )
 
 // LookAtServer is the Advice if nothing better is known.
@@ -74,6 +76,15 @@ func (e *Error) refused(code string) bool {
 		e.Problem, e.Advice = "the server has no database of this name", "look at the name in the URL"
 	case code == tooManyConnections:
 		e.Problem, e.Advice = "the server has no connection left", "lower the pools of the programs, or raise max_connections"
+		switch text := e.Err.Error(); {
+		case strings.Contains(text, "too many connections for database"):
+			e.Problem, e.Advice = "the database has no connection left, by its own limit", "lower the pools of the programs, or ALTER DATABASE … CONNECTION LIMIT"
+		case strings.Contains(text, "too many connections for role"):
+			e.Problem, e.Advice = "the role has no connection left, by its own limit", "lower the pools of the programs, or ALTER ROLE … CONNECTION LIMIT"
+		}
+	case code == duplicateStatement, code == noSuchStatement: // the driver's, of another session
+		e.Problem = fmt.Sprintf("a pooler in transaction mode swaps the sessions, and keeps no prepared statements: %v", e.Err)
+		e.Advice = "for pgx, add default_query_exec_mode=exec to the URL (docs/operations.md#pgbouncer)"
 	case code == cannotConnectNow:
 		e.Problem, e.Advice = "the server is starting or stopping", "ask again in a few seconds"
 	case code == protocolViolation: // so a pooler says anything

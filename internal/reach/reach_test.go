@@ -27,6 +27,8 @@ func TestCheck(t *testing.T) {
 		{coded("28000"), "the server refuses this user or its password"},
 		{coded("3D000"), "the server has no database of this name"},
 		{coded("53300"), "the server has no connection left"},
+		{fmt.Errorf("too many connections for database \"shop\": %w", coded("53300")), "the database has no connection left, by its own limit"},
+		{fmt.Errorf("too many connections for role \"app\": %w", coded("53300")), "the role has no connection left, by its own limit"},
 		{coded("57P03"), "the server is starting or stopping"},
 		{coded("57P01"), "the server has ended the connection"},
 		{coded("08006"), "the server has ended the connection"},

@@ -3,6 +3,8 @@
 -- JSON array of their texts, and whether it looks as if workers should have it: it has rights that only they need; or
 -- it may not even use the schema, and has a session here that looks like errand's. Left out are roles that write all
 -- tables, and those that may become a role that lacks nothing: SET ROLE, or ?role= in the URL, takes no inheritance.
+-- Last, the role of docs/roles.sql for workers, by its name or the end of it, of which this one is a member or is it
+-- itself; '' for none.
 WITH judged AS MATERIALIZED (
     SELECT r.oid, r.rolname, r.rolcanlogin AND NOT r.rolsuper AS logs_in, l.lacks, l.may, l.uses
     FROM pg_roles r
@@ -41,7 +43,10 @@ SELECT
     AND NOT EXISTS (
         SELECT FROM judged m
         WHERE m.oid <> r.oid AND (m.lacks = '[]' OR m.rolname = 'pg_write_all_data')
-            AND pg_has_role(r.oid, m.oid, 'MEMBER'))
+            AND pg_has_role(r.oid, m.oid, 'MEMBER')),
+    coalesce((
+        SELECT min(m.rolname)::text FROM judged m
+        WHERE m.may AND (m.rolname = 'errand_worker' OR m.rolname LIKE '%\_worker') AND pg_has_role(r.oid, m.oid, 'MEMBER')), '')
 FROM judged r
 WHERE r.logs_in
 ORDER BY 1
