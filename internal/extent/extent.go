@@ -5,10 +5,7 @@
 // crowds of callers, thousands of jobs, killed processes, outages.
 package extent
 
-import (
-	"os"
-	"testing"
-)
+import "os"
 
 // Whole reports whether ERRAND_TESTS=whole asks for all tests.
 func Whole() bool { return os.Getenv("ERRAND_TESTS") == "whole" }
@@ -17,7 +14,10 @@ func Whole() bool { return os.Getenv("ERRAND_TESTS") == "whole" }
 func Brief() bool { return os.Getenv("ERRAND_TESTS") == "brief" }
 
 // Long skips a test that make check leaves out, because it takes long.
-func Long(t testing.TB) {
+func Long(t interface {
+	Helper()
+	Skip(args ...any)
+}) {
 	t.Helper()
 	if Brief() {
 		t.Skip("takes long; make test runs it")
