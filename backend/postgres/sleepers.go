@@ -141,8 +141,9 @@ func (s *sleepers) noteRegistered(worker string, number int64, due time.Time, to
 // noteOpen records which transactions that have looked who sleeps are open. If isNew, the worker
 // has registered just before, and all of them may be unaware of that; if it has renewed a
 // registration, those of them that were unaware of that one. It returns after how long the worker
-// has to look for jobs again, or less than 0 if none is unaware, and whether one that was has ended,
-// or the worker has been woken: then it has to register again, because a job may be due later.
+// has to look for jobs again, or less than 0 if none is unaware, and whether one that was has
+// ended, or the worker has been woken: then it has to register again, because a job may be due
+// later.
 func (s *sleepers) noteOpen(worker string, open []string, isNew bool, now time.Time) (next time.Duration, hasEnded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
