@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -202,6 +203,7 @@ func TestTxSettledByHandler(t *testing.T) {
 // TestTxOncePerJob: workers whose handlers fail, panic and lose their jobs, and in the end one
 // effect for each job.
 func TestTxOncePerJob(t *testing.T) {
+	extent.Long(t)
 	const jobs = 500
 	b := openBank(t)
 	b.db.SetMaxOpenConns(40)

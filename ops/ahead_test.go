@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -124,6 +125,7 @@ func several(t *testing.T, q queue.Enqueuer, n int, job queue.Job) {
 
 // TestAhead: only jobs count that workers would really claim before the job.
 func TestAhead(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for name, open := range everyBackend {
 		for _, c := range aheadCases {
@@ -169,6 +171,7 @@ func TestPace(t *testing.T) {
 
 // TestRanking: what a person has to end comes before what ends by itself.
 func TestRanking(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	back := func(t *testing.T, q backends, job queue.Job) int64 {
 		id := enqueue(t, q, job)

@@ -82,6 +82,7 @@ var lockChains = []struct {
 // TestChain: of sessions that wait for each other Explain and Doctor name the one first that waits
 // for none, and then the one for which claims wait.
 func TestChain(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, c := range lockChains {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,6 +154,7 @@ func TestChainUnknown(t *testing.T) {
 // TestLockedTables: a lock on any table of errand's is named by Doctor, with its session, and by
 // Explain, which waits for none of them.
 func TestLockedTables(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, table := range []string{"rules", "rules_version", "workers", "schedules", "paused_kinds", "audit"} {
 		t.Run(table, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -43,6 +44,7 @@ const threeHoursAgo = `UPDATE errand.jobs SET created_at = created_at - interval
 // TestSchedules: Doctor finds a schedule that skips ticks because of a job that has not ended, and
 // one that nobody fires, and no healthy one.
 func TestSchedules(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name  string

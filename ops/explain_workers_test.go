@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -111,6 +112,7 @@ type backends interface {
 
 // TestExplainWorkers: Explain names what is wrong with the workers, and nothing else.
 func TestExplainWorkers(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for name, open := range everyBackend {
 		for _, c := range workerCases {

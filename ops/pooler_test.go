@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/internal/pgbouncer"
 	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/ops"
@@ -22,6 +23,7 @@ import (
 // TestPooler: Doctor finds a PgBouncer in transaction mode, through which no notification arrives,
 // and nothing in session mode and without one.
 func TestPooler(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for mode, want := range map[string][]string{"transaction": {"listen", "pooler"}, "session": nil, "": nil} {
 		t.Run("mode "+mode, func(t *testing.T) {

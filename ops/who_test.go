@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -117,6 +118,7 @@ func pause(t *testing.T, q backends, selection string, paused bool) {
 
 // TestWho: Explain says who has done it, if the audit log knows, and never names the wrong person.
 func TestWho(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for name, open := range everyBackend {
 		for _, c := range whoCases {
@@ -226,6 +228,7 @@ func TestHiddenFromWorkers(t *testing.T) {
 // TestSlowClaims: a worker that has room and does not claim is named, and one that polls seldom is
 // not.
 func TestSlowClaims(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		want     string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -39,6 +40,7 @@ var workerRoles = []struct {
 // TestWorkerRole: a role that a worker seems to have, and that lacks rights, is named with the
 // first of them. Roles with other work are not.
 func TestWorkerRole(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, c := range workerRoles {
 		t.Run(c.name, func(t *testing.T) {

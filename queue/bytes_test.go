@@ -127,6 +127,7 @@ func TestLongJobsAhead(t *testing.T) {
 // TestClaimsFullOfBytes: a claim without room for more bytes is full, and the worker claims ahead
 // after it.
 func TestClaimsFullOfBytes(t *testing.T) {
+	extent.Long(t)
 	text := json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`)
 	synctest.Test(t, func(t *testing.T) {
 		q := &asked{Queue: newQueue(t, 0), takes: func() time.Duration { return time.Millisecond }}

@@ -16,6 +16,7 @@ import (
 // TestOutage: the database is down for a while. Each operation logs that once, retries at growing
 // intervals, and logs once that it works again. No job is lost.
 func TestOutage(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
 		var down atomic.Bool

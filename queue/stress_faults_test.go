@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -105,6 +106,7 @@ func (f *faulty) answerAtRandom(ctx context.Context, job *queue.Job) error {
 // TestStressFaults: calls fail, answers are late or lost, and jobs are cancelled, paused and locked
 // at random. Once that ends, each job ends, none has ended twice, and the workers stop in order.
 func TestStressFaults(t *testing.T) {
+	extent.Long(t)
 	for range 5 {
 		synctest.Test(t, stress)
 	}

@@ -196,6 +196,7 @@ func TestNamespaceDisappears(t *testing.T) {
 // TestTooMuchAtOnce: a call with more bytes than a server takes in one command is refused, and
 // writes nothing. A claim may name any number of kinds.
 func TestTooMuchAtOnce(t *testing.T) {
+	extent.Long(t)
 	b := open(t, redistest.Open(t), redis.Options{})
 	jobs := newJobs(300)
 	big := []byte(`"` + strings.Repeat("x", 1<<20-2) + `"`)

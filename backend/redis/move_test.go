@@ -12,12 +12,14 @@ import (
 
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestSlotMoves: the slots of all partitions move to another master, and on, while jobs are
 // enqueued, claimed and settled. No call fails, and each job is settled once.
 func TestSlotMoves(t *testing.T) {
+	extent.Long(t)
 	const partitions, jobs, batch = 4, 4000, 20
 	client, name := redistest.OpenCluster(t), redistest.Namespace()
 	b, err := redis.New(t.Context(), client, redis.Options{Namespace: name, Partitions: partitions, Spread: partitions})

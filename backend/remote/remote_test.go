@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/remote"
 	"github.com/errandhq/errand/gateway"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -370,6 +371,7 @@ func TestRefusals(t *testing.T) {
 // TestWorkersSurviveGateways: while one of two gateways is stopped, workers run every job whose
 // enqueue was acknowledged, and none twice.
 func TestWorkersSurviveGateways(t *testing.T) {
+	extent.Long(t)
 	const jobs, workers = 300, 10
 	m := memory.New(memory.Options{})
 	_, a := serve(t, m, often)

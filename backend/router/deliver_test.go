@@ -61,6 +61,7 @@ func (s *slow) Receive(ctx context.Context, transfers ...queue.Transfer) (int, e
 // TestForwardSlow: jobs of a megabyte arrive over a slow network, although all that a worker sends
 // at once would take longer than a call may.
 func TestForwardSlow(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 40
 		home, target := memory.New(memory.Options{}), &slow{memory.New(memory.Options{})}

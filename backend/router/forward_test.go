@@ -19,6 +19,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -228,6 +229,7 @@ func (f *flaky) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 // TestForwardCrashes: whatever fails on the way, before or after it has taken effect, each job
 // arrives once.
 func TestForwardCrashes(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 500
 		fresh := func(seed uint64) *flaky {

@@ -12,12 +12,14 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestForwardKilledToRedis: processes that forward to Redis are killed again and again. Each job
 // arrives once.
 func TestForwardKilledToRedis(t *testing.T) {
+	extent.Long(t)
 	if place := os.Getenv(forwardChild); place != "" {
 		dsn, addr, _ := strings.Cut(place, " ")
 		db, target := openKilled(t, dsn, addr)

@@ -11,6 +11,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -19,6 +20,7 @@ const forwardChild = "ERRAND_FORWARD_CHILD"
 
 // TestForwardKilled: processes that forward are killed again and again. Each job arrives once.
 func TestForwardKilled(t *testing.T) {
+	extent.Long(t)
 	if dsn := os.Getenv(forwardChild); dsn != "" {
 		db, err := sql.Open("pgx", dsn)
 		if err != nil {

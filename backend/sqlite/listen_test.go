@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -51,6 +52,7 @@ func median(t *testing.T, asleep func(), woken chan time.Time, do func()) time.D
 // TestWakeWithinProcess: what this process enqueues wakes its workers much sooner than they look
 // into the file, whether it does so in a transaction or not, and whatever they are named.
 func TestWakeWithinProcess(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		db, q := fresh(t, driver, sqlite.Options{})
 		asleep, woken := dozer(t, q, queue.DefaultQueue)

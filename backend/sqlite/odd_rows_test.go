@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/listtest"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 )
 
 // TestListOddIDs: jobs whose IDs errand would not have written are listed, and the pages end behind
@@ -25,6 +26,7 @@ func TestListOddIDs(t *testing.T) {
 
 // TestListOddSlices: a list that looks at a bounded number of jobs goes on below the ID 0.
 func TestListOddSlices(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	execute(t, db, `WITH RECURSIVE n (i) AS (VALUES (-120000) UNION ALL SELECT i + 1 FROM n WHERE i < 49999)
 		INSERT INTO errand_jobs (id, kind, status) SELECT i, iif(i % 7001 = 0, 'rare', 'k'), 'completed' FROM n`)

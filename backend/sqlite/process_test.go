@@ -241,6 +241,7 @@ func TestWakeAcrossProcesses(t *testing.T) {
 // TestStarvedProcess: a process without a free connection does not stop the others from writing,
 // and is told after LockTimeout what it lacks.
 func TestStarvedProcess(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		t.Parallel()
 		path, q, _ := shop(t, driver)

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestTokensSwept: Prune removes the buckets that are full at the present rates or have none, also
 // if at the rate at which they were spent from they are full in a year. It removes no others.
 func TestTokensSwept(t *testing.T) {
+	extent.Long(t)
 	db, b := fresh(t, "sqlite", sqlite.Options{})
 	set := func(rate queue.Rate) {
 		t.Helper()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -162,6 +163,7 @@ func TestRedriveMany(t *testing.T) {
 // TestCountsOfLongTable: beyond what is counted row by row, live and dead jobs are counted exactly
 // while they are few, and completed ones estimated.
 func TestCountsOfLongTable(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	const completed = 300_000
 	aged(t, db, "completed", 1, completed/2)

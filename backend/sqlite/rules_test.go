@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestLimitsOfSeveral: backends of one file, as several processes have them, keep one limit between
 // them, and learn of its changes.
 func TestLimitsOfSeveral(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		name := dsn(t)
 		var all []*sqlite.Backend

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -58,6 +59,7 @@ func TestBrokenSchedules(t *testing.T) {
 // write lock is held for at most a thousand jobs and eight megabytes. What is left stays due. Ticks
 // are a month apart: none comes while the test fires them.
 func TestManyMissedTicks(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		for _, c := range []struct{ schedules, bytes, calls int }{{25, 0, 3}, {3, 100_000, 4}} {
 			db, b := fresh(t, driver, sqlite.Options{})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -18,6 +19,7 @@ import (
 // for a fifth of the lease, take turns, and the worker extends their leases in between: none is
 // lost, and no job runs twice.
 func TestTxKeepsLeases(t *testing.T) {
+	extent.Long(t)
 	onEach(t, func(t *testing.T, driver string) {
 		t.Parallel()
 		const count, work = 20, 300 * time.Millisecond
