@@ -23,7 +23,7 @@ var expiredCases = []struct {
 	{"its worker lives", func(t *testing.T, q backends) {
 		// It should have extended its lease long before it reports itself, by more than what is between
 		// Explain's looks at jobs and at workers.
-		time.Sleep(time.Second)
+		time.Sleep(200 * time.Millisecond)
 		report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})
 	}, ops.Warn,
 		[]string{"although its worker reports itself", "a live worker reclaims it within one more lease (1s). Alive: 1 worker", `"extend" in the log of w`}},
