@@ -116,8 +116,8 @@ func TestConnectionsAreLeftAsTheyWere(t *testing.T) {
 		db.SetMaxOpenConns(1)
 		enqueue(t, q, jobs(2)...)
 		claim(t, q, 1)
-		if got := value[int](t, db, `PRAGMA busy_timeout`); got != 10_000 {
-			t.Errorf("busy_timeout after some calls: %d, want 10000", got)
+		if got := value[int](t, db, `PRAGMA busy_timeout`); got != 30_000 {
+			t.Errorf("busy_timeout after some calls: %d, want 30000", got)
 		}
 		if got := value[int](t, db, `PRAGMA synchronous`); got != 2 {
 			t.Errorf("synchronous after some calls: %d, want 2, which is FULL", got)
@@ -250,8 +250,8 @@ func TestCallersTransactionEndsWithContext(t *testing.T) {
 			if err := operation(t.Context(), tx); err != nil {
 				t.Errorf("%s, when the lock is free: %v", name, err)
 			}
-			if got := value[int](t, tx, `PRAGMA busy_timeout`); got != 10_000 {
-				t.Errorf("%s: busy_timeout afterwards: %d, want 10000", name, got)
+			if got := value[int](t, tx, `PRAGMA busy_timeout`); got != 30_000 {
+				t.Errorf("%s: busy_timeout afterwards: %d, want 30000", name, got)
 			}
 			commit(t, tx)
 		}

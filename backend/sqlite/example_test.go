@@ -80,7 +80,7 @@ func Example() {
 // DSN is for those who call sql.Open themselves. It is the same for either driver.
 func ExampleDSN() {
 	fmt.Println(sqlite.DSN("app.db"))
-	// Output: file:app.db?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate&_busy_timeout=10000&_journal_mode=WAL&_synchronous=FULL
+	// Output: file:app.db?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate&_busy_timeout=30000&_journal_mode=WAL&_synchronous=FULL
 }
 
 // New says what cannot work.

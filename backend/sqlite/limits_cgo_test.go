@@ -41,7 +41,7 @@ func TestBusyTimeoutStays(t *testing.T) {
 	if n := value[int](t, db, `SELECT count(*) FROM errand_jobs`); n != 1 {
 		t.Errorf("%d jobs, want 1", n)
 	}
-	if got := value[int](t, db, `PRAGMA busy_timeout`); got != 10_000 {
-		t.Errorf("busy_timeout of a connection of the pool: %d, want 10000", got)
+	if got := value[int](t, db, `PRAGMA busy_timeout`); got != 30_000 {
+		t.Errorf("busy_timeout of a connection of the pool: %d, want 30000", got)
 	}
 }

@@ -24,7 +24,7 @@ func TestOpenPaths(t *testing.T) {
 			}
 			migrate(t, db, sqlite.Options{})
 			enqueue(t, backend(t, db, sqlite.Options{}), jobs(1)...)
-			for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"} {
+			for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "30000"} {
 				if got := value[string](t, db, "PRAGMA "+pragma); got != want {
 					t.Errorf("%s of %s: got %s, want %s", pragma, name, got, want)
 				}
@@ -44,7 +44,7 @@ func TestNewRefuses(t *testing.T) {
 			{"memory", ":memory:", "memory"},
 			{"memory by DSN", sqlite.DSN(":memory:"), "memory"},
 			{"a temporary file", "", "memory"},
-			{"no patience", strings.NewReplacer("busy_timeout(10000)", "busy_timeout(0)", "_busy_timeout=10000", "_busy_timeout=0").Replace(dsn(t)), "busy_timeout is 0"},
+			{"no patience", strings.NewReplacer("busy_timeout(30000)", "busy_timeout(0)", "_busy_timeout=30000", "_busy_timeout=0").Replace(dsn(t)), "busy_timeout is 0"},
 			{"NORMAL", strings.ReplaceAll(strings.ReplaceAll(dsn(t), "synchronous(FULL)", "synchronous(NORMAL)"), "_synchronous=FULL", "_synchronous=NORMAL"), "Relaxed"},
 		} {
 			db := open(t, driver, c.dsn)

@@ -69,7 +69,7 @@ func TestPanicEndsTurn(t *testing.T) {
 			{"connecting", "PRAGMA busy_timeout = 0", enqueueOn(other)},
 			{"writing", "INSERT", enqueueOn(other)},
 			{"beginning", "PRAGMA busy_timeout = 0", beginTx},
-			{"a transaction that has begun", "PRAGMA busy_timeout = 10000", beginTx},
+			{"a transaction that has begun", "PRAGMA busy_timeout = 30000", beginTx},
 		} {
 			for how, fail := range map[string]func(){"panic": func() { panic("of the driver") }, "Goexit": runtime.Goexit} {
 				if c.text != "" {
