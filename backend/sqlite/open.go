@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ func Open(driver, path string) (*sql.DB, error) {
 
 // DSN returns the data source name of the file at path, for [sql.Open]. It sets WAL mode,
 // synchronous=FULL, transactions that have the write lock from their beginning (BEGIN IMMEDIATE),
-// and a busy_timeout of 30 s, for which they wait for that lock: as long as [Options].LockTimeout,
+// and a busy_timeout of 30 s, for which they wait for that lock: the default of [Options].LockTimeout,
 // because disks may stall for more than 10 s. It has parameters for both drivers, and each driver
 // ignores the other's: modernc.org/sqlite reads _pragma and _txlock, mattn/go-sqlite3 the rest.
 func DSN(path string) string {
@@ -24,7 +25,8 @@ func DSN(path string) string {
 	if filepath.VolumeName(path) != "" {
 		path = "/" + path
 	}
+	wait := strconv.FormatInt(defaultLockTimeout.Milliseconds(), 10)
 	return "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path) +
-		"?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate" +
-		"&_busy_timeout=30000&_journal_mode=WAL&_synchronous=FULL"
+		"?_pragma=busy_timeout(" + wait + ")&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate" +
+		"&_busy_timeout=" + wait + "&_journal_mode=WAL&_synchronous=FULL"
 }
