@@ -17,9 +17,10 @@ func Open(driver, path string) (*sql.DB, error) {
 
 // DSN returns the data source name of the file at path, for [sql.Open]. It sets WAL mode,
 // synchronous=FULL, transactions that have the write lock from their beginning (BEGIN IMMEDIATE),
-// and a busy_timeout of 30 s, for which they wait for that lock: the default of [Options].LockTimeout,
-// because disks may stall for more than 10 s. It has parameters for both drivers, and each driver
-// ignores the other's: modernc.org/sqlite reads _pragma and _txlock, mattn/go-sqlite3 the rest.
+// and a busy_timeout of 30 s, for which they wait for that lock. That is the default of
+// [Options].LockTimeout, because disks may stall for more than 10 s. It has parameters for both
+// drivers, and each driver ignores the other's: modernc.org/sqlite reads _pragma and _txlock,
+// mattn/go-sqlite3 the rest.
 func DSN(path string) string {
 	path = filepath.ToSlash(path)
 	if filepath.VolumeName(path) != "" {
