@@ -56,16 +56,15 @@ func TestEndThrottle(t *testing.T) {
 		ends        queue.Rule // what the first command sets
 		off, onward string
 	}{
-		{queue.Rule{Rate: rate}, queue.Rule{}, "--rate 0", "--rate 100/1s --rate-burst 5"},
-		{queue.Rule{GroupRate: rate}, queue.Rule{Group: "g", GroupRate: queue.Rate{Jobs: -1}}, "--group g --group-rate -1", "--group g --group-rate 0"},
-		{queue.Rule{Group: "g", GroupRate: rate}, queue.Rule{Group: "g", GroupRate: queue.Rate{Jobs: -1}}, "--group g --group-rate -1", "--group g --group-rate 100/1s --group-rate-burst 5"},
+		{queue.Rule{Queue: "q", Rate: rate}, queue.Rule{Queue: "q"}, "--rate 0", "--rate 100/1s --rate-burst 5"},
+		{queue.Rule{Queue: "q", GroupRate: rate}, queue.Rule{Queue: "q", Group: "g", GroupRate: queue.Rate{Jobs: -1}}, "--group g --group-rate -1", "--group g --group-rate 0"},
+		{queue.Rule{Queue: "q", Group: "g", GroupRate: rate}, queue.Rule{Queue: "q", Group: "g", GroupRate: queue.Rate{Jobs: -1}}, "--group g --group-rate -1", "--group g --group-rate 100/1s --group-rate-burst 5"},
 	} {
 		for name, open := range everyBackend {
 			t.Run(name+"/"+c.onward, func(t *testing.T) {
 				t.Parallel()
 				q := open(t)
 				report(t, q, idle)
-				c.rule.Queue, c.ends.Queue = "q", "q"
 				setRules(t, q, c.rule)
 				job := queue.Job{Queue: "q", Group: "g"}
 				throttled := enqueue(t, q, job)
