@@ -15,6 +15,7 @@ func TestReadmeProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")
 	}
+	dependOnSources(t)
 	text := read(t, "../README.md")
 	code := regexp.MustCompile("(?s)```go\n(package main\n.*?)```").FindStringSubmatch(text)
 	says := regexp.MustCompile("prints\\s`([^`]+)`").FindStringSubmatch(text)

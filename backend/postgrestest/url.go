@@ -7,21 +7,15 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 )
 
 // startURL uses the server that DATABASE_URL names.
 func startURL(ctx context.Context, _ Options) (*Server, error) {
-	env := os.Getenv("DATABASE_URL")
-	if env == "" {
-		return nil, errors.New("DATABASE_URL is not set")
-	}
-	u, err := url.Parse(env)
-	if err != nil { // the error has the URL in it, with its password
-		return nil, errors.New("DATABASE_URL is not a URL")
-	}
-	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, errors.New("DATABASE_URL does not begin with postgres://")
+	u, err := givenURL()
+	if err != nil {
+		return nil, err
 	}
 	s := &Server{base: u, where: "at " + u.Host + ", which DATABASE_URL names"}
 	s.stop = s.dropOwn
@@ -31,6 +25,29 @@ func startURL(ctx context.Context, _ Options) (*Server, error) {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	return s, nil
+}
+
+// givenURL returns the URL that DATABASE_URL, or the file that it names, holds.
+func givenURL() (*url.URL, error) {
+	env, holder := os.Getenv("DATABASE_URL"), "DATABASE_URL"
+	if env == "" {
+		return nil, errors.New("DATABASE_URL is not set")
+	}
+	if path, isFile := strings.CutPrefix(env, "file:"); isFile {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("DATABASE_URL: %w", err)
+		}
+		env, holder = strings.TrimSpace(string(text)), "the text of the file that DATABASE_URL names"
+	}
+	u, err := url.Parse(env)
+	if err != nil { // the error has the URL in it, with its password
+		return nil, fmt.Errorf("%s is not a URL", holder)
+	}
+	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, fmt.Errorf("%s does not begin with postgres://", holder)
+	}
+	return u, nil
 }
 
 // dropOwn drops the database of DSN.

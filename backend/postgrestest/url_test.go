@@ -2,6 +2,8 @@ package postgrestest
 
 import (
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -64,14 +66,38 @@ func TestURLUserMayNotCreate(t *testing.T) {
 	}
 }
 
+// TestURLInFile: the server is the one whose URL is in the file.
+func TestURLInFile(t *testing.T) {
+	living := onTestServer(t)
+	path := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(path, []byte(living.base.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DATABASE_URL", "file:"+path)
+	s, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if !exists(t, s.name) {
+		t.Errorf("database %s is not on the server of the file", s.name)
+	}
+}
+
 func TestURLIsOfNoUse(t *testing.T) {
 	t.Setenv("ERRAND_POSTGRES", "url")
+	path := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(path, []byte("me:secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for env, want := range map[string]string{
 		"":                                  "DATABASE_URL is not set",
 		"postgres://me:secret@host/%zz":     "DATABASE_URL is not a URL",
 		"mysql://me:secret@host/db":         "DATABASE_URL does not begin with postgres://",
 		"host=localhost password=secret":    "DATABASE_URL does not begin with postgres://",
 		"postgres://me:secret@127.0.0.1:1/": "DATABASE_URL: failed to connect",
+		"file:" + path + ".not":             "DATABASE_URL: open " + path + ".not: no such file",
+		"file:" + path:                      "the text of the file that DATABASE_URL names does not begin with postgres://",
 	} {
 		t.Setenv("DATABASE_URL", env)
 		_, err := Start(t.Context(), Options{})

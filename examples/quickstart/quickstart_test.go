@@ -57,7 +57,7 @@ func sqliteEnv(t *testing.T) []string {
 
 // postgresEnv names the server that the tests have been given, or else none.
 func postgresEnv(*testing.T) []string {
-	if strings.HasPrefix(os.Getenv("DATABASE_URL"), "postgres") {
+	if given := os.Getenv("DATABASE_URL"); strings.HasPrefix(given, "postgres") || strings.HasPrefix(given, "file:") {
 		return nil
 	}
 	return []string{"DATABASE_URL=postgres:"}

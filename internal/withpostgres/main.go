@@ -15,6 +15,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strings"
 
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/memdir"
@@ -54,21 +56,46 @@ func run(command []string) (err error) {
 	defer server.Close()
 	fmt.Fprintln(os.Stderr, "withpostgres:", server.Description)
 	env := []string{
-		"DATABASE_URL=" + server.DSN,
 		"ERRAND_POSTGRES_BEFORE=" + os.Getenv("ERRAND_POSTGRES"), // for the tests of postgrestest
 		"ERRAND_POSTGRES=url",
 	}
+	var dir string
 	if os.Getenv("TMPDIR") == "" {
-		dir, release, shareErr := memdir.Shared()
-		if shareErr != nil {
-			return shareErr
+		var release func() error
+		if dir, release, err = memdir.Shared(); err != nil {
+			return err
 		}
 		defer func() { err = errors.Join(err, release()) }()
 		if dir != "" {
 			env = append(env, "TMPDIR="+dir, "GOTMPDIR="+os.TempDir()) // programs stay on disk
 		}
 	}
-	return start(command, env)
+	file, err := write(server, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file)) }()
+	return start(command, append(env, "DATABASE_URL=file:"+file))
+}
+
+// write writes the server's URL to a file in dir, or in the usual directory if dir is "", and
+// returns the file's path. In dir the name is always the same for the same version of PostgreSQL,
+// unless another run uses it: go test takes the result of a test that has read DATABASE_URL from
+// its cache only if DATABASE_URL is as it was, and the server's port never is.
+func write(server *postgrestest.Server, dir string) (path string, err error) {
+	var file *os.File
+	if dir != "" {
+		version := strings.Fields(server.Description)[1]
+		file, err = os.OpenFile(filepath.Join(dir, "postgres-"+version), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if file == nil {
+		file, err = os.CreateTemp(dir, "errand-postgres-")
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = file.WriteString(server.DSN)
+	return file.Name(), errors.Join(err, file.Close())
 }
 
 // start runs command with further environment variables.

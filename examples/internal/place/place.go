@@ -23,13 +23,14 @@ type Database struct {
 //	not set             a SQLite file in a temporary directory, which is removed at the end
 //	sqlite:example.db   that file, which must not have been used yet; it is kept
 //	postgres://...      a database of its own on that server, which is dropped at the end
+//	file:/a/path        the same, with the server's URL in that file
 //	postgres:           the same on a server that it finds or starts: see package postgrestest
 func Find(ctx context.Context) (*Database, error) {
 	given := os.Getenv("DATABASE_URL")
 	switch {
 	case given == "":
 		return temporaryFile()
-	case strings.HasPrefix(strings.ToLower(given), "postgres"):
+	case strings.HasPrefix(strings.ToLower(given), "postgres"), strings.HasPrefix(given, "file:"):
 		return onServer(ctx, given)
 	}
 	return &Database{given, "the database that DATABASE_URL names", func() error { return nil }}, nil
