@@ -108,13 +108,13 @@ func TestLockedTable(t *testing.T) {
 			}
 			d := withJob(t, direct)
 			pid := hold(t, d.DB, "LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE")
-			const timeout = time.Second
+			const timeout = 3 * time.Second // on a busy machine one is not enough to connect and look for the lock
 			t.Run("commands", func(t *testing.T) {
 				for _, command := range commands {
 					t.Run(command, func(t *testing.T) {
 						t.Parallel()
 						r := runErrand(t, url, append(strings.Fields(command), "--timeout", timeout.String())...)
-						want := fmt.Sprintf("errand: waited 1s for a lock on errand.jobs, which session %d (holder) holds. Look further with: errand --url ", pid)
+						want := fmt.Sprintf("errand: waited %v for a lock on errand.jobs, which session %d (holder) holds. Look further with: errand --url ", timeout, pid)
 						if r.code != exitRefused || !strings.Contains(r.err, want) {
 							t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, exitRefused, want)
 						}
