@@ -90,7 +90,7 @@ func waiting(t *testing.T, db *sql.DB) (n int) {
 
 // TestLockedTable: each command that needs the table of jobs ends soon after --timeout while a
 // session has locked the table, and names that session. Nothing of it stays on the server. explain
-// names the session earlier, as the reason.
+// names the session as the reason if its time is enough for that.
 func TestLockedTable(t *testing.T) {
 	commands := []string{
 		"jobs list", "jobs list --created-since 1h", "jobs show 1", "jobs retry 1", "jobs cancel 1", "jobs delete 1", "jobs reschedule 1 --now",
@@ -115,7 +115,8 @@ func TestLockedTable(t *testing.T) {
 						t.Parallel()
 						r := runErrand(t, url, append(strings.Fields(command), "--timeout", timeout.String())...)
 						want := fmt.Sprintf("errand: waited %v for a lock on errand.jobs, which session %d (holder) holds. Look further with: errand --url ", timeout, pid)
-						if r.code != exitRefused || !strings.Contains(r.err, want) {
+						explained := strings.HasPrefix(command, "explain") && r.code == exitFound && strings.Contains(r.out, fmt.Sprint("session ", pid))
+						if !explained && (r.code != exitRefused || !strings.Contains(r.err, want)) {
 							t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, exitRefused, want)
 						}
 						if r.took > timeout+4*time.Second { // processes start slowly on a busy machine
