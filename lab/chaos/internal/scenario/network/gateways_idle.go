@@ -21,9 +21,11 @@ const (
 	waitPath = "/v1/wait"
 	// idleMost is the most transactions a second while all workers wait. Each of them polls once in
 	// five seconds, which is 200 a second together, and reports itself once in ten, which is 100 more.
-	// It leaves room for what the server counts late: a session tells of its transactions up to ten
-	// seconds after them.
 	idleMost = 30
+	// countedLate is how long after a transaction its session, now idle, tells the server of it
+	// (PGSTAT_IDLE_INTERVAL in PostgreSQL's pgstat.c). Before that the server has not yet counted what
+	// the start of 1,000 workers took.
+	countedLate = 10 * time.Second
 )
 
 // checkIdle demands that workers that wait on the gateways cost the database little more than a few
@@ -35,6 +37,9 @@ func (f *fleet) checkIdle(ctx context.Context) error {
 	}
 	if err := f.h.WaitUntil(ctx, time.Minute, func() (bool, error) { return f.waiting() == remoteWorkers, nil }); err != nil {
 		return fmt.Errorf("%d workers wait, not %d: %w", f.waiting(), remoteWorkers, err)
+	}
+	if err := f.h.Sleep(ctx, countedLate); err != nil {
+		return err
 	}
 	begun := time.Now()
 	before, err := commits(ctx, f.h)
