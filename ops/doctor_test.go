@@ -156,7 +156,7 @@ func TestFaults(t *testing.T) {
 			inOwnSession(t, db, `DELETE FROM errand.jobs`)
 			exec(t, db, `VACUUM errand.jobs`)
 			wantDead(t, db, "VACUUM has reported") // before PostgreSQL 15 that takes a moment
-		}, "100001 dead rows"},
+		}, " dead rows beside 0 live rows, the last VACUUM was "}, // the server's number is an estimate
 		{"retention", "nobody prunes", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `INSERT INTO errand.jobs (status, updated_at) VALUES ('completed', now() - interval '14 days')`)
 		}, "the retention is 168h"},

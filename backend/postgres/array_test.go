@@ -54,6 +54,7 @@ func FuzzTextArray(f *testing.F) {
 
 // TestTextArray asks the server itself.
 func TestTextArray(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	for _, s := range []string{"", "a", `"`, `\`, `\"`, "NULL", "{}", ",", " x ", "\t\n\r", "é😀", `{"a": "\\"}`, `'`, "$1", "\\x00"} {
 		if !utf8.ValidString(s) {

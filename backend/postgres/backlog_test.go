@@ -32,6 +32,7 @@ func waits(t *testing.T, db queue.DB, name string, priority, hours int) {
 // TestBacklogsOfManyPriorities: a queue in which nearly every job has its own priority costs a
 // bounded time, and hides no other queue.
 func TestBacklogsOfManyPriorities(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (queue, priority) SELECT 'many', i FROM generate_series(1, 2000) AS i`)
 	waits(t, db, "many", 1000, 3)
@@ -45,6 +46,7 @@ func TestBacklogsOfManyPriorities(t *testing.T) {
 }
 
 func TestBacklogsOfManyQueues(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (queue) SELECT 'q' || i FROM generate_series(10001, 20001) AS i`)
 	got := backlogs(t, q)
@@ -56,6 +58,7 @@ func TestBacklogsOfManyQueues(t *testing.T) {
 // TestBacklogsOfInfiniteTimes: infinite due times, which SQL may write if the table has no checks,
 // do not make Backlogs fail.
 func TestBacklogsOfInfiniteTimes(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	dropChecks(t, db)
 	exec(t, db, `INSERT INTO errand.jobs (queue, scheduled_at) VALUES ('always', '-infinity'), ('never', 'infinity')`)

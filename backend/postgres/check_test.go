@@ -28,6 +28,7 @@ func wantSetupError(t *testing.T, what string, err error, words ...string) {
 // TestNotSetUp: without the schema, without its tables and without rights every call says so, and
 // Run ends.
 func TestNotSetUp(t *testing.T) {
+	t.Parallel()
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -82,6 +83,7 @@ func wantRoles(t *testing.T, q *postgres.Backend) {
 
 // TestCheck: Check and Migrate tell a schema that is missing, older, newer and right.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	o := postgres.Options{Schema: "Select_1"}
 	check := func() error { return postgres.Check(t.Context(), db, o) }

@@ -16,6 +16,7 @@ import (
 // TestChecks: what the table refuses from any writer, and what it accepts.
 func TestChecks(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, _ := fresh(t, postgres.Options{})
 	for _, c := range []struct {
 		columns, values string
@@ -46,6 +47,7 @@ func TestChecks(t *testing.T) {
 // TestChecksTakeWhatGoTakes: the table accepts the largest job that Go accepts.
 func TestChecksTakeWhatGoTakes(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	_, q := fresh(t, postgres.Options{})
 	headers := make(map[string]string)
 	for i := range 1 << 15 { // names of two bytes: nothing takes more room in a jsonb beside its text
@@ -73,6 +75,7 @@ func TestChecksTakeWhatGoTakes(t *testing.T) {
 // TestReplaceTooLong: a job does not replace one by a payload that the table does not take.
 func TestReplaceTooLong(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, _ := fresh(t, postgres.Options{})
 	q := backend(t, db, postgres.Options{MaxPayload: 100 << 20})
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "k", Payload: []byte(`1`)})

@@ -13,6 +13,7 @@ import (
 // TestClaimTxTwoPhase claims in a transaction that is prepared: the job stays locked, whatever
 // becomes of the connection, until the other phase.
 func TestClaimTxTwoPhase(t *testing.T) {
+	t.Parallel()
 	for _, keep := range []time.Duration{0, -1} {
 		for _, end := range []string{"COMMIT PREPARED", "ROLLBACK PREPARED"} {
 			t.Run(end, func(t *testing.T) {
@@ -53,6 +54,7 @@ func prepare(t *testing.T, db *sql.DB, q *postgres.Backend) (id string) {
 
 // TestClaimTxCrash: the job of a connection that breaks can be claimed again at once.
 func TestClaimTxCrash(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(1)...)
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -71,6 +73,7 @@ func TestClaimTxCrash(t *testing.T) {
 // TestPreparedEnqueue: a silent backend enqueues in a transaction that is to be prepared while a
 // worker sleeps, where a notification would forbid it.
 func TestPreparedEnqueue(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Silent: true})
 	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {
 		t.Fatal(err)
@@ -95,6 +98,7 @@ func TestPreparedEnqueue(t *testing.T) {
 // TestClaimTxFailure: a savepoint undoes work that has failed, and the failure is recorded in the
 // same transaction, whether completed jobs are kept or not.
 func TestClaimTxFailure(t *testing.T) {
+	t.Parallel()
 	for _, keep := range []time.Duration{0, -1} {
 		db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: keep}})
 		exec(t, db, `CREATE TABLE effects ()`)
@@ -131,6 +135,7 @@ func TestClaimTxFailure(t *testing.T) {
 
 // TestClaimTxSavepoint: a claim that a savepoint undoes does not count.
 func TestClaimTxSavepoint(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(1)...)
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -160,6 +165,7 @@ func TestClaimTxSavepoint(t *testing.T) {
 // TestClaimTxNotKept: if completed jobs are not kept, the next Prune removes what a commit has
 // completed.
 func TestClaimTxNotKept(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	enqueue(t, q, jobs(1)...)
 	tx, err := db.BeginTx(t.Context(), nil)

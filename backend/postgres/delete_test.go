@@ -13,6 +13,7 @@ import (
 // a part at a time, and while it grows.
 func TestDeleteCompleted(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (kind, status) SELECT CASE WHEN i % 50000 = 1 THEN 'rare' ELSE 'k' END, 'completed'
 		FROM generate_series(1, 210000) i`) // two parts and a bit

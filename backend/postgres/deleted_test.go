@@ -13,6 +13,7 @@ import (
 // TestDeletedJobs: a pending job that a program deletes with SQL never starts, and the context of a
 // running one ends at the next heartbeat.
 func TestDeletedJobs(t *testing.T) {
+	t.Parallel()
 	const remove = `DELETE FROM errand.jobs WHERE id = $1 AND status IN ('pending', 'running')`
 	db, q := fresh(t, postgres.Options{})
 	running, pending := &queue.Job{Kind: "running"}, &queue.Job{Kind: "pending"}

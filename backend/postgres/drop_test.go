@@ -14,6 +14,7 @@ import (
 // TestDrop: after any number of steps, DropSQL leaves nothing. Migrate can begin again.
 func TestDrop(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	dsn := postgrestest.EmptyDSN(t)
 	for _, way := range firstWays(2) {
 		db, _ := way.open(t, dsn)
@@ -46,6 +47,7 @@ func TestDrop(t *testing.T) {
 
 // TestDropBesideOthers: what errand has not made stays, and what depends on its tables keeps them.
 func TestDropBesideOthers(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	drop, err := postgres.DropSQL(postgres.Options{})
 	if err != nil {
@@ -76,6 +78,7 @@ func TestDropBesideOthers(t *testing.T) {
 // steps.
 func TestDropOverloads(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db := postgrestest.Open(t)
 	drop, err := postgres.DropSQL(postgres.Options{})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 // no statistics, whatever the reports are. Otherwise two calls with the same workers could
 // deadlock.
 func TestReportsLockInOrder(t *testing.T) {
+	t.Parallel()
 	for name, isStopped := range map[string]struct{ a, b bool }{
 		"reports": {}, "stop of the first": {a: true}, "stop of the second": {b: true}, "stops": {true, true},
 	} {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestSQLFunction(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	id := value[int64](t, db, `SELECT errand.enqueue('default', 'email.welcome', '{"user_id": 42}',
 		priority => 3, max_attempts => 7, job_key => 'welcome-42', job_group => 'acme', headers => '{"trace": "abc"}')`)
@@ -30,6 +31,7 @@ func TestSQLFunction(t *testing.T) {
 
 // TestSQLFunctionInTrigger enqueues from a trigger: with the row, or not at all.
 func TestSQLFunctionInTrigger(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `CREATE TABLE orders (id bigint PRIMARY KEY)`)
 	exec(t, db, `CREATE FUNCTION ordered() RETURNS trigger LANGUAGE plpgsql AS
@@ -46,6 +48,7 @@ func TestSQLFunctionInTrigger(t *testing.T) {
 // TestSQLFunctionRules: the SQL function refuses what Go's Enqueue refuses, and names the same
 // argument.
 func TestSQLFunctionRules(t *testing.T) {
+	t.Parallel()
 	db, _ := fresh(t, postgres.Options{})
 	long := strings.Repeat("x", 201)
 	for _, c := range []struct{ field, args string }{
@@ -85,6 +88,7 @@ func TestSQLFunctionRules(t *testing.T) {
 
 // TestSQLFunctionNotifies: the SQL function notifies as Enqueue does, if a worker sleeps.
 func TestSQLFunctionNotifies(t *testing.T) {
+	t.Parallel()
 	db, q, woken := listening(t)
 	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {
 		t.Fatal(err)
@@ -95,6 +99,7 @@ func TestSQLFunctionNotifies(t *testing.T) {
 
 // TestSQLFunctionReplaces: the SQL function replaces as Enqueue does.
 func TestSQLFunctionReplaces(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	const debounced = `SELECT errand.enqueue('default', $1, $2, 3, delay => '1 month', max_attempts => 7, job_key => 'a',
 		headers => '{"trace": "abc"}', job_group => 'g', on_duplicate => 'replace', max_delay => '1 month')`

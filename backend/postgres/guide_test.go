@@ -55,6 +55,7 @@ func guideDB(t *testing.T) (*sql.DB, *postgres.Backend) {
 }
 
 func TestGuideStatements(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(*testing.T, *sql.DB, *postgres.Backend){
 		"enqueue":         guideEnqueue,
 		"dequeue":         guideDequeue,
@@ -308,6 +309,7 @@ func guideQueueInTx(t *testing.T, db *sql.DB, q *postgres.Backend) {
 // TestGuideWorkerBeside runs a worker made of the guide's statements beside
 // errand's own on the same table.
 func TestGuideWorkerBeside(t *testing.T) {
+	t.Parallel()
 	const n = 20_000
 	db, q := guideDB(t)
 	enqueue(t, q, jobs(n)...)

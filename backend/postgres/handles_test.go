@@ -118,6 +118,7 @@ func TestUnknownHandles(t *testing.T) {
 // TestKnownHandles: an error is not ErrUnknown if the server has refused the jobs, or nothing was
 // sent.
 func TestKnownHandles(t *testing.T) {
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	direct, _ := way{driver: "pgx"}.open(t, dsn)
 	q := backend(t, direct, postgres.Options{})
@@ -145,6 +146,7 @@ func TestKnownHandles(t *testing.T) {
 // TestOpaqueHandle: Enqueue uses a handle that does not show what it is if the server says that it
 // is in a transaction. Elsewhere it might send a statement twice, so Enqueue refuses it.
 func TestOpaqueHandle(t *testing.T) {
+	t.Parallel()
 	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -182,6 +184,7 @@ func wantInvalidDB(t *testing.T, what string, err error) {
 // TestClaimTxNeedsATransaction: ClaimTx refuses any other handle, on which the job would be
 // completed before it is handled.
 func TestClaimTxNeedsATransaction(t *testing.T) {
+	t.Parallel()
 	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"net/url"
 	"testing"
 	"time"
@@ -17,6 +18,16 @@ import (
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
+
+// TestMain lets more tests run at once than there are processors, since most of their time they
+// wait, and no more on a large machine, since the server has only so many connections.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // way is one way to reach the server.
 type way struct {

@@ -13,6 +13,7 @@ import (
 // TestHistoryCostsNothing: no statement writes the column before a job has failed, and those that
 // follow leave it as it is.
 func TestHistoryCostsNothing(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(2)...)
 	held := claim(t, q, 2)
@@ -33,6 +34,7 @@ func TestHistoryCostsNothing(t *testing.T) {
 // read, and no time in the row.
 func TestHistoryHavingBadValues(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	for _, bad := range []string{`5`, `{}`, `"x"`, `null`, `[]`, `[1, {"at": 5}, null, "x"]`, `[[[]]]`} {
 		db, q := fresh(t, postgres.Options{})
 		enqueue(t, q, jobs(3)...)

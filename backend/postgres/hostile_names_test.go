@@ -77,6 +77,7 @@ var aSchema = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,47}\z`)
 // TestHostileSchemaRefused: the schema is the one name that is part of the statements' text, so New
 // refuses hostile ones.
 func TestHostileSchemaRefused(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	unchanged := sameCatalogue(t, db)
 	for _, s := range append(unstorable, hostile...) {
@@ -115,6 +116,7 @@ func FuzzSchema(f *testing.F) {
 // TestStrangeSchemas: names of schemas that pass the check work, whatever they mean elsewhere.
 func TestStrangeSchemas(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	for i, schema := range []string{"Errand", "ERRAND", "select", "user", "null", "_", "jobs", "enqueue", "pending", "excluded", strings.Repeat("x", 48)} {
 		w := theseWays[i%len(theseWays)]
@@ -139,6 +141,7 @@ func TestStrangeSchemas(t *testing.T) {
 // TestEmptySearchPath: no statement needs a search_path. So it can be set to schemas that nobody
 // else can write to, and functions and operators that others have put into public are not called.
 func TestEmptySearchPath(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	for _, trap := range []string{
 		`FUNCTION public.width_bucket(bigint, bigint[]) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0'`,
@@ -161,6 +164,7 @@ func TestEmptySearchPath(t *testing.T) {
 // TestInfiniteTimes: a due time that SQL has set to infinity, or beyond what Go's times can be,
 // keeps no job from running. The table refuses such times; here it has no checks.
 func TestInfiniteTimes(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))

@@ -102,6 +102,7 @@ func TestHostileTexts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends many texts")
 	}
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -117,6 +118,7 @@ func TestHostileTexts(t *testing.T) {
 // TestHostileNamesRefused: a text that may not be a name, or is not a text for the server, is an
 // InvalidError that names the field.
 func TestHostileNamesRefused(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -162,6 +164,7 @@ func isRefused(t *testing.T, field, s string, err error) {
 // TestHostileArguments: errand does not check arguments that it only looks for or gets back. The
 // server refuses those that cannot be a text, and the handle still works afterwards.
 func TestHostileArguments(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -194,6 +197,7 @@ func TestHostileArguments(t *testing.T) {
 // contain it: raw it is not JSON, and escaped it is six other characters until the payloads are
 // apart.
 func TestRecordSeparator(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -245,6 +249,7 @@ func TestHostileLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes long payloads")
 	}
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))

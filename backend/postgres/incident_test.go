@@ -29,6 +29,7 @@ func incident(t *testing.T) []string {
 
 // TestPauseAKind: statement 1 pauses a kind, and statement 2 lets it go on.
 func TestPauseAKind(t *testing.T) {
+	t.Parallel()
 	db, q := guideDB(t)
 	statements := incident(t)
 	for _, c := range []struct {
@@ -44,6 +45,7 @@ func TestPauseAKind(t *testing.T) {
 
 // TestRedriveTheCrashed: statement 3 finds the jobs that died of a crash, and no others.
 func TestRedriveTheCrashed(t *testing.T) {
+	t.Parallel()
 	db, q := guideDB(t)
 	enqueue(t, q, &queue.Job{Kind: "email.welcome", MaxAttempts: 1}, &queue.Job{Kind: "email.welcome", MaxAttempts: 1})
 	failed := claim(t, q, 1)[0]
@@ -62,6 +64,7 @@ func TestRedriveTheCrashed(t *testing.T) {
 // TestWorkersAlive: statement 4 shows the workers that have reported themselves, and not the
 // vanished ones.
 func TestWorkersAlive(t *testing.T) {
+	t.Parallel()
 	db, q := guideDB(t)
 	for _, name := range []string{"a", "b", "c"} {
 		if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name, Busy: 3}}); err != nil {

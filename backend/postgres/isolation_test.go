@@ -16,6 +16,7 @@ import (
 // TestStricterIsolation: if the database's default isolation is stricter than read committed,
 // statements that fail to serialize run again.
 func TestStricterIsolation(t *testing.T) {
+	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			const n = 2000
@@ -57,6 +58,7 @@ func TestStricterIsolation(t *testing.T) {
 // COMMITTED transaction of its own. It keeps every promise, also queue.ErrUnknown if the commit is
 // not answered.
 func TestStrict(t *testing.T) {
+	t.Parallel()
 	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)

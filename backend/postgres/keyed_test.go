@@ -18,6 +18,7 @@ import (
 // in the same batch. If Enqueue had to ask again, that job might have ended by then, and both jobs
 // would run.
 func TestKeyTwiceInBatch(t *testing.T) {
+	t.Parallel()
 	db, _ := fresh(t, postgres.Options{})
 	before := value[int64](t, db, `INSERT INTO errand.jobs (kind, job_key) VALUES ('test', 'old') RETURNING id`)
 	got := value[string](t, db, `
@@ -33,6 +34,7 @@ func TestKeyTwiceInBatch(t *testing.T) {
 // of their callers, succeed beside claims and settlings of these jobs.
 func TestReplaceDoesNotDeadlock(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	const keys = 10
 	db, q := fresh(t, postgres.Options{})
 	replace := func() error {
@@ -86,6 +88,7 @@ func TestReplaceDoesNotDeadlock(t *testing.T) {
 
 // TestReplaceHeld: a held job is replaced, and stays held.
 func TestReplaceHeld(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	first := &queue.Job{Kind: "test", Key: "a"}
 	enqueue(t, q, first)
@@ -99,6 +102,7 @@ func TestReplaceHeld(t *testing.T) {
 
 // TestReplaceOddTimes: no time in a hand-written row makes a call fail.
 func TestReplaceOddTimes(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	for _, created := range []string{"infinity", "-infinity", "294276-12-31Z", "4713-01-01Z BC"} {
 		exec(t, db, `INSERT INTO errand.jobs (kind, job_key, created_at, attempts) VALUES ('test', 'a', $1, 0)`, created)

@@ -49,6 +49,7 @@ func requestTest(n int) queue.ClaimRequest {
 // its head that they are not for, and each finds the new job.
 func TestLimitedClaimsBesideUnhandled(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	const claims, unhandledJobs = 20, 16 * mostRead
 	for _, c := range unhandledHeads {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,6 +85,7 @@ func limitedEntriesRead(t *testing.T, db, closing *sql.DB) int {
 // claims are rationed, too.
 func TestLimitedClaimsHoldTheLockShortly(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	for _, c := range unhandledHeads {
 		t.Run(c.name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{})
@@ -125,6 +127,7 @@ func readByClaim(t *testing.T, db *sql.DB) (scans, rows int) {
 // priority.
 func TestLimitedRationFindsAll(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	for _, c := range unhandledHeads {
 		t.Run(c.name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{})

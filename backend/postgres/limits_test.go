@@ -32,6 +32,7 @@ func claimTwenty(t *testing.T, tx *sql.Tx) int {
 // statistics of an empty table and of a full one.
 func TestLimitedClaimsReadFew(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	setRules(t, q, queue.Rule{PerGroup: 2})
 	check := func(state string) {
@@ -80,6 +81,7 @@ func TestLimitedClaimsReadFew(t *testing.T) {
 // TestTurnsStopAtWhatIsNotDue: jobs of a group that are scheduled for later cost a claim nothing,
 // also if fewer of them are due than it may claim.
 func TestTurnsStopAtWhatIsNotDue(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	setRules(t, q, queue.Rule{Share: 5})
 	exec(t, db, `INSERT INTO errand.jobs (kind, job_group, priority, scheduled_at)
@@ -99,6 +101,7 @@ func TestTurnsStopAtWhatIsNotDue(t *testing.T) {
 // TestTurnsOfSeveralKinds: a claim takes the jobs of a group by their due times, whatever their
 // kinds, and passes over those that others have locked. One statement does that for all groups.
 func TestTurnsOfSeveralKinds(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	setRules(t, q, queue.Rule{Share: 3})
 	exec(t, db, `INSERT INTO errand.jobs (kind, job_group, scheduled_at) SELECT 'k' || i % 4, 'g' || i / 10, to_timestamp(i)
@@ -141,6 +144,7 @@ func TestTurnsOfSeveralKinds(t *testing.T) {
 // TestLimitsUnderRepeatableRead: limits hold although the database's default isolation level would
 // give all statements of a claim one snapshot.
 func TestLimitsUnderRepeatableRead(t *testing.T) {
+	t.Parallel()
 	db, _ := fresh(t, postgres.Options{})
 	exec(t, db, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''', current_database()); END $$`)
 	db.SetMaxIdleConns(0) // so that the next connections have it
@@ -172,6 +176,7 @@ func TestLimitsUnderRepeatableRead(t *testing.T) {
 // TestMarkLimited: a job that was claimed before its queue had rules counts, even if a transaction
 // has locked its row while the queue's running jobs are marked.
 func TestMarkLimited(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(10)...)
 	held := claim(t, q, 3)
@@ -208,6 +213,7 @@ func TestMarkLimited(t *testing.T) {
 // TestMarkedSinceCommit: the minute in which claims that know no rules end begins when claims know
 // the rules, not when the transaction that sets them begins.
 func TestMarkedSinceCommit(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {

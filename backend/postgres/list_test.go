@@ -17,6 +17,7 @@ import (
 // kind are found at once, and for other choices a page looks at a bounded number of jobs.
 func TestListStopped(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {
@@ -99,6 +100,7 @@ func TestListStopped(t *testing.T) {
 // like what is completed.
 func TestCountsOfManyDead(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db := postgrestest.Open(t)
 	q, err := postgres.New(db, postgres.Options{})
 	if err != nil {

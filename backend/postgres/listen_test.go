@@ -57,6 +57,7 @@ func listenTo(t *testing.T, q *postgres.Backend, worker, queueName string, woken
 // TestWakesBesideSlowDeregistration: a notification wakes its workers although the removal of other
 // workers' registrations, which were woken before, waits for a lock.
 func TestWakesBesideSlowDeregistration(t *testing.T) {
+	t.Parallel()
 	for _, w := range firstWays(2) {
 		t.Run(w.name, func(t *testing.T) {
 			db, q, woken := listeningIn(t, w)
@@ -95,6 +96,7 @@ func TestWakesBesideSlowDeregistration(t *testing.T) {
 // TestDeregistersAsleepAgain: a worker that has fallen asleep again since it was woken stays
 // registered, whatever is removed together with its earlier registration.
 func TestDeregistersAsleepAgain(t *testing.T) {
+	t.Parallel()
 	_, q, woken := listening(t)
 	other := make(chan struct{}, 1)
 	listenTo(t, q, "v", "other", other)
@@ -125,6 +127,7 @@ func await(t *testing.T, woken chan struct{}) {
 // TestListenReconnects: a worker is woken when its listening connection is back after a cut, and by
 // notifications after that.
 func TestListenReconnects(t *testing.T) {
+	t.Parallel()
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {
 			db, q, woken := listeningIn(t, w)
@@ -143,6 +146,7 @@ func TestListenReconnects(t *testing.T) {
 // TestNotifiesOnlySleepers: Enqueue does not notify while the workers of the queue are awake,
 // because NOTIFY takes a lock that all commits share.
 func TestNotifiesOnlySleepers(t *testing.T) {
+	t.Parallel()
 	db, q, woken := listening(t)
 	sleep := func() {
 		if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {
@@ -176,6 +180,7 @@ func TestNotifiesOnlySleepers(t *testing.T) {
 // TestCrashedSleepersForgotten: a worker that crashed while it slept causes notifications for a
 // minute at most. Prune removes its registration, without any worker that listens.
 func TestCrashedSleepersForgotten(t *testing.T) {
+	t.Parallel()
 	db, q, woken := listening(t) // and would be woken although it is awake
 	exec(t, db, `INSERT INTO errand.sleepers VALUES ('default', 'crashed', 1, now() - interval '61 seconds')`)
 	enqueue(t, q, jobs(1)...)
@@ -208,6 +213,7 @@ func TestCrashedSleepersForgotten(t *testing.T) {
 
 // TestStoppedWorkerIsOffTheList: a stopped worker is not registered, whether it was asleep or not.
 func TestStoppedWorkerIsOffTheList(t *testing.T) {
+	t.Parallel()
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {
 			db, listen := w.open(t, postgrestest.DSN(t))
@@ -233,6 +239,7 @@ func TestStoppedWorkerIsOffTheList(t *testing.T) {
 // its own queues, and the others still are after the first has stopped.
 func TestListenersShareAConnection(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) { testListenersShare(t, w) })
 	}
@@ -301,6 +308,7 @@ func testListenersShare(t *testing.T, w way) {
 
 // TestListenUnsupported: a Listen that cannot work returns an error instead of trying for ever.
 func TestListenUnsupported(t *testing.T) {
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	pq, _ := ways[1].open(t, dsn)
 	one, _ := ways[0].open(t, dsn)

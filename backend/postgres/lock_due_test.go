@@ -13,6 +13,7 @@ import (
 // TestLockedOnce: a claim beside another one passes over jobs that a transaction has locked and
 // left, until there are no others. A claim alone takes them in their order.
 func TestLockedOnce(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(3)...)
 	leave := func() (first int64) {
@@ -55,6 +56,7 @@ func TestLockedOnce(t *testing.T) {
 // TestClaimTxKeepsNoTurn: a transaction that has claimed a job does not hold up the order of other
 // claims, however long it is open.
 func TestClaimTxKeepsNoTurn(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(2)...)
 	tx, err := db.Begin()
@@ -74,6 +76,7 @@ func TestClaimTxKeepsNoTurn(t *testing.T) {
 // their priority or of a more urgent one. A claim finds older jobs if there are no new ones.
 func TestRecentFirst(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	const foreign = 30_000
 	db := postgrestest.Open(t)
 	lock := func(tx *sql.Tx) (rows, locked int) {

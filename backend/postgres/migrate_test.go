@@ -17,6 +17,7 @@ import (
 // TestMigrateTogether lets 16 processes' worth of migrators begin at once, in a
 // schema that is not there yet and is spelled with care.
 func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	o := postgres.Options{Schema: "Select_1"}
 	var group sync.WaitGroup
@@ -49,6 +50,7 @@ func TestMigrateTogether(t *testing.T) {
 // version, and Migrate goes on from there. A tool sends a step as a whole, with either driver.
 func TestMigrationsByTool(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	dsn := postgrestest.EmptyDSN(t)
 	db, _ := ways[0].open(t, dsn)
 	tools := []*sql.DB{db, nil}
@@ -89,6 +91,7 @@ func TestMigrationsByTool(t *testing.T) {
 
 // TestMigrationsAgain: a step that has run before fails, and leaves everything as it is.
 func TestMigrationsAgain(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	steps, err := postgres.Migrations(postgres.Options{})
 	if err != nil {
@@ -105,6 +108,7 @@ func TestMigrationsAgain(t *testing.T) {
 
 // TestMigrationsLeftOut: a step fails if the one before it has not run.
 func TestMigrationsLeftOut(t *testing.T) {
+	t.Parallel()
 	steps, err := postgres.Migrations(postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +127,7 @@ func TestMigrationsLeftOut(t *testing.T) {
 // TestMigrateBesideTool: a tool's step waits for Migrate, or Migrate for the tool's, and none runs
 // twice.
 func TestMigrateBesideTool(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	o := postgres.Options{Schema: "beside"}
 	steps, err := postgres.Migrations(o)
@@ -153,6 +158,7 @@ func TestMigrateBesideTool(t *testing.T) {
 
 // TestMigrateUnrecorded: tables without a record of their version are refused, with what to do.
 func TestMigrateUnrecorded(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	exec(t, db, `DROP TABLE errand.migrations`)
 	wantSetupError(t, "Check", postgres.Check(t.Context(), db, postgres.Options{}), "create errand.migrations")
@@ -162,6 +168,7 @@ func TestMigrateUnrecorded(t *testing.T) {
 // TestMigrateSchemaMadeBeforehand: whoever runs Migrate need not be allowed to
 // create schemas, if someone who is has made it.
 func TestMigrateSchemaMadeBeforehand(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	exec(t, db, `DROP SCHEMA errand CASCADE`)
 	exec(t, db, `DROP ROLE IF EXISTS errand_plain`)
@@ -178,6 +185,7 @@ func TestMigrateSchemaMadeBeforehand(t *testing.T) {
 }
 
 func TestMigrateNeedsUTF8(t *testing.T) {
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	db, _ := ways[0].open(t, dsn)
 	name := value[string](t, db, `SELECT current_database()`)
@@ -192,6 +200,7 @@ func TestMigrateNeedsUTF8(t *testing.T) {
 }
 
 func TestOptionsChecked(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	for field, o := range map[string]postgres.Options{
 		"Schema":     {Schema: `errand"; DROP TABLE jobs; --`},

@@ -15,6 +15,7 @@ import (
 // TestListOddIDs: jobs whose IDs or queues errand would not have written are listed, and the pages
 // end behind the last one.
 func TestListOddIDs(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	ids := []int64{math.MinInt64, math.MinInt64 + 1, -2, -1, 0, 1, 2, math.MaxInt64 - 1, math.MaxInt64}
 	for _, id := range ids {
@@ -26,6 +27,7 @@ func TestListOddIDs(t *testing.T) {
 // TestListOddSlices: a list that looks at a bounded number of jobs goes on below the ID 0.
 func TestListOddSlices(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (id, queue, kind, status) SELECT i, '', CASE WHEN i % 7001 = 0 THEN 'rare' ELSE 'k' END, 'completed'
 		FROM generate_series(-120000, 49999) AS i`)
@@ -35,6 +37,7 @@ func TestListOddSlices(t *testing.T) {
 // TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before
 // it.
 func TestListBounds(t *testing.T) {
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	first := time.Date(2026, 1, 31, 23, 59, 59, 999998000, time.UTC)
 	for i, w := range theseWays {
@@ -49,6 +52,7 @@ func TestListBounds(t *testing.T) {
 
 // TestListFinishedLate: a finished_at after updated_at, or before the job was due, hides no job.
 func TestListFinishedLate(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	exec(t, db, `INSERT INTO errand.jobs (kind, status, created_at, scheduled_at, updated_at, finished_at)
@@ -62,6 +66,7 @@ func TestListFinishedLate(t *testing.T) {
 // TestListInfinite: times that are infinite, or beyond what drivers can read, fail no page, and
 // each job is on one side of a bound.
 func TestListInfinite(t *testing.T) {
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	db, _ := ways[0].open(t, dsn)
 	dropChecks(t, db)

@@ -39,6 +39,7 @@ func rowsRead(t *testing.T, tx *sql.Tx, f func()) (rows, scans int) {
 // TestOrderedClaims: a claim of ordered jobs reads one row for each group, however many jobs the
 // groups have and whatever the statistics say, and other claims read none of them.
 func TestOrderedClaims(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	check := func(state string) {
 		t.Helper()
@@ -81,6 +82,7 @@ func TestOrderedClaims(t *testing.T) {
 
 // TestOrderedOnce: no statement makes a second job of a group run.
 func TestOrderedOnce(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	for range 2 {
 		exec(t, db, `SELECT errand.enqueue('default', 'k', job_group => 'g', ordered => true)`)
@@ -96,6 +98,7 @@ func TestOrderedOnce(t *testing.T) {
 
 // TestOrderedSQLFunction: the SQL function has the rules of Job.Check.
 func TestOrderedSQLFunction(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	for args, want := range map[string]string{
 		"ordered => true": "ordered", "ordered => true, job_group => 'g', priority => 1": "priority", "priority => 2147483647": "priority",
@@ -116,6 +119,7 @@ func TestOrderedSQLFunction(t *testing.T) {
 
 // TestOrderedBlocked: a claim walks over thousands of groups whose first jobs are not due.
 func TestOrderedBlocked(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (kind, priority, job_group, ordered, scheduled_at)
 		SELECT 'k', 2147483647, 'g' || i, true, now() + interval '1 hour' FROM generate_series(1, 5000) i`)

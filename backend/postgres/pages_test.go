@@ -9,6 +9,7 @@ import (
 
 // TestPages runs the SQL of the pages, and finds the statements of the guide that sql.md names.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	db, _ := guideDB(t)
 	for _, page := range []string{"sql.md", "operations.md"} {
 		text, err := os.ReadFile("../../docs/" + page)

@@ -14,6 +14,7 @@ import (
 // TestPayloadNoJSONBHolds raises MaxPayload beyond what the server can make a jsonb of: it has a
 // gigabyte for 33 million values.
 func TestPayloadNoJSONBHolds(t *testing.T) {
+	t.Parallel()
 	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes some seconds, and a gigabyte")
 	}

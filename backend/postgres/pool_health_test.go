@@ -107,6 +107,7 @@ func idlePool(t *testing.T, idle int) (*network, *sql.DB, *postgres.Backend) {
 
 // TestKilledPool: if the server has ended all connections of a pool, however many, a call succeeds.
 func TestKilledPool(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n, db, q := idlePool(t, 100)
 		n.fail(true)
@@ -123,6 +124,7 @@ func TestKilledPool(t *testing.T) {
 // TestSwallowedPool: if the network has swallowed all connections of a pool, only the call that
 // finds out waits for long, however many there are.
 func TestSwallowedPool(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const most = 5 * time.Second
 		n, db, q := idlePool(t, 20)

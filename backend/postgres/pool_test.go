@@ -19,6 +19,7 @@ import (
 
 // TestListenersLeaveConnections: two workers that listen work through a pool of two connections.
 func TestListenersLeaveConnections(t *testing.T) {
+	t.Parallel()
 	for _, w := range ways[:2] {
 		t.Run(w.name, func(t *testing.T) {
 			db, listen := w.open(t, postgrestest.DSN(t))
@@ -49,6 +50,7 @@ func TestListenersLeaveConnections(t *testing.T) {
 }
 
 func TestReserve(t *testing.T) {
+	t.Parallel()
 	db, listen := ways[0].open(t, postgrestest.DSN(t))
 	other := new(sql.DB)
 	for _, c := range []struct {
@@ -84,6 +86,7 @@ func TestReserve(t *testing.T) {
 // TestExtendNamesThePool: if handlers hold all connections of the pool, the error of Extend says
 // so. A pool of pgx has a limit that database/sql does not know; there it says how many are in use.
 func TestExtendNamesThePool(t *testing.T) {
+	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	limited, err := sql.Open("pgx", dsn)
 	if err != nil {

@@ -22,6 +22,7 @@ func claimN(t *testing.T, b *postgres.Backend, n, want int) {
 // TestRatesAcrossBackends: two backends of one database share a rate, and one learns at once what
 // the other has set.
 func TestRatesAcrossBackends(t *testing.T) {
+	t.Parallel()
 	db, one := fresh(t, postgres.Options{})
 	other := backend(t, db, postgres.Options{})
 	setRules(t, one, queue.Rule{Rate: queue.Rate{Jobs: 1, Per: time.Hour, Burst: 10}})
@@ -38,6 +39,7 @@ func TestRatesAcrossBackends(t *testing.T) {
 
 // TestOddCosts: costs that SQL has written, and no Enqueue writes.
 func TestOddCosts(t *testing.T) {
+	t.Parallel()
 	db, b := fresh(t, postgres.Options{})
 	setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1, Per: time.Hour, Burst: 3}})
 	exec(t, db, `INSERT INTO errand.jobs (kind, payload, job_group, cost)
@@ -59,6 +61,7 @@ func TestOddCosts(t *testing.T) {
 
 // TestTokensSwept: Prune removes the buckets that are full, and no others.
 func TestTokensSwept(t *testing.T) {
+	t.Parallel()
 	db, b := fresh(t, postgres.Options{})
 	setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1000, Burst: 1}},
 		queue.Rule{Group: "slow", GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
@@ -80,6 +83,7 @@ func TestTokensSwept(t *testing.T) {
 // rate was removed, although at the rate at which they were spent from they are full in a year.
 func TestTokensOfChangedRates(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	for name, rate := range map[string]queue.Rate{"raised": {Jobs: 1000}, "removed": {}} {
 		db, b := fresh(t, postgres.Options{})
 		setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1, Per: 366 * 24 * time.Hour}})
@@ -98,6 +102,7 @@ func TestTokensOfChangedRates(t *testing.T) {
 
 // TestThrottleLocksNoBucket: a transaction that settles with a throttle keeps no bucket locked.
 func TestThrottleLocksNoBucket(t *testing.T) {
+	t.Parallel()
 	db, b := fresh(t, postgres.Options{})
 	setRules(t, b, queue.Rule{GroupRate: queue.Rate{Jobs: 1000, Burst: 5}})
 	exec(t, db, `INSERT INTO errand.jobs (kind, payload, job_group) SELECT 'test', '1', 'g' FROM generate_series(1, 9)`)
@@ -121,6 +126,7 @@ func TestThrottleLocksNoBucket(t *testing.T) {
 // TestRatedClaimsReadFewBuckets: a claim reads the buckets of the groups that it visits, along the
 // index, however many there are.
 func TestRatedClaimsReadFewBuckets(t *testing.T) {
+	t.Parallel()
 	db, b := fresh(t, postgres.Options{})
 	setRules(t, b, queue.Rule{Rate: queue.Rate{Jobs: 1, Per: time.Hour, Burst: 100}, GroupRate: queue.Rate{Jobs: 1, Per: time.Hour}})
 	exec(t, db, `INSERT INTO errand.tokens (queue, job_group, full_at)
@@ -148,6 +154,7 @@ func TestRatedClaimsReadFewBuckets(t *testing.T) {
 // TestMarkedStays: to change the rates of a queue that has nothing else in its rule does not make
 // its claims look for unmarked jobs again.
 func TestMarkedStays(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	for _, jobs := range []int{10, 20} {
 		if err := q.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: jobs}}); err != nil {

@@ -17,6 +17,7 @@ import (
 
 // TestExpiredList: Jobs lists as expired what Reclaim takes, jobs of guide workers included.
 func TestExpiredList(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(6)...)
 	exec(t, db, "UPDATE errand.jobs SET status = 'running', locked_by = 'w', fence = 7, locked_at = now(), locked_until = now() + interval '1 hour'")
@@ -50,6 +51,7 @@ func TestExpiredList(t *testing.T) {
 // all at once. So a job that kills its process does not run beside the same jobs each time. All
 // others are reclaimed at once.
 func TestReclaimApart(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, set string
 		apart     bool
@@ -96,6 +98,7 @@ func TestReclaimApart(t *testing.T) {
 // the next one goes on. A policy makes it wait, as PostgreSQL does for a row that is just being
 // updated.
 func TestTakingDoesNotWait(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for name, c := range map[string]struct {

@@ -12,6 +12,7 @@ import (
 // TestRedriveBesideItsKey: a transaction that enqueues the key of a dead job, and
 // commits while Redrive waits for it, keeps the job dead, and Redrive goes on.
 func TestRedriveBesideItsKey(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "k"}, &queue.Job{Kind: "test"})
 	exec(t, db, "UPDATE errand.jobs SET status = 'dead'")
@@ -60,6 +61,7 @@ func waiting(t *testing.T, db *sql.DB) int {
 // TestRedriveAndKeyedEnqueue: Redrive and an Enqueue in a caller's transaction want the same keys,
 // and the dead jobs' ids are in another order than their keys. Neither gets a deadlock.
 func TestRedriveAndKeyedEnqueue(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "c"}) // before a in the table, too
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "a"})

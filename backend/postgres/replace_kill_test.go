@@ -28,6 +28,7 @@ var record = queue.NewKind[reading]("reading.record")
 // the process of the workers is killed again and again.
 func TestReplaceBesideKills(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	const writers, kills = 8, 3
 	dsn := postgrestest.DSN(t)
 	db, _ := ways[0].open(t, dsn)
@@ -97,6 +98,7 @@ func startKilled(t *testing.T, dsn string) *osexec.Cmd {
 
 // TestKilledWorker is the process that TestReplaceBesideKills kills, and nothing elsewhere.
 func TestKilledWorker(t *testing.T) {
+	t.Parallel()
 	dsn := os.Getenv(killedVariable)
 	if dsn == "" {
 		t.Skip("started by TestReplaceBesideKills")

@@ -30,6 +30,7 @@ func settleWithOutputs(t *testing.T, q *postgres.Backend, n int) (held []*queue.
 
 // TestPruneRemovesResults: a result goes with its job, and so does that of a job that SQL deletes.
 func TestPruneRemovesResults(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: time.Hour}})
 	settleWithOutputs(t, q, 30)
 	pruneAll(t, q)
@@ -48,6 +49,7 @@ func TestPruneRemovesResults(t *testing.T) {
 
 // TestResultsNotKept: where completed jobs are not kept, neither is a result.
 func TestResultsNotKept(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	held := settleWithOutputs(t, q, 3)
 	if jobs, results := count(t, db, "jobs"), count(t, db, "results"); jobs != 0 || results != 0 {
@@ -60,6 +62,7 @@ func TestResultsNotKept(t *testing.T) {
 
 // TestResultsCostNothing: no statement touches the table for jobs without output and progress.
 func TestResultsCostNothing(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(10)...)
 	for i, j := range claim(t, q, 10) {
@@ -73,6 +76,7 @@ func TestResultsCostNothing(t *testing.T) {
 // TestLockedOutput: a job that a transaction has locked holds up no other job of its worker, with
 // an output or without.
 func TestLockedOutput(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(3)...)
 	held := claim(t, q, 3)

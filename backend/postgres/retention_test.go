@@ -41,6 +41,7 @@ func count(t *testing.T, db queue.DB, table string) int {
 }
 
 func TestPruneByAge(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	aged(t, db, "dead", 20, 1500) // older than what is pruned, and in its way
 	aged(t, db, "completed", 8, 2500)
@@ -65,6 +66,7 @@ func TestPruneByAge(t *testing.T) {
 // TestPruneIsBounded: a pass ends soon in a long table with nothing to remove. The next one goes on
 // behind it, and dead jobs are found wherever they are.
 func TestPruneIsBounded(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1, Dead: time.Hour}})
 	aged(t, db, "pending", 1, 25_000)
 	aged(t, db, "completed", 1, 1500)
@@ -93,6 +95,7 @@ func TestPruneIsBounded(t *testing.T) {
 
 // TestPruneOneAtATime: while one process prunes, another does nothing, and does not wait.
 func TestPruneOneAtATime(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Dead: -1, Completed: -1}})
 	aged(t, db, "dead", 1, 3)
 	aged(t, db, "completed", 1, 3)
@@ -114,6 +117,7 @@ func TestPruneOneAtATime(t *testing.T) {
 }
 
 func TestPruneArchives(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: time.Hour, Dead: -1, Archive: true}})
 	aged(t, db, "completed", 1, 1200)
 	aged(t, db, "dead", 0, 5)
@@ -133,6 +137,7 @@ func TestPruneArchives(t *testing.T) {
 
 // TestNotKept: with a negative retention settling deletes jobs that are done, and only those.
 func TestNotKept(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1}})
 	enqueue(t, q, jobs(3)...)
 	held := claim(t, q, 3)
@@ -147,6 +152,7 @@ func TestNotKept(t *testing.T) {
 
 // TestRedriveMany redrives more jobs than fit in a statement, and keys that are taken.
 func TestRedriveMany(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	aged(t, db, "dead", 1, 2500)
 	exec(t, db, `UPDATE errand.jobs SET job_key = 'same' WHERE id % 100 = 0`)
@@ -160,6 +166,7 @@ func TestRedriveMany(t *testing.T) {
 // they are few, and completed ones are estimated.
 func TestCountsOfLongTable(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	const completed = 40_000
 	exec(t, db, `INSERT INTO errand.jobs (kind, status, payload) SELECT 'test', 'completed', to_jsonb(repeat('x', 1000))
@@ -198,6 +205,7 @@ func TestCountsOfLongTable(t *testing.T) {
 // TestAddedColumn: a column that somebody adds to the table breaks no statement, not even a
 // prepared one.
 func TestAddedColumn(t *testing.T) {
+	t.Parallel()
 	for _, keep := range []queue.Retention{{Completed: -1, Dead: -1}, {Dead: -1, Archive: true}} {
 		db, q := fresh(t, postgres.Options{Retention: keep})
 		db.SetMaxOpenConns(1)
@@ -242,6 +250,7 @@ func claimInTx(t *testing.T, db *sql.DB, q *postgres.Backend) {
 // says where it stopped, also if it has found nothing.
 func TestJobsInSlices(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	aged(t, db, "completed", 1, 3)
 	exec(t, db, `UPDATE errand.jobs SET kind = 'rare'`)

@@ -684,6 +684,7 @@ func (r *roles) testColumns(t *testing.T) {
 // TestRolesAgain: the script takes away rights that it does not grant, and otherwise changes
 // nothing. It gives everything to the migrating role, also what another user has made since.
 func TestRolesAgain(t *testing.T) {
+	t.Parallel()
 	r := ready(t)
 	exec(t, r.admin, `GRANT ALL ON ALL TABLES IN SCHEMA "Select_1" TO PUBLIC, `+r.prefix+`observer`)
 	exec(t, r.admin, `GRANT ALL ON ALL FUNCTIONS IN SCHEMA "Select_1" TO PUBLIC`)
@@ -738,6 +739,7 @@ func (r *roles) migrator(t *testing.T) *sql.DB {
 // TestRolesMadeBeforehand: if the roles exist, and the migrating role owns an empty schema, that
 // role migrates and runs the script. It needs no right but that.
 func TestRolesMadeBeforehand(t *testing.T) {
+	t.Parallel()
 	r := newRoles(t)
 	wantNothing := func(what string, err error) {
 		t.Helper()
@@ -763,6 +765,7 @@ func TestRolesMadeBeforehand(t *testing.T) {
 // TestRolesComplete: docs/roles.sql names every table, sequence and function of the schema, and
 // every column of jobs. So a migration that adds one also says which role may use it.
 func TestRolesComplete(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	text, err := os.ReadFile("../../docs/roles.sql")
 	if err != nil {
@@ -794,6 +797,7 @@ func TestRolesComplete(t *testing.T) {
 
 // TestRolesTooEarly: before the migrations that the script needs, it says what is missing.
 func TestRolesTooEarly(t *testing.T) {
+	t.Parallel()
 	r := newRoles(t)
 	steps, err := postgres.Migrations(r.o)
 	if err != nil {

@@ -114,6 +114,7 @@ func shortHeaders(n int) map[string]string {
 // with the name of the same field.
 func TestRulesAreOne(t *testing.T) {
 	extent.Long(t)
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	field := strings.NewReplacer("scheduledat", "scheduled_at", "maxattempts", "max_attempts", "key", "job_key")
 	for _, c := range rules {

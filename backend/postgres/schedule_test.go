@@ -24,6 +24,7 @@ import (
 // TestIdleWorkersDoNotAskForSchedules: after a worker has registered as sleeping, the backend
 // answers from memory. The table is hidden meanwhile, so that a look would fail.
 func TestIdleWorkersDoNotAskForSchedules(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
 	fires := func(when string, want time.Duration) {
@@ -61,6 +62,7 @@ func TestIdleWorkersDoNotAskForSchedules(t *testing.T) {
 // TestChangeWhileFallingAsleep: a worker falls asleep by a statement that has begun before
 // schedules change and ends afterwards. The backend takes no answer of that time, but asks again.
 func TestChangeWhileFallingAsleep(t *testing.T) {
+	t.Parallel()
 	db, b, _ := listening(t)
 	other := backend(t, db, postgres.Options{})
 	tx, err := db.BeginTx(t.Context(), nil) // the registration waits for it
@@ -99,6 +101,7 @@ func TestChangeWhileFallingAsleep(t *testing.T) {
 // TestBrokenSchedules: schedules that cannot be fired are named, and do not keep others from being
 // fired: their rows are no schedules, or their jobs cannot be enqueued.
 func TestBrokenSchedules(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
 	for i := range 10 {
@@ -351,6 +354,7 @@ func TestManyMissedTicks(t *testing.T) {
 
 // TestFiringShrinks: a batch that takes too long is halved, and not tried again as it is.
 func TestFiringShrinks(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
 	exec(t, db, `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -370,6 +374,7 @@ func TestFiringCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
@@ -389,7 +394,6 @@ func TestLockedSchedule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
 	job := &queue.Job{Queue: "q", Kind: "k"}
@@ -439,6 +443,7 @@ func TestLockedSchedule(t *testing.T) {
 
 // TestScheduleErrorsNameOnce: an error names the operation once.
 func TestScheduleErrorsNameOnce(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
 	exec(t, db, `ALTER TABLE errand.schedules RENAME TO hidden`)

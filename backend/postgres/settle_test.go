@@ -26,6 +26,7 @@ func lockRow(t *testing.T, db *sql.DB, id int64) *sql.Tx {
 // the outcomes are. Otherwise two calls that settle the same jobs would deadlock, and their
 // callers' transactions would fail.
 func TestSettleLocksInOrder(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(2)...)
 	held := claim(t, q, 2)
@@ -55,6 +56,7 @@ func TestSettleLocksInOrder(t *testing.T) {
 
 // TestSettleWaits has a batch wait for a row for longer than its quick statement does.
 func TestSettleWaits(t *testing.T) {
+	t.Parallel()
 	for name, retention := range map[string]queue.Retention{"kept": {}, "dropped": {Completed: -1}} {
 		t.Run(name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{Retention: retention})
@@ -89,6 +91,7 @@ func TestSettleWaits(t *testing.T) {
 // TestSettlePastLocked: a job that a transaction has locked for long holds up no other job of its
 // batch. Settle says which jobs are left.
 func TestSettlePastLocked(t *testing.T) {
+	t.Parallel()
 	for _, action := range []queue.Action{queue.Done, queue.Retry} {
 		db, q := fresh(t, postgres.Options{})
 		enqueue(t, q, jobs(3)...)
@@ -113,6 +116,7 @@ func TestSettlePastLocked(t *testing.T) {
 // TestSettleLocked: if a transaction has locked a job of each of two workers, Settle records the
 // others' outcomes and names both.
 func TestSettleLocked(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(4)...)
 	var outcomes []queue.Outcome

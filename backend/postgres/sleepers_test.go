@@ -17,6 +17,7 @@ func TestSleepersBesideDeadRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	db, q, woken := listening(t)
 	registrations := func() int {
 		return value[int](t, db, `SELECT coalesce(max(registration), 0) FROM errand.sleepers WHERE worker = 'w'`)
@@ -65,6 +66,7 @@ func TestSleepersBesideDeadRows(t *testing.T) {
 // TestCommitAfterSleep: a worker that fell asleep between the statement of a job and its commit is
 // not notified. It is told to look again soon, until the transaction has ended.
 func TestCommitAfterSleep(t *testing.T) {
+	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T, db *sql.DB, q *postgres.Backend) (commit func() error){
 		"enqueued in a transaction": func(t *testing.T, db *sql.DB, q *postgres.Backend) func() error {
 			tx := beginTx(t, db)
@@ -135,6 +137,7 @@ func TestCommitAfterSleep(t *testing.T) {
 // TestOverlappingTransactions: beside transactions that enqueue, of which one is always open, a
 // worker soon sleeps for as long as it likes: those that began after it fell asleep notify it.
 func TestOverlappingTransactions(t *testing.T) {
+	t.Parallel()
 	db, q, woken := listening(t)
 	enqueue := func(queueName string) *sql.Tx {
 		tx := beginTx(t, db)
@@ -169,6 +172,7 @@ func TestOverlappingTransactions(t *testing.T) {
 // TestScheduledAfterSleep: a worker that fell asleep between the statement of a scheduled job and
 // its commit learns when it is due as soon as it looks again.
 func TestScheduledAfterSleep(t *testing.T) {
+	t.Parallel()
 	db, q, _ := listening(t)
 	tx := beginTx(t, db)
 	if err := q.Enqueue(t.Context(), tx, &queue.Job{Kind: "test", Delay: time.Hour}); err != nil {
@@ -210,6 +214,7 @@ func beginTx(t *testing.T, db *sql.DB) *sql.Tx {
 // TestPollersDoNotRegister: a worker that does not listen does not register, because it would not
 // hear a notification.
 func TestPollersDoNotRegister(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	if _, err := q.Sleep(t.Context(), "w", []string{"default"}); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 // TestSqlx: Enqueue accepts sqlx's handles as they are, above all its transaction.
 func TestSqlx(t *testing.T) {
+	t.Parallel()
 	std, q := fresh(t, postgres.Options{})
 	db := sqlx.NewDb(std, "pgx")
 	tx, err := db.BeginTxx(t.Context(), nil)

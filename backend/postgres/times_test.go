@@ -42,6 +42,7 @@ func wantRunningFor(t *testing.T, q *postgres.Backend, when string, want ...int6
 // TestTimesOfGuideWorker: a record has the times of runs by the guide's statements, which know no
 // started_at and finished_at. What errand wrote there in an earlier life of the job does not show.
 func TestTimesOfGuideWorker(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]string{
 		"new": "SELECT 1",
 		"once dead": `UPDATE jobs SET started_at = now() - interval '3 days', finished_at = now() - interval '2 days',
@@ -78,6 +79,7 @@ func TestTimesOfGuideWorker(t *testing.T) {
 // TestTimesOfOlderProgram: a run that a program without the columns has claimed, and extends, began
 // at updated_at. With a trigger that sets updated_at at every change, started_at still tells.
 func TestTimesOfOlderProgram(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(1)...)
 	held := claim(t, q, 1)
@@ -98,6 +100,7 @@ func TestTimesOfOlderProgram(t *testing.T) {
 
 // TestTimesHavingBadValues: no value in the columns makes a list fail, or a redrive.
 func TestTimesHavingBadValues(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	for _, c := range []struct{ at, n string }{{"'infinity'", "2147483647"}, {"'-infinity'", "-2147483648"}} {
 		job := jobs(1)[0]
@@ -122,6 +125,7 @@ func TestTimesHavingBadValues(t *testing.T) {
 
 // TestArchiveColumns: jobs_archive has the columns of jobs, in the same order.
 func TestArchiveColumns(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.Open(t)
 	columns := `SELECT string_agg(attname || ' ' || atttypid::regtype, ', ' ORDER BY attnum) FROM pg_attribute
 		WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped`

@@ -14,6 +14,7 @@ import (
 // TestTooLongForAMessage: Enqueue refuses more than a message to the server can hold, before it
 // sends anything.
 func TestTooLongForAMessage(t *testing.T) {
+	t.Parallel()
 	if !extent.Whole() {
 		t.Skip("ERRAND_TESTS=whole runs it: takes two gigabytes of memory")
 	}

@@ -14,6 +14,7 @@ import (
 // without costing an attempt. It releases nothing else: neither jobs that the worker holds, nor
 // those of another worker.
 func TestUnansweredClaim(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
@@ -62,6 +63,7 @@ func TestUnansweredClaim(t *testing.T) {
 // answer was lost, a claim at the first gateway releases nothing that the worker has claimed at the
 // second.
 func TestUnansweredClaimOfShared(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
@@ -103,6 +105,7 @@ func TestUnansweredClaimOfShared(t *testing.T) {
 // TestLateClaim: jobs of an unanswered claim that the server commits only after the next claim are
 // released as well. Those of claims that were answered since are not.
 func TestLateClaim(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(30)...)
 	lock, err := db.BeginTx(t.Context(), nil)

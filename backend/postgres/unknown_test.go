@@ -86,6 +86,7 @@ func (s *scissors) answer(client io.Writer, server io.Reader) {
 // TestUnknown: if the answer to an Enqueue is lost after the server has committed, the error says
 // so, and the jobs are there once.
 func TestUnknown(t *testing.T) {
+	t.Parallel()
 	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
@@ -126,6 +127,7 @@ func TestUnknown(t *testing.T) {
 
 // TestKnown: an error is not ErrUnknown if the server has answered with it, or nothing was sent.
 func TestKnown(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	over, stop := context.WithCancel(t.Context())
 	stop()

@@ -38,6 +38,7 @@ var badRows = map[string]struct{ columns, values string }{
 // TestBadRows: times and numbers that errand would not have written keep no job from running, not
 // even their own.
 func TestBadRows(t *testing.T) {
+	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {
 			db, _ := w.open(t, postgrestest.DSN(t))
@@ -62,6 +63,7 @@ func TestBadRows(t *testing.T) {
 
 // TestReclaimBadRows: the same rows do not keep expired leases from being reclaimed.
 func TestReclaimBadRows(t *testing.T) {
+	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	for _, row := range badRows {
 		id := insertBad(t, db, row.columns, row.values)
