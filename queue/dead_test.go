@@ -139,6 +139,46 @@ func TestOnDeadReclaimed(t *testing.T) {
 	})
 }
 
+// slowReclaimer answers a call of Reclaim that has an effect a second later. As with a database,
+// the effect stays if the context ends first, and the answer is lost.
+type slowReclaimer struct {
+	*queuetest.Queue
+	reclaimed chan struct{}
+}
+
+func (q *slowReclaimer) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
+	jobs, err := q.Queue.Reclaim(ctx, limit)
+	if len(jobs) == 0 {
+		return jobs, err
+	}
+	close(q.reclaimed)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Second):
+		return jobs, err
+	}
+}
+
+// TestOnDeadAtShutdown: a worker that begins to stop while the backend reclaims a dead job waits
+// for the answer, and calls OnDead.
+func TestOnDeadAtShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slowReclaimer{newQueue(t, 0), make(chan struct{})}
+		enqueueOnce(t, q.Queue, 1)
+		crash(t, q.Queue, 1)
+		var calls deaths
+		w := start(t, queue.Worker{Backend: q, Handler: taking(0), OnDead: calls.add})
+		<-q.reclaimed
+		if took := w.stop(); took > 2*time.Second {
+			t.Errorf("Run took %v to stop", took)
+		}
+		if job, err := calls.only(t); job.ID != 1 || !errors.Is(err, queue.ErrLost) {
+			t.Errorf("got job %d with %v, want job 1, and ErrLost", job.ID, err)
+		}
+	})
+}
+
 // TestOnDeadIsCalledAgain: if the process crashes during OnDead, the job is not settled, and OnDead
 // is called by the worker that reclaims the job.
 func TestOnDeadIsCalledAgain(t *testing.T) {

@@ -20,8 +20,9 @@ const (
 // reclaimLoop reclaims jobs whose leases have expired, about every quarter of a lease, until ctx
 // ends. Each worker does so, at times that drift apart, so there is no leader. It does not reclaim
 // in the first seconds after an outage: leases have expired although their holders live, and the
-// holders are about to extend and settle their jobs.
-func (r *run) reclaimLoop(ctx context.Context) {
+// holders are about to extend and settle their jobs. A call goes on when ctx has ended, until calls
+// ends: only its answer tells for which jobs to call OnDead.
+func (r *run) reclaimLoop(ctx, calls context.Context) {
 	reclaimer, ok := As[Reclaimer](r.Backend)
 	if !ok {
 		return
@@ -31,7 +32,7 @@ func (r *run) reclaimLoop(ctx context.Context) {
 		if r.outageWithin(2 * longestPause) {
 			continue
 		}
-		jobs, err := reclaimAll(ctx, reclaimer)
+		jobs, err := reclaimAll(ctx, calls, reclaimer)
 		if ctx.Err() == nil {
 			log.report(err)
 		}
@@ -47,15 +48,16 @@ func (r *run) reclaimLoop(ctx context.Context) {
 	}
 }
 
-// deathsLoop asks a backend that reclaims jobs by itself which of them are dead, until ctx ends.
-func (r *run) deathsLoop(ctx context.Context) {
+// deathsLoop asks a backend that reclaims jobs by itself which of them are dead, until ctx ends. A
+// call goes on until calls ends, as in reclaimLoop.
+func (r *run) deathsLoop(ctx, calls context.Context) {
 	teller, ok := As[DeathTeller](r.Backend)
 	if !ok || r.OnDead == nil {
 		return
 	}
 	log := r.watchCalls("read deaths")
 	for sleep(ctx, jitter(r.Lease/4)) {
-		asking, cancel := context.WithTimeout(ctx, claimTimeout)
+		asking, cancel := context.WithTimeout(calls, claimTimeout)
 		jobs, err := teller.Deaths(asking, r.Queues)
 		cancel()
 		if ctx.Err() == nil {
@@ -65,15 +67,15 @@ func (r *run) deathsLoop(ctx context.Context) {
 	}
 }
 
-// reclaimAll reclaims all jobs whose leases have expired. It returns jobs even if it fails in
-// between.
-func reclaimAll(ctx context.Context, reclaimer Reclaimer) (all []*Job, err error) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+// reclaimAll reclaims all jobs whose leases have expired, or until ctx has ended. It returns jobs
+// even if it fails in between.
+func reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) (all []*Job, err error) {
+	calls, cancel := context.WithTimeout(calls, claimTimeout)
 	defer cancel()
 	for {
-		jobs, err := reclaimer.Reclaim(ctx, maxReclaim)
+		jobs, err := reclaimer.Reclaim(calls, maxReclaim)
 		all = append(all, jobs...)
-		if err != nil || len(jobs) < maxReclaim {
+		if err != nil || len(jobs) < maxReclaim || ctx.Err() != nil {
 			return all, err
 		}
 	}

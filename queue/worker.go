@@ -349,7 +349,7 @@ func (r *run) run(ctx context.Context) error {
 	r.settleDone.Go(func() { r.settleLoop(settling) })
 	upkeep.Go(func() { r.listen(listening) })
 	upkeep.Go(func() { r.announceLoop(announcing, settling) })
-	r.startUpkeep(ctx, &upkeep)
+	r.startUpkeep(ctx, announcing, &upkeep)
 	endClaiming := r.startClaiming(ctx)
 	defer endClaiming()
 
@@ -381,14 +381,14 @@ func (r *run) startLeases(leases *sync.WaitGroup, extending, settling context.Co
 	leases.Go(func() { r.reportLoop(extending, settling) })
 }
 
-// startUpkeep starts the loops that end with ctx, when the worker begins to stop. It reads which
-// kinds are paused before it returns.
-func (r *run) startUpkeep(ctx context.Context, upkeep *sync.WaitGroup) {
+// startUpkeep starts the loops that end with ctx, when the worker begins to stop. What they ask for
+// deaths is answered until announcing ends. It reads which kinds are paused before it returns.
+func (r *run) startUpkeep(ctx, announcing context.Context, upkeep *sync.WaitGroup) {
 	upkeep.Go(func() {
 		defer close(r.deaths)
 		var telling sync.WaitGroup
-		telling.Go(func() { r.deathsLoop(ctx) })
-		r.reclaimLoop(ctx)
+		telling.Go(func() { r.deathsLoop(ctx, announcing) })
+		r.reclaimLoop(ctx, announcing)
 		telling.Wait()
 	})
 	upkeep.Go(func() { r.pruneLoop(ctx) })

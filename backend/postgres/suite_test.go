@@ -20,8 +20,7 @@ import (
 // TestConformance runs the suite that every backend passes over pgx, and its cases with
 // transactions over lib/pq. With ERRAND_TESTS=whole it runs all of it over lib/pq, and in brief
 // over pgx in its other query modes, which reach the same statements in another way. With -short
-// it runs it over pgx alone. It is not parallel to other tests, because it measures how soon workers
-// are woken.
+// it runs it over pgx alone. It is not parallel to other tests: it measures how soon workers wake.
 func TestConformance(t *testing.T) {
 	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
