@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -95,6 +96,7 @@ func TestCompressNeverLengthens(t *testing.T) {
 
 // The writers and readers are used again, and keep nothing of the job before.
 func TestCompressReuse(t *testing.T) {
+	extent.Long(t)
 	b, c := new(codecBackend), middleware.Compress{}
 	var jobs []*queue.Job
 	for i := range 20 {
@@ -151,6 +153,7 @@ func TestCompressBomb(t *testing.T) {
 
 // The limit holds while reading: what lies beyond it never is in memory.
 func TestCompressBombIsNotRead(t *testing.T) {
+	extent.Long(t)
 	bomb := codecGzipped(codecText(64 << 20))
 	h := middleware.Compress{MaxPayload: 1 << 10}.Handler(nil)
 	var before, after runtime.MemStats

@@ -191,6 +191,7 @@ func TestSQLDedupSQLiteWindow(t *testing.T) {
 
 // TestSQLDedupSQLiteGrowth: keys that are over do not pile up, and those that last stay.
 func TestSQLDedupSQLiteGrowth(t *testing.T) {
+	extent.Long(t)
 	onDedupFiles(t, func(t *testing.T, f dedupFile, _ string) {
 		mustExec(t, f.db, `INSERT INTO seen SELECT 'old ' || value, value FROM json_each('[1,2,3,4,5,6,7,8,9]')`)
 		lasting, passing := payByKey(f.db, f.q, time.Hour, handle), payByKey(f.db, f.q, time.Microsecond, handle)

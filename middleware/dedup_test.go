@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -207,6 +208,7 @@ func TestMemoryDedupInTx(t *testing.T) {
 
 // TestMemoryDedupForgets: keys whose window is over do not pile up.
 func TestMemoryDedupForgets(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := &middleware.MemoryDedup{}
 		before := heap()
@@ -267,6 +269,7 @@ func TestSQLDedup(t *testing.T) {
 
 // TestSQLDedupTogether: of many transactions one has the effect.
 func TestSQLDedupTogether(t *testing.T) {
+	extent.Long(t)
 	const jobs = 20
 	b := openBank(t)
 	b.enqueue(jobs)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -84,6 +85,7 @@ func TestLastAttemptsAreNotClaimedAhead(t *testing.T) {
 // TestLastAttemptAmongOthers: one job in a hundred is in its last attempt. Those jobs keep their
 // places, and the others are claimed ahead as usual.
 func TestLastAttemptAmongOthers(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, every, late = 20_000, 100, 2000
 		q := newQueue(t, 0)

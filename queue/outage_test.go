@@ -73,6 +73,7 @@ func wantBackOff(t *testing.T, tries []time.Time) {
 // TestLongOutage: an outage is longer than leases. Jobs run again, none is lost, and the worker
 // recovers without help.
 func TestLongOutage(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		const n = 500
 		var down atomic.Bool

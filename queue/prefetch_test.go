@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -50,6 +51,7 @@ func startWaits(t *testing.T, slots, batch int, interval time.Duration) (waits [
 // TestSlowJobHoldsUpNoOther: while a slow job keeps one worker busy, the other worker runs the jobs
 // that arrive.
 func TestSlowJobHoldsUpNoOther(t *testing.T) {
+	extent.Long(t)
 	for _, c := range []struct {
 		slots, batch int
 		interval     time.Duration
@@ -90,6 +92,7 @@ func (a *arriving) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.
 // TestClaimsStayLarge: jobs arrive as fast as they are claimed, and each claim brings more jobs
 // than the ten slots, but fewer than the worker asks for. The worker goes on to claim ahead.
 func TestClaimsStayLarge(t *testing.T) {
+	extent.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		q := &arriving{Queue: newQueue(t, 0), t: t, waiting: 300}
 		handler := queue.HandlerFunc(func(context.Context, *queue.Job) error {

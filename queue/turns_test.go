@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -91,6 +92,7 @@ func firstNames(orders [][]string) (names []string) {
 // TestWeights: of 100 claims each queue comes first in as many as it has weight, evenly spread,
 // whether or not the worker claims ahead. One job a claim makes that the share of the jobs, too.
 func TestWeights(t *testing.T) {
+	extent.Long(t)
 	const many = 20_000
 	for name, prefetch := range map[string]time.Duration{"without prefetch": -1, "with prefetch": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -46,6 +47,7 @@ func TestBacklogsOfManyPriorities(t *testing.T) {
 }
 
 func TestBacklogsOfManyQueues(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (queue) SELECT 'q' || i FROM generate_series(10001, 20001) AS i`)

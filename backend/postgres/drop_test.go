@@ -47,6 +47,7 @@ func TestDrop(t *testing.T) {
 
 // TestDropBesideOthers: what errand has not made stays, and what depends on its tables keeps them.
 func TestDropBesideOthers(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db := postgrestest.Open(t)
 	drop, err := postgres.DropSQL(postgres.Options{})

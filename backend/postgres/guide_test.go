@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -309,6 +310,7 @@ func guideQueueInTx(t *testing.T, db *sql.DB, q *postgres.Backend) {
 // TestGuideWorkerBeside runs a worker made of the guide's statements beside
 // errand's own on the same table.
 func TestGuideWorkerBeside(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	const n = 20_000
 	db, q := guideDB(t)

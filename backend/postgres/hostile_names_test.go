@@ -77,6 +77,7 @@ var aSchema = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,47}\z`)
 // TestHostileSchemaRefused: the schema is the one name that is part of the statements' text, so New
 // refuses hostile ones.
 func TestHostileSchemaRefused(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db := postgrestest.Open(t)
 	unchanged := sameCatalogue(t, db)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -118,6 +119,7 @@ func TestHostileTexts(t *testing.T) {
 // TestHostileNamesRefused: a text that may not be a name, or is not a text for the server, is an
 // InvalidError that names the field.
 func TestHostileNamesRefused(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, w := range theseWays {
 		t.Run(w.name, func(t *testing.T) {

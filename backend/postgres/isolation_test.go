@@ -10,12 +10,14 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // TestStricterIsolation: if the database's default isolation is stricter than read committed,
 // statements that fail to serialize run again.
 func TestStricterIsolation(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 // TestMigrateTogether lets 16 processes' worth of migrators begin at once, in a
 // schema that is not there yet and is spelled with care.
 func TestMigrateTogether(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db := postgrestest.Open(t)
 	o := postgres.Options{Schema: "Select_1"}
@@ -91,6 +92,7 @@ func TestMigrationsByTool(t *testing.T) {
 
 // TestMigrationsAgain: a step that has run before fails, and leaves everything as it is.
 func TestMigrationsAgain(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db := postgrestest.Open(t)
 	steps, err := postgres.Migrations(postgres.Options{})

@@ -37,6 +37,7 @@ func TestListOddSlices(t *testing.T) {
 // TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before
 // it.
 func TestListBounds(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
 	first := time.Date(2026, 1, 31, 23, 59, 59, 999998000, time.UTC)
@@ -52,6 +53,7 @@ func TestListBounds(t *testing.T) {
 
 // TestListFinishedLate: a finished_at after updated_at, or before the job was due, hides no job.
 func TestListFinishedLate(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

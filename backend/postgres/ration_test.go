@@ -110,6 +110,7 @@ func TestRationedLateCommit(t *testing.T) {
 
 // TestRationedOldJobs: claims find jobs whose due times put them before the marks.
 func TestRationedOldJobs(t *testing.T) {
+	extent.Long(t)
 	t.Parallel() // five seconds pass between two scans if the first finds a job
 	db := postgrestest.Open(t)
 	q, req := behindForeign(t, db)

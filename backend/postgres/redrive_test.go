@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -61,6 +62,7 @@ func waiting(t *testing.T, db *sql.DB) int {
 // TestRedriveAndKeyedEnqueue: Redrive and an Enqueue in a caller's transaction want the same keys,
 // and the dead jobs' ids are in another order than their keys. Neither gets a deadlock.
 func TestRedriveAndKeyedEnqueue(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "c"}) // before a in the table, too

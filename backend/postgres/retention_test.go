@@ -66,6 +66,7 @@ func TestPruneByAge(t *testing.T) {
 // TestPruneIsBounded: a pass ends soon in a long table with nothing to remove. The next one goes on
 // behind it, and dead jobs are found wherever they are.
 func TestPruneIsBounded(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Completed: -1, Dead: time.Hour}})
 	aged(t, db, "pending", 1, 25_000)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 )
 
 // migrated runs the migrations in the admin's database.
@@ -26,6 +27,7 @@ func (r *roles) migrated(t *testing.T) *roles {
 // TestRolesTogether: roles belong to the whole server, and may be made in several of its databases
 // at once, as by parallel tests of a team's own migrations.
 func TestRolesTogether(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	first := newRoles(t).migrated(t)
 	second := &roles{dsn: postgrestest.DSN(t), prefix: first.prefix, o: first.o}
@@ -70,6 +72,7 @@ func TestRolesTogether(t *testing.T) {
 // TestRolesOfOthers: the roles exist, and the user who runs the script is no member of the
 // migrating role and cannot become one. The error says what to do, and that cures it.
 func TestRolesOfOthers(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	r := newRoles(t).migrated(t)
 	root, _ := ways[0].open(t, r.dsn)

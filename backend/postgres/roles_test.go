@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -684,6 +685,7 @@ func (r *roles) testColumns(t *testing.T) {
 // TestRolesAgain: the script takes away rights that it does not grant, and otherwise changes
 // nothing. It gives everything to the migrating role, also what another user has made since.
 func TestRolesAgain(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	r := ready(t)
 	exec(t, r.admin, `GRANT ALL ON ALL TABLES IN SCHEMA "Select_1" TO PUBLIC, `+r.prefix+`observer`)
@@ -739,6 +741,7 @@ func (r *roles) migrator(t *testing.T) *sql.DB {
 // TestRolesMadeBeforehand: if the roles exist, and the migrating role owns an empty schema, that
 // role migrates and runs the script. It needs no right but that.
 func TestRolesMadeBeforehand(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	r := newRoles(t)
 	wantNothing := func(what string, err error) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -91,6 +92,7 @@ func TestSettleWaits(t *testing.T) {
 // TestSettlePastLocked: a job that a transaction has locked for long holds up no other job of its
 // batch. Settle says which jobs are left.
 func TestSettlePastLocked(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	for _, action := range []queue.Action{queue.Done, queue.Retry} {
 		db, q := fresh(t, postgres.Options{})
@@ -116,6 +118,7 @@ func TestSettlePastLocked(t *testing.T) {
 // TestSettleLocked: if a transaction has locked a job of each of two workers, Settle records the
 // others' outcomes and names both.
 func TestSettleLocked(t *testing.T) {
+	extent.Long(t)
 	t.Parallel()
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(4)...)

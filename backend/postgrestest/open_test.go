@@ -11,6 +11,7 @@ import (
 	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/internal/extent"
 )
 
 func TestOpenIsMigrated(t *testing.T) {
@@ -132,6 +133,7 @@ func TestDSNWorksWithBothDrivers(t *testing.T) {
 }
 
 func TestOpenIsCheap(t *testing.T) {
+	extent.Long(t)
 	Open(t) // starts the server, if this is the first test
 	const n = 10
 	start := time.Now()

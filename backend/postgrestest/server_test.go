@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"strings"
 	"testing"
+
+	"github.com/errandhq/errand/internal/extent"
 )
 
 // given reports whether s was there before: then its settings are its own, and it
@@ -12,6 +14,7 @@ import (
 func given(s *Server) bool { return strings.Contains(s.Description, "DATABASE_URL") }
 
 func TestStart(t *testing.T) {
+	extent.Long(t)
 	s, err := Start(t.Context(), Options{Durable: true, Settings: map[string]string{"work_mem": "7MB"}})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +45,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestStartKeepsOurSecrets(t *testing.T) {
+	extent.Long(t)
 	t.Setenv("ERRAND_TEST_SECRET", "token")
 	s, err := Start(t.Context(), Options{})
 	if err != nil {
@@ -65,6 +69,7 @@ func TestStartKeepsOurSecrets(t *testing.T) {
 }
 
 func TestStartIsEmpty(t *testing.T) {
+	extent.Long(t)
 	onTestServer(t)
 	s, err := Start(t.Context(), Options{})
 	if err != nil {
@@ -86,6 +91,7 @@ func TestStartIsEmpty(t *testing.T) {
 }
 
 func TestServerOfTests(t *testing.T) {
+	extent.Long(t)
 	s := testServer(t)
 	if !strings.HasPrefix(s.Description, "PostgreSQL 1") {
 		t.Errorf("got description %q, want PostgreSQL and its version", s.Description)
@@ -113,6 +119,7 @@ func TestStartEndsWithContext(t *testing.T) {
 }
 
 func TestStartRefusesSettings(t *testing.T) {
+	extent.Long(t)
 	if given(testServer(t)) {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/errandhq/errand/internal/extent"
 )
 
 // onTestServer has Start use the server that there is by its URL.
@@ -34,6 +36,7 @@ func TestURLStaysAsItWas(t *testing.T) {
 }
 
 func TestURLDropsWhatTheDeadLeft(t *testing.T) {
+	extent.Long(t)
 	const dead, stranger = "errand_test_000000000000_1", "errand_test_manually"
 	living := onTestServer(t)
 	for _, name := range []string{dead, stranger} {

@@ -49,6 +49,7 @@ func TestListBounds(t *testing.T) {
 
 // TestListFinishedLate: a finished_at after updated_at, or before the job was due, hides no job.
 func TestListFinishedLate(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	execute(t, db, `WITH s (status) AS (VALUES ('dead'), ('cancelled'), ('completed')), due (due) AS (VALUES (0), (3), (6)),

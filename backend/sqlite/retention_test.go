@@ -36,6 +36,7 @@ func aged(t testing.TB, db queue.DB, status string, days, n int) {
 }
 
 func TestPruneByAge(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	aged(t, db, "dead", 20, 1500) // older than what is pruned, and in its way
 	aged(t, db, "completed", 8, 2500)
@@ -60,6 +61,7 @@ func TestPruneByAge(t *testing.T) {
 // TestPruneIsBounded: a pass over a long table in which nothing is over ends soon, and the next one
 // goes on behind it.
 func TestPruneIsBounded(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, drivers[0], sqlite.Options{Retention: queue.Retention{Completed: -1, Dead: time.Hour}})
 	aged(t, db, "pending", 1, 25_000)
 	aged(t, db, "completed", 1, 1500)
@@ -223,6 +225,7 @@ func TestPagesOfLongTable(t *testing.T) {
 // TestJobsInSlices: a filter that no index serves looks at a part of a long table and says how far
 // it has looked, also where it has found nothing.
 func TestJobsInSlices(t *testing.T) {
+	extent.Long(t)
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	aged(t, db, "completed", 1, 3)
 	execute(t, db, `UPDATE errand_jobs SET kind = 'rare'`)

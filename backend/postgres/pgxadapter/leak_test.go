@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -90,6 +91,7 @@ func query(t *testing.T, ctx context.Context, db queue.DB, text string) *sql.Row
 // TestNothingIsLeft: however a query ends, no goroutine of database/sql is left and no connection
 // of the pool is in use.
 func TestNothingIsLeft(t *testing.T) {
+	extent.Long(t)
 	pool := openPool(t, "cache_statement")
 	for _, u := range uses {
 		t.Run(u.name, func(t *testing.T) {
