@@ -8,17 +8,31 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
 
 // drivers are those that the package is tested with.
 var drivers = []string{"sqlite", "sqlite3"}
 
-// onEach runs a test with each driver; with -short with the one that needs no cgo.
+// onEach runs a test with the driver that needs no cgo. With ERRAND_TESTS=whole it runs it with
+// each.
 func onEach(t *testing.T, test func(t *testing.T, driver string)) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
-			if driver == "sqlite3" && testing.Short() {
+			if driver != drivers[0] && !extent.Whole() {
+				t.Skip("ERRAND_TESTS=whole runs it")
+			}
+			test(t, driver)
+		})
+	}
+}
+
+// onBoth runs a test with each driver; with -short with the one that needs no cgo.
+func onBoth(t *testing.T, test func(t *testing.T, driver string)) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			if driver != drivers[0] && testing.Short() {
 				t.Skip("-short tests one driver")
 			}
 			test(t, driver)

@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 					t.Skip("ERRAND_TESTS=whole runs it: the suite runs where transactions begin with the write lock")
 				}
 			}
-			onEach(t, func(t *testing.T, driver string) {
+			onBoth(t, func(t *testing.T, driver string) {
 				backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 					db := open(t, driver, strings.Replace(dsn(t), w.without, "", 1))
 					o := sqlite.Options{Retention: forever}
