@@ -30,11 +30,12 @@ func TestReadmeProgram(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	var log strings.Builder // the worker logs that it stops while the handler runs, if it still does
 	cmd := exec.Command(program)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
+	cmd.Dir, cmd.Stderr = dir, &log
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s%s", err, out, log.String())
 	}
 	if got := strings.TrimSpace(string(out)); got != says[1] {
 		t.Errorf("the program prints %q, and README says %q", got, says[1])

@@ -42,8 +42,11 @@ SELECT
             AND (a.application_name ILIKE '%errand%' OR a.query LIKE '%"errand".%')))
     AND NOT EXISTS (
         SELECT FROM judged m
-        WHERE m.oid <> r.oid AND (m.lacks = '[]' OR m.rolname = 'pg_write_all_data')
-            AND pg_has_role(r.oid, m.oid, 'MEMBER')),
+        WHERE m.oid <> r.oid AND m.lacks = '[]' AND pg_has_role(r.oid, m.oid, 'MEMBER'))
+    -- Not by judged: has_table_privilege knows a grant that is younger than this statement's snapshot.
+    AND NOT EXISTS (
+        SELECT FROM pg_roles m
+        WHERE m.rolname = 'pg_write_all_data' AND pg_has_role(r.oid, m.oid, 'MEMBER')),
     coalesce((
         SELECT min(m.rolname)::text FROM judged m
         WHERE m.may AND (m.rolname = 'errand_worker' OR m.rolname LIKE '%\_worker') AND pg_has_role(r.oid, m.oid, 'MEMBER')), '')
