@@ -58,10 +58,11 @@ func (s *site) beside(ctx context.Context, timesClaims bool, f func(context.Cont
 }
 
 const (
-	// feedAhead is how many jobs of the drain wait at least. A statement makes feedJobs. Both at
-	// scale 1.
+	// feedAhead is how many jobs of the drain wait at least, at scale 1. A statement makes a fifth of
+	// them. minAhead is as many at a small scale: a worker that finds none sleeps for the rest of a
+	// short turn, because statements notify nobody.
 	feedAhead = 100_000
-	feedJobs  = 20_000
+	minAhead  = 20_000
 )
 
 // feed enqueues jobs until ctx ends, so that the workers never have to wait. It calls full when
@@ -72,7 +73,8 @@ func (s *site) feed(ctx context.Context, crew harness.Crew, full func()) (err er
 		return err
 	}
 	defer func(db *sql.DB) { err = errors.Join(err, db.Close()) }(db)
-	ahead, jobs := s.Jobs(feedAhead), s.Jobs(feedJobs)
+	ahead := max(s.Jobs(feedAhead), minAhead)
+	jobs := ahead / 5
 	for sent := 0; ctx.Err() == nil; {
 		if sent-crew.Handled() >= ahead {
 			full()
