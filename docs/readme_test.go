@@ -37,6 +37,11 @@ func TestReadmeProgram(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s%s", err, out, log.String())
 	}
+	for line := range strings.Lines(log.String()) {
+		if !strings.Contains(line, "INFO errand: worker shuts down") {
+			t.Errorf("the program logs %q", line)
+		}
+	}
 	if got := strings.TrimSpace(string(out)); got != says[1] {
 		t.Errorf("the program prints %q, and README says %q", got, says[1])
 	}

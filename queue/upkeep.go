@@ -67,8 +67,8 @@ func (r *run) deathsLoop(ctx, calls context.Context) {
 	}
 }
 
-// reclaimAll reclaims all jobs whose leases have expired, or until ctx has ended. It returns jobs
-// even if it fails in between.
+// reclaimAll reclaims jobs whose leases have expired, until there are none or ctx has ended. It
+// returns jobs even if it fails in between.
 func reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) (all []*Job, err error) {
 	calls, cancel := context.WithTimeout(calls, claimTimeout)
 	defer cancel()

@@ -381,8 +381,9 @@ func (r *run) startLeases(leases *sync.WaitGroup, extending, settling context.Co
 	leases.Go(func() { r.reportLoop(extending, settling) })
 }
 
-// startUpkeep starts the loops that end with ctx, when the worker begins to stop. What they ask for
-// deaths is answered until announcing ends. It reads which kinds are paused before it returns.
+// startUpkeep starts the loops that end with ctx, when the worker begins to stop. Calls
+// that tell of deaths may last until announcing ends. It reads which kinds are paused before it
+// returns.
 func (r *run) startUpkeep(ctx, announcing context.Context, upkeep *sync.WaitGroup) {
 	upkeep.Go(func() {
 		defer close(r.deaths)

@@ -17,8 +17,8 @@
 //
 //   - url: the server that DATABASE_URL names, as postgres://user:password@host:port/database. Its
 //     user must be allowed to create databases. No other database of the server is touched, and its
-//     settings stay as they are. With file:/a/path, the URL is in that file: go test takes results
-//     from its cache only if DATABASE_URL is as it was, and so the password may change.
+//     settings stay as they are. With file:/a/path, the URL is in that file. Then go test can take
+//     results from its cache although the port has changed: it compares DATABASE_URL alone.
 //   - docker: a container of the image postgres:18, or of the version in ERRAND_POSTGRES_VERSION,
 //     found locally or pulled, at DOCKER_HOST or the usual socket.
 //   - local: initdb and postgres from PATH, or the newest of those in the usual places, such as
