@@ -49,7 +49,7 @@ platforms: ## build and vet for each system and architecture that errand is used
 test: ## run the tests; ERRAND_TESTS=whole adds each other driver and query mode, and gigabytes
 	$(WITHPOSTGRES) $(MAKE) --no-print-directory -j2 test-root test-others
 
-GOTEST = go test -vet=off -timeout 20m $(if $(filter whole,$(ERRAND_TESTS)),-count=1) ./...
+GOTEST = go test -vet=off -timeout 40m $(if $(filter whole,$(ERRAND_TESTS)),-count=1) ./...
 
 test-root:
 	$(GOTEST)

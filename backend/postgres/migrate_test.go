@@ -172,18 +172,18 @@ func TestMigrateUnrecorded(t *testing.T) {
 func TestMigrateSchemaMadeBeforehand(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Open(t)
+	role := "plain_" + value[string](t, db, `SELECT current_database()`) // roles are the whole server's
 	exec(t, db, `DROP SCHEMA errand CASCADE`)
-	exec(t, db, `DROP ROLE IF EXISTS errand_plain`)
-	exec(t, db, `CREATE ROLE errand_plain`)
-	exec(t, db, `CREATE SCHEMA errand AUTHORIZATION errand_plain`)
+	exec(t, db, `CREATE ROLE `+role)
+	exec(t, db, `CREATE SCHEMA errand AUTHORIZATION `+role)
 	db.SetMaxOpenConns(1)
-	exec(t, db, `SET ROLE errand_plain`)
+	exec(t, db, `SET ROLE `+role)
 	if err := postgres.Migrate(t.Context(), db, postgres.Options{}); err != nil {
 		t.Error(err)
 	}
 	exec(t, db, `RESET ROLE`)
-	exec(t, db, `DROP OWNED BY errand_plain`)
-	exec(t, db, `DROP ROLE errand_plain`)
+	exec(t, db, `DROP OWNED BY `+role)
+	exec(t, db, `DROP ROLE `+role)
 }
 
 func TestMigrateNeedsUTF8(t *testing.T) {

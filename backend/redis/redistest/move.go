@@ -11,9 +11,14 @@ import (
 )
 
 // Move moves a slot of a cluster, with its keys, to the next master. It returns when both masters
-// know it. client is a client of the cluster.
+// know it. client is a client of the cluster. First it waits until all nodes agree on who has which
+// slots: a target that does not know of the last move yet would take the slot with an epoch that is
+// no newer than another master's, and then either may believe that the other has it, for ever.
 func Move(ctx context.Context, client rueidis.Client, slot int) error {
 	nodes := client.Nodes()
+	if err := awaitAgreement(ctx, nodes); err != nil {
+		return err
+	}
 	from, to, err := ends(ctx, nodes, slot)
 	if err != nil {
 		return fmt.Errorf("redistest: move slot %d: %w", slot, err)
@@ -22,6 +27,19 @@ func Move(ctx context.Context, client rueidis.Client, slot int) error {
 		return fmt.Errorf("redistest: move slot %d: %w", slot, err)
 	}
 	return nil
+}
+
+// awaitAgreement waits until all nodes that answer know the same masters with the same slots.
+func awaitAgreement(ctx context.Context, nodes map[string]rueidis.Client) error {
+	return poll(ctx, "the nodes to agree", func() bool {
+		layouts := make(map[string]bool)
+		for _, c := range nodes {
+			if text, err := do(ctx, c, "CLUSTER", "NODES"); err == nil {
+				layouts[layout(parseNodes(text))] = true
+			}
+		}
+		return len(layouts) == 1
+	})
 }
 
 // MasterOf returns the address of the master that has a slot.
