@@ -15,6 +15,32 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+// TestEachLocker: a row that two transactions share is locked until both have ended, so the remedy
+// names both.
+func TestEachLocker(t *testing.T) {
+	extent.Long(t)
+	t.Parallel()
+	db, q := fresh(t)
+	id := enqueue(t, q, queue.Job{})
+	var pids []int
+	for range 2 {
+		tx := begin(t, db)
+		exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR KEY SHARE`, id)
+		var pid int
+		if err := tx.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	r := explain(t, q, ops.Question{ID: id}).Reasons[0]
+	for _, pid := range pids {
+		if end := fmt.Sprintf("pg_terminate_backend(%d)", pid); !strings.Contains(r.Remedy, end) {
+			t.Errorf("%s: the remedy is %q, want %s in it", r.ID, r.Remedy, end)
+		}
+	}
+}
+
 // TestExplainPostgres: Explain names the causes that only the server knows.
 func TestExplainPostgres(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ func (f *facts) retry(ctx context.Context) (remedy string, evidence []string, er
 func (f *facts) dead(attempts, retry string) Reason {
 	j := f.job
 	r := Reason{ID: "dead", Level: Fail, Verdict: fmt.Sprintf("Job %d is dead: it has failed in each of its attempts.", j.ID),
-		Evidence: []string{attempts, "it died at " + j.FinishedAt.Format(time.RFC3339)}, Remedy: "mend the cause, then " + retry}
+		Evidence: []string{attempts + "; how they ended: " + f.command("jobs", "show", j.ID), "it died at " + j.FinishedAt.Format(time.RFC3339)}, Remedy: "mend the cause, then " + retry}
 	crashes := 0
 	for _, failure := range j.History {
 		if strings.HasPrefix(failure.Error, crashed) {

@@ -224,6 +224,9 @@ func (f *facts) rowHeld(ctx context.Context, list []locker) ([]Reason, error) {
 	}
 	so := "claims pass over it"
 	r := Reason{ID: "row-locked", Level: Warn, Evidence: append(chain.evidence(), evidenceOf(list[1:])...), Remedy: chain.remedy()}
+	for _, l := range list[1:] {
+		r.Remedy += fmt.Sprintf(". Likewise for %s: %s", l.name(), l.remedy())
+	}
 	if f.job.Status == queue.StatusRunning {
 		so = "its worker cannot extend its lease, which has expired, and no worker reclaims it"
 		if left := f.job.LeaseEnds.Sub(f.at); left > 0 {

@@ -86,7 +86,7 @@ func (f *facts) notDue(ctx context.Context) (Reason, error) {
 	case j.Attempt > 0:
 		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + f.runNow(),
 			Verdict:  fmt.Sprintf("Job %d has failed and waits for its next attempt.", j.ID),
-			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; its last error and its history say how they ended", j.Attempt, count(j.MaxAttempts, "attempt")))}, nil
+			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; how they ended: %s", j.Attempt, count(j.MaxAttempts, "attempt"), f.command("jobs", "show", j.ID)))}, nil
 	case isChanged(j):
 		by, ok, err := f.rescheduler(ctx)
 		if !ok {
