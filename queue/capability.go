@@ -252,9 +252,17 @@ type Reassigner interface {
 type Upkeeper interface {
 	// Upkeep does that work until ctx ends, and returns nil then. It returns earlier if there is
 	// nothing to do, or an error if it cannot be done; the worker logs it. A worker calls it once, in
-	// a goroutine of its own, and waits for its end. log is the worker's logger. It may be called
-	// concurrently.
-	Upkeep(ctx context.Context, log *slog.Logger) error
+	// a goroutine of its own, and waits for its end. It may be called concurrently.
+	Upkeep(ctx context.Context, o UpkeepOptions) error
+}
+
+// UpkeepOptions is what [Upkeeper] uses of the worker that calls it.
+type UpkeepOptions struct {
+	// Logger is the worker's. nil means [slog.Default].
+	Logger *slog.Logger
+	// OnDead is the worker's [Worker.OnDead]. It is called for jobs that Upkeep reclaims or makes
+	// dead, by the same rules. nil means that such jobs are only logged.
+	OnDead func(ctx context.Context, job *Job, err error)
 }
 
 // TxClaimer is a backend that can claim a job without a lease, in the transaction that does the

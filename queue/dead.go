@@ -2,16 +2,18 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 )
 
 const (
 	// onDeadTimeout is how long OnDead may run before its context ends. stopOnDeadTimeout is how
-	// long it may run after Grace has ended. Then stopTimeout leaves time to settle.
-	onDeadTimeout     = 10 * time.Second
-	stopOnDeadTimeout = awaitCancelled - time.Second
+	// long after Grace all contexts of OnDead end. Then stopTimeout leaves time to settle.
+	// stopTellingTimeout is how long after Grace the calls end that tell of dead jobs, so that there
+	// is time for OnDead.
+	onDeadTimeout      = 10 * time.Second
+	stopOnDeadTimeout  = awaitCancelled - time.Second
+	stopTellingTimeout = stopOnDeadTimeout / 2
 	// maxOnDead is how many calls of OnDead for reclaimed jobs run at once, and maxDeaths how many
 	// jobs wait for one.
 	maxOnDead = 10
@@ -21,15 +23,21 @@ const (
 // isLastAttempt reports whether a job is in its last attempt: a crash makes it dead.
 func isLastAttempt(job *Job) bool { return job.Attempt >= job.MaxAttempts }
 
-// announceRun calls OnDead for a job whose handler has returned, unless the worker has lost the
-// job. The call is treated like the handler: it takes the job's slot, the job's lease is extended
-// meanwhile, and the guard reports it if it ignores the end of its context. The job is not settled
-// yet. So if the process crashes meanwhile, the job is reclaimed, and OnDead is called again.
-func (r *run) announceRun(h *heldJob, err error) {
+// announceRun calls OnDead for a job whose handler has returned with that outcome, unless the
+// worker has lost the job. It returns the outcome to settle. The call is treated like the handler:
+// it takes the job's slot, the job's lease is extended meanwhile, and the guard reports it if it
+// ignores the end of its context. The job is not settled yet. So if the process crashes meanwhile,
+// the job is reclaimed, and OnDead is called again. If the worker stops and no time is left for
+// OnDead, the job is released and not dead.
+func (r *run) announceRun(h *heldJob, dead Outcome) Outcome {
 	ctx, isHeld := r.startAnnouncing(h)
-	if isHeld {
-		r.callOnDead(ctx, h.job, err)
+	if ctx != nil && ctx.Err() != nil {
+		return Outcome{Job: h.job, Action: Release}
 	}
+	if isHeld {
+		r.callOnDead(ctx, h.job, dead.Err)
+	}
+	return dead
 }
 
 // startAnnouncing gives a job whose handler has returned the context for OnDead. finish ends it.
@@ -37,11 +45,7 @@ func (r *run) startAnnouncing(h *heldJob) (ctx context.Context, isHeld bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer h.cancel(nil)
-	timeout := onDeadTimeout
-	if errors.Is(context.Cause(h.ctx), ErrShutdown) {
-		timeout = stopOnDeadTimeout
-	}
-	ending, cancel := cancelAfter(r.handlers, timeout)
+	ending, cancel := cancelAfter(r.onDead, onDeadTimeout)
 	own := r.held.newContext(ending, r)
 	ran := h.ctx
 	if !r.held.announce(h, own, cancel) {
@@ -83,20 +87,20 @@ func (r *run) noteAnnouncing(change int) {
 }
 
 // announceLoop calls OnDead for reclaimed jobs, until r.deaths is closed and the calls have
-// returned. The contexts of the calls end with ctx, and no call begins after that. Once patience
-// has ended, announceLoop does not wait for calls that still run.
-func (r *run) announceLoop(ctx, patience context.Context) {
+// returned. No call begins once r.onDead has ended. Once patience has ended, announceLoop does not
+// wait for calls that still run.
+func (r *run) announceLoop(patience context.Context) {
 	running := make(chan struct{}, maxOnDead)
 	missed := 0
 	for job := range r.deaths {
-		if !acquire(ctx, running) {
+		if !acquire(r.onDead, running) {
 			missed++
 			r.noteAnnouncing(-1)
 			continue
 		}
 		go func() {
 			defer func() { r.noteAnnouncing(-1); <-running }()
-			r.announceCrash(ctx, job)
+			r.announceCrash(job)
 		}()
 	}
 	r.logMissed(missed)
@@ -107,15 +111,20 @@ func (r *run) announceLoop(ctx, patience context.Context) {
 
 // announceCrash calls OnDead for a reclaimed job. A call that ignores the end of its context is
 // logged once: ten of them keep all further calls waiting.
-func (r *run) announceCrash(ctx context.Context, job *Job) {
+func (r *run) announceCrash(job *Job) {
 	s := currentSlot()
-	report := time.AfterFunc(onDeadTimeout+stuckAfter, func() {
-		r.Logger.Error("errand: OnDead ignores that its context has ended, one of ten calls is busy until it returns",
-			append(jobAttrs(job), "stack", s.stackIn(dumpStacks()))...)
-	})
-	defer report.Stop()
-	ctx, cancel := context.WithTimeout(ctx, onDeadTimeout)
+	ctx, cancel := context.WithTimeout(r.onDead, onDeadTimeout)
 	defer cancel()
+	returned := make(chan struct{})
+	defer close(returned)
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-returned:
+		case <-time.After(stuckAfter):
+			r.Logger.Error("errand: OnDead ignores that its context has ended, one of ten calls is busy until it returns",
+				append(jobAttrs(job), "stack", s.stackIn(dumpStacks()))...)
+		}
+	})()
 	r.callOnDead(ctx, job, crashed(job.LastError))
 }
 

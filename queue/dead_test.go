@@ -362,30 +362,6 @@ func TestOnDeadManyReclaimed(t *testing.T) {
 	}
 }
 
-// TestOnDeadAfterGrace: a job that its handler discards when Grace has ended is announced and
-// settled.
-func TestOnDeadAfterGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(t, 1)
-		var left time.Duration
-		handler := queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
-			<-ctx.Done()
-			return queue.Discard(errPlain)
-		})
-		w := start(t, queue.Worker{Backend: q, Handler: handler, Grace: time.Second, OnDead: func(ctx context.Context, _ *queue.Job, _ error) {
-			end, _ := ctx.Deadline()
-			left = time.Until(end)
-			<-ctx.Done()
-		}})
-		time.Sleep(time.Second)
-		w.stop()
-		wantCount(t, q, queue.StatusDead, 1)
-		if left != 2*time.Second {
-			t.Errorf("time for OnDead after Grace: got %v, want 2 s", left)
-		}
-	})
-}
-
 // TestOnDeadLostJob: OnDead is not called for a job that the worker has lost.
 func TestOnDeadLostJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

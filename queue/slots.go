@@ -83,8 +83,8 @@ func (r *run) runHandler(h *heldJob, started time.Time) {
 		took := time.Since(started)
 		outcome, hasOutcome := OutcomeOf(h.ctx, h.job, err)
 		if hasOutcome && outcome.Action == Dead && r.OnDead != nil {
-			defer r.finish(h, outcome, hasOutcome, took) // even if OnDead calls runtime.Goexit
-			r.announceRun(h, outcome.Err)
+			defer func() { r.finish(h, outcome, hasOutcome, took) }() // even if OnDead calls runtime.Goexit
+			outcome = r.announceRun(h, outcome)
 			return
 		}
 		r.finish(h, outcome, hasOutcome, took)

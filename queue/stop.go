@@ -65,6 +65,9 @@ func (r *run) stopError(stuck int) error {
 		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled",
 			r.Name, stuck, unsettled)
 	}
+	if r.announcing > 0 {
+		return fmt.Errorf("queue: worker %s stopped with %d calls of OnDead still running", r.Name, r.announcing)
+	}
 	return nil
 }
 
@@ -79,19 +82,19 @@ func (r *run) releaseWaiting() {
 	}
 }
 
-// cancelBusy ends the contexts of the handlers that run.
+// cancelBusy ends the contexts of the handlers that run. Those of OnDead end a little later.
 func (r *run) cancelBusy(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for h := range r.held.all() {
-		if h.isBusy() {
+		if h.isBusy() && !h.isAnnounced {
 			h.cancel(cause)
 		}
 	}
 }
 
-// whenIdle returns a channel that is closed as soon as nothing runs: no handler, no OnDead, and not
-// the claim loop.
+// whenIdle returns a channel that is closed as soon as nothing runs: no handler, no OnDead, no call
+// that tells of dead jobs, and not the claim loop.
 func (r *run) whenIdle() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,6 +79,10 @@ func (r *run) reportStuck(h *heldJob, stacks func() []byte) {
 		return
 	}
 	h.isReported = true
-	r.Logger.Error("errand: handler ignores that its context has ended, its slot is busy until it returns",
+	text := "errand: handler ignores that its context has ended, its slot is busy until it returns"
+	if h.isAnnounced {
+		text = "errand: OnDead ignores that its context has ended, its slot is busy until it returns"
+	}
+	r.Logger.Error(text,
 		append(jobAttrs(h.job), "cause", context.Cause(h.ctx), "stack", h.slot.stackIn(stacks()))...)
 }

@@ -21,7 +21,7 @@ const (
 // ends. Each worker does so, at times that drift apart, so there is no leader. It does not reclaim
 // in the first seconds after an outage: leases have expired although their holders live, and the
 // holders are about to extend and settle their jobs. A call goes on when ctx has ended, until calls
-// ends: only its answer tells for which jobs to call OnDead.
+// ends: only its answer tells for which jobs to call OnDead. Meanwhile the worker is not idle.
 func (r *run) reclaimLoop(ctx, calls context.Context) {
 	reclaimer, ok := As[Reclaimer](r.Backend)
 	if !ok {
@@ -29,21 +29,31 @@ func (r *run) reclaimLoop(ctx, calls context.Context) {
 	}
 	log := r.watchCalls("reclaim")
 	for sleep(ctx, jitter(r.Lease/4)) {
-		if r.outageWithin(2 * longestPause) {
+		if r.outageWithin(2*longestPause) || !r.beginTelling() {
 			continue
 		}
-		jobs, err := reclaimAll(ctx, calls, reclaimer)
-		if ctx.Err() == nil {
-			log.report(err)
-		}
+		r.reportTelling(ctx, log, r.reclaimAll(ctx, calls, reclaimer))
+		r.noteAnnouncing(-1)
+	}
+}
+
+// reclaimAll reclaims jobs whose leases have expired, until there are none or ctx has ended.
+func (r *run) reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) error {
+	calls, cancel := context.WithTimeout(calls, claimTimeout)
+	defer cancel()
+	for {
+		jobs, err := reclaimer.Reclaim(calls, maxReclaim)
 		for _, job := range jobs {
 			r.logReclaimed(job)
 			r.observe(reclaimedEvent(job))
 		}
 		r.countReclaimed(jobs)
-		r.announceReclaimed(jobs)
+		r.announceReclaimed(jobs) // before the next call, which may not be answered
 		if len(jobs) > 0 {
 			signal(r.wake)
+		}
+		if err != nil || len(jobs) < maxReclaim || ctx.Err() != nil {
+			return err
 		}
 	}
 }
@@ -57,27 +67,38 @@ func (r *run) deathsLoop(ctx, calls context.Context) {
 	}
 	log := r.watchCalls("read deaths")
 	for sleep(ctx, jitter(r.Lease/4)) {
+		if !r.beginTelling() {
+			continue
+		}
 		asking, cancel := context.WithTimeout(calls, claimTimeout)
 		jobs, err := teller.Deaths(asking, r.Queues)
 		cancel()
-		if ctx.Err() == nil {
-			log.report(err)
-		}
 		r.announceReclaimed(jobs)
+		r.reportTelling(ctx, log, err)
+		r.noteAnnouncing(-1)
 	}
 }
 
-// reclaimAll reclaims jobs whose leases have expired, until there are none or ctx has ended. It
-// returns jobs even if it fails in between.
-func reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) (all []*Job, err error) {
-	calls, cancel := context.WithTimeout(calls, claimTimeout)
-	defer cancel()
-	for {
-		jobs, err := reclaimer.Reclaim(calls, maxReclaim)
-		all = append(all, jobs...)
-		if err != nil || len(jobs) < maxReclaim || ctx.Err() != nil {
-			return all, err
-		}
+// beginTelling begins a call that may tell of dead jobs, unless the worker stops. It counts as one
+// of OnDead, for which a worker that stops waits.
+func (r *run) beginTelling() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.serving.Err() != nil {
+		return false
+	}
+	r.announcing++
+	return true
+}
+
+// reportTelling reports what a call came to that may tell of dead jobs. No other follows it once
+// ctx has ended.
+func (r *run) reportTelling(ctx context.Context, log *callLog, err error) {
+	switch {
+	case ctx.Err() == nil:
+		log.report(err)
+	case err != nil && r.OnDead != nil:
+		r.Logger.Error("errand: the last call that tells of dead jobs failed while the worker stopped, OnDead may not be called for some", "error", err)
 	}
 }
 
@@ -127,7 +148,7 @@ func (r *run) upkeepLoop(ctx context.Context) {
 	if !ok {
 		return
 	}
-	if err := upkeeper.Upkeep(ctx, r.Logger); err != nil && ctx.Err() == nil {
+	if err := upkeeper.Upkeep(ctx, UpkeepOptions{Logger: r.Logger, OnDead: r.OnDead}); err != nil && ctx.Err() == nil {
 		r.Logger.Error("errand: upkeep of the backend has ended, will not be retried by this worker", "error", err)
 	}
 }

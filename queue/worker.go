@@ -91,10 +91,12 @@ type Worker struct {
 	// stopped: the log then says for how many jobs.
 	//
 	// OnDead may be called concurrently. ctx has the values of Run's context. It ends after ten
-	// seconds, or at the end of Grace; a call that begins after Grace has two seconds. An OnDead
-	// that ignores the end of ctx is logged, and keeps its slot, like a handler, or its place among
-	// the ten. A panic is logged, and the job is settled nevertheless. OnDead is not called for jobs
-	// that their handlers settle as dead.
+	// seconds, and two seconds after Grace at the latest. A job whose handler returns later than
+	// that is released instead, and OnDead is called after another run. A worker that stops while
+	// it reclaims waits for the answer until one second after Grace. An OnDead that ignores the end
+	// of ctx is logged, and keeps its slot, like a handler, or its place among the ten; if it goes
+	// on for eight seconds after Grace, Run returns an error. A panic is logged, and the job is
+	// settled nevertheless. OnDead is not called for jobs that their handlers settle as dead.
 	OnDead func(ctx context.Context, job *Job, err error)
 	// Observe is called for each [Event] of this worker: for counters, live views and tests. A run
 	// that ends is told of once the database has recorded its outcome, so at most once, and not if
@@ -230,6 +232,7 @@ type run struct {
 	serving  context.Context          // Run's; once it has ended, nothing more is claimed or started
 	quit     context.CancelCauseFunc  // ends serving with an error, which Run returns
 	handlers context.Context          // parent of handlers' contexts: Run's values, but it never ends
+	onDead   context.Context          // parent of the contexts of OnDead: ends soon after Grace
 
 	room chan struct{} // signals the claim loop: a slot is free, or outcomes were settled
 	work chan *heldJob // claimed jobs on their way to a slot
@@ -263,7 +266,7 @@ type run struct {
 	lastClaim  lastClaim
 	tallies    tallies              // what runs came to; empty if the backend does not keep it
 	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
-	announcing int                  // reclaimed jobs whose OnDead is to be called, or runs
+	announcing int                  // calls of OnDead for reclaimed jobs, to come and running, and calls that tell of such jobs
 	paused     []string             // the kinds that are paused
 	hints      hints                // jobs that the backend says may be cancelled
 	dueAgain   []time.Time          // when released and retried jobs are due, in order; at most maxDue
@@ -342,21 +345,25 @@ func (r *run) run(ctx context.Context) error {
 	defer endExtending()
 	listening, endListening := context.WithCancel(context.WithoutCancel(ctx))
 	defer endListening()
-	announcing, endAnnouncing := context.WithCancel(context.WithoutCancel(ctx))
-	defer endAnnouncing()
+	telling, endTelling := context.WithCancel(context.WithoutCancel(ctx))
+	defer endTelling()
+	var endOnDead context.CancelCauseFunc
+	r.onDead, endOnDead = context.WithCancelCause(r.handlers)
+	defer endOnDead(nil)
 
 	r.startLeases(&leases, extending, settling)
 	r.settleDone.Go(func() { r.settleLoop(settling) })
 	upkeep.Go(func() { r.listen(listening) })
-	upkeep.Go(func() { r.announceLoop(announcing, settling) })
-	r.startUpkeep(ctx, announcing, &upkeep)
+	upkeep.Go(func() { r.announceLoop(settling) })
+	r.startUpkeep(ctx, telling, &upkeep)
 	endClaiming := r.startClaiming(ctx)
 	defer endClaiming()
 
 	<-ctx.Done()
 	idle := r.awaitGrace()
 	defer time.AfterFunc(stopTimeout, abortSettling).Stop()
-	defer time.AfterFunc(stopOnDeadTimeout, endAnnouncing).Stop()
+	defer time.AfterFunc(stopTellingTimeout, endTelling).Stop()
+	defer time.AfterFunc(stopOnDeadTimeout, func() { endOnDead(ErrShutdown) }).Stop()
 	endClaiming()
 	stuck := r.cancelHandlers(idle)
 	endListening() // not earlier: the claim loop calls Sleep
@@ -381,16 +388,15 @@ func (r *run) startLeases(leases *sync.WaitGroup, extending, settling context.Co
 	leases.Go(func() { r.reportLoop(extending, settling) })
 }
 
-// startUpkeep starts the loops that end with ctx, when the worker begins to stop. Calls
-// that tell of deaths may last until announcing ends. It reads which kinds are paused before it
-// returns.
-func (r *run) startUpkeep(ctx, announcing context.Context, upkeep *sync.WaitGroup) {
+// startUpkeep starts the loops that end with ctx, when the worker begins to stop. Calls that tell
+// of dead jobs may last until telling ends. It reads which kinds are paused before it returns.
+func (r *run) startUpkeep(ctx, telling context.Context, upkeep *sync.WaitGroup) {
 	upkeep.Go(func() {
 		defer close(r.deaths)
-		var telling sync.WaitGroup
-		telling.Go(func() { r.deathsLoop(ctx, announcing) })
-		r.reclaimLoop(ctx, announcing)
-		telling.Wait()
+		var loops sync.WaitGroup
+		loops.Go(func() { r.deathsLoop(ctx, telling) })
+		r.reclaimLoop(ctx, telling)
+		loops.Wait()
 	})
 	upkeep.Go(func() { r.pruneLoop(ctx) })
 	upkeep.Go(func() { r.tickLoop(ctx) })

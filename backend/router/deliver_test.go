@@ -37,7 +37,7 @@ func forwardFor(t *testing.T, q *router.Queue, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	if err := q.Upkeep(ctx, quiet); err != nil {
+	if err := q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}); err != nil {
 		t.Error(err)
 	}
 }

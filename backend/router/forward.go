@@ -52,9 +52,11 @@ const (
 	maxSwept      = 1000
 )
 
-// Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends. A
-// [queue.Worker] of the router calls it. A program may call it beside its workers, or without any.
-func (q *Queue) Upkeep(ctx context.Context, log *slog.Logger) error {
+// Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends, and
+// reclaims jobs of the home. A [queue.Worker] of the router calls it. A program may call it beside
+// its workers, or without any. OnDead is also called for a job of the queue [Outbox] that its
+// backend refuses.
+func (q *Queue) Upkeep(ctx context.Context, o queue.UpkeepOptions) error {
 	if len(q.targets) == 1 {
 		return nil
 	}
@@ -64,7 +66,7 @@ func (q *Queue) Upkeep(ctx context.Context, log *slog.Logger) error {
 	sweeping.Go(func() { arrived.sweep(ctx, q.home.Queue) })
 	return queue.Worker{
 		Backend: q.home.Queue, Queues: []string{Outbox}, Handler: q.forward, Concurrency: forwards,
-		Logger: log.With("queue_of_worker", Outbox), Observe: arrived.note,
+		Logger: cmp.Or(o.Logger, slog.Default()).With("queue_of_worker", Outbox), OnDead: o.OnDead, Observe: arrived.note,
 	}.Run(ctx)
 }
 

@@ -42,7 +42,7 @@ func keepUp(t *testing.T, q *router.Queue) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- q.Upkeep(ctx, quiet) }()
+	go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -250,7 +250,7 @@ func TestForwardCrashes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 2)
 		for range 2 {
-			go func() { ended <- q.Upkeep(ctx, quiet) }()
+			go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
 		}
 		time.Sleep(time.Hour)
 		if !outboxIsEmpty(t, home) {
@@ -300,7 +300,7 @@ func TestForwardOrder(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- q.Upkeep(ctx, quiet) }()
+		go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
 		time.Sleep(3 * time.Hour)
 		cancel()
 		if err := <-ended; err != nil {
@@ -352,7 +352,7 @@ func TestForwardRefused(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- q.Upkeep(ctx, quiet) }()
+		go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
 		time.Sleep(time.Minute)
 		cancel()
 		if err := <-ended; err != nil {

@@ -23,7 +23,7 @@ func TestForwardKilledToRedis(t *testing.T) {
 	if place := os.Getenv(forwardChild); place != "" {
 		dsn, addr, _ := strings.Cut(place, " ")
 		db, target := openKilled(t, dsn, addr)
-		_ = routeToRedis(t, db, target).Upkeep(t.Context(), quiet) // until it is killed
+		_ = routeToRedis(t, db, target).Upkeep(t.Context(), queue.UpkeepOptions{Logger: quiet}) // until it is killed
 		return
 	}
 	const jobs, kills = 1000, 4

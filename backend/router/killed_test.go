@@ -26,7 +26,7 @@ func TestForwardKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = killedRouter(t, db).Upkeep(t.Context(), quiet) // until it is killed
+		_ = killedRouter(t, db).Upkeep(t.Context(), queue.UpkeepOptions{Logger: quiet}) // until it is killed
 		return
 	}
 	const jobs, kills = 1000, 4

@@ -1,0 +1,77 @@
+package router_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/queue"
+)
+
+// refusing is a backend that refuses what arrives from an outbox.
+type refusing struct{ *faulty }
+
+func (refusing) Receive(context.Context, ...queue.Transfer) (int, error) {
+	return 0, &queue.InvalidError{Field: "Payload", Problem: "too long"}
+}
+
+// TestOnDead: the worker's OnDead is called for a job of the home that is dead by a crash, whether
+// the worker reclaims it or the one that forwards the outbox, and for a job of the outbox that its
+// backend refuses.
+func TestOnDead(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  func(ctx context.Context, q *router.Queue, onDead func(context.Context, *queue.Job, error)) error
+	}{
+		{"worker", func(ctx context.Context, q *router.Queue, onDead func(context.Context, *queue.Job, error)) error {
+			handler := queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })
+			return queue.Worker{Backend: q, Handler: handler, Logger: quiet, OnDead: onDead}.Run(ctx)
+		}},
+		{"upkeep alone", func(ctx context.Context, q *router.Queue, onDead func(context.Context, *queue.Job, error)) error {
+			return q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet, OnDead: onDead})
+		}},
+	} {
+		for range 10 { // which worker reclaims is left to chance
+			synctest.Test(t, func(t *testing.T) {
+				home := newFaulty()
+				q := route(t, router.Routes{"*": home, "clicks": refusing{newFaulty()}}, router.Options{Logger: quiet})
+				crashed := job("default", 1)
+				crashed.MaxAttempts = 1
+				enqueue(t, q, nil, crashed)
+				if got, err := home.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"default"}, Limit: 1, Lease: time.Second, Worker: "crasher"}); err != nil || len(got) != 1 {
+					t.Fatalf("claimed %d jobs, error %v; want 1", len(got), err)
+				}
+				refused := job("clicks", 2)
+				commit(t, home.Queue, q, refused)
+
+				var mu sync.Mutex
+				causes := make(map[int64][]error)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err := c.run(ctx, q, func(_ context.Context, j *queue.Job, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					causes[j.ID] = append(causes[j.ID], err)
+				})
+				if err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
+				if got := causes[crashed.ID]; len(got) != 1 || !errors.Is(got[0], queue.ErrLost) {
+					t.Errorf("%s: the crashed job: got %v, want one call, with ErrLost", c.name, got)
+				}
+				if got := causes[refused.ID]; len(got) != 1 || !isInvalid(got[0]) {
+					t.Errorf("%s: the refused job: got %v, want one call, with an InvalidError", c.name, got)
+				}
+			})
+		}
+	}
+}
+
+func isInvalid(err error) bool {
+	_, ok := errors.AsType[*queue.InvalidError](err)
+	return ok
+}
