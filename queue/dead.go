@@ -31,10 +31,11 @@ func isLastAttempt(job *Job) bool { return job.Attempt >= job.MaxAttempts }
 // OnDead, the job is released and not dead.
 func (r *run) announceRun(h *heldJob, dead Outcome) Outcome {
 	ctx, isHeld := r.startAnnouncing(h)
-	if ctx != nil && ctx.Err() != nil {
+	switch {
+	case !isHeld:
+	case ctx.Err() != nil:
 		return Outcome{Job: h.job, Action: Release}
-	}
-	if isHeld {
+	default:
 		r.callOnDead(ctx, h.job, dead.Err)
 	}
 	return dead

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 var badRows = scenario.Scenario{
 	Number: 25,
 	Name:   "badrows",
-	What:   "rows at the head that errand would not have written: times at infinity, attempts at the end of an integer, payloads of a gigabyte",
+	What:   "rows at the head that errand would not have written: times at infinity, attempts at the end of an integer, corrupt payloads, in full also payloads of a gigabyte",
 	Run:    workBesideBadRows,
 }
 
@@ -27,10 +28,16 @@ var oddities = [][2]string{
 }
 
 const (
-	// Odd rows have the numbers from firstOdd on, unreadable ones those from firstHuge.
-	firstOdd  = 1_000_000
-	firstHuge = 2_000_000
-	// hugePayload is a payload that the server cannot print in a gigabyte.
+	// Odd rows have the numbers from firstOdd on, unreadable ones those from firstUnreadable.
+	firstOdd        = 1_000_000
+	firstUnreadable = 2_000_000
+	// corruptPayload is a payload as a bad disk leaves it: a value in it is of no kind that there is.
+	// asBytes makes it possible.
+	corruptPayload = `(SELECT set_byte(b, length(b) - 1, 0)::jsonb
+		FROM (SELECT jsonb_build_object('number', %d, 'unreadable', jsonb_build_array())::bytea AS b) AS valid)`
+	asBytes = `CREATE CAST (jsonb AS bytea) WITHOUT FUNCTION; CREATE CAST (bytea AS jsonb) WITHOUT FUNCTION`
+	// hugePayload is a payload that the server cannot print in a gigabyte. Where memory is slow it
+	// takes up to 20 s to find that, each time, and a worker minutes to give the job up.
 	hugePayload = `(SELECT jsonb_build_object('number', %d, 'x', jsonb_agg('1e131000'::numeric)) FROM generate_series(1, 9000))`
 )
 
@@ -41,11 +48,14 @@ const withoutChecks = `ALTER TABLE errand.jobs DISABLE TRIGGER USER;
 	ALTER DOMAIN errand.attempt_limit DROP CONSTRAINT jobs_values_check`
 
 func workBesideBadRows(ctx context.Context, h *harness.Harness) error {
-	good, huge := harness.Size(h, 10_000, 500), harness.Size(h, 5, 1)
-	if err := h.Exec(ctx, withoutChecks); err != nil {
-		return err
+	good := harness.Size(h, 10_000, 500)
+	unreadable := slices.Concat(slices.Repeat([]string{corruptPayload}, 5), harness.Size(h, slices.Repeat([]string{hugePayload}, 5), nil))
+	for _, statement := range []string{withoutChecks, asBytes} {
+		if err := h.Exec(ctx, statement); err != nil {
+			return err
+		}
 	}
-	if err := insertBadRows(ctx, h, huge); err != nil {
+	if err := insertBadRows(ctx, h, unreadable); err != nil {
 		return err
 	}
 	numbers := make([]int, good)
@@ -65,10 +75,10 @@ func workBesideBadRows(ctx context.Context, h *harness.Harness) error {
 	}
 	h.CheckDuplicates(f)
 	h.Row.RecoveryMS = -1
-	return checkBadRows(ctx, h, huge)
+	return checkBadRows(ctx, h, len(unreadable))
 }
 
-func insertBadRows(ctx context.Context, h *harness.Harness, huge int) error {
+func insertBadRows(ctx context.Context, h *harness.Harness, unreadable []string) error {
 	insert := func(number int, columns, values string) error {
 		err := h.Exec(ctx, fmt.Sprintf(`INSERT INTO errand.jobs (kind, priority, %s) VALUES ('%s', -1000, %s)`, columns, peer.Plain, values))
 		if err != nil {
@@ -76,8 +86,8 @@ func insertBadRows(ctx context.Context, h *harness.Harness, huge int) error {
 		}
 		return h.RecordAcks(number)
 	}
-	for i := range huge {
-		if err := insert(firstHuge+i, "payload", fmt.Sprintf(hugePayload, firstHuge+i)); err != nil {
+	for i, payload := range unreadable {
+		if err := insert(firstUnreadable+i, "payload", fmt.Sprintf(payload, firstUnreadable+i)); err != nil {
 			return err
 		}
 	}
@@ -91,7 +101,7 @@ func insertBadRows(ctx context.Context, h *harness.Harness, huge int) error {
 }
 
 // checkBadRows demands that exactly the unreadable jobs are dead, with that reason.
-func checkBadRows(ctx context.Context, h *harness.Harness, huge int) error {
+func checkBadRows(ctx context.Context, h *harness.Harness, want int) error {
 	jobs, err := h.Peer.Jobs(ctx, "")
 	if err != nil {
 		return err
@@ -99,14 +109,14 @@ func checkBadRows(ctx context.Context, h *harness.Harness, huge int) error {
 	var wrong []string
 	dead := 0
 	for _, j := range jobs {
-		unreadable := j.Number >= firstHuge
+		unreadable := j.Number >= firstUnreadable
 		if unreadable && j.State == peer.GivenUp && strings.Contains(j.Reason, "cannot be read") {
 			dead++
 		} else if unreadable || j.State != peer.Ended {
 			wrong = append(wrong, fmt.Sprintf("job %d: %s, %q", j.Number, j.State, j.Reason))
 		}
 	}
-	h.Row.Check(dead == huge, "rows that cannot be read dead with a reason: all", "%d of %d", dead, huge)
+	h.Row.Check(dead == want, "rows that cannot be read dead with a reason: all", "%d of %d", dead, want)
 	h.Row.Check(len(wrong) == 0, "others that are not done: 0", "%s", harness.FirstFew(wrong))
 	return nil
 }
