@@ -44,7 +44,7 @@ func TestOnDead(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				done <- queue.Worker{Backend: q, Handler: mux, Lease: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+				done <- queue.Worker{Backend: q, Handler: mux, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
 					OnDead: func(_ context.Context, job *queue.Job, err error) {
 						mu.Lock()
 						defer mu.Unlock()
