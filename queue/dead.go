@@ -46,7 +46,7 @@ func (r *run) startAnnouncing(h *heldJob) (ctx context.Context, isHeld bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer h.cancel(nil)
-	ending, cancel := cancelAfter(r.onDead, onDeadTimeout)
+	ending, cancel := cancelAfter(r.onDead, r.timeForOnDead())
 	own := r.held.newContext(ending, r)
 	ran := h.ctx
 	if !r.held.announce(h, own, cancel) {
@@ -55,6 +55,15 @@ func (r *run) startAnnouncing(h *heldJob) (ctx context.Context, isHeld bool) {
 	}
 	ran.forget()
 	return own, true
+}
+
+// timeForOnDead returns how long OnDead may run after a run that has ended now. It ends no later
+// than r.onDead, and lets the context tell its deadline. The caller holds r.mu.
+func (r *run) timeForOnDead() time.Duration {
+	if r.graceEnded.IsZero() {
+		return onDeadTimeout
+	}
+	return max(stopOnDeadTimeout-time.Since(r.graceEnded), 1) // r.onDead has ended if none is left
 }
 
 // announceReclaimed makes announceLoop call OnDead for each of the reclaimed jobs that is dead. It

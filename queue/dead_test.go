@@ -139,37 +139,17 @@ func TestOnDeadReclaimed(t *testing.T) {
 	})
 }
 
-// slowReclaimer answers a call of Reclaim that has an effect a second later. As with a database,
-// the effect stays if the context ends first, and the answer is lost.
-type slowReclaimer struct {
-	*queuetest.Queue
-	reclaimed chan struct{}
-}
-
-func (q *slowReclaimer) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
-	jobs, err := q.Queue.Reclaim(ctx, limit)
-	if len(jobs) == 0 {
-		return jobs, err
-	}
-	close(q.reclaimed)
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(time.Second):
-		return jobs, err
-	}
-}
-
 // TestOnDeadAtShutdown: a worker that begins to stop while the backend reclaims a dead job waits
 // for the answer, and calls OnDead.
 func TestOnDeadAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &slowReclaimer{newQueue(t, 0), make(chan struct{})}
+		begun := make(chan struct{})
+		q := &answeringReclaim{Queue: newQueue(t, 0), answer: answerAfter(begun, time.Second)}
 		enqueueOnce(t, q.Queue, 1)
 		crash(t, q.Queue, 1)
 		var calls deaths
 		w := start(t, queue.Worker{Backend: q, Handler: taking(0), OnDead: calls.add})
-		<-q.reclaimed
+		<-begun
 		if took := w.stop(); took > 2*time.Second {
 			t.Errorf("Run took %v to stop", took)
 		}
@@ -360,6 +340,30 @@ func TestOnDeadManyReclaimed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOnDeadAfterGrace: a job that its handler discards when Grace has ended is announced and
+// settled.
+func TestOnDeadAfterGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 1)
+		var left time.Duration
+		handler := queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+			<-ctx.Done()
+			return queue.Discard(errPlain)
+		})
+		w := start(t, queue.Worker{Backend: q, Handler: handler, Grace: time.Second, OnDead: func(ctx context.Context, _ *queue.Job, _ error) {
+			end, _ := ctx.Deadline()
+			left = time.Until(end)
+			<-ctx.Done()
+		}})
+		time.Sleep(time.Second)
+		w.stop()
+		wantCount(t, q, queue.StatusDead, 1)
+		if left != 2*time.Second {
+			t.Errorf("time for OnDead after Grace: got %v, want 2 s", left)
+		}
+	})
 }
 
 // TestOnDeadLostJob: OnDead is not called for a job that the worker has lost.

@@ -86,6 +86,7 @@ func (r *run) releaseWaiting() {
 func (r *run) cancelBusy(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.graceEnded = time.Now()
 	for h := range r.held.all() {
 		if h.isBusy() && !h.isAnnounced {
 			h.cancel(cause)

@@ -262,6 +262,7 @@ type run struct {
 	sizes      sizes         // how long jobs are
 	isClaiming bool          // the claim loop runs
 	idle       chan struct{} // set by whenIdle, closed by noteIdle
+	graceEnded time.Time     // when the contexts of handlers ended; zero before that
 	outage     time.Time     // when a call last failed because of the database
 	lastClaim  lastClaim
 	tallies    tallies              // what runs came to; empty if the backend does not keep it
