@@ -353,7 +353,7 @@ func (s *skipped) beginRound() {
 // endRound begins a new round. It reports whether the last one was cheap.
 func (p *progress) endRound() roundState {
 	s := &p.skipped
-	cheap := !s.slowRound && p.roundTrips.isFull() && s.roundTook-time.Duration(s.scans)*p.roundTrips.least() < slowScan
+	cheap := !s.slowRound && p.roundTrips.isFull() && s.roundTook-time.Duration(s.scans)*p.roundTrips.most() < slowScan
 	s.beginRound()
 	p.scannedUpTo = max(p.scannedUpTo, s.notifications)
 	if cheap {

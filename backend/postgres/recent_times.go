@@ -21,16 +21,11 @@ func (t *recentTimes) add(took time.Duration, jobs int) (excess time.Duration) {
 	return excess
 }
 
-// least returns the shortest of the times, which no lock or load has made longer; 0 without any.
-func (t *recentTimes) least() time.Duration {
-	if t.n == 0 {
-		return 0
-	}
-	return slices.Min(t.took[:min(t.n, len(t.took))])
-}
+// most returns the longest of the times; 0 without any.
+func (t *recentTimes) most() time.Duration { return slices.Max(t.took[:]) }
 
 // isFull reports whether there are four.
 func (t *recentTimes) isFull() bool { return t.n >= len(t.took) }
 
 // allTook reports whether there are four that all took at least this time.
-func (t *recentTimes) allTook(least time.Duration) bool { return t.isFull() && t.least() >= least }
+func (t *recentTimes) allTook(least time.Duration) bool { return t.isFull() && slices.Min(t.took[:]) >= least }
