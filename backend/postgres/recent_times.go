@@ -28,4 +28,6 @@ func (t *recentTimes) most() time.Duration { return slices.Max(t.took[:]) }
 func (t *recentTimes) isFull() bool { return t.n >= len(t.took) }
 
 // allTook reports whether there are four that all took at least this time.
-func (t *recentTimes) allTook(least time.Duration) bool { return t.isFull() && slices.Min(t.took[:]) >= least }
+func (t *recentTimes) allTook(least time.Duration) bool {
+	return t.isFull() && slices.Min(t.took[:]) >= least
+}
