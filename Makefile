@@ -79,8 +79,8 @@ cover: ## run every test and show the coverage of each function
 	go tool cover -func=coverage.out
 
 fuzz: ## run each fuzz target for FUZZTIME
-	@go list -f '{{.ImportPath}}' ./... | while read -r pkg; do \
-		for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
+	@go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r pkg dir; do \
+		for target in $$(grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/func //'); do \
 			echo "$$pkg $$target"; \
 			$(FUZZGO) go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$pkg" || exit 1; \
 		done; \

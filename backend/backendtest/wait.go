@@ -10,23 +10,25 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// promptly bounds the time until a sleeping worker is woken, as the median of some tries.
+// promptly bounds the time until a sleeping worker is woken, as the median of some tries: half a
+// second, because a worker that is not woken polls each second. How fast a wake-up is, benchmarks
+// tell; a test that measures it fails where a machine has other work.
 const (
-	promptly = 50 * time.Millisecond
+	promptly = 500 * time.Millisecond
 	tries    = 7
 	// asleep is about how long a worker takes to fall asleep.
 	asleep = 50 * time.Millisecond
 )
 
 var waitCases = []testCase{
-	{"enqueue wakes within 50 ms", hasWakeUps, testWakeUp},
-	{"commit wakes within 50 ms", hasWakeUps | hasTx, testWakeUpByCommit},
+	{"enqueue wakes", hasWakeUps, testWakeUp},
+	{"commit wakes", hasWakeUps | hasTx, testWakeUpByCommit},
 	{"commit wakes a worker that fell asleep before", hasWakeUps | hasTx, testWakeUpByLateCommit},
 	{"redrive wakes", hasWakeUps | hasRedriver, testWakeUpByRedrive},
 	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
 	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
 	{"replace wakes", hasWakeUps, testReplaceWakes},
-	{"receive wakes within 50 ms", hasWakeUps | hasReceiver, testReceiveWakes},
+	{"receive wakes", hasWakeUps | hasReceiver, testReceiveWakes},
 	{"reclaim wakes", hasWakeUps | hasReclaimer, testWakeUpByReclaim},
 	{"every job starts when it is due", hasWakeUps | hasRedriver | hasReclaimer, testStartsWhenDue},
 	{"every sleeper is woken", hasWakeUps, testWakeAll},

@@ -14,8 +14,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// completionTime is how long completion may ask the database.
-const completionTime = time.Second
+// completionTime is how long completion may ask the database. Tests that want its answer change it.
+var completionTime = time.Second
 
 type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
 

@@ -22,17 +22,13 @@ var gateways = scenario.Scenario{
 	What: "1,000 workers without a connection to the database wait on two gateways, which are killed with SIGKILL, deployed anew, and frozen past the leases; " +
 		"connections are cut before and after answers",
 	System: peer.Remote,
-	Alone:  true, // two gateways and their 1,000 workers need both processors
+	Alone:  true, // two gateways and their workers need both processors
 	Run:    strikeGateways,
 }
 
 const (
 	remoteProcesses = 5
-	remoteWorkers   = 1000 // together
 	remoteLease     = 5 * time.Second
-	// remoteRate is how many jobs a second each of two enqueuers writes. The handlers of both keep a
-	// sixth of the workers busy, so there is no backlog, and the others wait.
-	remoteRate = 50
 	// connected is the enqueuer that is connected to the database, so that jobs come while clients of
 	// the gateways wait for a frozen one.
 	connected = "connected"
@@ -48,7 +44,13 @@ const (
 
 // fleet is what the faults strike: two gateways, and the workers behind them.
 type fleet struct {
-	h     *harness.Harness
+	h *harness.Harness
+	// workers is how many there are in all processes. On two slow processors 1,000 are so busy with
+	// connecting anew after each fault that some process starts no job for longer than a lease.
+	workers int
+	// rate is how many jobs a second each of two enqueuers writes. The handlers of both keep a sixth
+	// of the workers busy, so there is no backlog, and the others wait.
+	rate  int
 	sites []*site
 	crew  *harness.Crew
 	cuts  *gatewayCuts
@@ -64,7 +66,7 @@ type site struct {
 }
 
 func strikeGateways(ctx context.Context, h *harness.Harness) error {
-	f := &fleet{h: h}
+	f := &fleet{h: h, workers: harness.Size(h, 1000, 250), rate: harness.Size(h, 50, 12)}
 	defer f.close()
 	if err := f.start(ctx); err != nil {
 		return err
@@ -73,11 +75,11 @@ func strikeGateways(ctx context.Context, h *harness.Harness) error {
 		return err
 	}
 	f.cut()
-	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 5, Rate: remoteRate})
+	enqueuer, err := h.Enqueuer("enqueuer", child.Enqueue{Batch: 5, Rate: f.rate})
 	if err != nil {
 		return err
 	}
-	other, err := h.Enqueuer(connected, child.Enqueue{First: 1_000_000, Batch: 5, Rate: remoteRate})
+	other, err := h.Enqueuer(connected, child.Enqueue{First: 1_000_000, Batch: 5, Rate: f.rate})
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (f *fleet) start(ctx context.Context) error {
 	}
 	var err error
 	f.crew, err = f.h.Crew(remoteProcesses, child.Work{
-		Workers: remoteWorkers / remoteProcesses,
+		Workers: f.workers / remoteProcesses,
 		Worker:  peer.Worker{Concurrency: 1, Lease: remoteLease},
 		Least:   50 * time.Millisecond,
 		Most:    3 * time.Second,

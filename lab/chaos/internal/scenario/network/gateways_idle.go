@@ -19,12 +19,12 @@ const (
 	aloneDatabase = "alone"
 	// waitPath is where a worker waits that has nothing to do.
 	waitPath = "/v1/wait"
-	// idleMost is the most transactions a second while all workers wait. Each of them polls once in
-	// five seconds, which is 200 a second together, and reports itself once in ten, which is 100 more.
+	// idleMost is the most transactions a second while all workers wait. Each of 1,000 would poll once
+	// in five seconds, which is 200 a second together, and report itself once in ten, which is 100 more.
 	idleMost = 30
 	// countedLate is how long after a transaction its session, now idle, tells the server of it
 	// (PGSTAT_IDLE_INTERVAL in PostgreSQL's pgstat.c). Before that the server has not yet counted what
-	// the start of 1,000 workers took.
+	// the start of the workers took.
 	countedLate = 10 * time.Second
 )
 
@@ -35,8 +35,8 @@ func (f *fleet) checkIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.h.WaitUntil(ctx, time.Minute, func() (bool, error) { return f.waiting() == remoteWorkers, nil }); err != nil {
-		return fmt.Errorf("%d workers wait, not %d: %w", f.waiting(), remoteWorkers, err)
+	if err := f.h.WaitUntil(ctx, time.Minute, func() (bool, error) { return f.waiting() == f.workers, nil }); err != nil {
+		return fmt.Errorf("%d workers wait, not %d: %w", f.waiting(), f.workers, err)
 	}
 	if err := f.h.Sleep(ctx, countedLate); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (f *fleet) checkIdle(ctx context.Context) error {
 	took := time.Since(begun).Seconds()
 	rate := func(database string) float64 { return float64(after[database]-before[database]) / took }
 	f.h.Row.Check(rate(harness.Database) <= idleMost,
-		"transactions a second while 1,000 workers wait on 2 gateways and report themselves: at most 30, a tenth of what their polls and reports would be",
+		fmt.Sprintf("transactions a second while %d workers wait on 2 gateways and report themselves: at most %d", f.workers, idleMost),
 		"%.1f; of one worker that is connected to the database: %.1f", rate(harness.Database), rate(aloneDatabase))
 	return scenario.Stop(alone)
 }
