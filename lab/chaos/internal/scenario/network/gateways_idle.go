@@ -20,7 +20,7 @@ const (
 	// waitPath is where a worker waits that has nothing to do.
 	waitPath = "/v1/wait"
 	// idleMost is the most transactions a second while all workers wait. Each of 1,000 would poll once
-	// in five seconds, which is 200 a second together, and report itself once in ten, which is 100 more.
+	// in five seconds, which is 200 a second together, and report itself once in ten: 100 more.
 	idleMost = 30
 	// countedLate is how long after a transaction its session, now idle, tells the server of it
 	// (PGSTAT_IDLE_INTERVAL in PostgreSQL's pgstat.c). Before that the server has not yet counted what
