@@ -250,19 +250,28 @@ type Reassigner interface {
 // Upkeeper is a backend that has work of its own to do while a worker runs, such as to forward the
 // jobs of an outbox.
 type Upkeeper interface {
-	// Upkeep does that work until ctx ends, and returns nil then. It returns earlier if there is
-	// nothing to do, or an error if it cannot be done; the worker logs it. A worker calls it once, in
-	// a goroutine of its own, and waits for its end. It may be called concurrently.
+	// Upkeep does that work until ctx ends, stops in the time that o allows, and returns nil, or an
+	// error if something is left undone, such as a call of OnDead that goes on; then Run returns it.
+	// It returns earlier if there is nothing to do, or an error if it cannot be done; the worker logs
+	// it. A worker calls it once, in a goroutine of its own, and waits for its end. It may be called
+	// concurrently.
 	Upkeep(ctx context.Context, o UpkeepOptions) error
 }
 
 // UpkeepOptions is what [Upkeeper] uses of the worker that calls it.
 type UpkeepOptions struct {
-	// Logger is the worker's. nil means [slog.Default].
+	// Logger is the [Worker.Logger]. nil means [slog.Default].
 	Logger *slog.Logger
+	// Grace and Halt are those of the [Worker], for what runs when ctx ends. Grace 0 means 20 s, and
+	// below 0 is an error.
+	Grace time.Duration
+	Halt  <-chan struct{}
 	// OnDead is the worker's [Worker.OnDead]. It is called for jobs that Upkeep reclaims or makes
 	// dead, by the same rules. nil means that such jobs are only logged.
 	OnDead func(ctx context.Context, job *Job, err error)
+	// Observe is the [Worker.Observe]. It is called for the same jobs. nil means that nothing is
+	// called.
+	Observe func(Event)
 }
 
 // TxClaimer is a backend that can claim a job without a lease, in the transaction that does the

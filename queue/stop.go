@@ -48,10 +48,19 @@ func (r *run) cancelHandlers(idle <-chan struct{}) (stuck int) {
 	return stuck
 }
 
-// stopError returns what Run returns: nil if it has stopped in order.
+// stopError returns what Run returns: nil if it and the backend's own work have stopped in order.
 func (r *run) stopError(stuck int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.undone == nil {
+		return r.unfinished(stuck)
+	}
+	return errors.Join(r.unfinished(stuck), r.undone)
+}
+
+// unfinished returns an error about what the worker has left undone, or nil. The caller has locked
+// r.mu.
+func (r *run) unfinished(stuck int) error {
 	var setup *SetupError
 	if cause := context.Cause(r.serving); errors.As(cause, &setup) {
 		return cause

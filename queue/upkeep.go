@@ -142,14 +142,22 @@ func pruneOnce(ctx context.Context, pruner Pruner) (more bool, err error) {
 	return more && err == nil, err
 }
 
-// upkeepLoop lets the backend do its own work until ctx ends, if it has any.
+// upkeepLoop lets the backend do its own work until ctx ends, if it has any. An error that comes
+// later is what Run returns.
 func (r *run) upkeepLoop(ctx context.Context) {
 	upkeeper, ok := As[Upkeeper](r.Backend)
 	if !ok {
 		return
 	}
-	if err := upkeeper.Upkeep(ctx, UpkeepOptions{Logger: r.Logger, OnDead: r.OnDead}); err != nil && ctx.Err() == nil {
+	err := upkeeper.Upkeep(ctx, UpkeepOptions{Logger: r.unnamed, Grace: r.Grace, Halt: r.Halt, OnDead: r.OnDead, Observe: r.Observe})
+	switch {
+	case err == nil:
+	case ctx.Err() == nil:
 		r.Logger.Error("errand: upkeep of the backend has ended, will not be retried by this worker", "error", err)
+	default:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.undone = err
 	}
 }
 

@@ -142,10 +142,11 @@ const (
 //
 //   - at once for a bad field, or a pool that is too small ([*InvalidError], see [Pooled]);
 //   - for a backend that is not set up ([*SetupError]), unless a claim has succeeded before;
-//   - after ctx has ended, if a handler still ran, an outcome could not be settled, or the last
-//     claim did not return. The job of a handler that ignores its context is released all the same,
-//     three seconds after the end of Grace, and may run elsewhere at once, while the handler still
-//     runs here: end the process. The others run again when their leases have expired.
+//   - after ctx has ended, if a handler still ran, an outcome could not be settled, the last claim
+//     did not return, or the backend has left work of its own undone ([Upkeeper]). The job of a
+//     handler that ignores its context is released all the same, three seconds after the end of
+//     Grace, and may run elsewhere at once, while the handler still runs here: end the process. The
+//     others run again when their leases have expired.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.withDefaults()
 	if err != nil {
@@ -233,6 +234,7 @@ type run struct {
 	quit     context.CancelCauseFunc  // ends serving with an error, which Run returns
 	handlers context.Context          // parent of handlers' contexts: Run's values, but it never ends
 	onDead   context.Context          // parent of the contexts of OnDead: ends soon after Grace
+	unnamed  *slog.Logger             // Logger without the name of the worker
 
 	room chan struct{} // signals the claim loop: a slot is free, or outcomes were settled
 	work chan *heldJob // claimed jobs on their way to a slot
@@ -268,6 +270,7 @@ type run struct {
 	tallies    tallies              // what runs came to; empty if the backend does not keep it
 	unknown    map[unknownKind]bool // kinds whose jobs a Mux has released
 	announcing int                  // calls of OnDead for reclaimed jobs, to come and running, and calls that tell of such jobs
+	undone     error                // what the backend's own work has left undone when it ended
 	paused     []string             // the kinds that are paused
 	hints      hints                // jobs that the backend says may be cancelled
 	dueAgain   []time.Time          // when released and retried jobs are due, in order; at most maxDue
@@ -311,6 +314,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		mostAhead:   w.Concurrency,
 		unknown:     make(map[unknownKind]bool),
 		deaths:      make(chan *Job, maxDeaths),
+		unnamed:     w.Logger,
 	}
 	r.Logger = w.Logger.With("worker", w.Name)
 	r.failures.log = r.Logger

@@ -54,8 +54,9 @@ const (
 
 // Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends, and
 // reclaims jobs of the home. A [queue.Worker] of the router calls it. A program may call it beside
-// its workers, or without any. OnDead is also called for a job of the queue [Outbox] that its
-// backend refuses.
+// its workers, or without any. OnDead and Observe are also called for a job of the queue [Outbox]
+// that its backend refuses; [InOutbox] tells what was enqueued. OnDead may be called for ten
+// reclaimed jobs at once, and for a hundred that are refused, besides the calls of the worker.
 func (q *Queue) Upkeep(ctx context.Context, o queue.UpkeepOptions) error {
 	if len(q.targets) == 1 {
 		return nil
@@ -66,7 +67,13 @@ func (q *Queue) Upkeep(ctx context.Context, o queue.UpkeepOptions) error {
 	sweeping.Go(func() { arrived.sweep(ctx, q.home.Queue) })
 	return queue.Worker{
 		Backend: q.home.Queue, Queues: []string{Outbox}, Handler: q.forward, Concurrency: forwards,
-		Logger: cmp.Or(o.Logger, slog.Default()).With("queue_of_worker", Outbox), OnDead: o.OnDead, Observe: arrived.note,
+		Logger: cmp.Or(o.Logger, slog.Default()).With("queue_of_worker", Outbox), Grace: o.Grace, Halt: o.Halt, OnDead: o.OnDead,
+		Observe: func(e queue.Event) {
+			arrived.note(e)
+			if o.Observe != nil && (e.Job.Queue != Outbox || e.Type == queue.EventDead) {
+				o.Observe(e)
+			}
+		},
 	}.Run(ctx)
 }
 

@@ -82,6 +82,18 @@ func orderOf(job *queue.Job) string {
 	return "line " + hex.EncodeToString(sum[:16])
 }
 
+// InOutbox returns the job that out stands for, a job of the queue [Outbox] such as OnDead gets: as
+// it was enqueued, with its own Queue. Its ID, Attempt and LastError are those of out. The error
+// says why out is none.
+func InOutbox(out *queue.Job) (*queue.Job, error) {
+	t, _, err := transferOf(out)
+	if err != nil {
+		return nil, err
+	}
+	t.Job.ID, t.Job.Attempt, t.Job.LastError = out.ID, out.Attempt, out.LastError
+	return t.Job, nil
+}
+
 // transferOf returns the job that a job of the outbox stands for, and the number of its backend:
 // the one that had the queue for the program that enqueued it. Programs with other routes send it
 // there as well, or it would be received twice after a crash, or wait where nobody looks for it.

@@ -9,7 +9,8 @@ import (
 )
 
 // Reclaim implements [queue.Reclaimer]. It leaves out a backend that is in an outage, or has been
-// within the last seconds, and returns an error only if all fail.
+// within the last seconds, and returns an error only if all fail, or if ctx has ended: then nobody
+// learns of what a backend that has not answered has reclaimed.
 func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, invalid("Limit", "%d: at least 1", limit)
@@ -32,7 +33,7 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err 
 		}
 		jobs = append(jobs, reclaimed...)
 	}
-	if len(errs) == len(all) {
+	if len(errs) == len(all) || ctx.Err() != nil {
 		return jobs, errors.Join(errs...)
 	}
 	return jobs, nil
