@@ -254,7 +254,11 @@ const stale = 10 * time.Minute
 func (f *facts) withoutLease(evidence []string) Reason {
 	j := f.job
 	held := f.at.Sub(j.LockedAt)
+	who := j.Worker
+	if who == "" {
+		who = "the program with that SQL, which writes no name into locked_by"
+	}
 	return Reason{ID: "no-lease", Level: levelOf(held, stale, 2*stale), Evidence: evidence,
 		Verdict: fmt.Sprintf("Job %d was claimed %v ago by SQL that is not errand's, without a lease.", j.ID, short(held)),
-		Remedy:  fmt.Sprintf("look at %s; errand's workers reclaim it %v after its claim", j.Worker, plain.Duration(stale))}
+		Remedy:  fmt.Sprintf("look at %s; errand's workers reclaim it %v after its claim", who, plain.Duration(stale))}
 }

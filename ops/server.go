@@ -170,6 +170,8 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // short writes a duration for people: longer ones are rounded to minutes or seconds.
 func short(d time.Duration) string {
 	switch {
+	case d >= 30*24*time.Hour:
+		return fmt.Sprintf("%.0f days", d.Hours()/24)
 	case d >= 10*time.Minute:
 		d = d.Round(time.Minute)
 	case d >= 10*time.Second:
