@@ -245,8 +245,9 @@ func testSleepNext(t *testing.T, h Harness) {
 	wantDueNext(t, h, d, "with jobs due in 60, 75 and 90 minutes", time.Hour)
 }
 
-// wantDueNext checks that Sleep returns that its next job is due just before next, or below 0 for none.
-// It may want to be called again soon at first, while a transaction is open: of a gateway, say.
+// wantDueNext checks that Sleep returns that its next job is due just before next, or below 0 for
+// none. It may want to be called again soon at first, while a transaction is open: of a gateway,
+// say.
 func wantDueNext(t *testing.T, h Harness, d *sleeper, when string, next time.Duration) {
 	t.Helper()
 	poll(t, fmt.Sprintf("Sleep %s to return %v", when, next), func() bool {
