@@ -289,7 +289,7 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 // notify notifies the listeners of a queue.
 func (s *server) notify(ctx context.Context, name string) error {
 	const text = "SELECT pg_notify($1, $2)"
-	s.note(text)
+	s.note(text, s.tables.Schema, name)
 	_, err := s.tables.DB.ExecContext(ctx, text, s.tables.Schema, name)
 	return err
 }

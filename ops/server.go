@@ -68,7 +68,7 @@ func (s *server) queryAfter(ctx context.Context, first, text string, scan func(*
 			return err
 		}
 	}
-	s.note(text)
+	s.note(text, args...)
 	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -8,9 +9,17 @@ import (
 // statements are those that a check has run.
 type statements struct{ ran []string }
 
-// note remembers a statement, once.
-func (s *statements) note(text string) {
-	if text = strings.TrimSpace(text); !slices.Contains(s.ran, text) {
+// note remembers a statement, once, with its parameters in a comment before it.
+func (s *statements) note(text string, args ...any) {
+	text = strings.TrimSpace(text)
+	if len(args) > 0 {
+		values := make([]string, len(args))
+		for i, arg := range args {
+			values[i] = fmt.Sprintf("$%d = %q", i+1, fmt.Sprint(arg)) // on one line
+		}
+		text = "-- " + strings.Join(values, ", ") + "\n" + text
+	}
+	if !slices.Contains(s.ran, text) {
 		s.ran = append(s.ran, text)
 	}
 }
