@@ -2,8 +2,8 @@ package ops
 
 import "testing"
 
-// TestStatements: errand doctor -v prints statements with their parameters, in a comment of one line
-// whatever they hold.
+// TestStatements: errand doctor -v prints statements with their parameters, in a comment of one
+// line whatever they hold.
 func TestStatements(t *testing.T) {
 	var s statements
 	s.note(" SELECT 1\n")
