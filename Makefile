@@ -64,8 +64,8 @@ test-others:
 # finds no bug of ours.
 RACE = -race -gcflags=modernc.org/...=-race=0
 
-race: ## run the tests under the race detector (SHORT=1: with -short); ERRAND_TESTS=whole as for test
-	$(EACH) go test $(RACE) $(if $(SHORT),-short) -timeout 30m ./...; done
+race: ## run the tests under the race detector (SHORT=1: with -short, PACKAGES: of these only); ERRAND_TESTS as for test
+	$(EACH) go test $(RACE) $(if $(SHORT),-short) -timeout 30m $(or $(PACKAGES),./...); done
 
 # Not part of make test, because it needs a Chromium.
 browser: ## test the dashboard in Chromium (three minutes)
