@@ -66,15 +66,29 @@ func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name str
 	if err := s.runAll(jobs); err != nil {
 		return len(jobs), err
 	}
-	outcomes := make([]queue.Outcome, len(jobs))
-	for i, job := range jobs {
-		outcomes[i] = queue.Outcome{Job: job, Action: queue.Done}
+	return len(jobs), s.settleDone(ctx, q, jobs)
+}
+
+// settleDone records that the jobs are done. Like a worker, it tries again for those that a
+// transaction has locked: a claim with an older snapshot, and a plan that takes its time, locks jobs
+// that others have claimed meanwhile.
+func (s *self) settleDone(ctx context.Context, q queue.Queue, jobs []*queue.Job) error {
+	for len(jobs) > 0 {
+		outcomes := make([]queue.Outcome, len(jobs))
+		for i, job := range jobs {
+			outcomes[i] = queue.Outcome{Job: job, Action: queue.Done}
+		}
+		lost, err := q.Settle(ctx, nil, outcomes...)
+		for _, job := range lost {
+			exitOnError(s.ledger.Note(int(job.ID), job.Attempt, Lost))
+		}
+		locked, ok := errors.AsType[*queue.LockedError](err)
+		if !ok {
+			return err
+		}
+		jobs = locked.Jobs
 	}
-	lost, err := q.Settle(ctx, nil, outcomes...)
-	for _, job := range lost {
-		exitOnError(s.ledger.Note(int(job.ID), job.Attempt, Lost))
-	}
-	return len(jobs), err
+	return nil
 }
 
 // runAll records the start and the effect of each job.
