@@ -70,8 +70,8 @@ func (s *self) claimOnce(ctx context.Context, q queue.Queue, limit int, name str
 }
 
 // settleDone records that the jobs are done. Like a worker, it tries again for those that a
-// transaction has locked: a claim with an older snapshot, and a plan that takes its time, locks jobs
-// that others have claimed meanwhile.
+// transaction has locked: a claim with an older snapshot, and a plan that takes its time, locks
+// jobs that others have claimed meanwhile.
 func (s *self) settleDone(ctx context.Context, q queue.Queue, jobs []*queue.Job) error {
 	for len(jobs) > 0 {
 		outcomes := make([]queue.Outcome, len(jobs))
