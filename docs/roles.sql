@@ -20,8 +20,8 @@
 -- in which this text has run. If several databases are not to share that (two services, staging beside production),
 -- use other names in each.
 --
--- The user that runs this is a superuser; or it owns the schema, and has CREATEROLE or is a member of the migrating
--- role, with all five roles there. It becomes a member of the migrating role, so it can run later migrations. If the
+-- The user that runs this is a superuser, or owns the schema. An owner that is none needs CREATEROLE, or all five roles
+-- are there before, and it is a member of the migrating role. It becomes one here, to run later migrations. If the
 -- user of your migration tool is to stay the owner, let it be the migrating role: put its name for errand_migrator.
 --
 -- The roles cannot log in. Grant them to the users that can: GRANT errand_enqueuer TO shop. A program whose handlers
@@ -61,9 +61,9 @@ BEGIN
         EXCEPTION
             WHEN duplicate_object OR unique_violation THEN -- made at the same time, too
             WHEN insufficient_privilege THEN
-                RAISE EXCEPTION 'the role % exists, and the user % is no member of it', 'errand_migrator'::regrole, current_user
-                    USING ERRCODE = 'insufficient_privilege',
-                    HINT = format('Let a superuser grant it: GRANT %s TO %I', 'errand_migrator'::regrole, current_user);
+                RAISE EXCEPTION 'the role % exists, and the user % is no member of it: let a superuser GRANT % TO %',
+                    'errand_migrator'::regrole, current_user, 'errand_migrator'::regrole, quote_ident(current_user)
+                    USING ERRCODE = 'insufficient_privilege';
         END;
     END IF;
 END

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,55 @@ func ExampleEncrypt_Open() {
 		fmt.Println(record.ID, record.LastError, string(opened.Payload))
 	}
 	// Output: 1 no such bank {"IBAN":"DE75512108001245126199"}
+}
+
+// OnDead alerts with what the job was about. After a crash the job has no payload, so the record is
+// read first.
+func ExampleEncrypt_Open_onDead() {
+	type Invoice struct{ IBAN string }
+	var pay = queue.NewKind[Invoice]("invoice.pay")
+	secret, err := middleware.NewEncrypt(middleware.EncryptOptions{
+		Keys: middleware.Keys{"2026-07": []byte("sixteen bytes...")}, Current: "2026-07",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	q := queuetest.New(queuetest.Options{})
+	alert := func(ctx context.Context, job *queue.Job, cause error) {
+		if errors.Is(cause, queue.ErrLost) { // it died of a crash
+			record, ok, err := q.Job(ctx, job.ID)
+			if err != nil || !ok {
+				fmt.Println("dead:", job.ID, cause, "not read:", err)
+				return
+			}
+			job = &record.Job
+		}
+		opened, err := secret.Open(job)
+		if err != nil {
+			fmt.Println("dead:", job.ID, cause, "not opened:", err)
+			return
+		}
+		fmt.Println("dead:", opened.ID, cause, string(opened.Payload))
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	mux := queue.NewMux()
+	refuse := func(context.Context, *queue.Job, Invoice) error { return queue.Discard(errors.New("no such bank")) }
+	pay.Handle(mux, refuse, secret.Handler)
+	worker := queue.Worker{
+		Backend: q, Handler: mux, Logger: slog.New(slog.DiscardHandler),
+		OnDead: func(ctx context.Context, job *queue.Job, cause error) {
+			alert(ctx, job, cause)
+			stop()
+		},
+	}
+	if err := queue.ChainEnqueuer(q, secret.Enqueuer).Enqueue(ctx, nil, pay.New(Invoice{IBAN: "DE75512108001245126199"})); err != nil {
+		log.Fatal(err)
+	}
+	if err := worker.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: dead: 1 no such bank {"IBAN":"DE75512108001245126199"}
 }
 
 // openQueues are the real components that records come from.

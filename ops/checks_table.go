@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/errandhq/errand/queue"
 )
 
 func schema(ctx context.Context, d *doctor) (finding, error) {
 	var found int
-	advice := "run " + d.command("migrate", "up") + ", postgres.Migrate with the same Options, or your migration tool"
+	advice := "if this is the right database, run " + d.command("migrate", "up") + ", postgres.Migrate with the same Options, or your migration tool"
 	err := d.server.row(ctx, "schema", &found)
 	if code := sqlState(err); code == undefinedTable || code == invalidSchema {
 		return finding{Fail, fmt.Sprintf("this database has no schema %s with errand's tables", d.server.tables.Schema), advice}, nil
@@ -234,27 +232,3 @@ func staleLeases(ctx context.Context, d *doctor) (finding, error) {
 const startReclaimer = "start a worker: every worker reclaims the jobs of all queues"
 
 var errNoCapability = errors.New("this backend does not tell")
-
-// backlog finds the queue whose oldest due job has waited longest.
-func backlog(ctx context.Context, d *doctor) (finding, error) {
-	b, ok := queue.As[queue.Backlogger](d.queue)
-	if !ok {
-		return finding{level: Skipped, value: errNoCapability.Error()}, nil
-	}
-	list, err := b.Backlogs(ctx)
-	if err != nil {
-		return finding{}, err
-	}
-	var worst queue.Backlog
-	for _, l := range list {
-		if l.Age > worst.Age {
-			worst = l
-		}
-	}
-	if worst.Queue == "" {
-		return finding{value: "no due job waits"}, nil
-	}
-	return finding{d.options.Backlog.level(worst.Age),
-		fmt.Sprintf("a job of the queue %s has been due for %v; with due jobs: %s", worst.Queue, short(worst.Age), count(len(list), "queue")),
-		d.command("explain", "--queue", worst.Queue)}, nil
-}

@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -201,6 +202,16 @@ func TestFaults(t *testing.T) {
 			enqueue(t, q, queue.Job{Queue: "slow"})
 			time.Sleep(short.Warn)
 		}, "the queue slow"},
+		{"backlog", "paused", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			enqueue(t, q, queue.Job{Queue: "slow"})
+			time.Sleep(time.Millisecond)
+			enqueue(t, q, queue.Job{Queue: "mail"})
+			kinds := q.PauseKinds(t.Context(), nil, "mail.send")
+			if err := errors.Join(q.PauseQueue(t.Context(), nil, "mail", true), q.PauseGroup(t.Context(), nil, "slow", "acme", true), kinds); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(short.Warn)
+		}, `late, too: mail; paused: the queue mail, the group "acme" of the queue slow, the kind mail.send`},
 		{"connections", "the database's limit", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			db.SetMaxOpenConns(2)
 			exec(t, db, fmt.Sprintf(`ALTER DATABASE %s CONNECTION LIMIT 1`, database(t, db)))

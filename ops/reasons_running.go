@@ -26,6 +26,9 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	if lost, err := f.lost(ctx, holder, isKnown, evidence); err != nil || len(lost) > 0 {
 		return lost, err
 	}
+	if isKnown {
+		evidence = append(evidence, lastSeen(holder))
+	}
 	if isKnown && holder.Waiting > 0 {
 		evidence = append(evidence, fmt.Sprintf("its worker has claimed %s ahead, which wait for a handler to end: perhaps it is one of them", count(holder.Waiting, "job")))
 	}

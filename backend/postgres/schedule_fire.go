@@ -86,8 +86,9 @@ func (b *Backend) leaveFailed(ctx context.Context, all []sqlkit.Firing, err erro
 	case len(all) == 0 || sqlState(err) == "" || sqlState(err) == idleTooLong || ctx.Err() != nil:
 		return err // it has to do with the connection
 	case sqlState(err) == insufficientPrivilege:
-		b.ticks.Deny(schedules.RetryTick)
-		return fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(all), err)
+		err = fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(all), err)
+		b.ticks.Deny(schedules.RetryTick, err)
+		return err
 	case len(all) > 1:
 		b.ticks.FireSingly(len(all))
 	case lockTimedOut(err):

@@ -62,7 +62,7 @@ func run(ctx context.Context, a *app, args []string) int {
 func (a *app) advise(err error) error {
 	var setup *queue.SetupError
 	if errors.As(err, &setup) && strings.Contains(setup.Problem, ".Migrate") && !errors.Is(err, queue.ErrNewer) {
-		return fmt.Errorf("%w (%s does so)", err, a.command("migrate", "up"))
+		return fmt.Errorf("%w (%s does so, if this is the right database)", err, a.command("migrate", "up"))
 	}
 	if sqlState(err) == readOnlyTransaction {
 		return fmt.Errorf("%w. The server takes no writes from this role: it is a standby, or a setting forbids them (%s tells which)", err, a.command("doctor"))

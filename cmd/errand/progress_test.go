@@ -70,7 +70,7 @@ func TestProgressOfMigrations(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	time.Sleep(3 * time.Second) // a line of progress is shown after two
+	time.Sleep(6 * time.Second) // a line of progress is shown after two, later on a busy machine
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}

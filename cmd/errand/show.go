@@ -69,7 +69,7 @@ func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payl
 			err := job.addResult(ctx, keeper)
 			switch {
 			case isDenied(err):
-				a.notef("job %d: output and progress are not shown: this user lacks a right: %v", id, err)
+				a.notef("job %d: output and progress are not shown: this user lacks a right, and SELECT on the table results is enough: %v", id, err)
 			case err != nil:
 				return err
 			}

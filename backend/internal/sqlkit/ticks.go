@@ -33,6 +33,7 @@ type Ticks struct {
 	halved  int                  // how often the bounds of a batch are halved, because batches have failed
 	busy    time.Duration        // the last pause before ticks that others have locked; 0 if there were none
 	denied  time.Time            // until then this process fires nothing, because it lacks a right
+	denial  error                // that it lacks
 }
 
 // Ask returns a number for NoteAsleep and NoteAsked. Call it before asking for the next tick: if
@@ -108,8 +109,6 @@ func (t *Ticks) UntilNext() (next time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case now.Before(t.denied):
-		return -1, true
 	case !now.Before(t.known):
 		return 0, false
 	case t.next.IsZero():
@@ -142,11 +141,21 @@ func (t *Ticks) Left() (names []string) {
 	return names
 }
 
-// Deny leaves all schedules to other processes for d.
-func (t *Ticks) Deny(d time.Duration) {
+// Deny leaves all schedules to other processes for d, because of err, which Fire returns meanwhile.
+func (t *Ticks) Deny(d time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.denied = time.Now().Add(d)
+	t.denied, t.denial = time.Now().Add(d), err
+}
+
+// isDenied returns why this process fires nothing now, nil if it may.
+func (t *Ticks) isDenied() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Now().Before(t.denied) {
+		return t.denial
+	}
+	return nil
 }
 
 // Batch returns an empty batch with the bounds that the next transaction keeps.
