@@ -23,7 +23,7 @@ payload and headers, its output and its progress, as far as the role may read
 them.`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	payload := cmd.Flags().Bool("payload", false, "with payload, headers, output and progress")
+	payload := cmd.Flags().Bool("payload", false, "with payload, headers, output and progress; what is encrypted stays so")
 	cmd.RunE = a.reading(func(ctx context.Context, d *dburl.Database, args []string) error {
 		ids, err := parseIDs(args)
 		if err != nil {
