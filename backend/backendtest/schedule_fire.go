@@ -365,7 +365,7 @@ func testFireBeside(t *testing.T, h Harness) {
 
 // testFireWorker: a sleeping worker learns of a schedule, and starts each job at its tick.
 func testFireWorker(t *testing.T, h Harness) {
-	const late = 5 * time.Second
+	const late = 2 * time.Second
 	started := make(chan *queue.Job, 10)
 	stop := startWorker(t, queue.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: 20 * time.Second, Logger: slog.New(slog.DiscardHandler),

@@ -96,6 +96,11 @@ func TestBusyServerEndsRations(t *testing.T) {
 			t.Errorf("after a scan of %v: %v, want %v", took, got, want)
 		}
 	}
+	r.progress.roundTrips.add(slowScan, 0) // one that took as long
+	r.progress.skipped.account(3*slowScan/2, 0)
+	if got := r.progress.moveOn(skippedSpan{mark: only}, scanResult{claimable: headOf(0)}); got != roundIsCheap {
+		t.Errorf("after a scan that took little longer than a round trip: %v, want %v", got, roundIsCheap)
+	}
 	if !r.shouldProbeAgain() || r.shouldProbeAgain() {
 		t.Error("want one probe at once, and no second one")
 	}

@@ -61,13 +61,7 @@ func TestSleepersBesideDeadRows(t *testing.T) {
 		enqueue(t, q, jobs(1)...)
 		await(t, woken)
 		claimAndSettle(t, q, 1)
-		for range 100 {
-			if registrations() == 0 {
-				return true
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		return false
+		return registrations() == 0
 	})
 	if next := sleep(t, q); next < 50*time.Minute {
 		t.Errorf("next job due in %v, want just below an hour", next)

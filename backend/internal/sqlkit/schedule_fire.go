@@ -52,7 +52,7 @@ func Records(rows []ScheduleRow) (all []queue.ScheduleRecord) {
 // [queue.ScheduleRunner] says. While others have locked what is due, its answers are some time
 // apart.
 func (t *Ticks) Fire(look func(later bool) (time.Duration, error), fire func() (int, bool, error)) (fired int, next time.Duration, err error) {
-	if err := t.isDenied(); err != nil {
+	if err := t.whyDenied(); err != nil {
 		return 0, -1, err
 	}
 	if next, ok := t.UntilNext(); ok {

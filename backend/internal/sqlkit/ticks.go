@@ -33,7 +33,7 @@ type Ticks struct {
 	halved  int                  // how often the bounds of a batch are halved, because batches have failed
 	busy    time.Duration        // the last pause before ticks that others have locked; 0 if there were none
 	denied  time.Time            // until then this process fires nothing, because it lacks a right
-	denial  error                // that it lacks
+	denial  error                // which one
 }
 
 // Ask returns a number for NoteAsleep and NoteAsked. Call it before asking for the next tick: if
@@ -148,8 +148,8 @@ func (t *Ticks) Deny(d time.Duration, err error) {
 	t.denied, t.denial = time.Now().Add(d), err
 }
 
-// isDenied returns why this process fires nothing now, nil if it may.
-func (t *Ticks) isDenied() error {
+// whyDenied returns why this process fires nothing now, nil if it may.
+func (t *Ticks) whyDenied() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if time.Now().Before(t.denied) {
