@@ -246,8 +246,8 @@ func testSleepNext(t *testing.T, h Harness) {
 }
 
 // wantDueNext checks that Sleep returns that its next job is due just before next, or below 0 for
-// none. It may want to be called again soon at first, while a transaction is open that may make jobs
-// pending: a gateway reclaims by itself.
+// none. It may want to be called again soon at first, while a transaction is open that may make
+// jobs pending: a gateway reclaims by itself.
 func wantDueNext(t *testing.T, h Harness, d *sleeper, when string, next time.Duration) {
 	t.Helper()
 	poll(t, fmt.Sprintf("Sleep %s to return %v", when, next), func() bool {

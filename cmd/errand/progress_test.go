@@ -63,7 +63,7 @@ func TestProgressOfMigrations(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ended <- run(ctx, a, []string{"migrate", "up", "--url", database})
-		out.Close()
+		_ = out.Close()
 	}()
 	isTold := false
 	for lines := bufio.NewScanner(said); lines.Scan(); {
