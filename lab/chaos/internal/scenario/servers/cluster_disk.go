@@ -120,8 +120,7 @@ func (f *flood) fillMaster(ctx context.Context, draw *rand.Rand) error {
 	}
 	lasting := seed.Between(draw, 3*time.Second, harness.Size(f.h, 15*time.Second, 4*time.Second))
 	return f.outage(ctx, masterFull, func() error {
-		until := time.Now().Add(lasting)
-		was, err := f.fill(ctx, master, func() (bool, error) { return time.Now().After(until), nil })
+		was, err := f.fill(ctx, master, func(since time.Time) (bool, error) { return time.Since(since) > lasting, nil })
 		was.of = of
 		f.full = append(f.full, was)
 		return errors.Join(err, f.awaitReady(ctx))
@@ -136,7 +135,7 @@ func (f *flood) fillReplica(ctx context.Context, draw *rand.Rand) error {
 		return err
 	}
 	return f.outage(ctx, replicaFull, func() error {
-		if _, err := f.fill(ctx, replica, func() (bool, error) { return f.h.Cluster.HasEnded(replica.Addr), nil }); err != nil {
+		if _, err := f.fill(ctx, replica, func(time.Time) (bool, error) { return f.h.Cluster.HasEnded(replica.Addr), nil }); err != nil {
 			return err
 		}
 		return f.replace(ctx, replica, master)
@@ -159,13 +158,13 @@ func (f *flood) fillAndFailOver(ctx context.Context, draw *rand.Rand) error {
 		return err
 	}
 	return f.outage(ctx, failoverFull, func() error {
-		var until time.Time
-		_, err := f.fill(ctx, master, func() (bool, error) {
-			if until.IsZero() {
-				until = time.Now().Add(5 * time.Second)
+		began := false
+		_, err := f.fill(ctx, master, func(since time.Time) (bool, error) {
+			if !began {
+				began = true
 				return false, f.h.Cluster.FailOver(ctx, other)
 			}
-			return f.h.Cluster.HasEnded(master.Addr) || time.Now().After(until), nil
+			return f.h.Cluster.HasEnded(master.Addr) || time.Since(since) > 5*time.Second, nil
 		})
 		if err != nil {
 			return err
@@ -187,9 +186,11 @@ func (f *flood) replace(ctx context.Context, ended, master redistest.Node) error
 	return errors.Join(f.h.Cluster.Kill(ended.Addr), f.h.Cluster.AddReplica(ctx, master), f.h.Cluster.Forget(ctx, ended), f.awaitReady(ctx))
 }
 
-// fill keeps a node's disk full until a condition is true. Then it makes room, if the node has not
-// ended and taken its disk with it.
-func (f *flood) fill(ctx context.Context, node redistest.Node, until func() (bool, error)) (was full, err error) {
+// fill keeps a node's disk full until a condition is true, which is told since when it has been
+// full. Then fill makes room, if the node has not ended and taken its disk with it.
+func (f *flood) fill(
+	ctx context.Context, node redistest.Node, until func(since time.Time) (bool, error),
+) (was full, err error) {
 	dir, err := f.h.Cluster.Directory(ctx, node.Addr)
 	if err != nil {
 		return was, err
@@ -205,7 +206,7 @@ func (f *flood) fill(ctx context.Context, node redistest.Node, until func() (boo
 		if was.from.IsZero() {
 			was.from = time.Now()
 		}
-		return until()
+		return until(was.from)
 	})
 	was.until = time.Now()
 	if released := ballast.Release(); !errors.Is(released, fs.ErrNotExist) {
