@@ -14,6 +14,8 @@ const (
 	pruneInterval = time.Minute
 	// scheduleInterval is how often the gateway looks for schedules, at least.
 	scheduleInterval = 5 * time.Second
+	// logInterval is how often a failure that goes on is logged.
+	logInterval = time.Minute
 )
 
 // keepUp does what workers with a connection to the database do beside their work, until the
@@ -23,20 +25,19 @@ func (h *Handler) keepUp() {
 	reclaimer, _ := queue.As[queue.Reclaimer](h.queue)
 	runner, _ := queue.As[queue.ScheduleRunner](h.queue)
 	reclaim, fire := time.NewTimer(h.options.Reclaim), time.NewTimer(0)
+	reclaiming, firing := failing{what: "reclaim"}, failing{what: "firing schedules"}
 	for {
-		var err error
 		select {
 		case <-h.ctx.Done():
 			return
 		case <-reclaim.C:
-			err = h.reclaimAll(reclaimer)
+			h.report(&reclaiming, h.reclaimAll(reclaimer))
 			reclaim.Reset(h.options.Reclaim)
 		case <-fire.C:
-			var next time.Duration
-			next, err = h.fire(runner)
+			next, err := h.fire(runner)
+			h.report(&firing, err)
 			fire.Reset(next)
 		}
-		h.logUpkeep(err)
 	}
 }
 
@@ -44,6 +45,7 @@ func (h *Handler) keepUp() {
 // take long, and neither expired jobs nor schedules wait for it.
 func (h *Handler) keepPruned() {
 	pruner, _ := queue.As[queue.Pruner](h.queue)
+	pruning := failing{what: "prune"}
 	ticker := time.NewTicker(pruneInterval)
 	defer ticker.Stop()
 	for {
@@ -55,15 +57,32 @@ func (h *Handler) keepPruned() {
 			h.answers.sweep()
 			h.rates.requests.sweep()
 			h.rates.enqueued.sweep()
-			h.logUpkeep(h.prune(pruner))
+			h.report(&pruning, h.prune(pruner))
 		}
 	}
 }
 
-// logUpkeep logs a failure, unless Close is its cause.
-func (h *Handler) logUpkeep(err error) {
-	if err != nil && h.ctx.Err() == nil {
-		h.options.Logger.Warn("errand: gateway: upkeep failed, will retry", "error", err)
+// failing is a part of the upkeep, which may fail.
+type failing struct {
+	what          string
+	since, logged time.Time // zero while it works
+}
+
+// report logs a failure when it begins, each logInterval, and when it ends, unless Close is its
+// cause.
+func (h *Handler) report(f *failing, err error) {
+	now := time.Now()
+	switch {
+	case h.ctx.Err() != nil:
+	case err == nil && !f.since.IsZero():
+		h.options.Logger.Info("errand: gateway: "+f.what+" works again", "failed_for", now.Sub(f.since))
+		*f = failing{what: f.what}
+	case err != nil && now.Sub(f.logged) >= logInterval:
+		if f.since.IsZero() {
+			f.since = now
+		}
+		h.options.Logger.Warn("errand: gateway: "+f.what+" failed, will retry", "error", err)
+		f.logged = now
 	}
 }
 

@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,12 +39,13 @@ func backlog(ctx context.Context, d *doctor) (finding, error) {
 	return finding{d.options.Backlog.level(worst.Age), value + paused, d.command("explain", "--queue", worst.Queue)}, nil
 }
 
-// paused names what is paused, in the words that end a finding: queues, groups of queues, kinds. It
-// says nothing about what cannot be read.
-func (d *doctor) paused(ctx context.Context) string {
+// paused names what is paused, in the words that end a finding: queues, groups of queues, kinds.
+func (d *doctor) paused(ctx context.Context) (text string) {
 	var names []string
+	var err error
 	if ruler, ok := queue.As[queue.Ruler](d.queue); ok {
-		rules, _ := ruler.Rules(ctx)
+		var rules []queue.Rule
+		rules, err = ruler.Rules(ctx)
 		for _, r := range rules {
 			switch {
 			case r.Paused && r.Group == "":
@@ -54,13 +56,17 @@ func (d *doctor) paused(ctx context.Context) string {
 		}
 	}
 	if pauser, ok := queue.As[queue.Pauser](d.queue); ok {
-		kinds, _ := pauser.PausedKinds(ctx)
+		kinds, failed := pauser.PausedKinds(ctx)
+		err = errors.Join(err, failed)
 		for _, kind := range kinds {
 			names = append(names, "the kind "+kind)
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	if len(names) > 0 {
+		text = "; paused: " + enumerate(names)
 	}
-	return "; paused: " + enumerate(names)
+	if err != nil {
+		text += "; what is paused could not be read: " + err.Error()
+	}
+	return text
 }

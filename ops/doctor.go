@@ -214,7 +214,7 @@ func (d *doctor) run(ctx context.Context, c check) Check {
 		f = d.failed(ctx, err)
 		d.isCut = reach.Check(err) != nil && ctx.Err() == nil
 	}
-	result := Check{ID: c.id, Level: f.level, Value: f.value, Took: time.Since(began)}
+	result := Check{ID: c.id, Level: f.level, Value: oneLine(f.value), Took: time.Since(began)}
 	if result.Level == "" {
 		result.Level = OK
 	}

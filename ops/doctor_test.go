@@ -212,6 +212,10 @@ func TestFaults(t *testing.T) {
 			}
 			time.Sleep(short.Warn)
 		}, `late, too: mail; paused: the queue mail, the group "acme" of the queue slow, the kind mail.send`},
+		{"backlog", "a name that errand does not write", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, "INSERT INTO errand.jobs (queue) VALUES (E'a\\nb\\x1b[31m')")
+			time.Sleep(short.Warn)
+		}, `the queue a\nb\x1b[31m has`},
 		{"connections", "the database's limit", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			db.SetMaxOpenConns(2)
 			exec(t, db, fmt.Sprintf(`ALTER DATABASE %s CONNECTION LIMIT 1`, database(t, db)))

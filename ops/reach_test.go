@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
@@ -126,6 +128,23 @@ func (r *relay) cut() {
 	defer r.mu.Unlock()
 	for _, c := range r.conns {
 		c.Close()
+	}
+}
+
+// ruleless is a backend whose rules cannot be read.
+type ruleless struct{ *memory.Queue }
+
+func (ruleless) Rules(context.Context) ([]queue.Rule, error) { return nil, errors.New("no rules") }
+
+// TestPausesNotRead: the backlog says that it does not know what is paused.
+func TestPausesNotRead(t *testing.T) {
+	t.Parallel()
+	q := ruleless{memory.New(memory.Options{})}
+	enqueue(t, q, queue.Job{})
+	time.Sleep(time.Millisecond)
+	c := examine(t, q, ops.Options{Backlog: ops.Bounds{Warn: 1, Fail: time.Hour}})["backlog"]
+	if !strings.HasSuffix(c.Value, "; what is paused could not be read: no rules") {
+		t.Errorf("backlog: %q", c.Value)
 	}
 }
 

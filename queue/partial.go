@@ -6,16 +6,21 @@ import (
 	"slices"
 )
 
-// PartialError is the error of an Extend or a Settle of a backend that stands for several, of which
-// some have failed: everything is done except for Jobs. A [Worker] keeps the leases of the other
-// jobs and takes their outcomes as recorded. It retries the outcomes of Jobs apart from others.
+// PartialError is the error of an Extend, a Settle or a Reclaim of a backend that stands for
+// several, of which some have failed: everything is done except for Jobs. A [Worker] keeps the
+// leases of the other jobs and takes their outcomes as recorded. It retries the outcomes of Jobs
+// apart from others. The jobs that Reclaim returns with it are reclaimed; what the backends that
+// have failed did is not known.
 type PartialError struct {
-	Jobs []*Job // elements of the call's jobs, by their pointers
+	Jobs []*Job // elements of the call's jobs, by their pointers; nil for Reclaim
 	Err  error  // the cause
 }
 
 // Error tells how many jobs have failed, and the cause.
 func (e *PartialError) Error() string {
+	if len(e.Jobs) == 0 {
+		return fmt.Sprintf("queue: failed for some backends, done for the others: %v", e.Err)
+	}
 	return fmt.Sprintf("queue: failed for %d jobs, done for the others: %v", len(e.Jobs), e.Err)
 }
 

@@ -95,6 +95,7 @@ func (r *run) beginTelling() bool {
 // ctx has ended.
 func (r *run) reportTelling(ctx context.Context, log *callLog, err error) {
 	switch {
+	case ctx.Err() == nil && isPartial(err): // the backend that stands for several logs it
 	case ctx.Err() == nil:
 		log.report(err)
 	case err != nil && r.OnDead != nil:

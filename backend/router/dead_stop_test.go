@@ -3,6 +3,7 @@ package router_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -190,10 +191,12 @@ func TestForwarderTells(t *testing.T) {
 	}
 }
 
-// unanswered is a backend whose Reclaim takes effect, and does not answer before ctx ends.
+// unanswered is a backend whose Reclaim takes effect, and does not answer: its connection breaks,
+// or hangs until ctx ends.
 type unanswered struct {
 	*faulty
-	begun chan struct{}
+	begun  chan struct{}
+	breaks chan struct{}
 }
 
 func (u *unanswered) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
@@ -202,31 +205,94 @@ func (u *unanswered) Reclaim(ctx context.Context, limit int) ([]*queue.Job, erro
 		return jobs, err
 	}
 	close(u.begun)
-	<-ctx.Done()
-	return nil, ctx.Err()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-u.breaks:
+		return nil, errors.New("read tcp: connection reset by peer")
+	}
 }
 
 // TestLostAnswerOfReclaim: the log says that OnDead may not be called if one of the backends has
 // not answered the last reclaiming of a worker that stops.
 func TestLostAnswerOfReclaim(t *testing.T) {
+	for _, breaks := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			clicks := &unanswered{newFaulty(), make(chan struct{}), make(chan struct{})}
+			crash(t, clicks, "clicks", 1)
+			var log bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&log, nil))
+			q := route(t, router.Routes{"*": newFaulty(), "clicks": clicks}, router.Options{Logger: quiet})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- queue.Worker{
+					Backend: q, Queues: []string{"clicks"}, Handler: done, Grace: time.Second, Logger: logger,
+					OnDead: func(_ context.Context, j *queue.Job, _ error) { t.Errorf("OnDead of job %d", j.ID) },
+				}.Run(ctx)
+			}()
+			<-clicks.begun
+			cancel()
+			synctest.Wait()
+			if breaks {
+				close(clicks.breaks)
+			}
+			if err := <-ended; err != nil || strings.Count(log.String(), "OnDead may not be called for some") != 1 {
+				t.Errorf("the connection breaks %v: error %v; want a record that the answer is lost:\n%s", breaks, err, &log)
+			}
+		})
+	}
+}
+
+// missing is a home without its tables.
+type missing struct{ *faulty }
+
+func (missing) Claim(context.Context, queue.ClaimRequest) ([]*queue.Job, error) {
+	return nil, &queue.SetupError{Problem: "the table is missing", Err: errors.New("no table")}
+}
+
+// TestUpkeepCannotBegin: Upkeep returns at once if its options are wrong or the home is not set up,
+// so a worker logs that the outbox is not forwarded.
+func TestUpkeepCannotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clicks := &unanswered{newFaulty(), make(chan struct{})}
-		crash(t, clicks, "clicks", 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := newTwo(t).Upkeep(ctx, queue.UpkeepOptions{Logger: quiet, Grace: -1}); err == nil || ctx.Err() != nil {
+			t.Errorf("Grace -1: error %v, after a minute: %v; want one at once", err, ctx.Err() != nil)
+		}
+		q := route(t, router.Routes{"*": missing{newFaulty()}, "clicks": newFaulty()}, router.Options{Logger: quiet})
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}); err == nil || ctx.Err() != nil {
+			t.Errorf("a home that is not set up: error %v, after a minute: %v; want one at once", err, ctx.Err() != nil)
+		}
 		var log bytes.Buffer
-		logger := slog.New(slog.NewTextHandler(&log, nil))
-		q := route(t, router.Routes{"*": newFaulty(), "clicks": clicks}, router.Options{Logger: quiet})
+		w := queue.Worker{Backend: q, Handler: done, Queues: []string{"clicks"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		if err := w.Run(ctx); err != nil || strings.Count(log.String(), "upkeep of the backend has ended") != 1 {
+			t.Errorf("a worker of clicks: error %v; want a record:\n%s", err, &log)
+		}
+	})
+}
+
+// TestArrivedBeforeStop: a job that arrives just before its forwarder stops is not left in the
+// outbox.
+func TestArrivedBeforeStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newTwo(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() {
-			ended <- queue.Worker{
-				Backend: q, Queues: []string{"clicks"}, Handler: done, Grace: time.Second, Logger: logger,
-				OnDead: func(_ context.Context, j *queue.Job, _ error) { t.Errorf("OnDead of job %d", j.ID) },
-			}.Run(ctx)
-		}()
-		<-clicks.begun
+		go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+		time.Sleep(10 * time.Second)
+		commit(t, q.home.Queue, q, job("clicks", 1))
+		time.Sleep(100 * time.Millisecond)
 		cancel()
-		if err := <-ended; err != nil || strings.Count(log.String(), "OnDead may not be called for some") != 1 {
-			t.Errorf("error %v; want a record that the answer is lost:\n%s", err, &log)
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		arrived, err := q.clicks.Counts(t.Context())
+		left, errHome := q.home.Counts(t.Context())
+		if err := errors.Join(err, errHome); err != nil || len(arrived) != 1 || len(left) > 0 {
+			t.Errorf("arrived %+v, left in the home %+v, error %v; want one, and none", arrived, left, err)
 		}
 	})
 }

@@ -50,6 +50,8 @@ const (
 	// sweepInterval is how often jobs that have arrived are deleted from the outbox.
 	sweepInterval = time.Second
 	maxSwept      = 1000
+	// lastSweep bounds the deletion when forwarding has ended.
+	lastSweep = time.Second
 )
 
 // Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends, and
@@ -64,7 +66,9 @@ func (q *Queue) Upkeep(ctx context.Context, o queue.UpkeepOptions) error {
 	var arrived arrivals
 	var sweeping sync.WaitGroup
 	defer sweeping.Wait()
-	sweeping.Go(func() { arrived.sweep(ctx, q.home.Queue) })
+	forwarding, end := context.WithCancel(context.WithoutCancel(ctx)) // jobs arrive until the worker has stopped
+	defer end()
+	sweeping.Go(func() { arrived.sweep(forwarding, q.home.Queue) })
 	return queue.Worker{
 		Backend: q.home.Queue, Queues: []string{Outbox}, Handler: q.forward, Concurrency: forwards,
 		Logger: cmp.Or(o.Logger, slog.Default()).With("queue_of_worker", Outbox), Grace: o.Grace, Halt: o.Halt, OnDead: o.OnDead,
@@ -331,21 +335,27 @@ func (a *arrivals) take() (ids []int64) {
 	return ids
 }
 
-// sweep deletes jobs that have arrived, until ctx ends, if the home can.
-func (a *arrivals) sweep(ctx context.Context, home queue.Queue) {
+// sweep deletes jobs that have arrived, if the home can, until forwarding ends. Then it deletes
+// those of the last second.
+func (a *arrivals) sweep(forwarding context.Context, home queue.Queue) {
 	deleter, ok := queue.As[queue.Deleter](home)
-	ticker := time.NewTicker(sweepInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	delete := func(ctx context.Context) {
 		for ids := a.take(); len(ids) > 0; ids = a.take() {
 			if ok {
 				_, _ = deleter.Delete(ctx, nil, queue.Which{IDs: ids, Queue: Outbox, Status: queue.StatusCompleted})
 			}
+		}
+	}
+	for ticker := time.NewTicker(sweepInterval); ; {
+		select {
+		case <-ticker.C:
+			delete(forwarding)
+		case <-forwarding.Done():
+			ticker.Stop()
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(forwarding), lastSweep)
+			defer cancel()
+			delete(ctx)
+			return
 		}
 	}
 }

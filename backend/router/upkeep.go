@@ -9,7 +9,7 @@ import (
 )
 
 // Reclaim implements [queue.Reclaimer]. It leaves out a backend that is in an outage, or has been
-// within the last seconds, and returns an error only if all fail, or if ctx has ended: then nobody
+// within the last seconds. If some of the others fail, the error is a [*queue.PartialError]: nobody
 // learns of what a backend that has not answered has reclaimed.
 func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
@@ -33,10 +33,13 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err 
 		}
 		jobs = append(jobs, reclaimed...)
 	}
-	if len(errs) == len(all) || ctx.Err() != nil {
+	switch {
+	case len(errs) == 0:
+		return jobs, nil
+	case len(errs) == len(all):
 		return jobs, errors.Join(errs...)
 	}
-	return jobs, nil
+	return jobs, &queue.PartialError{Err: errors.Join(errs...)}
 }
 
 // Deaths implements [queue.DeathTeller], for the backends that reclaim jobs by themselves.

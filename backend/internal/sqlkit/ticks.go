@@ -32,8 +32,8 @@ type Ticks struct {
 	singles int                  // how many schedules to fire one by one, because a batch has failed
 	halved  int                  // how often the bounds of a batch are halved, because batches have failed
 	busy    time.Duration        // the last pause before ticks that others have locked; 0 if there were none
-	denied  time.Time            // until then this process fires nothing, because it lacks a right
-	denial  error                // which one
+	barred  time.Time            // until then this process fires nothing, because it lacks a right
+	denial  error                // which one, until it has fired something
 }
 
 // Ask returns a number for NoteAsleep and NoteAsked. Call it before asking for the next tick: if
@@ -141,21 +141,19 @@ func (t *Ticks) Left() (names []string) {
 	return names
 }
 
-// Deny leaves all schedules to other processes for d, because of err, which Fire returns meanwhile.
+// Deny leaves all schedules to other processes for d, because of err. Fire returns that until it
+// has fired something.
 func (t *Ticks) Deny(d time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.denied, t.denial = time.Now().Add(d), err
+	t.barred, t.denial = time.Now().Add(d), err
 }
 
-// whyDenied returns why this process fires nothing now, nil if it may.
-func (t *Ticks) whyDenied() error {
+// denied reports whether this process fires nothing now, and returns why it did not at last.
+func (t *Ticks) denied() (now bool, denial error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if time.Now().Before(t.denied) {
-		return t.denial
-	}
-	return nil
+	return time.Now().Before(t.barred), t.denial
 }
 
 // Batch returns an empty batch with the bounds that the next transaction keeps.
