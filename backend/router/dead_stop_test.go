@@ -186,8 +186,10 @@ func TestForwarderTells(t *testing.T) {
 			}
 		}
 	})
-	if _, err := router.InOutbox(job("clicks", 1)); err == nil {
-		t.Error("InOutbox of another job: no error")
+	for _, other := range []*queue.Job{nil, job("clicks", 1), {Headers: map[string]string{"errand-outbox": "null"}}, {Headers: map[string]string{"errand-outbox": "{}"}}} {
+		if _, err := router.InOutbox(other); err == nil {
+			t.Errorf("InOutbox of another job: no error; %+v", other)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -86,6 +87,9 @@ func orderOf(job *queue.Job) string {
 // it was enqueued, with its own Queue. Its ID, Attempt and LastError are those of out. The error
 // says why out is none.
 func InOutbox(out *queue.Job) (*queue.Job, error) {
+	if out == nil {
+		return nil, errors.New("router: the job is nil")
+	}
 	t, _, err := transferOf(out)
 	if err != nil {
 		return nil, err
@@ -105,6 +109,9 @@ func transferOf(out *queue.Job) (t queue.Transfer, backend int64, err error) {
 	}
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return t, 0, fmt.Errorf("router: header %q: %w", outboxHeader, err)
+	}
+	if a.Source == "" {
+		return t, 0, fmt.Errorf("router: header %q: no source", outboxHeader)
 	}
 	job := &queue.Job{
 		Queue: a.Queue, Kind: out.Kind, Payload: out.Payload, Priority: a.Priority, MaxAttempts: a.MaxAttempts,
