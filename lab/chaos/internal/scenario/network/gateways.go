@@ -48,9 +48,12 @@ type fleet struct {
 	// workers is how many there are in all processes. On two slow processors 1,000 are so busy with
 	// connecting anew after each fault that some process starts no job for longer than a lease.
 	workers int
-	// rate is how many jobs a second each of two enqueuers writes. The handlers of both keep a sixth
-	// of the workers busy, so there is no backlog, and the others wait.
+	// rate is how many jobs a second each of two enqueuers writes, and most is how long a handler
+	// takes at most. They keep a sixth of the workers busy, so there is no backlog, and the others
+	// wait. A gateway wakes first who has waited longest: in short each worker's turn comes within
+	// two seconds, which is well below the lease for which a process may start nothing.
 	rate  int
+	most  time.Duration
 	sites []*site
 	crew  *harness.Crew
 	cuts  *gatewayCuts
@@ -66,7 +69,7 @@ type site struct {
 }
 
 func strikeGateways(ctx context.Context, h *harness.Harness) error {
-	f := &fleet{h: h, workers: harness.Size(h, 1000, 250), rate: harness.Size(h, 50, 12)}
+	f := &fleet{h: h, workers: harness.Size(h, 1000, 250), rate: 50, most: harness.Size(h, 3*time.Second, 700*time.Millisecond)}
 	defer f.close()
 	if err := f.start(ctx); err != nil {
 		return err
@@ -129,7 +132,7 @@ func (f *fleet) start(ctx context.Context) error {
 		Workers: f.workers / remoteProcesses,
 		Worker:  peer.Worker{Concurrency: 1, Lease: remoteLease},
 		Least:   50 * time.Millisecond,
-		Most:    3 * time.Second,
+		Most:    f.most,
 	})
 	return err
 }

@@ -46,7 +46,8 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 		return err
 	}
 	h.Logf("the server can be connected to %.1f s after there was space again", time.Since(full.Until).Seconds())
-	if err := h.Sleep(ctx, harness.Size(h, within, 2*time.Second)); err != nil {
+	// A worker pauses for up to three seconds after an outage. Each is to find jobs after that.
+	if err := h.Sleep(ctx, harness.Size(h, within, 6*time.Second)); err != nil {
 		return err
 	}
 	f, book, err := scenario.Finish(ctx, h, crew, enqueuer)
@@ -63,7 +64,7 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 }
 
 // keepDiskFull fills the disk, which takes a slow machine seconds, and from then on again and
-// again. In the second half of the time since, it also makes the server need more WAL. Then it
+// again. In the second half of that time it also makes the server need more WAL. Then it
 // frees the space.
 func keepDiskFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, since time.Time, err error) {
 	ballast, err := h.Server.Ballast()
