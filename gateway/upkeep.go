@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -14,7 +16,7 @@ const (
 	pruneInterval = time.Minute
 	// scheduleInterval is how often the gateway looks for schedules, at least.
 	scheduleInterval = 5 * time.Second
-	// logInterval is how often a failure that goes on is logged.
+	// logInterval is how often a failure that goes on is logged at most.
 	logInterval = time.Minute
 )
 
@@ -64,12 +66,14 @@ func (h *Handler) keepPruned() {
 
 // failing is a part of the upkeep, which may fail.
 type failing struct {
-	what          string
-	since, logged time.Time // zero while it works
+	what   string
+	since  time.Time // of its first failure; zero while it works
+	logged time.Time // when a failure was logged
+	text   string    // what was logged
 }
 
-// report logs a failure when it begins, each logInterval, and when it ends, unless Close is its
-// cause.
+// report logs a failure when it begins, when its error has become a different one, but at most each
+// logInterval, and when it ends, unless Close is its cause.
 func (h *Handler) report(f *failing, err error) {
 	now := time.Now()
 	switch {
@@ -77,12 +81,12 @@ func (h *Handler) report(f *failing, err error) {
 	case err == nil && !f.since.IsZero():
 		h.options.Logger.Info("errand: gateway: "+f.what+" works again", "failed_for", now.Sub(f.since))
 		*f = failing{what: f.what}
-	case err != nil && now.Sub(f.logged) >= logInterval:
+	case err != nil && now.Sub(f.logged) >= logInterval && err.Error() != f.text:
 		if f.since.IsZero() {
 			f.since = now
 		}
 		h.options.Logger.Warn("errand: gateway: "+f.what+" failed, will retry", "error", err)
-		f.logged = now
+		f.logged, f.text = now, err.Error()
 	}
 }
 
@@ -92,20 +96,22 @@ func (h *Handler) upkeepContext() (context.Context, context.CancelFunc) {
 }
 
 // reclaimAll reclaims all jobs whose leases have expired.
-func (h *Handler) reclaimAll(r queue.Reclaimer) error {
+func (h *Handler) reclaimAll(r queue.Reclaimer) (err error) {
 	if r == nil {
 		return nil
 	}
 	ctx, cancel := h.upkeepContext()
 	defer cancel()
 	for {
-		jobs, err := r.Reclaim(ctx, maxReclaim)
+		jobs, failed := r.Reclaim(ctx, maxReclaim)
+		err = cmp.Or(failed, err)
 		h.deaths.note(jobs)
 		for _, j := range jobs {
 			h.options.Logger.Warn("errand: lease expired, job reclaimed", "id", j.ID, "kind", j.Kind, "queue", j.Queue,
 				"attempt", j.Attempt, "error", j.LastError)
 		}
-		if err != nil || len(jobs) < maxReclaim {
+		_, isPartial := errors.AsType[*queue.PartialError](failed)
+		if failed != nil && !isPartial || len(jobs) < maxReclaim {
 			return err
 		}
 	}

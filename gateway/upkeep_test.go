@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -18,32 +19,41 @@ import (
 // denied is a backend that may be denied to fire schedules.
 type denied struct {
 	*memory.Queue
-	is atomic.Bool
+	is    atomic.Bool
+	calls atomic.Int32
+	same  bool // whether its errors are
 }
 
 func (d *denied) FireSchedules(ctx context.Context) (int, time.Duration, error) {
-	if d.is.Load() {
+	if n := d.calls.Add(1); d.is.Load() && d.same {
 		return 0, -1, errors.New("permission denied")
+	} else if d.is.Load() {
+		return 0, -1, fmt.Errorf("permission denied %d times", n)
 	}
 	return d.Queue.FireSchedules(ctx)
 }
 
-// TestUpkeepLog: a failure that goes on is logged once a minute, and when it is over.
+// TestUpkeepLog: a failure that goes on is logged once, a different error at most once a minute,
+// and the end.
 func TestUpkeepLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := &denied{Queue: memory.New(memory.Options{})}
-		q.is.Store(true)
-		var log bytes.Buffer
-		h, err := gateway.New(q, gateway.Options{Tokens: everything, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2*time.Minute + 30*time.Second)
-		q.is.Store(false)
-		time.Sleep(time.Minute)
-		h.Close()
-		if failed, works := strings.Count(log.String(), "firing schedules failed"), strings.Count(log.String(), "firing schedules works again"); failed != 3 || works != 1 {
-			t.Errorf("%d records of failures, %d that it works again; want 3 and 1:\n%s", failed, works, &log)
-		}
-	})
+	for same, want := range map[bool]int{true: 1, false: 3} {
+		synctest.Test(t, func(t *testing.T) { testUpkeepLog(t, same, want) })
+	}
+}
+
+func testUpkeepLog(t *testing.T, same bool, want int) {
+	q := &denied{Queue: memory.New(memory.Options{}), same: same}
+	q.is.Store(true)
+	var log bytes.Buffer
+	h, err := gateway.New(q, gateway.Options{Tokens: everything, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2*time.Minute + 30*time.Second)
+	q.is.Store(false)
+	time.Sleep(time.Minute)
+	h.Close()
+	if failed, works := strings.Count(log.String(), "firing schedules failed"), strings.Count(log.String(), "firing schedules works again"); failed != want || works != 1 {
+		t.Errorf("the same error %v: %d records of failures, %d that it works again; want %d and 1:\n%s", same, failed, works, want, &log)
+	}
 }

@@ -26,12 +26,12 @@ func enumerate(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// oneLine returns text with its control characters as Go writes them: "\\n". Names of queues that
-// errand has not written may have some.
+// oneLine returns text with its control characters as Go writes them, \n for example. Names of
+// queues that errand has not written may have some.
 func oneLine(text string) string {
 	var line strings.Builder
 	for _, r := range text {
-		if unicode.IsControl(r) {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
 			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		} else {
 			line.WriteRune(r)

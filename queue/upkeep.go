@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -38,11 +39,12 @@ func (r *run) reclaimLoop(ctx, calls context.Context) {
 }
 
 // reclaimAll reclaims jobs whose leases have expired, until there are none or ctx has ended.
-func (r *run) reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) error {
+func (r *run) reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) (err error) {
 	calls, cancel := context.WithTimeout(calls, claimTimeout)
 	defer cancel()
 	for {
-		jobs, err := reclaimer.Reclaim(calls, maxReclaim)
+		jobs, failed := reclaimer.Reclaim(calls, maxReclaim)
+		err = cmp.Or(failed, err)
 		for _, job := range jobs {
 			r.logReclaimed(job)
 			r.observe(reclaimedEvent(job))
@@ -52,7 +54,7 @@ func (r *run) reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) error 
 		if len(jobs) > 0 {
 			signal(r.wake)
 		}
-		if err != nil || len(jobs) < maxReclaim || ctx.Err() != nil {
+		if failed != nil && !isPartial(failed) || len(jobs) < maxReclaim || ctx.Err() != nil {
 			return err
 		}
 	}

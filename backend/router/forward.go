@@ -50,8 +50,8 @@ const (
 	// sweepInterval is how often jobs that have arrived are deleted from the outbox.
 	sweepInterval = time.Second
 	maxSwept      = 1000
-	// lastSweep bounds the deletion when forwarding has ended.
-	lastSweep = time.Second
+	// lastSweep is how long after the worker was told to stop such deletions end.
+	lastSweep = 2 * time.Second
 )
 
 // Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends, and
@@ -63,12 +63,17 @@ func (q *Queue) Upkeep(ctx context.Context, o queue.UpkeepOptions) error {
 	if len(q.targets) == 1 {
 		return nil
 	}
+	ctx, stop := context.WithCancel(ctx)
+	deleting, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	context.AfterFunc(ctx, func() { time.AfterFunc(lastSweep, end) })
 	var arrived arrivals
 	var sweeping sync.WaitGroup
+	forwarded := make(chan struct{}) // closed when no more jobs arrive
+	sweeping.Go(func() { arrived.sweep(deleting, forwarded, q.home.Queue) })
 	defer sweeping.Wait()
-	forwarding, end := context.WithCancel(context.WithoutCancel(ctx)) // jobs arrive until the worker has stopped
-	defer end()
-	sweeping.Go(func() { arrived.sweep(forwarding, q.home.Queue) })
+	defer close(forwarded)
+	defer stop()
 	return queue.Worker{
 		Backend: q.home.Queue, Queues: []string{Outbox}, Handler: q.forward, Concurrency: forwards,
 		Logger: cmp.Or(o.Logger, slog.Default()).With("queue_of_worker", Outbox), Grace: o.Grace, Halt: o.Halt, OnDead: o.OnDead,
@@ -335,27 +340,22 @@ func (a *arrivals) take() (ids []int64) {
 	return ids
 }
 
-// sweep deletes jobs that have arrived, if the home can, until forwarding ends. Then it deletes
-// those of the last second.
-func (a *arrivals) sweep(forwarding context.Context, home queue.Queue) {
+// sweep deletes jobs that have arrived, if the home can: each sweepInterval, and those that are
+// left when forwarding has ended.
+func (a *arrivals) sweep(ctx context.Context, forwarded <-chan struct{}, home queue.Queue) {
 	deleter, ok := queue.As[queue.Deleter](home)
-	delete := func(ctx context.Context) {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for isLast := false; !isLast; {
+		select {
+		case <-forwarded:
+			isLast = true
+		case <-ticker.C:
+		}
 		for ids := a.take(); len(ids) > 0; ids = a.take() {
 			if ok {
 				_, _ = deleter.Delete(ctx, nil, queue.Which{IDs: ids, Queue: Outbox, Status: queue.StatusCompleted})
 			}
-		}
-	}
-	for ticker := time.NewTicker(sweepInterval); ; {
-		select {
-		case <-ticker.C:
-			delete(forwarding)
-		case <-forwarding.Done():
-			ticker.Stop()
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(forwarding), lastSweep)
-			defer cancel()
-			delete(ctx)
-			return
 		}
 	}
 }

@@ -9,18 +9,20 @@ import (
 )
 
 // Reclaim implements [queue.Reclaimer]. It leaves out a backend that is in an outage, or has been
-// within the last seconds. If some of the others fail, the error is a [*queue.PartialError]: nobody
-// learns of what a backend that has not answered has reclaimed.
+// within the last seconds. If some of the others fail, and some do not, the error is a
+// [*queue.PartialError]: nobody learns of what a backend that has not answered has reclaimed.
 func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, invalid("Limit", "%d: at least 1", limit)
 	}
 	var errs []error
+	asked := 0
 	all := having[queue.Reclaimer](q)
 	for _, c := range all {
 		if limit == len(jobs) || len(all) > 1 && c.health.isSettlingDown() {
 			continue
 		}
+		asked++
 		asking, cancel := patience(ctx, &c.health, len(all)-1)
 		reclaimed, err := c.can.Reclaim(asking, limit-len(jobs))
 		cancel()
@@ -36,7 +38,7 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err 
 	switch {
 	case len(errs) == 0:
 		return jobs, nil
-	case len(errs) == len(all):
+	case len(errs) == asked:
 		return jobs, errors.Join(errs...)
 	}
 	return jobs, &queue.PartialError{Err: errors.Join(errs...)}

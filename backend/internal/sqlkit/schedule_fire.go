@@ -50,8 +50,8 @@ func Records(rows []ScheduleRow) (all []queue.ScheduleRecord) {
 // until the next tick: 0 if it has come, less than 0 for none; with later it leaves out those that
 // have come. fire fires a batch, and reports whether more may be due. Fire returns what
 // [queue.ScheduleRunner] says. While others have locked what is due, its answers are some time
-// apart. After Deny, its answers have that error until it has fired something: before, this process
-// does not know whether it may.
+// apart. After Deny, its answers have that error until it has fired something, or there are no
+// schedules: until then this process does not know whether it has the right.
 func (t *Ticks) Fire(look func(later bool) (time.Duration, error), fire func() (int, bool, error)) (fired int, next time.Duration, err error) {
 	isDenied, denial := t.denied()
 	if isDenied {
@@ -59,15 +59,15 @@ func (t *Ticks) Fire(look func(later bool) (time.Duration, error), fire func() (
 	}
 	fired, next, err = t.fireDue(look, fire)
 	switch {
-	case fired > 0:
-		t.Deny(0, nil)
+	case fired > 0 || err == nil && next < 0:
+		t.allow()
 	case err == nil:
 		err = denial
 	}
 	return fired, next, err
 }
 
-// fireDue is Fire of a process that may.
+// fireDue does the work of Fire for a process that is not denied.
 func (t *Ticks) fireDue(look func(later bool) (time.Duration, error), fire func() (int, bool, error)) (fired int, next time.Duration, err error) {
 	if next, ok := t.UntilNext(); ok {
 		return 0, next, nil

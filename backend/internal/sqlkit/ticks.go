@@ -142,14 +142,22 @@ func (t *Ticks) Left() (names []string) {
 }
 
 // Deny leaves all schedules to other processes for d, because of err. Fire returns that until it
-// has fired something.
+// calls allow.
 func (t *Ticks) Deny(d time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.barred, t.denial = time.Now().Add(d), err
 }
 
-// denied reports whether this process fires nothing now, and returns why it did not at last.
+// allow ends what Deny began.
+func (t *Ticks) allow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.barred, t.denial = time.Time{}, nil
+}
+
+// denied reports whether this process fires nothing now, and returns the error with which it was
+// last refused, nil since allow.
 func (t *Ticks) denied() (now bool, denial error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

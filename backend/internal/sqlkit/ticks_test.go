@@ -13,14 +13,14 @@ func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ticks Ticks
 		denial := errors.New("permission denied")
-		isDue, mayFire := true, false
+		isDue, mayFire, next := true, false, time.Second
 		call := func() error {
 			t.Helper()
 			look := func(bool) (time.Duration, error) {
 				if isDue {
 					return 0, nil
 				}
-				return time.Second, nil
+				return next, nil
 			}
 			_, _, err := ticks.Fire(look, func() (int, bool, error) {
 				if !mayFire {
@@ -50,5 +50,11 @@ func TestDenied(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		want("it has fired", nil)
 		want("nothing is due", nil)
+		isDue, mayFire = true, false
+		time.Sleep(time.Second)
+		want("it is denied again", denial)
+		isDue, next = false, -1
+		time.Sleep(2 * time.Minute)
+		want("there are no schedules", nil)
 	})
 }
