@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/queue"
 )
@@ -214,7 +215,7 @@ func (d *doctor) run(ctx context.Context, c check) Check {
 		f = d.failed(ctx, err)
 		d.isCut = reach.Check(err) != nil && ctx.Err() == nil
 	}
-	result := Check{ID: c.id, Level: f.level, Value: oneLine(f.value), Took: time.Since(began)}
+	result := Check{ID: c.id, Level: f.level, Value: plain.Line(f.value), Took: time.Since(began)}
 	if result.Level == "" {
 		result.Level = OK
 	}

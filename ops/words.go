@@ -2,9 +2,7 @@ package ops
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
 )
 
 // count returns a number with its noun: "1 job", "2 jobs". one is the noun for one.
@@ -24,18 +22,4 @@ func enumerate(names []string) string {
 		return fmt.Sprintf("%s, and %d more", strings.Join(names[:maxNamed], ", "), n)
 	}
 	return strings.Join(names, ", ")
-}
-
-// oneLine returns text with its control characters as Go writes them, \n for example. Names of
-// queues that errand has not written may have some.
-func oneLine(text string) string {
-	var line strings.Builder
-	for _, r := range text {
-		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
-			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		} else {
-			line.WriteRune(r)
-		}
-	}
-	return line.String()
 }

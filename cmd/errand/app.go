@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 )
@@ -72,7 +73,7 @@ func (a *app) advise(err error) error {
 
 // notef writes a line to standard error. What it quotes from a database is escaped.
 func (a *app) notef(format string, args ...any) {
-	fmt.Fprintf(a.err, "errand: %s\n", escape(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.err, "errand: %s\n", plain.Line(fmt.Sprintf(format, args...)))
 }
 
 func (a *app) root() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -27,7 +28,7 @@ func (a *app) confirm(ctx context.Context, op *operation, s selection, shown []q
 	if n > len(shown) {
 		fmt.Fprintf(a.err, "and %d more\n", n-len(shown))
 	}
-	fmt.Fprintf(a.err, "%s: %s with %s\n", op.name, countText(n, "job"), escape(s.text()))
+	fmt.Fprintf(a.err, "%s: %s with %s\n", op.name, countText(n, "job"), plain.Line(s.text()))
 	if s.yes || s.dryRun {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/ops"
 )
 
@@ -70,13 +71,13 @@ func (a *app) reportText(r ops.Report) string {
 	var b strings.Builder
 	for _, c := range r.Checks {
 		level := fmt.Sprintf("%-7s", c.Level)
-		fmt.Fprintf(&b, "%s  %-*s  %s\n", a.paint(string(c.Level), level), longest, escape(c.ID), escape(c.Value))
+		fmt.Fprintf(&b, "%s  %-*s  %s\n", a.paint(string(c.Level), level), longest, plain.Line(c.ID), plain.Line(c.Value))
 		if c.Advice != "" {
-			fmt.Fprintf(&b, "%*s→ %s\n", 9+longest+2, "", escape(c.Advice))
+			fmt.Fprintf(&b, "%*s→ %s\n", 9+longest+2, "", plain.Line(c.Advice))
 		}
 		if c.SQL != "" {
 			for line := range strings.Lines(c.SQL) {
-				fmt.Fprintf(&b, "    %s\n", escape(strings.TrimRight(line, "\n")))
+				fmt.Fprintf(&b, "    %s\n", plain.Line(strings.TrimRight(line, "\n")))
 			}
 		}
 	}
@@ -188,26 +189,26 @@ func hasCause(answer ops.Answer) bool {
 func (a *app) answerText(answer ops.Answer) string {
 	var b strings.Builder
 	if j := answer.Job; j != nil {
-		fmt.Fprintf(&b, "job %d: %s, queue %s, kind %s, attempts %s\n", j.ID, escape(string(j.Status)), escape(j.Queue), escape(j.Kind), attemptText(*j))
+		fmt.Fprintf(&b, "job %d: %s, queue %s, kind %s, attempts %s\n", j.ID, plain.Line(string(j.Status)), plain.Line(j.Queue), plain.Line(j.Kind), attemptText(*j))
 	}
 	for i, r := range answer.Reasons {
 		also := ""
 		if i > 0 {
 			also = "also: "
 		}
-		fmt.Fprintf(&b, "%s%s (%s)\n", also, a.paint(string(r.Level), escape(r.Verdict)), escape(r.ID))
+		fmt.Fprintf(&b, "%s%s (%s)\n", also, a.paint(string(r.Level), plain.Line(r.Verdict)), plain.Line(r.ID))
 		for _, e := range r.Evidence {
-			fmt.Fprintf(&b, "  %s\n", escape(e))
+			fmt.Fprintf(&b, "  %s\n", plain.Line(e))
 		}
 		if r.Remedy != "" {
-			fmt.Fprintf(&b, "  → %s\n", escape(r.Remedy))
+			fmt.Fprintf(&b, "  → %s\n", plain.Line(r.Remedy))
 		}
 	}
 	if j := answer.Job; j != nil && j.LastError != "" {
-		fmt.Fprintf(&b, "last error: %s\n", escape(j.LastError))
+		fmt.Fprintf(&b, "last error: %s\n", plain.Line(j.LastError))
 	}
 	for _, u := range answer.Unknown {
-		fmt.Fprintf(&b, "not known: %s\n", escape(u))
+		fmt.Fprintf(&b, "not known: %s\n", plain.Line(u))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

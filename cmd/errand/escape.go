@@ -2,43 +2,12 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/errandhq/errand/internal/plain"
 )
-
-// isUnsafe reports whether a terminal may act on r, or show nothing, or show other text in another
-// order because of it.
-func isUnsafe(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
-}
-
-// escape returns s with everything unsafe, and each line break, as an escape sequence of Go.
-func escape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case !isUnsafe(r):
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r < 0x80:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		}
-		i += n
-	}
-	return b.String()
-}
 
 // escapeJSON escapes what is unsafe in JSON text. Outside of its strings there are only line
 // breaks, which stay.
@@ -49,7 +18,7 @@ func escapeJSON(text []byte) []byte {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			b = append(b, `\ufffd`...)
-		case r == '\n' || !isUnsafe(r):
+		case r == '\n' || !plain.IsUnsafe(r):
 			b = append(b, text[i:i+n]...)
 		case r < 0x10000:
 			b = fmt.Appendf(b, `\u%04x`, r)
@@ -62,7 +31,7 @@ func escapeJSON(text []byte) []byte {
 	return b
 }
 
-// width returns how many columns a terminal needs for s, which is escaped.
+// width returns how many columns a terminal needs for s, which is a line of [plain.Line].
 func width(s string) (columns int) {
 	for _, r := range s {
 		columns += runeWidth(r)

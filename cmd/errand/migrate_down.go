@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -111,7 +112,7 @@ func (a *app) confirmLoss(ctx context.Context, d *dburl.Database, counts []rowCo
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.err, "%s of %s are lost. Type the name of the database, %s, to go on: ", countsText(counts), escape(d.Description), escape(name))
+	fmt.Fprintf(a.err, "%s of %s are lost. Type the name of the database, %s, to go on: ", countsText(counts), plain.Line(d.Description), plain.Line(name))
 	switch line, err := a.readLine(ctx); {
 	case err != nil:
 		return err

@@ -114,13 +114,13 @@ func (t table) lines(isWide bool) (list []line) {
 	widths := make([]int, len(t.columns))
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], width(escape(cell)))
+			widths[i] = max(widths[i], width(plain.Line(cell)))
 		}
 	}
 	for _, row := range rows {
 		var l line
 		for _, i := range shown {
-			cell := escape(row[i])
+			cell := plain.Line(row[i])
 			l.text += cell + strings.Repeat(" ", widths[i]-width(cell)+2)
 			if t.columns[i].name == "STATUS" {
 				l.status = cell

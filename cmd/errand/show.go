@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -106,7 +107,7 @@ func (j *jobJSON) text() string {
 	var b strings.Builder
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%-12s %s\n", name, escape(value))
+			fmt.Fprintf(&b, "%-12s %s\n", name, plain.Line(value))
 		}
 	}
 	line("ID", strconv.FormatInt(j.ID, 10))

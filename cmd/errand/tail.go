@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -84,15 +85,15 @@ func (a *app) writeChange(c change) error {
 	if a.format == "json" || a.format == "jsonl" {
 		return a.writeJSON(c, "")
 	}
-	text := fmt.Sprintf("%s  %-9s  %d  %s  %s", timeText(c.At), c.What, c.ID, escape(c.Queue), escape(c.Kind))
+	text := fmt.Sprintf("%s  %-9s  %d  %s  %s", timeText(c.At), c.What, c.ID, plain.Line(c.Queue), plain.Line(c.Kind))
 	if c.Attempt > 0 {
 		text += fmt.Sprintf("  attempt %d", c.Attempt)
 	}
 	if c.Worker != "" {
-		text += "  " + escape(c.Worker)
+		text += "  " + plain.Line(c.Worker)
 	}
 	if c.Error != "" {
-		text += "  " + escape(c.Error)
+		text += "  " + plain.Line(c.Error)
 	}
 	_, err := fmt.Fprintln(a.out, cut(text, a.columns()))
 	return err

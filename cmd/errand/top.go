@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -94,7 +95,7 @@ func screen(ctx context.Context, d *dburl.Database) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s  q quits\n\n", escape(d.Description), timeText(time.Now()))
+	fmt.Fprintf(&b, "%s  %s  q quits\n\n", plain.Line(d.Description), timeText(time.Now()))
 	b.WriteString(queueTable(queues).text())
 	if _, ok := queue.As[queue.Fleet](d.Queue); ok {
 		workers, err := workersOf(ctx, d, 3)

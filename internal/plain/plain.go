@@ -1,4 +1,4 @@
-// Package plain writes durations for people. It serves ops and cmd/errand.
+// Package plain writes durations and stored texts for people. It serves ops and cmd/errand.
 package plain
 
 import (

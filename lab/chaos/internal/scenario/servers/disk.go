@@ -64,8 +64,8 @@ func fillDisk(ctx context.Context, h *harness.Harness) error {
 }
 
 // keepDiskFull fills the disk, which takes a slow machine seconds, and from then on again and
-// again. In the second half of that time it also makes the server need more WAL. Then it
-// frees the space.
+// again. In the second half of that time it also makes the server need more WAL. Then it frees the
+// space.
 func keepDiskFull(ctx context.Context, h *harness.Harness, lasting time.Duration) (f audit.Fault, since time.Time, err error) {
 	ballast, err := h.Server.Ballast()
 	if err != nil {
