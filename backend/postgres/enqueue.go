@@ -90,7 +90,8 @@ func (b *Backend) newInsert(jobs []*queue.Job) *insert {
 
 // run runs the statement once on db, which is a transaction or a connection.
 func (in *insert) run(ctx context.Context, db queue.DB) error {
-	if size := in.size(); size > maxMessage {
+	size := in.size()
+	if size > maxMessage {
 		return sqlkit.Invalid("Payload", "all jobs of the call make %d bytes: at most %d; enqueue them in several calls in one transaction", size, maxMessage)
 	}
 	kind, err := handle.Of(db)
@@ -110,7 +111,7 @@ func (in *insert) run(ctx context.Context, db queue.DB) error {
 		err = fmt.Errorf("%d rows for %d jobs", n, len(in.jobs))
 	}
 	if !in.partial {
-		err = payloadTooLarge(err)
+		err = payloadTooLarge(err, size)
 	}
 	if isInTx := kind != handle.Conn; isInTx || in.willRetry(err) {
 		return err

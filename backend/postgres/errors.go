@@ -86,18 +86,24 @@ func isDataError(err error) bool {
 	return code == internalError // "invalid memory alloc request size" has no code of its own
 }
 
+// leastRefused is how many bytes of parameters a statement has at least that the server refuses for
+// its payloads: it keeps 64 MiB of a jsonb, which takes up to six times the bytes of its text.
+const leastRefused = 8 << 20
+
 // payloadTooLarge makes a [*queue.InvalidError] of the server's answer that it cannot make a jsonb
 // of a payload, or of all payloads together. That depends on how many values they have, and
-// happens only where MaxPayload is far above its default.
-func payloadTooLarge(err error) error {
+// happens only where MaxPayload is far above its default. size is how many bytes were sent: the
+// same codes also come from triggers, and from a full queue of notifications (54000), when a retry
+// may succeed.
+func payloadTooLarge(err error, size int) error {
 	const programLimitExceeded, checkViolation = "54000", "23514"
-	if err == nil {
-		return nil
+	if err == nil || size < leastRefused {
+		return err
 	}
-	code := sqlState(err)
-	if code == programLimitExceeded ||
-		code == internalError && strings.Contains(err.Error(), "invalid memory alloc request size") ||
-		code == checkViolation && strings.Contains(err.Error(), "jobs_values_check") {
+	code, text := sqlState(err), err.Error()
+	if code == programLimitExceeded && strings.Contains(text, "jsonb") || // in every language of the server
+		code == internalError && strings.Contains(text, "invalid memory alloc request size") ||
+		code == checkViolation && strings.Contains(text, "jobs_values_check") {
 		return &queue.InvalidError{Field: "Payload", Problem: "more than the server can keep in a jsonb", Err: err}
 	}
 	return err
