@@ -77,13 +77,19 @@ func (b *Backend) call(ctx context.Context, function string, p int, args ...stri
 // callAll calls a function on several partitions at once. It returns a result for each.
 func (b *Backend) callAll(ctx context.Context, function string, partitions []int, args [][]string) []rueidis.RedisResult {
 	results := make([]rueidis.RedisResult, len(partitions))
+	b.reopener.wait(ctx)
 	b.send(ctx, function, partitions, args, results, func(rueidis.RedisResult) bool { return true })
 	end := time.Now().Add(patience)
 	for pause := firstPause; anyOf(results, isRefused); pause = min(2*pause, longestPause) {
 		if anyOf(results, isMissing) {
-			if err := b.load(ctx); err != nil {
+			if err := b.load(ctx); isReplica(err) {
+				b.reopen(ctx)
+			} else if err != nil {
 				return fill(results, rueidis.NewErrorResult(err))
 			}
+		}
+		if anyOf(results, func(r rueidis.RedisResult) bool { return isReplica(r.Error()) }) {
+			b.reopen(ctx)
 		}
 		if time.Now().After(end) || !sleep(ctx, pause) {
 			return results
@@ -111,7 +117,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // isRefused reports whether a call has not run and may be repeated: the server does not have the
-// function, its slot moves, or another script has run for seconds (BUSY).
+// function, its slot moves, it is a replica, or another script has run for seconds (BUSY).
 func isRefused(r rueidis.RedisResult) bool {
 	e, ok := rueidis.IsRedisErr(r.Error())
 	if !ok {
@@ -119,7 +125,7 @@ func isRefused(r rueidis.RedisResult) bool {
 	}
 	_, isMoved := e.IsMoved()
 	_, isAsk := e.IsAsk()
-	return isMoved || isAsk || e.IsTryAgain() || isBusy(r) || isMissing(r)
+	return isMoved || isAsk || e.IsTryAgain() || isReplica(e) || isBusy(r) || isMissing(r)
 }
 
 // isBusy reports whether a server has refused a command because another script has run for seconds.
@@ -128,12 +134,16 @@ func isBusy(r rueidis.RedisResult) bool {
 	return ok && strings.HasPrefix(e.Error(), "BUSY ")
 }
 
-// ask sends a command, and again while the server is busy.
-func ask(ctx context.Context, c rueidis.CoreClient, build func() rueidis.Completed) rueidis.RedisResult {
+// ask sends a command, and again while the server is busy or a replica.
+func (b *Backend) ask(ctx context.Context, c rueidis.CoreClient, build func() rueidis.Completed) rueidis.RedisResult {
 	end := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		r := c.Do(ctx, build())
-		if !isBusy(r) || time.Now().After(end) || !sleep(ctx, pause) {
+		isOld := isReplica(r.Error())
+		if isOld {
+			b.reopen(ctx)
+		}
+		if !isOld && !isBusy(r) || time.Now().After(end) || !sleep(ctx, pause) {
 			return r
 		}
 	}
@@ -236,6 +246,9 @@ func (b *Backend) load(ctx context.Context) error {
 	}
 	if loaded {
 		return nil
+	}
+	if len(errs) == 1 && isReplica(errs[0]) {
+		return errs[0]
 	}
 	return &queue.SetupError{Problem: "redis: the server cannot load errand's functions (it takes Redis 7, and the rights in docs/redis.md)", Err: errors.Join(errs...)}
 }

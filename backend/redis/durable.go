@@ -36,6 +36,9 @@ func (b *Backend) doAndWait(ctx context.Context, command rueidis.Completed) (res
 		wait := c.B().Wait().Numreplicas(int64(b.opts.Durable)).Timeout(b.opts.DurableTimeout.Milliseconds()).Build()
 		both := c.DoMulti(ctx, command, wait)
 		if result = both[0]; result.Error() != nil {
+			if isReplica(result.Error()) {
+				c.Close() // the next one leads to the master
+			}
 			return nil
 		}
 		n, err := both[1].AsInt64()

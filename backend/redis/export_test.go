@@ -31,3 +31,6 @@ func TagsOf(b *Backend, queue string) (tags []string) {
 
 // ForgetTick makes b ask for the next tick.
 func ForgetTick(b *Backend) { b.ticks.Expire() }
+
+// InfoFields returns the fields of a text of INFO.
+func InfoFields(text string) map[string]string { return infoFields(text) }

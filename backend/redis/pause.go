@@ -37,7 +37,7 @@ func (b *Backend) setPaused(ctx context.Context, db queue.DB, kinds []string, ch
 	if b.opts.ReadOnly {
 		return failed("pause", errReadOnly)
 	}
-	if err := b.client.Do(ctx, change(b.pausedKey())).Error(); err != nil {
+	if err := b.ask(ctx, b.client, func() rueidis.Completed { return change(b.pausedKey()) }).Error(); err != nil {
 		return failed("pause", err)
 	}
 	b.client.Do(ctx, b.client.B().Publish().Channel(b.pauses()).Message("").Build()) // else they read it within seconds

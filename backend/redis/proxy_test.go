@@ -10,7 +10,7 @@ import (
 // connection instead of passing back an answer.
 type proxy struct {
 	listener net.Listener
-	to       string
+	to       atomic.Pointer[string]
 	cut      atomic.Bool
 }
 
@@ -21,7 +21,8 @@ func newProxy(t *testing.T, to string) *proxy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	p := &proxy{listener: l, to: to}
+	p := &proxy{listener: l}
+	p.to.Store(&to)
 	go p.serve()
 	return p
 }
@@ -34,7 +35,7 @@ func (p *proxy) serve() {
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", p.to)
+		far, err := net.Dial("tcp", *p.to.Load())
 		if err != nil {
 			near.Close()
 			continue

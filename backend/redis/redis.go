@@ -96,6 +96,8 @@ type Backend struct {
 	looks  atomic.Uint32 // counts claims: the next one of a spread queue begins at the next partition
 	ticks  sqlkit.Ticks  // of schedules: what this process knows of the next one
 	turns  turns         // of queues with rules: how soon their workers claim again
+
+	reopener reopener // of connections that lead to a replica
 }
 
 var _ interface {
@@ -195,7 +197,12 @@ func (b *Backend) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return failed("check", err)
 	}
-	if err := b.checkServers(ctx); err != nil {
+	isOld, err := b.checkServers(ctx)
+	if isOld { // its connections may be older than a switchover
+		b.reopen(ctx)
+		_, err = b.checkServers(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := b.checkNamespace(ctx); err != nil {
@@ -208,28 +215,29 @@ func (b *Backend) Check(ctx context.Context) error {
 }
 
 // checkServers returns an error if a server may evict keys, or if the only one takes no writes that
-// are asked for. It asks the servers that it can reach.
-func (b *Backend) checkServers(ctx context.Context) error {
+// are asked for. It asks the servers that it can reach, and reports whether the only one is a
+// replica.
+func (b *Backend) checkServers(ctx context.Context) (isReplica bool, err error) {
 	var errs []error
 	nodes := b.client.Nodes()
 	for addr, node := range nodes {
-		text, err := ask(ctx, node, func() rueidis.Completed { return node.B().Info().Section("memory", "replication").Build() }).ToString()
+		text, err := b.ask(ctx, node, func() rueidis.Completed { return node.B().Info().Section("memory", "replication").Build() }).ToString()
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		info := infoFields(text)
 		if b.client.Mode() == rueidis.ClientModeStandalone && info["role"] == "slave" && !b.opts.ReadOnly {
-			return &queue.SetupError{Problem: fmt.Sprintf("redis: the server %s is a replica, which takes no jobs: its master is %s:%s", addr, info["master_host"], info["master_port"])}
+			return true, &queue.SetupError{Problem: fmt.Sprintf("redis: the server %s is a replica, which takes no jobs: its master is %s:%s", addr, info["master_host"], info["master_port"])}
 		}
 		if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-			return &queue.SetupError{Problem: fmt.Sprintf("redis: the server %s may delete jobs: its maxmemory-policy is %s; set it to noeviction", addr, policy)}
+			return false, &queue.SetupError{Problem: fmt.Sprintf("redis: the server %s may delete jobs: its maxmemory-policy is %s; set it to noeviction", addr, policy)}
 		}
 	}
 	if len(errs) == len(nodes) && len(errs) > 0 {
-		return failed("check", errors.Join(errs...))
+		return false, failed("check", errors.Join(errs...))
 	}
-	return nil
+	return false, nil
 }
 
 // format is the version of what is stored. A program refuses a namespace of another one.
@@ -265,7 +273,7 @@ func (b *Backend) checkKept(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	fields := b.fixed()
-	kept, err := ask(ctx, b.client, func() rueidis.Completed {
+	kept, err := b.ask(ctx, b.client, func() rueidis.Completed {
 		return b.client.B().Hmget().Key(configKey(b.opts.Namespace)).Field(fields[0].name, fields[1].name, fields[2].name).Build()
 	}).AsStrSlice()
 	if err != nil {
@@ -292,7 +300,7 @@ func (b *Backend) checkKept(ctx context.Context) error {
 // otherwise: a server at maxmemory refuses that, and has workers that start to make room.
 func (b *Backend) fix(ctx context.Context, key, field, want string) (got string, err error) {
 	get := func() (string, error) {
-		return ask(ctx, b.client, func() rueidis.Completed { return b.client.B().Hget().Key(key).Field(field).Build() }).ToString()
+		return b.ask(ctx, b.client, func() rueidis.Completed { return b.client.B().Hget().Key(key).Field(field).Build() }).ToString()
 	}
 	got, err = get()
 	if !rueidis.IsRedisNil(err) {
@@ -302,7 +310,7 @@ func (b *Backend) fix(ctx context.Context, key, field, want string) (got string,
 		return "", &queue.SetupError{Problem: fmt.Sprintf("redis: there is no namespace %q: New without ReadOnly makes it", b.opts.Namespace)}
 	}
 	store := func() rueidis.Completed { return b.client.B().Hsetnx().Key(key).Field(field).Value(want).Build() }
-	if err := ask(ctx, b.client, store).Error(); err != nil {
+	if err := b.ask(ctx, b.client, store).Error(); err != nil {
 		return "", err
 	}
 	return get()
