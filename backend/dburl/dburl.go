@@ -26,6 +26,10 @@
 //     cacert, cert and key, the files of the authority, and of this program's own certificate. A
 //     namespace that exists has the partitions and spread that are stored there, unless they are
 //     given. There is no database number but 0: namespaces take its place.
+//   - redis+sentinel://user:password@host:port,host:port/name?parameters, and rediss+sentinel: for
+//     TLS, are the master of that name, for which the Sentinels at the hosts are asked. Their port
+//     may be left out: 26379. User and password are those of Redis; the parameters sentinel-user
+//     and sentinel-password are those of the Sentinels. All else is as above.
 //   - memory: is a queue in this process alone, which ends with it. There is no database to write
 //     to in the same transaction.
 //
@@ -123,13 +127,15 @@ func Open(url string, o Options) (*Database, error) {
 	if !found {
 		return nil, invalid("no scheme: %s", forms)
 	}
-	switch strings.ToLower(scheme) {
+	scheme = strings.ToLower(scheme)
+	if s, ok := redisSchemes[scheme]; ok {
+		return openRedis(rest, s, o)
+	}
+	switch scheme {
 	case "postgres", "postgresql":
 		return openPostgres(rest, o)
 	case "sqlite":
 		return openSQLite(rest, o)
-	case "redis", "rediss":
-		return openRedis(rest, strings.EqualFold(scheme, "rediss"), o)
 	case "memory":
 		return openMemory(rest, o)
 	}

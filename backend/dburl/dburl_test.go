@@ -169,6 +169,12 @@ func TestBad(t *testing.T) {
 		{"rediss://db.test?cacert=none.pem", "cacert: open none.pem"},
 		{"rediss://db.test?cert=none.pem", "cert and key are given together"},
 		{"rediss://db.test?cert=none.pem&key=none.pem", "cert and key: open none.pem"},
+		{"redis://db.test?sentinel-password=secret", "are for Sentinels: it is redis+sentinel://"},
+		{"redis+sentinel:db.test", "// must follow the scheme: it is redis+sentinel://"},
+		{"redis+sentinel://u:secret@", "no host: it is redis+sentinel://"},
+		{"redis+sentinel://one.test,two.test:26379", "the name of a master, as the Sentinels know it, follows the hosts"},
+		{"redis+sentinel://one.test/main/secret", "the name of a master"},
+		{"redis+sentinel://one.test/main?cert=a.pem", "the scheme is rediss or rediss+sentinel"},
 		{"postgres://u:secret\x00@db.test/shop", "control character"},
 
 		{"sqlite:", "no path"},

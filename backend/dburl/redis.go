@@ -22,14 +22,15 @@ const (
 	dialTimeout = 5 * time.Second
 )
 
-func openRedis(rest string, isTLS bool, o Options) (*Database, error) {
-	u, err := parseRedis(rest, isTLS)
+func openRedis(rest string, scheme redisScheme, o Options) (*Database, error) {
+	u, err := parseRedis(rest, scheme)
 	if err != nil {
 		return nil, err
 	}
 	timeout := cmp.Or(o.ConnectTimeout, connectTimeout)
 	u.client.Dialer.Timeout = min(timeout, dialTimeout)
-	description := fmt.Sprintf("Redis namespace %s at %s", u.options.Namespace, strings.Join(u.client.InitAddress, ","))
+	u.client.Sentinel.Dialer.Timeout = u.client.Dialer.Timeout
+	description := fmt.Sprintf("Redis namespace %s at %s", u.options.Namespace, u.place())
 	client, err := rueidis.NewClient(u.client)
 	if err != nil {
 		return nil, fmt.Errorf("dburl: %s: %w", description, u.connectError(err))
@@ -78,8 +79,24 @@ func (unused) Error() string { return "no program has used this namespace yet" }
 
 func (unused) Is(target error) bool { return target == fs.ErrNotExist }
 
-// connectError returns err, or what is wrong with the URL if several hosts are no cluster.
+// place returns where the servers are.
+func (u *redisURL) place() string {
+	hosts := strings.Join(u.client.InitAddress, ",")
+	if master := u.client.Sentinel.MasterSet; master != "" {
+		return fmt.Sprintf("the master %q of the Sentinels %s", master, hosts)
+	}
+	return hosts
+}
+
+// connectError returns err, or what is wrong with the URL: several hosts are no cluster, or the
+// Sentinels do not know the master.
 func (u *redisURL) connectError(err error) error {
+	if u.client.Sentinel.MasterSet != "" {
+		if rueidis.IsRedisNil(err) || strings.Contains(err.Error(), "No such master") {
+			return &queue.InvalidError{Field: "URL", Problem: "the Sentinels know no master of the name that follows the hosts"}
+		}
+		return err
+	}
 	if len(u.client.InitAddress) > 1 && strings.Contains(err.Error(), "cluster support disabled") {
 		return &queue.InvalidError{Field: "URL", Problem: "several hosts are nodes of a cluster, and these are none"}
 	}

@@ -22,19 +22,46 @@ type redisURL struct {
 	options redis.Options
 }
 
-// redisForm is how a URL of Redis looks.
-const redisForm = "it is redis://user:password@host:port?namespace=name, or rediss: for TLS, with host:port,host:port for a cluster"
+// redisScheme is what the scheme of a URL of Redis says.
+type redisScheme struct{ isTLS, isSentinel bool }
+
+// redisSchemes are the schemes of Redis.
+var redisSchemes = map[string]redisScheme{
+	"redis":           {},
+	"rediss":          {isTLS: true},
+	"redis+sentinel":  {isSentinel: true},
+	"rediss+sentinel": {isTLS: true, isSentinel: true},
+}
+
+// How a URL of Redis looks, and one of the Sentinels of a Redis.
+const (
+	redisForm    = "it is redis://user:password@host:port?namespace=name, or rediss: for TLS, with host:port,host:port for a cluster"
+	sentinelForm = "it is redis+sentinel://user:password@host:port,host:port/master-name?namespace=name, or rediss+sentinel: for TLS"
+)
+
+// The default ports.
+const (
+	redisPort    = "6379"
+	sentinelPort = "26379"
+)
+
+// refreshInterval is how often the client asks the Sentinels for the master, in case that it has
+// missed their message.
+const refreshInterval = 5 * time.Second
 
 // hangTimeout is how long a server may hang before it is given up: a worker's other servers wait
 // for it. It is what docs/redis.md uses.
 const hangTimeout = 3 * time.Second
 
-// parseRedis reads what follows "redis:" or "rediss:". No error contains what stands where a
-// password may be.
-func parseRedis(rest string, isTLS bool) (*redisURL, error) {
+// parseRedis reads what follows the scheme. No error contains what stands where a password may be.
+func parseRedis(rest string, scheme redisScheme) (*redisURL, error) {
+	form, port := redisForm, redisPort
+	if scheme.isSentinel {
+		form, port = sentinelForm, sentinelPort
+	}
 	rest, ok := strings.CutPrefix(rest, "//")
 	if !ok {
-		return nil, invalid("// must follow the scheme: %s", redisForm)
+		return nil, invalid("// must follow the scheme: %s", form)
 	}
 	u := &redisURL{client: rueidis.ClientOption{DisableCache: true, ConnWriteTimeout: hangTimeout}}
 	u.options.Namespace = "errand"
@@ -49,13 +76,13 @@ func parseRedis(rest string, isTLS bool) (*redisURL, error) {
 	}
 	place, query, hasQuery := strings.Cut(rest[at+1:], "?")
 	if strings.Contains(rest[at+1:], "#") {
-		return nil, invalid("a # after the hosts: in a user or password it is written %%23; %s", redisForm)
+		return nil, invalid("a # after the hosts: in a user or password it is written %%23; %s", form)
 	}
-	hosts, number, _ := strings.Cut(place, "/")
-	if number != "" && number != "0" {
-		return nil, invalid("a database number other than 0 after the hosts: a cluster has none; namespace=name keeps queues apart")
+	hosts, path, _ := strings.Cut(place, "/")
+	if hosts == "" {
+		return nil, invalid("no host: %s", form)
 	}
-	if err := u.setHosts(hosts); err != nil {
+	if err := u.setHosts(hosts, port); err != nil {
 		return nil, err
 	}
 	params, err := redisParams(query, hasQuery)
@@ -65,7 +92,32 @@ func parseRedis(rest string, isTLS bool) (*redisURL, error) {
 	if err := u.setOptions(params); err != nil {
 		return nil, err
 	}
-	return u, u.setTLS(params, isTLS)
+	if err := u.setTLS(params, scheme.isTLS); err != nil {
+		return nil, err
+	}
+	return u, u.setSentinel(path, params, scheme.isSentinel)
+}
+
+// setSentinel reads what follows the hosts: the name of a master that Sentinels watch.
+func (u *redisURL) setSentinel(path string, params map[string]string, isSentinel bool) error {
+	name, password := params["sentinel-user"], params["sentinel-password"]
+	if !isSentinel {
+		switch {
+		case path != "" && path != "0":
+			return invalid("a database number other than 0 after the hosts: a cluster has none; namespace=name keeps queues apart")
+		case name != "" || password != "":
+			return invalid("sentinel-user and sentinel-password are for Sentinels: %s", sentinelForm)
+		}
+		return nil
+	}
+	master, err := url.PathUnescape(path)
+	if err != nil || master == "" || strings.Contains(path, "/") {
+		return invalid("the name of a master, as the Sentinels know it, follows the hosts: %s", sentinelForm)
+	}
+	u.client.Sentinel = rueidis.SentinelOption{
+		MasterSet: master, Username: name, Password: password, TLSConfig: u.client.TLSConfig, TopologyRefreshInterval: refreshInterval,
+	}
+	return nil
 }
 
 // setUser reads what stands before the last @.
@@ -84,12 +136,9 @@ func (u *redisURL) setUser(text string) (err error) {
 }
 
 // setHosts reads the hosts. They are not quoted in an error: without an @ a password may be there.
-func (u *redisURL) setHosts(text string) error {
-	if text == "" {
-		return invalid("no host: %s", redisForm)
-	}
+func (u *redisURL) setHosts(text, port string) error {
 	for i, one := range strings.Split(text, ",") {
-		host, port, err := splitHost(one)
+		host, port, err := splitHost(one, port)
 		if err != nil {
 			return invalid("host %d: %s", i+1, err)
 		}
@@ -99,8 +148,8 @@ func (u *redisURL) setHosts(text string) error {
 }
 
 // splitHost reads host, host:port, [IPv6] or [IPv6]:port.
-func splitHost(text string) (host, port string, err error) {
-	host, port = text, "6379"
+func splitHost(text, defaultPort string) (host, port string, err error) {
+	host, port = text, defaultPort
 	if end := strings.LastIndex(text, ":"); end >= 0 && !strings.HasSuffix(text, "]") {
 		host, port = text[:end], text[end+1:]
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -131,14 +180,14 @@ func redisParams(query string, hasQuery bool) (map[string]string, error) {
 	if !hasQuery {
 		return params, nil
 	}
-	const known = "namespace, partitions, spread, durable, cacert, cert and key"
+	const known = "namespace, partitions, spread, durable, cacert, cert, key, sentinel-user and sentinel-password"
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, invalid("each parameter is name=value, and special characters are percent-encoded: there are %s", known)
 	}
 	for name, all := range values {
 		switch name {
-		case "namespace", "partitions", "spread", "durable", "cacert", "cert", "key":
+		case "namespace", "partitions", "spread", "durable", "cacert", "cert", "key", "sentinel-user", "sentinel-password":
 		default: // perhaps a part of a password
 			return nil, invalid("a parameter is not known: there are %s", known)
 		}
@@ -174,7 +223,7 @@ func (u *redisURL) setTLS(params map[string]string, isTLS bool) error {
 	cacert, cert, key := params["cacert"], params["cert"], params["key"]
 	if !isTLS {
 		if cacert != "" || cert != "" || key != "" {
-			return invalid("cacert, cert and key are for TLS: the scheme is rediss")
+			return invalid("cacert, cert and key are for TLS: the scheme is rediss or rediss+sentinel")
 		}
 		return nil
 	}

@@ -44,3 +44,20 @@ func Example() {
 		log.Fatal(err)
 	}
 }
+
+// A program finds the master that Sentinels watch.
+func Example_sentinel() {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:      []string{"one.example:26379", "two.example:26379", "three.example:26379"},
+		Sentinel:         rueidis.SentinelOption{MasterSet: "main", TopologyRefreshInterval: 5 * time.Second},
+		DisableCache:     true,
+		ConnWriteTimeout: 3 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := redis.New(context.Background(), client, redis.Options{}); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -86,7 +86,7 @@ Redis.
 The database is that of --url, or else of ERRAND_DATABASE_URL, or else of
 DATABASE_URL: postgres://user:password@host:port/database, sqlite:path, or
 redis://user:password@host:port?namespace=name, with rediss: for TLS, and with
-host:port,host:port for a cluster.
+host:port,host:port for a cluster, or redis+sentinel://host:port/master-name.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 5 doctor or explain found a problem, 130 interrupted.`,

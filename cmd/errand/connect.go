@@ -94,7 +94,7 @@ func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duratio
 // isRedis reports whether a URL names a Redis.
 func isRedis(url string) bool {
 	scheme, _, _ := strings.Cut(strings.ToLower(url), ":")
-	return scheme == "redis" || scheme == "rediss"
+	return strings.HasPrefix(scheme, "redis")
 }
 
 // connectProblem returns in a few words why there is no connection, and what to do about it.
@@ -156,7 +156,7 @@ func withoutPassword(text string) string {
 	}
 	query := u.Query()
 	_, isSet := u.User.Password()
-	if !isSet && !query.Has("password") && !query.Has("sslpassword") {
+	if !isSet && !query.Has("password") && !query.Has("sslpassword") && !query.Has("sentinel-password") {
 		return text
 	}
 	if isSet {
@@ -164,6 +164,7 @@ func withoutPassword(text string) string {
 	}
 	query.Del("password")
 	query.Del("sslpassword")
+	query.Del("sentinel-password")
 	u.RawQuery = query.Encode()
 	return u.String()
 }

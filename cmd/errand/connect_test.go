@@ -23,6 +23,7 @@ func TestWithoutPassword(t *testing.T) {
 		"postgres://u:secret@one.test:1,two.test:2/shop?sslpassword=p": "postgres://u@one.test:1,two.test:2/shop",
 		"redis://:se%40cret@db.test?namespace=a":                       "redis://@db.test?namespace=a",
 		"rediss://u:secret@one.test:1,two.test:2?namespace=a":          "rediss://u@one.test:1,two.test:2?namespace=a",
+		"redis+sentinel://one.test/main?sentinel-password=p":           "redis+sentinel://one.test/main",
 		"redis://db.test":   "redis://db.test",
 		"sqlite:a.db":       "sqlite:a.db",
 		"sqlite:///var/a.b": "sqlite:///var/a.b",

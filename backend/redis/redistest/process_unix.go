@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -91,11 +92,19 @@ func run(program string, args []string, o Options) (*process, error) {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
+	command := []string{program}
+	if o.config != "" {
+		path := filepath.Join(dir, "server.conf") // the server changes it
+		if err := os.WriteFile(path, []byte(o.config), 0o600); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		command = append(command, path)
+	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	line := append([]string{"-c", script, "sh", dir, program, "--port", port, "--cluster-port", bus, "--logfile", log.Name()}, args...)
+	line := slices.Concat([]string{"-c", script, "sh", dir}, command, []string{"--port", port, "--cluster-port", bus, "--logfile", log.Name()}, args)
 	cmd := exec.Command("/bin/sh", line...)
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}, o.Environment...)

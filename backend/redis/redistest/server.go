@@ -30,6 +30,9 @@ type Options struct {
 	// Splits puts a network between the nodes of a cluster, and between them and their clients,
 	// that [Server.Isolate] parts. Linux only.
 	Splits bool
+
+	// config is the text of a configuration file, which is given to the server; "" means none.
+	config string
 }
 
 // args returns the server's arguments for o.
