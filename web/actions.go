@@ -69,6 +69,7 @@ func (q *request) log(action, target string, n int, err error) {
 // notices are what a page says after an action, by its name: if it has changed nothing,
 // and if it has changed something.
 var notices = map[string][2]string{
+	"read":             {"Not read again: that would take too much of the database's time. Beside each old value stands its age.", "The page was read again."},
 	"jobs.retry":       {"Nothing was changed: the job has changed meanwhile, or a live job has its key.", "The job is pending again."},
 	"jobs.cancel":      {"Nothing was changed: the job has ended meanwhile.", "The job is cancelled, or its worker has been asked to end it."},
 	"jobs.run":         {"Nothing was changed: the job waits no more.", "The job is due now."},

@@ -22,6 +22,8 @@ type healthPage struct {
 	Backend string
 	Level   ops.Level
 	Word    string
+	Class   string      // of the style sheet
+	Then    string      // the Word when it was examined, if that is too long ago
 	Checks  []ops.Check // what is wrong first
 }
 
@@ -32,6 +34,10 @@ func health(q *request) error {
 	r := q.h.samples.doctor.get(q.Context())
 	page := healthPage{IsKnown: !r.At.IsZero(), At: r.At, Backend: r.Value.Backend, Level: r.Value.Level()}
 	page.Word = map[ops.Level]string{ops.OK: "Healthy", ops.Warn: "Look at it soon", ops.Fail: "Not healthy"}[page.Level]
+	page.Class = string(page.Level)
+	if page.IsKnown && q.now.Sub(r.At) > trustedFor {
+		page.Then, page.Word, page.Class = page.Word, "Unknown", "unknown"
+	}
 	for _, level := range []ops.Level{ops.Fail, ops.Warn, ops.OK, ops.Skipped} {
 		for _, c := range r.Value.Checks {
 			if c.Level == level {

@@ -53,23 +53,24 @@ type statusCount struct {
 
 func overview(q *request) error {
 	s, ctx := q.h.samples, q.Context()
-	newestDead := s.lists.of(queue.Filter{Status: queue.StatusDead, Limit: 5})
-	overdue := s.lists.of(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: 100, Bare: true})
-	begin(newestDead, overdue, s.crew, s.hour)
+	begin(s.dead, s.expired, s.held, s.workers, s.hour)
 	all := q.readAll()
-	crew, hour, dead, expired := s.crew.get(ctx), s.hour.get(ctx), newestDead.get(ctx), overdue.get(ctx)
+	f := facts{
+		readings: all, workers: s.workers.get(ctx), expired: s.expired.get(ctx), held: s.held.get(ctx),
+		isSQL: q.h.source.db != nil,
+	}
+	hour, dead := s.hour.get(ctx), s.dead.get(ctx)
 	page := overviewPage{
-		Verdict: all.verdict(expired, crew),
+		Verdict: f.verdict(time.Now()),
 		Totals:  totals(all.counts),
 		Queues:  all.rows(),
 		Dead:    q.jobRows(dead.Value.Jobs),
 		HasDead: dead.Value.Next > 0,
 	}
 	page.Chart = newChart(hour, q.now)
-	page.Workers, _ = workersNote(crew)
+	page.Workers, _ = workersNote(f.workers)
 	v := q.view("Overview", page)
-	v.showAges(append(all.errs(), late("Dead jobs", dead), late("Expired leases", expired),
-		late("Workers", crew), late("Statistics", hour))...)
+	v.showAges(append(f.errs(), late("Dead jobs", dead), late("Statistics", hour))...)
 	return q.render("overview", v)
 }
 
@@ -79,14 +80,13 @@ type readings struct {
 	backlogs reading[[]queue.Backlog]
 	rules    reading[[]queue.Rule]
 	paused   reading[[]string]
-	isSQL    bool // there may be workers made of SQL statements
 }
 
 // readAll returns what is known of all queues.
 func (q *request) readAll() readings {
 	s, ctx := q.h.samples, q.Context()
 	begin(s.rules, s.paused, s.backlogs, s.counts)
-	return readings{s.counts.get(ctx), s.backlogs.get(ctx), s.rules.get(ctx), s.paused.get(ctx), q.h.source.db != nil}
+	return readings{s.counts.get(ctx), s.backlogs.get(ctx), s.rules.get(ctx), s.paused.get(ctx)}
 }
 
 // errs returns the age of each reading that is late.
@@ -103,25 +103,35 @@ func (r readings) errs() []lateness {
 type lateness struct {
 	what      string
 	at        time.Time
-	rest      time.Duration
 	err       error
 	isAwaited bool
 }
 
 func late[T any](what string, r reading[T]) lateness {
-	return lateness{what, r.At, r.Rest, r.Err, r.IsAwaited}
+	return lateness{what, r.At, r.Err, r.IsAwaited}
 }
 
-// showAges says how old the readings of the page are, if they could not be repeated, are being
-// repeated, or are repeated seldom because they cost much. A page that awaits some refreshes itself
-// soon.
+// showAges notes how old the readings of the page are, and says which could not be repeated or are
+// being repeated. A page that awaits some refreshes itself soon.
 func (v *view) showAges(all ...lateness) {
 	v.Late = lateText(v.Now, all)
 	v.Awaits = awaitsText(v.Now, all)
-	v.Slow = slowText(all)
+	v.ages = all
 	if v.Awaits != "" {
 		v.Every = awaitEvery
 	}
+}
+
+// Age says how old those readings are that are older than freshFor, or "". Templates show it beside
+// the values.
+func (v *view) Age(names ...string) string {
+	var parts []string
+	for _, l := range v.ages {
+		if age := v.Now.Sub(l.at); slices.Contains(names, l.what) && !l.at.IsZero() && age > freshFor {
+			parts = append(parts, fmt.Sprintf("%s as of %s ago", strings.ToLower(l.what), duration(age.Truncate(time.Second))))
+		}
+	}
+	return upper(strings.Join(parts, ", "))
 }
 
 // awaitsText returns the sentences about readings that are under way, or "".
@@ -140,36 +150,6 @@ func awaitsText(now time.Time, all []lateness) string {
 		return ""
 	}
 	return "Being read: " + strings.Join(parts, ", ") + "."
-}
-
-// slowText returns the sentences about readings that are repeated seldom, or "".
-func slowText(all []lateness) string {
-	var sentences []string
-	least := maxLightRest
-	for _, step := range restSteps {
-		var slow []string
-		for _, l := range all {
-			if l.rest > least && l.rest <= step.most {
-				slow = append(slow, strings.ToLower(l.what))
-			}
-		}
-		if least = step.most; len(slow) > 0 {
-			sentences = append(sentences, "Up to "+step.text+" old: "+strings.Join(slow, ", ")+".")
-		}
-	}
-	return strings.Join(sentences, " ")
-}
-
-// restSteps are the steps in which a page says how old its values may be.
-var restSteps = []struct {
-	most time.Duration
-	text string
-}{
-	{30 * time.Second, "half a minute"},
-	{time.Minute, "a minute"},
-	{2 * time.Minute, "two minutes"},
-	{5 * time.Minute, "five minutes"},
-	{maxRest, "ten minutes"},
 }
 
 // lateText returns the sentence about readings that could not be repeated, or "".
@@ -201,7 +181,12 @@ func lateText(now time.Time, all []lateness) string {
 }
 
 // upper returns text with its first letter in upper case.
-func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+func upper(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
 
 // atLeast returns "3 running jobs", or "100+ running jobs" if there are further pages.
 func atLeast(n int, next int64, noun string) string {
@@ -216,16 +201,6 @@ func plural(n int64, noun string) string {
 		return "1 " + noun
 	}
 	return number(n) + " " + noun + "s"
-}
-
-// countOf returns how many jobs of all queues have the status.
-func countOf(counts []queue.Count, status queue.Status) (n int64) {
-	for _, c := range counts {
-		if c.Status == status {
-			n += c.Jobs
-		}
-	}
-	return n
 }
 
 // unknown stands for a figure that could not be read yet.

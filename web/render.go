@@ -46,6 +46,7 @@ var functions = template.FuncMap{
 	"rows":     func(q *view, rows any) table { return table{q, q.Root, rows, false} },
 	"ticks":    func(q *view, rows any) table { return table{q, q.Root, rows, true} },
 	"upper":    upper,
+	"lower":    strings.ToLower,
 	"cut":      cut,
 }
 
@@ -58,11 +59,13 @@ type view struct {
 	Notice string // what the last action came to
 	Late   string // why the page shows old values; "" if it does not
 	Awaits string // which values are being read; "" if all are known
-	Slow   string // which values are read seldom; "" if none is
+	Page   string // the page's address, relative to the root
 	Every  int    // the page refreshes itself so often, in seconds; 0: never
 	May    may
 	Now    time.Time
 	Data   any
+
+	ages []lateness // see Age
 }
 
 // table is what the templates of tables get.
@@ -99,12 +102,16 @@ func (v *view) rest() {
 // IsSure reports whether the page has all values, so that none means that there is nothing.
 func (v *view) IsSure() bool { return v.Late == "" && v.Awaits == "" }
 
+// CanRead reports whether the page has values that can be read again.
+func (v *view) CanRead() bool { return len(v.ages) > 0 }
+
 // view returns what the template of a page gets.
 func (q *request) view(title string, data any) *view {
 	v := &view{
 		Title: title, Root: q.root, Every: refreshEvery, Now: q.now, Data: data,
 		Notice: noticeOf(q.URL.Query()),
 		May:    may{q.may(Payload), q.may(Operate), q.may(Edit)},
+		Page:   q.pageToRead(),
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/"), "/")
 	if first == "bulk" {

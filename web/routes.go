@@ -27,6 +27,7 @@ var routes = []route{
 	{"GET", "/bulk", View | Operate | Bulk, bulkPreview},
 	{"GET", "/assets/{name}", View, asset},
 
+	{"POST", "/read", View, readNow},
 	{"POST", "/jobs/{id}/retry", View | Operate, retryJob},
 	{"POST", "/jobs/{id}/cancel", View | Operate, cancelJob},
 	{"POST", "/jobs/{id}/run", View | Operate, runJob},

@@ -23,11 +23,13 @@ const (
 	// it fails again.
 	failedRest = 15 * time.Second
 	// patience is how long a page waits for all new readings before it shows the last ones. The page
-	// that follows an action waits for patienceAfter, so that it shows what the action has changed. A
-	// page says how old a last reading is that should have been repeated before tooOld.
+	// that follows an action waits for patienceAfter, so that it shows what the action has changed.
 	patience      = 150 * time.Millisecond
 	patienceAfter = callTimeout + time.Second
-	tooOld        = time.Minute
+	// A page says how old a reading is that is older than freshFor. A verdict rests on none that is
+	// older than trustedFor.
+	freshFor   = 5 * time.Second
+	trustedFor = 15 * time.Second
 )
 
 // sampled is something that the handler reads from the backend for all sessions. Nothing is read
@@ -36,6 +38,7 @@ type sampled[T any] struct {
 	h        *Handler
 	name     string
 	interval time.Duration // the shortest time between two readings
+	isFact   bool          // it is cheap, and always read after interval
 	longest  time.Duration // the longest time between two readings; 0 means maxRest
 	timeout  time.Duration // of a reading
 	read     func(context.Context) (T, error)
@@ -97,7 +100,7 @@ func (s *sampled[T]) get(ctx context.Context) reading[T] {
 		select {
 		case <-running:
 		case <-short.C:
-			last.IsAwaited = !isCurrent || time.Since(last.At) > last.Rest+tooOld
+			last.IsAwaited = !isCurrent || time.Since(last.At) > last.Rest+freshFor
 			return last
 		case <-ctx.Done():
 			return last
@@ -129,13 +132,13 @@ func (s *sampled[T]) look() (last reading[T], running <-chan struct{}, isCurrent
 	}
 	if s.running == nil {
 		s.running = make(chan struct{})
-		go s.readOnce(actions)
+		go s.readOnce(actions, time.Now().Before(s.next))
 	}
 	return s.last, s.running, isCurrent
 }
 
-// readOnce reads and notes the result.
-func (s *sampled[T]) readOnce(actions int64) {
+// readOnce reads and notes the result. isEarly says that a person has asked for it before its time.
+func (s *sampled[T]) readOnce(actions int64, isEarly bool) {
 	began := time.Now()
 	var value T
 	err := s.h.call(s.h.ctx, s.timeout, func(ctx context.Context) (err error) {
@@ -147,7 +150,7 @@ func (s *sampled[T]) readOnce(actions int64) {
 	defer s.mu.Unlock()
 	longest := cmp.Or(s.longest, maxRest)
 	if err == nil {
-		s.last, s.failed = reading[T]{Value: value, At: time.Now()}, 0
+		s.last, s.failed = reading[T]{Value: value, At: began}, 0
 	} else {
 		longest = min(longest, failedRest<<min(s.failed, 10))
 		s.failed++
@@ -157,7 +160,13 @@ func (s *sampled[T]) readOnce(actions int64) {
 		s.last.Err = err
 	}
 	s.actions = actions
-	s.last.Rest = max(s.interval, s.h.load.rest(s, took, longest))
+	s.last.Rest = s.interval
+	if !s.isFact {
+		s.last.Rest = max(s.interval, s.h.load.rest(s, took, longest))
+		if isEarly {
+			s.h.load.owe(took)
+		}
+	}
 	s.next = time.Now().Add(s.last.Rest)
 	close(s.running)
 	s.running = nil
@@ -167,12 +176,32 @@ func (s *sampled[T]) readOnce(actions int64) {
 type load struct {
 	mu     sync.Mutex
 	lately map[any]cost // by sample
+	owed   time.Time    // until then, what was read before its time takes more than its part
 }
 
 // cost is how long a reading has taken, and when the next one is due.
 type cost struct {
 	took time.Duration
 	next time.Time
+}
+
+// mayHurry reports whether a person may have everything read before its time. Such readings
+// together take at most one part in restFactor of the time, of which they may use maxRest in
+// advance.
+func (l *load) mayHurry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.owed) < maxRest
+}
+
+// owe notes how long a reading before its time has taken.
+func (l *load) owe(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.owed.Before(now) {
+		l.owed = now
+	}
+	l.owed = l.owed.Add(restFactor * took)
 }
 
 // rest notes how long the reading of a sample has taken, and returns how long to wait before the

@@ -159,25 +159,6 @@ func TestLight(t *testing.T) {
 	})
 }
 
-// TestSlowText: a page says which of its values are read seldom.
-func TestSlowText(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := &slow{Queue: memory.New(memory.Options{})}
-		h := newHandler(t, q)
-		if got := page(h, "/"); strings.Contains(got, "minute old") {
-			t.Errorf("of light readings:\n%s", got)
-		}
-		wantTexts(t, page(h, "/kinds"), []string{"Up to a minute old: statistics."})
-		for takes, text := range map[time.Duration]string{100 * time.Millisecond: "Up to half a minute old: counts.", time.Second: "Up to five minutes old: counts."} {
-			q.takes.Store(int64(takes))
-			time.Sleep(5 * time.Minute)
-			page(h, "/")
-			time.Sleep(time.Second)
-			wantTexts(t, page(h, "/"), []string{text})
-		}
-	})
-}
-
 // TestPatience: a page does not wait for one reading after the other.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +236,7 @@ func TestOld(t *testing.T) {
 		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "a", Queue: "rare", Delay: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		wantTexts(t, page(h, "/"), []string{"Being read: counts (as of 1 h ago).", `class="word">Being read`, `data-every="1"`})
+		wantTexts(t, page(h, "/"), []string{"Being read: counts (as of 1 h ago).", "Counts as of 1 h ago", `data-every="1"`})
 		time.Sleep(time.Second)
 		wantTexts(t, page(h, "/"), []string{"queues/rare", `data-every="3"`})
 	})

@@ -12,6 +12,8 @@ import (
 const (
 	// pageSize is how many jobs a page lists.
 	pageSize = 50
+	// shownFacts is how many jobs the verdict counts of a sort.
+	shownFacts = 100
 	// newestJobs is how many jobs the page of kinds looks at.
 	newestJobs = 1000
 	// maxSamples is how many samples of one sort are kept, such as lists of jobs with different
@@ -21,12 +23,18 @@ const (
 
 // samples is what all sessions share. A field is nil if the backend lacks the capability.
 type samples struct {
+	// Facts: the verdict rests on them.
+	backlogs *sampled[[]queue.Backlog]
+	paused   *sampled[[]string]
+	workers  *sampled[[]queue.WorkerRecord]
+	expired  *sampled[listing] // running jobs whose lease has expired
+	held     *sampled[listing]
+	dead     *sampled[listing] // those that were enqueued last
+
 	counts    *sampled[[]queue.Count]
-	backlogs  *sampled[[]queue.Backlog]
 	rules     *sampled[[]queue.Rule]
-	paused    *sampled[[]string]
 	schedules *sampled[[]queue.ScheduleRecord]
-	crew      *sampled[crew]
+	runs      *sampled[map[string][]queue.Run] // by worker
 	doctor    *sampled[ops.Report]
 	hour      *sampled[[]queue.StatsRecord]         // by minute
 	hourKinds *sampled[[]queue.StatsRecord]         // by kind, with histograms
@@ -45,13 +53,17 @@ type listing struct {
 
 func newSamples(h *Handler) *samples {
 	s := &samples{counts: newSampled(h, "counts", h.source.inspector.Counts)}
-	s.lists = newSeveral(func(f queue.Filter) *sampled[listing] {
+	list := func(f queue.Filter) func(context.Context) (listing, error) {
 		f.NoPayload = true
-		return newSampled(h, "jobs", func(ctx context.Context) (listing, error) {
+		return func(ctx context.Context) (listing, error) {
 			jobs, next, err := h.source.inspector.Jobs(ctx, f)
 			return listing{jobs, next}, err
-		})
-	})
+		}
+	}
+	s.lists = newSeveral(func(f queue.Filter) *sampled[listing] { return newSampled(h, "jobs", list(f)) })
+	s.expired = newFact(h, "expired leases", list(queue.Filter{Status: queue.StatusRunning, Expired: true, Limit: shownFacts, Bare: true}))
+	s.held = newFact(h, "held jobs", list(queue.Filter{Status: queue.StatusHeld, Limit: shownFacts, Bare: true}))
+	s.dead = newFact(h, "dead jobs", list(queue.Filter{Status: queue.StatusDead, Limit: 5}))
 	s.previews = newSeveral(func(f queue.Filter) *sampled[preview] {
 		p := newSampled(h, "preview", func(ctx context.Context) (preview, error) { return h.source.readPreview(ctx, f) })
 		p.longest = previewLongest
@@ -61,19 +73,20 @@ func newSamples(h *Handler) *samples {
 		return newSampled(h, "errors", func(ctx context.Context) (failures, error) { return h.source.readFailures(ctx, kind) })
 	})
 	if b := h.source.backlogger; b != nil {
-		s.backlogs = newSampled(h, "backlogs", b.Backlogs)
+		s.backlogs = newFact(h, "backlogs", b.Backlogs)
 	}
 	if r := h.source.ruler; r != nil {
 		s.rules = newSampled(h, "rules", r.Rules)
 	}
 	if p := h.source.pauser; p != nil {
-		s.paused = newSampled(h, "paused kinds", p.PausedKinds)
+		s.paused = newFact(h, "paused kinds", p.PausedKinds)
 	}
 	if c := h.source.scheduler; c != nil {
 		s.schedules = newSampled(h, "schedules", c.Schedules)
 	}
-	if h.source.fleet != nil {
-		s.crew = newSampled(h, "workers", h.source.readCrew)
+	if f := h.source.fleet; f != nil {
+		s.workers = newFact(h, "workers", f.Workers)
+		s.runs = newSampled(h, "runs", h.source.readRuns)
 	}
 	if h.source.statistician != nil {
 		read := func(f queue.StatsFilter) *sampled[[]queue.StatsRecord] {
@@ -102,6 +115,14 @@ func newSamples(h *Handler) *samples {
 
 func newSampled[T any](h *Handler, name string, read func(context.Context) (T, error)) *sampled[T] {
 	return &sampled[T]{h: h, name: name, interval: minInterval, timeout: callTimeout, read: read}
+}
+
+// newFact returns a sample of something that is cheap. It is read after minInterval, whatever the
+// load, and gives up after factTimeout.
+func newFact[T any](h *Handler, name string, read func(context.Context) (T, error)) *sampled[T] {
+	s := newSampled(h, name, read)
+	s.isFact, s.timeout = true, factTimeout
+	return s
 }
 
 // several are samples of one sort, by what they are about. It keeps those that were asked for last.

@@ -30,6 +30,7 @@ var rules = map[string]web.Permission{
 	"GET /audit":                       web.View,
 	"GET /bulk":                        web.Operate | web.Bulk,
 	"GET /assets/{name}":               web.View,
+	"POST /read":                       web.View,
 	"POST /jobs/{id}/retry":            web.Operate,
 	"POST /jobs/{id}/cancel":           web.Operate,
 	"POST /jobs/{id}/run":              web.Operate,
@@ -90,13 +91,13 @@ func TestReadOnly(t *testing.T) {
 	s.enqueue(&queue.Job{Kind: "a"})
 	for route := range rules {
 		method, path, _ := strings.Cut(route, " ")
-		if method == "POST" {
+		if method == "POST" && path != "/read" { // it changes nothing
 			if a := s.post(strings.TrimPrefix(examplePath.Replace(path), "/"), "paused=true"); a.status != http.StatusForbidden {
 				t.Errorf("%s: %d", route, a.status)
 			}
 		}
 	}
-	if page := s.want("jobs/1"); strings.Contains(page.body, "<form method=\"post\"") {
+	if page := s.want("jobs/1"); strings.Contains(page.body, `<form method="post"`) {
 		t.Error("a page has a form that changes something")
 	}
 }

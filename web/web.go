@@ -49,6 +49,7 @@ type Handler struct {
 	csrf    *http.CrossOriginProtection
 	actions atomic.Int64  // how many there were: what was read before the last one is out of date
 	slots   chan struct{} // bounds how many calls of the backend are under way
+	quick   chan struct{} // the same for facts, which wait for no other call
 	long    chan struct{} // the same for calls that may take longer than callTimeout
 	samples *samples
 	load    load
@@ -59,10 +60,14 @@ type Handler struct {
 const (
 	// callTimeout is how long a call of the backend may take.
 	callTimeout = 2 * time.Second
+	// factTimeout is how long reading a fact may take.
+	factTimeout = time.Second
 	// actionTimeout is how long an action may take.
 	actionTimeout = 10 * time.Second
 	// maxCalls is how many calls of the backend may be under way at once.
 	maxCalls = 4
+	// maxQuick is how many facts may be read at once.
+	maxQuick = 3
 	// maxLong is how many examinations of the doctor and of explain may be under way at once.
 	maxLong = 2
 	// maxForm is the longest form, in bytes, that is read.
@@ -92,7 +97,8 @@ func New(q queue.Enqueuer, o Options) (*Handler, error) {
 	if o.Redact == nil {
 		o.Redact = Shape
 	}
-	h := &Handler{options: o, source: s, mux: http.NewServeMux(), csrf: csrf, slots: make(chan struct{}, maxCalls), long: make(chan struct{}, maxLong)}
+	h := &Handler{options: o, source: s, mux: http.NewServeMux(), csrf: csrf, slots: make(chan struct{}, maxCalls),
+		quick: make(chan struct{}, maxQuick), long: make(chan struct{}, maxLong)}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.samples = newSamples(h)
 	for _, route := range routes {
@@ -113,7 +119,10 @@ func (h *Handler) call(ctx context.Context, timeout time.Duration, f func(contex
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	slots := h.slots
-	if timeout > callTimeout {
+	switch {
+	case timeout < callTimeout:
+		slots = h.quick
+	case timeout > callTimeout:
 		slots = h.long
 	}
 	select {

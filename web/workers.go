@@ -13,23 +13,14 @@ import (
 // maxRuns is how many running jobs of each worker the page of workers shows.
 const maxRuns = 10
 
-// crew is what a backend knows of its workers.
-type crew struct {
-	Workers []queue.WorkerRecord
-	Runs    map[string][]queue.Run // by worker
-}
-
-// readCrew reads the workers and what they run.
-func (s source) readCrew(ctx context.Context) (c crew, err error) {
-	if c.Workers, err = s.fleet.Workers(ctx); err != nil {
-		return c, err
-	}
+// readRuns reads what the workers run, by worker.
+func (s source) readRuns(ctx context.Context) (map[string][]queue.Run, error) {
 	runs, err := s.fleet.Runs(ctx, maxRuns)
-	c.Runs = make(map[string][]queue.Run)
+	byWorker := make(map[string][]queue.Run)
 	for _, run := range runs {
-		c.Runs[run.Worker] = append(c.Runs[run.Worker], run)
+		byWorker[run.Worker] = append(byWorker[run.Worker], run)
 	}
-	return c, err
+	return byWorker, err
 }
 
 // workersPage is what the page of workers shows.
@@ -50,12 +41,14 @@ func workers(q *request) error {
 	if q.h.source.fleet == nil {
 		return errNotFound
 	}
-	all := q.h.samples.crew.get(q.Context())
+	s, ctx := q.h.samples, q.Context()
+	begin(s.workers, s.runs)
+	all, runs := s.workers.get(ctx), s.runs.get(ctx)
 	var page workersPage
 	reported := make(map[string]bool)
-	for _, w := range all.Value.Workers {
+	for _, w := range all.Value {
 		reported[w.Name] = true
-		row := workerRow{WorkerRecord: w, State: "live", Serves: strings.Join(w.Queues, ", "), Runs: all.Value.Runs[w.Name]}
+		row := workerRow{WorkerRecord: w, State: "live", Serves: strings.Join(w.Queues, ", "), Runs: runs.Value[w.Name]}
 		switch {
 		case w.Vanished:
 			row.State = "vanished"
@@ -64,28 +57,28 @@ func workers(q *request) error {
 		}
 		page.Workers = append(page.Workers, row)
 	}
-	for _, name := range slices.Sorted(maps.Keys(all.Value.Runs)) {
-		if runs := all.Value.Runs[name]; !reported[name] {
+	for _, name := range slices.Sorted(maps.Keys(runs.Value)) {
+		if runs := runs.Value[name]; !reported[name] && !all.At.IsZero() {
 			page.Others = append(page.Others, fmt.Sprintf("%s (%s)", name, atLeast(len(runs), int64(len(runs)/maxRuns), "job")))
 		}
 	}
 	v := q.view("Workers", page)
-	v.showAges(late("Workers", all))
+	v.showAges(late("Workers", all), late("Running jobs", runs))
 	return q.render("workers", v)
 }
 
-// isAnyAlive reports whether a worker is known that lives, or nothing is known of the workers.
-func isAnyAlive(c reading[crew]) bool {
-	return c.At.IsZero() || slices.ContainsFunc(c.Value.Workers, func(w queue.WorkerRecord) bool { return !w.Vanished })
+// isServed reports whether a live worker serves the queue.
+func isServed(workers []queue.WorkerRecord, name string) bool {
+	return slices.ContainsFunc(workers, func(w queue.WorkerRecord) bool { return !w.Vanished && slices.Contains(w.Queues, name) })
 }
 
 // workersNote is what the overview says of the workers: "" if nothing is known of them.
-func workersNote(c reading[crew]) (text string, vanished int) {
+func workersNote(c reading[[]queue.WorkerRecord]) (text string, vanished int) {
 	if c.At.IsZero() {
 		return "", 0
 	}
 	live, busy, places := 0, 0, 0
-	for _, w := range c.Value.Workers {
+	for _, w := range c.Value {
 		if w.Vanished {
 			vanished++
 			continue

@@ -9,11 +9,13 @@ const button = document.getElementById("live-button");
 const slowest = 30_000;
 const timeout = 10_000;
 const memory = "errand-live";
+const trusted = 15_000; // a verdict rests on nothing older
 
 let every = Number(main.dataset.every) * 1000; // 0: the page stays as it is
 let etag = "";
 let wait = every;
 let timer = 0;
+let freshAt = Date.now(); // when the page was known to be as the server has it
 let isPaused = recall() === "paused";
 
 // A browser may forbid storage; then the pause lasts as long as the page.
@@ -61,7 +63,10 @@ function load() {
 }
 
 function arrived(request) {
-  if (request.status === 304) return again("Live");
+  if (request.status === 304) {
+    freshAt = Date.now();
+    return again("Live");
+  }
   const fresh = request.response?.getElementById("main");
   if (request.status !== 200 || !fresh) return failed();
   if (isPaused || isBusy()) return again(isPaused ? "Paused" : "Waiting");
@@ -70,6 +75,7 @@ function arrived(request) {
   live.hidden = every === 0;
   const focused = document.activeElement;
   syncChildren(main, fresh);
+  freshAt = Date.now();
   if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true });
   again("Live");
 }
@@ -90,6 +96,20 @@ function schedule() {
   clearTimeout(timer);
   if (isPaused || document.hidden || every === 0) return;
   timer = setTimeout(() => (isBusy() ? again("Waiting") : load()), wait);
+}
+
+// doubt takes back a verdict that has become old, because the page was paused or is in use, or
+// because the server does not answer. The next load brings a new one.
+function doubt() {
+  const word = main.querySelector(".verdict:not(.why) .word");
+  if (!word || Date.now() - freshAt <= trusted || "then" in word.dataset) return;
+  const verdict = word.parentElement;
+  word.dataset.then = word.textContent;
+  word.textContent = "Unknown";
+  verdict.className = "verdict unknown";
+  const since = new Date(freshAt).toLocaleTimeString();
+  word.nextElementSibling.textContent = `Not known since ${since}. Then: ${word.dataset.then}. ${word.nextElementSibling.textContent}`;
+  etag = "";
 }
 
 // sync makes the old node like the fresh one, and keeps the old one where it can.
@@ -160,6 +180,10 @@ if (live && every > 0) {
     showButton();
     schedule();
   });
-  document.addEventListener("visibilitychange", schedule);
+  document.addEventListener("visibilitychange", () => {
+    doubt();
+    schedule();
+  });
+  setInterval(doubt, 1000);
   schedule();
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,41 @@ func TestRefresh(t *testing.T) {
 	}
 	b.do(`document.getElementById("live-button").click()`)
 	b.until("the page goes on", count+` === "3"`)
+	b.wantClean()
+}
+
+// TestDoubt: a page that has not been refreshed for 15 seconds takes its verdict back, and says
+// since when it knows nothing. The next refresh brings a verdict.
+func TestDoubt(t *testing.T) {
+	s := newSite(t)
+	b := newTab(t)
+	b.open(s.url)
+	const word = `document.querySelector(".verdict .word").textContent`
+	b.until("all is well", word+` === "All well"`)
+	b.do(`document.getElementById("live-button").click()`)
+	b.do(`const now = Date.now; Date.now = () => now() + 16_000`)
+	b.until("the page does not know", word+` === "Unknown" && document.querySelector(".verdict").className === "verdict unknown"`)
+	if text := eval[string](b, `document.querySelector(".verdict").textContent`); !strings.Contains(text, "Not known since") || !strings.Contains(text, "Then: All well.") {
+		t.Errorf("it says %q", text)
+	}
+	b.do(`document.getElementById("live-button").click()`)
+	b.until("it knows again", word+` === "All well" && document.querySelector(".verdict").className === "verdict ok"`)
+	b.wantClean()
+}
+
+// TestReadNow: the button has everything read again, without JavaScript, too.
+func TestReadNow(t *testing.T) {
+	s := newSite(t)
+	b := newTab(t)
+	b.run(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	b.open(s.url + "queues?from=test")
+	s.enqueue(&queue.Job{Kind: "a", Queue: "mail"})
+	b.tabTo("the button", `e.textContent === "Read now"`)
+	b.press(kb.Enter)
+	b.until("the page is read again", `document.querySelector("[role=status]")?.textContent === "The page was read again." && document.querySelector("#queue-mail") !== null`)
+	if got := eval[string](b, `location.search`); got != "?did=read&from=test&n=1" {
+		t.Errorf("the page is now %q", got)
+	}
 	b.wantClean()
 }
 
