@@ -26,14 +26,16 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 	c := &claim{b: b, req: req, room: req.MaxBytes()}
 	defer func() { b.turns.note(req.Queues, c.turns, len(c.jobs) > 0) }()
 	from := int(b.looks.Add(1) % uint32(b.opts.Spread))
-	places, err := b.look(ctx, req, b.placesOf(req.Queues, from))
+	var errs failures
+	places := b.look(ctx, req, b.placesOf(req.Queues, from), &errs)
 	for _, at := range places {
 		if len(c.jobs) >= req.Limit || c.isFull || ctx.Err() != nil {
 			break
 		}
-		err = errors.Join(err, c.take(ctx, at))
+		errs.add(c.take(ctx, at))
 	}
-	if err = errors.Join(err, ctx.Err()); len(c.jobs) == 0 && err != nil {
+	errs.add(ctx.Err())
+	if err := errs.err(); len(c.jobs) == 0 && err != nil {
 		return nil, setup(failed("claim", err))
 	}
 	return c.jobs, nil
@@ -60,11 +62,11 @@ func (b *Backend) placesOf(queues []string, from int) []place {
 // jobs.
 const lookTimeout = time.Second
 
-// look returns those of several places that have due jobs, or whose slots move, and the errors of
-// those that do not answer. One place is returned without asking.
-func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, places []place) (due []place, err error) {
+// look returns those of several places that have due jobs, or whose slots move. It adds to errs the
+// errors of those that do not answer. One place is returned without asking.
+func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, places []place, errs *failures) (due []place) {
 	if len(places) == 1 {
-		return places, nil
+		return places
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -80,9 +82,9 @@ func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, places []pla
 		if n == 1 {
 			due = append(due, places[i])
 		}
-		err = errors.Join(err, failed)
+		errs.add(failed)
 	}
-	return due, err
+	return due
 }
 
 // claim is a Claim under way.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,16 @@ func newJobs(n int) []*queue.Job {
 		jobs[i] = &queue.Job{Queue: "q", Kind: "k", Payload: []byte(fmt.Sprintf(`"%s"`, strings.Repeat("x", 1000)))}
 	}
 	return jobs
+}
+
+// enqueueAll enqueues more jobs than one call may.
+func enqueueAll(t *testing.T, b *redis.Backend, jobs []*queue.Job) {
+	t.Helper()
+	for some := range slices.Chunk(jobs, 10_000) {
+		if err := b.Enqueue(t.Context(), nil, some...); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // count returns how many jobs have the status.

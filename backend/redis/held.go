@@ -21,6 +21,10 @@ type calls struct {
 	indexes    [][]int // of the jobs of each call
 }
 
+// maxBatch is the most jobs of one claim or of one call for held jobs: a command has at most
+// 1,048,576 arguments.
+const maxBatch = 50_000
+
 // group divides n jobs by partition. Each call begins with first, and names at most maxBatch jobs.
 func (b *Backend) group(n int, first []string, idOf func(i int) int64, args func(i int) []string) calls {
 	var c calls
@@ -170,7 +174,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err := ctx.Err(); err != nil {
 		return nil, failed("reclaim", err)
 	}
-	var errs error
+	var errs failures
 	for p, r := range b.onEach(ctx, "expired") {
 		n, err := r.AsInt64()
 		if err == nil && n > 0 && len(jobs) < limit {
@@ -178,11 +182,12 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 			some, err = b.reclaim(ctx, p, limit-len(jobs))
 			jobs = append(jobs, some...)
 		}
-		errs = errors.Join(errs, err)
+		errs.add(err)
 	}
 	// Last, because it may wait for a server that hangs.
-	if errs = errors.Join(errs, b.checkKept(ctx)); errs != nil {
-		return jobs, failed("reclaim", errs)
+	errs.add(b.checkKept(ctx))
+	if err := errs.err(); err != nil {
+		return jobs, failed("reclaim", err)
 	}
 	return jobs, nil
 }

@@ -20,9 +20,7 @@ func TestManyDueAtOnce(t *testing.T) {
 	}
 	last := jobs[10_500]
 	last.Kind, last.ScheduledAt = "last", at.Add(time.Millisecond)
-	if err := b.Enqueue(t.Context(), nil, jobs...); err != nil {
-		t.Fatal(err)
-	}
+	enqueueAll(t, b, jobs)
 	time.Sleep(time.Until(last.ScheduledAt))
 	req := request(1)
 	req.Kinds = []string{"last"}

@@ -198,14 +198,18 @@ func TestNamespaceDisappears(t *testing.T) {
 func TestTooMuchAtOnce(t *testing.T) {
 	extent.Long(t)
 	b := open(t, redistest.Open(t), redis.Options{})
-	jobs := newJobs(300)
+	jobs := newJobs(65)
 	big := []byte(`"` + strings.Repeat("x", 1<<20-2) + `"`)
 	for _, j := range jobs {
 		j.Payload = big
 	}
 	err := b.Enqueue(t.Context(), nil, jobs...)
-	if e, ok := errors.AsType[*queue.InvalidError](err); !ok || e.Problem != "300 MB: at most 256 MB a call" {
-		t.Errorf("Enqueue of 300 MB: got error %v, want an InvalidError", err)
+	if e, ok := errors.AsType[*queue.InvalidError](err); !ok || e.Problem != "65 MB: at most 64 MB a call" {
+		t.Errorf("Enqueue of 65 MB: got error %v, want an InvalidError", err)
+	}
+	err = b.Enqueue(t.Context(), nil, newJobs(10_001)...)
+	if e, ok := errors.AsType[*queue.InvalidError](err); !ok || !strings.HasPrefix(e.Problem, "10001: at most 10000 a call") {
+		t.Errorf("Enqueue of 10,001 jobs: got error %v, want an InvalidError", err)
 	}
 	if n := count(t, b, queue.StatusPending); n != 0 {
 		t.Errorf("%d jobs were written", n)

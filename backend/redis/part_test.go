@@ -305,3 +305,37 @@ func TestIdleClaim(t *testing.T) {
 		t.Errorf("an idle claim from 128 partitions: the server has read %d times, want a few", n)
 	}
 }
+
+// TestLongIDs: with many partitions IDs are longer than the 53 bits that Lua's and JavaScript's
+// numbers hold. Each operation knows its job by all of them.
+func TestLongIDs(t *testing.T) {
+	b := open(t, redistest.Open(t), redis.Options{Partitions: 1024})
+	const n = 16 // of neighbours, which 53 bits would not tell apart
+	req := request(n)
+	req.Queues = nil
+	jobs := newJobs(n)
+	for i, j := range jobs {
+		j.Queue = fmt.Sprint("q", i)
+		req.Queues = append(req.Queues, j.Queue)
+	}
+	if err := b.Enqueue(t.Context(), nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := b.Claim(t.Context(), req)
+	if err != nil || len(claimed) != n {
+		t.Fatalf("Claim: got %d jobs, %v, want %d", len(claimed), err, n)
+	}
+	for i, j := range claimed {
+		if j.ID != jobs[i].ID || j.ID < 1<<53 {
+			t.Errorf("claimed job %d, want %d, which is above 2^53", j.ID, jobs[i].ID)
+		}
+	}
+	if lost, err := b.Settle(t.Context(), nil, outcomesFor(claimed)...); err != nil || len(lost) > 0 {
+		t.Errorf("Settle: lost %v, %v", lost, err)
+	}
+	for _, j := range jobs {
+		if r, found, err := b.Job(t.Context(), j.ID); err != nil || !found || r.ID != j.ID || r.Queue != j.Queue || r.Status != queue.StatusCompleted {
+			t.Errorf("Job %d: got %+v, %v", j.ID, r, err)
+		}
+	}
+}

@@ -10,9 +10,6 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// maxTransfers is the most jobs of one Receive: see maxBatch.
-const maxTransfers = maxBatch / 2
-
 // Receive implements [queue.Receiver]. A Source is remembered in the partition of its job, which
 // follows from the Key or the Group, and without them from the Source. Jobs of one partition are
 // written as a whole or not at all; if a call goes to several partitions and one of them fails, the
@@ -59,8 +56,8 @@ func (b *Backend) checkTransfers(transfers []queue.Transfer) error {
 		}
 		jobs[i] = t.Job
 	}
-	if len(transfers) > maxTransfers {
-		return &queue.InvalidError{Field: "transfers", Problem: fmt.Sprintf("%d: at most %d a call, during which the server does nothing else", len(transfers), maxTransfers)}
+	if len(transfers) > maxJobs {
+		return &queue.InvalidError{Field: "transfers", Problem: fmt.Sprintf("%d: at most %d a call, during which the server does nothing else", len(transfers), maxJobs)}
 	}
 	return checkBytes(jobs)
 }

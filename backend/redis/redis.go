@@ -25,7 +25,8 @@ type Options struct {
 	Namespace string
 	// Partitions is over how many parts the jobs of the namespace are spread; 0 means 64, at most
 	// 1024. A partition is in one slot of a cluster, so this is also the highest number of masters
-	// that can share the work. The first New stores it; it cannot be changed later.
+	// that can share the work. IDs grow with it: with 149 or more they pass 2^53 before 2027, with 64
+	// in 2029, and need 64-bit integers. The first New stores it; it cannot be changed later.
 	Partitions int
 	// Spread is in how many partitions each queue is; 0 means 1. A queue in one partition has exact
 	// order, and is as fast as one master. With more, order is exact within a partition only: see

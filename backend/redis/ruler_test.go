@@ -77,9 +77,7 @@ func TestManyMoved(t *testing.T) {
 	for i, j := range jobs {
 		j.Group, j.Payload = fmt.Sprint("g", i%3), nil
 	}
-	if err := b.Enqueue(t.Context(), nil, jobs...); err != nil {
-		t.Fatal(err)
-	}
+	enqueueAll(t, b, jobs)
 	left := total
 	for _, share := range []int{1, 0, 2, 0} {
 		if err := b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Share: share}); err != nil {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 
 	"github.com/errandhq/errand/queue"
 )
@@ -15,17 +14,17 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 		return 0, false, failed("prune", err)
 	}
 	keep := b.opts.Retention
-	var errs error
+	var errs failures
 	for _, r := range b.onEach(ctx, "prune", micros(max(keep.Completed, 0)), micros(max(keep.Dead, 0)), micros(queue.ForgottenAfter), micros(queue.StatsKept)) {
 		pair, err := r.AsIntSlice()
 		if err != nil {
-			errs = errors.Join(errs, err)
+			errs.add(err)
 			continue
 		}
 		removed, more = removed+int(pair[0]), more || pair[1] == 1
 	}
-	if errs != nil {
-		return removed, more, failed("prune", errs)
+	if err := errs.err(); err != nil {
+		return removed, more, failed("prune", err)
 	}
 	return removed, more, nil
 }

@@ -229,7 +229,8 @@ func (a *app) changeRule(ctx context.Context, d *dburl.Database, ruler queue.Rul
 }
 
 // tryChangeRule reads a rule and writes it changed, in a transaction with its entry in the audit
-// log. It returns errRuleChanged, and changes nothing, if the rule was changed in between.
+// log. It returns errRuleChanged, and changes nothing, if the rule was changed in between. Without
+// transactions, as on Redis, the last change wins.
 func (a *app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler queue.Ruler, name string, l *limits) (limited, error) {
 	before, err := ruleOf(ctx, ruler, name, l.set.Group)
 	if err != nil {
@@ -247,8 +248,8 @@ func (a *app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler queue.
 		if done.Changed {
 			entry.Count = 1
 		}
-		if err := ruler.SetRules(ctx, db, after); err != nil {
-			return err
+		if err := ruler.SetRules(ctx, db, after); err != nil || db == nil {
+			return err // without a transaction, Rules would answer with the new rule
 		}
 		// From here to the end of the transaction all others that change rules wait. What they have
 		// committed before, a different connection sees.
