@@ -136,6 +136,22 @@ func TestPruneArchives(t *testing.T) {
 	}
 }
 
+// TestPruneArchivesAgain: jobs that somebody has put back from the archive do not stop Prune.
+func TestPruneArchivesAgain(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t, postgres.Options{Retention: queue.Retention{Dead: -1, Archive: true}})
+	aged(t, db, "dead", 1, 3)
+	pruneAll(t, q)
+	exec(t, db, `INSERT INTO errand.jobs SELECT * FROM errand.jobs_archive`)
+	exec(t, db, `UPDATE errand.jobs SET updated_at = updated_at + interval '1 s' WHERE id = (SELECT min(id) FROM errand.jobs)`)
+	if got := pruneAll(t, q); got != 3 {
+		t.Errorf("pruned %d jobs that were put back, want 3", got)
+	}
+	if jobs, archived := count(t, db, "jobs"), count(t, db, "jobs_archive"); jobs != 0 || archived != 4 {
+		t.Errorf("%d jobs and %d archived, want 0 and 4: those of the archive, and one that has changed since", jobs, archived)
+	}
+}
+
 // TestNotKept: with a negative retention settling deletes jobs that are done, and only those.
 func TestNotKept(t *testing.T) {
 	t.Parallel()

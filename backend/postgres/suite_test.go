@@ -21,6 +21,8 @@ import (
 // transactions over lib/pq. With ERRAND_TESTS=whole it runs all of it over lib/pq, and in brief
 // over pgx in its other query modes, which reach the same statements in another way. With -short
 // it runs it over pgx alone. It is not parallel to other tests: it measures how soon workers wake.
+// All tables are published, as for change-data capture: then the server refuses to change the rows
+// of a table that has no key, whatever wal_level is.
 func TestConformance(t *testing.T) {
 	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
@@ -28,6 +30,7 @@ func TestConformance(t *testing.T) {
 			p := &reusedb.Pool[database]{
 				Open: func() (d database) {
 					d.db, d.listen = w.open(suite, postgrestest.DSN(suite))
+					exec(suite, d.db, `CREATE PUBLICATION everything FOR ALL TABLES`)
 					return d
 				},
 				DB: func(d database) *sql.DB { return d.db },

@@ -105,6 +105,21 @@ func TestPruneArchives(t *testing.T) {
 	}
 }
 
+// TestPruneArchivesAgain: jobs that somebody has put back from the archive do not stop Prune.
+func TestPruneArchivesAgain(t *testing.T) {
+	db, q := fresh(t, drivers[0], sqlite.Options{Retention: queue.Retention{Dead: -1, Archive: true}})
+	aged(t, db, "dead", 1, 3)
+	pruneAll(t, q)
+	const columns = `id, queue, kind, payload, status, scheduled_at, created_at, updated_at`
+	execute(t, db, `INSERT INTO errand_jobs (`+columns+`) SELECT `+columns+` FROM errand_jobs_archive`)
+	if got := pruneAll(t, q); got != 3 {
+		t.Errorf("pruned %d jobs that were put back, want 3", got)
+	}
+	if got := value[int](t, db, `SELECT count(*) FROM errand_jobs_archive`); got != 3 {
+		t.Errorf("%d jobs archived, want 3", got)
+	}
+}
+
 // TestAddedColumn: a column that somebody adds to either table does not stop pruning.
 func TestAddedColumn(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{Retention: queue.Retention{Completed: -1, Dead: -1, Archive: true}})

@@ -1,6 +1,7 @@
 -- Removes jobs that ended long enough ago: dead and cancelled ones after $3 microseconds, at most 1000 of each, along
 -- their indexes; and, of the 1000 jobs that follow id $1, those that were completed $2 microseconds ago. With $4 they
--- move to jobs_archive. $5 is the key of an advisory lock: while another process prunes, it does nothing.
+-- move to jobs_archive. A row that is there already is deleted: somebody has put it back into the table. $5 is the key
+-- of an advisory lock: while another process prunes, it does nothing.
 -- Returns the last id that it looked at (NULL if it did nothing), how many completed jobs it removed, how many
 -- others, and whether there may be more completed ones: the slice is full and has a job that was created that long ago.
 -- It removes the results of the jobs that it removes, and, of the 1000 that follow id $1, those whose jobs are not in
@@ -60,6 +61,7 @@ WITH turn AS MATERIALIZED (
         cancel_at, history, cost
     )
     SELECT * FROM removed WHERE $4::boolean
+    ON CONFLICT DO NOTHING
 ), results AS (
     DELETE FROM errand.results
     WHERE job_id = ANY (ARRAY(

@@ -1,7 +1,8 @@
 -- Copies jobs to the archive, before prune.sql removes them. ?1 is the JSON array of their ids. It
--- copies only jobs that were completed by ?2, or dead or cancelled by ?3.
+-- copies only jobs that were completed by ?2, or dead or cancelled by ?3. A job that somebody has put
+-- back from the archive is there already: its newer row stays.
 -- Index: the ids are the table's own order.
-INSERT INTO errand_jobs_archive (
+INSERT OR REPLACE INTO errand_jobs_archive (
     id, queue, status, priority, scheduled_at, attempts, max_attempts, fence, locked_at, locked_until, locked_by,
     created_at, updated_at, kind, job_key, last_error, headers, payload, started_at, finished_at, redriven_at, redrives,
     job_group, cancel_at, history, cost
