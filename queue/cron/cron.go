@@ -37,7 +37,7 @@ func (s Spec) Next(t time.Time) time.Time {
 	loc := t.Location()
 	// Between two changes of the clocks, local times are a constant offset away from UTC.
 	for at := t.Unix() + 1; ; {
-		start, end := time.Unix(at, 0).In(loc).ZoneBounds()
+		start, end := zoneBounds(time.Unix(at, 0).In(loc))
 		_, offset := time.Unix(at, 0).In(loc).Zone()
 		local, ok := s.nextLocal(s.firstLocal(at, offset, start))
 		if !ok {
@@ -49,6 +49,18 @@ func (s Spec) Next(t time.Time) time.Time {
 		}
 		at = end.Unix()
 	}
+}
+
+// zoneBounds returns between which times the offset of t holds. Next walks from end to end, so end
+// is always after t, or zero. On the last day of a leap year [time.Time.ZoneBounds] returns the
+// beginning of that day for the end (https://go.dev/issue/81583): then end is that of the UTC day,
+// as in other years.
+func zoneBounds(t time.Time) (start, end time.Time) {
+	const day = 24 * time.Hour
+	if start, end = t.ZoneBounds(); !end.IsZero() && !end.After(t) {
+		end = t.Truncate(day).Add(day)
+	}
+	return start, end
 }
 
 func withinYears(t time.Time) time.Time {
