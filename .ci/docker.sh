@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that Docker runs and has an image postgres:NN for each version named (default: 13 15 17
-# 18). On a machine that has both it changes nothing.
+# 18 19). On a machine that has both it changes nothing.
 #
 # If no Docker answers, and it runs as root on a Debian, it installs Debian's
 # and starts dockerd in the background. Its log and its process id are in the
@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-SNAPSHOT=20261101T000000Z
+SNAPSHOT=20261128T000000Z
 
 log() { echo "docker.sh: $*" >&2; }
 
@@ -47,6 +47,7 @@ suite() {
 	15) echo bookworm ;;
 	17) echo trixie ;;
 	18) echo testing ;;
+	19) echo experimental ;; # which is no release of its own, but what is newer than sid
 	*) log "no Debian release is known to have PostgreSQL $1"; return 1 ;;
 	esac
 }
@@ -62,6 +63,16 @@ mirror() {
 	fi
 }
 
+# add_experimental DIR VERSION: installs postgresql-VERSION from experimental in the root DIR, which is sid.
+add_experimental() {
+	local dir=$1
+	echo "deb $(mirror experimental) experimental main" >>"$dir/etc/apt/sources.list"
+	printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d" # nothing is started
+	chmod 755 "$dir/usr/sbin/policy-rc.d"
+	chroot "$dir" apt-get -o Acquire::Check-Valid-Until=false update -qq &&
+		DEBIAN_FRONTEND=noninteractive chroot "$dir" apt-get install -y -qq --no-install-recommends -t experimental "postgresql-$2"
+}
+
 # build VERSION: makes postgres:VERSION, which takes the same environment and
 # arguments as the official image, as far as docker-entrypoint.sh says.
 build() (
@@ -72,8 +83,11 @@ build() (
 	trap 'rm -rf --one-file-system "$dir"' EXIT
 	chmod 755 "$dir" # it becomes the image's root directory
 	log "building postgres:$version from Debian $release"
-	debootstrap --variant=minbase --include="postgresql-$version" "$release" "$dir" "$(mirror "$release")" >"$dir.log" 2>&1 ||
-		{ tail -n 20 "$dir.log" >&2; return 1; }
+	if [ "$release" = experimental ]; then
+		debootstrap --variant=minbase sid "$dir" "$(mirror sid)" && add_experimental "$dir" "$version"
+	else
+		debootstrap --variant=minbase --include="postgresql-$version" "$release" "$dir" "$(mirror "$release")"
+	fi >"$dir.log" 2>&1 || { tail -n 20 "$dir.log" >&2; return 1; }
 	rm -rf "$dir.log" "$dir"/var/lib/postgresql/* "$dir"/var/{cache/apt,lib/apt/lists}/* "$dir"/usr/share/{doc,man,locale}/*
 	cp docker-entrypoint.sh "$dir/usr/local/bin/docker-entrypoint.sh"
 	tar -C "$dir" -c . | docker import \
@@ -93,7 +107,7 @@ image() {
 }
 
 answers || start_docker
-[ $# -gt 0 ] || set -- 13 15 17 18
+[ $# -gt 0 ] || set -- 13 15 17 18 19
 for version; do
 	image "$version"
 	log "postgres:$version is there"

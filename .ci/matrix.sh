@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests that need PostgreSQL against each version named (default: 13 15 17 18) in Docker,
+# Runs the tests that need PostgreSQL against each version named (default: 13 15 17 18 19) in Docker,
 # which docker.sh starts first, with -short; ERRAND_TESTS as for make test, where brief leaves out the
 # long tests but for those of plans, migrations and roles, which depend on the version. Prints a line
 # per version, and the output of those that fail. PACKAGES names other packages to test. If docker.sh
@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
-[ $# -gt 0 ] || set -- 13 15 17 18
+[ $# -gt 0 ] || set -- 13 15 17 18 19
 DOCKERD_DIR=$(mktemp -d)
 export DOCKERD_DIR
 

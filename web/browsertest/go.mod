@@ -3,7 +3,7 @@ module github.com/errandhq/errand/web/browsertest
 go 1.26.0
 
 require (
-	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/cdproto v0.160.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/errandhq/errand v0.0.0
 )

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"time"
@@ -32,7 +33,15 @@ func openGoqite(_ context.Context, c Config) (Peer, error) {
 	return &goqitePeer{db: db, queue: goqite.New(goqite.NewOpts{DB: db, Name: kind}), progress: readSQLite(c.DSN)}, nil
 }
 
-func (g *goqitePeer) Install(ctx context.Context) error { return goqite.Setup(ctx, g.db) }
+func (g *goqitePeer) Install(ctx context.Context) error {
+	_, err := g.db.ExecContext(ctx, goqiteSchema)
+	return err
+}
+
+// goqiteSchema is goqite's schema_sqlite.sql, which its users copy: the module does not export it.
+//
+//go:embed goqite.sql
+var goqiteSchema string
 
 // Enqueue sends all jobs in one transaction: goqite has no batches.
 func (g *goqitePeer) Enqueue(ctx context.Context, first, n int) error {
