@@ -56,30 +56,57 @@ func TestCrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	missing := func() (pages []string) {
+		pages = append(slices.DeleteFunc(Pages(), func(page string) bool { return page == "jobs, completed" }), "a page that has not changed")
+		for _, v := range crowd.Visits() {
+			pages = slices.DeleteFunc(pages, func(page string) bool { return page == v.Page || v.Unchanged && page == "a page that has not changed" })
+		}
+		return pages
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	go func() {
+		for len(missing()) > 0 && ctx.Err() == nil {
+			sleep(ctx, 100*time.Millisecond)
+		}
+		cancel()
+	}()
 	crowd.Browse(ctx, time.Second)
 	if err := crowd.Failure(); err != nil {
 		t.Error(err)
 	}
-	seen := make(map[string]int)
-	unchanged := 0
+	if pages := missing(); len(pages) > 0 {
+		t.Errorf("nobody has seen %q", pages)
+	}
 	for _, v := range crowd.Visits() {
-		seen[v.Page]++
-		if v.Unchanged {
-			unchanged++
-		}
-		if v.Took <= 0 || v.Late || v.Failed {
+		if v.Took <= 0 || v.Failed {
 			t.Errorf("visit %+v", v)
 		}
 	}
-	for _, page := range Pages() {
-		if empty := []string{"jobs, completed"}; seen[page] == 0 && !slices.Contains(empty, page) {
-			t.Errorf("nobody has seen %q: %v", page, seen)
+}
+
+// TestCrowdOfLatePages: a visit is late if, and only if, the page says that values are old or not
+// known yet.
+func TestCrowdOfLatePages(t *testing.T) {
+	t.Parallel()
+	for says, late := range map[string]bool{`<p class="late" role="status">`: true, `<p class="awaits" role="status">`: true, `<p class="asof">`: false, "": false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a page"+says) }))
+		defer server.Close()
+		crowd, err := NewCrowd(server.URL+"/", 1)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if unchanged == 0 {
-		t.Error("no page was answered by not modified")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		go func() {
+			for len(crowd.Visits()) == 0 && ctx.Err() == nil {
+				sleep(ctx, time.Millisecond)
+			}
+			cancel()
+		}()
+		crowd.Browse(ctx, 0)
+		if v := crowd.Visits(); len(v) != 1 || v[0].Late != late || v[0].Failed {
+			t.Errorf("a page that says %q: got %+v", says, v)
+		}
 	}
 }
 
