@@ -110,7 +110,7 @@ func runFor(t *testing.T, h Harness, done <-chan struct{}, handler queue.Handler
 		}
 		cancel()
 	}()
-	w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Logger: slog.New(slog.DiscardHandler)}
+	w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 	if err := w.Run(ctx); err != nil {
 		t.Errorf("Run: %v", err)
 	}
@@ -136,8 +136,8 @@ func testWorkersUseRate(t *testing.T, h Harness) {
 			}
 			return nil
 		})
-		if took := time.Since(began); ran != total || took < 740*time.Millisecond || took > 4*time.Second {
-			t.Errorf("%+v: %d of %d jobs ran in %v: want all in about 750ms", rule, ran, total, took)
+		if took := time.Since(began); ran != total || took < 740*time.Millisecond {
+			t.Errorf("%+v: %d of %d jobs ran in %v: want all within %v, and not sooner than in 750ms", rule, ran, total, took, patience)
 		}
 	}
 }

@@ -334,15 +334,14 @@ func testFreePlaceWakes(t *testing.T, h Harness) {
 	var workers sync.WaitGroup
 	for i, ctx := range []context.Context{short, ctx} {
 		workers.Go(func() {
-			w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Name: fmt.Sprint("w", i), Logger: slog.New(slog.DiscardHandler)}
+			w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Name: fmt.Sprint("w", i), Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 			if err := w.Run(ctx); err != nil {
 				t.Errorf("Run: %v", err)
 			}
 		})
 	}
-	began := time.Now()
 	workers.Wait()
-	if took := time.Since(began); done.Load() < total || took > patience/2 {
-		t.Errorf("%d of %d jobs done one at a time in %v", done.Load(), total, took)
+	if done.Load() < total {
+		t.Errorf("%d of %d jobs done one at a time within %v", done.Load(), total, patience)
 	}
 }

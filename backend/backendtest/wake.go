@@ -81,16 +81,16 @@ func testWakeUpByReclaim(t *testing.T, h Harness) {
 // testStartsWhenDue: a sleeping worker starts each job when it is due and not at its next poll,
 // whatever made the job due, even if that happened after the worker fell asleep.
 func testStartsWhenDue(t *testing.T, h Harness) {
-	const delay, late, poll = 100 * time.Millisecond, 5 * time.Second, 20 * time.Second
+	const delay, poll = 100 * time.Millisecond, time.Hour
 	held := heldBy(t, h, "other", 4, longLease)
 	dead := heldBy(t, h, "other", 1, longLease)
 	settle(t, h, outcomes(queue.Dead, dead...)...)
 	heldBy(t, h, "crashed", 1, 2*time.Millisecond)
 
-	started := make(chan time.Time, 1)
+	started := make(chan bool, 1)
 	stop := startWorker(t, queue.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: poll, Lease: time.Hour, Logger: slog.New(slog.DiscardHandler),
-		Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { started <- time.Now(); return nil }),
+		Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { started <- true; return nil }),
 	})
 	defer stop()
 	enqueue(t, h, newJob())
@@ -114,15 +114,11 @@ func testStartsWhenDue(t *testing.T, h Harness) {
 		{"redriven", 0, func(time.Duration) { redriveOne(t, h, dead[0].ID) }},
 	} {
 		time.Sleep(asleep) // the worker falls asleep
-		due := time.Now().Add(way.delay)
 		way.do(way.delay)
 		select {
-		case at := <-started:
-			if got := at.Sub(due); got > late {
-				t.Errorf("%s: started %v after it was due, want at most %v", way.name, got, late)
-			}
-		case <-time.After(way.delay + poll/2):
-			t.Fatalf("%s: not started %v after it was due, by a worker that polls each %v", way.name, poll/2, poll)
+		case <-started:
+		case <-time.After(way.delay + patience):
+			t.Fatalf("%s: not started %v after it was due, by a worker that polls each %v", way.name, patience, poll)
 		}
 	}
 }
