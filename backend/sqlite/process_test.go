@@ -212,8 +212,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestWakeAcrossProcesses: a worker that sleeps in another process is woken by each commit, and only
-// then. How soon is TestWakeWithinProcess's business: other processes look into the file, too.
+// TestWakeAcrossProcesses: a worker that sleeps in another process is woken by each commit, and
+// only then. How soon is the business of TestWakeWithinProcess.
 func TestWakeAcrossProcesses(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		path, q, _ := shop(t, driver)
