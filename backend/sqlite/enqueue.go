@@ -24,8 +24,8 @@ const maxText = 256 << 20
 // statement, from one of the sql/enqueue files, and several only for a batch of more than 256 MB.
 //
 // Outside a transaction its error is [queue.ErrUnknown] only if the disk has failed at the commit:
-// once the call has the write lock, nothing interrupts it. On a connection of the caller's the
-// error is also ErrUnknown if some of the jobs may have been written.
+// once the call has the write lock, nothing interrupts it. A full disk is no such error: nothing is
+// written then. On a connection of the caller's the error is also ErrUnknown if some of the jobs may have been written.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for i, job := range jobs {
 		if err := job.Check(b.options.MaxPayload); err != nil {
@@ -48,7 +48,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	switch {
 	case err == nil:
 		b.wakeFor(db, jobs)
-	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !sqliteerr.IsBusy(err):
+	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !sqliteerr.IsBusy(err) && !sqliteerr.IsFull(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
 	case sqliteerr.IsTooLong(err):
 		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row", Err: err}

@@ -11,7 +11,9 @@ import (
 
 // Statement is the text of a file of the sql folder, for tests that look at plans, and benchmarks
 // that run it by hand.
-func Statement(name string) string { return uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")) }
+func Statement(name string) string {
+	return onlyStatement(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql"))
+}
 
 // Without is a statement without what it returns.
 var Without = withoutReturning

@@ -46,6 +46,10 @@ func TestNewRefuses(t *testing.T) {
 			{"a temporary file", "", "memory"},
 			{"no patience", strings.NewReplacer("busy_timeout(30000)", "busy_timeout(0)", "_busy_timeout=30000", "_busy_timeout=0").Replace(dsn(t)), "busy_timeout is 0"},
 			{"NORMAL", strings.ReplaceAll(strings.ReplaceAll(dsn(t), "synchronous(FULL)", "synchronous(NORMAL)"), "_synchronous=FULL", "_synchronous=NORMAL"), "Relaxed"},
+			{"DELETE", strings.NewReplacer("journal_mode(WAL)", "journal_mode(DELETE)", "_journal_mode=WAL", "_journal_mode=DELETE").Replace(dsn(t)), "journal_mode delete"},
+			{"MEMORY", strings.NewReplacer("journal_mode(WAL)", "journal_mode(MEMORY)", "_journal_mode=WAL", "_journal_mode=MEMORY").Replace(dsn(t)), "journal_mode memory"},
+			{"EXCLUSIVE", dsn(t) + "&_pragma=locking_mode(EXCLUSIVE)&_locking_mode=EXCLUSIVE", "locking_mode is EXCLUSIVE"},
+			{"a shared cache", dsn(t) + "&cache=shared", "cache=shared"},
 		} {
 			db := open(t, driver, c.dsn)
 			var bad *queue.InvalidError
@@ -117,4 +121,22 @@ func TestNotMigrated(t *testing.T) {
 			t.Errorf("Enqueue before Migrate: %v, want an error that names the table", err)
 		}
 	})
+}
+
+// TestStatementsEnd: nothing follows a statement. glebarez/go-sqlite would run what follows its last
+// semicolon, be it the end of a line, and fail.
+func TestStatementsEnd(t *testing.T) {
+	files, err := os.ReadDir("sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		name, isStatement := strings.CutSuffix(f.Name(), ".sql")
+		if !isStatement || name == "drop" { // which the caller runs
+			continue
+		}
+		if text := sqlite.Statement(name); text == "" || strings.Contains(text, ";") {
+			t.Errorf("%s: %q, want one statement without a semicolon", name, text)
+		}
+	}
 }

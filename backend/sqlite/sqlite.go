@@ -61,9 +61,11 @@ var _ interface {
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.
 // [Migrate] must have been run with the same Options before the first call.
 //
-// New uses one connection for at most LockTimeout: it reads the settings, and puts the file in WAL
-// mode. It returns a [*queue.InvalidError] for a setting that cannot work: a database in memory, a
-// busy_timeout of 0, or a synchronous below FULL unless Relaxed is set. The error says what to do.
+// New uses one connection for at most LockTimeout, and for a moment a second one: it reads the
+// settings, and puts the file in WAL mode. It returns a [*queue.InvalidError] for a setting that
+// cannot work: a database in memory, a busy_timeout of 0, a synchronous below FULL unless Relaxed
+// is set, locking_mode(EXCLUSIVE), cache=shared, or parameters that set another journal mode on
+// each connection. The error says what to do.
 func New(db *sql.DB, o Options) (*Backend, error) {
 	if db == nil {
 		return nil, sqlkit.Invalid("DB", "nil")

@@ -29,7 +29,7 @@ type loader func(name string) string
 
 func loadStatements(prefix string) statements {
 	load := func(name string) string {
-		return withPrefix(uncommented(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")), prefix)
+		return withPrefix(onlyStatement(sqlkit.ReadFile(sqlFiles, "sql/"+name+".sql")), prefix)
 	}
 	return statements{
 		loadEnqueue(load),
@@ -264,15 +264,16 @@ func withoutReturning(statement string) string {
 	return changes
 }
 
-// uncommented returns text without its comment lines, which SQLite would parse each time.
-func uncommented(text string) string {
+// onlyStatement returns the statement of a file. It leaves out comment lines, which SQLite would
+// parse each time, and what follows the statement: glebarez/go-sqlite takes it for another one.
+func onlyStatement(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "--") {
 			b.WriteString(line)
 		}
 	}
-	return b.String()
+	return strings.TrimSuffix(strings.TrimSpace(b.String()), ";")
 }
 
 // withPrefix replaces errand_, which begins each name in our SQL files, with prefix. checkPrefix

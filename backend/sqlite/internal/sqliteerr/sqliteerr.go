@@ -11,6 +11,7 @@ import (
 const (
 	codeBusy              = 5
 	codeDisk              = 10
+	codeFull              = 13
 	codeTooLong           = 18
 	codeProtocol          = 15 // the WAL index was in use for longer than SQLite would wait
 	codeLockedSharedCache = 6 | 1<<8
@@ -34,6 +35,10 @@ func IsTooLong(err error) bool { return resultCode(err)&0xff == codeTooLong }
 // IsDiskError reports whether the disk failed. A commit may have succeeded all the same.
 func IsDiskError(err error) bool { return resultCode(err)&0xff == codeDisk }
 
+// IsFull reports whether the disk, or the file, had no room. SQLite has rolled back what it was
+// writing, also at a commit: what makes a commit valid is the last thing that is written of it.
+func IsFull(err error) bool { return resultCode(err)&0xff == codeFull }
+
 // IsWithinTx reports whether BEGIN failed because the connection is in a transaction.
 func IsWithinTx(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "within a transaction")
@@ -53,8 +58,11 @@ func resultCode(err error) int {
 	if code := codeField(err); code != 0 {
 		return code
 	}
-	if strings.Contains(err.Error(), "database is locked") {
+	switch text := err.Error(); {
+	case strings.Contains(text, "database is locked"):
 		return codeBusy
+	case strings.Contains(text, "database or disk is full"):
+		return codeFull
 	}
 	return 0
 }
