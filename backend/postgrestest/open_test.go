@@ -50,9 +50,9 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestTemplateAllowsConnections: no database of this process forbids connections. Where DATABASE_URL
-// names a server the template outlives the process, and pg_upgrade refuses a server that has such a
-// database.
+// TestTemplateAllowsConnections: no database of this process forbids connections. Where
+// DATABASE_URL names a server the template outlives the process, and pg_upgrade refuses a server
+// that has such a database.
 func TestTemplateAllowsConnections(t *testing.T) {
 	Open(t)
 	s, err := shared()
