@@ -19,7 +19,6 @@ var onPostgres = []check{
 	{"writable", writable},
 	{"schema", schema},
 	{"drift", drift},
-	{"sequences", sequences},
 	{"table", table},
 	{"horizon", horizon},
 	{"dead-rows", deadRows},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,17 +15,8 @@ import (
 // rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
 const rulesTries = 100
 
-// Claim implements [queue.Consumer] with sql/claim.sql, which scans the queues from their heads
-// unless claims are rationed (see ration.go). Limited queues have sql/claim_limited.sql. If the
-// rules have changed since they were last read, it reads them and claims again. It takes at most
-// 100,000 jobs.
-func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
-	if err := req.Check(); err != nil {
-		return nil, fmt.Errorf("postgres: claim: %w", err)
-	}
-	if err := b.releaseUnanswered(ctx, req); err != nil {
-		return nil, err
-	}
+// claimParts claims jobs part by part of the request's queues, see firstPart.
+func (b *Backend) claimParts(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	known, tries := b.rules.known(), 0
 	for rest := req.Queues; len(rest) > 0 && !isFull(req, jobs); {
 		n, isLimited, isOrdered := b.firstPart(rest, known)
@@ -139,7 +129,7 @@ func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, q claimQ
 	case errors.Is(err, queue.ErrUnknown): // the commit was not answered
 		b.unansweredClaims.noteUnanswered(req, sent, after)
 	case err == nil && len(jobs) > 0:
-		b.unansweredClaims.noteAnswered(req.Worker, jobs)
+		b.unansweredClaims.noteAnswered(req.Worker, jobs[0].Fence)
 	}
 	return jobs, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
@@ -28,12 +29,21 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
 	var jobs []*queue.Job
+	unlock := b.lockBadClaims(ctx)
+	defer unlock()
 	err := b.run(ctx, "claim", tx, func(db queue.DB) (err error) {
 		jobs, err = b.queryTx(ctx, db, req)
 		return err
 	})
 	if isDataError(err) {
 		return nil, errors.Join(err, b.settleUnreadable(ctx, req))
+	}
+	if isOfRow(err) {
+		refused, _ := b.findBadClaims(ctx, req)
+		b.badRows.claims.Note(b.options.Logger, "claim", refused)
+		if len(refused) > 0 {
+			err = fmt.Errorf("postgres: claim: %w", badrows.AsError(refused))
+		}
 	}
 	if err != nil || len(jobs) == 0 {
 		return nil, err

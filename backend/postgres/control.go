@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -23,16 +24,20 @@ type lockingChange struct{ many, one string }
 // change runs a statement for the chosen jobs, on db. The parameters of the statement begin with
 // the ids and the fields of which; then comes whether it changes one job only, and then args. The
 // statement returns ids: of jobs that it has changed with true, and with false those that have to
-// be changed one at a time, at the end. So it never holds one key while it waits for another.
+// be changed one at a time, at the end. So it never holds one key while it waits for another. Jobs
+// that the database refuses to change are named in the error; on the backend's own handle all
+// others are changed.
 func (b *Backend) change(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, statement lockingChange, args ...any) (n int, err error) {
 	filter := []any{sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sqlkit.OrNull(which.Group), sqlkit.OrNull(which.Key), statusArray(statuses)}
 	many, one := append(slices.Clone(filter), false), append(slices.Clone(filter), true)
 	many, one = append(many, args...), append(one, args...)
 	var singly []int64
+	var refused []badrows.Row
 	err = b.chosen(ctx, operation, db, which, statuses, filter, func(ids []int64) error {
 		for part := range slices.Chunk(ids, slice) {
-			changed, others, err := b.changeSlice(ctx, operation, db, statement.many, part, many)
-			if n += changed; err != nil {
+			changed, others, bad, err := b.changeOthers(ctx, operation, db, statement.many, part, many)
+			n, refused = n+changed, append(refused, bad...)
+			if err != nil {
 				return err
 			}
 			singly = append(singly, others...)
@@ -44,10 +49,29 @@ func (b *Backend) change(ctx context.Context, operation string, db queue.DB, whi
 			break
 		}
 		var changed int
-		changed, _, err = b.changeSlice(ctx, operation, db, statement.one, []int64{id}, one)
-		n += changed
+		var bad []badrows.Row
+		changed, _, bad, err = b.changeOthers(ctx, operation, db, statement.one, []int64{id}, one)
+		n, refused = n+changed, append(refused, bad...)
+	}
+	if err == nil && len(refused) > 0 {
+		err = fmt.Errorf("postgres: %s: %w", operation, badrows.AsError(refused))
 	}
 	return n, err
+}
+
+// changeOthers is changeSlice without the jobs that the database refuses to change, which it
+// returns. In a transaction of the caller's such a job is an error, which names it.
+func (b *Backend) changeOthers(ctx context.Context, operation string, db queue.DB, statement string, ids []int64, args []any) (n int, singly []int64, refused []badrows.Row, err error) {
+	if db != nil {
+		n, singly, err = b.changeSlice(ctx, operation, db, statement, ids, args)
+		return n, singly, nil, b.nameRefused(ctx, operation, err, ids, statement, args...)
+	}
+	refused, err = badrows.HalveIDs(ids, isOfRow, func(part []int64) error {
+		changed, others, err := b.changeSlice(ctx, operation, nil, statement, part, args)
+		n, singly = n+changed, append(singly, others...)
+		return err
+	})
+	return n, singly, refused, err
 }
 
 // chosen calls do with the ids of the chosen jobs, in ascending order: those of statuses with an
@@ -110,11 +134,7 @@ func (b *Backend) chosenEnded(ctx context.Context, operation string, db queue.DB
 // changeSlice runs a statement of change for the jobs with these ids. It returns how many it has
 // changed, and the ids of those to change one at a time.
 func (b *Backend) changeSlice(ctx context.Context, operation string, db queue.DB, statement string, ids []int64, args []any) (changed int, singly []int64, err error) {
-	list := numbers(len(ids))
-	for _, id := range ids {
-		list.int(id)
-	}
-	args = append([]any{list.String()}, args...)
+	args = append([]any{idArray(ids)}, args...)
 	for collisions := 0; ; collisions++ {
 		err = b.run(ctx, operation, db, func(db queue.DB) error {
 			changed, singly = 0, nil

@@ -21,6 +21,10 @@ const (
 	idleTooLong          = "25P03" // see limitIdleTx
 	sequenceExhausted    = "2200H"
 	internalError        = "XX000"
+	dataCorrupted        = "XX001"
+	undefinedColumn      = "42703"
+	undefinedTable       = "42P01"
+	undefinedFunction    = "42883"
 	rulesChanged         = "ERUL1" // see sql/migrations/0006_limited.sql
 )
 
@@ -83,7 +87,24 @@ func isDataError(err error) bool {
 	case "22", "54": // data exception, program limit exceeded
 		return code != sequenceExhausted
 	}
-	return code == internalError // "invalid memory alloc request size" has no code of its own
+	// "invalid memory alloc request size" has no code of its own. A payload whose TOAST is damaged
+	// has dataCorrupted.
+	return code == internalError || code == dataCorrupted
+}
+
+// isOfRow reports whether a statement may have failed because of one of its rows: the row is
+// damaged, or a trigger or a constraint of the application's refuses it. It is not the error of a
+// connection, of a lock, of the server's resources or rights, or of errand's own functions.
+func isOfRow(err error) bool {
+	code := sqlState(err)
+	if _, ok := errors.AsType[*queue.SetupError](err); ok || len(code) != 5 {
+		return false
+	}
+	switch code[:2] {
+	case "20", "21", "22", "23", "27", "38", "39", "44", "54", "P0", "XX":
+		return code != sequenceExhausted
+	}
+	return code == undefinedColumn || code == undefinedTable || code == undefinedFunction // in a trigger
 }
 
 // leastRefused is how many bytes of parameters a statement has at least that the server refuses for

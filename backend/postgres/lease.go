@@ -78,17 +78,26 @@ func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue
 	return left, nil
 }
 
-// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql.
+// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Jobs that the database refuses to
+// change are logged, and passed over for a minute.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
+	const operation = "reclaim"
 	if limit < 1 {
 		return nil, fmt.Errorf("postgres: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
 	}
-	err = b.run(ctx, "reclaim", nil, func(db queue.DB) error {
-		jobs, err = queryJobs(ctx, db, "", 0, 0, b.sql.reclaim, limit)
+	err = b.passBad(ctx, operation, &b.badRows.reclaims, b.sql.reclaim, []any{limit}, func(text string, last ...any) error {
+		var got []*queue.Job
+		err := b.run(ctx, operation, nil, func(db queue.DB) (err error) {
+			got, err = queryJobs(ctx, db, "", 0, 0, text, append([]any{limit}, last...)...)
+			return err
+		})
+		if err == nil {
+			jobs = append(jobs, got...)
+		}
 		return err
 	})
 	if sqlState(err) == lockNotAvailable {
-		return nil, nil // the holder that has locked the row is about to settle or extend it
+		return jobs, nil // the holder that has locked the row is about to settle or extend it
 	}
 	return jobs, err
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"log/slog"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
@@ -28,6 +29,9 @@ type Options struct {
 	MaxPayload int
 	// Retention says how long ended jobs are kept. The archive is the table jobs_archive.
 	Retention queue.Retention
+	// Logger gets a record, once a minute, of each job that the database refuses to change, because
+	// a trigger raises for it or its row is damaged. nil means [slog.Default].
+	Logger *slog.Logger
 }
 
 // Listen listens on a channel of db's database. It calls ready once when it has begun to listen,

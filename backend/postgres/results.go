@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -78,21 +79,30 @@ func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) 
 	groups, _ := sqlkit.ByWorker(progress, func(p queue.Progress) *queue.Job { return p.Job })
 	for _, held := range groups {
 		for part := range chunks(held, func(p queue.Progress) int { return len(p.Value) }) {
-			values := make(map[string]json.RawMessage, len(part.Items))
-			for _, p := range part.Items {
-				values[strconv.FormatInt(p.Job.ID, 10)] = p.Value
-			}
-			ids, fences := arraysOf(part)
-			err := b.run(ctx, "progress", nil, func(db queue.DB) error {
-				_, err := db.ExecContext(ctx, b.sql.progress, ids, fences, part.Worker, objectOf(values))
-				return err
+			refused, err := badrows.Halve(part.Items, func(p queue.Progress) int64 { return p.Job.ID }, isOfRow, func(some []queue.Progress) error {
+				part.Items = some
+				return b.keepProgress(ctx, part)
 			})
+			b.badRows.progress.Note(b.options.Logger, "progress", refused)
 			if err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// keepProgress runs sql/progress.sql for jobs of one holder.
+func (b *Backend) keepProgress(ctx context.Context, h sqlkit.Held[queue.Progress]) error {
+	values := make(map[string]json.RawMessage, len(h.Items))
+	for _, p := range h.Items {
+		values[strconv.FormatInt(p.Job.ID, 10)] = p.Value
+	}
+	ids, fences := arraysOf(h)
+	return b.run(ctx, "progress", nil, func(db queue.DB) error {
+		_, err := db.ExecContext(ctx, b.sql.progress, ids, fences, h.Worker, objectOf(values))
+		return err
+	})
 }
 
 // Result implements [queue.ResultKeeper] with sql/result.sql.

@@ -63,8 +63,9 @@ func loadEnqueue(load loader) enqueueStatements {
 
 // claimStatements claim jobs, and hold them.
 type claimStatements struct {
-	claim, claimTx, claimOrdered, orderedQueues, resume, releaseUnanswered, probe string
-	priorities, transactions, extend, reassign, reclaim                           string
+	claim, claimTx, claimOrdered, orderedQueues, resume, probe                 string
+	priorities, transactions, extend, reassign, claimHeads, claimTry, lockRows string
+	releaseUnanswered, reclaim                                                 upkeepStatement
 }
 
 func loadClaim(load loader) claimStatements {
@@ -74,13 +75,16 @@ func loadClaim(load loader) claimStatements {
 		claimOrdered:      load("claim_ordered"),
 		orderedQueues:     load("ordered_queues"),
 		resume:            load("resume"),
-		releaseUnanswered: load("release_unanswered"),
+		releaseUnanswered: newUpkeep(load("release_unanswered"), 5),
 		probe:             load("probe"),
 		priorities:        load("priorities"),
 		transactions:      load("transactions"),
 		extend:            load("extend"),
 		reassign:          load("reassign"),
-		reclaim:           load("reclaim"),
+		claimHeads:        load("claim_heads"),
+		claimTry:          load("claim_try"),
+		lockRows:          load("lock_rows"),
+		reclaim:           newUpkeep(load("reclaim"), 1),
 	}
 }
 
@@ -159,7 +163,8 @@ func loadControl(load loader) controlStatements {
 
 // inspectStatements list, count and prune jobs.
 type inspectStatements struct {
-	countAll, countSample, tableSize, stoppedIDs, backlog, list, listSlice, job, payload, readable, prune string
+	countAll, countSample, tableSize, stoppedIDs, backlog, list, listSlice, job, payload, readable string
+	prune                                                                                          upkeepStatement
 }
 
 func loadInspect(load loader) inspectStatements {
@@ -174,7 +179,7 @@ func loadInspect(load loader) inspectStatements {
 		job:         load("job"),
 		payload:     load("payload"),
 		readable:    load("readable"),
-		prune:       load("prune"),
+		prune:       newPrune(load("prune")),
 	}
 }
 

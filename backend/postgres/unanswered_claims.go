@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,18 +56,13 @@ func (c *unansweredClaims) lastFence() int64 {
 	return c.fence
 }
 
-// noteAnswered records the fence of an answered claim. The jobs have several if the sequence was
-// set back.
-func (c *unansweredClaims) noteAnswered(worker string, jobs []*queue.Job) {
+// noteAnswered records the fence of an answered claim.
+func (c *unansweredClaims) noteAnswered(worker string, fence int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	u, noted := c.byWorker[worker], int64(0)
-	for _, job := range jobs {
-		c.fence = max(c.fence, job.Fence)
-		if u != nil && job.Fence != noted {
-			noted = job.Fence
-			u.answered = append(u.answered, noted)
-		}
+	c.fence = max(c.fence, fence)
+	if u := c.byWorker[worker]; u != nil {
+		u.answered = append(u.answered, fence)
 	}
 }
 
@@ -133,8 +129,11 @@ func (b *Backend) releaseUnanswered(ctx context.Context, req queue.ClaimRequest)
 	for _, fence := range u.answered {
 		answered.int(fence)
 	}
-	_, err := b.queryIDs(ctx, "claim", nil, b.sql.releaseUnanswered, req.Worker, u.after, answered.String(),
-		sqlkit.Microseconds(begun.Sub(u.sent)+sendTime), !b.options.Silent)
+	args := []any{req.Worker, u.after, answered.String(), sqlkit.Microseconds(begun.Sub(u.sent) + sendTime), !b.options.Silent}
+	err := b.passBad(ctx, "claim", &b.badRows.releases, b.sql.releaseUnanswered, args, func(text string, last ...any) error {
+		_, err := b.queryIDs(ctx, "claim", nil, text, append(slices.Clone(args), last...)...)
+		return err
+	})
 	if err == nil {
 		b.unansweredClaims.noteReleased(req.Worker, begun)
 	}

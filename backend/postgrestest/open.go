@@ -102,9 +102,8 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return s, nil
 })
 
-// makeTemplate migrates the program's database and then closes it to all connections but those of
-// superusers, because a database that is in use cannot be cloned. It does not forbid connections:
-// pg_upgrade refuses a server with such a database.
+// makeTemplate migrates the program's database and then closes it to all connections, because a
+// database that is in use cannot be cloned.
 func (s *Server) makeTemplate(ctx context.Context) error {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {
@@ -117,6 +116,6 @@ func (s *Server) makeTemplate(ctx context.Context) error {
 	if err := db.Close(); err != nil {
 		return err
 	}
-	_, err = s.admin.ExecContext(ctx, "ALTER DATABASE "+s.name+" CONNECTION LIMIT 0")
+	_, err = s.admin.ExecContext(ctx, "ALTER DATABASE "+s.name+" ALLOW_CONNECTIONS false")
 	return err
 }
