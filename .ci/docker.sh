@@ -65,12 +65,17 @@ mirror() {
 
 # add_experimental DIR VERSION: installs postgresql-VERSION from experimental in the root DIR, which is sid.
 add_experimental() {
-	local dir=$1
+	local dir=$1 version=$2
 	echo "deb $(mirror experimental) experimental main" >>"$dir/etc/apt/sources.list"
+	printf 'Package: src:postgresql-%s src:postgresql-common\nPin: release a=experimental\nPin-Priority: 600\n' "$version" >"$dir/etc/apt/preferences.d/postgresql"
 	printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d" # nothing is started
 	chmod 755 "$dir/usr/sbin/policy-rc.d"
-	chroot "$dir" apt-get -o Acquire::Check-Valid-Until=false update -qq &&
-		DEBIAN_FRONTEND=noninteractive chroot "$dir" apt-get install -y -qq --no-install-recommends -t experimental "postgresql-$2"
+	mount -t proc proc "$dir/proc" # its scripts ask for it
+	chroot "$dir" env -u TMPDIR apt-get -o Acquire::Check-Valid-Until=false update -qq &&
+		chroot "$dir" env -u TMPDIR DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "postgresql-$version"
+	local status=$?
+	umount "$dir/proc"
+	return $status
 }
 
 # build VERSION: makes postgres:VERSION, which takes the same environment and

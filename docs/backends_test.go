@@ -49,3 +49,41 @@ func TestCapabilities(t *testing.T) {
 		t.Errorf("methods: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestOptionalInterfaces: the comment of each of errand's backends names those interfaces of
+// capability.go that the backend lacks, after the words "except for", and no others. Delegator is
+// for values that stand for several backends.
+func TestOptionalInterfaces(t *testing.T) {
+	capabilities := make(map[string][]string) // methods by interface
+	for _, m := range regexp.MustCompile(`(?ms)^type (\w+) interface \{\n(.*?)^\}`).FindAllStringSubmatch(read(t, "../queue/capability.go"), -1) {
+		for _, method := range regexp.MustCompile(`(?m)^\t(\w+)\(`).FindAllStringSubmatch(m[2], -1) {
+			capabilities[m[1]] = append(capabilities[m[1]], method[1])
+		}
+	}
+	delete(capabilities, "Delegator")
+	if len(capabilities) < 25 {
+		t.Fatalf("found only %d interfaces", len(capabilities))
+	}
+	for file, typ := range map[string]string{"postgres/postgres.go": "Backend", "sqlite/sqlite.go": "Backend", "redis/redis.go": "Backend", "memory/memory.go": "Queue"} {
+		code := functionsIn(t, filepath.Join("../backend", filepath.Dir(file)))
+		var lacks []string
+		for name, methods := range capabilities {
+			if slices.ContainsFunc(methods, func(method string) bool { return code[typ+"."+method] == nil }) {
+				lacks = append(lacks, name)
+			}
+		}
+		slices.Sort(lacks)
+		comment := regexp.MustCompile(`(?m)((?:^//.*\n)+)type ` + typ + ` struct`).FindString(read(t, "../backend/"+file))
+		comment = strings.Join(strings.Fields(strings.ReplaceAll(comment, "\n//", "\n")), " ")
+		_, after, _ := strings.Cut(comment, "optional interface of package queue except for ")
+		after, _, _ = strings.Cut(after, ". ")
+		var named []string
+		for _, m := range regexp.MustCompile(`\[queue\.(\w+)\]`).FindAllStringSubmatch(after, -1) {
+			named = append(named, m[1])
+		}
+		slices.Sort(named)
+		if !slices.Equal(named, lacks) {
+			t.Errorf("%s lacks %v; its comment says %v", file, lacks, named)
+		}
+	}
+}

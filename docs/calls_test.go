@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -154,6 +155,83 @@ func callsParameter(f *ast.FuncDecl) (found bool) {
 		if call, ok := n.(*ast.CallExpr); ok {
 			name, ok := call.Fun.(*ast.Ident)
 			found = found || ok && parameters[name.Name]
+		}
+		return true
+	})
+	return found
+}
+
+// TestLoops: architecture.md names the loops that Worker.Run starts, all of them, and the functions
+// of the Postgres backend whose statements go to the pool by themselves.
+func TestLoops(t *testing.T) {
+	var got, want []string
+	page, _, _ := strings.Cut(read(t, "architecture.md"), "**Claiming**")
+	_, table, _ := strings.Cut(page, "| loops | for |")
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			got = append(got, quoted(cells[1])...)
+		}
+	}
+	for name, f := range functionsIn(t, "../queue") {
+		isStarted := strings.HasPrefix(name, "run.") && f.Type.Params.NumFields() > 0
+		if _, method, _ := strings.Cut(name, "."); isStarted && startsLoop(t, method) {
+			want = append(want, method)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("loops: the page has %q, the code %q", got, want)
+	}
+	_, sentence, _ := strings.Cut(page, "go to the pool\nwithout `Backend.run`:")
+	sentence, _, _ = strings.Cut(sentence, ".")
+	got, want = quoted(sentence), nil
+	for name, f := range functionsIn(t, "../backend/postgres") {
+		if method, ok := strings.CutPrefix(name, "Backend."); ok && usesPool(f) {
+			want = append(want, method)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("statements without Backend.run: the page has %q, the code %q", got, want)
+	}
+}
+
+// quoted returns what is in backquotes.
+func quoted(text string) (names []string) {
+	for _, m := range regexp.MustCompile("`([\\w.]+)`").FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// startsLoop reports whether worker.go starts the method of a run in a goroutine, or in one with
+// others.
+func startsLoop(t *testing.T, method string) bool {
+	t.Helper()
+	code := read(t, "../queue/worker.go")
+	return strings.Contains(code, ".Go(func() { r."+method+"(") || strings.Contains(code, "\t\tr."+method+"(ctx, telling)")
+}
+
+// usesPool reports whether f gives b.db to QueryRows, or calls b.db.ExecContext.
+func usesPool(f *ast.FuncDecl) (found bool) {
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		isOwn := func(e ast.Expr) bool {
+			s, ok := e.(*ast.SelectorExpr)
+			if !ok || s.Sel.Name != "db" {
+				return false
+			}
+			b, ok := s.X.(*ast.Ident)
+			return ok && b.Name == "b"
+		}
+		if fun, ok := call.Fun.(*ast.SelectorExpr); ok {
+			found = found || fun.Sel.Name == "QueryRows" && len(call.Args) > 1 && isOwn(call.Args[1]) ||
+				fun.Sel.Name == "ExecContext" && isOwn(fun.X)
 		}
 		return true
 	})

@@ -32,8 +32,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 12 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 12 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 16 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 16 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -103,9 +103,10 @@ REVOKE ALL ON ALL TABLES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_w
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer, errand_operator;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA errand FROM PUBLIC, errand_enqueuer, errand_worker, errand_observer, errand_operator;
 
--- Every role may ask for the schema's version, as postgres.Check does.
+-- Every role may ask for the schema's version, and which sequences are behind, as postgres.Check does.
 GRANT USAGE ON SCHEMA errand TO errand_enqueuer, errand_worker, errand_observer, errand_operator;
 GRANT SELECT (version) ON errand.migrations TO errand_enqueuer, errand_worker, errand_observer, errand_operator;
+GRANT EXECUTE ON FUNCTION errand.sequences_behind TO errand_enqueuer, errand_worker, errand_observer, errand_operator;
 
 -- Enqueueing: postgres.Backend's Enqueue and the SQL function. This role writes jobs only as pending and not held,
 -- and within the bounds of the table's triggers. It reads no payload, no header and no error. It reads ids, queues,
@@ -177,7 +178,7 @@ GRANT SELECT ON errand.rules, errand.tokens TO errand_observer;
 -- or result. To list, grant its users errand_observer as well.
 GRANT SELECT (
     id, queue, kind, status, priority, scheduled_at, max_attempts, job_key, job_group, ordered, locked_by, updated_at,
-    finished_at, redrives
+    finished_at, redrives, fence
 ) ON errand.jobs TO errand_operator;
 GRANT UPDATE (
     status, queue, payload, priority, scheduled_at, attempts, max_attempts, last_error, locked_at, locked_by,

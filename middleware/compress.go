@@ -73,9 +73,10 @@ func (c Compress) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
 	})
 }
 
-// Handler is a [queue.Middleware]. A job is dead at once if its payload cannot be decompressed, or
-// is longer than MaxPayload afterwards. A job whose last encoding was made by other middleware
-// fails and is retried, because the chain is in the wrong order. Handler panics as Enqueuer does.
+// Handler is a [queue.Middleware]. A job is dead at once if its payload is no gzip. A job whose
+// payload is longer than MaxPayload afterwards, or whose last encoding was made by other
+// middleware, fails and is retried: a worker of a different release may be able to run it. Handler
+// panics as Enqueuer does.
 func (c Compress) Handler(next queue.Handler) queue.Handler {
 	c = c.checked()
 	readers := sync.Pool{New: func() any { return new(gzip.Reader) }}
@@ -111,7 +112,11 @@ func (c Compress) decompress(job *queue.Job, r *gzip.Reader) error {
 	}
 	data, err := unzip(r, zipped, c.MaxPayload)
 	if err != nil {
-		return queue.Discard(fmt.Errorf("middleware: the payload cannot be decompressed: %w", err))
+		err = fmt.Errorf("middleware: the payload cannot be decompressed: %w", err)
+		if errors.Is(err, errTooLong) { // a worker of a different release may have a higher limit
+			return err
+		}
+		return queue.Discard(err)
 	}
 	setPayload(job, below, data)
 	return nil

@@ -146,7 +146,7 @@ func TestCompressBomb(t *testing.T) {
 			t.Errorf("MaxPayload %d: got %d bytes, error %v, want %d", tt.max, len(payload), err, 10<<20)
 		}
 		if !tt.want {
-			codecWantErr(t, err, "cannot be decompressed: longer than Compress.MaxPayload", queue.Dead)
+			codecWantErr(t, err, "cannot be decompressed: longer than Compress.MaxPayload", queue.Retry)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestCompressBombIsNotRead(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	err := h.HandleJob(t.Context(), bomb)
 	runtime.ReadMemStats(&after)
-	codecWantErr(t, err, "longer than Compress.MaxPayload", queue.Dead)
+	codecWantErr(t, err, "longer than Compress.MaxPayload", queue.Retry)
 	if got := after.TotalAlloc - before.TotalAlloc; got > 8<<20 {
 		t.Errorf("allocated: got %d bytes for a bomb of 64 MiB, want at most 8 MiB", got)
 	}

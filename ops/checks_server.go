@@ -19,6 +19,7 @@ var onPostgres = []check{
 	{"writable", writable},
 	{"schema", schema},
 	{"drift", drift},
+	{"sequences", sequences},
 	{"table", table},
 	{"horizon", horizon},
 	{"dead-rows", deadRows},

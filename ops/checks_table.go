@@ -34,6 +34,29 @@ func judgeVersion(found, known int, advice string) finding {
 	return f
 }
 
+// sequences looks for those that give numbers that are in use. A fence is above that of the job's
+// earlier claims whatever the sequence gives, so that one does no harm.
+func sequences(ctx context.Context, d *doctor) (finding, error) {
+	f := finding{value: "each is past the numbers that are in use"}
+	err := d.server.rows(ctx, "sequences", func(r *sql.Rows) error {
+		var name string
+		var last, used int64
+		if err := r.Scan(&name, &last, &used); err != nil {
+			return err
+		}
+		level := Fail
+		if name == "fences" {
+			level = Warn
+		}
+		if f.level != Fail {
+			f = finding{level, fmt.Sprintf("%s is at %d, and numbers up to %d are in use, as after logical replication or a restore", name, last, used),
+				"run " + d.command("migrate", "repair") + ", or postgres.RepairSequences"}
+		}
+		return nil
+	})
+	return f, err
+}
+
 // table looks at what the table of jobs should not have.
 func table(ctx context.Context, d *doctor) (finding, error) {
 	s, err := d.server.stats(ctx)

@@ -98,6 +98,16 @@ func TestFaults(t *testing.T) {
 		{"schema", "new", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `INSERT INTO errand.migrations (version, name) VALUES (9999, 'later')`)
 		}, "newer"},
+		{"sequences", "IDs in use", ops.Fail, func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			exec(t, db, `INSERT INTO errand.jobs (queue) VALUES ('q'), ('q')`)
+			claim(t, q, "q", time.Minute)
+			exec(t, db, `SELECT setval('errand.jobs_id_seq', 1, false), setval('errand.fences', 1, false)`)
+		}, "errand migrate repair"},
+		{"sequences", "fences in use", ops.Warn, func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			exec(t, db, `INSERT INTO errand.jobs (queue) VALUES ('q')`)
+			claim(t, q, "q", time.Minute)
+			exec(t, db, `SELECT setval('errand.fences', 1, false)`)
+		}, "errand migrate repair"},
 		{"drift", "a dropped index", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `DROP INDEX errand.jobs_key_idx`)
 		}, `CREATE UNIQUE INDEX CONCURRENTLY jobs_key_idx ON "errand".jobs`},

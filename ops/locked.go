@@ -9,7 +9,7 @@ import (
 
 // needTable are the checks that read the table of jobs. While a session has locked it, each would
 // wait for that session.
-var needTable = []string{"drift", "table", "claim-cost", "autovacuum", "stale-leases", "retention", "backlog", "nobody-serves", "schedules"}
+var needTable = []string{"drift", "sequences", "table", "claim-cost", "autovacuum", "stale-leases", "retention", "backlog", "nobody-serves", "schedules"}
 
 // withoutLocked returns the checks, of which those that need the table of jobs skip it if a session
 // has locked it.

@@ -32,6 +32,9 @@ type Kind[T any] struct {
 	// means no limit. If the worker cannot find the [Mux] that handles the kind, the shorter of the
 	// two applies.
 	Timeout time.Duration
+	// DiscardMisfits makes a job dead at once if its payload does not fit T. By default the job fails
+	// and is retried, because a worker of a newer release may be able to run it.
+	DiscardMisfits bool
 }
 
 // NewKind returns the kind with that name and zero values in its other fields.
@@ -93,9 +96,9 @@ func misfitText(err error) string {
 
 // Handle registers fn with mux as the handler of the kind's jobs, wrapped in the middleware as by
 // [Chain], the first outermost. The middleware runs before the payload is unmarshalled. If the
-// payload does not fit T, the job is dead at once, since a retry would read the same bytes. But a
-// job whose payload is still encoded ([EncodingHeader]) is retried, with [RetryAfter]: a worker
-// that has the middleware can run it. Handle panics if mux already handles the kind; see
+// payload does not fit T, or is still encoded ([EncodingHeader]), the job is retried, with
+// [RetryAfter]: a worker of a different release may be able to run it. DiscardMisfits makes a job
+// dead at once whose payload does not fit T. Handle panics if mux already handles the kind; see
 // [Mux.Handle].
 func (k Kind[T]) Handle(mux *Mux, fn func(ctx context.Context, job *Job, v T) error, middleware ...Middleware) {
 	mux.register(k.Name, route{timeout: k.Timeout, queue: k.Queue, handler: Chain(HandlerFunc(func(ctx context.Context, job *Job) error {
@@ -113,7 +116,7 @@ func (k Kind[T]) argsOrAnswer(job *Job) (v T, answer error) {
 	switch {
 	case err == nil:
 		return v, nil
-	case job.Headers[EncodingHeader] == "":
+	case k.DiscardMisfits && job.Headers[EncodingHeader] == "":
 		return v, Discard(err)
 	}
 	return v, RetryAfter(Backoff(job.Attempt), err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -56,20 +57,58 @@ func TestKindThatCannotBeMarshalled(t *testing.T) {
 	wantCount(t, q, queue.StatusPending, 0)
 }
 
-// TestPayloadThatDoesNotFit: the job is dead at once, since a retry would read the same bytes.
+// TestPayloadThatDoesNotFit: in a rolling deploy a worker of the old release may get a job of the
+// new one. It fails and is retried, so that a worker of the new release runs it. With
+// DiscardMisfits the job is dead at once.
 func TestPayloadThatDoesNotFit(t *testing.T) {
-	q := queuetest.New(queuetest.Options{})
-	job := &queue.Job{Kind: work.Name, Payload: []byte(`"a string"`)}
-	enqueue(t, q, job)
-	mux := queue.NewMux()
-	work.Handle(mux, func(context.Context, *queue.Job, task) error {
-		t.Error("handled")
-		return nil
-	})
-	if _, err := q.Drain(t.Context(), mux); err != nil {
-		t.Fatal(err)
+	old := func(kind queue.Kind[task], many bool) *queue.Mux {
+		mux := queue.NewMux()
+		if many {
+			kind.HandleMany(mux, queue.Many{}, func(_ context.Context, jobs []*queue.Job, _ []task) []error {
+				t.Errorf("handled %d jobs", len(jobs))
+				return nil
+			})
+			return mux
+		}
+		kind.Handle(mux, func(context.Context, *queue.Job, task) error {
+			t.Error("handled")
+			return nil
+		})
+		return mux
 	}
-	wantJob(t, q, job, queue.StatusDead, 1)
+	fresh := queue.NewMux()
+	queue.NewKind[string](work.Name).Handle(fresh, func(context.Context, *queue.Job, string) error { return nil })
+	strict := queue.Kind[task]{Name: work.Name, DiscardMisfits: true}
+	for name, c := range map[string]struct {
+		old  *queue.Mux
+		want queue.Status
+	}{
+		"Handle":                     {old(work, false), queue.StatusPending},
+		"HandleMany":                 {old(work, true), queue.StatusPending},
+		"DiscardMisfits":             {old(strict, false), queue.StatusDead},
+		"HandleMany, DiscardMisfits": {old(strict, true), queue.StatusDead},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := queuetest.New(queuetest.Options{})
+			job := &queue.Job{Kind: work.Name, Payload: []byte(`"a string"`)}
+			enqueue(t, q, job)
+			if _, err := q.Drain(t.Context(), c.old); err != nil {
+				t.Fatal(err)
+			}
+			wantJob(t, q, job, c.want, 1)
+			if c.want == queue.StatusDead {
+				return
+			}
+			if r := record(t, q, job); time.Until(r.ScheduledAt) < 29*time.Second {
+				t.Errorf("%s: due in %v, want the default back-off", name, time.Until(r.ScheduledAt))
+			}
+			time.Sleep(time.Minute)
+			if _, err := q.Drain(t.Context(), fresh); err != nil {
+				t.Fatal(err)
+			}
+			wantJob(t, q, job, queue.StatusCompleted, 2)
+		})
+	}
 }
 
 // TestMisfitShowsNothing: the error says where the payload does not fit, and contains nothing of

@@ -50,7 +50,7 @@ func (m Many) withDefaults() (Many, error) {
 // Each job keeps its lease, its attempt and its outcome, and takes one of the worker's Concurrency
 // while it waits for others and while fn runs. So set Concurrency to Size times the number of calls
 // that should run at once. The middleware runs for each job, around the wait and the call. A job
-// whose payload does not fit T is dead, and is not in the call.
+// whose payload does not fit T is not in the call, and is answered as by Handle.
 //
 // ctx has the values of one job's context. It ends when the worker's Grace is over, and at the
 // earliest Timeout of the jobs, which counts from before the wait. If a single job is lost or

@@ -363,8 +363,8 @@ func testFireBeside(t *testing.T, h Harness) {
 	claimAll(t, h, 2)
 }
 
-// testFireWorker: a sleeping worker learns of a schedule, and starts each job at its tick and not at
-// its next poll.
+// testFireWorker: a sleeping worker learns of a schedule, and starts each job at its tick and not
+// at its next poll.
 func testFireWorker(t *testing.T, h Harness) {
 	started := make(chan *queue.Job, 10)
 	stop := startWorker(t, queue.Worker{

@@ -13,8 +13,9 @@ import (
 
 // Check reports whether the schema of o is in the database and has the version that this program
 // needs; it changes nothing. A schema that is missing, older or newer is a [*queue.SetupError],
-// with [queue.ErrNewer] in it where it is newer. Any role of docs/roles.sql may call it. It does
-// not matter whether [Migrate] or a migration tool has run the steps.
+// with [queue.ErrNewer] in it where it is newer. So is a sequence that gives IDs that are in use,
+// which [RepairSequences] mends. Any role of docs/roles.sql may call it. It does not matter whether
+// [Migrate] or a migration tool has run the steps.
 func Check(ctx context.Context, db *sql.DB, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -42,7 +43,10 @@ func check(ctx context.Context, db queue.DB, schema string) error {
 	case version == 0:
 		return unrecorded(schema)
 	}
-	return sqlkit.CheckVersion(version, lastVersion(), "postgres.Migrate")
+	if err := sqlkit.CheckVersion(version, lastVersion(), "postgres.Migrate"); err != nil {
+		return err
+	}
+	return checkSequences(ctx, db, schema)
 }
 
 const insufficientPrivilege = "42501"

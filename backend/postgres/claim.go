@@ -129,7 +129,7 @@ func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, q claimQ
 	case errors.Is(err, queue.ErrUnknown): // the commit was not answered
 		b.unansweredClaims.noteUnanswered(req, sent, after)
 	case err == nil && len(jobs) > 0:
-		b.unansweredClaims.noteAnswered(req.Worker, jobs[0].Fence)
+		b.unansweredClaims.noteAnswered(req.Worker, jobs)
 	}
 	return jobs, err
 }

@@ -10,7 +10,9 @@ import (
 
 // Backend is a queue in a PostgreSQL database. It is safe for concurrent use. It owns a goroutine
 // and a connection only during a call; calls of Listen share one of each. Besides [queue.Queue] it
-// implements every optional interface of package queue.
+// implements every optional interface of package queue except for [queue.Served], which is for
+// backends without tables, and [queue.TxBeginner], [queue.DeathTeller] and [queue.Upkeeper], which
+// it does not need.
 type Backend struct {
 	db               *sql.DB
 	options          Options

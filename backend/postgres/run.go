@@ -34,7 +34,7 @@ func (b *Backend) run(ctx context.Context, operation string, db queue.DB, f func
 			err = f(db)
 		}
 	}
-	return sqlkit.Wrap(ctx, "postgres", operation, notSetUp(err, b.options.Schema, operation))
+	return sqlkit.Wrap(ctx, "postgres", operation, notSetUp(explainUsedID(err, b.options.Schema), b.options.Schema, operation))
 }
 
 // poolOf returns the pool to run statements on, or nil where db is a transaction or a connection.

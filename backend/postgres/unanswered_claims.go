@@ -56,13 +56,18 @@ func (c *unansweredClaims) lastFence() int64 {
 	return c.fence
 }
 
-// noteAnswered records the fence of an answered claim.
-func (c *unansweredClaims) noteAnswered(worker string, fence int64) {
+// noteAnswered records the fence of an answered claim. The jobs have several if the sequence was
+// set back.
+func (c *unansweredClaims) noteAnswered(worker string, jobs []*queue.Job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.fence = max(c.fence, fence)
-	if u := c.byWorker[worker]; u != nil {
-		u.answered = append(u.answered, fence)
+	u, noted := c.byWorker[worker], int64(0)
+	for _, job := range jobs {
+		c.fence = max(c.fence, job.Fence)
+		if u != nil && job.Fence != noted {
+			noted = job.Fence
+			u.answered = append(u.answered, noted)
+		}
 	}
 }
 

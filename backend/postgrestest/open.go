@@ -102,8 +102,9 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return s, nil
 })
 
-// makeTemplate migrates the program's database and then closes it to all connections, because a
-// database that is in use cannot be cloned.
+// makeTemplate migrates the program's database and then closes it to all connections but those of
+// superusers, because a database that is in use cannot be cloned. It does not forbid connections:
+// pg_upgrade refuses a server with such a database.
 func (s *Server) makeTemplate(ctx context.Context) error {
 	db, err := sql.Open("pgx", s.DSN)
 	if err != nil {
@@ -116,6 +117,6 @@ func (s *Server) makeTemplate(ctx context.Context) error {
 	if err := db.Close(); err != nil {
 		return err
 	}
-	_, err = s.admin.ExecContext(ctx, "ALTER DATABASE "+s.name+" ALLOW_CONNECTIONS false")
+	_, err = s.admin.ExecContext(ctx, "ALTER DATABASE "+s.name+" CONNECTION LIMIT 0")
 	return err
 }

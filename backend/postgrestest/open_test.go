@@ -50,6 +50,24 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
+// TestTemplateAllowsConnections: no database of this process forbids connections. Where
+// DATABASE_URL names a server the template outlives the process, and pg_upgrade refuses a server
+// that has such a database.
+func TestTemplateAllowsConnections(t *testing.T) {
+	Open(t)
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var forbidding, limited int
+	err = s.admin.QueryRowContext(t.Context(), `
+		SELECT count(*) FILTER (WHERE NOT datallowconn), count(*) FILTER (WHERE datconnlimit = 0)
+		FROM pg_database WHERE starts_with(datname, $1)`, s.prefix).Scan(&forbidding, &limited)
+	if err != nil || forbidding > 0 || limited != 1 {
+		t.Errorf("%d databases forbid connections, want none; %d limit them to none, want the template; %v", forbidding, limited, err)
+	}
+}
+
 func TestOpenIsIsolated(t *testing.T) {
 	one, other := Open(t), Open(t)
 	run(t, one, "CREATE TABLE mine ()")

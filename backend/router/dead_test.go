@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,6 +70,35 @@ func TestOnDead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestOutboxOfNewerRelease: an entry of the outbox that this release cannot read is retried: a
+// router of a newer release may have written it, and can read it.
+func TestOutboxOfNewerRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		home := newFaulty()
+		q := route(t, router.Routes{"*": home, "clicks": newFaulty()}, router.Options{Logger: quiet})
+		newer := job("clicks", 1)
+		commit(t, home.Queue, q, newer)
+		out, _, err := home.Jobs(t.Context(), queue.Filter{Queue: router.Outbox})
+		if err != nil || len(out) != 1 {
+			t.Fatalf("outbox: %d jobs, error %v; want 1", len(out), err)
+		}
+		unread := &queue.Job{Queue: router.Outbox, Kind: "clicks", Headers: maps.Clone(out[0].Headers)}
+		for name := range unread.Headers {
+			unread.Headers[name] = `{"source": {"of": "a newer release"}}`
+		}
+		enqueue(t, home, nil, unread)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}); err != nil {
+			t.Error(err)
+		}
+		got, _, err := home.Job(t.Context(), unread.ID)
+		if err != nil || got.Status != queue.StatusPending || got.Attempt != 1 {
+			t.Errorf("the unread entry: %s after attempt %d, error %v; want it pending after attempt 1", got.Status, got.Attempt, err)
+		}
+	})
 }
 
 func isInvalid(err error) bool {

@@ -103,8 +103,8 @@ func newForwarder(q *Queue) *forwarder {
 // HandleJob implements [queue.Handler] for a job of the outbox.
 func (f *forwarder) HandleJob(ctx context.Context, out *queue.Job) error {
 	transfer, number, err := transferOf(out)
-	if err != nil {
-		return queue.Discard(err)
+	if err != nil { // a router of a newer release may be able to read it
+		return queue.RetryAfter(queue.Backoff(out.Attempt), err)
 	}
 	if 0 < number && number < int64(len(f.senders)) {
 		err = f.senders[number].send(ctx, &letter{Transfer: transfer, place: out.ID, answered: make(chan error, 1)})

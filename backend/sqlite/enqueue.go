@@ -25,7 +25,8 @@ const maxText = 256 << 20
 //
 // Outside a transaction its error is [queue.ErrUnknown] only if the disk has failed at the commit:
 // once the call has the write lock, nothing interrupts it. A full disk is no such error: nothing is
-// written then. On a connection of the caller's the error is also ErrUnknown if some of the jobs may have been written.
+// written then. On a connection of the caller's the error is also ErrUnknown if some of the jobs
+// may have been written.
 func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
 	for i, job := range jobs {
 		if err := job.Check(b.options.MaxPayload); err != nil {

@@ -36,8 +36,8 @@ func dozer(t *testing.T, q *sqlite.Backend, queues ...string) (asleep func(), wo
 
 // TestWakeWithinProcess: what this process enqueues wakes its workers at once, and after the commit
 // of a caller's transaction within 5 ms. After any other commit a worker is woken when it next
-// looks into the file, within 40 ms. The clock stands still while anything computes, so these are the
-// times for which errand itself waits.
+// looks into the file, within 40 ms. The clock stands still while anything computes, so these are
+// the times for which errand itself waits.
 func TestWakeWithinProcess(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		synctest.Test(t, func(t *testing.T) {

@@ -123,8 +123,8 @@ func TestNotMigrated(t *testing.T) {
 	})
 }
 
-// TestStatementsEnd: nothing follows a statement. glebarez/go-sqlite would run what follows its last
-// semicolon, be it the end of a line, and fail.
+// TestStatementsEnd: nothing follows a statement. glebarez/go-sqlite would run what follows its
+// last semicolon, even the end of a line, and fail.
 func TestStatementsEnd(t *testing.T) {
 	files, err := os.ReadDir("sql")
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 // Backend is a queue in a SQLite database. It is safe for concurrent use. It owns goroutines and
 // connections only during a call. A call that gives up waiting for another process leaves one
 // goroutine behind until that process releases the file. Besides [queue.Queue] it implements every
-// optional interface of package queue.
+// optional interface of package queue except for [queue.Served], which is for backends without
+// tables, and [queue.DeathTeller] and [queue.Upkeeper], which it does not need.
 type Backend struct {
 	db      *sql.DB
 	options Options

@@ -47,6 +47,17 @@ migrate down removes everything.`,
 			Args:  cobra.NoArgs,
 			RunE:  a.reading(a.migrateStatus),
 		},
+		&cobra.Command{
+			Use:   "repair",
+			Short: "Mend sequences that are behind",
+			Long: `On PostgreSQL migrate repair does what postgres.RepairSequences does: a sequence
+that gives IDs that are in use moves a million past the highest. Logical
+replication does not copy sequences before PostgreSQL 19, and some restores set
+them back. errand doctor finds it. The repair may run beside workers, and needs
+the rights of the schema's owner.`,
+			Args: cobra.NoArgs,
+			RunE: a.on(dburl.Options{MustExist: true}, a.migrateRepair),
+		},
 		a.migrateDownCommand(), a.migratePrintCommand())
 }
 
@@ -91,6 +102,41 @@ func (a *app) migrateStatus(ctx context.Context, d *dburl.Database, _ []string) 
 		return err
 	}
 	return write(a, list, func() table { return stepTable(list) })
+}
+
+// repaired is a sequence that has been moved.
+type repaired struct {
+	Name string `json:"name"`
+	Last int64  `json:"last"`
+	Used int64  `json:"used"`
+	Now  int64  `json:"now"`
+}
+
+func (a *app) migrateRepair(ctx context.Context, d *dburl.Database, _ []string) error {
+	if d.Scheme != dburl.Postgres {
+		return refusedf("%s has no sequences that can be behind", d.Description)
+	}
+	list := []repaired{}
+	err := a.step(ctx, d, func(ctx context.Context) error {
+		sequences, err := postgres.RepairSequences(ctx, d.DB, postgres.Options{})
+		for _, s := range sequences {
+			list = append(list, repaired(s))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		a.notef("nothing to do")
+	}
+	return write(a, list, func() table {
+		t := table{columns: columns("SEQUENCE LAST USED NOW")}
+		for _, s := range list {
+			t.add(s.Name, strconv.FormatInt(s.Last, 10), strconv.FormatInt(s.Used, 10), strconv.FormatInt(s.Now, 10))
+		}
+		return t
+	})
 }
 
 // needTables returns an error if the queue is not in tables.

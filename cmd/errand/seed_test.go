@@ -13,10 +13,10 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// seed fills the script's database: seed life|hostile|below
+// seed fills the script's database: seed life|hostile|below|behind
 func seed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: seed life|hostile|below")
+		ts.Fatalf("usage: seed life|hostile|below|behind")
 	}
 	d, err := dburl.Open(ts.Getenv("DATABASE_URL"), dburl.Options{})
 	ts.Check(err)
@@ -31,6 +31,10 @@ func seed(ts *testscript.TestScript, neg bool, args []string) {
 	case "below":
 		ts.Check(seedLife(ctx, d))
 		_, err := d.DB.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET id = -7 WHERE status = 'dead'", jobsTable(d)))
+		ts.Check(err)
+	case "behind": // of PostgreSQL
+		ts.Check(seedLife(ctx, d))
+		_, err := d.DB.ExecContext(ctx, `SELECT setval('errand.jobs_id_seq', 1, false)`)
 		ts.Check(err)
 	default:
 		ts.Fatalf("no seed %s", args[0])

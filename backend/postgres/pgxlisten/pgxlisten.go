@@ -4,6 +4,7 @@ package pgxlisten
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -16,8 +17,10 @@ import (
 // Listen is a value for the Listen option of package postgres. It takes one connection out of db
 // for as long as it listens, so a limit set with SetMaxOpenConns must leave one for it, and puts
 // none back: a connection that has listened is closed. A database that was not opened with
-// pgx/v5/stdlib, or is limited to one connection, is [errors.ErrUnsupported]. It does not work
-// through a pooler in transaction mode, where the connection is not the caller's own.
+// pgx/v5/stdlib, or is limited to one connection, is [errors.ErrUnsupported]. So is one whose
+// driver is wrapped, unless the wrapper's connections have a method Raw, as XSAM/otelsql's do: see
+// [On]. It does not work through a pooler in transaction mode, where the connection is not the
+// caller's own.
 func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error {
 	if db.Stats().MaxOpenConnections == 1 {
 		return fmt.Errorf("pgxlisten: the database is limited to one connection, which listening would keep: %w", errors.ErrUnsupported)
@@ -28,7 +31,7 @@ func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notif
 	}
 	defer conn.Close()
 	err = conn.Raw(func(driverConn any) error {
-		c, ok := driverConn.(*stdlib.Conn)
+		c, ok := unwrap(driverConn).(*stdlib.Conn)
 		if !ok {
 			return fmt.Errorf("a connection of type %T, not one of pgx/v5/stdlib: %w", driverConn, errors.ErrUnsupported)
 		}
@@ -39,6 +42,27 @@ func Listen(ctx context.Context, db *sql.DB, channel string, ready func(), notif
 		return fmt.Errorf("pgxlisten: %w", err)
 	}
 	return nil
+}
+
+// On is [Listen] on another pool than the queue's: one of the same database that was opened with
+// pgx/v5/stdlib and no wrapper, for a queue over a driver that is wrapped to trace or to count. A
+// queue listens with one connection for all its workers: two are enough for the pool, because
+// Listen refuses a pool with a limit of one. The caller closes it after the workers have ended.
+func On(plain *sql.DB) func(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(payload string)) error {
+	return func(ctx context.Context, _ *sql.DB, channel string, ready func(), notify func(payload string)) error {
+		return Listen(ctx, plain, channel, ready, notify)
+	}
+}
+
+// unwrap returns the driver's own connection, if its wrappers give it out.
+func unwrap(driverConn any) any {
+	for {
+		wrapper, ok := driverConn.(interface{ Raw() driver.Conn })
+		if !ok {
+			return driverConn
+		}
+		driverConn = wrapper.Raw()
+	}
 }
 
 // connect takes a connection of the pool, or gives up after connectTimeout: the network may have

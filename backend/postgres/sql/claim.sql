@@ -9,6 +9,8 @@
 -- get locked. ctid is safe, because this statement has locked the rows: one that moved before that is not returned.
 -- lock_timeout is a millisecond while rows are being locked, and not when they are changed, because that may have to
 -- wait while another transaction makes the table longer.
+-- The fence is above each that an earlier claim of the job has drawn, also if the sequence was set back: whatever takes
+-- a job from its holder makes its fence negative (migrations/0016_sequences.sql).
 -- No time or number in a row makes the statement fail. Times before 1970 and after 9999, such as -infinity, are
 -- returned as those years, because drivers cannot read them. Payloads and headers may be long, or impossible to print.
 -- They are returned only if they take at most $9 bytes in the table; payload.sql reads the others one by one. Adding up
@@ -17,7 +19,8 @@ UPDATE errand.jobs AS j
 SET
     status = 'running',
     attempts = least(j.attempts, 1999999999) + 1,
-    fence = (SELECT nextval('errand.fences')),
+    fence = greatest((SELECT nextval('errand.fences')),
+        least(abs(greatest(j.fence, -9223372036854775806)), 9223372036854775806) + 1),
     locked_at = statement_timestamp(),
     locked_by = $5::text,
     locked_until = statement_timestamp() + $4::bigint * interval '1 microsecond',

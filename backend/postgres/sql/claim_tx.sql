@@ -5,7 +5,9 @@
 WITH taken AS (
     UPDATE errand.jobs AS j
     SET
-        status = 'completed', attempts = least(j.attempts, 1999999999) + 1, fence = nextval('errand.fences'),
+        status = 'completed', attempts = least(j.attempts, 1999999999) + 1,
+        fence = greatest(nextval('errand.fences'),
+            least(abs(greatest(j.fence, -9223372036854775806)), 9223372036854775806) + 1),
         locked_by = NULL,
         updated_at = transaction_timestamp(), started_at = statement_timestamp(), finished_at = statement_timestamp()
     WHERE j.ctid = ANY ((

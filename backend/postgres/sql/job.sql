@@ -3,7 +3,7 @@
 SELECT
     id, queue, kind, CASE WHEN $2::boolean THEN payload END, priority,
     least(greatest(scheduled_at, '1970-01-01Z'), '9999-12-31Z'), attempts, max_attempts,
-    fence, least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
+    greatest(fence, 0), least(greatest(created_at, '1970-01-01Z'), '9999-12-31Z'), coalesce(job_key, ''),
     CASE WHEN $2::boolean THEN headers END, coalesce(left(last_error, 8192), ''), coalesce(job_group, ''),
     coalesce(locked_by, ''), status::text,
     CASE WHEN locked_at IS NOT NULL THEN least(greatest(locked_at, '1970-01-01Z'), '9999-12-31Z') END,

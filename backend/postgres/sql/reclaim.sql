@@ -29,7 +29,7 @@ WITH taken AS (
         ),
         last_error = CASE WHEN j.cancel_at IS NOT NULL THEN 'errand: cancelled, and the lease of its worker expired'
             ELSE 'errand: the lease of worker ' || coalesce(j.locked_by, '(none)') || ' expired' END,
-        fence = 0,
+        fence = CASE WHEN j.fence > 0 THEN -j.fence ELSE j.fence END, -- see claim.sql
         locked_at = NULL,
         locked_by = NULL,
         locked_until = NULL,

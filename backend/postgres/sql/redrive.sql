@@ -26,7 +26,8 @@ WITH found AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), redriven AS (
     UPDATE errand.jobs
-    SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = (SELECT clock_timestamp()), fence = 0,
+    SET status = 'pending', attempts = 0, last_error = NULL, scheduled_at = (SELECT clock_timestamp()),
+        fence = CASE WHEN fence > 0 THEN -fence ELSE fence END, -- see claim.sql
         locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp(),
         started_at = NULL, finished_at = NULL, cancel_at = NULL, redriven_at = statement_timestamp(),
         redrives = least(greatest(redrives, 0), 1999999999) + 1

@@ -6,7 +6,8 @@ WITH back AS (
     UPDATE errand.jobs
     SET
         status = CASE WHEN cancel_at IS NULL THEN 'pending' ELSE 'cancelled' END::errand.job_status,
-        attempts = greatest(attempts, 1) - 1, fence = 0,
+        attempts = greatest(attempts, 1) - 1,
+        fence = CASE WHEN fence > 0 THEN -fence ELSE fence END, -- see claim.sql
         locked_at = NULL, locked_by = NULL, locked_until = NULL, updated_at = statement_timestamp(),
         started_at = NULL, finished_at = CASE WHEN cancel_at IS NOT NULL THEN statement_timestamp() END
     WHERE ctid = ANY (ARRAY(

@@ -61,7 +61,7 @@ WITH locked AS MATERIALIZED (
             CASE WHEN o.dead OR o.cancelled OR o.action = 'release' AND o.delay = 0 THEN j.scheduled_at
                 ELSE statement_timestamp() + o.delay * interval '1 microsecond' END,
             CASE WHEN o.action = 'release' THEN j.last_error ELSE o.error END,
-            NULL::timestamptz, NULL::text, NULL::timestamptz, 0, statement_timestamp(),
+            NULL::timestamptz, NULL::text, NULL::timestamptz, -j.fence, statement_timestamp(),
             CASE WHEN o.dead AND NOT o.held OR o.cancelled THEN j.started_at END,
             CASE WHEN o.dead AND NOT o.held OR o.cancelled THEN statement_timestamp() END,
             CASE WHEN o.action = 'release' THEN j.history
