@@ -141,6 +141,23 @@ func TestHealthTrust(t *testing.T) {
 	})
 }
 
+// TestAnswerTrust: why a job does not run is not shown as a fact of now when it was found out too
+// long ago.
+func TestAnswerTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, h := burdened(t)
+		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "k", Queue: "mail"}); err != nil {
+			t.Fatal(err)
+		}
+		wantTexts(t, settled(h, "/jobs/1"), []string{`class="verdict why fail"`, "No worker is alive"})
+		q.takes.Store(int64(time.Hour))
+		time.Sleep(16 * time.Second)
+		wantTexts(t, page(h, "/jobs/1"), []string{`class="verdict why unknown"`, "as of 16 s ago", "No worker is alive"})
+		h.Close()
+		time.Sleep(2 * time.Hour) // what hangs ends
+	})
+}
+
 // post sends a form as a page of the dashboard does, and returns where the browser is sent.
 func post(h *web.Handler, path string, form url.Values) (location string, status int) {
 	r := httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))

@@ -32,6 +32,7 @@ type jobPage struct {
 	CanDelete  bool
 	Answer     *ops.Answer // why it does not run, or what it waits for; nil if it is completed
 	IsAsking   bool        // Answer is not known yet
+	IsOld      bool        // Answer was found out too long ago to be true now
 	IsAsked    bool        // it runs, and somebody has cancelled it
 	IsShown    bool        // values are shown
 	NoResult   bool        // the program may read the payload, and not output and progress
@@ -95,6 +96,7 @@ func job(q *request) error {
 	if isExplained {
 		page.Answer, found = q.answer(q.Context(), id)
 		page.IsAsking = page.Answer == nil && found.isAwaited
+		page.IsOld = q.now.Sub(found.at) > trustedFor
 	}
 	page.Schedule, page.Tick, _ = queue.TickOf(&r.Job)
 	if r.Unreadable != nil {
