@@ -11,7 +11,8 @@ import (
 )
 
 // A Sequence is one that was behind: its next numbers were in use. Logical replication does not
-// copy sequences before PostgreSQL 19, and some restores set them back.
+// copy sequences before PostgreSQL 19, and since then only at ALTER SUBSCRIPTION … REFRESH
+// SEQUENCES. Some restores set them back.
 type Sequence struct {
 	Name string // jobs_id_seq, audit_id_seq or fences
 	Last int64  // the last number that it has given
