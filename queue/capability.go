@@ -66,6 +66,15 @@ type Waiter interface {
 	Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error)
 }
 
+// ListenChecker is a [Waiter] that can tell whether it hears of jobs at the moment.
+type ListenChecker interface {
+	// CheckListen returns why the running Listen of worker, or of any worker of the backend, cannot
+	// wake it: the error with which connecting has failed since it last worked. It returns nil while
+	// Listen works, and before its first attempt has ended. The worker asks each second; while there
+	// is an error, it logs it and polls. CheckListen does not block, and may be called concurrently.
+	CheckListen(worker string) error
+}
+
 // Checker is a backend that can tell whether it is able to serve.
 type Checker interface {
 	// Check asks the database for the version of its schema. It changes nothing. It returns an error

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -60,11 +61,12 @@ func (r *run) announceSleep(ctx context.Context) (until time.Time) {
 // job is due, a job that this worker has released or retried is due, or Poll has passed. It reports
 // whether the worker is still asleep, because the answer of Sleep is still valid.
 func (r *run) awaitJobs(ctx context.Context, until time.Time) (isAsleep bool) {
-	end := time.Now().Add(r.poll())
-	if until.Before(end) {
-		end = until
-	}
+	began := time.Now()
 	for {
+		end := began.Add(r.poll()) // shorter if the backend has ceased to wake the worker
+		if until.Before(end) {
+			end = until
+		}
 		timer := time.NewTimer(time.Until(r.beforeDue(end)))
 		select {
 		case <-r.soon:
@@ -126,9 +128,37 @@ func (r *run) listen(ctx context.Context) {
 		return
 	}
 	r.canWake.Store(true)
+	checking, endChecking := context.WithCancel(ctx)
+	var checks sync.WaitGroup
+	checks.Go(func() { r.checkListen(checking) })
 	err := waiter.Listen(ctx, r.Name, r.Queues, func() { signal(r.wake) })
-	r.canWake.Store(false)
+	endChecking()
+	checks.Wait()
+	r.setCanWake(false)
 	if err != nil && ctx.Err() == nil {
 		r.Logger.Info("errand: the backend cannot wake the worker, worker polls", "poll", r.poll(), "error", err)
+	}
+}
+
+// checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
+// The worker polls while it does not.
+func (r *run) checkListen(ctx context.Context) {
+	checker, ok := As[ListenChecker](r.Backend)
+	if !ok {
+		return
+	}
+	log := r.watchCalls("listening for jobs")
+	for sleep(ctx, defaultPoll) {
+		err := checker.CheckListen(r.Name)
+		r.setCanWake(err == nil)
+		log.report(err)
+	}
+}
+
+// setCanWake notes whether the backend wakes the worker. A sleep that has begun already gets the
+// Poll that goes with it.
+func (r *run) setCanWake(can bool) {
+	if r.canWake.Swap(can) && !can {
+		signal(r.soon)
 	}
 }

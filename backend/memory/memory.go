@@ -32,7 +32,8 @@ type Options struct {
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It
 // implements every optional interface of package queue except for [queue.Pooled],
 // [queue.TxBeginner], [queue.Tabled] and [queue.Served], which are for databases, and
-// [queue.DeathTeller] and [queue.Upkeeper], which it does not need. [New] makes one.
+// [queue.DeathTeller], [queue.ListenChecker] and [queue.Upkeeper], which it does not need. [New]
+// makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
 // for concurrent use and starts no goroutines. It keeps copies: changing a job after Enqueue or

@@ -39,6 +39,7 @@ type listener struct {
 	stop        context.CancelFunc
 	ended       chan struct{} // closed when it has stopped
 	isListening bool          // otherwise it is connecting
+	failure     error         // with which it last ceased to listen; nil while it listens
 	subscribers map[*subscriber]struct{}
 	awake       awake
 }
@@ -116,13 +117,12 @@ func (b *Backend) keepListening(ctx context.Context, l *listener) {
 	}
 	for ctx.Err() == nil {
 		err := b.options.Listen(ctx, b.db, b.options.Schema, ready, func(name string) { b.handleNotification(ctx, l, name) })
-		b.setListening(l, false)
+		b.setListening(l, false, err)
 		if errors.Is(err, errors.ErrUnsupported) {
 			b.failAll(l, fmt.Errorf("postgres: listen: %w", err))
 			return
 		}
-		// Otherwise the connection broke, or there was none. The worker's claims report that the
-		// database is away.
+		// Otherwise the connection broke, or there was none. The worker learns of it by CheckListen.
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause)):
@@ -132,11 +132,12 @@ func (b *Backend) keepListening(ctx context.Context, l *listener) {
 	}
 }
 
-// setListening records whether the listener hears notifications. It returns the subscribers.
-func (b *Backend) setListening(l *listener, is bool) (all []*subscriber) {
+// setListening records whether the listener hears notifications, and if not, why. It returns the
+// subscribers.
+func (b *Backend) setListening(l *listener, is bool, failure error) (all []*subscriber) {
 	b.listening.mu.Lock()
 	defer b.listening.mu.Unlock()
-	l.isListening = is
+	l.isListening, l.failure = is, failure
 	for s := range l.subscribers {
 		all = append(all, s)
 	}
@@ -146,7 +147,7 @@ func (b *Backend) setListening(l *listener, is bool) (all []*subscriber) {
 // wakeAll wakes all subscribers when the listener has begun to listen: they have missed what was
 // notified before, and a server that has crashed has lost their registrations.
 func (b *Backend) wakeAll(l *listener) {
-	for _, s := range b.setListening(l, true) {
+	for _, s := range b.setListening(l, true, nil) {
 		b.sleepers.forget(s.worker)
 		s.wake()
 	}
@@ -179,6 +180,16 @@ func (b *Backend) isListening(worker string) bool {
 		}
 	}
 	return false
+}
+
+// CheckListen implements [queue.ListenChecker]. All workers share the listening connection.
+func (b *Backend) CheckListen(string) error {
+	b.listening.mu.Lock()
+	defer b.listening.mu.Unlock()
+	if l := b.listening.now; l != nil && l.failure != nil {
+		return fmt.Errorf("postgres: listen: %w", l.failure)
+	}
+	return nil
 }
 
 // subscribersOf returns the workers of a queue.

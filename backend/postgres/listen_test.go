@@ -6,12 +6,16 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/backend/postgres/pqlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
@@ -140,6 +144,42 @@ func TestListenReconnects(t *testing.T) {
 			enqueue(t, q, jobs(1)...)
 			await(t, woken)
 		})
+	}
+}
+
+// TestListenCannotConnect: pqlisten has a DSN of its own, which may cease to work while the pool
+// does. CheckListen then says why, until the connection is back.
+func TestListenCannotConnect(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.DSN(t)
+	db, _ := ways[1].open(t, dsn)
+	moved, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved.Path = "/errand_has_moved"
+	var isBack atomic.Bool
+	q := backend(t, db, postgres.Options{Listen: func(ctx context.Context, db *sql.DB, channel string, ready func(), notify func(string)) error {
+		if isBack.Load() {
+			return pqlisten.New(dsn)(ctx, db, channel, ready, notify)
+		}
+		return pqlisten.New(moved.String())(ctx, db, channel, ready, notify)
+	}})
+	ctx, stop := context.WithCancel(t.Context())
+	ended, woken := make(chan error, 1), make(chan struct{}, 1)
+	go func() { ended <- q.Listen(ctx, "w", []string{"default"}, func() { woken <- struct{}{} }) }()
+	eventually(t, "CheckListen says why", func() bool {
+		err := q.CheckListen("w")
+		return err != nil && strings.Contains(err.Error(), `"errand_has_moved" does not exist`)
+	})
+	isBack.Store(true)
+	await(t, woken)
+	if err := q.CheckListen("w"); err != nil {
+		t.Errorf("CheckListen once it listens: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -89,8 +89,8 @@ func isSpecial(r rune) bool {
 // Backend is a [queue.Queue] in Redis or Valkey. [New] makes one. It is safe for concurrent use,
 // and starts no goroutines that outlive a call. It implements every optional interface of package
 // queue except for [queue.TxClaimer], [queue.TxBeginner], [queue.Pooled] and [queue.Tabled], which
-// are for SQL databases, [queue.Auditor], and [queue.DeathTeller] and [queue.Upkeeper], which it
-// does not need.
+// are for SQL databases, [queue.Auditor], and [queue.DeathTeller], [queue.ListenChecker] and
+// [queue.Upkeeper], which it does not need.
 type Backend struct {
 	client rueidis.Client
 	opts   Options

@@ -15,7 +15,7 @@ type offer struct {
 
 // offers are all capabilities that a backend may have.
 var offers = []offer{
-	ofAll[queue.Waiter](), ofAll[queue.Checker](), ofAll[queue.Inspector](), ofAll[queue.Backlogger](),
+	ofAll[queue.Waiter](), ofAll[queue.ListenChecker](), ofAll[queue.Checker](), ofAll[queue.Inspector](), ofAll[queue.Backlogger](),
 	ofAll[queue.Redriver](), ofAll[queue.Canceller](), ofAll[queue.Editor](), ofAll[queue.Deleter](),
 	ofAll[queue.Pruner](), ofAll[queue.Reclaimer](), ofAll[queue.ResultKeeper](), ofAll[queue.Ruler](), ofAll[queue.Pooled](),
 	ofAll[queue.DeathTeller](), ofAll[queue.RateTeller](),

@@ -29,6 +29,15 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 	return listenAll(ctx, listens, wake)
 }
 
+// CheckListen implements [queue.ListenChecker]: it returns the errors of all backends.
+func (q *Queue) CheckListen(worker string) error {
+	var errs []error
+	for _, t := range having[queue.ListenChecker](q) {
+		errs = append(errs, t.can.CheckListen(worker))
+	}
+	return errors.Join(errs...)
+}
+
 // errNotTold says that a backend tells nobody of its changes.
 var errNotTold = errors.New("router: a backend tells nobody of its changes")
 

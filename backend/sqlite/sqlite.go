@@ -16,7 +16,8 @@ import (
 // connections only during a call. A call that gives up waiting for another process leaves one
 // goroutine behind until that process releases the file. Besides [queue.Queue] it implements every
 // optional interface of package queue except for [queue.Served], which is for backends without
-// tables, and [queue.DeathTeller] and [queue.Upkeeper], which it does not need.
+// tables, and [queue.DeathTeller], [queue.ListenChecker] and [queue.Upkeeper], which it does not
+// need.
 type Backend struct {
 	db      *sql.DB
 	options Options
