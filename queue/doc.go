@@ -54,8 +54,7 @@
 //	failures    how many calls in a row have failed
 //	failed_for  how long they have failed
 //	poll        how often the worker polls
-//	kinds       kinds whose jobs go to the named queue, which the worker does not serve
-//	queues      queues that the worker serves
+//	kinds       kinds whose jobs go to the named queue, which no worker of the Mux serves
 //	handlers    how many handlers a worker waits for that shuts down
 //	grace       for how long it waits at most
 //	interrupted how many jobs were released at shutdown although their handlers ran

@@ -24,6 +24,7 @@ const unknownKindDelay = 10 * time.Second
 type Mux struct {
 	mu     sync.RWMutex
 	routes map[string]route
+	served served
 }
 
 // route is the registration of a kind.
@@ -163,22 +164,65 @@ func (m *Mux) queueOf(kind string) string {
 	return r.queue
 }
 
-// warnUnserved logs the kinds whose jobs go to queues that the worker does not serve. A different
-// worker may serve them, so this is no error. It leaves out kinds without a Queue: their jobs go to
-// the default queue only if the code that enqueues names no other, which the worker cannot know.
-func (r *run) warnUnserved() {
+// served is which queues the running workers of a Mux serve.
+type served struct {
+	mu      sync.Mutex
+	workers map[string]int  // by queue: how many workers serve it
+	warned  map[string]bool // the queues of which a worker has warned
+}
+
+// serve notes that a worker serves the queues until it calls end.
+func (s *served) serve(queues []string) (end func()) {
+	add := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.workers == nil {
+			s.workers, s.warned = make(map[string]int), make(map[string]bool)
+		}
+		for _, queue := range queues {
+			s.workers[queue] += n
+		}
+	}
+	add(+1)
+	return func() { add(-1) }
+}
+
+// takeUnserved returns the kinds, by their queue, whose queue no worker serves, except for queues
+// that it has returned before.
+func (m *Mux) takeUnserved() map[string][]string {
+	unserved := make(map[string][]string)
+	m.served.mu.Lock()
+	defer m.served.mu.Unlock()
+	for _, kind := range m.Kinds() {
+		if queue := m.queueOf(kind); queue != "" && m.served.workers[queue] == 0 && !m.served.warned[queue] {
+			unserved[queue] = append(unserved[queue], kind)
+		}
+	}
+	for queue := range unserved {
+		m.served.warned[queue] = true
+	}
+	return unserved
+}
+
+// unservedAfter is how long a worker waits for the other workers of its process to start.
+const unservedAfter = 3 * time.Second
+
+// warnUnserved logs the kinds whose jobs go to queues that no worker with the same Mux serves. A
+// worker of a different process may serve them, so this is no error. Of several workers only one
+// warns of a queue. It leaves out kinds without a Queue: their jobs go to the default queue only if
+// the code that enqueues names no other, which the worker cannot know.
+func (r *run) warnUnserved(ctx context.Context) {
 	mux, ok := As[*Mux](r.Handler)
 	if !ok {
 		return
 	}
-	kinds := make(map[string][]string) // by queue
-	for _, kind := range mux.Kinds() {
-		if queue := mux.queueOf(kind); queue != "" && !slices.Contains(r.Queues, queue) {
-			kinds[queue] = append(kinds[queue], kind)
+	defer mux.served.serve(r.Queues)()
+	if sleep(ctx, unservedAfter) {
+		kinds := mux.takeUnserved()
+		for _, queue := range slices.Sorted(maps.Keys(kinds)) {
+			r.unnamed.Warn("errand: the Mux handles kinds whose jobs go to a queue that no worker of it serves in this process; they do not run here",
+				"queue", queue, "kinds", kinds[queue])
 		}
 	}
-	for _, queue := range slices.Sorted(maps.Keys(kinds)) {
-		r.Logger.Warn("errand: this worker handles kinds whose jobs go to a queue that it does not serve; it runs none of those jobs",
-			"queue", queue, "kinds", kinds[queue], "queues", r.Queues)
-	}
+	<-ctx.Done()
 }

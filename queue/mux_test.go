@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -141,8 +140,9 @@ func sleepUntil(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestUnservedQueues: a worker warns once of each queue that a kind names and it does not serve. It
-// knows nothing of the queues that jobs name themselves, and of handlers without a Kind.
+// TestUnservedQueues: the workers of one Mux warn once of each queue that a kind names and none of
+// them serves. They know nothing of the queues that jobs name themselves, and of handlers without a
+// Kind.
 func TestUnservedQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
@@ -157,20 +157,25 @@ func TestUnservedQueues(t *testing.T) {
 		queue.NewKind[int]("anywhere").Handle(mux, fn)
 		mux.Handle("other", taking(0))
 
-		w := start(t, queue.Worker{Backend: q, Handler: queue.Chain(mux), Queues: []string{"default", "fast"}})
+		const msg = "whose jobs go to a queue that no worker of it serves in this process"
+		one := start(t, queue.Worker{Backend: q, Handler: queue.Chain(mux), Queues: []string{"default", "fast"}})
+		time.Sleep(time.Second)
+		two := start(t, queue.Worker{Backend: q, Handler: mux, Queues: []string{"bulk"}})
 		time.Sleep(time.Hour)
-		w.stop()
-		var got []string
-		for _, record := range w.log.find(t, "errand: this worker handles kinds whose jobs go to a queue that it does not serve") {
-			got = append(got, fmt.Sprintf("%v %v %v %v", record["level"], record["queue"], record["kinds"], record["queues"]))
+		found := append(one.log.find(t, msg), two.log.find(t, msg)...)
+		if len(found) != 1 || fmt.Sprintf("%v %v %v", found[0]["level"], found[0]["queue"], found[0]["kinds"]) != "WARN slow [a b]" {
+			t.Errorf("got %v, want one warning of the queue slow with the kinds a and b", found)
 		}
-		if want := []string{"WARN bulk [c] [default fast]", "WARN slow [a b] [default fast]"}; !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		w = start(t, queue.Worker{Backend: q, Handler: mux, Queues: []string{"slow", "fast", "bulk"}})
+		two.stop()
+		three := start(t, queue.Worker{Backend: q, Handler: mux, Queues: []string{"slow"}})
 		time.Sleep(time.Hour)
-		w.stop()
-		w.log.wantLogged(t, 0, "does not serve")
+		three.log.wantLogged(t, 1, msg) // bulk has no worker any more
+		one.stop()
+		three.stop()
+		all := start(t, queue.Worker{Backend: q, Handler: mux, Queues: []string{"slow", "fast", "bulk"}})
+		time.Sleep(time.Hour)
+		all.stop()
+		all.log.wantLogged(t, 0, msg)
 	})
 }
 

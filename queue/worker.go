@@ -24,8 +24,9 @@ type Worker struct {
 	Handler Handler
 	// Queues are the queues to serve, in priority order: the worker claims jobs of the second queue
 	// only while the first has none that are due. Empty means [DefaultQueue]. Run logs a warning for
-	// each other queue that a [Kind] of its Mux names: the worker runs no jobs there. It cannot know
-	// of kinds without a Queue: their jobs are in DefaultQueue, unless the enqueuer names another.
+	// each queue that a [Kind] of its Mux names, and that no running worker with the same Mux serves:
+	// once a Mux, three seconds after the start. It cannot know of kinds without a Queue: their jobs
+	// are in DefaultQueue, unless the enqueuer names another.
 	Queues []string
 	// Weights let queues take turns to be claimed from first: of as many claims as the weights add
 	// up to, each queue comes first in as many as it has weight. The other queues follow in that
@@ -342,7 +343,6 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	r.warnUnserved()
 	var upkeep, leases sync.WaitGroup
 	settling, abortSettling := context.WithCancel(context.WithoutCancel(ctx))
 	defer abortSettling()
@@ -359,6 +359,7 @@ func (r *run) run(ctx context.Context) error {
 	r.startLeases(&leases, extending, settling)
 	r.settleDone.Go(func() { r.settleLoop(settling) })
 	upkeep.Go(func() { r.listen(listening) })
+	upkeep.Go(func() { r.warnUnserved(ctx) })
 	upkeep.Go(func() { r.announceLoop(settling) })
 	r.startUpkeep(ctx, telling, &upkeep)
 	endClaiming := r.startClaiming(ctx)
