@@ -13,7 +13,9 @@ import (
 )
 
 // mostCalls is how long the chains of architecture.md may be; longestChain is for the others.
-var mostCalls = map[string]int{"Enqueue on a pool": 6, "Enqueue in a transaction": 4}
+var mostCalls = map[string]int{
+	"Enqueue on a pool": 6, "Enqueue in a transaction": 4, "claim to driver, where claims are not rationed": 11,
+}
 
 const longestChain = 9
 

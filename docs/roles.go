@@ -11,4 +11,4 @@ var Roles string
 
 // RolesVersion is the last migration of PostgreSQL that needs new rights, so that the script has to
 // run once more after it.
-const RolesVersion = 16
+const RolesVersion = 17

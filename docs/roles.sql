@@ -32,8 +32,8 @@ DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
         RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
-    ELSIF (SELECT max(version) FROM errand.migrations) < 16 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 16 yet: run errand''s migrations first';
+    ELSIF (SELECT max(version) FROM errand.migrations) < 17 THEN -- the last version that needs new rights
+        RAISE EXCEPTION 'the schema has no version 17 yet: run errand''s migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '
@@ -142,7 +142,7 @@ GRANT SELECT, UPDATE (next_at, last_tick, last_job, skipped) ON errand.schedules
 -- Rules: to keep them, and to set them.
 GRANT EXECUTE ON FUNCTION errand.claim_limited, errand.lock_turns, errand.lock_group, errand.group_jobs,
     errand.lock_spans, errand.mark_limited, errand.rules_changed, errand.set_rules, errand.pause_rule, errand.apply_rules,
-    errand.nanoseconds, errand.bucket_full, errand.bucket_wait, errand.spend TO errand_worker;
+    errand.nanoseconds, errand.bucket_full, errand.bucket_wait, errand.spend, errand.lock_claims TO errand_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON errand.rules, errand.limited_queues, errand.tokens TO errand_worker;
 GRANT SELECT, UPDATE ON errand.rules_version TO errand_worker;
 -- The audit log: this role appends to it, and an observer reads it. Neither may change it, or choose a time.

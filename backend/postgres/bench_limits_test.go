@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -127,4 +129,75 @@ func BenchmarkLimitedHead(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkBesideLimited enqueues jobs one by one into a queue without rules, while four workers of
+// both queues run no-op jobs of a limited one. An operation is one job of the limited queue. It
+// reports how long after Enqueue half of the jobs without rules start, beside the limited queue and
+// alone.
+func BenchmarkBesideLimited(b *testing.B) {
+	for _, order := range [][]string{{"free", "limited"}, {"limited", "free"}} {
+		b.Run("first="+order[0], func(b *testing.B) {
+			_, q := fresh(b, postgres.Options{Listen: pgxlisten.Listen})
+			if err := q.SetRules(b.Context(), nil, queue.Rule{Queue: "limited", Running: 10_000}); err != nil {
+				b.Fatal(err)
+			}
+			alone := benchmarkBeside(b, q, order, 0)
+			for left := b.N; left > 0; left -= 5000 {
+				list := payloads(min(left, 5000))
+				for _, j := range list {
+					j.Queue = "limited"
+				}
+				enqueue(b, q, list...)
+			}
+			b.ResetTimer()
+			b.StartTimer()
+			beside := benchmarkBeside(b, q, order, b.N)
+			b.ReportMetric(float64(alone.Microseconds()), "µs/alone")
+			b.ReportMetric(float64(beside.Microseconds()), "µs/beside")
+		})
+	}
+}
+
+// benchmarkBeside returns the median time until a job of the queue free starts, while so many jobs
+// of the queue limited run.
+func benchmarkBeside(b *testing.B, q *postgres.Backend, queues []string, limited int) time.Duration {
+	ctx, stop := context.WithCancel(b.Context())
+	var left atomic.Int64
+	left.Store(int64(limited))
+	var mu sync.Mutex
+	var took []time.Duration
+	handler := queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+		if job.Queue == "limited" {
+			left.Add(-1)
+			return nil
+		}
+		sent, err := time.Parse(time.RFC3339Nano, job.Headers["sent"])
+		mu.Lock()
+		defer mu.Unlock()
+		took = append(took, time.Since(sent))
+		return err
+	})
+	var running sync.WaitGroup
+	for i := range 4 {
+		running.Go(func() {
+			w := queue.Worker{
+				Backend: q, Handler: handler, Queues: queues, Concurrency: 20, Name: fmt.Sprint("w", i),
+				Logger: slog.New(slog.DiscardHandler), Poll: time.Second,
+			}
+			if err := w.Run(ctx); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	for n := 0; left.Load() > 0 || limited == 0 && n < 50; n++ {
+		enqueue(b, q, &queue.Job{Queue: "free", Kind: "k", Headers: map[string]string{"sent": time.Now().Format(time.RFC3339Nano)}})
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.StopTimer()
+	time.Sleep(100 * time.Millisecond)
+	stop()
+	running.Wait()
+	slices.Sort(took)
+	return took[len(took)/2]
 }

@@ -12,69 +12,40 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
-const rulesTries = 100
-
-// claimParts claims jobs part by part of the request's queues, see firstPart.
-func (b *Backend) claimParts(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
-	known, tries := b.rules.known(), 0
-	for rest := req.Queues; len(rest) > 0 && !isFull(req, jobs); {
-		n, isLimited, isOrdered := b.firstPart(rest, known)
-		part := left(req, jobs)
-		part.Queues = rest[:n]
-		var got []*queue.Job
-		if isLimited {
-			got, err = b.claimLimited(ctx, part, known)
-		} else {
-			got, err = b.claimPlain(ctx, part, known.version)
-		}
-		if jobs = append(jobs, got...); err == nil && isOrdered && !isFull(req, jobs) {
-			got, err = b.claimOrdered(ctx, left(req, jobs), rest[n-1], known.version)
-			jobs = append(jobs, got...)
+// claimParts claims jobs part by part of the request's queues. While it has none, and other claims
+// hold the lock of a queue, it looks at all queues again for busyTime.
+func (b *Backend) claimParts(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	for begun := time.Now(); ; {
+		c := claim{b: b, req: req, known: b.rules.known(), rest: req.Queues}
+		var err error
+		for err == nil && len(c.rest) > 0 && !isFull(req, c.jobs) {
+			err = c.nextPart(ctx)
 		}
 		switch {
-		case sqlState(err) == foundOrdered:
-			if err = b.findOrdered(ctx, part.Queues); err == nil {
-				continue
-			}
-		case sqlState(err) == rulesChanged && tries < rulesTries:
-			tries++
-			if known, err = b.refreshRules(ctx); err == nil {
-				continue
-			}
-		}
-		if err != nil && len(jobs) == 0 {
+		case len(c.jobs) > 0:
+			return c.jobs, nil
+		case err != nil || !c.isBusy || time.Since(begun) > busyTime:
 			return nil, err
 		}
-		if err != nil {
-			break
-		}
-		rest = rest[n:]
 	}
-	return jobs, nil
-}
-
-// firstPart returns how many of the queues, from the first on, one claim serves: a limited queue,
-// or those that are not limited, up to the first with ordered jobs.
-func (b *Backend) firstPart(queues []string, known *knownRules) (n int, limited, ordered bool) {
-	if known.isLimited(queues[0]) {
-		return 1, true, false
-	}
-	for n < len(queues) && !known.isLimited(queues[n]) {
-		n++
-	}
-	n, ordered = b.ordered.upTo(queues[:n], time.Now())
-	return n, false, ordered
 }
 
 // claimPlain claims jobs that are not ordered from queues that have no rules in that version.
-func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, version int64) (jobs []*queue.Job, err error) {
+func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, version int64, wait patience) (jobs []*queue.Job, err error) {
+	claimIn := func(all []span, recentFirst bool) claimQuery {
+		q := b.spansClaim(all, recentFirst, version)
+		q.wait = wait
+		return q
+	}
 	r := b.rations.of(req, false)
 	if r.isRationed() {
-		return b.claimRationed(ctx, req, r, func(all []span) claimQuery { return b.spansClaim(all, false, version) })
+		if wait != noPatience { // the lock of a ration is held in this process only, and shortly
+			wait = fullPatience
+		}
+		return b.claimRationed(ctx, req, r, wait, func(all []span) claimQuery { return claimIn(all, false) })
 	}
 	started := time.Now()
-	jobs, _, err = b.claimWithPayloads(ctx, req, b.spansClaim(wholeQueues(req.Queues), true, version))
+	jobs, _, err = b.claimWithPayloads(ctx, req, claimIn(wholeQueues(req.Queues), true))
 	if err == nil {
 		b.rationIfCostly(ctx, req, r, time.Since(started), jobs)
 	}
@@ -83,13 +54,14 @@ func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, versio
 
 // claimQuery is a statement that claims jobs. args returns its arguments: it returns jobs without
 // their payload and headers if one of them takes more than longest bytes in the table. If last is
-// not nil, the last row is no job, and last gets it. limited is what a claim of a limited queue
-// came to, and nil for others.
+// not nil, the last row is no job, and last gets it; without a row, other claims hold the lock of
+// the queue. limited is what a claim of a limited queue came to, and nil for others.
 type claimQuery struct {
 	text    string
 	args    func(req queue.ClaimRequest, longest int64) []any
 	last    func(row *queue.Job)
 	limited *limitedEnd
+	wait    patience
 }
 
 // spansClaim returns the statement that claims the jobs that are due in the spans, sql/claim.sql.
@@ -119,7 +91,10 @@ func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, q claimQ
 		if err != nil && !isRefused(err) && !isUnsent(err) {
 			b.unansweredClaims.noteUnanswered(req, sent, after)
 		}
-		return asLockBusy(asOrderedRace(err))
+		if err == nil && q.last != nil && len(jobs) == 0 {
+			err = errClaimsBusy
+		}
+		return q.wait.asLockBusy(asOrderedRace(err))
 	})
 	if last := len(jobs) - 1; err == nil && q.last != nil {
 		q.last(jobs[last])

@@ -98,7 +98,9 @@ func (b *Backend) settleUnreadable(ctx context.Context, req queue.ClaimRequest) 
 	defer cancel()
 	b.readSingly.Store(1)
 	req.Lease, req.Worker, req.Shared = time.Minute, unreadableWorker, true
-	jobs, _, err := b.claimWithPayloads(ctx, req, b.spansClaim(unordered(wholeQueues(req.Queues)), false, b.rules.known().version))
+	q := b.spansClaim(unordered(wholeQueues(req.Queues)), false, b.rules.known().version)
+	q.wait = fullPatience
+	jobs, _, err := b.claimWithPayloads(ctx, req, q)
 	for _, job := range jobs {
 		if job.Unreadable == nil {
 			b.release(ctx, releases(jobs)...)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/limits"
@@ -22,8 +23,8 @@ type limitedEnd struct {
 
 // claimLimited claims from a limited queue. If a rule bounds how many jobs run or start, it claims
 // for free slots only. While it comes only to jobs that it may not claim, it goes on for
-// limits.WalkTime.
-func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, err error) {
+// limits.WalkTime, if it may wait.
+func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, known *knownRules, wait patience) (jobs []*queue.Job, err error) {
 	name, hasMore := req.Queues[0], true
 	rules := known.limited[name]
 	if rules.isBounded {
@@ -34,8 +35,15 @@ func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, know
 		return nil, nil
 	}
 	for begun := time.Now(); hasMore && len(jobs) == 0 && time.Since(begun) < limits.WalkTime; {
-		if jobs, hasMore, err = b.claimLimitedOnce(ctx, req, known); err != nil {
+		jobs, hasMore, err = b.claimLimitedOnce(ctx, req, known, wait.after(b.rules.turnOf(name).busy))
+		if errors.Is(err, errClaimsBusy) {
+			b.rules.noteBusy(name)
+		}
+		if err != nil {
 			return jobs, err
+		}
+		if wait == noPatience {
+			break
 		}
 	}
 	b.rules.setPace(name, func(p *limits.Pace) { p.Note(len(jobs) > 0, hasMore) })
@@ -47,12 +55,14 @@ func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, know
 
 // claimLimitedOnce claims from a limited queue. hasMore tells that there are jobs that it has not
 // looked at.
-func (b *Backend) claimLimitedOnce(ctx context.Context, req queue.ClaimRequest, known *knownRules) (jobs []*queue.Job, hasMore bool, err error) {
+func (b *Backend) claimLimitedOnce(
+	ctx context.Context, req queue.ClaimRequest, known *knownRules, wait patience,
+) (jobs []*queue.Job, hasMore bool, err error) {
 	name, end := req.Queues[0], new(limitedEnd)
-	claimIn := func(all []span) claimQuery { return b.limitedClaim(name, known.version, all, end) }
+	claimIn := func(all []span) claimQuery { return b.limitedClaim(name, known.version, all, end, wait) }
 	r := b.rations.of(req, known.limited[name].hasTurns)
 	if r.isRationed() {
-		jobs, err = b.claimRationed(ctx, req, r, claimIn)
+		jobs, err = b.claimRationed(ctx, req, r, wait, claimIn)
 	} else {
 		jobs, _, err = b.claimWithPayloads(ctx, req, claimIn(nil))
 	}
@@ -64,7 +74,7 @@ func (b *Backend) claimLimitedOnce(ctx context.Context, req queue.ClaimRequest, 
 
 // limitedClaim returns the statement that claims from a limited queue, sql/claim_limited.sql.
 // Without spans it reads from the heads on, until it is cut.
-func (b *Backend) limitedClaim(name string, version int64, all []span, end *limitedEnd) claimQuery {
+func (b *Backend) limitedClaim(name string, version int64, all []span, end *limitedEnd, wait patience) claimQuery {
 	var spans any
 	if all != nil {
 		spans = spanJSON(all)
@@ -73,9 +83,13 @@ func (b *Backend) limitedClaim(name string, version int64, all []span, end *limi
 		text: b.sql.claimLimited,
 		args: func(req queue.ClaimRequest, longest int64) []any {
 			t := b.rules.turnOf(name)
-			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered, spans}
+			return []any{
+				name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered, spans,
+				sqlkit.Microseconds(time.Duration(wait)),
+			}
 		},
 		limited: end,
+		wait:    wait,
 		last: func(row *queue.Job) {
 			*end = limitedEnd{isCut: row.Kind == "cut", sawAll: row.Kind == "all", hasMore: row.Priority > 0}
 			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0}, time.Now()

@@ -46,6 +46,7 @@ type orderedQueue struct {
 	after   string    // the group behind which the next claim begins
 	seen    time.Time // when there were ordered jobs
 	hasMore bool      // the last claim has not looked at all groups
+	busy    int       // how many claims in sequence have not looked, because other claims held the lock
 }
 
 // get returns what is known of a queue. ok is false if it has no ordered jobs.
@@ -140,18 +141,24 @@ func isFull(req queue.ClaimRequest, jobs []*queue.Job) bool {
 	return len(jobs) >= req.Limit || bytesOf(jobs) > req.MaxBytes()/2
 }
 
-// claimOrdered claims ordered jobs of a queue. While it comes only to groups that are blocked, it
-// walks on for limits.WalkTime. The next claim goes on there.
-func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, name string, version int64) (jobs []*queue.Job, err error) {
-	req.Queues = []string{name}
+// claimOrdered claims ordered jobs of the request's one queue. While it comes only to groups that
+// are blocked, it walks on for limits.WalkTime, if it may wait. The next claim goes on there.
+func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, version int64, wait patience) (jobs []*queue.Job, err error) {
+	name := req.Queues[0]
 	for begun := time.Now(); ; {
 		q, _ := b.ordered.get(name, begun)
-		jobs, _, err = b.claimWithPayloads(ctx, req, b.orderedClaim(name, &q, version))
+		jobs, _, err = b.claimWithPayloads(ctx, req, b.orderedClaim(name, &q, version, wait.after(q.busy)))
+		if errors.Is(err, errClaimsBusy) {
+			q.hasMore = true
+			q.busy++
+			b.ordered.set(name, q)
+		}
 		if err != nil {
 			return jobs, err
 		}
+		q.busy = 0
 		b.ordered.set(name, q)
-		if len(jobs) > 0 || !q.hasMore || time.Since(begun) > limits.WalkTime {
+		if len(jobs) > 0 || !q.hasMore || wait == noPatience || time.Since(begun) > limits.WalkTime {
 			return jobs, nil
 		}
 	}
@@ -159,12 +166,16 @@ func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, name
 
 // orderedClaim returns the statement that claims ordered jobs of a queue, sql/claim_ordered.sql. It
 // updates q.
-func (b *Backend) orderedClaim(name string, q *orderedQueue, version int64) claimQuery {
+func (b *Backend) orderedClaim(name string, q *orderedQueue, version int64, wait patience) claimQuery {
 	return claimQuery{
 		text: b.sql.claimOrdered,
 		args: func(req queue.ClaimRequest, longest int64) []any {
-			return []any{name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, q.after, version}
+			return []any{
+				name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, q.after, version,
+				sqlkit.Microseconds(time.Duration(wait)),
+			}
 		},
+		wait: wait,
 		last: func(row *queue.Job) {
 			q.after, q.hasMore = row.Group, row.Attempt > 0
 			if visited := row.MaxAttempts; visited > 0 {

@@ -236,5 +236,24 @@ func (r *ration) lockClaims(ctx context.Context) error {
 	}
 }
 
+// lockClaimsWithin is lockClaims for a claim with that patience. The error is ctx's or
+// errClaimsBusy.
+func (r *ration) lockClaimsWithin(ctx context.Context, wait patience) error {
+	if wait == fullPatience {
+		return r.lockClaims(ctx)
+	}
+	waiting, cancel := context.WithTimeout(ctx, time.Duration(wait))
+	defer cancel()
+	select {
+	case r.claiming <- struct{}{}:
+		return nil
+	default:
+	}
+	if err := r.lockClaims(waiting); err == nil || ctx.Err() != nil {
+		return err
+	}
+	return errClaimsBusy
+}
+
 // unlockClaims lets the next rationed claim run.
 func (r *ration) unlockClaims() { <-r.claiming }

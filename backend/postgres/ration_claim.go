@@ -124,8 +124,10 @@ func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progr
 // claimRationed claims from the marks on, as ration_marks.go explains, with the statements that
 // claimIn returns. Claims of one ration run one after the other, because each begins where the last
 // has stopped.
-func (b *Backend) claimRationed(ctx context.Context, req queue.ClaimRequest, r *ration, claimIn func(all []span) claimQuery) ([]*queue.Job, error) {
-	if err := r.lockClaims(ctx); err != nil {
+func (b *Backend) claimRationed(
+	ctx context.Context, req queue.ClaimRequest, r *ration, wait patience, claimIn func(all []span) claimQuery,
+) ([]*queue.Job, error) {
+	if err := r.lockClaimsWithin(ctx, wait); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
 	defer r.unlockClaims()

@@ -44,6 +44,7 @@ type turn struct {
 	after        string // the group behind which the next claim begins
 	afterOrdered string // the same for ordered jobs
 	heldBack     bool   // a limit kept jobs from being claimed
+	busy         int    // how many claims since then have not looked, because other claims held the lock
 	pace         limits.Pace
 
 	tokens time.Time // when a rate has tokens for the next job; may be over
@@ -94,6 +95,18 @@ func (r *rules) noteTurn(name string, t turn) {
 	r.turns[name] = t
 }
 
+// noteBusy records that a claim of the queue has not looked, because other claims held the lock.
+func (r *rules) noteBusy(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turns == nil {
+		r.turns = make(map[string]turn)
+	}
+	t := r.turns[name]
+	t.busy++
+	r.turns[name] = t
+}
+
 // setPace changes when workers of the queue look at more groups.
 func (r *rules) setPace(name string, change func(*limits.Pace)) {
 	r.mu.Lock()
@@ -106,7 +119,7 @@ func (r *rules) setPace(name string, change func(*limits.Pace)) {
 
 // bound returns until when a worker of the queues may sleep although it is not notified: next, or
 // less if a limit kept the last claim of one of them from claiming jobs, if it has not looked at
-// all groups, or if a rate has tokens sooner.
+// all groups or at none, or if a rate has tokens sooner.
 func (r *rules) bound(queues []string, next time.Duration, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,6 +128,9 @@ func (r *rules) bound(queues []string, next time.Duration, now time.Time) time.D
 		next = t.pace.Bound(next)
 		if t.heldBack && (next < 0 || next > heldBackPoll) {
 			next = heldBackPoll
+		}
+		if t.busy > 0 && (next < 0 || next > limits.WalkTime) {
+			next = limits.WalkTime
 		}
 		next = limits.UntilTokens(next, t.tokens.Sub(now))
 	}
@@ -146,7 +162,7 @@ func (r *rules) endHolds() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, t := range r.turns {
-		t.hold = time.Time{}
+		t.hold, t.busy = time.Time{}, 0
 		r.turns[name] = t
 	}
 }

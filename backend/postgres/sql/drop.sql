@@ -30,7 +30,8 @@ BEGIN
         errand.lock_turns(text, text[], integer, integer, integer, text[], text, bigint, bigint, bigint, jsonb),
         errand.mark_limited(text),
         errand.claim_limited(text, text[], integer, bigint, text, bigint, bigint, text, text, jsonb),
-        errand.sequences_behind();
+        errand.sequences_behind(),
+        errand.lock_claims(text, boolean, bigint);
     DROP TABLE IF EXISTS
         errand.jobs, errand.jobs_archive, errand.results, errand.dedup, errand.sleepers,
         errand.rules, errand.limited_queues, errand.rules_version, errand.tokens, errand.paused_kinds,

@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+// Claims of several queues.
+//
+// Problem: claims of a limited queue, and those of ordered jobs, go one at a time. While a claim
+// waits for its turn there, the jobs that it has claimed from other queues do not start, and new
+// jobs of those are not seen.
+// Rule: a claim that has jobs waits for nothing, and what is left of it takes a tenth of the lease
+// at most. A claim that has none waits shortly for each lock, and then looks at all queues again.
+// It waits for longer the next time, because claims have their turns in the order in which they
+// came. Only a claim of one queue waits for long.
+// Bounds: sharedPatience or some times as long for each lock; busyTime for a claim. Then its worker
+// sleeps, can be woken, and looks again after limits.WalkTime.
+// Shown by: TestClaimBesideHeldLock, BenchmarkBesideLimited.
+
+const (
+	// rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
+	rulesTries = 100
+	// busyTime is about how long a claim without jobs goes on while the locks of queues are held.
+	busyTime = 150 * time.Millisecond
+	// leasePart is which part of the lease a claim may take when it has jobs.
+	leasePart = 10
+)
+
+// patience is for how long a part of a claim waits for the lock of a queue's claims.
+type patience time.Duration
+
+const (
+	// noPatience is that of a claim that has jobs. It repeats no statement that gave up on a lock.
+	noPatience patience = 0
+	// sharedPatience is that of a claim of several queues that has no jobs. It is doubled for each
+	// claim before that has not had its turn, up to three times.
+	sharedPatience = patience(20 * time.Millisecond)
+	// fullPatience is that of a claim of one queue. Its statement is repeated if that is not enough.
+	fullPatience = patience(time.Second)
+)
+
+// errClaimsBusy: other claims hold the lock of the queue.
+var errClaimsBusy = errors.New("other claims of the queue hold its lock")
+
+// after returns the patience after so many claims in sequence that have not had their turn.
+func (p patience) after(busy int) patience {
+	if p != sharedPatience {
+		return p
+	}
+	return p << (busy % 4)
+}
+
+// asLockBusy makes an errLockBusy of the error of a statement that gave up on a lock, if it is to
+// be repeated.
+func (p patience) asLockBusy(err error) error {
+	switch {
+	case p == noPatience:
+		return err
+	case p == fullPatience && errors.Is(err, errClaimsBusy):
+		return errors.Join(errLockBusy, err)
+	}
+	return asLockBusy(err)
+}
+
+// claim is a Claim under way.
+type claim struct {
+	b      *Backend
+	req    queue.ClaimRequest
+	known  *knownRules
+	rest   []string // the queues that it has not claimed from
+	jobs   []*queue.Job
+	tries  int  // how often it has read the rules
+	isBusy bool // it has passed over a queue whose lock other claims hold
+}
+
+// nextPart claims from the first queues that are left: a limited queue, or those that are not
+// limited, up to the first with ordered jobs. If the server knows better what they are, it is
+// called again for them.
+func (c *claim) nextPart(ctx context.Context) error {
+	n, isLimited, isOrdered := c.firstPart()
+	part := c.rest[:n]
+	err := c.add(ctx, part, func(ctx context.Context, req queue.ClaimRequest, wait patience) ([]*queue.Job, error) {
+		if isLimited {
+			return c.b.claimLimited(ctx, req, c.known, wait)
+		}
+		return c.b.claimPlain(ctx, req, c.known.version, wait)
+	})
+	if err == nil && isOrdered && !isFull(c.req, c.jobs) {
+		err = c.add(ctx, part[n-1:], func(ctx context.Context, req queue.ClaimRequest, wait patience) ([]*queue.Job, error) {
+			return c.b.claimOrdered(ctx, req, c.known.version, wait)
+		})
+	}
+	switch {
+	case sqlState(err) == foundOrdered:
+		return c.b.findOrdered(ctx, part)
+	case sqlState(err) == rulesChanged && c.tries < rulesTries:
+		c.tries++
+		known, err := c.b.refreshRules(ctx)
+		if err == nil {
+			c.known = known
+		}
+		return err
+	}
+	c.rest = c.rest[n:]
+	return err
+}
+
+// firstPart returns how many of the queues that are left nextPart is about, and what they are.
+func (c *claim) firstPart() (n int, limited, ordered bool) {
+	if c.known.isLimited(c.rest[0]) {
+		return 1, true, false
+	}
+	for n < len(c.rest) && !c.known.isLimited(c.rest[n]) {
+		n++
+	}
+	n, ordered = c.b.ordered.upTo(c.rest[:n], time.Now())
+	return n, false, ordered
+}
+
+// add adds the jobs of one claim from the queues. It is no error that other claims hold the lock of
+// the queue, unless the claim is of that queue only.
+func (c *claim) add(ctx context.Context, queues []string, from func(context.Context, queue.ClaimRequest, patience) ([]*queue.Job, error)) error {
+	req, wait := left(c.req, c.jobs), sharedPatience
+	req.Queues = queues
+	switch {
+	case len(c.jobs) > 0:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, req.Lease/leasePart)
+		defer cancel()
+		wait = noPatience
+	case len(c.req.Queues) == 1:
+		wait = fullPatience
+	}
+	jobs, err := from(ctx, req, wait)
+	c.jobs = append(c.jobs, jobs...)
+	if wait != fullPatience && errors.Is(err, errClaimsBusy) {
+		c.isBusy = true
+		return nil
+	}
+	return err
+}
