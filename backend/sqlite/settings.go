@@ -144,7 +144,7 @@ func (s settings) check(o Options) error {
 	case s.locking == "exclusive":
 		return sqlkit.Invalid("DB", "locking_mode is EXCLUSIVE: the first connection keeps all others out, also those of this pool; %s", how)
 	case s.isShared:
-		return sqlkit.Invalid("DB", "cache=shared: connections that share a cache fail at once instead of waiting for each other; %s", how)
+		return sqlkit.Invalid("DB", "cache=shared, or a driver whose connections are one: they fail at once instead of waiting for each other; %s", how)
 	case s.reverted != "":
 		return sqlkit.Invalid("DB", "each new connection sets journal_mode %s: it would end WAL mode, or wait for all others to be closed; %s", s.reverted, how)
 	case s.journal != "wal":
