@@ -58,8 +58,8 @@ const (
 	// reopenPause is the least time between two reopenings: a failover takes seconds.
 	reopenPause = 500 * time.Millisecond
 	// reopenTries is how many commands reopen the connections. The client sends each over a random
-	// one of its connections, of which it has four unless its options say otherwise.
-	reopenTries = 32
+	// one of its connections, of which it has four or fewer unless its options say otherwise.
+	reopenTries = 64
 	// answersLeft is how long the calls in flight have for their answers before their connections are
 	// closed.
 	answersLeft = 20 * time.Millisecond
@@ -82,12 +82,16 @@ func (b *Backend) reopen(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	sleep(ctx, answersLeft)
-	// The key makes the client choose a random connection.
-	probe := func() rueidis.Completed {
-		return b.client.B().Hget().Key(configKey(b.opts.Namespace)).Field("format").Build()
+	quit := func(probe func() rueidis.Completed) {
+		// The last command makes the client notice that the connection has ended.
+		b.client.DoMulti(ctx, probe(), b.client.B().Arbitrary("QUIT").Build(), probe())
 	}
-	concurrently(func() { b.client.DoMulti(ctx, probe(), b.client.B().Arbitrary("QUIT").Build()) })
-	concurrently(func() { b.client.Do(ctx, probe()) }) // an idle client notices here that its connection has ended
+	quit(func() rueidis.Completed { return b.client.B().Ping().Build() }) // the connection of commands without a key
+	concurrently(func() {                                                 // a key makes the client choose a random connection
+		quit(func() rueidis.Completed {
+			return b.client.B().Hget().Key(configKey(b.opts.Namespace)).Field("format").Build()
+		})
+	})
 }
 
 // concurrently calls send reopenTries times at once.

@@ -79,6 +79,7 @@ func TestSwitchover(t *testing.T) {
 		options redis.Options
 	}{
 		"default":      {},
+		"connections":  {client: rueidis.ClientOption{PipelineMultiplex: 4}}, // 16, also on one processor
 		"durable":      {options: redis.Options{Durable: 1}},
 		"no pipelines": {client: rueidis.ClientOption{DisableAutoPipelining: true}},
 		"RESP2":        {client: rueidis.ClientOption{AlwaysRESP2: true}},
