@@ -18,7 +18,7 @@ func TestSequencesBehind(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(5)...)
 	claim(t, q, 2)
-	entry := queue.AuditEntry{Actor: "me", Action: "delete", Count: 1}
+	entry := queue.AuditEntry{Actor: "me", Action: "delete", Count: 1, JobID: 1 << 50} // of another backend
 	if err := q.Audit(t.Context(), nil, entry, entry); err != nil {
 		t.Fatal(err)
 	}

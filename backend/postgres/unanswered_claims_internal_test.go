@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"database/sql"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,5 +28,18 @@ func TestFailedReleaseKeepsDelay(t *testing.T) {
 	failed, _ := b.unansweredClaims.takeRetries(queue.ClaimRequest{Worker: "w"})
 	if len(failed) != 1 || failed[0].Job != job || failed[0].Delay != time.Minute {
 		t.Errorf("to be settled again: %+v, want the release with its delay of a minute", failed)
+	}
+}
+
+// TestAnsweredFences: all fences of an answered claim are noted. Its jobs have several if the
+// sequence was set back; those that are not noted would be taken from the worker.
+func TestAnsweredFences(t *testing.T) {
+	var c unansweredClaims
+	req := queue.ClaimRequest{Worker: "w", Lease: time.Minute}
+	c.noteUnanswered(req, time.Now(), 3)
+	c.noteAnswered("w", []*queue.Job{{Fence: 8}, {Fence: 4}, {Fence: 4}})
+	_, u := c.takeRetries(req)
+	if u == nil || !slices.Equal(u.answered, []int64{8, 4}) || c.lastFence() != 8 {
+		t.Errorf("noted %+v, last fence %d; want the fences 8 and 4, and 8 as the last", u, c.lastFence())
 	}
 }

@@ -36,14 +36,13 @@ $$;
 -- sequences_behind returns the sequences that will give numbers that are in use, with the last number of each and the
 -- highest in use. Fences are compared with those of running jobs. It runs with its owner's rights, because no role may
 -- read all of this. The statement's snapshot is taken before it reads the sequences, so what others write beside it
--- makes no sequence look behind.
--- Index: jobs_pkey, results_pkey, audit_pkey, audit_job_idx, jobs_running_idx.
+-- makes no sequence look behind. The jobs that audit entries name do not count: they may be another backend's.
+-- Index: jobs_pkey, results_pkey, audit_pkey, jobs_running_idx.
 CREATE FUNCTION errand.sequences_behind() RETURNS TABLE (sequence text, last bigint, used bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH used AS MATERIALIZED (
         SELECT
-            greatest((SELECT max(id) FROM errand.jobs), (SELECT max(job_id) FROM errand.results),
-                (SELECT max(job_id) FROM errand.audit WHERE job_id IS NOT NULL)) AS jobs,
+            greatest((SELECT max(id) FROM errand.jobs), (SELECT max(job_id) FROM errand.results)) AS jobs,
             (SELECT max(id) FROM errand.audit) AS audit,
             (SELECT max(fence) FROM errand.jobs WHERE status = 'running') AS fences
     )
