@@ -74,6 +74,8 @@ type Handler struct {
 	settles    atomic.Int64 // how often clients have settled jobs
 	pauses     pauses
 	reports    reports
+	claimants  claimants
+	ledger     *queue.Ledger
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -112,6 +114,7 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 		queue: q, options: o, tokens: tokens, mux: http.NewServeMux(), name: "gateway-" + rand.Text(), answers: newAnswers(),
 		groups: make(map[string]*group), lookouts: make(map[string]*lookout),
 	}
+	h.ledger = queue.NewLedger(h.name, o.Logger)
 	h.reassigner, _ = queue.As[queue.Reassigner](q)
 	h.rates.requests.perSecond, h.rates.enqueued.perSecond = o.MaxRequests, o.MaxEnqueued
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -122,6 +125,7 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 	h.running.Go(h.keepUp)
 	h.running.Go(h.keepPruned)
 	h.running.Go(h.watchPauses)
+	h.running.Go(h.keepReported)
 	return h, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/internal/wire"
@@ -70,7 +71,12 @@ type claimed struct {
 	jobs []*queue.Job
 }
 
-func (c claimed) giveBack() { c.h.release(c.jobs) }
+func (c claimed) giveBack() {
+	for _, j := range c.jobs {
+		c.h.claimants.settled(j)
+	}
+	c.h.release(c.jobs)
+}
 
 // claim claims jobs for a worker. If none is due, it waits for as long as the client asks.
 func (q *request) claim() (any, error) {
@@ -90,6 +96,7 @@ func (q *request) claim() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.h.claimants.noteClaim(in, nil)
 	if poll && g.isQuietPoll() {
 		return wire.ClaimAnswer{Jobs: []wire.Claimed{}}, nil
 	}
@@ -97,6 +104,7 @@ func (q *request) claim() (any, error) {
 	if got.err != nil {
 		return nil, got.err
 	}
+	q.h.claimants.noteClaim(in, got.jobs)
 	answer := claimed{h: q.h, jobs: got.jobs, ClaimAnswer: wire.ClaimAnswer{Jobs: make([]wire.Claimed, len(got.jobs))}}
 	ends := time.Now().Add(in.Lease)
 	for i, j := range got.jobs {
@@ -272,6 +280,7 @@ func (q *request) extend() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.h.claimants.noteExtend(jobs, lost, cmp.Or(in.Lease, wire.DefaultLease))
 	return wire.ExtendAnswer{Lost: heldOf(lost), Asked: heldOf(asked)}, nil
 }
 
@@ -328,6 +337,7 @@ func (q *request) settle() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.h.noteSettled(outcomes, slices.Concat(answer.Lost, answer.Locked))
 	return answer, nil
 }
 

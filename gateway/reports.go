@@ -276,5 +276,6 @@ func (q *request) report() (any, error) {
 	if err := q.checkWorker("name", in.Name); err != nil {
 		return nil, err
 	}
+	q.h.claimants.noteReport(in.Name)
 	return wire.ReportAnswer{}, q.writeReport(fleet, r)
 }

@@ -106,10 +106,7 @@ func (h *Handler) reclaimAll(r queue.Reclaimer) (err error) {
 		jobs, failed := r.Reclaim(ctx, maxReclaim)
 		err = cmp.Or(failed, err)
 		h.deaths.note(jobs)
-		for _, j := range jobs {
-			h.options.Logger.Warn("errand: lease expired, job reclaimed", "id", j.ID, "kind", j.Kind, "queue", j.Queue,
-				"attempt", j.Attempt, "error", j.LastError)
-		}
+		h.ledger.Reclaimed(jobs...)
 		_, isPartial := errors.AsType[*queue.PartialError](failed)
 		if failed != nil && !isPartial || len(jobs) < maxReclaim {
 			return err

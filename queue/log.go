@@ -27,15 +27,20 @@ func (r *run) logOutcome(o Outcome) {
 	if isLogged(o) {
 		return
 	}
+	r.failures.writeOutcome(o)
+}
+
+// writeOutcome logs an outcome that is not a success, with attrs besides those of its job.
+func (l *failureLog) writeOutcome(o Outcome, attrs ...any) {
 	switch o.Action {
 	case Dead:
-		r.failures.write(slog.LevelError, msgDead, o.Job, o.Err)
+		l.write(slog.LevelError, msgDead, o.Job, o.Err, attrs...)
 	case Retry:
-		r.failures.write(slog.LevelWarn, msgFailed, o.Job, o.Err, "retry_in", o.Delay)
+		l.write(slog.LevelWarn, msgFailed, o.Job, o.Err, append(attrs, "retry_in", o.Delay)...)
 	case Cancel:
-		r.Logger.Info(msgCancelled, append(jobAttrs(o.Job), "error", ErrorText(o.Err))...)
+		l.log.Info(msgCancelled, append(append(jobAttrs(o.Job), "error", ErrorText(o.Err)), attrs...)...)
 	case Release:
-		r.Logger.Debug("errand: job released", append(jobAttrs(o.Job), "error", ErrorText(o.Err), "due_in", o.Delay)...)
+		l.log.Debug("errand: job released", append(append(jobAttrs(o.Job), "error", ErrorText(o.Err), "due_in", o.Delay), attrs...)...)
 	}
 }
 
@@ -65,17 +70,16 @@ func isLogged(o Outcome) bool {
 	return ok && l.action == o.Action && l.delay == o.Delay
 }
 
-// logReclaimed logs a job that this worker has reclaimed.
-func (r *run) logReclaimed(job *Job) {
-	if job.LastError == ReclaimedCancelled {
-		r.Logger.Info(msgCancelled, append(jobAttrs(job), "error", job.LastError)...)
-		return
+// writeReclaimed logs a job that was reclaimed, with attrs besides those of the job.
+func (l *failureLog) writeReclaimed(job *Job, attrs ...any) {
+	switch {
+	case job.LastError == ReclaimedCancelled:
+		l.log.Info(msgCancelled, append(append(jobAttrs(job), "error", job.LastError), attrs...)...)
+	case isLastAttempt(job):
+		l.write(slog.LevelError, msgDead, job, crashed(job.LastError), attrs...)
+	default:
+		l.write(slog.LevelWarn, msgReclaimed, job, crashed(job.LastError), attrs...)
 	}
-	if isLastAttempt(job) {
-		r.failures.write(slog.LevelError, msgDead, job, crashed(job.LastError))
-		return
-	}
-	r.failures.write(slog.LevelWarn, msgReclaimed, job, crashed(job.LastError))
 }
 
 // isFirstUnknown reports whether err is the first error with which a Mux has released a job of its

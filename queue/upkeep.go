@@ -46,7 +46,7 @@ func (r *run) reclaimAll(ctx, calls context.Context, reclaimer Reclaimer) (err e
 		jobs, failed := reclaimer.Reclaim(calls, maxReclaim)
 		err = cmp.Or(failed, err)
 		for _, job := range jobs {
-			r.logReclaimed(job)
+			r.failures.writeReclaimed(job)
 			r.observe(reclaimedEvent(job))
 		}
 		r.countReclaimed(jobs)

@@ -1,0 +1,87 @@
+package queue
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Ledger logs and counts what the runs of jobs come to, as a [Worker] does: with its messages, keys
+// and levels, and its limit for floods of similar failures. It is for programs that settle jobs for
+// workers that do not do so themselves, such as a gateway. [NewLedger] makes one. It is safe for
+// concurrent use.
+type Ledger struct {
+	name     string
+	failures failureLog
+	started  time.Time
+
+	mu      sync.Mutex
+	tallies tallies
+}
+
+// NewLedger returns a Ledger that logs to logger; nil means [slog.Default]. name is that of the
+// program, for the log and for its reports: like the Name of a [Worker].
+func NewLedger(name string, logger *slog.Logger) *Ledger {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	return &Ledger{name: name, failures: failureLog{log: logger}, started: time.Now(), tallies: tallies{all: make(map[tallyKey]*Stats)}}
+}
+
+// Ended counts a run whose outcome the backend has recorded, and logs it, unless its worker has.
+// o.Job needs ID, Kind, Queue, Attempt, MaxAttempts and Worker. The run took ran, after the job had
+// waited for a worker for waited.
+func (l *Ledger) Ended(o Outcome, ran, waited time.Duration, shouldLog bool) {
+	if o.Action == Retry && isLastAttempt(o.Job) {
+		o.Action = Dead
+	}
+	if o.Err == nil && o.Action != Done {
+		o.Err = &answer{action: o.Action, delay: o.Delay}
+	}
+	if shouldLog {
+		l.failures.writeOutcome(o, "worker", o.Job.Worker)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tallies.addRun(l.minuteNow(), o.Job, o.Action, ran, waited)
+}
+
+// Reclaimed logs and counts jobs that Reclaim has returned.
+func (l *Ledger) Reclaimed(jobs ...*Job) {
+	for _, job := range jobs {
+		l.failures.writeReclaimed(job, "worker", l.name)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, job := range jobs {
+		l.tallies.addReclaimed(l.minuteNow(), job)
+	}
+}
+
+// Report adds what was counted since the last Report to the fleet's statistics, and logs how many
+// similar failures have no record of their own. If it fails, the next Report has the counts, too. A
+// nil fleet keeps no statistics.
+func (l *Ledger) Report(ctx context.Context, fleet Fleet) error {
+	l.failures.summarize(time.Now())
+	l.mu.Lock()
+	counted := l.tallies.take()
+	l.mu.Unlock()
+	if counted == nil || fleet == nil {
+		return nil
+	}
+	now := l.started.Add(time.Since(l.started))
+	err := fleet.ReportWorkers(ctx, WorkerReport{WorkerInfo: WorkerInfo{Name: l.name}, Stopped: true, Stats: statsOf(counted, now)})
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.tallies.putBack(counted)
+	}
+	return err
+}
+
+// End logs how many similar failures have no record of their own. The Ledger may be used on.
+func (l *Ledger) End() { l.failures.end() }
+
+// minuteNow is that of a run.
+func (l *Ledger) minuteNow() int64 { return l.started.Add(time.Since(l.started)).Unix() / 60 }
