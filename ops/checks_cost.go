@@ -286,10 +286,18 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 	}
 }
 
-// notify notifies the listeners of a queue.
+// notify notifies the listeners of a queue, in a transaction: a pooler would let lib/pq run the
+// statement of another client.
 func (s *server) notify(ctx context.Context, name string) error {
 	const text = "SELECT pg_notify($1, $2)"
 	s.note(text, s.tables.Schema, name)
-	_, err := s.tables.DB.ExecContext(ctx, text, s.tables.Schema, name)
-	return err
+	tx, err := s.tables.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, text, s.tables.Schema, name); err != nil {
+		return err
+	}
+	return tx.Commit()
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // awake are the workers that a listener has woken, and whose registrations are still to be removed.
@@ -77,7 +79,10 @@ func (b *Backend) deregister(ctx context.Context, queues []string, upTo map[stri
 	go func() {
 		defer close(done)
 		defer cancel()
-		_, err := b.db.ExecContext(ctx, b.sql.deregister, textArray(queues), workers.String(), ends.String())
+		err := b.onOneConn(ctx, b.db, func(db queue.DB) error {
+			_, err := db.ExecContext(ctx, b.sql.deregister, textArray(queues), workers.String(), ends.String())
+			return err
+		})
 		b.health.note(err)
 	}()
 	select {

@@ -28,6 +28,7 @@ type Backend struct {
 	readSingly       atomic.Int64 // how many jobs to claim without payloads, see claimWithPayloads
 	slow             slowPayloads
 	strict           atomic.Bool // the database's default isolation level has made a statement fail
+	trips            roundTrips
 	health           poolHealth
 	ticks            sqlkit.Ticks
 	rules            rules

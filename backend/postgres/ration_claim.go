@@ -64,7 +64,7 @@ func (b *Backend) stopIfCheap(ctx context.Context, req queue.ClaimRequest, r *ra
 // other kinds.
 func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) (dead, foreign bool, err error) {
 	var plans []struct{ Plan planNode }
-	err = sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
+	err = b.queryRows(ctx, func(rows *sql.Rows) error {
 		var text []byte
 		if err := rows.Scan(&text); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progr
 		firsts.int(int64(g.from.priority))
 		lasts.int(int64(min(g.last, orderedPriority-1)))
 	}
-	return sqlkit.QueryRows(ctx, b.db, func(rows *sql.Rows) error {
+	return b.queryRows(ctx, func(rows *sql.Rows) error {
 		var n int
 		var priority int32
 		err := rows.Scan(&n, &priority)
@@ -252,7 +252,7 @@ func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ratio
 	scan := func(rows *sql.Rows) error {
 		return rows.Scan(&seen.jobs, &seen.last.due, &seen.last.id, &seen.claimable.due, &seen.claimable.id)
 	}
-	err := sqlkit.QueryRows(ctx, b.db, scan, b.sql.skipped,
+	err := b.queryRows(ctx, scan, b.sql.skipped,
 		next.span.queue, kinds(req), next.mark.priority, timeText(next.span.from.due, "-infinity"), next.span.from.id,
 		timeText(next.mark.due, "-infinity"), next.mark.id, skippedAtOnce, r.ungrouped)
 	if err != nil {

@@ -85,8 +85,9 @@ func shouldRetry(err error) bool {
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, errLockBusy) || isUnsent(err)
 }
 
-// onOneConn runs f on one connection of the pool, in a transaction of its own once the database's
-// default isolation level has made a statement fail.
+// onOneConn runs f on one connection of the pool. It runs in a transaction of its own once the
+// database's default isolation level has made a statement fail, and where the driver needs two
+// round trips for a statement, as lib/pq does (see roundTrips).
 //
 // On the pool itself database/sql repeats a statement after driver.ErrBadConn. But lib/pq, and pgx
 // in its simple protocol, also return that for a connection that broke after the statement was
@@ -100,7 +101,11 @@ func (b *Backend) onOneConn(ctx context.Context, pool handle.Connector, f func(q
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if b.strict.Load() {
+	needsTx, err := b.trips.needsTx(ctx, pool, conn)
+	if err != nil {
+		return err
+	}
+	if needsTx || b.strict.Load() {
 		return readCommitted(ctx, conn, f)
 	}
 	err = f(conn)
@@ -108,6 +113,12 @@ func (b *Backend) onOneConn(ctx context.Context, pool handle.Connector, f func(q
 		b.strict.Store(true)
 	}
 	return err
+}
+
+// queryRows runs a query on one connection of the backend's own pool, once, and calls scan for
+// every row.
+func (b *Backend) queryRows(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+	return b.onOneConn(ctx, b.db, func(db queue.DB) error { return sqlkit.QueryRows(ctx, db, scan, query, args...) })
 }
 
 // limitIdleTx makes the server abort our transaction if this process freezes inside it. Until then

@@ -10,3 +10,9 @@ func Start(t testing.TB, _, _ string) string {
 	t.Skip("PgBouncer is started on Unix only")
 	return ""
 }
+
+// StartSize skips the test.
+func StartSize(t testing.TB, _, _ string, _ int) string {
+	t.Helper()
+	return Start(t, "", "")
+}

@@ -26,11 +26,18 @@ listen_port = %s
 unix_socket_dir =
 auth_type = any
 pool_mode = %s
+default_pool_size = %d
 `
 
 // Start starts a PgBouncer in front of the server of dsn, and returns the URL through it. mode is
 // transaction or session. It skips the test where there is no PgBouncer, but not in CI.
 func Start(t testing.TB, dsn, mode string) string {
+	t.Helper()
+	return StartSize(t, dsn, mode, 20)
+}
+
+// StartSize is [Start] for at most size connections to the server.
+func StartSize(t testing.TB, dsn, mode string, size int) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -54,7 +61,7 @@ func Start(t testing.TB, dsn, mode string) string {
 	l.Close()
 	_, port, _ := net.SplitHostPort(address)
 	password, _ := u.User.Password()
-	run(t, program, fmt.Sprintf(ini, u.Hostname(), u.Port(), u.User.Username(), password, port, mode))
+	run(t, program, fmt.Sprintf(ini, u.Hostname(), u.Port(), u.User.Username(), password, port, mode, size))
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
