@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 )
 
-var update = flag.Bool("update", false, "write sql/postgres/golden.txt again")
+var update = flag.Bool("update", false, "write sql/postgres/golden.txt and rights.txt again")
 
 // TestGolden: golden.txt is what the migrations make. After a new migration run
 // go test ./ops -run TestGolden -update.
