@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
@@ -24,27 +25,33 @@ const maxPriorities = 100
 
 // Claim implements [queue.Consumer]. sql/next_priority.sql and sql/due.sql find the jobs,
 // sql/fence.sql and sql/take.sql claim them. If no job is due, Claim only reads. Otherwise it waits
-// for its turn to write. A file has only one writer, so no claim meets a locked row.
+// for its turn to write. A file has only one writer, so no claim meets a locked row. Jobs that a
+// trigger refuses to change are logged, and passed over for a minute.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("sqlite: claim: %w", err)
 	}
-	found, err := b.look(ctx, req)
-	if err != nil || len(found.jobs) == 0 {
-		return nil, err
+	for {
+		found, err := b.look(ctx, req)
+		if err != nil || len(found.jobs) == 0 {
+			return nil, err
+		}
+		var known *knownRules
+		err = b.write(ctx, "claim", func(ctx context.Context, db queue.DB) (err error) {
+			found, known, err = b.claim(ctx, db, req)
+			return err
+		})
+		b.noteTurns(found)
+		b.notePace(req, found)
+		b.badRows.claims.Note(b.options.Logger, "claim", found.refused)
+		if err != nil {
+			return nil, err
+		}
+		b.rules.latest.Store(known)
+		if len(found.jobs) > 0 || len(found.refused) == 0 {
+			return found.jobs, nil
+		}
 	}
-	var known *knownRules
-	err = b.write(ctx, "claim", func(ctx context.Context, db queue.DB) (err error) {
-		found, known, err = b.claim(ctx, db, req)
-		return err
-	})
-	b.noteTurns(found)
-	b.notePace(req, found)
-	if err != nil {
-		return nil, err
-	}
-	b.rules.latest.Store(known)
-	return found.jobs, nil
 }
 
 // look returns the first job that is due, if there is one. While it comes only to groups of limited
@@ -104,14 +111,21 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	if len(found.jobs) == 0 {
 		return found, known, errUndo
 	}
-	var ids list
-	for _, job := range found.jobs {
+	ids := make([]int64, len(found.jobs))
+	for i, job := range found.jobs {
 		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
 		job.Fence, job.Worker = fence, req.Worker
-		ids.int(job.ID)
+		ids[i] = job.ID
 	}
 	at := found.at
-	_, err = exec(ctx, db, b.sql.take, ids.String(), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
+	found.refused, err = halve(ctx, db, ids, func(part []int64) error {
+		_, err := exec(ctx, db, b.sql.take, idList(part), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
+		return err
+	})
+	found.jobs = slices.DeleteFunc(found.jobs, func(j *queue.Job) bool { return isAmong(found.refused, j.ID) })
+	if err == nil && len(found.jobs) == 0 {
+		err = errUndo
+	}
 	if err == nil {
 		err = b.spend(ctx, db, found)
 	}
@@ -129,7 +143,7 @@ func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence, rules int6
 // the rules allow, with ordered ones or without.
 func (b *Backend) find(ctx context.Context, db queue.DB, req queue.ClaimRequest, known *knownRules, ordered bool) (result claimResult, err error) {
 	at := now()
-	result.at = at
+	result.at, result.passed = at, b.badRows.claims.IDs()
 	for i, name := range req.Queues {
 		if slices.Contains(req.Queues[:i], name) {
 			continue
@@ -284,16 +298,27 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	b.emptyWAL(ctx)
 	var expired []int64
 	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
-		expired, err = queryIDs(ctx, db, b.sql.expired, now(), limit)
+		passed := b.badRows.reclaims.IDs()
+		expired, err = queryIDs(ctx, db, b.sql.expired, now(), limit+len(passed))
+		expired = without(expired, passed)
+		expired = expired[:min(len(expired), limit)]
 		return err
 	})
 	if err != nil || len(expired) == 0 {
 		return nil, err
 	}
 	var again requeued
+	var refused []badrows.Row
 	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
-		again = requeued{}
-		if jobs, err = queryJobs(ctx, db, b.sql.reclaim, now(), idList(expired)); err != nil {
+		again, jobs = requeued{}, nil
+		refused, err = halve(ctx, db, expired, func(part []int64) error {
+			got, err := queryJobs(ctx, db, b.sql.reclaim, now(), idList(part))
+			if err == nil {
+				jobs = append(jobs, got...)
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		for _, job := range jobs {
@@ -303,6 +328,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 		}
 		return b.bumpID(ctx, db, &again)
 	})
+	b.badRows.reclaims.Note(b.options.Logger, "reclaim", refused)
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
@@ -51,8 +53,12 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		job = found.jobs[0]
 		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
 		job.Fence = fence
-		_, err = exec(ctx, db, b.sql.complete, job.ID, fence, now())
-		return err
+		refused, err := halve(ctx, db, []int64{job.ID}, func([]int64) error {
+			_, err := exec(ctx, db, b.sql.complete, job.ID, fence, now())
+			return err
+		})
+		b.badRows.claims.Note(b.options.Logger, "claim", refused)
+		return errors.Join(err, badrows.AsError(refused))
 	})
 	if err != nil || job == nil {
 		return nil, err

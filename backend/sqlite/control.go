@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -46,10 +47,13 @@ func (b *Backend) changeJobs(ctx context.Context, db queue.DB, c change) (n int,
 				return err
 			}
 			ids, err := b.choose(ctx, db, c)
-			if err == nil {
-				n, err = c.applyAll(ctx, db, ids)
+			if err != nil {
+				return err
 			}
-			return err
+			return undoIfRefused(ctx, db, func() (refused []badrows.Row, err error) {
+				n, refused, err = c.applyAll(ctx, db, ids)
+				return refused, err
+			})
 		})
 		if err != nil {
 			return 0, err
@@ -61,28 +65,34 @@ func (b *Backend) changeJobs(ctx context.Context, db queue.DB, c change) (n int,
 		ids, err = b.choose(ctx, db, c)
 		return err
 	})
+	var refused []badrows.Row
 	for part := range slices.Chunk(ids, sliceSize) {
 		var changed int
+		var bad []badrows.Row
 		if err == nil {
 			err = b.write(ctx, c.operation, func(ctx context.Context, db queue.DB) (err error) {
 				if err := c.before(ctx, db); err != nil {
 					return err
 				}
-				changed, err = c.applyAll(ctx, db, part)
+				changed, bad, err = c.applyAll(ctx, db, part)
 				return err
 			})
 		}
 		if err != nil {
 			return n, err
 		}
-		n += changed
+		n, refused = n+changed, append(refused, bad...)
 		c.committed()
+	}
+	if err == nil {
+		err = wrap(ctx, c.operation, badrows.AsError(refused))
 	}
 	return n, err
 }
 
-// applyAll applies the change to jobs, within a transaction.
-func (c change) applyAll(ctx context.Context, db queue.DB, ids []int64) (n int, err error) {
+// applyAll applies the change to jobs, within a transaction. It returns how many it has changed, and
+// those that a trigger refuses to change.
+func (c change) applyAll(ctx context.Context, db queue.DB, ids []int64) (n int, refused []badrows.Row, err error) {
 	var statuses list
 	for _, s := range c.statuses {
 		statuses.string(string(s))
@@ -91,25 +101,23 @@ func (c change) applyAll(ctx context.Context, db queue.DB, ids []int64) (n int, 
 	for len(ids) > 0 {
 		part, _ := slices.BinarySearch(ids, ids[0]+maxSpan)
 		part = max(min(part, sliceSize), 1) // 0 if the id is the highest number that there is
-		var list list
-		for _, id := range ids[:part] {
-			list.int(id)
-		}
-		ids = ids[part:]
-		args[0] = list.String()
-		changed, err := c.apply(ctx, db, args)
-		if err != nil {
-			return 0, err
-		}
-		n += changed
-		if c.afterEach == "" {
-			continue
-		}
-		if _, err := exec(ctx, db, c.afterEach, args[0]); err != nil {
-			return 0, err
+		bad, err := halve(ctx, db, ids[:part], func(some []int64) error {
+			args[0] = idList(some)
+			changed, err := c.apply(ctx, db, args)
+			if err == nil {
+				n += changed
+			}
+			if err != nil || c.afterEach == "" {
+				return err
+			}
+			_, err = exec(ctx, db, c.afterEach, args[0])
+			return err
+		})
+		if ids, refused = ids[part:], append(refused, bad...); err != nil {
+			return 0, refused, err
 		}
 	}
-	return n, c.after(ctx, db)
+	return n, refused, c.after(ctx, db)
 }
 
 // choose returns the ids of the chosen jobs in ascending order, with sql/choose.sql, and

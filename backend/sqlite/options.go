@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"log/slog"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ type Options struct {
 	// Relaxed accepts connections whose synchronous is NORMAL. A power cut may then undo the last
 	// commits. The death of a process does not.
 	Relaxed bool
+	// Logger gets a record, once a minute, of each job that the database refuses to change, because
+	// a trigger raises for it. nil means [slog.Default].
+	Logger *slog.Logger
 }
 
 const (

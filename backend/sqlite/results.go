@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -71,18 +72,25 @@ func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) 
 	if len(groups) == 0 {
 		return nil
 	}
-	return b.write(ctx, "progress", func(ctx context.Context, db queue.DB) error {
+	var refused []badrows.Row
+	err := b.write(ctx, "progress", func(ctx context.Context, db queue.DB) error {
+		refused = nil
 		for _, g := range groups {
-			var all []idText
-			for _, p := range g.Items {
-				all = append(all, idText{p.Job.ID, p.Value})
-			}
-			if err := execChunks(ctx, db, b.sql.keepProgress, all, g.fence, g.Worker, now()); err != nil {
+			bad, err := halveItems(ctx, db, g.Items, func(p queue.Progress) int64 { return p.Job.ID }, func(some []queue.Progress) error {
+				var all []idText
+				for _, p := range some {
+					all = append(all, idText{p.Job.ID, p.Value})
+				}
+				return execChunks(ctx, db, b.sql.keepProgress, all, g.fence, g.Worker, now())
+			})
+			if refused = append(refused, bad...); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	b.badRows.progress.Note(b.options.Logger, "progress", refused)
+	return err
 }
 
 // Result implements [queue.ResultKeeper] with sql/result.sql.

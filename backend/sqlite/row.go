@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
@@ -67,7 +69,9 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 type claimResult struct {
 	at       int64 // the time of the claim
 	jobs     []*queue.Job
+	passed   []int64                  // the ids that the claim passes over, in ascending order
 	bytes    int                      // the length of their payloads and headers
+	refused  []badrows.Row            // jobs that could not be claimed
 	overflow bool                     // the next job did not fit
 	turns    map[string]turn          // of the queues with ordered jobs
 	limited  map[string]limitedTurn   // of the limited queues
@@ -79,16 +83,31 @@ func (c *claimResult) isFull(req queue.ClaimRequest) bool {
 	return c.overflow || len(c.jobs) >= req.Limit
 }
 
+// limitAt is where sql/due.sql and its siblings have their limit.
+const limitAt = 3
+
 // errFull ends the reading of rows.
 var errFull = errors.New("full")
 
-// fill reads jobs of that queue until the result is full.
+// fill reads jobs of that queue until the result is full. The fourth argument of a query that has
+// so many is the most jobs that it returns.
 func (c *claimResult) fill(ctx context.Context, db queue.DB, name string, req queue.ClaimRequest, query string, args ...any) error {
 	var r row
 	columns := r.columns()
+	room := math.MaxInt
+	if len(c.passed) > 0 && len(args) > limitAt {
+		room = args[limitAt].(int)
+		args[limitAt] = room + len(c.passed)
+	}
 	err := queryRows(ctx, db, func(rows *sql.Rows) error {
 		if err := rows.Scan(columns...); err != nil {
 			return err
+		}
+		if _, isPassed := slices.BinarySearch(c.passed, r.id); isPassed {
+			return nil
+		}
+		if room--; room < 0 {
+			return errFull
 		}
 		if c.bytes += len(r.payload) + len(r.headers); c.bytes > req.MaxBytes() && len(c.jobs) > 0 {
 			c.overflow = true
@@ -99,7 +118,7 @@ func (c *claimResult) fill(ctx context.Context, db queue.DB, name string, req qu
 		c.jobs = append(c.jobs, job)
 		return nil
 	}, query, args...)
-	if c.overflow {
+	if errors.Is(err, errFull) {
 		return nil
 	}
 	return err

@@ -29,6 +29,7 @@ type Backend struct {
 	hot     atomic.Pointer[hotStatements] // nil until they are needed
 	turns   turns
 	rules   rules
+	badRows badRows
 	polled  atomic.Int64 // when Listen last looked into the file, as UnixNano
 
 	restoreTimeout string // the statement that restores a connection's busy_timeout

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -47,6 +48,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 			return nil
 		}, b.sql.old, from, sliceSize)
 	})
+	expired = without(expired, b.badRows.prunes.IDs())
 	if err == nil && len(expired) > 0 {
 		removed, err = b.remove(ctx, expired, completed, dead)
 	}
@@ -69,27 +71,45 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 // remove deletes the jobs, or moves them to the archive. It leaves a job whose retention is no
 // longer over, because it has been redriven meanwhile.
 func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64) (n int, err error) {
-	err = b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
+	var refused []badrows.Row
+	err = b.write(ctx, "prune", func(ctx context.Context, db queue.DB) (err error) {
 		n = 0
+		refused, err = halve(ctx, db, ids, func(part []int64) error {
+			removed, err := b.removeSome(ctx, db, part, completed, dead)
+			n += removed
+			return err
+		})
+		return err
+	})
+	b.badRows.prunes.Note(b.options.Logger, "prune", refused)
+	return n, err
+}
+
+// removeSome removes jobs within a transaction. After an error all of them are there.
+func (b *Backend) removeSome(ctx context.Context, db queue.DB, ids []int64, completed, dead int64) (n int, err error) {
+	err = undoIfRefused(ctx, db, func() (_ []badrows.Row, err error) {
 		if b.options.Retention.Archive {
 			if _, err := exec(ctx, db, b.sql.archive, idList(ids), completed, dead); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		for _, id := range ids {
 			result, err := exec(ctx, db, b.sql.prune, id, completed, dead)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			removed, err := result.RowsAffected()
 			if err != nil {
-				return err
+				return nil, err
 			}
 			n += int(removed)
 		}
-		_, err := exec(ctx, db, b.sql.removeResults, idList(ids))
-		return err
+		_, err = exec(ctx, db, b.sql.removeResults, idList(ids))
+		return nil, err
 	})
+	if err != nil {
+		n = 0
+	}
 	return n, err
 }
 

@@ -13,6 +13,7 @@ const (
 	codeDisk              = 10
 	codeFull              = 13
 	codeTooLong           = 18
+	codeConstraint        = 19
 	codeProtocol          = 15 // the WAL index was in use for longer than SQLite would wait
 	codeLockedSharedCache = 6 | 1<<8
 	codeBusySnapshot      = codeBusy | 2<<8
@@ -31,6 +32,9 @@ func IsStale(err error) bool { return resultCode(err) == codeBusySnapshot }
 // IsTooLong reports whether a text was longer than SQLite accepts. That is a billion bytes, unless
 // the program has set a lower limit.
 func IsTooLong(err error) bool { return resultCode(err)&0xff == codeTooLong }
+
+// IsConstraint reports whether a constraint refused a row, or a trigger by RAISE.
+func IsConstraint(err error) bool { return resultCode(err)&0xff == codeConstraint }
 
 // IsDiskError reports whether the disk failed. A commit may have succeeded all the same.
 func IsDiskError(err error) bool { return resultCode(err)&0xff == codeDisk }
@@ -63,6 +67,8 @@ func resultCode(err error) int {
 		return codeBusy
 	case strings.Contains(text, "database or disk is full"):
 		return codeFull
+	case strings.Contains(text, "constraint failed"):
+		return codeConstraint
 	}
 	return 0
 }
