@@ -101,3 +101,12 @@ func TestListInfinite(t *testing.T) {
 		}
 	}
 }
+
+// TestListBehindPending: a list of pending jobs looks at a bounded number of them.
+func TestListBehindPending(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t, postgres.Options{})
+	exec(t, db, `INSERT INTO errand.jobs (id, kind, job_key) VALUES (1, 'rare', 'rare')`)
+	exec(t, db, `INSERT INTO errand.jobs (id, kind) SELECT i, 'k' FROM generate_series(2, 60001) AS i`)
+	listtest.Behind(t, q, queue.StatusPending, 1)
+}

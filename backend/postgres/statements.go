@@ -163,8 +163,8 @@ func loadControl(load loader) controlStatements {
 
 // inspectStatements list, count and prune jobs.
 type inspectStatements struct {
-	countAll, countSample, tableSize, stoppedIDs, backlog, list, listSlice, job, payload, readable string
-	prune                                                                                          upkeepStatement
+	countAll, countSample, tableSize, stoppedIDs, backlog, list, listSlice, job, payload, readable, fewPending string
+	prune                                                                                                      upkeepStatement
 }
 
 func loadInspect(load loader) inspectStatements {
@@ -178,6 +178,7 @@ func loadInspect(load loader) inspectStatements {
 		listSlice:   load("list_slice"),
 		job:         load("job"),
 		payload:     load("payload"),
+		fewPending:  load("few_pending"),
 		readable:    load("readable"),
 		prune:       newPrune(load("prune")),
 	}

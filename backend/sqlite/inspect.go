@@ -110,14 +110,18 @@ func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (c
 }
 
 // Jobs implements [queue.Inspector] with sql/list.sql, or with sql/list_pending.sql for a filter
-// that has an index.
+// that has an index, if few jobs have the status, or if it chooses by the status alone.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
 		return nil, 0, fmt.Errorf("sqlite: list: %w", err)
 	}
 	query, args := b.sql.list, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), f.UpTo(), f.Limit}
-	if f.IsIndexed() {
+	isListed, err := b.isListed(ctx, f)
+	if err != nil {
+		return nil, 0, err
+	}
+	if isListed {
 		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
@@ -140,6 +144,20 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 		return page[:n-1], queue.Filter{Limit: 1}.Next(page[n-1:]), nil
 	}
 	return page, f.Next(page), nil
+}
+
+// isListed reports whether sql/list_pending.sql serves f: it reads all jobs of the status, and sorts
+// pending ones, or those that finished at some time.
+func (b *Backend) isListed(ctx context.Context, f queue.Filter) (few bool, err error) {
+	if !f.IsIndexed() || f.Status == queue.StatusRunning {
+		return f.IsIndexed(), nil
+	}
+	query := strings.ReplaceAll(b.sql.fewPending, string(queue.StatusPending), string(f.Status))
+	err = b.read(ctx, "list", func(db queue.DB) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&few) }, query)
+	})
+	isAll := f.Queue == "" && f.Kind == "" && f.Key == "" && f.Group == "" && f.MinAttempts == 0 && !f.HasTimes()
+	return few || isAll && f.Status != queue.StatusPending, err
 }
 
 // withoutPayload changes sql/list.sql and sql/list_pending.sql for queue.Filter.NoPayload.

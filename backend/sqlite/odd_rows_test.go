@@ -8,6 +8,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/listtest"
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/internal/extent"
+	"github.com/errandhq/errand/queue"
 )
 
 // TestListOddIDs: jobs whose IDs errand would not have written are listed, and the pages end behind
@@ -58,4 +59,16 @@ func TestListFinishedLate(t *testing.T) {
 		SELECT status, status, ?1, ?1 + due * 1000000, ?1 + updated * 1000000, CAST(?1 + finished * 1000000 AS INTEGER)
 		FROM s, due, updated, finished`, first.UnixMicro())
 	listtest.Finished(t, q, first.Add(-2*time.Second), first.Add(10*time.Second))
+}
+
+// TestListBehindOthers: a list of jobs with an indexed status looks at a bounded number of them.
+func TestListBehindOthers(t *testing.T) {
+	db, q := fresh(t, drivers[0], sqlite.Options{})
+	execute(t, db, `WITH RECURSIVE n (i) AS (VALUES (2) UNION ALL SELECT i + 1 FROM n WHERE i <= 60000)
+		INSERT INTO errand_jobs (id, queue, kind) SELECT i, 'default', 'k' FROM n`)
+	execute(t, db, `INSERT INTO errand_jobs (id, queue, kind, job_key) VALUES (1, 'default', 'rare', 'rare')`)
+	for _, status := range []queue.Status{queue.StatusPending, queue.StatusDead} {
+		execute(t, db, `UPDATE errand_jobs SET status = '`+string(status)+`'`)
+		listtest.Behind(t, q, status, 1)
+	}
 }

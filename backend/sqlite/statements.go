@@ -192,7 +192,7 @@ func loadPrune(load loader) pruneStatements {
 
 // inspectStatements list and count jobs.
 type inspectStatements struct {
-	backlog, idRange, countAll, countFew, countSample, list, listPending, job string
+	backlog, idRange, countAll, countFew, countSample, list, listPending, fewPending, job string
 }
 
 func loadInspect(load loader) inspectStatements {
@@ -204,6 +204,7 @@ func loadInspect(load loader) inspectStatements {
 		countSample: load("count_sample"),
 		list:        load("list"),
 		listPending: load("list_pending"),
+		fewPending:  load("few_pending"),
 		job:         load("job"),
 	}
 }

@@ -117,3 +117,18 @@ func Finished(t testing.TB, q queue.Inspector, from, to time.Time) {
 		}
 	}
 }
+
+// Behind lists the job first, of the kind rare, which lies behind 60,000 younger jobs of other
+// kinds that have the same status. A page looks at a bounded number of them and says where the next
+// one begins; more of them find the job.
+func Behind(t testing.TB, q queue.Inspector, status queue.Status, first int64) {
+	t.Helper()
+	for _, f := range []queue.Filter{{Kind: "rare"}, {Kind: "rare", Queue: "default"}, {Key: "rare"}} {
+		f.Status = status
+		page, next, err := q.Jobs(t.Context(), f)
+		if err != nil || len(page) != 0 || next <= first {
+			t.Errorf("%+v: the first page has %d jobs, next %d, error %v; want none yet, and a next", f, len(page), next, err)
+		}
+		Want(t, q, f, []int64{first})
+	}
+}
