@@ -10,11 +10,11 @@ import (
 
 // As returns v as a T, usually a capability such as [Waiter]. If v is not a T, As looks in the
 // value that v wraps: it follows methods Unwrap that return a Queue, an [Enqueuer], a [Consumer] or
-// a [Handler], and asks a [Delegator]. ok is false if no value of the chain is a T, and for a nil
-// v.
+// a [Handler], and asks a [Delegator]. ok is false if no value of the chain is a T, and for a v that
+// is nil or a nil pointer.
 func As[T any](v any) (t T, ok bool) {
 	var asked any
-	for v != nil {
+	for v != nil && !isNilPointer(v) {
 		if d, isDelegator := v.(Delegator); isDelegator && v != asked {
 			v = d.Delegate(reflect.TypeFor[T]())
 			asked = v
@@ -37,6 +37,12 @@ func As[T any](v any) (t T, ok bool) {
 		}
 	}
 	return t, false
+}
+
+// isNilPointer reports whether v is a nil pointer, as a failed New leaves it in an interface.
+func isNilPointer(v any) bool {
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // Delegator is a value that stands for several backends, and has a capability only if they have it.

@@ -177,7 +177,7 @@ func (w Worker) withDefaults() (Worker, error) {
 
 func (w Worker) check() error {
 	switch {
-	case w.Backend == nil:
+	case w.Backend == nil || isNilPointer(w.Backend):
 		return invalid("Worker.Backend", "nil")
 	case w.Handler == nil:
 		return invalid("Worker.Handler", "nil")

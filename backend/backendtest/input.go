@@ -16,6 +16,7 @@ import (
 var inputCases = []testCase{
 	{"bad jobs", anything, testBadJobs},
 	{"bad claims", anything, testBadClaims},
+	{"huge limits", anything, testHugeLimits},
 	{"bad leases", anything, testBadLeases},
 	{"bad outcomes", anything, testBadOutcomes},
 	{"bad redrive", hasRedriver, testBadRedrive},
@@ -171,6 +172,21 @@ func badRequests(good queue.ClaimRequest, field string, set map[string]func(r *q
 		bad[field+" "+what] = req
 	}
 	return bad
+}
+
+// testHugeLimits: the highest limits of a claim and of Reclaim are no more than what there is.
+func testHugeLimits(t *testing.T, h Harness) {
+	enqueue(t, h, newJob(), newJob(), newJob())
+	req := request(math.MaxInt)
+	req.Ahead, req.Bytes = math.MaxInt-2, math.MaxInt
+	if jobs := claim(t, h, req); len(jobs) != 3 {
+		t.Errorf("Claim with the highest limits: got jobs %v, want 3", ids(jobs))
+	}
+	if reclaimer, ok := queue.As[queue.Reclaimer](h.Queue); ok {
+		if jobs, err := reclaimer.Reclaim(t.Context(), math.MaxInt); err != nil || len(jobs) != 0 {
+			t.Errorf("Reclaim with the highest limit: got jobs %v, error %v; want none", ids(jobs), err)
+		}
+	}
 }
 
 func testBadClaims(t *testing.T, h Harness) {

@@ -45,6 +45,9 @@ const (
 // errTried makes a transaction that has only tried something roll back.
 var errTried = errors.New("tried")
 
+// maxClaimed is the most jobs of one claim, or of one Reclaim.
+const maxClaimed = 100_000
+
 // Claim implements [queue.Consumer] with sql/claim.sql, which scans the queues from their heads
 // unless claims are rationed (see ration.go). Limited queues have sql/claim_limited.sql. If the
 // rules have changed since they were last read, it reads them and claims again. It takes at most
@@ -53,6 +56,9 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("postgres: claim: %w", err)
 	}
+	slots := req.Limit - req.Ahead
+	req.Limit = min(req.Limit, maxClaimed)
+	req.Ahead, req.Bytes = max(req.Limit-slots, 0), min(req.MaxBytes(), maxMessage)
 	if err := b.releaseUnanswered(ctx, req); err != nil {
 		return nil, err
 	}

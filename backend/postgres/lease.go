@@ -85,6 +85,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if limit < 1 {
 		return nil, fmt.Errorf("postgres: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
 	}
+	limit = min(limit, maxClaimed)
 	err = b.passBad(ctx, operation, &b.badRows.reclaims, b.sql.reclaim, []any{limit}, func(text string, last ...any) error {
 		var got []*queue.Job
 		err := b.run(ctx, operation, nil, func(db queue.DB) (err error) {
