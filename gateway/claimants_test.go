@@ -166,8 +166,8 @@ func TestClaimantsDeaths(t *testing.T) {
 	})
 }
 
-// TestClaimantReportsItself: a remote Worker reports itself, and logs its own dead jobs. It is listed
-// once, as it has reported itself. The gateway counts its runs, and logs nothing of them.
+// TestClaimantReportsItself: a remote Worker reports itself, and logs its own dead jobs. It is
+// listed once, as it has reported itself. The gateway counts its runs, and logs nothing of them.
 func TestClaimantReportsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := memory.New(memory.Options{})

@@ -29,7 +29,7 @@ func (f *facts) unreported(ctx context.Context) (reasons []Reason, err error) {
 		}
 		reasons = []Reason{{ID: "worker-unreported", Level: Warn,
 			Verdict:  fmt.Sprintf("The worker %s runs jobs, but does not report itself: so it is not known why it does not run job %d.", r.Worker, f.job.ID),
-			Evidence: []string{fmt.Sprintf("it has taken or extended the lease of job %d of the queue %s %v ago", r.ID, r.Queue, short(f.at.Sub(r.LockedAt)))},
+			Evidence: []string{fmt.Sprintf("it has taken or extended the lease of job %d of the queue %s %v ago", r.ID, r.Queue, short(max(f.at.Sub(r.LockedAt), 0)))},
 			Remedy:   "its log says why its reports fail: its role may lack rights to the table workers (docs/roles.sql)"}}
 		return false
 	})

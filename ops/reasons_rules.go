@@ -131,7 +131,7 @@ func (f *facts) countRunning(ctx context.Context, filter queue.Filter, most int)
 		return n < most
 	})
 	for _, r := range oldest {
-		longest = append(longest, fmt.Sprintf("job %d of the worker %s has been running for %v", r.ID, r.Worker, short(f.at.Sub(r.StartedAt))))
+		longest = append(longest, fmt.Sprintf("job %d of the worker %s has been running for %v", r.ID, r.Worker, short(max(f.at.Sub(r.StartedAt), 0))))
 	}
 	return n, append(longest, more(n-3)...), err
 }

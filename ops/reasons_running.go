@@ -14,14 +14,14 @@ import (
 // running returns what a running job does.
 func (f *facts) running(ctx context.Context) ([]Reason, error) {
 	j := f.job
-	ran := f.at.Sub(j.StartedAt)
+	ran := max(f.at.Sub(j.StartedAt), 0) // the job may have started since f.at was read
 	evidence := []string{
 		fmt.Sprintf("the worker %s has had it since %s, in attempt %d of %d", j.Worker, j.StartedAt.Format(time.RFC3339), j.Attempt, j.MaxAttempts),
 	}
 	if !j.LeaseEnds.After(j.LockedAt) {
 		return []Reason{f.withoutLease(evidence)}, nil
 	}
-	evidence = append(evidence, fmt.Sprintf("its lease was taken or extended %v ago, for %v", short(f.at.Sub(j.LockedAt)), short(j.LeaseEnds.Sub(j.LockedAt))))
+	evidence = append(evidence, fmt.Sprintf("its lease was taken or extended %v ago, for %v", short(max(f.at.Sub(j.LockedAt), 0)), short(j.LeaseEnds.Sub(j.LockedAt))))
 	holder, isKnown := f.worker(j.Worker)
 	if lost, err := f.lost(ctx, holder, isKnown, evidence); err != nil || len(lost) > 0 {
 		return lost, err

@@ -15,7 +15,22 @@ import (
 type outcome struct {
 	Selected int `json:"selected"`
 	Changed  int `json:"changed"`
+	// DryRun is with --dry-run: IDs are those of the jobs that would be changed.
+	DryRun bool    `json:"dry_run,omitempty"`
+	IDs    []int64 `json:"ids,omitempty"`
 }
+
+// preview writes the jobs that would be changed, for a program that reads JSON.
+func (a *app) preview(jobs []queue.Record, selected int) error {
+	o := outcome{Selected: selected, DryRun: true}
+	for _, r := range jobs {
+		o.IDs = append(o.IDs, r.ID)
+	}
+	return a.writeOne(o, "")
+}
+
+// isTable reports whether the output is for people.
+func (a *app) isTable() bool { return a.format == "table" || a.format == "wide" }
 
 // operationCommand adds the flags of an operation to its command.
 func (a *app) operationCommand(cmd *cobra.Command, op *operation) *cobra.Command {
@@ -62,8 +77,11 @@ func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s s
 	if err := a.confirm(ctx, op, s, shown, len(jobs)); err != nil {
 		return err
 	}
-	if s.dryRun {
-		return nil
+	switch {
+	case s.dryRun && a.isTable():
+		return nil // confirm has shown them
+	case s.dryRun:
+		return a.preview(jobs, len(jobs))
 	}
 	done, err := a.change(ctx, d, op, s, jobs)
 	switch {
@@ -76,7 +94,7 @@ func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s s
 	if err := a.tellKept(ctx, d, inspector, op, jobs, done); err != nil {
 		return err
 	}
-	return a.report(op, outcome{len(jobs), done})
+	return a.report(op, outcome{Selected: len(jobs), Changed: done})
 }
 
 func (a *app) report(op *operation, o outcome) error {
@@ -126,7 +144,7 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 	if err := a.tellKept(ctx, d, inspector, op, jobs, done); err != nil {
 		return err
 	}
-	if err := a.report(op, outcome{len(s.ids), done}); err != nil {
+	if err := a.report(op, outcome{Selected: len(s.ids), Changed: done}); err != nil {
 		return err
 	}
 	if done < len(s.ids) {
@@ -143,6 +161,9 @@ func (a *app) previewNamed(op *operation, jobs []queue.Record, isMissing bool) e
 		return nothingf("no job would be %s", op.past)
 	case len(jobs) == 0:
 		return refusedf("no job would be %s", op.past)
+	}
+	if !a.isTable() {
+		return a.preview(jobs, len(jobs))
 	}
 	return a.writeTable(jobTable(jobs, false))
 }

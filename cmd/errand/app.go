@@ -32,6 +32,8 @@ type app struct {
 	reason  string // of an action, for the audit log
 
 	started bool // the command line was accepted
+	acts    int  // how many transactions that change something have begun
+	commits int  // how many of them are committed
 }
 
 // run runs the command that args name, and returns the exit code.
@@ -47,7 +49,7 @@ func run(ctx context.Context, a *app, args []string) int {
 	switch code {
 	case exitDone:
 	case exitInterrupted:
-		a.notef("interrupted")
+		a.notef("interrupted%s", unknownText(err))
 	case exitUsage:
 		a.notef("%v", err)
 		a.notef("%s --help tells how it is used", cmd.CommandPath())
@@ -89,7 +91,8 @@ redis://user:password@host:port?namespace=name, with rediss: for TLS, and with
 host:port,host:port for a cluster, or redis+sentinel://host:port/master-name.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
-5 doctor or explain found a problem, 130 interrupted.`,
+5 doctor or explain found a problem, 6 not known whether it was done, 130
+interrupted.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: checkGiven,
@@ -106,13 +109,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
 	return root
 }
 
-// group adds commands to parent, which does nothing by itself.
+// group adds commands to parent, which by itself only shows its help.
 func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	parent.AddCommand(commands...)
 	parent.Args = cobra.ArbitraryArgs
 	parent.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("a command is missing: %s", strings.Join(names(cmd), ", "))
+			return cmd.Help()
 		}
 		if hint := didYouMean(args[0], names(cmd)); hint != "" {
 			return usagef("no command %q%s", args[0], hint)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"os/user"
 	"strconv"
@@ -36,13 +37,18 @@ func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry
 		return err
 	}
 	defer end()
+	a.acts++
 	if err := action(tx, &entry); err != nil {
 		return err
 	}
 	if err := auditor.Audit(ctx, tx, entry); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
+	}
+	a.commits++
+	return nil
 }
 
 // actAlone runs an action where there are no transactions, and then appends its entry, if there is
@@ -50,6 +56,9 @@ func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry
 func (a *app) actAlone(ctx context.Context, d *dburl.Database, entry queue.AuditEntry, action func(db queue.DB, entry *queue.AuditEntry) error) error {
 	entry.Actor, entry.Reason = actor(), a.reason
 	if err := action(nil, &entry); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
+		}
 		return err
 	}
 	if auditor, ok := queue.As[queue.Auditor](d.Queue); ok {

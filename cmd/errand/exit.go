@@ -17,6 +17,7 @@ const (
 	exitNothing     = 3 // nothing matched
 	exitRefused     = 4 // a conflict, a right is missing, or not confirmed
 	exitFound       = 5 // doctor or explain found a problem
+	exitUnknown     = 6 // not known whether it was done
 	exitInterrupted = 130
 )
 
@@ -57,6 +58,8 @@ func exitCode(ctx context.Context, err error, started bool) int {
 		return exitInterrupted
 	case errors.As(err, &own):
 		return own.code
+	case errors.Is(err, queue.ErrUnknown):
+		return exitUnknown
 	case !started || errors.As(err, &bad):
 		return exitUsage
 	case isDenied(err) || sqlState(err) == lockNotAvailable:

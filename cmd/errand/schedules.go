@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +47,8 @@ func (a *app) listSchedules(ctx context.Context, d *dburl.Database, payload bool
 	return write(a, items, func() table {
 		t := table{columns: columns("NAME SPEC ZONE PAUSED NEXT KIND QUEUE | LAST_TICK MISSED DECLARED EDITED UPDATED")}
 		for _, s := range list {
-			t.add(s.Name, s.Spec, s.Zone, yes(s.Paused), timeText(s.Next), s.Job.Kind, s.Job.Queue,
-				timeText(s.LastTick), string(s.Missed), yes(s.Declared), yes(s.Edited), timeText(s.UpdatedAt))
+			t.add(s.Name, s.Spec, s.Zone, yes(s.Paused), timeIn(s.Next, s.Zone), s.Job.Kind, s.Job.Queue,
+				timeIn(s.LastTick, s.Zone), string(s.Missed), yes(s.Declared), yes(s.Edited), timeText(s.UpdatedAt))
 		}
 		return t
 	})
@@ -117,4 +118,13 @@ func (a *app) pauseSchedules(ctx context.Context, d *dburl.Database, names []str
 		list = append(list, c)
 	}
 	return a.writeChanged("NAME", list)
+}
+
+// timeIn is timeText in a schedule's zone, or in UTC if this host does not know the zone.
+func timeIn(t time.Time, zone string) string {
+	place, err := time.LoadLocation(zone)
+	if t.IsZero() || err != nil {
+		return timeText(t)
+	}
+	return t.In(place).Format(time.RFC3339)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/queue"
 )
 
 // cancelWait is how long a command that has run out of time, or was interrupted, waits for the
@@ -44,7 +45,22 @@ func (a *app) stepFor(ctx context.Context, d *dburl.Database, pending int64, f f
 		cancel()
 		lock = <-found
 	}
-	return a.explainWait(d, lock, pending, err)
+	waited := a.explainWait(d, lock, pending, err)
+	if errors.Is(err, queue.ErrUnknown) {
+		return &exitError{exitUnknown, fmt.Errorf("not known whether it was done, look before you repeat it: %w", waited)}
+	}
+	if a.acts > 0 && a.commits == 0 {
+		return fmt.Errorf("nothing was changed: %w", waited)
+	}
+	return waited
+}
+
+// unknownText tells what the user cannot know after err: "" if there is nothing.
+func unknownText(err error) string {
+	if !errors.Is(err, queue.ErrUnknown) {
+		return ""
+	}
+	return ". It is not known whether it was done: look before you repeat it"
 }
 
 // watchLock looks for whose lock this program waits, until it has found it or ctx ends. Later there
