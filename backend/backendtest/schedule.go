@@ -16,6 +16,7 @@ var scheduleCases = []testCase{
 	{"pause and resume", hasSchedules, testSchedulePause},
 	{"changes in a transaction", hasSchedules | hasTx, testScheduleTx},
 	{"declared by code", hasSchedules, testDeclare},
+	{"declared with the same times", hasSchedules, testDeclareTick},
 	{"declared and edited", hasSchedules, testDeclareEdited},
 	{"declared by an older release", hasSchedules, testDeclareOlder},
 	{"declared by eight at once", hasSchedules, testDeclareTogether},

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,53 @@ func testDeclare(t *testing.T, h Harness) {
 		t.Errorf("declared with another text: got %+v", got)
 	}
 	declare(t, h, 3, 1, daily("a", "3")) // one release of two texts: the last to start
+}
+
+// testDeclareTick: a new text with the same Spec and Zone keeps the next tick, also one that was
+// missed. Another Spec or Zone counts from now.
+func testDeclareTick(t *testing.T, h Harness) {
+	s := queue.Schedule{Name: "a", Spec: "@every 1h", Job: newJob()}
+	release := int64(0)
+	change := func(when string, keeps bool, edit func(s *queue.Schedule)) {
+		t.Helper()
+		before := listSchedules(t, h, 1)[0]
+		s.Job = newJob()
+		edit(&s)
+		release++
+		declare(t, h, release, 1, s)
+		if after := listSchedules(t, h, 1)[0]; after.Next.Equal(before.Next) != keeps {
+			t.Errorf("%s: next tick is %v, before it %v; want it kept: %v", when, after.Next, before.Next, keeps)
+		}
+	}
+	release++
+	declare(t, h, release, 1, s)
+	h.Rewind(t, 10*time.Minute)
+	change("another payload", true, func(s *queue.Schedule) { s.Job.Payload = json.RawMessage(`1`) })
+	change("another Missed, Grace and Overlap", true, func(s *queue.Schedule) {
+		s.Missed, s.Grace, s.Overlap = queue.MissedAll, 24*time.Hour, true
+	})
+	h.Rewind(t, 3*time.Hour)
+	missed := listSchedules(t, h, 1)[0].Next
+	change("ticks that were missed", true, func(s *queue.Schedule) { s.Job.Payload = json.RawMessage(`2`) })
+	fire(t, h, 1)
+	for _, j := range wantTicks(t, h, "of ticks that were missed", "a", missed, missed.Add(time.Hour), missed.Add(2*time.Hour)) {
+		if string(j.Payload) != "2" {
+			t.Errorf("job of a missed tick: payload %s, want the one that was declared last, 2", j.Payload)
+		}
+	}
+	h.Rewind(t, 10*time.Minute)
+	change("another Spec", false, func(s *queue.Schedule) { s.Spec = "@every 2h" })
+	h.Rewind(t, 10*time.Minute)
+	change("another Zone", false, func(s *queue.Schedule) { s.Zone = "Europe/Berlin" })
+	h.Rewind(t, 10*time.Minute)
+	change("paused", false, func(s *queue.Schedule) { s.Paused = true })
+	change("resumed", false, func(s *queue.Schedule) { s.Paused = false })
+	h.Rewind(t, 10*time.Minute)
+	before := listSchedules(t, h, 1)[0].Next
+	setSchedules(t, h, nil, s)
+	if after := listSchedules(t, h, 1)[0].Next; after.Equal(before) {
+		t.Errorf("set by a person: next tick is still %v, want one from now", after)
+	}
 }
 
 func testDeclareEdited(t *testing.T, h Harness) {

@@ -37,7 +37,8 @@ func Set(schedules []queue.Schedule) (names []string, _ Change) {
 }
 
 // Declare returns the change that a program's schedules make at its start. A change that moves only
-// the Release does not change the Version.
+// the Release does not change the Version. With the same Spec and Zone, the next tick stays: a new
+// payload in each release neither puts off "@every 24h" nor drops a tick that was missed.
 func Declare(d queue.Declaration) (names []string, _ Change) {
 	release := d.Order()
 	return namesOf(d.Schedules), func(i int, was *State, at time.Time) *State {
@@ -55,6 +56,9 @@ func Declare(d queue.Declaration) (names []string, _ Change) {
 		s.Paused = s.Paused || keepsPause
 		next := replace(was, s, at)
 		next.Declared, next.Release, next.Digest, next.Edited = true, release, digest, keepsPause
+		if was != nil && was.Spec == s.Spec && was.Zone == s.Zone && !was.Next.IsZero() && !next.Next.IsZero() {
+			next.Next = was.Next
+		}
 		return next
 	}
 }
