@@ -10,8 +10,8 @@ import (
 
 // As returns v as a T, usually a capability such as [Waiter]. If v is not a T, As looks in the
 // value that v wraps: it follows methods Unwrap that return a Queue, an [Enqueuer], a [Consumer] or
-// a [Handler], and asks a [Delegator]. ok is false if no value of the chain is a T, and for a v that
-// is nil or a nil pointer.
+// a [Handler], and asks a [Delegator]. ok is false if no value of the chain is a T, and for a v
+// that is nil or a nil pointer.
 func As[T any](v any) (t T, ok bool) {
 	var asked any
 	for v != nil && !isNilPointer(v) {

@@ -93,9 +93,9 @@ func boundOrNull(t time.Time) any {
 	return sqlkit.Bound(t)
 }
 
-// isListed reports whether sql/list.sql serves f. Of pending jobs it lists those of a queue, or all,
-// if they are few: they are read and sorted, whatever kind or key f asks for. Of dead, held and
-// cancelled jobs it lists only those that have finished lately, if they are few.
+// isListed reports whether sql/list.sql serves f. Of pending jobs it lists those of a queue, or
+// all, if they are few: they are read and sorted, whatever kind or key f asks for. Of dead, held
+// and cancelled jobs it lists only those that have finished lately, if they are few.
 func (b *Backend) isListed(ctx context.Context, f queue.Filter) (is bool, err error) {
 	if f.Status == queue.StatusPending && f.IsIndexed() {
 		err = b.run(ctx, "list", nil, func(db queue.DB) error {
@@ -127,8 +127,8 @@ func (s *inspectStatements) idsOf(status queue.Status) string {
 }
 
 // listOf returns sql/list.sql for jobs of the status. Stopped jobs are found by their ids, and all
-// running ones, or few pending ones, are read and sorted. Otherwise a plan that was made for an empty table, or with old
-// statistics, could look for them along the primary key of a long one.
+// running ones, or few pending ones, are read and sorted. Otherwise a plan that was made for an
+// empty table, or with old statistics, could look for them along the primary key of a long one.
 func (s *inspectStatements) listOf(status queue.Status) string {
 	const order = "\nORDER BY id DESC\n"
 	list := strings.Replace(s.list, "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)

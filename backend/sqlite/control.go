@@ -90,8 +90,8 @@ func (b *Backend) changeJobs(ctx context.Context, db queue.DB, c change) (n int,
 	return n, err
 }
 
-// applyAll applies the change to jobs, within a transaction. It returns how many it has changed, and
-// those that a trigger refuses to change.
+// applyAll applies the change to jobs, within a transaction. It returns how many it has changed,
+// and those that a trigger refuses to change.
 func (c change) applyAll(ctx context.Context, db queue.DB, ids []int64) (n int, refused []badrows.Row, err error) {
 	var statuses list
 	for _, s := range c.statuses {

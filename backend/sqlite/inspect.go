@@ -146,8 +146,8 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	return page, f.Next(page), nil
 }
 
-// isListed reports whether sql/list_pending.sql serves f: it reads all jobs of the status, and sorts
-// pending ones, or those that finished at some time.
+// isListed reports whether sql/list_pending.sql serves f: it reads all jobs of the status, and
+// sorts pending ones, or those that finished at some time.
 func (b *Backend) isListed(ctx context.Context, f queue.Filter) (few bool, err error) {
 	if !f.IsIndexed() || f.Status == queue.StatusRunning {
 		return f.IsIndexed(), nil
