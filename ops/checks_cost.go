@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -209,13 +210,25 @@ func pooler(ctx context.Context, d *doctor) (finding, error) {
 		}
 		for conn, pid := range pids {
 			if old, ok := seen[conn]; ok && old != pid {
-				return finding{Warn, "a pooler in transaction mode is between this program and the server",
-					"workers cannot listen through it: leave Options.Listen nil, or give them the URL of the server (docs/operations.md)"}, nil
+				return finding{Warn, "a pooler in transaction mode is between this program and the server", pooledAdvice(a)}, nil
 			}
 			seen[conn] = pid
 		}
 	}
 	return finding{value: "no pooler in transaction mode"}, nil
+}
+
+// pooledAdvice says what does not work through a pooler in transaction mode. Outside transactions
+// lib/pq sends a statement and its arguments apart, and its connection does not say how it is set.
+func pooledAdvice(conn *sql.Conn) string {
+	advice := "workers cannot listen through it: leave Options.Listen nil, or give them the URL of the server (docs/operations.md)"
+	_ = conn.Raw(func(driverConn any) error {
+		if t := reflect.TypeOf(driverConn); t != nil && t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "github.com/lib/pq" {
+			advice += ". Unless lib/pq's URL has binary_parameters=yes, your own statements outside transactions may run with the arguments of others"
+		}
+		return nil
+	})
+	return advice
 }
 
 const backendPid = "SELECT pg_backend_pid()"

@@ -6,9 +6,12 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
@@ -42,6 +45,26 @@ func TestPooler(t *testing.T) {
 				t.Errorf("found %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// TestPoolerOverPQ: where Doctor sees a pooler in transaction mode over lib/pq, it says which
+// statements of the program are in danger.
+func TestPoolerOverPQ(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgbouncer.Start(t, postgrestest.DSN(t), "transaction"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.RawQuery = "sslmode=disable"
+	db, err := sql.Open("postgres", u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	found := examine(t, backend(t, db, postgres.Options{}), ops.Options{})
+	if got := found["pooler"].Advice; !strings.Contains(got, "binary_parameters=yes") {
+		t.Errorf("the advice is %q", got)
 	}
 }
 

@@ -21,7 +21,8 @@ func Check(ctx context.Context, db *sql.DB, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := check(ctx, db, o.Schema); err != nil {
+	b := Backend{db: db, options: o}
+	if err := b.onOneConn(ctx, db, func(db queue.DB) error { return check(ctx, db, o.Schema) }); err != nil {
 		return fmt.Errorf("postgres: check schema %q: %w", o.Schema, notSetUp(err, o.Schema, "check"))
 	}
 	return nil

@@ -99,7 +99,7 @@ func TestUnknownHandles(t *testing.T) {
 			for what, c := range answers {
 				for name, h := range notTx(t, w, through) {
 					exec(t, direct, "DELETE FROM errand.jobs")
-					answer := w.lastAnswer(c.answer, h)
+					answer := w.lastAnswer(c.answer)
 					s.on.Store(&answer)
 					if err := q.Enqueue(t.Context(), h, c.jobs...); !errors.Is(err, queue.ErrUnknown) {
 						t.Errorf("%s, %s: got %v, want %v", what, name, err, queue.ErrUnknown)

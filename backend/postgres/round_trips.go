@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/queue"
 )
 
 // roundTrips remembers of each pool whether its driver needs two round trips for a statement with
@@ -49,13 +50,40 @@ func (r *roundTrips) needsTx(ctx context.Context, pool handle.Connector, conn *s
 
 // isPgx reports whether the driver is pgx, which never sends Parse and Bind of an unnamed statement
 // in two round trips.
-func isPgx(conn *sql.Conn) (is bool) {
+func isPgx(conn rawConn) (is bool) {
 	_ = conn.Raw(func(driverConn any) error {
 		t := reflect.TypeOf(driverConn)
-		is = t.Kind() == reflect.Pointer && strings.HasPrefix(t.Elem().PkgPath(), "github.com/jackc/pgx/")
+		is = t != nil && t.Kind() == reflect.Pointer && strings.HasPrefix(t.Elem().PkgPath(), "github.com/jackc/pgx/")
 		return nil
 	})
 	return is
+}
+
+// rawConn is a *sql.Conn, or embeds one.
+type rawConn interface {
+	queue.DB
+	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
+	Raw(f func(driverConn any) error) error
+}
+
+// onCallersConn runs f on a connection of the caller's: in a transaction, unless the driver is pgx.
+// The caller may have begun one by hand.
+func onCallersConn(ctx context.Context, conn rawConn, f func(queue.DB) error) error {
+	if isPgx(conn) {
+		return f(conn)
+	}
+	const noTransaction = "25P01"
+	_, err := conn.ExecContext(ctx, "SAVEPOINT errand")
+	if sqlState(err) == noTransaction {
+		return readCommitted(ctx, conn, f)
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "RELEASE SAVEPOINT errand")
+	}
+	if err != nil {
+		return err
+	}
+	return f(conn)
 }
 
 // manyParameters is how many parameters the query of askTrips has. No other statement has as many:

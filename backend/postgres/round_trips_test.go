@@ -17,8 +17,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestTransactionPooling: over lib/pq, too, no call runs the statement of another client of a pooler
-// in transaction mode, which holds fewer connections than its clients.
+// TestTransactionPooling: over lib/pq, too, no call runs the statement of another client of a
+// pooler in transaction mode, which holds fewer connections than its clients.
 func TestTransactionPooling(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pq", "pq wrapped", "pq binary_parameters", "pgx exec"} {
@@ -26,17 +26,21 @@ func TestTransactionPooling(t *testing.T) {
 			t.Parallel()
 			direct := postgrestest.DSN(t)
 			db := openPooled(t, name, pgbouncer.StartSize(t, direct, "transaction", 3))
-			db.SetMaxOpenConns(8)
-			db.SetMaxIdleConns(8)
+			const clients = 8
+			db.SetMaxOpenConns(clients)
+			db.SetMaxIdleConns(clients)
 			q := backend(t, db, postgres.Options{})
-			redriveBesideDelete(t, openDriver(t, "pgx", direct), q)
+			own := func(context.Context) (queue.DB, error) { return nil, nil }
+			redriveBesideDelete(t, openDriver(t, "pgx", direct), q, own)
+			conns := func(ctx context.Context) (queue.DB, error) { return db.Conn(ctx) }
+			redriveBesideDelete(t, openDriver(t, "pgx", direct), q, conns)
 		})
 	}
 }
 
 // redriveBesideDelete redrives and deletes dead jobs at once, each of them by ID, and wants each
-// of them to be what its call has made of it.
-func redriveBesideDelete(t *testing.T, direct *sql.DB, q *postgres.Backend) {
+// of them to be what its call has made of it. Each of eight clients has a handle of its own.
+func redriveBesideDelete(t *testing.T, direct *sql.DB, q *postgres.Backend, open func(context.Context) (queue.DB, error)) {
 	const n = 100
 	all := jobs(2 * n)
 	enqueue(t, q, all...)
@@ -46,13 +50,21 @@ func redriveBesideDelete(t *testing.T, direct *sql.DB, q *postgres.Backend) {
 	var wg sync.WaitGroup
 	for worker := range 8 {
 		wg.Go(func() {
+			db, err := open(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if conn, isConn := db.(*sql.Conn); isConn {
+				defer conn.Close()
+			}
 			for i := worker; i < 2*n; i += 8 {
 				which := queue.Which{IDs: []int64{all[i].ID}}
 				act := q.Delete
 				if i/8%2 == 0 != (worker%2 == 0) {
 					act = q.Redrive
 				}
-				if changed, err := act(ctx, nil, which); err != nil || changed != 1 {
+				if changed, err := act(ctx, db, which); err != nil || changed != 1 {
 					t.Errorf("job %d: %d changed, %v", i, changed, err)
 				}
 			}

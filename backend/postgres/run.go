@@ -30,7 +30,10 @@ func (b *Backend) run(ctx context.Context, operation string, db queue.DB, f func
 			return err
 		})
 	default:
-		if err = ctx.Err(); err == nil {
+		err = ctx.Err()
+		if conn, isConn := db.(rawConn); err == nil && isConn {
+			err = onCallersConn(ctx, conn, f)
+		} else if err == nil {
 			err = f(db)
 		}
 	}
@@ -128,7 +131,7 @@ const limitIdleTx = "SET LOCAL idle_in_transaction_session_timeout = '1s'"
 // readCommitted runs f in a READ COMMITTED transaction, for which the statements are made. The
 // transaction's three round trips cost less than running statements again that fail to serialize.
 // The error is [queue.ErrUnknown] where the server has not answered to the commit.
-func readCommitted(ctx context.Context, conn *sql.Conn, f func(queue.DB) error) error {
+func readCommitted(ctx context.Context, conn rawConn, f func(queue.DB) error) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

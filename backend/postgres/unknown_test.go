@@ -13,7 +13,6 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -85,9 +84,9 @@ func (s *scissors) answer(client io.Writer, server io.Reader) {
 }
 
 // lastAnswer returns what the server answers last in a call on db whose statement has that answer:
-// lib/pq's calls on a pool are transactions.
-func (w way) lastAnswer(answer string, db queue.DB) string {
-	if kind, _ := handle.Of(db); kind == handle.Pool && w.driver == "postgres" {
+// lib/pq's calls are transactions.
+func (w way) lastAnswer(answer string) string {
+	if w.driver == "postgres" {
 		return "COMMIT\x00"
 	}
 	return answer
@@ -115,7 +114,7 @@ func TestUnknown(t *testing.T) {
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					exec(t, direct, "DELETE FROM errand.jobs")
-					answer := w.lastAnswer(c.answer, db)
+					answer := w.lastAnswer(c.answer)
 					s.on.Store(&answer)
 					if err := q.Enqueue(t.Context(), nil, c.jobs...); !errors.Is(err, queue.ErrUnknown) {
 						t.Errorf("got %v, want %v", err, queue.ErrUnknown)

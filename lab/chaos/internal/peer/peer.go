@@ -158,12 +158,13 @@ type System struct {
 }
 
 // The names of some systems. Default is the one of a scenario that names none. Pooled is errand
-// through a pooler, so it does not listen. Remote is errand behind gateways: with a DSN of the
-// database it is the same as Default. Redis waits for a replica in each Enqueue, RedisAsync does
-// not.
+// through a pooler, so it does not listen, and PooledPQ the same over lib/pq. Remote is errand
+// behind gateways: with a DSN of the database it is the same as Default. Redis waits for a replica
+// in each Enqueue, RedisAsync does not.
 const (
 	Default    = "errand"
 	Pooled     = "errand via PgBouncer"
+	PooledPQ   = "errand over pq via PgBouncer"
 	Remote     = "errand via gateways"
 	Redis      = "errand on Redis, Durable"
 	RedisAsync = "errand on Redis"
@@ -180,6 +181,7 @@ var Systems = []System{
 	{Name: Default, Text: "pgx/v5/stdlib, defaults but for Concurrency, Lease and Grace", open: openPostgres},
 	{Name: "sqlite", Text: "errand on SQLite, modernc.org/sqlite, defaults but for Concurrency, Lease and Grace", File: true, open: openSQLite},
 	{Name: Pooled, Text: "errand without Options.Listen, default_query_exec_mode=exec, PgBouncer in transaction mode", Pooled: true, open: openPooled},
+	{Name: PooledPQ, Text: "errand over lib/pq without Options.Listen and binary_parameters, PgBouncer in transaction mode", Pooled: true, open: openPooledPQ},
 	{Name: Remote, Text: "backend/remote with a Timeout of 1.5 s; gateways with a Reclaim of 1 s over pgx/v5/stdlib", open: openRemote},
 	{Name: Redis, Text: "rueidis with ConnWriteTimeout 3 s, Options.Durable 1, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedis},
 	{Name: RedisAsync, Text: "rueidis with ConnWriteTimeout 3 s, defaults but for Partitions, Spread, Concurrency and Lease", Cluster: true, open: openRedisAsync},

@@ -3,9 +3,11 @@ package peer
 import (
 	"context"
 	"errors"
+	"net/url"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/lib/pq"              // the driver "postgres"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
@@ -14,16 +16,28 @@ import (
 )
 
 func openPostgres(_ context.Context, dsn string, connections int) (Peer, error) {
-	return openWith(postgres.Options{Listen: pgxlisten.Listen}, dsn, connections)
+	return openWith("pgx", postgres.Options{Listen: pgxlisten.Listen}, dsn, connections)
 }
 
 // openPooled opens errand without a listener, which would need its own connection.
 func openPooled(_ context.Context, dsn string, connections int) (Peer, error) {
-	return openWith(postgres.Options{}, dsn, connections)
+	return openWith("pgx", postgres.Options{}, dsn, connections)
 }
 
-func openWith(options postgres.Options, dsn string, connections int) (Peer, error) {
-	db, err := peer.OpenDB("pgx", dsn, connections)
+// openPooledPQ does the same over lib/pq, to which the mode of pgx means nothing.
+func openPooledPQ(_ context.Context, dsn string, connections int) (Peer, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, err
+	}
+	query := u.Query()
+	query.Del("default_query_exec_mode")
+	u.RawQuery = query.Encode()
+	return openWith("postgres", postgres.Options{}, u.String(), connections)
+}
+
+func openWith(driver string, options postgres.Options, dsn string, connections int) (Peer, error) {
+	db, err := peer.OpenDB(driver, dsn, connections)
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,8 @@ var (
 	pooledShort = []string{"sigkill", "once", "terminate"}
 )
 
-// throughBouncer returns the pooled scenarios, as number 14. The harness itself still connects to
-// the server directly.
+// throughBouncer returns the pooled scenarios, as number 14, one of them over lib/pq, too. The
+// harness itself still connects to the server directly.
 func throughBouncer() (again []scenario.Scenario) {
 	for _, name := range pooled {
 		s := direct[slices.IndexFunc(direct, func(s scenario.Scenario) bool { return s.Name == name })]
@@ -46,6 +46,10 @@ func throughBouncer() (again []scenario.Scenario) {
 		s.Number, s.Name, s.What = 14, "bouncer-"+s.Name, s.What+"; through PgBouncer in transaction mode"
 		s.Peers, s.System = false, peer.Pooled
 		again = append(again, s)
+		if name == "sigkill" {
+			s.Name, s.What, s.System = "bouncer-pq-"+name, s.What+", over lib/pq", peer.PooledPQ
+			again = append(again, s)
+		}
 	}
 	return again
 }
