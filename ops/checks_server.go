@@ -213,7 +213,7 @@ func (s *server) waitsForStandby(ctx context.Context, settings map[string]string
 		return finding{}, err
 	}
 	return finding{Fail, fmt.Sprintf("each commit waits for a synchronous standby (%s), and none is connected: claims hang", names),
-		"connect the standby; or, so that commits do without it: ALTER SYSTEM RESET synchronous_standby_names, then SELECT pg_reload_conf()"}, nil
+		connectStandby}, nil
 }
 
 func planner(ctx context.Context, d *doctor) (finding, error) {

@@ -162,6 +162,7 @@ type facts struct {
 	claimers     []queue.WorkerRecord // those that would claim the job
 	free         []queue.WorkerRecord // those of them that have room
 	roles        []workerRole         // read if no worker's claims succeed
+	committing   []locker             // those whose commits wait for a standby
 	held         *heldReports         // what keeps reports of workers waiting
 	runs         []queue.Run          // what they run now
 	longest      time.Duration        // for how long the workers' longest run has lasted
@@ -187,12 +188,19 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	if err := f.readServedClock(ctx); err != nil {
 		return nil, err
 	}
+	committing, err := f.commitsWait(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if locked, err := f.unreadable(ctx); err != nil || len(locked) > 0 {
-		return locked, err
+		return append(committing, locked...), err
 	}
 	reasons, err := f.find(ctx)
-	if err != nil || f.job == nil {
-		return reasons, err
+	if err != nil {
+		return nil, err
+	}
+	if f.job == nil {
+		return append(committing, reasons...), nil
 	}
 	if f.job.Status == queue.StatusRunning || f.job.Status == queue.StatusPending {
 		if err := f.readWorkers(ctx); err != nil {
@@ -202,10 +210,10 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	switch f.job.Status {
 	case queue.StatusRunning:
 		runs, err := f.running(ctx)
-		return append(reasons, runs...), err
+		return slices.Concat(reasons, committing, runs), err
 	case queue.StatusPending:
 		waiting, err := f.pending(ctx)
-		return append(reasons, waiting...), err
+		return slices.Concat(reasons, committing, waiting), err
 	}
 	ended, err := f.ended(ctx)
 	return append(reasons, ended...), err

@@ -101,14 +101,22 @@ func lasting(ctx context.Context, read func(context.Context) ([]locker, error)) 
 	if !slices.ContainsFunc(list, func(l locker) bool { return !l.open.Valid }) {
 		return slices.DeleteFunc(list, func(l locker) bool { return !l.lasts() }), nil
 	}
-	select {
-	case <-time.After(briefly):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := pause(ctx, briefly); err != nil {
+		return nil, err
 	}
 	again, err := read(ctx)
 	isNew := func(l locker) bool { return !l.lasts() && !slices.ContainsFunc(list, l.isSame) }
 	return slices.DeleteFunc(again, isNew), err
+}
+
+// pause waits. The error is ctx's.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // lockers runs a statement that returns lockers, and returns those that have been open for a while.
@@ -118,7 +126,7 @@ func (f *facts) lockers(ctx context.Context, what, right, name string, args ...a
 	if ok, err := f.tryOrAsk(ctx, what, right, err); !ok {
 		return nil, err
 	}
-	return list, nil
+	return slices.DeleteFunc(list, f.isCommitting), nil
 }
 
 func (s *server) readLockers(ctx context.Context, name string, args ...any) (list []locker, err error) {
@@ -170,7 +178,7 @@ func (f *facts) locked(ctx context.Context, isWanted func(locker) bool) ([]Reaso
 	if ok, err := f.tryOrAsk(ctx, "who has locked a table", seeLocks, err); !ok {
 		return nil, err
 	}
-	i := slices.IndexFunc(list, isWanted)
+	i := slices.IndexFunc(list, func(l locker) bool { return isWanted(l) && !f.isCommitting(l) })
 	if i < 0 {
 		return nil, nil
 	}
